@@ -1,0 +1,236 @@
+//! What an attempt's log is made of: raw lines and normalized entries, as they
+//! are stored and as they leave through the tools. Pure data.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::ProcessId;
+
+/// A moment, RFC 3339 in UTC with milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(DateTime<Utc>);
+
+impl Timestamp {
+    /// The wall clock's time, cut to milliseconds.
+    #[must_use]
+    pub fn now() -> Self {
+        Self::from_millis(Utc::now().timestamp_millis())
+    }
+
+    /// From milliseconds since 1970; out-of-range values become 1970.
+    #[must_use]
+    pub fn from_millis(millis: i64) -> Self {
+        Self(DateTime::from_timestamp_millis(millis).unwrap_or_default())
+    }
+
+    /// Milliseconds since 1970.
+    #[must_use]
+    pub fn millis(self) -> i64 {
+        self.0.timestamp_millis()
+    }
+}
+
+impl std::fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        DateTime::parse_from_rfc3339(&text)
+            .map(|time| Self::from_millis(time.timestamp_millis()))
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+/// The two log channels of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// Entries parsed from the executor's protocol.
+    Normalized,
+    /// Lines as the executor wrote them.
+    Raw,
+}
+
+/// The two output streams of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// One line, or one part of a line longer than 64 KiB, of the raw channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawEntry {
+    pub entry_index: u64,
+    pub at: Timestamp,
+    pub execution_process_id: ProcessId,
+    pub stream: Stream,
+    /// The line without its `\n` and one `\r` before it; invalid UTF-8 is U+FFFD.
+    pub text: String,
+    /// More of the same line follows in the stream's next entry.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continued: bool,
+    /// `text` stands for bytes that were no UTF-8.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lossy: bool,
+}
+
+/// One entry of the normalized channel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NormalizedEntry {
+    pub entry_index: u64,
+    pub at: Timestamp,
+    pub execution_process_id: ProcessId,
+    /// The turn (one prompt and what it caused) within the attempt, from 1.
+    pub turn: u32,
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What happened: a kind with its own fields, and the text to show for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Event {
+    UserMessage {
+        text: String,
+    },
+    AssistantMessage {
+        text: String,
+        /// More of the same line follows (lines over 64 KiB of a plain executor).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        continued: bool,
+    },
+    Thinking {
+        text: String,
+    },
+    ToolUse {
+        #[serde(default)]
+        text: String,
+        tool_call_id: String,
+        tool_name: String,
+        action: Action,
+    },
+    ToolResult {
+        #[serde(default)]
+        text: String,
+        tool_call_id: String,
+        status: ToolStatus,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    },
+    TokenUsage {
+        #[serde(default)]
+        text: String,
+        input_tokens: u64,
+        output_tokens: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cached_tokens: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
+    },
+    ErrorMessage {
+        text: String,
+        error_type: ErrorType,
+    },
+    SystemMessage {
+        text: String,
+    },
+    ProcessStart {
+        #[serde(default)]
+        text: String,
+        command: Vec<String>,
+        run_reason: RunReason,
+    },
+    ProcessEnd {
+        #[serde(default)]
+        text: String,
+        exit_code: Option<i32>,
+        exit_signal: Option<i32>,
+        status: ProcessStatus,
+    },
+}
+
+/// What a tool call does, as far as its name and arguments tell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Action {
+    #[serde(rename = "type")]
+    pub kind: ActionKind,
+    /// What the kind adds: `path`, `command`, `query`, `url`, …
+    #[serde(flatten)]
+    pub detail: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionKind {
+    FileRead,
+    FileEdit,
+    Command,
+    Search,
+    WebFetch,
+    Mcp,
+    Todo,
+    Plan,
+    Task,
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    Success,
+    Failed,
+    Denied,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorType {
+    Auth,
+    Quota,
+    Overloaded,
+    Setup,
+    Other,
+}
+
+/// Why a process was started for a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunReason {
+    CodingAgent,
+    SetupScript,
+    CleanupScript,
+    DevServer,
+}
+
+/// How a process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessStatus {
+    /// Chosen and written down, not spawned yet.
+    Planned,
+    Running,
+    Completed,
+    Failed,
+    /// Ended by our own stop.
+    Killed,
+}
+
+/// Tokens and cost, as the executor reports them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cost_usd: Option<f64>,
+}

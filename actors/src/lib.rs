@@ -1,0 +1,5 @@
+//! Everything that owns something while the daemon runs.
+pub mod event;
+pub mod executor;
+pub mod ids;
+pub mod refusal;
