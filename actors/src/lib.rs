@@ -2,4 +2,6 @@
 pub mod event;
 pub mod executor;
 pub mod ids;
+pub mod log;
+pub mod process;
 pub mod refusal;

@@ -1,0 +1,2 @@
+//! An attempt's logs.
+pub mod spool;

@@ -1,0 +1,111 @@
+//! The small files beside a spool: what to run, who runs, how it ended. Data
+//! and its durable reading and writing; no decisions.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::event::Timestamp;
+use crate::ids::{AttemptId, ProcessId};
+
+/// What the shim is to run: the intent, on disk before anything is spawned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of this file and of the control socket's protocol.
+    pub v: u32,
+    pub attempt_id: AttemptId,
+    pub process_id: ProcessId,
+    /// Counts the starts of the attempt; a later one fences off an earlier.
+    pub epoch: u64,
+    /// Absolute path of the program.
+    pub program: PathBuf,
+    pub args: Vec<String>,
+    /// The whole environment: nothing is inherited beyond it.
+    pub env: BTreeMap<String, String>,
+    pub cwd: PathBuf,
+    pub stdin: StdinSource,
+    /// Oldest segments go when more is held, in bytes.
+    pub spool_max_bytes: u64,
+}
+
+/// Where the process's standard input comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StdinSource {
+    /// `/dev/null`.
+    Empty,
+    /// The file `stdin` beside the manifest, then end of file.
+    File,
+    /// A pipe fed through the control socket.
+    Pipe,
+}
+
+/// Who runs: written by the child itself, after its fork and before its exec.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    pub v: u32,
+    pub epoch: u64,
+    pub pid: i32,
+    /// Clock ticks after boot, field 22 of `/proc/PID/stat` (proc(5)).
+    pub start_time: u64,
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: String,
+    pub at: Timestamp,
+}
+
+/// How it ended. A process is finished when this is on disk, and not before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitRecord {
+    pub v: u32,
+    pub exit_code: Option<i32>,
+    pub exit_signal: Option<i32>,
+    /// Why neither is known, or why the program could not be run at all.
+    pub reason: Option<String>,
+    pub at: Timestamp,
+    /// Bytes of each stream spooled when the end had been seen and the pipes
+    /// held no more; what daemonized children write later comes after these.
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+}
+
+/// The current version of all these.
+pub const VERSION: u32 = 1;
+
+impl Manifest {
+    pub const FILE: &str = "manifest.json";
+}
+
+impl Started {
+    pub const FILE: &str = "started.json";
+}
+
+impl ExitRecord {
+    pub const FILE: &str = "exit.json";
+}
+
+/// Writes `value` so that the file is there whole or not at all, also after a
+/// power cut: a temporary file, fsync, rename, fsync of the folder.
+pub fn write_durably<T: Serialize>(dir: &Path, name: &str, value: &T) -> io::Result<()> {
+    let temporary = dir.join(format!(".{name}.tmp"));
+    let mut file =
+        File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    serde_json::to_writer(&mut file, value)?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    fs::rename(&temporary, dir.join(name))?;
+    File::open(dir)?.sync_all()
+}
+
+/// Reads what [`write_durably`] wrote; `None` when the file isn't there.
+pub fn read<T: DeserializeOwned>(dir: &Path, name: &str) -> io::Result<Option<T>> {
+    match fs::read(dir.join(name)) {
+        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

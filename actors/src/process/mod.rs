@@ -1,0 +1,2 @@
+//! The only place that spawns processes: shims, and through them executors.
+pub mod manifest;
