@@ -2,6 +2,8 @@
 pub mod event;
 pub mod executor;
 pub mod ids;
+pub mod journal;
 pub mod log;
 pub mod process;
 pub mod refusal;
+pub mod workspace;

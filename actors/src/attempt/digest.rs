@@ -1,0 +1,163 @@
+//! What an attempt remembers of its log: the few facts that its status tells.
+//! A normalizer around the executor's own sees every entry go by, so these
+//! facts are kept and restored by the log's own checkpoints.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, RawEntry, Usage};
+use crate::executor::{Normalizer, Observed};
+
+/// Longest final message kept, in characters.
+const FINAL_MESSAGE_MAX: usize = 2000;
+
+/// The facts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Digest {
+    /// The last assistant message, cut to 2,000 characters.
+    pub final_message: Option<String>,
+    /// More parts of that message follow.
+    #[serde(default)]
+    open: bool,
+    pub last_error: Option<String>,
+    pub executor_session_id: Option<String>,
+    pub usage: Option<Usage>,
+    pub turn_ended: Option<TurnEnded>,
+}
+
+/// The executor's own word on how the turn ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnEnded {
+    pub failed: bool,
+    pub error: Option<String>,
+}
+
+impl Digest {
+    fn see(&mut self, observed: &Observed) {
+        match observed {
+            Observed::Entry(Event::AssistantMessage { text, continued }) => {
+                let begun = self.final_message.take().filter(|_| self.open).unwrap_or_default();
+                self.final_message = Some(cut(begun + text));
+                self.open = *continued;
+            }
+            Observed::Entry(Event::ErrorMessage { text, .. }) => {
+                self.last_error = Some(cut(text.clone()));
+            }
+            Observed::Entry(Event::TokenUsage {
+                input_tokens, output_tokens, cost_usd, ..
+            }) => {
+                let (input_tokens, output_tokens) = (*input_tokens, *output_tokens);
+                self.usage = Some(Usage { input_tokens, output_tokens, cost_usd: *cost_usd });
+            }
+            Observed::Usage(usage) => self.usage = Some(*usage),
+            Observed::ExecutorSession(id) => self.executor_session_id = Some(id.clone()),
+            Observed::TurnEnded { failed, error } => {
+                self.turn_ended = Some(TurnEnded { failed: *failed, error: error.clone() });
+            }
+            Observed::Entry(_) | Observed::InProgress(_) => {}
+        }
+    }
+}
+
+fn cut(text: String) -> String {
+    match text.char_indices().nth(FINAL_MESSAGE_MAX) {
+        None => text,
+        Some(_) => text.chars().take(FINAL_MESSAGE_MAX - 1).chain(['…']).collect(),
+    }
+}
+
+/// The digest of a process, as it stands.
+#[derive(Clone, Default)]
+pub struct Shared(Arc<Mutex<Digest>>);
+
+impl Shared {
+    /// A copy of the facts.
+    pub fn get(&self) -> Digest {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Digest)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// The executor's normalizer with the digest beside it.
+pub struct Digesting {
+    inner: Box<dyn Normalizer>,
+    digest: Shared,
+}
+
+impl Digesting {
+    pub fn new(inner: Box<dyn Normalizer>, digest: Shared) -> Self {
+        Self { inner, digest }
+    }
+
+    fn see(&self, observed: &[Observed]) {
+        if !observed.is_empty() {
+            self.digest.update(|digest| observed.iter().for_each(|one| digest.see(one)));
+        }
+    }
+}
+
+impl Normalizer for Digesting {
+    fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
+        let before = out.len();
+        self.inner.raw(entry, out);
+        self.see(&out[before..]);
+    }
+
+    fn end(&mut self, out: &mut Vec<Observed>) {
+        let before = out.len();
+        self.inner.end(out);
+        self.see(&out[before..]);
+    }
+
+    fn checkpoint(&self) -> serde_json::Value {
+        serde_json::json!({ "digest": self.digest.get(), "inner": self.inner.checkpoint() })
+    }
+
+    fn restore(&mut self, checkpoint: &serde_json::Value) {
+        if let Ok(digest) = serde_json::from_value(checkpoint["digest"].clone()) {
+            self.digest.update(|kept| *kept = digest);
+        }
+        self.inner.restore(&checkpoint["inner"]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(text: &str, continued: bool) -> Observed {
+        Observed::Entry(Event::AssistantMessage { text: text.into(), continued })
+    }
+
+    #[test]
+    fn the_final_message_is_the_last_one_with_its_parts_joined_and_cut() {
+        let mut digest = Digest::default();
+        digest.see(&message("first", false));
+        digest.see(&message("sec", true));
+        digest.see(&message("ond", false));
+        assert_eq!(digest.final_message.as_deref(), Some("second"));
+        digest.see(&message(&"é".repeat(3000), false));
+        let kept = digest.final_message.unwrap();
+        assert_eq!(kept.chars().count(), FINAL_MESSAGE_MAX);
+        assert!(kept.ends_with('…'));
+    }
+
+    #[test]
+    fn a_digest_goes_on_from_its_checkpoint() {
+        struct Silent;
+        impl Normalizer for Silent {
+            fn raw(&mut self, _: &RawEntry, _: &mut Vec<Observed>) {}
+            fn end(&mut self, _: &mut Vec<Observed>) {}
+        }
+        let first = Shared::default();
+        first.update(|digest| digest.see(&Observed::ExecutorSession("abc".into())));
+        let checkpoint = Digesting::new(Box::new(Silent), first.clone()).checkpoint();
+        let second = Shared::default();
+        Digesting::new(Box::new(Silent), second.clone()).restore(&checkpoint);
+        assert_eq!(second.get(), first.get());
+    }
+}

@@ -1,0 +1,346 @@
+//! The life of one turn, as a pure state machine: what happened goes in, what
+//! to do comes out.
+//!
+//! ```text
+//!  Preparing ─prepared─▶ Spawning ─spawned─▶ Running ─exited─▶ Ended ─drained─▶ Settled
+//!      │ stop                │ stop             │ stop            │ stop           │ stop
+//!      ▼                     ▼                  ▼                 ▼                ▼
+//!   Settled           (waits for spawned)   the ladder        kill the leftovers that the
+//!                                               │              leader left behind
+//!                    SIGINT ─½ grace─▶ SIGTERM ─grace─▶ kill the tree
+//!                       └── exited, or force ──────────────▲
+//! ```
+//!
+//! A turn without a stop settles when its log has been taken in to its last
+//! byte, for the executor's own last words outrank its exit code. A stopped one
+//! settles when nothing of its tree is alive; a log that lags far behind then
+//! has only a moment's grace, so that a flood never delays a stop.
+
+use crate::journal::Phase;
+use crate::process::manifest::ExitRecord;
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    Prepared,
+    /// The worktrees can't be made, or the process can't be started.
+    NotStarted(String),
+    Spawned,
+    Exited(ExitRecord),
+    /// The log holds everything up to the exit.
+    Drained,
+    /// Neither the process nor its exit status will ever be known.
+    Lost(String),
+    Stop { force: bool },
+    Timer(Timer),
+    /// The tree has been killed, as far as it could be.
+    Killed { signalled: u32, survivors: u32 },
+    /// The shim has ended: no descendant is left.
+    TreeGone,
+}
+
+/// The timers that the machine asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    Terminate,
+    Kill,
+    /// How long a stopped turn waits for its log.
+    Drain,
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    Spawn,
+    /// Write the phase down.
+    Enter(Phase),
+    /// SIGINT to the leader's process group.
+    Interrupt,
+    /// SIGTERM to every descendant, and end of file on stdin.
+    Terminate,
+    KillTree,
+    /// Take in the log up to the exit.
+    Drain(ExitRecord),
+    Arm(Timer),
+    /// The turn is over: write its outcome down and free the slot.
+    Settle(Ending),
+    /// Answer all who wait for the stop.
+    Answer(Stopped),
+}
+
+/// What the outcome is made from, besides the executor's own words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ending {
+    pub exit: Option<ExitRecord>,
+    /// Why there is no exit, or why nothing ran.
+    pub reason: Option<String>,
+    pub stopped: Option<StopFacts>,
+}
+
+/// How a stop went about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StopFacts {
+    pub forced: bool,
+    pub signals: Vec<&'static str>,
+}
+
+/// The facts of the answer to a stop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stopped {
+    /// This stop ended something that ran.
+    pub stopped: bool,
+    pub facts: StopFacts,
+    pub exit: Option<ExitRecord>,
+    pub survivors: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Stage {
+    Preparing,
+    Spawning,
+    Running,
+    Ended { exit: ExitRecord, drained: bool },
+    Settled { exit: Option<ExitRecord> },
+}
+
+/// A stop that has been asked for and not been answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Stop {
+    facts: StopFacts,
+    /// The leader had ended by itself when the stop came.
+    late: bool,
+    /// The kill is under way.
+    killing: bool,
+    /// The kill is over; so many live on.
+    survivors: Option<u32>,
+    /// The log has had its time.
+    hurry: bool,
+}
+
+/// One turn's life.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Life {
+    stage: Stage,
+    stop: Option<Stop>,
+    /// Processes of the tree may be alive.
+    tree: bool,
+}
+
+impl Life {
+    /// A turn whose slot has been granted.
+    pub fn preparing() -> Self {
+        Self { stage: Stage::Preparing, stop: None, tree: false }
+    }
+
+    /// A turn found running after a restart.
+    pub fn running() -> Self {
+        Self { stage: Stage::Running, stop: None, tree: true }
+    }
+
+    /// A settled turn whose leftovers are alive.
+    pub fn settled() -> Self {
+        Self { stage: Stage::Settled { exit: None }, stop: None, tree: true }
+    }
+
+    /// Nothing is alive and nothing is to come: the actor may end.
+    pub fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Settled { .. }) && !self.tree && self.stop.is_none()
+    }
+
+    /// Takes one step. Inputs that come too late, twice or out of turn change nothing.
+    pub fn step(&mut self, input: Input) -> Vec<Effect> {
+        match input {
+            Input::Prepared => self.prepared(),
+            Input::NotStarted(reason) => self.not_started(reason),
+            Input::Spawned => self.spawned(),
+            Input::Exited(exit) => self.exited(exit),
+            Input::Drained => self.drained(),
+            Input::Lost(reason) => self.lost(reason),
+            Input::Stop { force } => self.stop(force),
+            Input::Timer(timer) => self.timer(timer),
+            Input::Killed { signalled, survivors } => self.killed(signalled, survivors),
+            Input::TreeGone => {
+                self.tree = false;
+                vec![]
+            }
+        }
+    }
+
+    fn prepared(&mut self) -> Vec<Effect> {
+        if self.stage != Stage::Preparing {
+            return vec![];
+        }
+        self.stage = Stage::Spawning;
+        vec![Effect::Spawn]
+    }
+
+    fn not_started(&mut self, reason: String) -> Vec<Effect> {
+        match self.stage {
+            Stage::Preparing | Stage::Spawning => self.settle(None, Some(reason)),
+            _ => vec![],
+        }
+    }
+
+    fn spawned(&mut self) -> Vec<Effect> {
+        if self.stage != Stage::Spawning {
+            return vec![];
+        }
+        self.stage = Stage::Running;
+        self.tree = true;
+        match self.stop.take() {
+            None => vec![Effect::Enter(Phase::Running)],
+            Some(stop) => {
+                let mut effects = vec![Effect::Enter(Phase::Running)];
+                effects.extend(self.stop(stop.facts.forced));
+                effects
+            }
+        }
+    }
+
+    fn exited(&mut self, exit: ExitRecord) -> Vec<Effect> {
+        if !matches!(self.stage, Stage::Spawning | Stage::Running) {
+            return vec![];
+        }
+        self.stage = Stage::Ended { exit: exit.clone(), drained: false };
+        let mut effects = vec![Effect::Drain(exit)];
+        if let Some(stop) = &mut self.stop {
+            effects.push(Effect::Arm(Timer::Drain));
+            if !stop.killing && stop.survivors.is_none() {
+                stop.killing = true;
+                effects.push(Effect::KillTree);
+            }
+        }
+        effects
+    }
+
+    fn drained(&mut self) -> Vec<Effect> {
+        if let Stage::Ended { drained, .. } = &mut self.stage {
+            *drained = true;
+        }
+        self.settle_when_ready()
+    }
+
+    fn lost(&mut self, reason: String) -> Vec<Effect> {
+        match self.stage {
+            Stage::Spawning | Stage::Running => {
+                self.tree = false;
+                self.settle(None, Some(reason))
+            }
+            _ => vec![],
+        }
+    }
+
+    fn stop(&mut self, force: bool) -> Vec<Effect> {
+        let asked_before = self.stop.is_some();
+        let stop = self.stop.get_or_insert_default();
+        stop.facts.forced |= force;
+        if stop.killing {
+            return vec![];
+        }
+        match &self.stage {
+            Stage::Preparing => self.settle(None, None),
+            Stage::Spawning => vec![],
+            Stage::Running if force => {
+                stop.killing = true;
+                let enter = (!asked_before).then_some(Effect::Enter(Phase::Stopping));
+                enter.into_iter().chain([Effect::KillTree]).collect()
+            }
+            Stage::Running if asked_before => vec![],
+            Stage::Running => {
+                stop.facts.signals.push("SIGINT");
+                vec![
+                    Effect::Enter(Phase::Stopping),
+                    Effect::Interrupt,
+                    Effect::Arm(Timer::Terminate),
+                    Effect::Arm(Timer::Kill),
+                ]
+            }
+            Stage::Settled { .. } if !self.tree => {
+                stop.late = true;
+                self.answer(0)
+            }
+            Stage::Ended { .. } | Stage::Settled { .. } => {
+                stop.late = true;
+                stop.killing = true;
+                vec![Effect::KillTree, Effect::Arm(Timer::Drain)]
+            }
+        }
+    }
+
+    fn timer(&mut self, timer: Timer) -> Vec<Effect> {
+        let Some(stop) = &mut self.stop else { return vec![] };
+        match timer {
+            Timer::Terminate if self.stage == Stage::Running && !stop.killing => {
+                stop.facts.signals.push("SIGTERM");
+                vec![Effect::Terminate]
+            }
+            Timer::Kill if self.stage == Stage::Running && !stop.killing => {
+                stop.killing = true;
+                vec![Effect::KillTree]
+            }
+            Timer::Drain => {
+                stop.hurry = true;
+                self.settle_when_ready()
+            }
+            Timer::Terminate | Timer::Kill => vec![],
+        }
+    }
+
+    fn killed(&mut self, signalled: u32, survivors: u32) -> Vec<Effect> {
+        let Some(stop) = &mut self.stop else { return vec![] };
+        if signalled > 0 {
+            stop.facts.signals.push("SIGKILL");
+        }
+        stop.killing = false;
+        stop.survivors = Some(survivors);
+        match &self.stage {
+            // The leader itself can't be killed (uninterruptible sleep): say so;
+            // another stop may try again.
+            Stage::Running if survivors > 0 => self.answer(survivors),
+            Stage::Settled { .. } => self.answer(survivors),
+            _ => self.settle_when_ready(),
+        }
+    }
+
+    fn settle_when_ready(&mut self) -> Vec<Effect> {
+        let Stage::Ended { exit, drained } = &self.stage else { return vec![] };
+        let ready = match &self.stop {
+            None => *drained,
+            Some(stop) => stop.survivors.is_some() && (*drained || stop.hurry),
+        };
+        if !ready {
+            return vec![];
+        }
+        let exit = exit.clone();
+        self.settle(Some(exit), None)
+    }
+
+    fn settle(&mut self, exit: Option<ExitRecord>, reason: Option<String>) -> Vec<Effect> {
+        self.stage = Stage::Settled { exit: exit.clone() };
+        let stopped = self.stop.as_ref().filter(|stop| !stop.late).map(|stop| stop.facts.clone());
+        let mut effects = vec![Effect::Settle(Ending { exit, reason, stopped })];
+        if let Some(stop) = &self.stop {
+            effects.extend(self.answer(stop.survivors.unwrap_or(0)));
+        }
+        effects
+    }
+
+    fn answer(&mut self, survivors: u32) -> Vec<Effect> {
+        let Some(stop) = self.stop.take() else { return vec![] };
+        let (settled, exit) = match &self.stage {
+            Stage::Settled { exit } => (true, exit.clone()),
+            _ => (false, None),
+        };
+        let stopped = settled && !stop.late;
+        vec![Effect::Answer(Stopped { stopped, facts: stop.facts, exit, survivors })]
+    }
+}
+
+/// When a stop's SIGTERM and SIGKILL are due, in milliseconds after its SIGINT.
+#[must_use]
+pub fn ladder(stop_grace_ms: u64) -> (u64, u64) {
+    (stop_grace_ms / 2, stop_grace_ms)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! How a turn ended, decided from the facts in their order of trust: the
+//! executor's own terminal event, its exit code, our own stop. Exit codes lie
+//! both ways, so they come second. Pure.
+
+use crate::event::{ProcessStatus, Timestamp};
+use crate::journal::Outcome;
+
+use super::digest::Digest;
+use super::lifecycle::Ending;
+
+/// Decides. `now` stands in where no exit record gives a time.
+#[must_use]
+pub fn decide(ending: &Ending, digest: &Digest, now: Timestamp) -> Outcome {
+    let exit = ending.exit.as_ref();
+    let completed = match (&digest.turn_ended, exit) {
+        (Some(ended), _) => !ended.failed,
+        (None, Some(exit)) => exit.exit_code == Some(0),
+        (None, None) => false,
+    };
+    let status = match (completed, &ending.stopped) {
+        (true, _) => ProcessStatus::Completed,
+        (false, Some(_)) => ProcessStatus::Killed,
+        (false, None) => ProcessStatus::Failed,
+    };
+    Outcome {
+        status,
+        exit_code: exit.and_then(|exit| exit.exit_code),
+        exit_signal: exit.and_then(|exit| exit.exit_signal),
+        failure_summary: (!completed).then(|| summary(ending, digest)),
+        final_message: digest.final_message.clone(),
+        usage: digest.usage,
+        at: exit.map_or(now, |exit| exit.at),
+    }
+}
+
+/// One sentence: how it ended, who ended it, and the executor's last error.
+fn summary(ending: &Ending, digest: &Digest) -> String {
+    let exit = ending.exit.as_ref();
+    let mut text = match exit {
+        Some(exit) => match (exit.exit_code, exit.exit_signal, &exit.reason) {
+            (Some(code), _, _) => format!("exit code {code}"),
+            (None, Some(signal), _) => format!("killed by {}", signal_name(signal)),
+            (None, None, Some(reason)) => reason.clone(),
+            (None, None, None) => "its exit status is not known".to_owned(),
+        },
+        None => match (&ending.reason, &ending.stopped) {
+            (Some(reason), _) => reason.clone(),
+            (None, Some(_)) => "stopped before its process started".to_owned(),
+            (None, None) => "it ended without a trace".to_owned(),
+        },
+    };
+    if let Some(stop) = &ending.stopped {
+        text.push_str(if stop.forced {
+            "; stopped by stop_attempt (force)"
+        } else {
+            "; stopped by stop_attempt"
+        });
+        if !stop.signals.is_empty() {
+            text.push_str(" with ");
+            text.push_str(&stop.signals.join(", "));
+        }
+    }
+    let error = digest.turn_ended.as_ref().and_then(|ended| ended.error.as_ref());
+    if let Some(error) = error.or(digest.last_error.as_ref()) {
+        text.push_str("; last error: ");
+        text.push_str(error);
+    }
+    text
+}
+
+fn signal_name(signal: i32) -> String {
+    nix::sys::signal::Signal::try_from(signal)
+        .map_or_else(|_| format!("signal {signal}"), |name| format!("{name} (signal {signal})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::digest::TurnEnded;
+    use super::super::lifecycle::StopFacts;
+    use super::*;
+    use crate::process::manifest::ExitRecord;
+
+    fn exit(code: Option<i32>, signal: Option<i32>) -> Option<ExitRecord> {
+        Some(ExitRecord {
+            v: 1,
+            exit_code: code,
+            exit_signal: signal,
+            reason: None,
+            at: Timestamp::from_millis(7),
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+        })
+    }
+
+    fn ended(exit: Option<ExitRecord>, stopped: Option<StopFacts>) -> Ending {
+        Ending { exit, reason: None, stopped }
+    }
+
+    fn decide_now(ending: &Ending, digest: &Digest) -> Outcome {
+        decide(ending, digest, Timestamp::from_millis(9))
+    }
+
+    #[test]
+    fn the_executors_own_word_outranks_its_exit_code_both_ways() {
+        let failed = Digest {
+            turn_ended: Some(TurnEnded { failed: true, error: Some("HTTP 400".into()) }),
+            ..Digest::default()
+        };
+        let outcome = decide_now(&ended(exit(Some(0), None), None), &failed);
+        assert_eq!(outcome.status, ProcessStatus::Failed);
+        assert_eq!(outcome.failure_summary.as_deref(), Some("exit code 0; last error: HTTP 400"));
+
+        let fine = Digest {
+            turn_ended: Some(TurnEnded { failed: false, error: None }),
+            ..Digest::default()
+        };
+        let outcome = decide_now(&ended(exit(Some(1), None), None), &fine);
+        assert_eq!(outcome.status, ProcessStatus::Completed);
+        assert_eq!(outcome.failure_summary, None);
+    }
+
+    #[test]
+    fn a_failure_always_says_why_and_who() {
+        let stop = Some(StopFacts { forced: true, signals: vec!["SIGKILL"] });
+        let outcome = decide_now(&ended(exit(None, Some(9)), stop), &Digest::default());
+        assert_eq!(outcome.status, ProcessStatus::Killed);
+        assert_eq!(
+            outcome.failure_summary.as_deref(),
+            Some("killed by SIGKILL (signal 9); stopped by stop_attempt (force) with SIGKILL")
+        );
+        let outcome = decide_now(&ended(None, None), &Digest::default());
+        assert!(outcome.failure_summary.is_some());
+        assert_eq!(outcome.at, Timestamp::from_millis(9));
+    }
+
+    #[test]
+    fn a_process_that_ends_well_in_spite_of_a_stop_has_completed() {
+        let stop = Some(StopFacts { forced: false, signals: vec!["SIGINT"] });
+        let outcome = decide_now(&ended(exit(Some(0), None), stop), &Digest::default());
+        assert_eq!(outcome.status, ProcessStatus::Completed);
+    }
+}

@@ -1,0 +1,18 @@
+//! The git side of an attempt: its branch and its worktrees.
+//!
+//! ```text
+//!   attempt ──▶ Repositories ──▶ one owner per repository ──▶ git
+//!                  (finds or spawns)   (writes one after another)
+//! ```
+//!
+//! git locks its own files only for moments and fails when two writers meet, so
+//! all writes to one repository go through one actor, however many attempts
+//! start in it at once. Reads need no owner and go straight to git. Nothing here
+//! knows what a task or an executor is; nothing is ever deleted, what stands in
+//! the way of a worktree is moved to the trash folder.
+
+pub mod git;
+mod owner;
+pub mod worktree;
+
+pub use owner::{NewWorktree, Repositories};

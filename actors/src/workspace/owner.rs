@@ -1,0 +1,115 @@
+//! The owner of one repository: an actor that makes worktrees, one at a time.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tokio::sync::Mutex;
+
+use super::git::{self, GitError};
+
+/// A worktree to be made.
+#[derive(Clone, Debug)]
+pub struct NewWorktree {
+    pub path: PathBuf,
+    pub branch: String,
+    /// The commit to start from.
+    pub base: String,
+    /// Where something that stands in the way is moved.
+    pub trash: PathBuf,
+}
+
+pub(super) enum Message {
+    Add(NewWorktree, RpcReplyPort<Result<(), GitError>>),
+}
+
+struct Owner;
+
+impl Actor for Owner {
+    type Msg = Message;
+    type State = PathBuf;
+    type Arguments = PathBuf;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Message>,
+        repo: PathBuf,
+    ) -> Result<PathBuf, ActorProcessingErr> {
+        Ok(repo)
+    }
+
+    // Awaiting git here is what serialises the writes.
+    async fn handle(
+        &self,
+        _: ActorRef<Message>,
+        message: Message,
+        repo: &mut PathBuf,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Message::Add(worktree, reply) => {
+                let _ = reply.send(add(repo, &worktree).await);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes the worktree, also when an earlier try was cut off in the middle.
+/// Only called while nothing has run in it yet.
+async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
+    if tokio::fs::symlink_metadata(&new.path).await.is_ok() {
+        set_aside(new).await.map_err(|error| {
+            GitError::Failed(format!("{} is in the way: {error}", new.path.display()))
+        })?;
+        git::run(repo, &["worktree", "prune"]).await?;
+    }
+    let path = new.path.to_string_lossy();
+    if git::branch_tip(repo, &new.branch).await.is_some() {
+        git::run(repo, &["worktree", "add", "--quiet", &path, &new.branch]).await?;
+    } else {
+        let args =
+            ["worktree", "add", "--quiet", "--no-track", "-b", &new.branch, &path, &new.base];
+        git::run(repo, &args).await?;
+    }
+    Ok(())
+}
+
+async fn set_aside(new: &NewWorktree) -> std::io::Result<()> {
+    tokio::fs::create_dir_all(&new.trash).await?;
+    let name = format!("{}-{}", uuid::Uuid::now_v7(), new.branch.replace('/', "-"));
+    tokio::fs::rename(&new.path, new.trash.join(name)).await
+}
+
+/// Finds the owner of a repository, or spawns it under the given supervisor.
+pub struct Repositories {
+    supervisor: ActorCell,
+    owners: Mutex<HashMap<PathBuf, ActorRef<Message>>>,
+}
+
+impl Repositories {
+    pub fn new(supervisor: ActorCell) -> Self {
+        Self { supervisor, owners: Mutex::default() }
+    }
+
+    /// Adds a worktree to the repository at `repo`, after all that were asked before.
+    pub async fn add_worktree(&self, repo: &Path, worktree: NewWorktree) -> Result<(), GitError> {
+        let owner = self.owner(repo).await?;
+        ractor::call!(owner, |reply| Message::Add(worktree, reply))
+            .unwrap_or_else(|error| Err(GitError::Failed(format!("the git owner ended: {error}"))))
+    }
+
+    async fn owner(&self, repo: &Path) -> Result<ActorRef<Message>, GitError> {
+        let key = git::common_dir(repo).await?;
+        let mut owners = self.owners.lock().await;
+        if let Some(owner) = owners.get(&key)
+            && owner.get_status() == ractor::ActorStatus::Running
+        {
+            return Ok(owner.clone());
+        }
+        let (owner, _) = Actor::spawn_linked(None, Owner, repo.to_owned(), self.supervisor.clone())
+            .await
+            .map_err(|error| GitError::Failed(error.to_string()))?;
+        owners.insert(key, owner.clone());
+        Ok(owner)
+    }
+}

@@ -1,0 +1,46 @@
+//! What every actor works with: the means, and the configuration as values. The
+//! actors see no environment, no arguments and no configuration files.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::executor::Executors;
+use crate::journal::Journal;
+use crate::log::Logs;
+use crate::process::Shims;
+use crate::workspace::Repositories;
+
+/// Shared by all actors; nothing in it belongs to any one attempt.
+pub struct World {
+    pub journal: Arc<dyn Journal>,
+    pub executors: Arc<dyn Executors>,
+    pub shims: Shims,
+    pub repositories: Repositories,
+    pub logs: Logs,
+    pub settings: Settings,
+}
+
+/// The configuration that actors need.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Further starts wait in the queue.
+    pub max_running_attempts: usize,
+    /// From a stop's SIGINT to its SIGKILL.
+    pub stop_grace: Duration,
+    /// Put before an attempt's folder name to make its branch.
+    pub branch_prefix: String,
+    /// Per execution process.
+    pub spool_max_bytes: u64,
+    /// Holds `<attempt id>/<process id>/`.
+    pub attempts_dir: PathBuf,
+    /// Holds `<short id>-<slug>/<repo name>/`.
+    pub worktrees_dir: PathBuf,
+    /// Takes what stands in the way.
+    pub trash_dir: PathBuf,
+    /// The daemon's own environment, of which executors get a part.
+    pub environment: BTreeMap<String, String>,
+    /// `PROVOST_HOME` for executors, when the home is one folder.
+    pub home_variable: Option<String>,
+}

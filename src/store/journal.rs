@@ -1,0 +1,105 @@
+//! The actors' [`Journal`] over the store: each method is one of its resources'.
+
+use async_trait::async_trait;
+use provost_actors::ids::{AttemptId, ProcessId, ProjectId, TaskId};
+use provost_actors::journal::{
+    Answer, Attempt, AttemptStarted, Begun, Change, Journal, Key, NewRepo, NewTask, ProjectCreated,
+    RepoAdded, StartContext, Task, TaskChange,
+};
+use provost_actors::refusal::Refusal;
+use serde_json::Value;
+
+use super::Store;
+
+#[async_trait]
+impl Journal for Store {
+    async fn create_project(
+        &self,
+        key: Option<&Key>,
+        name: &str,
+        repos: &[NewRepo],
+    ) -> Result<Answer<ProjectCreated>, Refusal> {
+        self.insert_project(key, name, repos).await
+    }
+
+    async fn add_repo(
+        &self,
+        key: Option<&Key>,
+        project: ProjectId,
+        repo: &NewRepo,
+    ) -> Result<Answer<RepoAdded>, Refusal> {
+        self.insert_repo(key, project, repo).await
+    }
+
+    async fn create_task(
+        &self,
+        key: Option<&Key>,
+        task: &NewTask,
+    ) -> Result<Answer<TaskId>, Refusal> {
+        self.insert_task(key, task).await
+    }
+
+    async fn update_task(
+        &self,
+        key: Option<&Key>,
+        task: TaskId,
+        change: &TaskChange,
+    ) -> Result<Answer<Task>, Refusal> {
+        self.change_task(key, task, change).await
+    }
+
+    async fn delete_task(
+        &self,
+        key: Option<&Key>,
+        task: TaskId,
+    ) -> Result<Answer<TaskId>, Refusal> {
+        self.remove_task(key, task).await
+    }
+
+    async fn start_context(&self, task: TaskId) -> Result<StartContext, Refusal> {
+        self.load_start_context(task).await
+    }
+
+    async fn recall(&self, key: &Key) -> Result<Option<Value>, Refusal> {
+        self.recall_answer(key).await
+    }
+
+    async fn record_start(
+        &self,
+        key: Option<&Key>,
+        attempt: &Attempt,
+        answer: &AttemptStarted,
+    ) -> Result<Answer<AttemptStarted>, Refusal> {
+        self.insert_attempt(key, attempt, answer).await
+    }
+
+    async fn attempt(&self, attempt: AttemptId) -> Result<Option<Attempt>, Refusal> {
+        self.load_attempt(attempt).await
+    }
+
+    async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal> {
+        self.load_unsettled().await
+    }
+
+    async fn advance(
+        &self,
+        attempt: AttemptId,
+        epoch: u64,
+        process: ProcessId,
+        change: &Change,
+    ) -> Result<(), Refusal> {
+        self.change_attempt(attempt, epoch, process, change).await
+    }
+
+    async fn begin(&self, key: &Key) -> Result<Begun, Refusal> {
+        self.begin_request(key).await
+    }
+
+    async fn complete(&self, key: &Key, answer: Value) -> Result<(), Refusal> {
+        self.complete_request(key, &answer.to_string()).await
+    }
+
+    async fn abandon(&self, key: &Key) -> Result<(), Refusal> {
+        self.abandon_request(key).await
+    }
+}

@@ -1,0 +1,66 @@
+//! The durable memory: SQLite by sqlx, WAL, one writer.
+//!
+//! All writes go through one connection and each is one transaction, so they
+//! are serial without a lock of our own; reads go through a few others and see
+//! the last commit. Rows are small: log lines never come here. Row types are
+//! private to the file of their resource; what leaves are the records of
+//! `provost_actors::journal` and the views of the files below.
+
+mod attempts;
+mod codec;
+mod journal;
+mod open;
+mod processes;
+mod projects;
+mod requests;
+mod resolve;
+mod tasks;
+
+pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus, ContextView};
+pub use open::OpenError;
+pub use projects::ProjectView;
+pub use resolve::{Kind, Match};
+pub use tasks::{TaskFilter, TaskView};
+
+use provost_actors::refusal::{Code, Refusal};
+use sqlx::{SqliteConnection, SqlitePool};
+
+/// The store. Cheap to clone: the pools are shared.
+#[derive(Clone, Debug)]
+pub struct Store {
+    writer: SqlitePool,
+    reader: SqlitePool,
+    completed_ttl_ms: Option<i64>,
+}
+
+/// A page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    pub has_more: bool,
+}
+
+impl<T> Page<T> {
+    /// From one item more than the page holds.
+    fn cut(mut items: Vec<T>, limit: u32) -> Self {
+        let limit = limit as usize;
+        let has_more = items.len() > limit;
+        items.truncate(limit);
+        Self { items, has_more }
+    }
+}
+
+/// What SQLite's error means to a caller.
+#[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
+fn fault(error: sqlx::Error) -> Refusal {
+    // SQLITE_FULL, and IOERR_WRITE or IOERR_FSYNC that a full disk gives too
+    // (https://www.sqlite.org/rescode.html).
+    let code = error.as_database_error().and_then(|error| error.code());
+    if matches!(code.as_deref(), Some("13" | "778" | "1034")) {
+        return Refusal::new(Code::StorageFull, format!("the database can't be written: {error}"));
+    }
+    tracing::error!(%error, "the store failed");
+    Refusal::internal(format!("the store failed: {error}"))
+}
+
+type Writing<'a> = &'a mut SqliteConnection;

@@ -1,0 +1,206 @@
+//! Attempts as they are written: the start of one, and each change to its row
+//! and its newest process's, conditional on the epoch.
+
+use provost_actors::event::{ProcessStatus, Timestamp};
+use provost_actors::ids::{AttemptId, ProcessId};
+use provost_actors::journal::{
+    Answer, Attempt, AttemptStarted, Change, Key, Outcome, Phase, State, TaskStatus,
+};
+use provost_actors::refusal::{Code, Refusal};
+
+use super::{Store, Writing, codec, fault, requests};
+
+impl Store {
+    pub(super) async fn insert_attempt(
+        &self,
+        key: Option<&Key>,
+        attempt: &Attempt,
+        answer: &AttemptStarted,
+    ) -> Result<Answer<AttemptStarted>, Refusal> {
+        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        if let Some(answer) = requests::kept(&mut writing, key).await? {
+            return Ok(answer);
+        }
+        let now = Timestamp::now().millis();
+        // The task may have been deleted since the start was checked.
+        let task = sqlx::query(
+            "UPDATE tasks SET status = ?2, updated_at = ?3
+             WHERE task_id = ?1 AND deleted_at IS NULL",
+        )
+        .bind(attempt.task_id.to_string())
+        .bind(codec::word(&TaskStatus::InProgress))
+        .bind(now)
+        .execute(&mut *writing)
+        .await
+        .map_err(fault)?;
+        if task.rows_affected() == 0 {
+            return Err(super::tasks::task_not_found(attempt.task_id));
+        }
+        insert_rows(&mut writing, attempt, now).await.map_err(fault)?;
+        let answer = requests::keep(&mut writing, key, answer.clone()).await?;
+        writing.commit().await.map_err(fault)?;
+        Ok(answer)
+    }
+
+    pub(super) async fn change_attempt(
+        &self,
+        attempt: AttemptId,
+        epoch: u64,
+        process: ProcessId,
+        change: &Change,
+    ) -> Result<(), Refusal> {
+        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        let (phase, state) = standing(change);
+        let changed = sqlx::query(
+            "UPDATE attempts SET phase = coalesce(?3, phase), state = coalesce(?4, state),
+                    updated_at = ?5
+             WHERE attempt_id = ?1 AND epoch = ?2",
+        )
+        .bind(attempt.to_string())
+        .bind(i64::try_from(epoch).unwrap_or(i64::MAX))
+        .bind(phase.as_ref().map(codec::word))
+        .bind(state.as_ref().map(codec::word))
+        .bind(Timestamp::now().millis())
+        .execute(&mut *writing)
+        .await
+        .map_err(fault)?;
+        if changed.rows_affected() == 0 {
+            return Err(Refusal::new(
+                Code::Internal,
+                format!("attempt {attempt} is no longer in epoch {epoch}"),
+            ));
+        }
+        change_process(&mut writing, process, change).await.map_err(fault)?;
+        writing.commit().await.map_err(fault)
+    }
+}
+
+/// The attempt's phase and state after a change.
+fn standing(change: &Change) -> (Option<Phase>, Option<State>) {
+    match change {
+        Change::Unqueued => (Some(Phase::Idle), Some(State::Idle)),
+        Change::Preparing => (Some(Phase::Preparing), Some(State::Running)),
+        Change::Running { .. } => (Some(Phase::Running), Some(State::Running)),
+        Change::Stopping => (Some(Phase::Stopping), None),
+        Change::ExecutorSession(_) => (None, None),
+        Change::Settled(Outcome { status: ProcessStatus::Completed, .. }) => {
+            (Some(Phase::Settled), Some(State::Completed))
+        }
+        Change::Settled(_) => (Some(Phase::Settled), Some(State::Failed)),
+    }
+}
+
+async fn insert_rows(writing: Writing<'_>, attempt: &Attempt, now: i64) -> Result<(), sqlx::Error> {
+    let attempt_id = attempt.attempt_id.to_string();
+    sqlx::query(
+        "INSERT INTO attempts (attempt_id, task_id, branch, folder, executor, phase, state, epoch,
+                               created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)",
+    )
+    .bind(&attempt_id)
+    .bind(attempt.task_id.to_string())
+    .bind(&attempt.branch)
+    .bind(&attempt.folder)
+    .bind(&attempt.executor)
+    .bind(codec::word(&attempt.phase))
+    .bind(codec::word(&attempt.state))
+    .bind(i64::try_from(attempt.epoch).unwrap_or(i64::MAX))
+    .bind(now)
+    .execute(&mut *writing)
+    .await?;
+    for (position, repo) in (0_i64..).zip(&attempt.repos) {
+        sqlx::query(
+            "INSERT INTO attempt_repos (attempt_id, position, repo_id, name, path, target_branch,
+                                        base_commit)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )
+        .bind(&attempt_id)
+        .bind(position)
+        .bind(repo.repo_id.to_string())
+        .bind(&repo.name)
+        .bind(&repo.path)
+        .bind(&repo.target_branch)
+        .bind(&repo.base_commit)
+        .execute(&mut *writing)
+        .await?;
+    }
+    sqlx::query(
+        "INSERT INTO sessions (session_id, attempt_id, executor, created_at)
+         VALUES (?1, ?2, ?3, ?4)",
+    )
+    .bind(attempt.session_id.to_string())
+    .bind(&attempt_id)
+    .bind(&attempt.executor)
+    .bind(now)
+    .execute(&mut *writing)
+    .await?;
+    let process = &attempt.process;
+    sqlx::query(
+        "INSERT INTO processes (process_id, session_id, attempt_id, run_reason, turn, prompt,
+                                variant, status, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )
+    .bind(process.process_id.to_string())
+    .bind(attempt.session_id.to_string())
+    .bind(&attempt_id)
+    .bind(codec::word(&process.run_reason))
+    .bind(process.turn)
+    .bind(&process.prompt)
+    .bind(&process.variant)
+    .bind(codec::word(&process.status))
+    .bind(now)
+    .execute(writing)
+    .await?;
+    Ok(())
+}
+
+async fn change_process(
+    writing: Writing<'_>,
+    process: ProcessId,
+    change: &Change,
+) -> Result<(), sqlx::Error> {
+    let process = process.to_string();
+    match change {
+        Change::Unqueued | Change::Preparing | Change::Stopping => {}
+        Change::Running { pid, start_time, boot_id } => {
+            sqlx::query(
+                "UPDATE processes SET status = 'running', pid = ?2, start_time = ?3, boot_id = ?4
+                 WHERE process_id = ?1",
+            )
+            .bind(process)
+            .bind(pid)
+            .bind(i64::try_from(*start_time).unwrap_or(i64::MAX))
+            .bind(boot_id)
+            .execute(writing)
+            .await?;
+        }
+        Change::ExecutorSession(id) => {
+            sqlx::query(
+                "UPDATE sessions SET executor_session_id = ?2
+                 WHERE session_id = (SELECT session_id FROM processes WHERE process_id = ?1)",
+            )
+            .bind(process)
+            .bind(id)
+            .execute(writing)
+            .await?;
+        }
+        Change::Settled(outcome) => {
+            sqlx::query(
+                "UPDATE processes SET status = ?2, exit_code = ?3, exit_signal = ?4,
+                        failure_summary = ?5, final_message = ?6, usage = ?7, ended_at = ?8
+                 WHERE process_id = ?1",
+            )
+            .bind(process)
+            .bind(codec::word(&outcome.status))
+            .bind(outcome.exit_code)
+            .bind(outcome.exit_signal)
+            .bind(&outcome.failure_summary)
+            .bind(&outcome.final_message)
+            .bind(outcome.usage.and_then(|usage| serde_json::to_string(&usage).ok()))
+            .bind(outcome.at.millis())
+            .execute(writing)
+            .await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Pieces of ids, as people type them, and what kind of thing an id names.
+
+use provost_actors::refusal::Refusal;
+use serde::{Deserialize, Serialize};
+
+use super::{Store, fault};
+
+/// What an id can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Project,
+    Repo,
+    Task,
+    Attempt,
+    Session,
+    ExecutionProcess,
+}
+
+/// A thing whose id matches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Match {
+    pub kind: Kind,
+    pub id: String,
+}
+
+macro_rules! select {
+    ($table:literal, $id:literal) => {
+        concat!(
+            "SELECT ",
+            $id,
+            " FROM ",
+            $table,
+            " WHERE replace(",
+            $id,
+            ", '-', '') LIKE ?1 || '%'",
+            " OR replace(",
+            $id,
+            ", '-', '') LIKE '%' || ?1 LIMIT 20"
+        )
+    };
+}
+
+impl Store {
+    /// The things whose id is, starts with or ends with `piece`; at most 20 a kind.
+    /// Hyphens and case don't count.
+    pub async fn resolve(&self, piece: &str, kinds: &[Kind]) -> Result<Vec<Match>, Refusal> {
+        let piece = piece.replace('-', "").to_ascii_lowercase();
+        if piece.is_empty() || !piece.chars().all(|c| c.is_ascii_hexdigit()) {
+            return Ok(vec![]);
+        }
+        let mut matches = Vec::new();
+        for &kind in kinds {
+            let sql = match kind {
+                Kind::Project => select!("projects", "project_id"),
+                Kind::Repo => select!("repos", "repo_id"),
+                Kind::Task => select!("tasks", "task_id"),
+                Kind::Attempt => select!("attempts", "attempt_id"),
+                Kind::Session => select!("sessions", "session_id"),
+                Kind::ExecutionProcess => select!("processes", "process_id"),
+            };
+            let ids: Vec<String> = sqlx::query_scalar(sql)
+                .bind(&piece)
+                .fetch_all(&self.reader)
+                .await
+                .map_err(fault)?;
+            matches.extend(ids.into_iter().map(|id| Match { kind, id }));
+        }
+        Ok(matches)
+    }
+}

@@ -1,0 +1,400 @@
+//! Tasks and what they depend on.
+
+use std::collections::HashMap;
+
+use provost_actors::event::Timestamp;
+use provost_actors::ids::{AttemptId, ProjectId, SessionId, TaskId};
+use provost_actors::journal::{Answer, Key, NewTask, StartContext, Task, TaskChange, TaskStatus};
+use provost_actors::refusal::{Code, Refusal};
+use sqlx::FromRow;
+
+use super::{Page, Store, Writing, codec, fault, projects, requests};
+
+/// Which tasks to list.
+#[derive(Clone, Debug)]
+pub struct TaskFilter {
+    pub project: ProjectId,
+    pub status: Option<TaskStatus>,
+    pub updated_since: Option<Timestamp>,
+    pub limit: u32,
+    /// List those made before this one.
+    pub before: Option<TaskId>,
+}
+
+/// A task as it is listed, with its latest attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskView {
+    pub task: Task,
+    pub latest_attempt_id: Option<AttemptId>,
+    pub latest_workspace_branch: Option<String>,
+    pub latest_session_id: Option<SessionId>,
+    pub latest_session_executor: Option<String>,
+    pub has_in_progress_attempt: bool,
+    pub last_attempt_failed: bool,
+}
+
+#[derive(FromRow)]
+struct TaskRow {
+    task_id: String,
+    project_id: String,
+    title: String,
+    description: Option<String>,
+    status: String,
+    priority: String,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl TaskRow {
+    fn task(self, depends_on: Vec<TaskId>) -> Result<Task, Refusal> {
+        Ok(Task {
+            task_id: codec::id(&self.task_id)?,
+            project_id: codec::id(&self.project_id)?,
+            title: self.title,
+            description: self.description,
+            status: codec::enumerated(self.status)?,
+            priority: codec::enumerated(self.priority)?,
+            depends_on,
+            created_at: Timestamp::from_millis(self.created_at),
+            updated_at: Timestamp::from_millis(self.updated_at),
+        })
+    }
+}
+
+#[derive(FromRow)]
+struct TaskViewRow {
+    #[sqlx(flatten)]
+    task: TaskRow,
+    attempt_id: Option<String>,
+    branch: Option<String>,
+    state: Option<String>,
+    session_id: Option<String>,
+    session_executor: Option<String>,
+    in_progress: bool,
+}
+
+pub(super) fn task_not_found(task: TaskId) -> Refusal {
+    Refusal::new(Code::TaskNotFound, format!("there is no task {task}"))
+        .detail("task_id", task.to_string())
+}
+
+async fn dependencies(writing: Writing<'_>, task: TaskId) -> Result<Vec<TaskId>, Refusal> {
+    let rows: Vec<String> = sqlx::query_scalar(
+        "SELECT depends_on FROM task_dependencies WHERE task_id = ?1 ORDER BY depends_on",
+    )
+    .bind(task.to_string())
+    .fetch_all(writing)
+    .await
+    .map_err(fault)?;
+    rows.iter().map(|row| codec::id(row)).collect()
+}
+
+async fn load(writing: Writing<'_>, task: TaskId) -> Result<Task, Refusal> {
+    let row: TaskRow = sqlx::query_as(
+        "SELECT task_id, project_id, title, description, status, priority, created_at, updated_at
+         FROM tasks WHERE task_id = ?1 AND deleted_at IS NULL",
+    )
+    .bind(task.to_string())
+    .fetch_optional(&mut *writing)
+    .await
+    .map_err(fault)?
+    .ok_or_else(|| task_not_found(task))?;
+    let depends_on = dependencies(writing, task).await?;
+    row.task(depends_on)
+}
+
+async fn set_dependencies(
+    writing: Writing<'_>,
+    project: ProjectId,
+    task: TaskId,
+    depends_on: &[TaskId],
+) -> Result<(), Refusal> {
+    sqlx::query("DELETE FROM task_dependencies WHERE task_id = ?1")
+        .bind(task.to_string())
+        .execute(&mut *writing)
+        .await
+        .map_err(fault)?;
+    for dependency in depends_on {
+        let of_project: Option<String> = sqlx::query_scalar(
+            "SELECT project_id FROM tasks WHERE task_id = ?1 AND deleted_at IS NULL",
+        )
+        .bind(dependency.to_string())
+        .fetch_optional(&mut *writing)
+        .await
+        .map_err(fault)?;
+        if of_project.as_deref() != Some(&project.to_string()) {
+            return Err(task_not_found(*dependency)
+                .hint("Call list_tasks with the project_id of this task and use task_ids from it in depends_on.")
+                .detail("path", "depends_on"));
+        }
+        sqlx::query(
+            "INSERT OR IGNORE INTO task_dependencies (task_id, depends_on) VALUES (?1, ?2)",
+        )
+        .bind(task.to_string())
+        .bind(dependency.to_string())
+        .execute(&mut *writing)
+        .await
+        .map_err(fault)?;
+    }
+    refuse_cycle(writing, project, task).await
+}
+
+async fn refuse_cycle(
+    writing: Writing<'_>,
+    project: ProjectId,
+    task: TaskId,
+) -> Result<(), Refusal> {
+    let rows: Vec<(String, String)> = sqlx::query_as(
+        "SELECT task_id, depends_on FROM task_dependencies
+         WHERE task_id IN (SELECT task_id FROM tasks WHERE project_id = ?1)",
+    )
+    .bind(project.to_string())
+    .fetch_all(writing)
+    .await
+    .map_err(fault)?;
+    let mut edges: HashMap<TaskId, Vec<TaskId>> = HashMap::new();
+    for (from, to) in rows {
+        edges.entry(codec::id(&from)?).or_default().push(codec::id(&to)?);
+    }
+    match cycle(&edges, task) {
+        None => Ok(()),
+        Some(path) => {
+            let path: Vec<String> = path.iter().map(ToString::to_string).collect();
+            Err(Refusal::new(
+                Code::DependencyCycle,
+                format!("the dependencies would run in a circle: {}", path.join(" -> ")),
+            )
+            .detail("cycle", path))
+        }
+    }
+}
+
+/// The way from `start` back to itself, if there is one: first and last are `start`.
+fn cycle(edges: &HashMap<TaskId, Vec<TaskId>>, start: TaskId) -> Option<Vec<TaskId>> {
+    let mut came_from: HashMap<TaskId, TaskId> = HashMap::new();
+    let mut open = vec![start];
+    while let Some(task) = open.pop() {
+        for &next in edges.get(&task).into_iter().flatten() {
+            if next == start {
+                let mut path = vec![start, task];
+                while let Some(&before) = path.last().and_then(|last| came_from.get(last)) {
+                    path.push(before);
+                }
+                path.reverse();
+                return Some(path);
+            }
+            if !came_from.contains_key(&next) {
+                came_from.insert(next, task);
+                open.push(next);
+            }
+        }
+    }
+    None
+}
+
+impl Store {
+    /// A task by its id.
+    pub async fn task(&self, task: TaskId) -> Result<Task, Refusal> {
+        let mut reading = self.reader.acquire().await.map_err(fault)?;
+        load(&mut reading, task).await
+    }
+
+    /// A project's tasks, newest first, each with its latest attempt.
+    pub async fn tasks(&self, filter: &TaskFilter) -> Result<Page<TaskView>, Refusal> {
+        let mut reading = self.reader.acquire().await.map_err(fault)?;
+        projects::require(&mut reading, filter.project).await?;
+        let rows: Vec<TaskViewRow> = sqlx::query_as(
+            "SELECT t.task_id, t.project_id, t.title, t.description, t.status, t.priority,
+                    t.created_at, t.updated_at,
+                    a.attempt_id, a.branch, a.state,
+                    s.session_id, s.executor AS session_executor,
+                    EXISTS (SELECT 1 FROM attempts r
+                            WHERE r.task_id = t.task_id AND r.state = 'running') AS in_progress
+             FROM tasks t
+             LEFT JOIN attempts a ON a.attempt_id = (
+                 SELECT attempt_id FROM attempts WHERE task_id = t.task_id
+                 ORDER BY created_at DESC, attempt_id ASC LIMIT 1)
+             LEFT JOIN sessions s ON s.session_id = (
+                 SELECT session_id FROM sessions WHERE attempt_id = a.attempt_id
+                 ORDER BY session_id DESC LIMIT 1)
+             WHERE t.project_id = ?1 AND t.deleted_at IS NULL
+               AND (?2 IS NULL OR t.status = ?2)
+               AND (?3 IS NULL OR t.updated_at >= ?3)
+               AND (?4 IS NULL OR t.task_id < ?4)
+             ORDER BY t.task_id DESC LIMIT ?5",
+        )
+        .bind(filter.project.to_string())
+        .bind(filter.status.as_ref().map(codec::word))
+        .bind(filter.updated_since.map(Timestamp::millis))
+        .bind(filter.before.map(|id| id.to_string()))
+        .bind(i64::from(filter.limit) + 1)
+        .fetch_all(&mut *reading)
+        .await
+        .map_err(fault)?;
+        let mut items = Vec::with_capacity(rows.len());
+        for row in rows {
+            let depends_on = dependencies(&mut reading, codec::id(&row.task.task_id)?).await?;
+            items.push(TaskView {
+                task: row.task.task(depends_on)?,
+                latest_attempt_id: codec::optional_id(row.attempt_id.as_deref())?,
+                latest_workspace_branch: row.branch,
+                latest_session_id: codec::optional_id(row.session_id.as_deref())?,
+                latest_session_executor: row.session_executor,
+                has_in_progress_attempt: row.in_progress,
+                last_attempt_failed: row.state.as_deref() == Some("failed"),
+            });
+        }
+        Ok(Page::cut(items, filter.limit))
+    }
+
+    pub(super) async fn insert_task(
+        &self,
+        key: Option<&Key>,
+        new: &NewTask,
+    ) -> Result<Answer<TaskId>, Refusal> {
+        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        if let Some(answer) = requests::kept(&mut writing, key).await? {
+            return Ok(answer);
+        }
+        projects::require(&mut writing, new.project_id).await?;
+        let task = TaskId::new();
+        sqlx::query(
+            "INSERT INTO tasks (task_id, project_id, title, description, status, priority,
+                                created_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
+        )
+        .bind(task.to_string())
+        .bind(new.project_id.to_string())
+        .bind(&new.title)
+        .bind(&new.description)
+        .bind(codec::word(&TaskStatus::Todo))
+        .bind(codec::word(&new.priority))
+        .bind(Timestamp::now().millis())
+        .execute(&mut *writing)
+        .await
+        .map_err(fault)?;
+        set_dependencies(&mut writing, new.project_id, task, &new.depends_on).await?;
+        let answer = requests::keep(&mut writing, key, task).await?;
+        writing.commit().await.map_err(fault)?;
+        Ok(answer)
+    }
+
+    pub(super) async fn change_task(
+        &self,
+        key: Option<&Key>,
+        task: TaskId,
+        change: &TaskChange,
+    ) -> Result<Answer<Task>, Refusal> {
+        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        if let Some(answer) = requests::kept(&mut writing, key).await? {
+            return Ok(answer);
+        }
+        let before = load(&mut writing, task).await?;
+        if let Some(depends_on) = &change.depends_on {
+            set_dependencies(&mut writing, before.project_id, task, depends_on).await?;
+        }
+        sqlx::query(
+            "UPDATE tasks SET title = coalesce(?2, title), description = coalesce(?3, description),
+                    status = coalesce(?4, status), priority = coalesce(?5, priority),
+                    updated_at = ?6
+             WHERE task_id = ?1",
+        )
+        .bind(task.to_string())
+        .bind(&change.title)
+        .bind(&change.description)
+        .bind(change.status.as_ref().map(codec::word))
+        .bind(change.priority.as_ref().map(codec::word))
+        .bind(Timestamp::now().millis())
+        .execute(&mut *writing)
+        .await
+        .map_err(fault)?;
+        let changed = load(&mut writing, task).await?;
+        let answer = requests::keep(&mut writing, key, changed).await?;
+        writing.commit().await.map_err(fault)?;
+        Ok(answer)
+    }
+
+    /// Deleting again gives the same answer; only an id never issued is not found.
+    pub(super) async fn remove_task(
+        &self,
+        key: Option<&Key>,
+        task: TaskId,
+    ) -> Result<Answer<TaskId>, Refusal> {
+        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        if let Some(answer) = requests::kept(&mut writing, key).await? {
+            return Ok(answer);
+        }
+        let known: Option<String> =
+            sqlx::query_scalar("SELECT task_id FROM tasks WHERE task_id = ?1")
+                .bind(task.to_string())
+                .fetch_optional(&mut *writing)
+                .await
+                .map_err(fault)?;
+        if known.is_none() {
+            return Err(task_not_found(task));
+        }
+        let busy: Option<String> = sqlx::query_scalar(
+            "SELECT attempt_id FROM attempts WHERE task_id = ?1
+             AND phase IN ('queued', 'preparing', 'running', 'stopping') LIMIT 1",
+        )
+        .bind(task.to_string())
+        .fetch_optional(&mut *writing)
+        .await
+        .map_err(fault)?;
+        if let Some(attempt) = busy {
+            return Err(Refusal::new(
+                Code::AttemptRunning,
+                format!("attempt {attempt} of the task is queued or running"),
+            )
+            .hint(format!("Call stop_attempt with attempt_id {attempt}, then delete_task again."))
+            .detail("attempt_id", attempt));
+        }
+        sqlx::query(
+            "UPDATE tasks SET deleted_at = ?2, updated_at = ?2
+             WHERE task_id = ?1 AND deleted_at IS NULL",
+        )
+        .bind(task.to_string())
+        .bind(Timestamp::now().millis())
+        .execute(&mut *writing)
+        .await
+        .map_err(fault)?;
+        let answer = requests::keep(&mut writing, key, task).await?;
+        writing.commit().await.map_err(fault)?;
+        Ok(answer)
+    }
+
+    pub(super) async fn load_start_context(&self, task: TaskId) -> Result<StartContext, Refusal> {
+        let mut reading = self.reader.acquire().await.map_err(fault)?;
+        let task = load(&mut reading, task).await?;
+        let project_name = projects::require(&mut reading, task.project_id).await?;
+        let repos = projects::repos_of(&mut reading, task.project_id).await?;
+        let unmet: Vec<String> = sqlx::query_scalar(
+            "SELECT t.task_id FROM task_dependencies d JOIN tasks t ON t.task_id = d.depends_on
+             WHERE d.task_id = ?1 AND t.status <> 'done' ORDER BY t.task_id",
+        )
+        .bind(task.task_id.to_string())
+        .fetch_all(&mut *reading)
+        .await
+        .map_err(fault)?;
+        let unmet = unmet.iter().map(|id| codec::id(id)).collect::<Result<_, _>>()?;
+        Ok(StartContext { task, project_name, repos, unmet })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cycle_is_told_with_its_path_and_a_diamond_is_none() {
+        let [a, b, c, d] = [(); 4].map(|()| TaskId::new());
+        let diamond = HashMap::from([(a, vec![b, c]), (b, vec![d]), (c, vec![d])]);
+        assert_eq!(cycle(&diamond, a), None);
+        let ring = HashMap::from([(a, vec![b]), (b, vec![c]), (c, vec![a])]);
+        assert_eq!(cycle(&ring, a), Some(vec![a, b, c, a]));
+        let own = HashMap::from([(a, vec![a])]);
+        assert_eq!(cycle(&own, a), Some(vec![a, a]));
+        let elsewhere = HashMap::from([(a, vec![b]), (b, vec![c]), (c, vec![b])]);
+        assert_eq!(cycle(&elsewhere, a), None);
+    }
+}
