@@ -95,7 +95,9 @@ CREATE TABLE processes (
     final_message   TEXT,
     usage           TEXT,
     created_at      INTEGER NOT NULL,
-    ended_at        INTEGER
+    ended_at        INTEGER,
+    -- 1: nothing of it is alive and its log is whole; it needs no owner any more.
+    closed          INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX processes_by_attempt ON processes (attempt_id, process_id);
 
@@ -126,3 +128,18 @@ LEFT JOIN processes x ON x.process_id = (
     SELECT process_id FROM processes
     WHERE attempt_id = a.attempt_id AND run_reason <> 'dev_server'
     ORDER BY process_id DESC LIMIT 1);
+
+-- A task that is on the board, with its latest attempt and that one's session.
+CREATE VIEW task_overview AS
+SELECT t.task_id, t.project_id, t.title, t.description, t.status, t.priority, t.created_at,
+       t.updated_at, a.attempt_id, a.branch, a.state, s.session_id, s.executor AS session_executor,
+       EXISTS (SELECT 1 FROM attempts r
+               WHERE r.task_id = t.task_id AND r.state = 'running') AS in_progress
+FROM tasks t
+LEFT JOIN attempts a ON a.attempt_id = (
+    SELECT attempt_id FROM attempts WHERE task_id = t.task_id
+    ORDER BY created_at DESC, attempt_id ASC LIMIT 1)
+LEFT JOIN sessions s ON s.session_id = (
+    SELECT session_id FROM sessions WHERE attempt_id = a.attempt_id
+    ORDER BY session_id DESC LIMIT 1)
+WHERE t.deleted_at IS NULL;

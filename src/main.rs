@@ -1,2 +1,26 @@
+//! The `provost` binary: daemon, bridge, command line, shim and fake executor.
+//!
+//! `main` is synchronous and thin. A shim and a fake executor are entered before
+//! anything else: they need no runtime and no argument parser, and there may be
+//! a thousand of them.
+
+mod bridge;
+mod cli;
+mod client;
+mod config;
+mod daemon;
+mod domain;
+mod executors;
+mod home;
+mod mcp;
+mod role;
 mod store;
-fn main() {}
+mod telemetry;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    provost_actors::process::shim::enter()
+        .or_else(executors::fake::enter)
+        .unwrap_or_else(|| cli::main(daemon::run))
+}

@@ -110,3 +110,16 @@ pub trait Executors: Send + Sync {
     /// In a fixed order.
     fn all(&self) -> Vec<Arc<dyn Executor>>;
 }
+
+/// The normalizer of an executor that is configured no more: its lines, as they are.
+#[must_use]
+pub fn unknown() -> Box<dyn Normalizer> {
+    struct Unknown;
+    impl Normalizer for Unknown {
+        fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
+            out.push(Observed::Entry(Event::SystemMessage { text: entry.text.clone() }));
+        }
+        fn end(&mut self, _: &mut Vec<Observed>) {}
+    }
+    Box::new(Unknown)
+}

@@ -11,15 +11,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{ProcessStatus, RunReason, Timestamp, Usage};
 use crate::ids::{AttemptId, ProcessId, ProjectId, RepoId, SessionId, TaskId};
-use crate::refusal::Refusal;
+use crate::refusal::{Code, Refusal};
 
 /// What makes two calls the same call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub tool: &'static str,
+    /// Opaque: the client's own id or the bridge's, which can't clash.
     pub request_id: String,
-    /// Hash of the effective payload; another payload under the same id is a conflict.
+    /// SHA-256 in hex of the effective payload: parsed, with defaults, keys
+    /// sorted. Another payload under the same id is a conflict.
     pub payload_hash: String,
+}
+
+impl Key {
+    /// The refusal of a call whose id was used for another payload.
+    #[must_use]
+    pub fn conflict(&self) -> Refusal {
+        let tool = self.tool;
+        Refusal::new(
+            Code::IdempotencyConflict,
+            format!("this request_id was used for another {tool} call"),
+        )
+        .hint(format!("Call {tool} again with a new request_id."))
+        .detail("path", "request_id")
+    }
 }
 
 /// The answer to a mutation.
@@ -150,6 +166,18 @@ pub struct Task {
     pub updated_at: Timestamp,
 }
 
+/// A task with its latest attempt: the most recently created one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskView {
+    pub task: Task,
+    pub latest_attempt_id: Option<AttemptId>,
+    pub latest_workspace_branch: Option<String>,
+    pub latest_session_id: Option<SessionId>,
+    pub latest_session_executor: Option<String>,
+    pub has_in_progress_attempt: bool,
+    pub last_attempt_failed: bool,
+}
+
 /// All that starting an attempt of a task depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartContext {
@@ -215,6 +243,8 @@ pub struct Process {
     /// The executor's own id of the conversation, once it was seen.
     pub executor_session_id: Option<String>,
     pub status: ProcessStatus,
+    pub exit_code: Option<i32>,
+    pub exit_signal: Option<i32>,
 }
 
 /// What `start_task_attempt` answers.
@@ -262,6 +292,8 @@ pub enum Change {
     Stopping,
     ExecutorSession(String),
     Settled(Outcome),
+    /// Nothing of the process is alive and the log holds all it wrote.
+    Closed,
 }
 
 /// How a turn ended.
@@ -308,7 +340,7 @@ pub trait Journal: Send + Sync + 'static {
         key: Option<&Key>,
         task: TaskId,
         change: &TaskChange,
-    ) -> Result<Answer<Task>, Refusal>;
+    ) -> Result<Answer<TaskView>, Refusal>;
 
     async fn delete_task(&self, key: Option<&Key>, task: TaskId)
     -> Result<Answer<TaskId>, Refusal>;
@@ -328,7 +360,8 @@ pub trait Journal: Send + Sync + 'static {
 
     async fn attempt(&self, attempt: AttemptId) -> Result<Option<Attempt>, Refusal>;
 
-    /// The attempts that are queued or active, oldest first.
+    /// The attempts that are queued or active, or whose newest process has not
+    /// been closed, oldest first: all that need an owner.
     async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal>;
 
     /// Writes a change, if the attempt's row is still of this epoch and process.

@@ -6,13 +6,13 @@ use provost_actors::journal::{Attempt, AttemptRepo, Phase, Process, State, TaskS
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::{Page, Store, Writing, codec, fault, tasks};
+use super::{Page, Store, Writing, codec, fault, rows_for, tasks};
 
 /// Which attempts of a task to list.
 #[derive(Clone, Debug)]
 pub struct AttemptFilter {
     pub task: TaskId,
-    pub limit: u32,
+    pub limit: usize,
     /// List those that come after this one: newest first, ties by id ascending.
     pub after: Option<(Timestamp, AttemptId)>,
 }
@@ -144,6 +144,8 @@ struct AttemptRow {
     prompt: String,
     variant: Option<String>,
     status: String,
+    exit_code: Option<i32>,
+    exit_signal: Option<i32>,
 }
 
 impl AttemptRow {
@@ -171,6 +173,8 @@ impl AttemptRow {
                 variant: self.variant,
                 executor_session_id: self.executor_session_id,
                 status: codec::enumerated(self.status)?,
+                exit_code: self.exit_code,
+                exit_signal: self.exit_signal,
             },
         })
     }
@@ -203,13 +207,14 @@ async fn repos_of(reading: Writing<'_>, attempt: &str) -> Result<Vec<AttemptRepo
         .collect()
 }
 
-/// Attempts whole: one by id, or all that are queued or active, oldest first.
+/// Attempts whole: one by id, or all that need an owner, oldest first.
 async fn load(reading: Writing<'_>, attempt: Option<AttemptId>) -> Result<Vec<Attempt>, Refusal> {
     let rows: Vec<AttemptRow> = sqlx::query_as(
         "SELECT a.attempt_id, a.task_id, t.title, t.project_id, p.name AS project_name, t.priority,
                 a.branch, a.folder, a.executor, a.phase, a.state, a.epoch,
                 s.session_id, s.executor_session_id,
-                x.process_id, x.run_reason, x.turn, x.prompt, x.variant, x.status
+                x.process_id, x.run_reason, x.turn, x.prompt, x.variant, x.status,
+                x.exit_code, x.exit_signal
          FROM attempts a
          JOIN tasks t ON t.task_id = a.task_id
          JOIN projects p ON p.project_id = t.project_id
@@ -220,6 +225,7 @@ async fn load(reading: Writing<'_>, attempt: Option<AttemptId>) -> Result<Vec<At
          JOIN sessions s ON s.session_id = x.session_id
          WHERE CASE WHEN ?1 IS NULL
                THEN a.phase IN ('queued', 'preparing', 'running', 'stopping')
+                    OR (x.status <> 'planned' AND x.closed = 0)
                ELSE a.attempt_id = ?1 END
          ORDER BY a.created_at, a.attempt_id",
     )
@@ -257,7 +263,7 @@ impl Store {
         .bind(filter.task.to_string())
         .bind(created_at)
         .bind(id)
-        .bind(i64::from(filter.limit) + 1)
+        .bind(rows_for(filter.limit))
         .fetch_all(&self.reader)
         .await
         .map_err(fault)?;
@@ -303,6 +309,17 @@ impl Store {
             usage: row.usage.and_then(|usage| serde_json::from_str(&usage).ok()),
             overview,
         })
+    }
+
+    /// The attempt whose worktrees lie in this folder.
+    pub async fn attempt_in(&self, folder: &str) -> Result<Option<AttemptId>, Refusal> {
+        let id: Option<String> =
+            sqlx::query_scalar("SELECT attempt_id FROM attempts WHERE folder = ?1")
+                .bind(folder)
+                .fetch_optional(&self.reader)
+                .await
+                .map_err(fault)?;
+        codec::optional_id(id.as_deref())
     }
 
     /// Where a worker of this attempt is.

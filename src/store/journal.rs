@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, ProcessId, ProjectId, TaskId};
 use provost_actors::journal::{
     Answer, Attempt, AttemptStarted, Begun, Change, Journal, Key, NewRepo, NewTask, ProjectCreated,
-    RepoAdded, StartContext, Task, TaskChange,
+    RepoAdded, StartContext, TaskChange, TaskView,
 };
 use provost_actors::refusal::Refusal;
 use serde_json::Value;
@@ -44,7 +44,7 @@ impl Journal for Store {
         key: Option<&Key>,
         task: TaskId,
         change: &TaskChange,
-    ) -> Result<Answer<Task>, Refusal> {
+    ) -> Result<Answer<TaskView>, Refusal> {
         self.change_task(key, task, change).await
     }
 

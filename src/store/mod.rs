@@ -16,11 +16,10 @@ mod requests;
 mod resolve;
 mod tasks;
 
-pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus, ContextView};
+pub use attempts::{AttemptFilter, AttemptOverview};
 pub use open::OpenError;
-pub use projects::ProjectView;
-pub use resolve::{Kind, Match};
-pub use tasks::{TaskFilter, TaskView};
+pub use resolve::Kind;
+pub use tasks::TaskFilter;
 
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::{SqliteConnection, SqlitePool};
@@ -42,12 +41,16 @@ pub struct Page<T> {
 
 impl<T> Page<T> {
     /// From one item more than the page holds.
-    fn cut(mut items: Vec<T>, limit: u32) -> Self {
-        let limit = limit as usize;
+    fn cut(mut items: Vec<T>, limit: usize) -> Self {
         let has_more = items.len() > limit;
         items.truncate(limit);
         Self { items, has_more }
     }
+}
+
+/// One row more than a page holds: whether there is one tells `has_more`.
+fn rows_for(limit: usize) -> i64 {
+    i64::try_from(limit).map_or(i64::MAX, |limit| limit.saturating_add(1))
 }
 
 /// What SQLite's error means to a caller.
@@ -55,7 +58,7 @@ impl<T> Page<T> {
 fn fault(error: sqlx::Error) -> Refusal {
     // SQLITE_FULL, and IOERR_WRITE or IOERR_FSYNC that a full disk gives too
     // (https://www.sqlite.org/rescode.html).
-    let code = error.as_database_error().and_then(|error| error.code());
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
     if matches!(code.as_deref(), Some("13" | "778" | "1034")) {
         return Refusal::new(Code::StorageFull, format!("the database can't be written: {error}"));
     }

@@ -82,7 +82,7 @@ fn standing(change: &Change) -> (Option<Phase>, Option<State>) {
         Change::Preparing => (Some(Phase::Preparing), Some(State::Running)),
         Change::Running { .. } => (Some(Phase::Running), Some(State::Running)),
         Change::Stopping => (Some(Phase::Stopping), None),
-        Change::ExecutorSession(_) => (None, None),
+        Change::ExecutorSession(_) | Change::Closed => (None, None),
         Change::Settled(Outcome { status: ProcessStatus::Completed, .. }) => {
             (Some(Phase::Settled), Some(State::Completed))
         }
@@ -183,6 +183,12 @@ async fn change_process(
             .bind(id)
             .execute(writing)
             .await?;
+        }
+        Change::Closed => {
+            sqlx::query("UPDATE processes SET closed = 1 WHERE process_id = ?1")
+                .bind(process)
+                .execute(writing)
+                .await?;
         }
         Change::Settled(outcome) => {
             sqlx::query(

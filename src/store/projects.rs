@@ -6,7 +6,7 @@ use provost_actors::journal::{Answer, Key, NewRepo, ProjectCreated, Repo, RepoAd
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::{Page, Store, Writing, codec, fault, requests};
+use super::{Page, Store, Writing, codec, fault, requests, rows_for};
 
 /// A project as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Store {
     /// The projects, oldest first, after the given one.
     pub async fn projects(
         &self,
-        limit: u32,
+        limit: usize,
         after: Option<ProjectId>,
     ) -> Result<Page<ProjectView>, Refusal> {
         let rows: Vec<ProjectRow> = sqlx::query_as(
@@ -139,7 +139,7 @@ impl Store {
              WHERE project_id > ?1 ORDER BY project_id LIMIT ?2",
         )
         .bind(after.map_or_else(String::new, |id| id.to_string()))
-        .bind(i64::from(limit) + 1)
+        .bind(rows_for(limit))
         .fetch_all(&self.reader)
         .await
         .map_err(fault)?;

@@ -2,7 +2,7 @@
 
 use provost_actors::event::Timestamp;
 use provost_actors::journal::{Answer, Begun, Key, recalled};
-use provost_actors::refusal::{Code, Refusal};
+use provost_actors::refusal::Refusal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -26,12 +26,7 @@ async fn find(writing: Writing<'_>, key: &Key) -> Result<Found, Refusal> {
     .map_err(fault)?;
     match row {
         None => Ok(Found::Nothing),
-        Some((hash, _)) if hash != key.payload_hash => Err(Refusal::new(
-            Code::IdempotencyConflict,
-            format!("request_id {:?} was used for another {} call", key.request_id, key.tool),
-        )
-        .hint(format!("Call {} again with a new request_id.", key.tool))
-        .detail("request_id", key.request_id.as_str())),
+        Some((hash, _)) if hash != key.payload_hash => Err(key.conflict()),
         Some((_, None)) => Ok(Found::Intent),
         Some((_, Some(answer))) => Ok(Found::Answer(answer)),
     }

@@ -1,14 +1,17 @@
 //! Tasks and what they depend on.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use provost_actors::event::Timestamp;
-use provost_actors::ids::{AttemptId, ProjectId, SessionId, TaskId};
-use provost_actors::journal::{Answer, Key, NewTask, StartContext, Task, TaskChange, TaskStatus};
+use provost_actors::ids::{ProjectId, TaskId};
+use provost_actors::journal::{
+    Answer, Key, NewTask, StartContext, Task, TaskChange, TaskStatus, TaskView,
+};
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::{Page, Store, Writing, codec, fault, projects, requests};
+use super::{Page, Store, Writing, codec, fault, projects, requests, rows_for};
 
 /// Which tasks to list.
 #[derive(Clone, Debug)]
@@ -16,21 +19,9 @@ pub struct TaskFilter {
     pub project: ProjectId,
     pub status: Option<TaskStatus>,
     pub updated_since: Option<Timestamp>,
-    pub limit: u32,
+    pub limit: usize,
     /// List those made before this one.
     pub before: Option<TaskId>,
-}
-
-/// A task as it is listed, with its latest attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskView {
-    pub task: Task,
-    pub latest_attempt_id: Option<AttemptId>,
-    pub latest_workspace_branch: Option<String>,
-    pub latest_session_id: Option<SessionId>,
-    pub latest_session_executor: Option<String>,
-    pub has_in_progress_attempt: bool,
-    pub last_attempt_failed: bool,
 }
 
 #[derive(FromRow)]
@@ -73,6 +64,21 @@ struct TaskViewRow {
     in_progress: bool,
 }
 
+impl TaskViewRow {
+    async fn view(self, reading: Writing<'_>) -> Result<TaskView, Refusal> {
+        let depends_on = dependencies(reading, codec::id(&self.task.task_id)?).await?;
+        Ok(TaskView {
+            task: self.task.task(depends_on)?,
+            latest_attempt_id: codec::optional_id(self.attempt_id.as_deref())?,
+            latest_workspace_branch: self.branch,
+            latest_session_id: codec::optional_id(self.session_id.as_deref())?,
+            latest_session_executor: self.session_executor,
+            has_in_progress_attempt: self.in_progress,
+            last_attempt_failed: self.state.as_deref() == Some("failed"),
+        })
+    }
+}
+
 pub(super) fn task_not_found(task: TaskId) -> Refusal {
     Refusal::new(Code::TaskNotFound, format!("there is no task {task}"))
         .detail("task_id", task.to_string())
@@ -89,18 +95,14 @@ async fn dependencies(writing: Writing<'_>, task: TaskId) -> Result<Vec<TaskId>,
     rows.iter().map(|row| codec::id(row)).collect()
 }
 
-async fn load(writing: Writing<'_>, task: TaskId) -> Result<Task, Refusal> {
-    let row: TaskRow = sqlx::query_as(
-        "SELECT task_id, project_id, title, description, status, priority, created_at, updated_at
-         FROM tasks WHERE task_id = ?1 AND deleted_at IS NULL",
-    )
-    .bind(task.to_string())
-    .fetch_optional(&mut *writing)
-    .await
-    .map_err(fault)?
-    .ok_or_else(|| task_not_found(task))?;
-    let depends_on = dependencies(writing, task).await?;
-    row.task(depends_on)
+async fn load(writing: Writing<'_>, task: TaskId) -> Result<TaskView, Refusal> {
+    let row: TaskViewRow = sqlx::query_as("SELECT * FROM task_overview WHERE task_id = ?1")
+        .bind(task.to_string())
+        .fetch_optional(&mut *writing)
+        .await
+        .map_err(fault)?
+        .ok_or_else(|| task_not_found(task))?;
+    row.view(writing).await
 }
 
 async fn set_dependencies(
@@ -183,8 +185,8 @@ fn cycle(edges: &HashMap<TaskId, Vec<TaskId>>, start: TaskId) -> Option<Vec<Task
                 path.reverse();
                 return Some(path);
             }
-            if !came_from.contains_key(&next) {
-                came_from.insert(next, task);
+            if let Entry::Vacant(unseen) = came_from.entry(next) {
+                unseen.insert(task);
                 open.push(next);
             }
         }
@@ -194,7 +196,7 @@ fn cycle(edges: &HashMap<TaskId, Vec<TaskId>>, start: TaskId) -> Option<Vec<Task
 
 impl Store {
     /// A task by its id.
-    pub async fn task(&self, task: TaskId) -> Result<Task, Refusal> {
+    pub async fn task(&self, task: TaskId) -> Result<TaskView, Refusal> {
         let mut reading = self.reader.acquire().await.map_err(fault)?;
         load(&mut reading, task).await
     }
@@ -204,45 +206,22 @@ impl Store {
         let mut reading = self.reader.acquire().await.map_err(fault)?;
         projects::require(&mut reading, filter.project).await?;
         let rows: Vec<TaskViewRow> = sqlx::query_as(
-            "SELECT t.task_id, t.project_id, t.title, t.description, t.status, t.priority,
-                    t.created_at, t.updated_at,
-                    a.attempt_id, a.branch, a.state,
-                    s.session_id, s.executor AS session_executor,
-                    EXISTS (SELECT 1 FROM attempts r
-                            WHERE r.task_id = t.task_id AND r.state = 'running') AS in_progress
-             FROM tasks t
-             LEFT JOIN attempts a ON a.attempt_id = (
-                 SELECT attempt_id FROM attempts WHERE task_id = t.task_id
-                 ORDER BY created_at DESC, attempt_id ASC LIMIT 1)
-             LEFT JOIN sessions s ON s.session_id = (
-                 SELECT session_id FROM sessions WHERE attempt_id = a.attempt_id
-                 ORDER BY session_id DESC LIMIT 1)
-             WHERE t.project_id = ?1 AND t.deleted_at IS NULL
-               AND (?2 IS NULL OR t.status = ?2)
-               AND (?3 IS NULL OR t.updated_at >= ?3)
-               AND (?4 IS NULL OR t.task_id < ?4)
-             ORDER BY t.task_id DESC LIMIT ?5",
+            "SELECT * FROM task_overview
+             WHERE project_id = ?1 AND (?2 IS NULL OR status = ?2)
+               AND (?3 IS NULL OR updated_at >= ?3) AND (?4 IS NULL OR task_id < ?4)
+             ORDER BY task_id DESC LIMIT ?5",
         )
         .bind(filter.project.to_string())
         .bind(filter.status.as_ref().map(codec::word))
         .bind(filter.updated_since.map(Timestamp::millis))
         .bind(filter.before.map(|id| id.to_string()))
-        .bind(i64::from(filter.limit) + 1)
+        .bind(rows_for(filter.limit))
         .fetch_all(&mut *reading)
         .await
         .map_err(fault)?;
         let mut items = Vec::with_capacity(rows.len());
         for row in rows {
-            let depends_on = dependencies(&mut reading, codec::id(&row.task.task_id)?).await?;
-            items.push(TaskView {
-                task: row.task.task(depends_on)?,
-                latest_attempt_id: codec::optional_id(row.attempt_id.as_deref())?,
-                latest_workspace_branch: row.branch,
-                latest_session_id: codec::optional_id(row.session_id.as_deref())?,
-                latest_session_executor: row.session_executor,
-                has_in_progress_attempt: row.in_progress,
-                last_attempt_failed: row.state.as_deref() == Some("failed"),
-            });
+            items.push(row.view(&mut reading).await?);
         }
         Ok(Page::cut(items, filter.limit))
     }
@@ -284,12 +263,12 @@ impl Store {
         key: Option<&Key>,
         task: TaskId,
         change: &TaskChange,
-    ) -> Result<Answer<Task>, Refusal> {
+    ) -> Result<Answer<TaskView>, Refusal> {
         let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let before = load(&mut writing, task).await?;
+        let before = load(&mut writing, task).await?.task;
         if let Some(depends_on) = &change.depends_on {
             set_dependencies(&mut writing, before.project_id, task, depends_on).await?;
         }
@@ -365,7 +344,7 @@ impl Store {
 
     pub(super) async fn load_start_context(&self, task: TaskId) -> Result<StartContext, Refusal> {
         let mut reading = self.reader.acquire().await.map_err(fault)?;
-        let task = load(&mut reading, task).await?;
+        let task = load(&mut reading, task).await?.task;
         let project_name = projects::require(&mut reading, task.project_id).await?;
         let repos = projects::repos_of(&mut reading, task.project_id).await?;
         let unmet: Vec<String> = sqlx::query_scalar(

@@ -19,7 +19,7 @@ pub struct Digest {
     pub final_message: Option<String>,
     /// More parts of that message follow.
     #[serde(default)]
-    open: bool,
+    pub(super) open: bool,
     pub last_error: Option<String>,
     pub executor_session_id: Option<String>,
     pub usage: Option<Usage>,

@@ -29,8 +29,11 @@ pub fn make(
     home: Option<&str>,
     attempt: &Attempt,
 ) -> BTreeMap<String, String> {
-    let mut env: BTreeMap<_, _> =
-        base.iter().filter(|(name, _)| is_base(name)).map(|(k, v)| (k.clone(), v.clone())).collect();
+    let mut env: BTreeMap<_, _> = base
+        .iter()
+        .filter(|(name, _)| is_base(name))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
     env.extend(launch.iter().map(|(name, value)| (name.clone(), value.clone())));
     let mut set = |name: &str, value: String| {
         // A NUL can't be in an environment (execve(2)).
@@ -42,6 +45,7 @@ pub fn make(
         set("PROVOST_HOME", home.to_owned());
     }
     set("PROVOST_ATTEMPT_ID", attempt.attempt_id.to_string());
+    set("PROVOST_PROCESS_ID", attempt.process.process_id.to_string());
     set("PROVOST_SESSION_ID", attempt.session_id.to_string());
     set("PROVOST_TASK_ID", attempt.task_id.to_string());
     set("PROVOST_PROJECT_ID", attempt.project_id.to_string());

@@ -29,12 +29,15 @@ pub enum Input {
     Exited(ExitRecord),
     /// The log holds everything up to the exit.
     Drained,
-    /// Neither the process nor its exit status will ever be known.
-    Lost(String),
-    Stop { force: bool },
+    Stop {
+        force: bool,
+    },
     Timer(Timer),
     /// The tree has been killed, as far as it could be.
-    Killed { signalled: u32, survivors: u32 },
+    Killed {
+        signalled: u32,
+        survivors: u32,
+    },
     /// The shim has ended: no descendant is left.
     TreeGone,
 }
@@ -72,7 +75,7 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
     pub exit: Option<ExitRecord>,
-    /// Why there is no exit, or why nothing ran.
+    /// Why nothing ran.
     pub reason: Option<String>,
     pub stopped: Option<StopFacts>,
 }
@@ -132,6 +135,11 @@ impl Life {
         Self { stage: Stage::Preparing, stop: None, tree: false }
     }
 
+    /// A turn whose process was being started when the daemon ended.
+    pub fn spawning() -> Self {
+        Self { stage: Stage::Spawning, stop: None, tree: true }
+    }
+
     /// A turn found running after a restart.
     pub fn running() -> Self {
         Self { stage: Stage::Running, stop: None, tree: true }
@@ -147,6 +155,16 @@ impl Life {
         matches!(self.stage, Stage::Settled { .. }) && !self.tree && self.stop.is_none()
     }
 
+    /// Whether processes of its tree may be alive.
+    pub fn has_tree(&self) -> bool {
+        self.tree
+    }
+
+    /// How the stop under way has gone about it so far.
+    pub fn stop_facts(&self) -> Option<StopFacts> {
+        self.stop.as_ref().filter(|stop| !stop.late).map(|stop| stop.facts.clone())
+    }
+
     /// Takes one step. Inputs that come too late, twice or out of turn change nothing.
     pub fn step(&mut self, input: Input) -> Vec<Effect> {
         match input {
@@ -155,7 +173,6 @@ impl Life {
             Input::Spawned => self.spawned(),
             Input::Exited(exit) => self.exited(exit),
             Input::Drained => self.drained(),
-            Input::Lost(reason) => self.lost(reason),
             Input::Stop { force } => self.stop(force),
             Input::Timer(timer) => self.timer(timer),
             Input::Killed { signalled, survivors } => self.killed(signalled, survivors),
@@ -218,16 +235,6 @@ impl Life {
             *drained = true;
         }
         self.settle_when_ready()
-    }
-
-    fn lost(&mut self, reason: String) -> Vec<Effect> {
-        match self.stage {
-            Stage::Spawning | Stage::Running => {
-                self.tree = false;
-                self.settle(None, Some(reason))
-            }
-            _ => vec![],
-        }
     }
 
     fn stop(&mut self, force: bool) -> Vec<Effect> {
@@ -317,8 +324,7 @@ impl Life {
 
     fn settle(&mut self, exit: Option<ExitRecord>, reason: Option<String>) -> Vec<Effect> {
         self.stage = Stage::Settled { exit: exit.clone() };
-        let stopped = self.stop.as_ref().filter(|stop| !stop.late).map(|stop| stop.facts.clone());
-        let mut effects = vec![Effect::Settle(Ending { exit, reason, stopped })];
+        let mut effects = vec![Effect::Settle(Ending { exit, reason, stopped: self.stop_facts() })];
         if let Some(stop) = &self.stop {
             effects.extend(self.answer(stop.survivors.unwrap_or(0)));
         }

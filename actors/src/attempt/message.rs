@@ -1,9 +1,12 @@
 //! What an attempt's actor is told, and what it tells.
 
+use std::sync::Arc;
+
 use ractor::RpcReplyPort;
 
 use crate::ids::AttemptId;
 use crate::journal::AttemptStopped;
+use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
 
@@ -11,17 +14,28 @@ use super::lifecycle::Input;
 
 /// To the actor. All but `Stop` come from tasks of its own.
 pub enum Message {
-    Stop { force: bool, reply: RpcReplyPort<Result<AttemptStopped, Refusal>> },
+    Stop {
+        force: bool,
+        reply: RpcReplyPort<Result<AttemptStopped, Refusal>>,
+    },
     /// Something happened that the life of the turn depends on.
     Happened(Input),
     /// The process has been started.
-    Started(Box<Shim>),
+    Started(Box<Shim>, Arc<AttemptLog>),
     /// What became of the process over a restart.
-    Found(Box<Adopted>),
-    /// The socket to the shim has ended.
+    Found(Box<Adopted>, Arc<AttemptLog>),
+    /// The connection to the shim has ended.
     ShimClosed,
+    /// What became of the process whose shim has gone.
+    Rescued(Box<Adopted>),
+    /// Try again to have the tree killed.
+    KillTree {
+        tries: u32,
+    },
     /// The executor has told its own id of the conversation.
     ExecutorSession(String),
+    /// The log holds all that the process and its leftovers wrote.
+    ReadOut,
     /// Try again to write the outcome down.
     Record,
 }

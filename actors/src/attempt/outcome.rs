@@ -2,7 +2,7 @@
 //! executor's own terminal event, its exit code, our own stop. Exit codes lie
 //! both ways, so they come second. Pure.
 
-use crate::event::{ProcessStatus, Timestamp};
+use crate::event::{Event, ProcessStatus, Timestamp};
 use crate::journal::Outcome;
 
 use super::digest::Digest;
@@ -30,6 +30,22 @@ pub fn decide(ending: &Ending, digest: &Digest, now: Timestamp) -> Outcome {
         final_message: digest.final_message.clone(),
         usage: digest.usage,
         at: exit.map_or(now, |exit| exit.at),
+    }
+}
+
+/// The entry that a process's log ends with.
+#[must_use]
+pub fn process_end(outcome: &Outcome) -> Event {
+    let text = match (outcome.exit_code, outcome.exit_signal) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("killed by {}", signal_name(signal)),
+        (None, None) => "its exit status is not known".to_owned(),
+    };
+    Event::ProcessEnd {
+        text,
+        exit_code: outcome.exit_code,
+        exit_signal: outcome.exit_signal,
+        status: outcome.status,
     }
 }
 
@@ -80,8 +96,8 @@ mod tests {
     use super::*;
     use crate::process::manifest::ExitRecord;
 
-    fn exit(code: Option<i32>, signal: Option<i32>) -> Option<ExitRecord> {
-        Some(ExitRecord {
+    fn exit(code: Option<i32>, signal: Option<i32>) -> ExitRecord {
+        ExitRecord {
             v: 1,
             exit_code: code,
             exit_signal: signal,
@@ -89,11 +105,11 @@ mod tests {
             at: Timestamp::from_millis(7),
             stdout_bytes: 0,
             stderr_bytes: 0,
-        })
+        }
     }
 
-    fn ended(exit: Option<ExitRecord>, stopped: Option<StopFacts>) -> Ending {
-        Ending { exit, reason: None, stopped }
+    fn ended(exit: impl Into<Option<ExitRecord>>, stopped: Option<StopFacts>) -> Ending {
+        Ending { exit: exit.into(), reason: None, stopped }
     }
 
     fn decide_now(ending: &Ending, digest: &Digest) -> Outcome {

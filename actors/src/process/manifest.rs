@@ -86,6 +86,20 @@ impl Started {
 
 impl ExitRecord {
     pub const FILE: &str = "exit.json";
+
+    /// Of an end that nobody saw, as of now.
+    #[must_use]
+    pub fn unknown(reason: &str) -> Self {
+        Self {
+            v: VERSION,
+            exit_code: None,
+            exit_signal: None,
+            reason: Some(reason.to_owned()),
+            at: Timestamp::now(),
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+        }
+    }
 }
 
 /// Writes `value` so that the file is there whole or not at all, also after a
@@ -94,9 +108,12 @@ pub fn write_durably<T: Serialize>(dir: &Path, name: &str, value: &T) -> io::Res
     let temporary = dir.join(format!(".{name}.tmp"));
     let mut file =
         File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    serde_json::to_writer(&mut file, value)?;
-    file.write_all(b"\n")?;
+    let mut bytes = serde_json::to_vec(value)?;
+    bytes.push(b'\n');
+    file.write_all(&bytes)?;
     file.sync_all()?;
+    // Closed before the folder is opened: a shim may have few descriptors.
+    drop(file);
     fs::rename(&temporary, dir.join(name))?;
     File::open(dir)?.sync_all()
 }

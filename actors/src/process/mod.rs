@@ -1,2 +1,66 @@
 //! The only place that spawns processes: shims, and through them executors.
+//!
+//! ```text
+//!  daemon                              shim                        executor
+//!  ──────                              ────                        ────────
+//!  Shims::spawn ── manifest.json ──▶  start ── started.json ──▶   exec
+//!       │                               │  stdin ◀── messages        │
+//!  Shim{control, events, lengths} ◀─sock┤  stdout, stderr ◀──────────┤
+//!       │                               │      └─splice─▶ spool      ▼
+//!       └─ Lifeline: a copy of each     └─ exit.json ◀── wait(2) ── ends
+//!          pipe's end, a handle on
+//!          shim and leader
+//! ```
+//!
+//! One execution process is one folder, and the folder is the truth about it;
+//! `log::spool` tells what is in it. Its **leader** is the executor that the
+//! manifest names, its **tree** is all that the leader started.
+//!
+//! Who may die, and what then:
+//!
+//! ```text
+//!  dies           the leader goes on    its end is known   who goes on
+//!  ────           ──────────────────    ────────────────   ───────────
+//!  daemon         yes                   yes                the shim; the next daemon adopts it
+//!  shim           yes, pipes whole      yes                a shim started by Shims::rescue
+//!  both at once   until swept           no, and says so    Shims::sweep kills and records
+//! ```
+//!
+//! What a folder says, as [`Shims::adopt`] reads it:
+//!
+//! ```text
+//!              lock held                   lock free
+//!              ─────────                   ─────────
+//!  no record   Live: running               no started.json ▶ NeverStarted (closed for good)
+//!                                          started.json    ▶ Lost
+//!  exit.json   Live: leftovers of the      Ended
+//!              tree, or ending
+//! ```
+//!
+//! Invariants:
+//! - A pid is never trusted alone: [`identity`] compares start times, [`pidfd`]
+//!   signals handles. Linux 5.3 is needed; from 6.15 on a status is known even
+//!   when somebody else reaped.
+//! - Nobody here calls `waitpid(-1)` but a shim, whose children are all of its tree.
+//! - Log bytes pass through pipes and files, never through a socket or a channel.
+//! - A process is finished when its exit record is on disk. End of file is no
+//!   end, and an end is no end of file: daemonized children write on.
+
+mod attach;
+mod control;
+pub mod identity;
+pub mod kill;
 pub mod manifest;
+pub mod pidfd;
+pub mod proc;
+mod rescue;
+pub mod shim;
+mod shims;
+pub mod tree;
+pub mod wire;
+
+pub use attach::AttachError;
+pub use control::{Control, ControlError, Shim, ShimEvent};
+pub use nix::sys::signal::Signal;
+pub use rescue::{LOST, Swept, become_subreaper};
+pub use shims::{AdoptError, Adopted, NEVER_STARTED, Shims, SpawnError};

@@ -18,3 +18,5 @@
 //! folder and needs no other record of what came first.
 
 pub mod format;
+pub mod read;
+pub mod write;

@@ -1,0 +1,210 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::event::Timestamp;
+
+fn exit(code: i32) -> ExitRecord {
+    ExitRecord {
+        v: 1,
+        exit_code: Some(code),
+        exit_signal: None,
+        reason: None,
+        at: Timestamp::from_millis(0),
+        stdout_bytes: 0,
+        stderr_bytes: 0,
+    }
+}
+
+fn run(life: &mut Life, inputs: &[Input]) -> Vec<Effect> {
+    inputs.iter().flat_map(|input| life.step(input.clone())).collect()
+}
+
+fn started() -> Life {
+    let mut life = Life::preparing();
+    let effects = run(&mut life, &[Input::Prepared, Input::Spawned]);
+    assert_eq!(effects, [Effect::Spawn, Effect::Enter(Phase::Running)]);
+    life
+}
+
+fn settled(effects: &[Effect]) -> Option<&Ending> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Settle(ending) => Some(ending),
+        _ => None,
+    })
+}
+
+fn answered(effects: &[Effect]) -> Option<&Stopped> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Answer(stopped) => Some(stopped),
+        _ => None,
+    })
+}
+
+const SOFT: Input = Input::Stop { force: false };
+const FORCE: Input = Input::Stop { force: true };
+const KILLED: Input = Input::Killed { signalled: 1, survivors: 0 };
+
+#[test]
+fn a_turn_that_ends_by_itself_settles_when_its_log_is_whole() {
+    let mut life = started();
+    assert_eq!(run(&mut life, &[Input::Exited(exit(0))]), [Effect::Drain(exit(0))]);
+    let effects = run(&mut life, &[Input::Drained]);
+    assert_eq!(settled(&effects).unwrap().exit, Some(exit(0)));
+    assert!(!life.is_over(), "its leftovers may be alive");
+    run(&mut life, &[Input::TreeGone]);
+    assert!(life.is_over());
+}
+
+#[test]
+fn a_soft_stop_climbs_the_ladder_and_ends_with_the_whole_tree() {
+    let mut life = started();
+    let effects = run(&mut life, &[SOFT]);
+    assert!(effects.contains(&Effect::Interrupt) && !effects.contains(&Effect::KillTree));
+    assert_eq!(run(&mut life, &[Input::Timer(Timer::Terminate)]), [Effect::Terminate]);
+    assert_eq!(run(&mut life, &[Input::Timer(Timer::Kill)]), [Effect::KillTree]);
+    let effects = run(&mut life, &[KILLED, Input::Exited(exit(9)), Input::Drained]);
+    let stopped = answered(&effects).unwrap();
+    assert!(stopped.stopped);
+    assert_eq!(stopped.facts.signals, ["SIGINT", "SIGTERM", "SIGKILL"]);
+    assert_eq!(settled(&effects).unwrap().stopped.as_ref(), Some(&stopped.facts));
+}
+
+#[test]
+fn a_leader_that_obeys_a_soft_stop_has_its_leftovers_killed_at_once() {
+    let mut life = started();
+    run(&mut life, &[SOFT]);
+    let effects = run(&mut life, &[Input::Exited(exit(130))]);
+    assert!(effects.contains(&Effect::KillTree));
+    assert!(settled(&run(&mut life, &[Input::Drained])).is_none(), "the tree is not gone yet");
+    let effects = run(&mut life, &[Input::Killed { signalled: 0, survivors: 0 }]);
+    assert_eq!(answered(&effects).unwrap().facts.signals, ["SIGINT"]);
+}
+
+#[test]
+fn force_kills_at_once_also_during_a_soft_stop() {
+    let mut life = started();
+    assert_eq!(run(&mut life, &[FORCE]), [Effect::Enter(Phase::Stopping), Effect::KillTree]);
+    let mut life = started();
+    run(&mut life, &[SOFT]);
+    assert_eq!(run(&mut life, &[FORCE]), [Effect::KillTree]);
+}
+
+#[test]
+fn a_flooded_log_delays_a_stop_only_for_its_grace() {
+    let mut life = started();
+    let effects = run(&mut life, &[FORCE, KILLED, Input::Exited(exit(9))]);
+    assert!(effects.contains(&Effect::Arm(Timer::Drain)));
+    assert!(settled(&effects).is_none());
+    let effects = run(&mut life, &[Input::Timer(Timer::Drain)]);
+    assert!(settled(&effects).is_some() && answered(&effects).is_some());
+    assert_eq!(run(&mut life, &[Input::Drained]), []);
+}
+
+#[test]
+fn stop_requests_are_idempotent() {
+    let mut life = started();
+    run(&mut life, &[SOFT]);
+    assert_eq!(run(&mut life, &[SOFT, SOFT]), []);
+}
+
+#[test]
+fn a_stop_before_the_process_started_settles_without_one() {
+    let mut life = Life::preparing();
+    let effects = run(&mut life, &[SOFT]);
+    assert!(answered(&effects).unwrap().stopped);
+    assert_eq!(run(&mut life, &[Input::Prepared]), [], "nothing is spawned any more");
+    assert!(life.is_over());
+}
+
+#[test]
+fn a_stop_while_the_process_is_being_started_waits_for_it() {
+    let mut life = Life::preparing();
+    run(&mut life, &[Input::Prepared]);
+    assert_eq!(run(&mut life, &[FORCE]), []);
+    assert!(run(&mut life, &[Input::Spawned]).contains(&Effect::KillTree));
+}
+
+#[test]
+fn stopping_a_settled_attempt_kills_what_it_left_behind_and_says_nothing_was_running() {
+    let mut life = started();
+    run(&mut life, &[Input::Exited(exit(0)), Input::Drained]);
+    assert_eq!(
+        run(&mut life, &[SOFT]),
+        [Effect::KillTree, Effect::Arm(Timer::Drain)],
+        "no ladder: the leader is gone"
+    );
+    let effects = run(&mut life, &[KILLED]);
+    assert!(settled(&effects).is_none());
+    let stopped = answered(&effects).unwrap();
+    assert!(!stopped.stopped);
+    assert_eq!(stopped.facts.signals, ["SIGKILL"]);
+}
+
+#[test]
+fn a_leader_that_can_not_be_killed_is_said_and_another_stop_tries_again() {
+    let mut life = started();
+    let effects = run(&mut life, &[FORCE, Input::Killed { signalled: 1, survivors: 1 }]);
+    let stopped = answered(&effects).unwrap();
+    assert!(!stopped.stopped && stopped.survivors == 1);
+    assert!(run(&mut life, &[FORCE]).contains(&Effect::KillTree));
+}
+
+#[test]
+fn what_can_not_start_settles_with_the_reason() {
+    let mut life = Life::preparing();
+    let effects = run(&mut life, &[Input::NotStarted("no git".into())]);
+    assert_eq!(settled(&effects).unwrap().reason.as_deref(), Some("no git"));
+    assert!(life.is_over());
+}
+
+fn any_input() -> impl Strategy<Value = Input> {
+    prop_oneof![
+        Just(Input::Prepared),
+        Just(Input::NotStarted("reason".into())),
+        Just(Input::Spawned),
+        Just(Input::Exited(exit(1))),
+        Just(Input::Drained),
+        any::<bool>().prop_map(|force| Input::Stop { force }),
+        Just(Input::Timer(Timer::Terminate)),
+        Just(Input::Timer(Timer::Kill)),
+        Just(Input::Timer(Timer::Drain)),
+        (0u32..3, 0u32..2)
+            .prop_map(|(signalled, survivors)| Input::Killed { signalled, survivors }),
+        Just(Input::TreeGone),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_a_turn_settles_at_most_once_and_every_stop_is_answered_at_most_once(
+        inputs in prop::collection::vec(any_input(), 0..40),
+    ) {
+        let mut life = Life::preparing();
+        let (mut settled, mut asked) = (0, false);
+        for input in inputs {
+            asked |= matches!(input, Input::Stop { .. });
+            for effect in life.step(input) {
+                match effect {
+                    Effect::Settle(_) => settled += 1,
+                    Effect::Answer(_) => prop_assert!(std::mem::take(&mut asked)),
+                    _ => {}
+                }
+            }
+        }
+        prop_assert!(settled <= 1);
+    }
+
+    #[test]
+    fn however_far_a_turn_has_come_a_forced_stop_is_answered_once_its_tree_is_dead(
+        inputs in prop::collection::vec(any_input(), 0..20),
+    ) {
+        let mut life = Life::preparing();
+        run(&mut life, &inputs);
+        let mut effects = run(&mut life, &[FORCE]);
+        // What the world then does, in the order in which it does it.
+        effects.extend(run(&mut life, &[
+            Input::Prepared, Input::Spawned, KILLED, Input::Exited(exit(9)), KILLED, Input::Drained,
+        ]));
+        prop_assert!(answered(&effects).is_some());
+    }
+}

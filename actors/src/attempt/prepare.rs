@@ -1,0 +1,137 @@
+//! Makes what a turn starts from: the worktrees, and the manifest of its process.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, Timestamp};
+use crate::executor::{Executor, Stdin, Turn};
+use crate::journal::Attempt;
+use crate::process::manifest::{self, Manifest, StdinSource};
+use crate::workspace::NewWorktree;
+use crate::world::World;
+
+use super::environment;
+
+/// Written when all worktrees of an attempt are whole. Until it is there,
+/// nothing has run in them and they may be made anew.
+const MARKER: &str = "worktrees.json";
+
+#[derive(Serialize, Deserialize)]
+struct Marker {
+    attempt_id: crate::ids::AttemptId,
+    folder: String,
+}
+
+/// Makes the attempt's worktrees, unless they are there. `Err` is a sentence.
+pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
+    let dir = world.settings.attempts_dir.join(attempt.attempt_id.to_string());
+    let folder = world.settings.worktrees_dir.join(&attempt.folder);
+    let readable = |error: std::io::Error| format!("{}: {error}", dir.display());
+    tokio::fs::create_dir_all(&dir).await.map_err(readable)?;
+    let found = {
+        let dir = dir.clone();
+        blocking(move || manifest::read::<Marker>(&dir, MARKER)).await.map_err(readable)?
+    };
+    if found.is_some() {
+        return Ok(());
+    }
+    tokio::fs::create_dir_all(&folder)
+        .await
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
+    for repo in &attempt.repos {
+        let worktree = NewWorktree {
+            path: folder.join(&repo.name),
+            branch: attempt.branch.clone(),
+            base: repo.base_commit.clone(),
+            trash: world.settings.trash_dir.clone(),
+        };
+        world
+            .repositories
+            .add_worktree(repo.path.as_ref(), worktree)
+            .await
+            .map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
+    }
+    let marker = Marker { attempt_id: attempt.attempt_id, folder: attempt.folder.clone() };
+    let written = {
+        let dir = dir.clone();
+        blocking(move || manifest::write_durably(&dir, MARKER, &marker)).await
+    };
+    written.map_err(readable)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> std::io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
+}
+
+/// A process ready to be spawned.
+pub struct Prepared {
+    pub manifest: Manifest,
+    pub stdin: Option<Vec<u8>>,
+    /// The entries that its turn begins with.
+    pub opening: Vec<(Timestamp, Event)>,
+}
+
+/// What to run for the attempt's newest process. `Err` is a sentence.
+pub fn process(
+    world: &World,
+    attempt: &Attempt,
+    executor: &dyn Executor,
+) -> Result<Prepared, String> {
+    let process = &attempt.process;
+    let launch = executor.launch(&Turn {
+        prompt: process.prompt.clone(),
+        variant: process.variant.clone(),
+        executor_session_id: process.executor_session_id.clone(),
+    })?;
+    let settings = &world.settings;
+    let (stdin, bytes) = match launch.stdin {
+        Stdin::Empty => (StdinSource::Empty, None),
+        Stdin::Bytes(bytes) => (StdinSource::File, Some(bytes)),
+        Stdin::Open => (StdinSource::Pipe, None),
+    };
+    let command: Vec<String> = std::iter::once(launch.program.to_string_lossy().into_owned())
+        .chain(launch.args.iter().cloned())
+        .collect();
+    let now = Timestamp::now();
+    let opening = vec![
+        (now, Event::UserMessage { text: process.prompt.clone() }),
+        (
+            now,
+            Event::ProcessStart {
+                text: command.join(" "),
+                command,
+                run_reason: process.run_reason,
+            },
+        ),
+    ];
+    let manifest = Manifest {
+        v: manifest::VERSION,
+        attempt_id: attempt.attempt_id,
+        process_id: process.process_id,
+        epoch: attempt.epoch,
+        program: launch.program,
+        args: launch.args,
+        env: environment::make(
+            &settings.environment,
+            &launch.env,
+            settings.home_variable.as_deref(),
+            attempt,
+        ),
+        cwd: working_dir(world, attempt),
+        stdin,
+        spool_max_bytes: settings.spool_max_bytes,
+    };
+    Ok(Prepared { manifest, stdin: bytes, opening })
+}
+
+/// The worktree of the only repository, or the folder that holds them all.
+fn working_dir(world: &World, attempt: &Attempt) -> PathBuf {
+    let folder = world.settings.worktrees_dir.join(&attempt.folder);
+    match attempt.repos.as_slice() {
+        [only] => folder.join(&only.name),
+        _ => folder,
+    }
+}

@@ -1,0 +1,164 @@
+//! Brings an attempt's process to life, or finds out what became of it: the two
+//! tasks that end with a process to attach to.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
+use crate::journal::Attempt;
+use crate::log::AttemptLog;
+use crate::process::{Adopted, Control, Shim, SpawnError};
+use crate::world::World;
+
+use super::digest::{self, Digesting};
+use super::prepare;
+
+/// Between tries to reach what can't be reached now.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The folder of the attempt's newest process.
+pub fn dir(world: &World, attempt: &Attempt) -> PathBuf {
+    let attempt_dir = world.settings.attempts_dir.join(attempt.attempt_id.to_string());
+    attempt_dir.join(attempt.process.process_id.to_string())
+}
+
+/// Spawns the attempt's newest process. `Err` is a sentence.
+pub async fn process(
+    world: &World,
+    attempt: &Attempt,
+    digest: digest::Shared,
+) -> Result<(Shim, Arc<AttemptLog>), String> {
+    let executor = world
+        .executors
+        .get(&attempt.executor)
+        .ok_or_else(|| format!("there is no executor {:?} any more", attempt.executor))?;
+    let prepared = prepare::process(world, attempt, &*executor)?;
+    let log = world.logs.get(attempt.attempt_id).await.map_err(|error| error.to_string())?;
+    begin(&log, attempt, world, digest, prepared.opening).await?;
+    let stdin = prepared.stdin.as_deref();
+    let dir = dir(world, attempt);
+    match world.shims.spawn(&dir, &prepared.manifest, stdin).await {
+        Ok(shim) => Ok((shim, log)),
+        Err(error) => {
+            if matches!(error, SpawnError::Died | SpawnError::Unreachable(_)) {
+                // Something may run that nobody supervises.
+                if let Err(error) = world.shims.sweep(&dir).await {
+                    tracing::error!(attempt = %attempt.attempt_id, %error, "not swept");
+                }
+            }
+            let reason =
+                format!("{} can't be started: {error}", prepared.manifest.program.display());
+            tell_failure(&log, attempt, reason.clone()).await;
+            Err(reason)
+        }
+    }
+}
+
+/// What became of the attempt's newest process over a restart. Tries until the
+/// disk answers: there is nothing better to do with an attempt than to know.
+pub async fn found(
+    world: &World,
+    attempt: &Attempt,
+    digest: digest::Shared,
+) -> (Adopted, Arc<AttemptLog>) {
+    loop {
+        match find(world, attempt, digest.clone()).await {
+            Ok(found) => return found,
+            Err(error) => {
+                tracing::error!(attempt = %attempt.attempt_id, %error, "not taken up again yet");
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+async fn find(
+    world: &World,
+    attempt: &Attempt,
+    digest: digest::Shared,
+) -> Result<(Adopted, Arc<AttemptLog>), String> {
+    let log = world.logs.get(attempt.attempt_id).await.map_err(|error| error.to_string())?;
+    let dir = dir(world, attempt);
+    let found = world.shims.adopt(&dir).await.map_err(|error| error.to_string())?;
+    let found = settle_lost(world, &dir, found).await?;
+    if !matches!(found, Adopted::NeverStarted) {
+        begin(&log, attempt, world, digest, vec![]).await?;
+    }
+    Ok((found, log))
+}
+
+/// What became of the process whose shim has gone: one that goes on, or its end.
+pub async fn rescued(world: &World, attempt: &Attempt, control: Control) -> Adopted {
+    let dir = dir(world, attempt);
+    let mut found = world.shims.rescue(&dir, control).await;
+    loop {
+        let settled = match found {
+            Ok(found) => settle_lost(world, &dir, found).await,
+            Err(error) => Err(error.to_string()),
+        };
+        match settled {
+            Ok(found) => return found,
+            Err(error) => {
+                tracing::error!(attempt = %attempt.attempt_id, %error, "not rescued yet");
+                tokio::time::sleep(RETRY).await;
+                found = world.shims.adopt(&dir).await;
+            }
+        }
+    }
+}
+
+/// One that nobody supervises is ended for good, and its end recorded.
+async fn settle_lost(world: &World, dir: &Path, found: Adopted) -> Result<Adopted, String> {
+    match found {
+        Adopted::Lost { .. } => match world.shims.sweep(dir).await {
+            Ok(swept) => Ok(Adopted::Ended(swept.record)),
+            Err(error) => Err(error.to_string()),
+        },
+        found => Ok(found),
+    }
+}
+
+async fn begin(
+    log: &Arc<AttemptLog>,
+    attempt: &Attempt,
+    world: &World,
+    digest: digest::Shared,
+    opening: Vec<(Timestamp, Event)>,
+) -> Result<(), String> {
+    let inner = match world.executors.get(&attempt.executor) {
+        Some(executor) => executor.normalizer(),
+        None => crate::executor::unknown(),
+    };
+    let normalizer = Box::new(Digesting::new(inner, digest));
+    let (log, process, turn) = (Arc::clone(log), attempt.process.process_id, attempt.process.turn);
+    tokio::task::spawn_blocking(move || log.begin(process, turn, normalizer, opening))
+        .await
+        .map_err(|error| error.to_string())?
+        .map_err(|error| error.to_string())
+}
+
+/// Writes into the log what kept the process from starting.
+async fn tell_failure(log: &Arc<AttemptLog>, attempt: &Attempt, reason: String) {
+    let (log, process, turn) = (Arc::clone(log), attempt.process.process_id, attempt.process.turn);
+    let written = tokio::task::spawn_blocking(move || {
+        let now = Timestamp::now();
+        let end = Event::ProcessEnd {
+            text: reason.clone(),
+            exit_code: None,
+            exit_signal: None,
+            status: ProcessStatus::Failed,
+        };
+        log.append(
+            process,
+            turn,
+            now,
+            Event::ErrorMessage { text: reason, error_type: ErrorType::Setup },
+        )?;
+        log.append(process, turn, now, end)
+    })
+    .await;
+    if !matches!(written, Ok(Ok(()))) {
+        tracing::error!(%process, ?written, "the log does not tell why the process did not start");
+    }
+}

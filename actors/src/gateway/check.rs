@@ -1,0 +1,231 @@
+//! What is checked before anything is written: repositories, branches, executors.
+//! Reads only; runs in tasks, never in the gateway's own turn.
+
+use std::path::Path;
+
+use crate::event::{ProcessStatus, RunReason};
+use crate::executor::Executors;
+use crate::ids::{AttemptId, ProcessId, SessionId};
+use crate::journal::{Attempt, AttemptRepo, NewRepo, Phase, Process, Repo, StartContext, State};
+use crate::refusal::{Code, Refusal};
+use crate::workspace::{git, worktree};
+use crate::world::World;
+
+use super::message::{RepoPath, StartRequest};
+
+/// A path that is to be a repository of a project.
+pub async fn repository(given: &RepoPath) -> Result<NewRepo, Refusal> {
+    let refuse = |message: String| {
+        Refusal::new(Code::InvalidArgument, message)
+            .hint("Call the tool again with the absolute path of a git repository.")
+            .detail("path", given.path.as_str())
+    };
+    let path = Path::new(&given.path);
+    if !path.is_absolute() {
+        return Err(refuse(format!("{:?} is not an absolute path", given.path)));
+    }
+    let root = git::root(path)
+        .await
+        .map_err(|error| refuse(format!("{} is not a git repository: {error}", given.path)))?;
+    let branch = match &given.target_branch {
+        Some(branch) => branch.clone(),
+        None => git::current_branch(&root).await.ok_or_else(|| {
+            refuse(format!("{} has no branch checked out", root.display()))
+                .hint("Call the tool again with target_branch naming a branch of the repository.")
+        })?,
+    };
+    if git::branch_tip(&root, &branch).await.is_none() {
+        return Err(no_branch(&root, &branch).await);
+    }
+    let name = root.file_name().unwrap_or(root.as_os_str()).to_string_lossy();
+    Ok(NewRepo {
+        name: name.trim_end_matches(".git").to_owned(),
+        path: root.to_string_lossy().into_owned(),
+        default_target_branch: branch,
+    })
+}
+
+async fn no_branch(repo: &Path, branch: &str) -> Refusal {
+    let branches = git::branches(repo, 20).await.unwrap_or_default();
+    let refusal = Refusal::new(
+        Code::BranchNotFound,
+        format!("{} has no branch {branch:?} with a commit on it", repo.display()),
+    )
+    .detail("target_branch", branch)
+    .detail("branches", branches.clone());
+    match branches.first() {
+        Some(first) => refusal.hint(format!(
+            "Call the tool again with a target_branch that exists, such as {first:?}."
+        )),
+        None => refusal.hint("Make a first commit in the repository, then call the tool again."),
+    }
+}
+
+/// A start, down to the last name; its phase is still to be decided.
+pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Refusal> {
+    let context = world.journal.start_context(request.task_id).await?;
+    executor(&*world.executors, request)?;
+    dependencies(&context, request.ignore_dependencies)?;
+    let mut repos = Vec::new();
+    for (repo, branch) in chosen(&context, request)? {
+        repos.push(attempt_repo(repo, branch).await?);
+    }
+    let attempt_id = AttemptId::new();
+    let folder = worktree::folder(attempt_id, &context.task.title);
+    let default_prompt = || match &context.task.description {
+        Some(description) if !description.trim().is_empty() => {
+            format!("{}\n\n{description}", context.task.title)
+        }
+        _ => context.task.title.clone(),
+    };
+    Ok(Attempt {
+        attempt_id,
+        task_id: context.task.task_id,
+        task_title: context.task.title.clone(),
+        project_id: context.task.project_id,
+        project_name: context.project_name.clone(),
+        priority: context.task.priority,
+        branch: format!("{}{folder}", world.settings.branch_prefix),
+        folder,
+        repos,
+        executor: request.executor.clone(),
+        session_id: SessionId::new(),
+        phase: Phase::Queued,
+        state: State::Idle,
+        epoch: 1,
+        process: Process {
+            process_id: ProcessId::new(),
+            run_reason: RunReason::CodingAgent,
+            turn: 1,
+            prompt: request.prompt.clone().unwrap_or_else(default_prompt),
+            variant: request.variant.clone(),
+            executor_session_id: None,
+            status: ProcessStatus::Planned,
+            exit_code: None,
+            exit_signal: None,
+        },
+    })
+}
+
+fn executor(executors: &dyn Executors, request: &StartRequest) -> Result<(), Refusal> {
+    let Some(executor) = executors.get(&request.executor) else {
+        let names: Vec<String> = executors.all().iter().map(|one| one.describe().name).collect();
+        return Err(Refusal::new(
+            Code::ExecutorNotFound,
+            format!("there is no executor {:?}", request.executor),
+        )
+        .hint(format!(
+            "Call start_task_attempt again with executor set to one that list_executors shows: {}.",
+            names.join(", ")
+        ))
+        .detail("path", "executor")
+        .detail("executors", names));
+    };
+    let described = executor.describe();
+    if let Some(variant) = &request.variant
+        && !described.variants.contains(variant)
+    {
+        let known = if described.variants.is_empty() {
+            "it has none, so leave variant out".to_owned()
+        } else {
+            format!("use one of {}, or leave variant out", described.variants.join(", "))
+        };
+        return Err(Refusal::new(
+            Code::VariantNotFound,
+            format!("executor {:?} has no variant {variant:?}", described.name),
+        )
+        .hint(format!("Call start_task_attempt again: {known}."))
+        .detail("path", "variant")
+        .detail("variants", described.variants));
+    }
+    match described.unavailable_reason {
+        None => Ok(()),
+        Some(reason) => Err(Refusal::new(
+            Code::ExecutorUnavailable,
+            format!("executor {:?} can't run: {reason}", described.name),
+        )
+        .detail("unavailable_reason", reason)),
+    }
+}
+
+fn dependencies(context: &StartContext, ignore: bool) -> Result<(), Refusal> {
+    if ignore || context.unmet.is_empty() {
+        return Ok(());
+    }
+    let unmet: Vec<String> = context.unmet.iter().map(ToString::to_string).collect();
+    Err(Refusal::new(
+        Code::InvalidArgument,
+        format!("the task depends on {} that are not done", counted(unmet.len(), "task")),
+    )
+    .hint("Call start_task_attempt again with ignore_dependencies = true, or finish the tasks in details.unmet first.")
+    .detail("path", "ignore_dependencies")
+    .detail("unmet", unmet))
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// The repositories of the attempt, each with its target branch.
+fn chosen<'a>(
+    context: &'a StartContext,
+    request: &'a StartRequest,
+) -> Result<Vec<(&'a Repo, &'a str)>, Refusal> {
+    let project = context.task.project_id;
+    let Some(wanted) = request.repos.as_ref().filter(|wanted| !wanted.is_empty()) else {
+        if context.repos.is_empty() {
+            return Err(Refusal::new(
+                Code::RepoNotFound,
+                format!("project {project} has no repository to work in"),
+            )
+            .hint(format!(
+                "Call add_repo with project_id {project}, then start_task_attempt again."
+            )));
+        }
+        let all = context.repos.iter();
+        return Ok(all.map(|repo| (repo, repo.default_target_branch.as_str())).collect());
+    };
+    let mut chosen: Vec<(&Repo, &str)> = Vec::new();
+    for (id, branch) in wanted {
+        let Some(repo) = context.repos.iter().find(|repo| repo.repo_id == *id) else {
+            return Err(Refusal::new(
+                Code::RepoNotFound,
+                format!("project {project} has no repository {id}"),
+            )
+            .hint(format!("Call list_repos with project_id {project} and use its repo_ids."))
+            .detail("path", "repos"));
+        };
+        if chosen.iter().any(|(other, _)| other.repo_id == repo.repo_id) {
+            return Err(Refusal::new(
+                Code::InvalidArgument,
+                format!("repository {id} is named twice"),
+            )
+            .hint("Call start_task_attempt again with each repo_id once in repos.")
+            .detail("path", "repos"));
+        }
+        chosen.push((repo, branch.as_deref().unwrap_or(&repo.default_target_branch)));
+    }
+    Ok(chosen)
+}
+
+async fn attempt_repo(repo: &Repo, branch: &str) -> Result<AttemptRepo, Refusal> {
+    let path = Path::new(&repo.path);
+    if let Err(error) = git::common_dir(path).await {
+        return Err(Refusal::new(
+            Code::WorkspaceFailed,
+            format!("the repository at {} can't be used: {error}", repo.path),
+        )
+        .hint("Put the repository back where it was, or register it again with add_repo.")
+        .detail("path", repo.path.as_str()));
+    }
+    let Some(base_commit) = git::branch_tip(path, branch).await else {
+        return Err(no_branch(path, branch).await);
+    };
+    Ok(AttemptRepo {
+        repo_id: repo.repo_id,
+        name: repo.name.clone(),
+        path: repo.path.clone(),
+        target_branch: branch.to_owned(),
+        base_commit,
+    })
+}

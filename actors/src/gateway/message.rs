@@ -1,0 +1,102 @@
+//! Everything that can be asked of the gateway: the one list.
+
+use ractor::RpcReplyPort;
+
+use crate::attempt::{self, Notice};
+use crate::ids::{AttemptId, ProjectId, RepoId, TaskId};
+use crate::journal::{
+    Answer, Attempt, AttemptStarted, AttemptStopped, Key, NewTask, ProjectCreated, RepoAdded,
+    TaskChange, TaskView,
+};
+use crate::refusal::Refusal;
+
+/// The port of a caller: an answer, or a reason to say no.
+pub type Port<T> = RpcReplyPort<Result<T, Refusal>>;
+
+pub enum Message {
+    // ---- asked from outside
+    CreateProject(Option<Key>, NewProject, Port<Answer<ProjectCreated>>),
+    AddRepo(Option<Key>, ProjectId, RepoPath, Port<Answer<RepoAdded>>),
+    CreateTask(Option<Key>, NewTask, Port<Answer<TaskId>>),
+    UpdateTask(Option<Key>, TaskId, TaskChange, Port<Answer<TaskView>>),
+    DeleteTask(Option<Key>, TaskId, Port<Answer<TaskId>>),
+    Start(Option<Key>, StartRequest, Port<Answer<AttemptStarted>>),
+    Stop(Option<Key>, AttemptId, bool, Port<Answer<AttemptStopped>>),
+    /// How many attempts run and how many wait.
+    Counts(RpcReplyPort<(usize, usize)>),
+    /// Takes up what an earlier daemon left. Answered when all have an owner.
+    Restore(Port<usize>),
+    /// Stops everything that runs or waits. Answered when nothing does.
+    StopAll(RpcReplyPort<()>),
+
+    // ---- told by tasks and actors of its own
+    /// A start has been checked; it needs a slot.
+    Checked(Option<Key>, Box<Attempt>, Port<Answer<AttemptStarted>>),
+    /// A start has been written down, or was refused.
+    Recorded(Box<Attempt>, Result<Answer<AttemptStarted>, Refusal>, Port<Answer<AttemptStarted>>),
+    /// Whom to ask for a stop.
+    Route(AttemptId, RpcReplyPort<Route>),
+    /// A keyed stop is over.
+    Stopped(Key, Result<Answer<AttemptStopped>, Refusal>),
+    Restored(Result<Vec<Attempt>, Refusal>, Port<usize>),
+    Notice(Notice),
+    /// An attempt's actor has failed.
+    Failed(AttemptId),
+    /// Its row has been read again, so that it can be taken up anew.
+    Reread(Box<Attempt>),
+}
+
+/// A project to be made, its repositories by path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewProject {
+    pub name: String,
+    pub repos: Vec<RepoPath>,
+}
+
+/// A repository by path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepoPath {
+    pub path: String,
+    /// Default: the branch that is checked out.
+    pub target_branch: Option<String>,
+}
+
+/// An attempt to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartRequest {
+    pub task_id: TaskId,
+    pub executor: String,
+    pub variant: Option<String>,
+    /// `None`: all of the project's, at their default branch.
+    pub repos: Option<Vec<(RepoId, Option<String>)>>,
+    /// Default: the task's title and description.
+    pub prompt: Option<String>,
+    pub ignore_dependencies: bool,
+}
+
+/// Where a stop finds its attempt.
+pub enum Route {
+    /// An actor owns it.
+    Owner(ractor::ActorRef<attempt::Message>),
+    /// It waited in the queue and has been taken out.
+    Unqueued(Box<Attempt>),
+    /// Nothing of it runs or waits.
+    Nobody,
+}
+
+impl From<Notice> for Message {
+    fn from(notice: Notice) -> Self {
+        Self::Notice(notice)
+    }
+}
+
+impl TryFrom<Message> for Notice {
+    type Error = ();
+
+    fn try_from(message: Message) -> Result<Self, ()> {
+        match message {
+            Message::Notice(notice) => Ok(notice),
+            _ => Err(()),
+        }
+    }
+}

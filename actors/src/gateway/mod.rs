@@ -1,0 +1,123 @@
+//! The gateway: the one door to the actors.
+//!
+//! ```text
+//!   tools ──Message──▶ gateway ──▶ task: check, journal ──▶ answer straight to the caller
+//!                        │  ▲ Checked, Recorded, …
+//!                        │  └──────── Notice ─────────┐
+//!                        ├──▶ supervisor ──▶ attempt ──┘
+//!                        └── (port handed on) ──▶ attempt ──▶ answer straight to the caller
+//! ```
+//!
+//! It owns who runs and who waits ([`admission`]), which actor owns which
+//! attempt, and which keyed calls are under way ([`flights`]). It does nothing
+//! slow: whatever reads git or the journal is a task that reports back, and a
+//! reply port is handed on, never awaited. A start goes through three messages:
+//! `Start` (checked in a task), `Checked` (a slot or a place in the queue, then
+//! written down in a task), `Recorded` (run or wait, and answer). So the phase
+//! in the answer is the one that was written with it.
+
+mod admission;
+mod board;
+mod check;
+mod flights;
+mod message;
+mod start;
+mod stop;
+mod supervisor;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+
+pub use message::{Message, NewProject, Port, RepoPath, Route, StartRequest};
+
+use crate::attempt::{self, Notice};
+use crate::ids::AttemptId;
+use crate::journal::{Answer, Attempt, AttemptStopped};
+use crate::world::World;
+use admission::Admission;
+use flights::Flights;
+
+/// The actor.
+pub struct Gateway;
+
+/// Its state.
+pub struct State {
+    myself: ActorRef<Message>,
+    world: Arc<World>,
+    admission: Admission,
+    owners: HashMap<AttemptId, ActorRef<attempt::Message>>,
+    /// Waiting for a slot.
+    waiting: HashMap<AttemptId, Attempt>,
+    stops: Flights<Port<Answer<AttemptStopped>>>,
+    failures: supervisor::Failures,
+}
+
+impl Actor for Gateway {
+    type Msg = Message;
+    type State = State;
+    type Arguments = Arc<World>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Message>,
+        world: Arc<World>,
+    ) -> Result<State, ActorProcessingErr> {
+        let admission = Admission::new(world.settings.max_running_attempts);
+        Ok(State {
+            myself,
+            world,
+            admission,
+            owners: HashMap::new(),
+            waiting: HashMap::new(),
+            stops: Flights::default(),
+            failures: supervisor::Failures::default(),
+        })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Message>,
+        message: Message,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Message::CreateProject(key, project, port) => state.create_project(key, project, port),
+            Message::AddRepo(key, project, repo, port) => state.add_repo(key, project, repo, port),
+            Message::CreateTask(key, task, port) => state.create_task(key, task, port),
+            Message::UpdateTask(key, task, change, port) => {
+                state.update_task(key, task, change, port);
+            }
+            Message::DeleteTask(key, task, port) => state.delete_task(key, task, port),
+            Message::Start(key, request, port) => state.start(key, request, port),
+            Message::Checked(key, attempt, port) => state.checked(key, *attempt, port),
+            Message::Recorded(attempt, answer, port) => {
+                state.recorded(*attempt, answer, port).await;
+            }
+            Message::Stop(key, attempt, force, port) => state.stop(key, attempt, force, port),
+            Message::Route(attempt, port) => state.route(attempt, port),
+            Message::Stopped(key, answer) => state.stopped(&key, &answer),
+            Message::StopAll(port) => state.stop_all(port),
+            Message::Counts(port) => drop(port.send(state.admission.counts())),
+            Message::Restore(port) => state.restore(port),
+            Message::Restored(attempts, port) => state.restored(attempts, port).await,
+            Message::Notice(Notice::SlotFreed(attempt)) => state.slot_freed(attempt).await,
+            Message::Notice(Notice::Ended(attempt)) => state.ended(attempt),
+            Message::Failed(attempt) => state.failed(attempt),
+            Message::Reread(attempt) => state.reread(*attempt).await,
+        }
+        Ok(())
+    }
+
+    // An attempt's failure is never the gateway's: see `supervisor`.
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<Message>,
+        event: SupervisionEvent,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        state.child_event(event);
+        Ok(())
+    }
+}

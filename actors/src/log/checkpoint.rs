@@ -1,0 +1,168 @@
+//! What a restart needs to know to go on from near the end instead of from the
+//! beginning: one small file, replaced as a whole.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::LogError;
+use super::normalized::{Mark, Origin};
+use super::source::Position;
+use crate::event::{Timestamp, Usage};
+use crate::executor::Observed;
+use crate::ids::ProcessId;
+
+const FILE: &str = "checkpoint.json";
+const VERSION: u32 = 1;
+
+/// The state of both channels at one moment.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Checkpoint {
+    v: u32,
+    /// Records of `raw.idx`.
+    pub blocks: u64,
+    /// End of the normalized channel.
+    pub normalized: Mark,
+    pub processes: BTreeMap<ProcessId, Progress>,
+}
+
+/// How far one process has got.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Progress {
+    pub turn: u32,
+    /// Where its numbered raw entries end in its spool.
+    pub position: Position,
+    /// Its normalizer had been given its raw entries below this number …
+    pub given: u64,
+    /// … and then was in this state.
+    pub normalizer: serde_json::Value,
+    /// Entries that the normalizer made of later raw entries are on file.
+    pub made: Option<Made>,
+    /// When the newest raw entry that was given was written.
+    pub last_at: Option<Timestamp>,
+    pub facts: Facts,
+    /// Entries of these origins on file.
+    pub opening: usize,
+    pub end: usize,
+    pub closing: usize,
+    /// The end was taken in whole; later lines are leftovers'.
+    pub finished: bool,
+}
+
+/// The newest raw entry of which normalized ones are on file, and how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    pub raw: u64,
+    pub entries: usize,
+}
+
+/// The newest of each thing that a normalizer observed beside entries.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    executor_session: Option<String>,
+    usage: Option<Usage>,
+    turn_ended: Option<TurnEnded>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct TurnEnded {
+    failed: bool,
+    error: Option<String>,
+}
+
+impl Default for Checkpoint {
+    fn default() -> Self {
+        Self::new(0, Mark::default(), BTreeMap::new())
+    }
+}
+
+impl Checkpoint {
+    pub fn new(blocks: u64, normalized: Mark, processes: BTreeMap<ProcessId, Progress>) -> Self {
+        Self { v: VERSION, blocks, normalized, processes }
+    }
+
+    /// The attempt's checkpoint; the beginning when there is none.
+    pub fn read(dir: &Path) -> Result<Self, LogError> {
+        let path = dir.join(FILE);
+        let damaged = |why: String| LogError::Damaged(format!("{}: {why}", path.display()));
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error.into()),
+        };
+        let checkpoint: Self =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        if checkpoint.v != VERSION {
+            return Err(damaged(format!("version {} is not known", checkpoint.v)));
+        }
+        Ok(checkpoint)
+    }
+
+    /// Replaces the file. `durably`: also waits for the disk.
+    pub fn write(&self, dir: &Path, durably: bool) -> io::Result<()> {
+        let temporary = dir.join(".checkpoint.json.tmp");
+        let mut file =
+            File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        if durably {
+            file.sync_all()?;
+        }
+        fs::rename(&temporary, dir.join(FILE))?;
+        if durably { File::open(dir)?.sync_all() } else { Ok(()) }
+    }
+}
+
+impl Progress {
+    /// Takes note of an entry on file.
+    pub fn note(&mut self, origin: Origin) {
+        match origin {
+            Origin::Raw(raw) => {
+                let before =
+                    self.made.filter(|made| made.raw == raw).map_or(0, |made| made.entries);
+                self.made = Some(Made { raw, entries: before + 1 });
+            }
+            Origin::End => self.end += 1,
+            Origin::Opening => self.opening += 1,
+            Origin::Closing => self.closing += 1,
+            Origin::Daemon => {}
+        }
+    }
+
+    /// How many of the entries made of this raw entry are on file.
+    pub fn made_of(&self, raw: u64) -> usize {
+        self.made.map_or(0, |made| match raw.cmp(&made.raw) {
+            std::cmp::Ordering::Less => usize::MAX,
+            std::cmp::Ordering::Equal => made.entries,
+            std::cmp::Ordering::Greater => 0,
+        })
+    }
+}
+
+impl Facts {
+    /// Remembers what isn't an entry and outlasts the moment.
+    pub fn note(&mut self, observed: &Observed) {
+        match observed {
+            Observed::ExecutorSession(id) => self.executor_session = Some(id.clone()),
+            Observed::Usage(usage) => self.usage = Some(*usage),
+            Observed::TurnEnded { failed, error } => {
+                self.turn_ended = Some(TurnEnded { failed: *failed, error: error.clone() });
+            }
+            Observed::Entry(_) | Observed::InProgress(_) => {}
+        }
+    }
+
+    /// All of them, as they were observed.
+    pub fn observed(&self) -> Vec<Observed> {
+        let session = self.executor_session.clone().map(Observed::ExecutorSession);
+        let usage = self.usage.map(Observed::Usage);
+        let ended = self
+            .turn_ended
+            .clone()
+            .map(|TurnEnded { failed, error }| Observed::TurnEnded { failed, error });
+        session.into_iter().chain(usage).chain(ended).collect()
+    }
+}

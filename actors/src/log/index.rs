@@ -1,0 +1,205 @@
+//! Append-only files of fixed, checked records: what the sparse indexes are
+//! made of. A torn or damaged end is cut when the file is opened for writing
+//! and isn't there for a reader.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::marker::PhantomData;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A value of a fixed length on disk.
+pub trait FixedRecord: Sized {
+    /// Bytes of the encoding, without its check.
+    const LEN: usize;
+    /// Appends exactly `LEN` bytes.
+    fn encode(&self, out: &mut Vec<u8>);
+    /// `None` for bytes that no value encodes to.
+    fn decode(bytes: &[u8]) -> Option<Self>;
+}
+
+/// Bytes of a record with its CRC-32.
+const fn stride<T: FixedRecord>() -> u64 {
+    T::LEN as u64 + 4
+}
+
+/// The writing end; there is one.
+pub struct RecordFile<T> {
+    reader: RecordReader<T>,
+    len: u64,
+}
+
+/// A reading end; any number may be used beside the writer.
+pub struct RecordReader<T> {
+    file: Arc<File>,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for RecordReader<T> {
+    fn clone(&self) -> Self {
+        Self { file: Arc::clone(&self.file), kind: PhantomData }
+    }
+}
+
+impl<T: FixedRecord> RecordFile<T> {
+    /// Opens or creates the file and cuts a bad end off.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = File::options().read(true).append(true).create(true).mode(0o600).open(path)?;
+        let reader = RecordReader { file: Arc::new(file), kind: PhantomData };
+        let mut len = reader.len()?;
+        while len > 0 && reader.get(len - 1)?.is_none() {
+            len -= 1;
+        }
+        let mut records = Self { reader, len };
+        records.truncate(len)?;
+        Ok(records)
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Puts a record on file; it is there for readers when this returns.
+    pub fn push(&mut self, record: &T) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(T::LEN + 4);
+        record.encode(&mut bytes);
+        let check = crc32fast::hash(&bytes);
+        bytes.extend_from_slice(&check.to_le_bytes());
+        (&*self.reader.file).write_all(&bytes)?;
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Drops all records from number `len` on.
+    pub fn truncate(&mut self, len: u64) -> io::Result<()> {
+        self.len = len;
+        self.reader.file.set_len(len * stride::<T>())
+    }
+
+    /// The newest record.
+    pub fn last(&self) -> io::Result<Option<T>> {
+        self.len.checked_sub(1).map_or(Ok(None), |last| self.reader.get(last))
+    }
+
+    pub fn reader(&self) -> &RecordReader<T> {
+        &self.reader
+    }
+
+    /// Waits until all is on the disk itself.
+    pub fn sync(&self) -> io::Result<()> {
+        self.reader.file.sync_data()
+    }
+}
+
+impl<T: FixedRecord> RecordReader<T> {
+    /// How many whole records there are now.
+    pub fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len() / stride::<T>())
+    }
+
+    /// The record with this number, from 0; `None` beyond the end and for a
+    /// damaged one.
+    pub fn get(&self, number: u64) -> io::Result<Option<T>> {
+        let mut bytes = vec![0; T::LEN + 4];
+        match self.file.read_exact_at(&mut bytes, number * stride::<T>()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let (record, check) = bytes.split_at(T::LEN);
+        let is_whole = crc32fast::hash(record).to_le_bytes() == check;
+        Ok(is_whole.then(|| T::decode(record)).flatten())
+    }
+
+    /// The number of the first record for which `is_before` is false, given
+    /// that it is true for all before it: a binary search on the file.
+    pub fn partition_point(&self, is_before: impl Fn(&T) -> bool) -> io::Result<u64> {
+        let (mut low, mut high) = (0, self.len()?);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.get(middle)?.is_some_and(|record| is_before(&record)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+}
+
+/// Reads little-endian numbers off the front of a record.
+pub struct Fields<'a>(pub &'a [u8]);
+
+impl Fields<'_> {
+    pub fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Number(u64);
+
+    impl FixedRecord for Number {
+        const LEN: usize = 8;
+        fn encode(&self, out: &mut Vec<u8>) {
+            out.extend_from_slice(&self.0.to_le_bytes());
+        }
+        fn decode(bytes: &[u8]) -> Option<Self> {
+            Fields(bytes).u64().map(Self)
+        }
+    }
+
+    #[test]
+    fn an_end_torn_anywhere_is_cut_and_written_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("numbers");
+        let mut numbers = RecordFile::open(&path).unwrap();
+        (0..3).for_each(|number| numbers.push(&Number(number)).unwrap());
+        let bytes = std::fs::read(&path).unwrap();
+        for torn in 0..bytes.len() {
+            std::fs::write(&path, &bytes[..torn]).unwrap();
+            let mut numbers = RecordFile::<Number>::open(&path).unwrap();
+            assert_eq!(numbers.len(), torn as u64 / 12);
+            for number in numbers.len()..3 {
+                numbers.push(&Number(number)).unwrap();
+            }
+            assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_damaged_end_is_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("numbers");
+        let mut numbers = RecordFile::open(&path).unwrap();
+        (0..3).for_each(|number| numbers.push(&Number(number)).unwrap());
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.resize(72, 0);
+        std::fs::write(&path, &bytes).unwrap();
+        let numbers = RecordFile::<Number>::open(&path).unwrap();
+        assert_eq!((numbers.len(), numbers.last().unwrap()), (3, Some(Number(2))));
+    }
+
+    #[test]
+    fn the_search_finds_the_first_record_that_is_not_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut numbers = RecordFile::open(&dir.path().join("numbers")).unwrap();
+        (0..100).for_each(|number| numbers.push(&Number(number * 2)).unwrap());
+        for wanted in 0..=200 {
+            let found = numbers.reader().partition_point(|number| number.0 < wanted).unwrap();
+            assert_eq!(found, wanted.div_ceil(2).min(100));
+        }
+    }
+}

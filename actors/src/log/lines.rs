@@ -1,0 +1,311 @@
+//! Cuts two byte streams into lines. Pure.
+//!
+//! A line ends with `\n`; one `\r` before it is dropped. A line longer than
+//! [`MAX_LINE`] comes in parts. Where the bytes were cut on their way here never
+//! shows, and no more than a part of each stream is held, whatever is written.
+
+use crate::event::Stream;
+
+/// The longest text of one raw entry, in bytes as written.
+pub const MAX_LINE: usize = 64 * 1024;
+
+/// A line, or a part of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub text: String,
+    /// A part that isn't the line's last.
+    pub continued: bool,
+    /// `text` has U+FFFD in place of bytes that were no UTF-8.
+    pub lossy: bool,
+    /// Bytes of the stream it stands for, its ending included.
+    pub len: u64,
+}
+
+/// The lines of one process that are still open: stdout's and stderr's.
+#[derive(Debug, Default)]
+pub struct LineCutter {
+    streams: [OpenLine; 2],
+}
+
+impl LineCutter {
+    /// A cutter that goes on where the next line of each stream starts.
+    #[must_use]
+    pub fn at(open: [u64; 2]) -> Self {
+        Self { streams: open.map(|start| OpenLine { start, ..OpenLine::default() }) }
+    }
+
+    /// Where the open line (or part) of stdout and of stderr starts: all that
+    /// must be known to go on from here.
+    #[must_use]
+    pub fn open(&self) -> [u64; 2] {
+        [self.streams[0].start, self.streams[1].start]
+    }
+
+    /// The offset of the byte wanted next.
+    #[must_use]
+    pub fn wanted(&self, stream: Stream) -> u64 {
+        let open = &self.streams[slot(stream)];
+        open.start + open.pending().len() as u64
+    }
+
+    /// Takes in the bytes at [`wanted`](Self::wanted). The caller takes out all
+    /// lines before it pushes again, which is what bounds the memory.
+    pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
+        self.streams[slot(stream)].push(bytes);
+    }
+
+    /// The next finished line of what was pushed.
+    pub fn next_line(&mut self, stream: Stream) -> Option<Line> {
+        self.streams[slot(stream)].next_line()
+    }
+
+    /// Ends a stream's open line without a `\n`; `None` when there is none.
+    pub fn end(&mut self, stream: Stream) -> Option<Line> {
+        self.streams[slot(stream)].end()
+    }
+
+    /// Leaves out what lies before `offset`, the open line's start included.
+    pub fn skip_to(&mut self, stream: Stream, offset: u64) {
+        self.streams[slot(stream)] = OpenLine { start: offset, ..OpenLine::default() };
+    }
+}
+
+/// The place of a stream in pairs of offsets.
+#[must_use]
+pub fn slot(stream: Stream) -> usize {
+    match stream {
+        Stream::Stdout => 0,
+        Stream::Stderr => 1,
+    }
+}
+
+#[derive(Debug, Default)]
+struct OpenLine {
+    /// Offset in the stream of the open line's first byte, `bytes[head]`.
+    start: u64,
+    bytes: Vec<u8>,
+    head: usize,
+    /// Bytes of the open line known to hold no `\n`.
+    scanned: usize,
+}
+
+impl OpenLine {
+    fn pending(&self) -> &[u8] {
+        &self.bytes[self.head..]
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.head);
+        self.head = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn next_line(&mut self) -> Option<Line> {
+        // A full line is at most MAX_LINE bytes and `\r\n`.
+        let pending = self.pending();
+        let window = &pending[..pending.len().min(MAX_LINE + 2)];
+        let newline = window[self.scanned..].iter().position(|byte| *byte == b'\n');
+        let content = newline.map_or(window, |at| &window[..self.scanned + at]);
+        let is_too_long = match content.len() {
+            0..=MAX_LINE => false,
+            // It still fits when this is the `\r` of its ending.
+            len if len == MAX_LINE + 1 => content[MAX_LINE] != b'\r',
+            _ => true,
+        };
+        if is_too_long {
+            let cut = part_end(content);
+            return Some(self.take(cut, cut, true));
+        }
+        if newline.is_none() {
+            self.scanned = window.len();
+            return None;
+        }
+        let (text_len, len) = (without_return(content).len(), content.len() + 1);
+        Some(self.take(text_len, len, false))
+    }
+
+    fn end(&mut self) -> Option<Line> {
+        let pending = self.pending();
+        let (text_len, len) = (without_return(pending).len(), pending.len());
+        (len > 0).then(|| self.take(text_len, len, false))
+    }
+
+    /// Takes `len` bytes out, the first `text_len` of which are the text.
+    fn take(&mut self, text_len: usize, len: usize, continued: bool) -> Line {
+        let bytes = &self.pending()[..text_len];
+        let (text, lossy) = match str::from_utf8(bytes) {
+            Ok(text) => (text.to_owned(), false),
+            Err(_) => (String::from_utf8_lossy(bytes).into_owned(), true),
+        };
+        self.head += len;
+        self.start += len as u64;
+        self.scanned = 0;
+        Line { text, continued, lossy, len: len as u64 }
+    }
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Where the first part of a too long line ends: at [`MAX_LINE`], or up to 3
+/// bytes before it so as not to cut a UTF-8 character.
+fn part_end(line: &[u8]) -> usize {
+    let is_character_start = |at: &usize| line[*at] & 0b1100_0000 != 0b1000_0000;
+    (MAX_LINE - 3..=MAX_LINE).rev().find(is_character_start).unwrap_or(MAX_LINE)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The lines of `bytes` when they come in pieces of these sizes.
+    fn cut(bytes: &[u8], pieces: &[usize]) -> Vec<Line> {
+        let mut cutter = LineCutter::default();
+        let mut lines = Vec::new();
+        let mut sizes = pieces.iter().copied().cycle();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let size = sizes.next().unwrap_or(usize::MAX).clamp(1, rest.len());
+            cutter.push(Stream::Stdout, &rest[..size]);
+            rest = &rest[size..];
+            lines.extend(std::iter::from_fn(|| cutter.next_line(Stream::Stdout)));
+        }
+        lines.extend(cutter.end(Stream::Stdout));
+        assert_eq!(cutter.wanted(Stream::Stdout), bytes.len() as u64);
+        lines
+    }
+
+    fn texts(bytes: &[u8]) -> Vec<(String, bool, bool)> {
+        cut(bytes, &[]).into_iter().map(|line| (line.text, line.continued, line.lossy)).collect()
+    }
+
+    fn whole(text: &str) -> (String, bool, bool) {
+        (text.to_owned(), false, false)
+    }
+
+    #[test]
+    fn a_line_loses_its_newline_and_one_return() {
+        assert_eq!(
+            texts(b"a\nb\r\n\r\r\n\nlast\r"),
+            ["a", "b", "\r", "", "last"].map(whole).to_vec()
+        );
+    }
+
+    #[test]
+    fn a_progress_bar_is_one_line_and_nul_a_byte_like_others() {
+        assert_eq!(texts(b"1%\r50%\r\0\r100%\n"), [whole("1%\r50%\r\0\r100%")]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf_8_are_shown_as_such() {
+        assert_eq!(texts(b"a\xff\xfeb\n"), [("a\u{fffd}\u{fffd}b".to_owned(), false, true)]);
+    }
+
+    #[test]
+    fn a_line_of_just_the_longest_length_is_whole_whatever_its_ending() {
+        let line = "x".repeat(MAX_LINE);
+        for ending in ["", "\n", "\r", "\r\n"] {
+            let bytes = format!("{line}{ending}").into_bytes();
+            for size in [1, MAX_LINE, MAX_LINE + 1] {
+                let lines = cut(&bytes, &[size]);
+                assert_eq!(lines.len(), 1, "{ending:?} in pieces of {size}");
+                assert_eq!((lines[0].text.as_str(), lines[0].continued), (line.as_str(), false));
+            }
+        }
+    }
+
+    #[test]
+    fn a_longer_line_is_split_and_no_character_with_it() {
+        for character in ["x", "é", "€", "😀"] {
+            for shift in 0..4 {
+                let line =
+                    "-".repeat(shift) + &character.repeat((2 * MAX_LINE + 5) / character.len());
+                let lines = cut(format!("{line}\n").as_bytes(), &[1000]);
+                assert!(lines.iter().all(|part| !part.lossy));
+                assert!(lines.iter().all(|part| part.text.len() <= MAX_LINE));
+                let flags: Vec<bool> = lines.iter().map(|part| part.continued).collect();
+                assert_eq!(flags, [true, true, false]);
+                assert_eq!(lines.into_iter().map(|part| part.text).collect::<String>(), line);
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_stray_continuation_bytes_is_full() {
+        let lines = cut(&vec![0x80; MAX_LINE + 10], &[]);
+        assert_eq!(lines.iter().map(|part| part.len).collect::<Vec<_>>(), [65_536, 10]);
+    }
+
+    #[test]
+    fn a_line_without_end_holds_no_more_than_a_part() {
+        let mut cutter = LineCutter::default();
+        let chunk = vec![b'x'; 60_000];
+        let mut parts = 0;
+        for _ in 0..1000 {
+            cutter.push(Stream::Stderr, &chunk);
+            while cutter.next_line(Stream::Stderr).is_some() {
+                parts += 1;
+            }
+        }
+        assert_eq!(parts, 60_000_000 / MAX_LINE);
+        assert!(cutter.streams[1].bytes.capacity() <= 4 * MAX_LINE);
+    }
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            5 => "[a-z\r€😀]{0,40}".prop_map(String::into_bytes),
+            4 => Just(b"\n".to_vec()),
+            1 => Just(b"\r\n".to_vec()),
+            1 => prop::collection::vec(any::<u8>(), 0..8),
+            1 => (MAX_LINE - 4..MAX_LINE + 4).prop_map(|len| vec![b'y'; len]),
+        ];
+        prop::collection::vec(piece, 0..20).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn any_cutting_of_the_same_bytes_gives_the_same_lines(
+            bytes in bytes(),
+            pieces in prop::collection::vec(1..70_000_usize, 1..8),
+            small in prop::collection::vec(1..50_usize, 1..8),
+        ) {
+            let whole = cut(&bytes, &[]);
+            prop_assert_eq!(&cut(&bytes, &pieces), &whole);
+            prop_assert_eq!(&cut(&bytes, &small), &whole);
+        }
+
+        #[test]
+        fn lines_cover_all_bytes_and_give_them_back(bytes in bytes()) {
+            let mut offset = 0;
+            for line in cut(&bytes, &[]) {
+                let len = usize::try_from(line.len).unwrap();
+                let written = &bytes[offset..offset + len];
+                prop_assert_eq!(line.lossy, String::from_utf8(written.to_vec()).is_err());
+                if !line.lossy {
+                    prop_assert!(written.starts_with(line.text.as_bytes()));
+                    let ending = &written[line.text.len()..];
+                    prop_assert!([&b""[..], b"\n", b"\r\n", b"\r"].contains(&ending));
+                }
+                offset += len;
+            }
+            prop_assert_eq!(offset, bytes.len());
+        }
+
+        #[test]
+        fn a_cutter_started_after_any_line_goes_on_as_if_it_had_seen_all(
+            bytes in bytes(),
+            skip in 0..30_usize,
+        ) {
+            let whole = cut(&bytes, &[]);
+            let skip = skip.min(whole.len());
+            let start: u64 = whole[..skip].iter().map(|line| line.len).sum();
+            let rest = cut(&bytes[usize::try_from(start).unwrap()..], &[777]);
+            prop_assert_eq!(&rest[..], &whole[skip..]);
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The normalized channel on disk: lines of JSON in segments, with a sparse
+//! index of where entries start.
+//!
+//! ```text
+//! normalized-<offset>.jsonl   {"entry_index":7,…}<tab>{"raw":12}<newline>
+//! normalized.idx              entry 0 at 0 | entry 256 at 31337 | …
+//! ```
+//!
+//! Behind each entry stands its origin. An entry on file is there for good, also
+//! when it was made just before a crash; the origins tell what is there already
+//! when the rest is made again.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::LogError;
+use super::index::{Fields, FixedRecord, RecordFile, RecordReader};
+use super::page::{ReadError, Source};
+use super::ring::Entry;
+use super::segments::{Found, Segments, Series};
+use super::spool::format::segment_bytes;
+use crate::event::{Event, NormalizedEntry, Timestamp};
+use crate::ids::ProcessId;
+
+/// The index file's name.
+pub const INDEX: &str = "normalized.idx";
+
+/// How far apart the index's marks are, in entries or bytes.
+const MARK_ENTRIES: u64 = 256;
+const MARK_BYTES: u64 = 32 * 1024;
+
+/// Where an entry comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The process's normalizer, given this raw entry.
+    Raw(u64),
+    /// The process's normalizer, told of the end.
+    End,
+    /// The daemon, when the process began.
+    Opening,
+    /// The daemon, when the process had ended.
+    Closing,
+    /// The daemon, at any other time.
+    Daemon,
+}
+
+/// An entry before it is numbered.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub at: Timestamp,
+    pub process: ProcessId,
+    pub turn: u32,
+    pub origin: Origin,
+    pub event: Event,
+}
+
+/// A place between two entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Number of the entry that starts here.
+    pub entry: u64,
+    /// Bytes of all lines before it.
+    pub offset: u64,
+}
+
+impl FixedRecord for Mark {
+    const LEN: usize = 16;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.entry.to_le_bytes());
+        out.extend_from_slice(&self.offset.to_le_bytes());
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self { entry: fields.u64()?, offset: fields.u64()? })
+    }
+}
+
+/// What recovery needs to know of an entry on file.
+pub struct Stored {
+    pub process: ProcessId,
+    pub turn: u32,
+    pub origin: Origin,
+}
+
+struct Files {
+    dir: PathBuf,
+}
+
+impl Series for Files {
+    fn path(&self, start: u64) -> PathBuf {
+        self.dir.join(format!("normalized-{start:020}.jsonl"))
+    }
+
+    fn starts(&self) -> io::Result<Vec<u64>> {
+        let mut starts = Vec::new();
+        for file in fs::read_dir(&self.dir)? {
+            let name = file?.file_name();
+            let digits = name
+                .to_str()
+                .and_then(|name| name.strip_prefix("normalized-")?.strip_suffix(".jsonl"));
+            starts.extend(digits.and_then(|digits| digits.parse::<u64>().ok()));
+        }
+        starts.sort_unstable();
+        Ok(starts)
+    }
+}
+
+/// The only writer of the channel's files. After an error it must be opened anew.
+pub struct NormalizedWriter {
+    files: Files,
+    index: RecordFile<Mark>,
+    segment: File,
+    segment_start: u64,
+    /// Where the oldest segment starts.
+    oldest: u64,
+    end: Mark,
+    last_mark: Mark,
+    max_bytes: u64,
+}
+
+impl NormalizedWriter {
+    /// Opens the channel and cuts a torn line off its end. `on_file` is told of
+    /// every entry from `from` on, in order.
+    pub fn open(
+        dir: &Path,
+        max_bytes: u64,
+        from: Mark,
+        mut on_file: impl FnMut(Stored),
+    ) -> Result<Self, LogError> {
+        let files = Files { dir: dir.to_owned() };
+        let mut index: RecordFile<Mark> = RecordFile::open(&dir.join(INDEX))?;
+        let starts = files.starts()?;
+        let oldest = starts.first().copied().unwrap_or(0);
+        let segment_start = starts.last().copied().unwrap_or(0);
+        let segment = open_segment(&files, segment_start)?;
+        let written = segment_start + segment.metadata()?.len();
+        cut_marks(&mut index, written)?;
+        // Only after a power cut can less be on file than was known to be.
+        let known = Some(from).filter(|from| from.offset <= written);
+        let mut end =
+            known.map_or_else(|| index.last(), |from| Ok(Some(from)))?.unwrap_or_default();
+        let mut lines = LineReader::new(Files { dir: dir.to_owned() }, end.offset);
+        while let Some(line) = lines.next_line()? {
+            let Some(stored) = parse_stored(line) else { break };
+            end = Mark { entry: end.entry + 1, offset: end.offset + line.len() as u64 + 1 };
+            on_file(stored);
+        }
+        let torn_at = end.offset.checked_sub(segment_start).ok_or_else(|| {
+            LogError::Damaged(format!("{} before its end", files.path(segment_start).display()))
+        })?;
+        segment.set_len(torn_at)?;
+        cut_marks(&mut index, end.offset)?;
+        let last_mark = index.last()?.unwrap_or_default();
+        Ok(Self { files, index, segment, segment_start, oldest, end, last_mark, max_bytes })
+    }
+
+    /// Where the next entry goes.
+    pub fn end(&self) -> Mark {
+        self.end
+    }
+
+    pub fn reader(&self) -> NormalizedReader {
+        NormalizedReader { dir: self.files.dir.clone(), index: self.index.reader().clone() }
+    }
+
+    /// Numbers entries and puts them on file, all of them before it returns.
+    pub fn append(&mut self, drafts: Vec<Draft>) -> Result<Vec<Entry>, LogError> {
+        let mut entries = Vec::with_capacity(drafts.len());
+        let mut lines = Vec::new();
+        for draft in drafts {
+            if self.end.offset - self.segment_start >= segment_bytes(self.max_bytes) {
+                self.segment.write_all(&lines)?;
+                lines.clear();
+                self.segment = open_segment(&self.files, self.end.offset)?;
+                self.segment_start = self.end.offset;
+            }
+            self.mark()?;
+            let (index, origin) = (self.end.entry, draft.origin);
+            let entry = Entry::new(index, &draft.numbered(index)).map_err(io::Error::from)?;
+            let before = lines.len();
+            lines.extend_from_slice(entry.json().as_bytes());
+            lines.push(b'\t');
+            serde_json::to_writer(&mut lines, &origin).map_err(io::Error::from)?;
+            lines.push(b'\n');
+            self.end.entry += 1;
+            self.end.offset += (lines.len() - before) as u64;
+            entries.push(entry);
+        }
+        self.segment.write_all(&lines)?;
+        Ok(entries)
+    }
+
+    /// Whether [`drop_oldest`](Self::drop_oldest) has something to drop.
+    pub fn is_over_limit(&self) -> bool {
+        self.oldest < self.segment_start && self.end.offset - self.oldest > self.max_bytes
+    }
+
+    /// Removes the oldest segments beyond the limit, never the newest one.
+    pub fn drop_oldest(&mut self) -> io::Result<()> {
+        let starts = self.files.starts()?;
+        for (start, next) in starts.iter().zip(starts.iter().skip(1)) {
+            if !self.is_over_limit() {
+                break;
+            }
+            fs::remove_file(self.files.path(*start))?;
+            self.oldest = *next;
+        }
+        Ok(())
+    }
+
+    /// Waits until all is on the disk itself.
+    pub fn sync(&self) -> io::Result<()> {
+        self.segment.sync_data()?;
+        self.index.sync()
+    }
+
+    /// Marks the next entry in the index when one is due: regularly, and at the
+    /// start of each segment, so that retention leaves a marked entry the oldest.
+    fn mark(&mut self) -> io::Result<()> {
+        let is_segment_start = self.end.offset == self.segment_start;
+        let is_far = self.end.entry - self.last_mark.entry >= MARK_ENTRIES
+            || self.end.offset - self.last_mark.offset >= MARK_BYTES;
+        if is_segment_start || is_far {
+            self.index.push(&self.end)?;
+            self.last_mark = self.end;
+        }
+        Ok(())
+    }
+}
+
+impl Draft {
+    fn numbered(self, entry_index: u64) -> NormalizedEntry {
+        NormalizedEntry {
+            entry_index,
+            at: self.at,
+            execution_process_id: self.process,
+            turn: self.turn,
+            event: self.event,
+        }
+    }
+}
+
+/// Drops the marks beyond an offset: those of lines that never got on file.
+fn cut_marks(index: &mut RecordFile<Mark>, end: u64) -> io::Result<()> {
+    while index.last()?.is_some_and(|mark| mark.offset > end) {
+        index.truncate(index.len() - 1)?;
+    }
+    Ok(())
+}
+
+fn open_segment(files: &Files, start: u64) -> io::Result<File> {
+    File::options().append(true).create(true).mode(0o600).open(files.path(start))
+}
+
+fn parse_stored(line: &[u8]) -> Option<Stored> {
+    #[derive(Deserialize)]
+    struct Head {
+        execution_process_id: ProcessId,
+        turn: u32,
+    }
+    let (json, origin) = split_line(line)?;
+    let head: Head = serde_json::from_slice(json).ok()?;
+    let origin = serde_json::from_slice(origin).ok()?;
+    Some(Stored { process: head.execution_process_id, turn: head.turn, origin })
+}
+
+/// The entry and the origin of a line; JSON itself never holds a bare tab.
+fn split_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let tab = line.iter().rposition(|byte| *byte == b'\t')?;
+    Some((&line[..tab], &line[tab + 1..]))
+}
+
+/// Reads the channel beside its writer.
+#[derive(Clone)]
+pub struct NormalizedReader {
+    dir: PathBuf,
+    index: RecordReader<Mark>,
+}
+
+impl NormalizedReader {
+    /// The number of the oldest entry held; `next` when none is.
+    pub fn oldest(&self, next: u64) -> io::Result<u64> {
+        let offset = Segments::new(Files { dir: self.dir.clone() }).oldest()?;
+        let mark = self.index.partition_point(|mark| mark.offset < offset)?;
+        Ok(self.index.get(mark)?.map_or(next, |mark| mark.entry.min(next)))
+    }
+}
+
+impl Source for NormalizedReader {
+    fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
+        let after = self.index.partition_point(|mark| mark.entry <= entry)?;
+        let number = after.checked_sub(1).ok_or(ReadError::Gone)?;
+        let mark = self.index.get(number)?.ok_or(ReadError::Gone)?;
+        let end = self.index.get(after)?.map_or(below, |next| next.entry.min(below));
+        let mut lines = LineReader::new(Files { dir: self.dir.clone() }, mark.offset);
+        let mut entries = Vec::new();
+        for index in mark.entry..end {
+            let line = lines.next_line()?.ok_or(ReadError::Gone)?;
+            let json = split_line(line).and_then(|(json, _)| str::from_utf8(json).ok());
+            let json = json.ok_or_else(|| damaged(index))?.to_owned();
+            entries.push(Entry::from_json(index, json)?);
+        }
+        Ok(entries)
+    }
+}
+
+fn damaged(entry: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("normalized entry {entry} is damaged"))
+}
+
+/// Reads whole lines from an offset on.
+struct LineReader {
+    segments: Segments<Files>,
+    bytes: Vec<u8>,
+    head: usize,
+    /// Offset of the byte after `bytes`.
+    offset: u64,
+}
+
+impl LineReader {
+    fn new(files: Files, offset: u64) -> Self {
+        Self { segments: Segments::new(files), bytes: Vec::new(), head: 0, offset }
+    }
+
+    /// The next line without its `\n`; `None` while there is no whole one.
+    fn next_line(&mut self) -> Result<Option<&[u8]>, ReadError> {
+        let mut scanned = self.head;
+        loop {
+            if let Some(len) = self.bytes[scanned..].iter().position(|byte| *byte == b'\n') {
+                let line = self.head..scanned + len;
+                self.head = line.end + 1;
+                return Ok(Some(&self.bytes[line]));
+            }
+            scanned = self.bytes.len() - self.head;
+            self.bytes.drain(..self.head);
+            self.head = 0;
+            if !self.read_more()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn read_more(&mut self) -> Result<bool, ReadError> {
+        let len = self.bytes.len();
+        self.bytes.resize(len + 64 * 1024, 0);
+        let found = self.segments.read_at(self.offset, &mut self.bytes[len..])?;
+        let read = if let Found::Bytes(read) = found { read } else { 0 };
+        self.bytes.truncate(len + read);
+        self.offset += read as u64;
+        match found {
+            Found::Gone { .. } => Err(ReadError::Gone),
+            Found::Bytes(_) | Found::NotYet => Ok(read > 0),
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Which entries a page holds: the cursor logic of both channels. Pure; the
+//! entries themselves come from a [`Source`].
+//!
+//! A channel holds the entries `oldest..next`. Without a position a page is the
+//! newest of them, with a cursor those before it; both are filled from their new
+//! end and lead back in time. After an entry, it is filled from its old end and
+//! leads forward. Entries are in ascending order on every page.
+
+use std::io;
+use std::ops::Range;
+
+use super::ring::Entry;
+
+/// The most entries on a page.
+pub const MAX_LIMIT: usize = 1000;
+
+/// What a page is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// At most so many entries; taken as 1 to [`MAX_LIMIT`].
+    pub limit: usize,
+    /// At most so many bytes of compact JSON, counted as one array of the
+    /// entries; a page holds one entry even when that alone is larger.
+    pub max_bytes: usize,
+    pub place: Place,
+}
+
+/// Where a page lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The newest entries.
+    Newest,
+    /// Before this entry: a cursor.
+    Before(u64),
+    /// After this entry; -1 is before the first.
+    After(i64),
+}
+
+/// Which end of its range a page is filled from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Backward,
+}
+
+/// What a page says beside its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags {
+    /// The cursor of the page before this one; `None` when nothing older is held.
+    pub next_cursor: Option<u64>,
+    /// More is held in the page's direction: newer entries after
+    /// [`Place::After`], older ones else.
+    pub has_more: bool,
+    /// The channel's history doesn't begin with its first entry any more.
+    pub history_truncated: bool,
+    /// The oldest and the newest entry held.
+    pub oldest: Option<u64>,
+    pub latest: Option<u64>,
+}
+
+/// The entries a query may hold of `held`, and the end to fill it from.
+#[must_use]
+pub fn plan(held: &Range<u64>, query: &Query) -> (Range<u64>, Direction) {
+    let limit = query.limit.clamp(1, MAX_LIMIT) as u64;
+    let before = |end: u64| {
+        let end = end.max(held.start);
+        (end.saturating_sub(limit).max(held.start)..end, Direction::Backward)
+    };
+    match query.place {
+        Place::Newest => before(held.end),
+        Place::Before(cursor) if cursor <= held.end => before(cursor),
+        Place::Before(_) => before(held.start),
+        Place::After(after) => {
+            let start = u64::try_from(after.saturating_add(1)).unwrap_or(0);
+            let start = start.clamp(held.start, held.end);
+            (start..start.saturating_add(limit).min(held.end), Direction::Forward)
+        }
+    }
+}
+
+/// The flags of a page that took the entries `taken` of the planned ones.
+#[must_use]
+pub fn flags(held: &Range<u64>, query: &Query, taken: &Range<u64>) -> Flags {
+    let is_older_held = !taken.is_empty() && taken.start > held.start;
+    let (next_cursor, has_more) = match query.place {
+        Place::After(_) => (None, taken.end < held.end),
+        Place::Newest | Place::Before(_) => (is_older_held.then_some(taken.start), is_older_held),
+    };
+    Flags {
+        next_cursor,
+        has_more,
+        history_truncated: held.start > 0,
+        oldest: (!held.is_empty()).then_some(held.start),
+        latest: held.end.checked_sub(1),
+    }
+}
+
+/// Counts the bytes of a page's entries as one JSON array.
+pub struct Budget {
+    left: usize,
+    is_empty: bool,
+}
+
+impl Budget {
+    #[must_use]
+    pub fn new(max_bytes: usize) -> Self {
+        Self { left: max_bytes.saturating_sub(1), is_empty: true }
+    }
+
+    /// Whether one more entry may go onto the page; the first always may.
+    pub fn admits(&mut self, json: &str) -> bool {
+        let size = json.len() + 1;
+        let fits = self.is_empty || size <= self.left;
+        self.left = self.left.saturating_sub(size);
+        self.is_empty = false;
+        fits
+    }
+}
+
+/// Why entries can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Retention took them meanwhile.
+    #[error("removed by retention")]
+    Gone,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("a stored entry is damaged: {0}")]
+    Damaged(#[from] serde_json::Error),
+}
+
+/// A channel on disk, read a block of entries at a time.
+pub trait Source {
+    /// The block that holds `entry`: its entries numbered below `below`, all of
+    /// them, in order.
+    fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError>;
+}
+
+/// Entries in memory are one block.
+impl Source for Vec<Entry> {
+    fn block(&self, _entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
+        Ok(self.iter().filter(|entry| entry.index() < below).cloned().collect())
+    }
+}
+
+/// Takes the planned entries that fit, holding little more than them.
+pub fn collect(
+    source: &impl Source,
+    range: &Range<u64>,
+    direction: Direction,
+    budget: &mut Budget,
+) -> Result<Vec<Entry>, ReadError> {
+    let mut page = Vec::new();
+    let mut left = range.clone();
+    while !left.is_empty() {
+        let entry = match direction {
+            Direction::Forward => left.start,
+            Direction::Backward => left.end - 1,
+        };
+        let mut block = source.block(entry, left.end)?;
+        block.retain(|entry| left.contains(&entry.index()));
+        match (block.first(), block.last(), direction) {
+            (Some(_), Some(last), Direction::Forward) => left.start = last.index() + 1,
+            (Some(first), Some(_), Direction::Backward) => left.end = first.index(),
+            _ => return Err(ReadError::Gone),
+        }
+        if !fill(&mut page, block.into_iter(), direction, budget) {
+            break;
+        }
+    }
+    if direction == Direction::Backward {
+        page.reverse();
+    }
+    Ok(page)
+}
+
+/// Adds entries, given in ascending order, in the page's direction; whether all
+/// of them fitted.
+fn fill(
+    page: &mut Vec<Entry>,
+    entries: impl DoubleEndedIterator<Item = Entry>,
+    direction: Direction,
+    budget: &mut Budget,
+) -> bool {
+    let mut entries: Box<dyn Iterator<Item = Entry>> = match direction {
+        Direction::Forward => Box::new(entries),
+        Direction::Backward => Box::new(entries.rev()),
+    };
+    entries.all(|entry| {
+        let fits = budget.admits(entry.json());
+        if fits {
+            page.push(entry);
+        }
+        fits
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A channel whose entries have these sizes, in blocks of 7.
+    #[derive(Debug)]
+    struct Sizes {
+        held: Range<u64>,
+        sizes: Vec<usize>,
+    }
+
+    impl Sizes {
+        fn json(&self, index: u64) -> String {
+            let at = usize::try_from(index).unwrap() % self.sizes.len();
+            format!("\"{}\"", "x".repeat(self.sizes[at]))
+        }
+
+        fn page(&self, query: &Query) -> (Vec<u64>, Flags) {
+            let (range, direction) = plan(&self.held, query);
+            let page = collect(self, &range, direction, &mut Budget::new(query.max_bytes)).unwrap();
+            let indexes: Vec<u64> = page.iter().map(Entry::index).collect();
+            let taken = match (indexes.first(), indexes.last()) {
+                (Some(first), Some(last)) => *first..last + 1,
+                _ => range.start..range.start,
+            };
+            assert!(indexes.iter().copied().eq(taken.clone()), "a page has no hole");
+            assert!(indexes.len() <= query.limit);
+            assert_eq!(indexes.is_empty(), range.is_empty(), "one entry always fits");
+            let json = serde_json::to_string(&page).unwrap();
+            assert!(indexes.len() <= 1 || json.len() <= query.max_bytes);
+            (indexes, flags(&self.held, query, &taken))
+        }
+    }
+
+    impl Source for Sizes {
+        fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
+            assert!(self.held.contains(&entry));
+            let first = entry / 7 * 7;
+            (first..below.min(first + 7))
+                .map(|index| Ok(Entry::from_json(index, self.json(index))?))
+                .collect()
+        }
+    }
+
+    fn query(limit: usize, max_bytes: usize, place: Place) -> Query {
+        Query { limit, max_bytes, place }
+    }
+
+    fn channel() -> impl Strategy<Value = Sizes> {
+        (0..60_u64, 0..60_u64, prop::collection::vec(0..80_usize, 1..20))
+            .prop_map(|(oldest, count, sizes)| Sizes { held: oldest..oldest + count, sizes })
+    }
+
+    proptest! {
+        #[test]
+        fn walking_back_from_the_newest_sees_all_that_is_held_once(
+            channel in channel(), limit in 1..30_usize, max_bytes in 1..500_usize,
+        ) {
+            let mut seen: Vec<u64> = Vec::new();
+            let mut place = Place::Newest;
+            loop {
+                let (page, flags) = channel.page(&query(limit, max_bytes, place));
+                seen.splice(0..0, page);
+                prop_assert_eq!(flags.has_more, flags.next_cursor.is_some());
+                prop_assert_eq!(flags.history_truncated, channel.held.start > 0);
+                match flags.next_cursor {
+                    Some(cursor) => place = Place::Before(cursor),
+                    None => break,
+                }
+            }
+            prop_assert!(seen.into_iter().eq(channel.held.clone()));
+        }
+
+        #[test]
+        fn polling_after_the_latest_sees_each_entry_once_while_they_arrive(
+            mut channel in channel(),
+            polls in prop::collection::vec((0..12_u64, 0..3_u64, 1..30_usize, 1..500_usize), 1..40),
+        ) {
+            let first = channel.held.start;
+            let mut seen: Vec<u64> = Vec::new();
+            let mut after = -1;
+            let mut is_all_seen = false;
+            for (arrived, removed, limit, max_bytes) in polls {
+                channel.held.end += arrived;
+                // Retention may take what was seen already.
+                let oldest = (channel.held.start + removed).min(u64::try_from(after + 1).unwrap());
+                channel.held.start = channel.held.start.max(oldest);
+                let (page, flags) = channel.page(&query(limit, max_bytes, Place::After(after)));
+                seen.extend(page);
+                prop_assert_eq!(flags.next_cursor, None);
+                is_all_seen = !flags.has_more;
+                after = seen.last().map_or(after, |last| i64::try_from(*last).unwrap());
+            }
+            let end = if is_all_seen { channel.held.end } else { first + seen.len() as u64 };
+            prop_assert!(seen.into_iter().eq(first..end));
+        }
+    }
+
+    #[test]
+    fn a_place_out_of_range_is_an_empty_page() {
+        let channel = Sizes { held: 5..10, sizes: vec![1] };
+        for place in [
+            Place::Before(0),
+            Place::Before(5),
+            Place::Before(11),
+            Place::Before(u64::MAX),
+            Place::After(9),
+            Place::After(10),
+            Place::After(i64::MAX),
+        ] {
+            let (page, flags) = channel.page(&query(3, 1000, place));
+            assert_eq!(page, [0; 0], "{place:?}");
+            assert_eq!((flags.next_cursor, flags.has_more), (None, false), "{place:?}");
+            assert_eq!((flags.oldest, flags.latest), (Some(5), Some(9)));
+        }
+    }
+
+    #[test]
+    fn what_lies_before_the_history_begins_with_its_oldest_entry() {
+        let channel = Sizes { held: 5..10, sizes: vec![1] };
+        for after in [i64::MIN, -1, 0, 4] {
+            let (page, flags) = channel.page(&query(3, 1000, Place::After(after)));
+            assert_eq!((page, flags.has_more), (vec![5, 6, 7], true));
+        }
+        assert_eq!(channel.page(&query(3, 1000, Place::Before(7))).0, [5, 6]);
+    }
+
+    #[test]
+    fn an_empty_channel_says_so() {
+        let (page, flags) =
+            Sizes { held: 0..0, sizes: vec![1] }.page(&query(3, 1000, Place::Newest));
+        let nothing = Flags {
+            next_cursor: None,
+            has_more: false,
+            history_truncated: false,
+            oldest: None,
+            latest: None,
+        };
+        assert_eq!((page, flags), (vec![], nothing));
+    }
+}

@@ -1,0 +1,473 @@
+//! The raw channel: the lines of all of an attempt's processes under one count.
+//!
+//! The lines of one process follow from its spool; which process's lines come
+//! next is written down in `raw.idx`. Its records cut the channel into blocks of
+//! one process's consecutive entries. A block is on file before its entries are
+//! seen by anyone, and how much fits in one is fixed; so after a crash the last
+//! block, read again, holds all the entries that anyone can have seen.
+//!
+//! ```text
+//! raw.idx   | block 0: entry 0, P, start | block 1: entry 256, P, start | block 2: entry 300, Q, start |
+//!              256 lines of P               44 lines of P                  still growing
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::LogError;
+use super::index::{Fields, FixedRecord, RecordFile, RecordReader};
+use super::lines::{Line, LineCutter, MAX_LINE, slot};
+use super::page::{ReadError, Source};
+use super::ring::Entry;
+use super::segments::Found;
+use super::source::{ALL, Position, ProcessLines, RawLine, Step};
+use super::spool::read::SpoolReader;
+use crate::event::{RawEntry, Stream, Timestamp};
+use crate::ids::ProcessId;
+
+/// The index file's name.
+pub const INDEX: &str = "raw.idx";
+
+/// A block is full with this many entries or bytes. Part of the format: what is
+/// read again after a crash depends on it.
+const BLOCK_ENTRIES: u64 = 256;
+const BLOCK_BYTES: u64 = 32 * 1024;
+
+/// One record of `raw.idx`: a run of consecutive entries of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Number of its first entry; a block without entries shares it with the next.
+    pub first: u64,
+    pub process: ProcessId,
+    /// Where the process's reading stood before the first entry.
+    pub start: Position,
+    pub kind: BlockKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockKind {
+    Lines,
+    /// Lines after bytes that retention took unread. The number before `first`
+    /// was left out, so that a reader can tell.
+    AfterGap,
+    /// The open lines, ended with the process: up to two entries.
+    Tails {
+        at: Timestamp,
+        end: [u64; 2],
+    },
+}
+
+impl Block {
+    /// The number after the last entry of the block before this one.
+    fn end_before(&self) -> u64 {
+        self.first - u64::from(self.kind == BlockKind::AfterGap)
+    }
+
+    /// The tails' streams, in the order of their entries.
+    fn tails(&self) -> impl Iterator<Item = Stream> + use<> {
+        let (start, kind) = (self.start.open, self.kind);
+        [Stream::Stdout, Stream::Stderr].into_iter().filter(move |stream| {
+            let slot = slot(*stream);
+            matches!(kind, BlockKind::Tails { end, .. } if end[slot] > start[slot])
+        })
+    }
+}
+
+impl FixedRecord for Block {
+    const LEN: usize = 8 + 36 + 4 + 40 + 24;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let (kind, at, end) = match self.kind {
+            BlockKind::Lines => (0_u32, 0, [0; 2]),
+            BlockKind::AfterGap => (1, 0, [0; 2]),
+            BlockKind::Tails { at, end } => (2, at.millis(), end),
+        };
+        out.extend_from_slice(&self.first.to_le_bytes());
+        out.extend_from_slice(self.process.to_string().as_bytes());
+        out.extend_from_slice(&kind.to_le_bytes());
+        let Position { record, open, read } = self.start;
+        for number in [record, open[0], open[1], read[0], read[1]] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&at.to_le_bytes());
+        for number in end {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        let first = fields.u64()?;
+        let process = str::from_utf8(&fields.take::<36>()?).ok()?.parse().ok()?;
+        let kind = u32::from_le_bytes(fields.take()?);
+        let start = Position {
+            record: fields.u64()?,
+            open: [fields.u64()?, fields.u64()?],
+            read: [fields.u64()?, fields.u64()?],
+        };
+        let at = Timestamp::from_millis(i64::from_le_bytes(fields.take()?));
+        let kind = match kind {
+            0 => BlockKind::Lines,
+            1 => BlockKind::AfterGap,
+            2 => BlockKind::Tails { at, end: [fields.u64()?, fields.u64()?] },
+            _ => return None,
+        };
+        Some(Self { first, process, start, kind })
+    }
+}
+
+/// The block that grows.
+struct Growing {
+    process: ProcessId,
+    entries: u64,
+    bytes: u64,
+}
+
+impl Growing {
+    fn is_full(&self) -> bool {
+        self.entries >= BLOCK_ENTRIES || self.bytes >= BLOCK_BYTES
+    }
+
+    fn add(&mut self, line: &RawLine) {
+        self.entries += 1;
+        self.bytes += line.line.len;
+    }
+}
+
+/// Numbers raw lines; the only writer of `raw.idx`.
+pub struct RawWriter {
+    index: RecordFile<Block>,
+    dir: PathBuf,
+    next: u64,
+    growing: Option<Growing>,
+}
+
+impl RawWriter {
+    /// Opens an attempt's index and finds where the channel and its processes
+    /// stand. `positions` are those of when the index had `blocks` records, and
+    /// are brought up to date.
+    pub fn open(
+        dir: &Path,
+        blocks: u64,
+        positions: &mut BTreeMap<ProcessId, Position>,
+    ) -> Result<Self, LogError> {
+        let index = RecordFile::open(&dir.join(INDEX))?;
+        let mut raw = Self { index, dir: dir.to_owned(), next: 0, growing: None };
+        let mut newest = BTreeMap::new();
+        let from = blocks.min(raw.index.len()).saturating_sub(1);
+        for number in from..raw.index.len() {
+            newest.insert(raw.block(number)?.process, number);
+        }
+        for (process, number) in newest {
+            let position = raw.position_after(number)?;
+            positions.insert(process, position);
+        }
+        Ok(raw)
+    }
+
+    /// The number of the next entry.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// How many blocks are on file.
+    pub fn blocks(&self) -> u64 {
+        self.index.len()
+    }
+
+    pub fn reader(&self) -> RawReader {
+        RawReader { index: self.index.reader().clone(), dir: self.dir.clone() }
+    }
+
+    /// Numbers a process's next line, read when it stood at `before`.
+    pub fn number(
+        &mut self,
+        process: ProcessId,
+        before: Position,
+        line: RawLine,
+    ) -> io::Result<RawEntry> {
+        let fits = |block: &Growing| block.process == process && !block.is_full();
+        if !self.growing.as_ref().is_some_and(fits) {
+            self.start_block(process, before, BlockKind::Lines)?;
+        }
+        if let Some(block) = &mut self.growing {
+            block.add(&line);
+        }
+        self.next += 1;
+        Ok(raw_entry(self.next - 1, process, line))
+    }
+
+    /// Bytes of the process were taken by retention before they were read; it
+    /// now stands at `after`.
+    pub fn gap(&mut self, process: ProcessId, after: Position) -> io::Result<()> {
+        self.next += 1;
+        self.start_block(process, after, BlockKind::AfterGap)
+    }
+
+    /// Ends the process's open lines.
+    pub fn end(
+        &mut self,
+        process: ProcessId,
+        lines: &mut ProcessLines,
+    ) -> io::Result<Vec<RawEntry>> {
+        if !lines.has_open_line() {
+            return Ok(Vec::new());
+        }
+        let at = lines.last_at()?.unwrap_or_else(Timestamp::now);
+        let kind = BlockKind::Tails { at, end: lines.wanted() };
+        self.start_block(process, lines.position(), kind)?;
+        self.growing = None;
+        let tails = lines.end().map(|(stream, line)| RawLine { at, stream, line });
+        let entries: Vec<_> =
+            (self.next..).zip(tails).map(|(index, line)| raw_entry(index, process, line)).collect();
+        self.next += entries.len() as u64;
+        Ok(entries)
+    }
+
+    /// Waits until the index is on the disk itself.
+    pub fn sync(&self) -> io::Result<()> {
+        self.index.sync()
+    }
+
+    fn start_block(
+        &mut self,
+        process: ProcessId,
+        start: Position,
+        kind: BlockKind,
+    ) -> io::Result<()> {
+        self.index.push(&Block { first: self.next, process, start, kind })?;
+        self.growing = Some(Growing { process, entries: 0, bytes: 0 });
+        Ok(())
+    }
+
+    fn block(&self, number: u64) -> Result<Block, LogError> {
+        self.index.reader().get(number)?.ok_or_else(|| {
+            LogError::Damaged(format!("record {number} of {}", self.dir.join(INDEX).display()))
+        })
+    }
+
+    /// Where the process of a block, its newest, stands after the block. For the
+    /// last block of all this also finds `next`.
+    fn position_after(&mut self, number: u64) -> Result<Position, LogError> {
+        let block = self.block(number)?;
+        let is_last = number + 1 == self.index.len();
+        if let BlockKind::Tails { end, .. } = block.kind {
+            if is_last {
+                self.next = block.first + block.tails().count() as u64;
+            }
+            return Ok(Position { record: block.start.record, open: end, read: end });
+        }
+        let mut lines = ProcessLines::at(&process_dir(&self.dir, block.process), block.start);
+        if is_last {
+            self.resume_block(&block, &mut lines)?;
+            return Ok(lines.position());
+        }
+        for _ in block.first..self.block(number + 1)?.end_before() {
+            if !matches!(lines.next_step(ALL)?, Step::Line(_)) {
+                break;
+            }
+        }
+        Ok(lines.position())
+    }
+
+    /// Reads the last block again: as far as it can have been seen before a
+    /// crash, or further, up to its full size.
+    fn resume_block(&mut self, block: &Block, lines: &mut ProcessLines) -> Result<(), LogError> {
+        let mut growing = Growing { process: block.process, entries: 0, bytes: 0 };
+        self.next = block.first;
+        while !growing.is_full() {
+            match lines.next_step(ALL)? {
+                Step::Line(line) => growing.add(&line),
+                Step::Idle => break,
+                Step::Gap => {
+                    // How many entries it had can't be told any more: leave out
+                    // all the numbers it can have used.
+                    self.next = block.first + BLOCK_ENTRIES;
+                    self.gap(block.process, lines.position())?;
+                    return Ok(());
+                }
+            }
+        }
+        self.next += growing.entries;
+        self.growing = Some(growing);
+        Ok(())
+    }
+}
+
+/// Reads the channel beside its writer.
+#[derive(Clone)]
+pub struct RawReader {
+    index: RecordReader<Block>,
+    dir: PathBuf,
+}
+
+impl RawReader {
+    /// The block that holds `entry`, and the numbers of its entries below `below`.
+    pub fn locate(&self, entry: u64, below: u64) -> Result<(Block, Range<u64>), ReadError> {
+        let after = self.index.partition_point(|block| block.first <= entry)?;
+        let number = after.checked_sub(1).ok_or(ReadError::Gone)?;
+        let block = self.index.get(number)?.ok_or(ReadError::Gone)?;
+        let end = self.index.get(after)?.map_or(below, |next| next.end_before().min(below));
+        Ok((block, block.first..end))
+    }
+
+    /// A block's entries with these numbers, which must be its first ones.
+    pub fn read(&self, block: &Block, entries: Range<u64>) -> Result<Vec<RawEntry>, ReadError> {
+        let dir = process_dir(&self.dir, block.process);
+        if let BlockKind::Tails { at, end } = block.kind {
+            let mut spool = SpoolReader::open(&dir);
+            let tails = entries.zip(block.tails());
+            return tails
+                .map(|(index, stream)| {
+                    let line = read_tail(&mut spool, stream, block.start.open, end)?;
+                    Ok(raw_entry(index, block.process, RawLine { at, stream, line }))
+                })
+                .collect();
+        }
+        let mut lines = ProcessLines::at(&dir, block.start);
+        let mut read = Vec::new();
+        for index in entries {
+            match lines.next_step(ALL)? {
+                Step::Line(line) => read.push(raw_entry(index, block.process, line)),
+                Step::Gap | Step::Idle => return Err(ReadError::Gone),
+            }
+        }
+        Ok(read)
+    }
+}
+
+impl Source for RawReader {
+    fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
+        let (block, entries) = self.locate(entry, below)?;
+        self.read(&block, entries)?
+            .iter()
+            .map(|raw| Entry::new(raw.entry_index, raw).map_err(ReadError::from))
+            .collect()
+    }
+}
+
+/// An open line that was ended with its process: the bytes of `stream` between
+/// the offsets `open` and `end`.
+fn read_tail(
+    spool: &mut SpoolReader,
+    stream: Stream,
+    open: [u64; 2],
+    end: [u64; 2],
+) -> Result<Line, ReadError> {
+    let mut cutter = LineCutter::at(open);
+    let mut buffer = vec![0; MAX_LINE + 2];
+    loop {
+        let wanted = cutter.wanted(stream);
+        let left = usize::try_from(end[slot(stream)] - wanted).unwrap_or(usize::MAX);
+        if left == 0 {
+            return cutter.end(stream).ok_or(ReadError::Gone);
+        }
+        let len = left.min(buffer.len());
+        match spool.read_at(stream, wanted, &mut buffer[..len])? {
+            Found::Bytes(read) => cutter.push(stream, &buffer[..read]),
+            Found::NotYet | Found::Gone { .. } => return Err(ReadError::Gone),
+        }
+    }
+}
+
+fn raw_entry(entry_index: u64, process: ProcessId, line: RawLine) -> RawEntry {
+    RawEntry {
+        entry_index,
+        at: line.at,
+        execution_process_id: process,
+        stream: line.stream,
+        text: line.line.text,
+        continued: line.line.continued,
+        lossy: line.line.lossy,
+    }
+}
+
+/// Where a process's spool lies.
+#[must_use]
+pub fn process_dir(attempt_dir: &Path, process: ProcessId) -> PathBuf {
+    attempt_dir.join(process.to_string())
+}
+
+/// Finds where the channel's history begins: the first entry from which on all
+/// are held, told from which segments are, to the precision of a block.
+#[derive(Default)]
+pub struct Floors {
+    found: BTreeMap<ProcessId, Floor>,
+}
+
+/// What was found for one process.
+#[derive(Clone, Copy, Default)]
+struct Floor {
+    /// The oldest offsets held when it was found; zero while it wasn't.
+    oldest: [u64; 2],
+    /// All blocks of the process from this one on are held.
+    block: u64,
+}
+
+impl Floor {
+    /// Goes on from the block found last. Without any block that is held, what
+    /// comes after the process's last one is; then the search isn't over.
+    fn look_for(
+        &mut self,
+        index: &RecordReader<Block>,
+        process: ProcessId,
+        oldest: [u64; 2],
+    ) -> io::Result<()> {
+        let mut number = self.block;
+        while let Some(block) = index.get(number)? {
+            if block.process == process {
+                self.block = number;
+                if block.start.open[0] >= oldest[0] && block.start.open[1] >= oldest[1] {
+                    self.oldest = oldest;
+                    return Ok(());
+                }
+                self.block += 1;
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Floors {
+    /// The number of the oldest entry held; `next` when none is.
+    pub fn oldest(
+        &mut self,
+        raw: &RawReader,
+        processes: &BTreeSet<ProcessId>,
+        next: u64,
+    ) -> io::Result<u64> {
+        let mut newest = None;
+        for process in processes {
+            let oldest = SpoolReader::open(&process_dir(&raw.dir, *process)).oldest()?;
+            if oldest != [0, 0] {
+                let floor = self.found.entry(*process).or_default();
+                if floor.oldest != oldest {
+                    floor.look_for(&raw.index, *process, oldest)?;
+                }
+                newest = newest.max(Some(floor.block));
+            }
+        }
+        let Some(newest) = newest else { return Ok(0) };
+        Ok(raw.index.get(newest)?.map_or(next, |block| block.first.min(next)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_survives_its_encoding() {
+        let start = Position { record: 9, open: [1 << 40, 7], read: [1 << 41, 8] };
+        let tails = BlockKind::Tails { at: Timestamp::from_millis(-5), end: [3, u64::MAX] };
+        for kind in [BlockKind::Lines, BlockKind::AfterGap, tails] {
+            let block = Block { first: 77, process: ProcessId::new(), start, kind };
+            let mut bytes = Vec::new();
+            block.encode(&mut bytes);
+            assert_eq!((bytes.len(), Block::decode(&bytes)), (Block::LEN, Some(block)));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The open logs: one [`AttemptLog`] per attempt at a time, opened when it is
+//! first asked for, kept while anybody has it and a while longer.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, OnceCell};
+
+use super::{AttemptLog, Limits, LogError};
+use crate::ids::AttemptId;
+
+/// Logs that nobody has are closed when more than this many are open.
+const KEPT: usize = 256;
+
+type Slot = Arc<OnceCell<Arc<AttemptLog>>>;
+
+/// The logs of a home.
+pub struct Logs {
+    attempts_dir: PathBuf,
+    limits: Limits,
+    open: Mutex<HashMap<AttemptId, Slot>>,
+}
+
+impl Logs {
+    /// The logs below `attempts_dir`, one folder an attempt.
+    pub fn new(attempts_dir: PathBuf, limits: Limits) -> Self {
+        Self { attempts_dir, limits, open: Mutex::default() }
+    }
+
+    /// The log of an attempt.
+    pub async fn get(&self, attempt: AttemptId) -> Result<Arc<AttemptLog>, LogError> {
+        let slot = {
+            let mut open = self.open.lock().await;
+            if open.len() > KEPT {
+                open.retain(|_, slot| Arc::strong_count(slot) > 1 || is_in_use(slot));
+            }
+            Arc::clone(open.entry(attempt).or_default())
+        };
+        let opened = slot.get_or_try_init(async || {
+            let (dir, limits) = (self.attempts_dir.join(attempt.to_string()), self.limits);
+            let opened = tokio::task::spawn_blocking(move || AttemptLog::open(&dir, limits));
+            opened.await.map_err(std::io::Error::other)?.map(Arc::new)
+        });
+        opened.await.cloned()
+    }
+}
+
+fn is_in_use(slot: &Slot) -> bool {
+    slot.get().is_some_and(|log| Arc::strong_count(log) > 1)
+}

@@ -1,0 +1,146 @@
+//! The newest entries of a channel in memory, so that whoever follows an
+//! attempt needs no file. Pure.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// An entry of either channel, in the compact JSON in which it leaves. Cheap to
+/// clone; [`parse`](Self::parse) gives a `RawEntry` or `NormalizedEntry`.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    index: u64,
+    json: Arc<RawValue>,
+}
+
+impl Entry {
+    /// Serializes an entry that has this number.
+    pub fn new<T: Serialize>(index: u64, entry: &T) -> serde_json::Result<Self> {
+        Ok(Self { index, json: Arc::from(serde_json::value::to_raw_value(entry)?) })
+    }
+
+    /// An entry as it was serialized before.
+    pub fn from_json(index: u64, json: String) -> serde_json::Result<Self> {
+        Ok(Self { index, json: Arc::from(RawValue::from_string(json)?) })
+    }
+
+    /// Its number in the channel.
+    #[must_use]
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Compact JSON, the same bytes at any time.
+    #[must_use]
+    pub fn json(&self) -> &str {
+        self.json.get()
+    }
+
+    /// The entry as a value.
+    pub fn parse<T: serde::de::DeserializeOwned>(&self) -> serde_json::Result<T> {
+        serde_json::from_str(self.json())
+    }
+}
+
+impl Serialize for Entry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.json.serialize(serializer)
+    }
+}
+
+/// The last entries of a channel, without a hole.
+pub struct Ring {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    next: u64,
+    max_entries: usize,
+    max_bytes: usize,
+}
+
+impl Ring {
+    /// An empty ring before entry `next`. It holds as many entries and bytes of
+    /// JSON as it is told, whichever is less.
+    #[must_use]
+    pub fn new(next: u64, max_entries: usize, max_bytes: usize) -> Self {
+        Self { entries: VecDeque::new(), bytes: 0, next, max_entries, max_bytes }
+    }
+
+    /// The number of the next entry: one more than the channel's latest.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The channel stands before entry `next`, whatever was here.
+    pub fn reset(&mut self, next: u64) {
+        if next != self.next {
+            self.entries.clear();
+            self.bytes = 0;
+            self.next = next;
+        }
+    }
+
+    /// Adds the newest entry and lets go of the oldest ones beyond the limits.
+    pub fn push(&mut self, entry: Entry) {
+        self.reset(entry.index);
+        self.next += 1;
+        self.bytes += entry.json().len();
+        self.entries.push_back(entry);
+        while self.entries.len() > self.max_entries || self.bytes > self.max_bytes {
+            let Some(oldest) = self.entries.pop_front() else { break };
+            self.bytes -= oldest.json().len();
+        }
+    }
+
+    /// These entries, when all of them are here.
+    #[must_use]
+    pub fn get(&self, range: &Range<u64>) -> Option<impl DoubleEndedIterator<Item = &Entry>> {
+        let first = self.next - self.entries.len() as u64;
+        let start = usize::try_from(range.start.checked_sub(first)?).ok()?;
+        let end = usize::try_from(range.end.checked_sub(first)?).ok()?;
+        (start <= end && end <= self.entries.len()).then(|| self.entries.range(start..end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(entries: Range<u64>, max_entries: usize, max_bytes: usize) -> Ring {
+        let mut ring = Ring::new(entries.start, max_entries, max_bytes);
+        entries.for_each(|index| ring.push(Entry::new(index, &"12345678").unwrap()));
+        ring
+    }
+
+    fn held(ring: &Ring, range: Range<u64>) -> Option<Vec<u64>> {
+        ring.get(&range).map(|entries| entries.map(Entry::index).collect())
+    }
+
+    #[test]
+    fn a_ring_holds_the_newest_entries_within_both_limits() {
+        let by_entries = ring(5..100, 3, 1000);
+        assert_eq!(held(&by_entries, 97..100), Some(vec![97, 98, 99]));
+        assert_eq!(held(&by_entries, 96..100), None);
+        let by_bytes = ring(5..100, 1000, 25);
+        assert_eq!(held(&by_bytes, 98..100), Some(vec![98, 99]));
+        assert_eq!(held(&by_bytes, 97..99), None);
+        assert_eq!(held(&by_bytes, 99..101), None);
+        assert_eq!(by_bytes.next(), 100);
+    }
+
+    #[test]
+    fn an_entry_larger_than_the_ring_leaves_it_empty() {
+        let ring = ring(0..3, 10, 5);
+        assert_eq!((held(&ring, 2..3), held(&ring, 3..3), ring.next()), (None, Some(vec![]), 3));
+    }
+
+    #[test]
+    fn numbers_left_out_empty_the_ring() {
+        let mut ring = ring(0..3, 10, 1000);
+        ring.push(Entry::new(7, &"after").unwrap());
+        assert_eq!((held(&ring, 2..3), held(&ring, 7..8)), (None, Some(vec![7])));
+    }
+}

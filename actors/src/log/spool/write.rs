@@ -1,0 +1,345 @@
+//! The spool's only writer: moves bytes from a pipe into segments and records
+//! what came when. Knows nothing of processes; the shim drives it.
+//!
+//! Bytes go by splice(2) from the pipe to the file and are never in this
+//! process's memory, so killing it loses none. Room for them is reserved before
+//! they are taken: on a full disk they stay in the pipe, and the writer at its
+//! other end waits. Every call leaves the folder such that [`Writer::open`]
+//! can go on from it.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
+
+use super::format::{self, INDEX, RECORD_LEN, Record};
+use crate::event::{Stream, Timestamp};
+
+/// Most bytes that one call takes, and so that one record covers.
+pub const CHUNK: usize = 64 * 1024;
+const BOTH: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
+
+/// What one look into a pipe came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// So many bytes are in the spool and recorded.
+    Bytes(usize),
+    /// The pipe holds nothing now.
+    Nothing,
+    /// Nobody can write to the pipe any more.
+    End,
+}
+
+/// A spool open for writing. Whoever opens it holds the folder's `lock`.
+#[derive(Debug)]
+pub struct Writer {
+    dir: PathBuf,
+    segment_bytes: u64,
+    max_bytes: u64,
+    tails: [Tail; 2],
+    index: Index,
+    /// Closed segments, the oldest first, with their lengths.
+    closed: VecDeque<(Stream, u64, u64)>,
+    /// The file system takes bytes from a pipe directly.
+    can_splice: bool,
+}
+
+/// Where one stream grows.
+#[derive(Debug)]
+struct Tail {
+    stream: Stream,
+    /// Where the current segment starts, in the stream.
+    start: u64,
+    /// Where the stream ends.
+    end: u64,
+    /// The current segment; opened by its first byte.
+    file: Option<Reserved>,
+    /// Without splice: taken from the pipe and not yet in the file.
+    unwritten: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Index {
+    file: Reserved,
+    len: u64,
+    /// Its bytes are in their file, itself it is not.
+    unwritten: Option<Record>,
+}
+
+/// A file with room set aside beyond its end.
+#[derive(Debug)]
+struct Reserved {
+    file: File,
+    /// Room for bytes before this offset is ours.
+    until: u64,
+}
+
+impl Writer {
+    /// Opens or begins the spool of a folder: cuts torn records off the index
+    /// and takes in the bytes that no record covers.
+    ///
+    /// # Errors
+    /// The folder's files can't be read, written or made room for.
+    pub fn open(dir: &Path, max_bytes: u64) -> io::Result<Self> {
+        let mut closed = Vec::new();
+        let mut tails = [Tail::new(Stream::Stdout), Tail::new(Stream::Stderr)];
+        for tail in &mut tails {
+            let starts = format::segments(dir, tail.stream)?;
+            for (position, &start) in starts.iter().enumerate() {
+                let meta = fs::metadata(format::segment_path(dir, tail.stream, start))?;
+                (tail.start, tail.end) = (start, start + meta.len());
+                if position + 1 < starts.len() {
+                    closed.push((meta.modified()?, (tail.stream, start, meta.len())));
+                }
+            }
+        }
+        closed.sort_by_key(|&(modified, _)| modified);
+
+        let (index, covered) = Index::open(dir, tails.each_ref().map(|tail| tail.end))?;
+        let mut writer = Self {
+            dir: dir.to_owned(),
+            segment_bytes: format::segment_bytes(max_bytes),
+            max_bytes,
+            tails,
+            index,
+            closed: closed.into_iter().map(|(_, segment)| segment).collect(),
+            can_splice: true,
+        };
+        writer.cover(covered)?;
+        Ok(writer)
+    }
+
+    /// Bytes of a stream spooled so far, those no longer held counted in.
+    pub fn len(&self, stream: Stream) -> u64 {
+        self.tails[stream as usize].end
+    }
+
+    /// Takes what a pipe (set not to block) holds, [`CHUNK`] at most.
+    ///
+    /// # Errors
+    /// No room, or the disk fails. Nothing is lost by it: call again later.
+    pub fn take(&mut self, stream: Stream, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
+        self.index.flush()?;
+        self.index.file.reserve(self.index.len, RECORD_LEN as u64, self.index.len + 64 * 1024)?;
+
+        let tail = &mut self.tails[stream as usize];
+        if tail.end - tail.start >= self.segment_bytes {
+            self.closed.push_back((stream, tail.start, tail.end - tail.start));
+            tail.start = tail.end;
+            tail.file = None;
+        }
+        let offset = tail.end;
+        let taken = tail.take(&self.dir, self.segment_bytes, pipe, &mut self.can_splice)?;
+        if let Taken::Bytes(count) = taken {
+            let len = u32::try_from(count).unwrap_or(u32::MAX);
+            let at_ms = Timestamp::now().millis();
+            self.index.unwritten = Some(Record { at_ms, stream, offset, len });
+            self.index.flush()?;
+            self.drop_oldest();
+        }
+        Ok(taken)
+    }
+
+    /// Writes everything through to the disk.
+    ///
+    /// # Errors
+    /// The disk fails, or lacks the room for the last record.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.index.flush()?;
+        for tail in &self.tails {
+            if let Some(reserved) = &tail.file {
+                reserved.file.sync_data()?;
+            }
+        }
+        self.index.file.file.sync_data()
+    }
+
+    /// Gives back the room reserved and not used.
+    pub fn trim(&mut self) {
+        for tail in &mut self.tails {
+            if let Some(reserved) = &mut tail.file {
+                reserved.trim(tail.end - tail.start);
+            }
+        }
+        self.index.file.trim(self.index.len);
+    }
+
+    /// Records bytes from `covered` on, for each stream, as of now.
+    fn cover(&mut self, covered: [u64; 2]) -> io::Result<()> {
+        for stream in BOTH {
+            let tail = &self.tails[stream as usize];
+            let current = (stream, tail.start, tail.end - tail.start);
+            let held = self.closed.iter().copied().filter(|segment| segment.0 == stream);
+            let mut segments: Vec<_> = held.chain([current]).collect();
+            segments.sort_unstable_by_key(|&(_, start, _)| start);
+            for (stream, start, len) in segments {
+                let (mut offset, end) = (start.max(covered[stream as usize]), start + len);
+                while offset < end {
+                    let len = u32::try_from(end - offset).unwrap_or(u32::MAX);
+                    let at_ms = Timestamp::now().millis();
+                    self.index.unwritten = Some(Record { at_ms, stream, offset, len });
+                    self.index.flush()?;
+                    offset += u64::from(len);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_oldest(&mut self) {
+        let current: u64 = self.tails.iter().map(|tail| tail.end - tail.start).sum();
+        let mut held = current + self.closed.iter().map(|&(_, _, len)| len).sum::<u64>();
+        while held > self.max_bytes
+            && let Some((stream, start, len)) = self.closed.pop_front()
+        {
+            // One that can't be removed takes room, and nothing worse.
+            let _ = fs::remove_file(format::segment_path(&self.dir, stream, start));
+            held -= len;
+        }
+    }
+}
+
+impl Tail {
+    fn new(stream: Stream) -> Self {
+        Self { stream, start: 0, end: 0, file: None, unwritten: Vec::new() }
+    }
+
+    fn take(
+        &mut self,
+        dir: &Path,
+        segment_bytes: u64,
+        pipe: BorrowedFd<'_>,
+        can_splice: &mut bool,
+    ) -> io::Result<Taken> {
+        let at = self.end - self.start;
+        let count = CHUNK.min(usize::try_from(segment_bytes - at).unwrap_or(CHUNK));
+        if self.file.is_none() {
+            let path = format::segment_path(dir, self.stream, self.start);
+            self.file = Some(Reserved { file: open(&path)?, until: 0 });
+        }
+        let Some(reserved) = &mut self.file else { return Ok(Taken::Nothing) };
+        // Steps grow with the segment: small ones for the many that stay small.
+        let step = (at / 4).max(CHUNK as u64);
+        reserved.reserve(at, count as u64, (at + step).min(segment_bytes))?;
+
+        if *can_splice && self.unwritten.is_empty() {
+            let mut offset = at.cast_signed();
+            let flags = SpliceFFlags::SPLICE_F_NONBLOCK | SpliceFFlags::SPLICE_F_MOVE;
+            match splice(pipe, None, &reserved.file, Some(&mut offset), count, flags) {
+                Ok(0) => return Ok(Taken::End),
+                Ok(count) => {
+                    self.end += count as u64;
+                    return Ok(Taken::Bytes(count));
+                }
+                Err(Errno::EAGAIN | Errno::EINTR) => return Ok(Taken::Nothing),
+                Err(Errno::EINVAL) => *can_splice = false,
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        if self.unwritten.is_empty() {
+            match read_some(pipe, &mut self.unwritten, count)? {
+                Taken::Bytes(_) => {}
+                other => return Ok(other),
+            }
+        }
+        reserved.file.write_all_at(&self.unwritten, at)?;
+        let count = self.unwritten.len();
+        self.unwritten.clear();
+        self.end += count as u64;
+        Ok(Taken::Bytes(count))
+    }
+}
+
+impl Index {
+    /// Opens it, cut after the last good record. Also returns where the bytes
+    /// of each stream end that records cover; `ends` is where the streams do.
+    fn open(dir: &Path, ends: [u64; 2]) -> io::Result<(Self, [u64; 2])> {
+        let file = open(&dir.join(INDEX))?;
+        let mut covered = [0; 2];
+        let (mut position, mut len) = (0, 0);
+        let mut reader = io::BufReader::with_capacity(CHUNK, &file);
+        let mut bytes = [0; RECORD_LEN];
+        while read_whole(&mut reader, &mut bytes)? {
+            position += RECORD_LEN as u64;
+            if let Some(record) = Record::decode(&bytes)
+                && record.end() <= ends[record.stream as usize]
+            {
+                covered[record.stream as usize] = record.end();
+                len = position;
+            }
+        }
+        file.set_len(len)?;
+        let file = Reserved { file, until: len };
+        Ok((Self { file, len, unwritten: None }, covered))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if let Some(record) = self.unwritten {
+            self.file.file.write_all_at(&record.encode(), self.len)?;
+            self.len += RECORD_LEN as u64;
+            self.unwritten = None;
+        }
+        Ok(())
+    }
+}
+
+impl Reserved {
+    /// Makes sure of room for `count` bytes at `at`; while at it, up to `goal`
+    /// if there is that much. File systems that can't reserve are let be.
+    fn reserve(&mut self, at: u64, count: u64, goal: u64) -> io::Result<()> {
+        if at + count <= self.until {
+            return Ok(());
+        }
+        let goal = goal.max(at + count);
+        let room = |until: u64| {
+            let (from, len) = (self.until.cast_signed(), (until - self.until).cast_signed());
+            match fallocate(&self.file, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, len) {
+                Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(until),
+                Err(errno) => Err(errno),
+            }
+        };
+        self.until = room(goal).or_else(|_| room(at + count))?;
+        Ok(())
+    }
+
+    fn trim(&mut self, len: u64) {
+        // Cutting a file at its end frees the blocks beyond it; failing costs only room.
+        if self.file.set_len(len).is_ok() {
+            self.until = len;
+        }
+    }
+}
+
+/// Not for appending: splice(2) refuses such files.
+fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+fn read_some(pipe: BorrowedFd<'_>, into: &mut Vec<u8>, count: usize) -> io::Result<Taken> {
+    into.resize(count, 0);
+    let result = nix::unistd::read(pipe.as_fd(), into);
+    into.truncate(result.unwrap_or(0));
+    match result {
+        Ok(0) => Ok(Taken::End),
+        Ok(count) => Ok(Taken::Bytes(count)),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(Taken::Nothing),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// `false` when the file ends before the buffer is full.
+fn read_whole(reader: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
+    match reader.read_exact(bytes) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,420 @@
+//! The one writer of an attempt's channels: takes in what the spools hold,
+//! numbers it, normalizes it, puts it on file and shows it to the readers, in
+//! that order. Whatever fails half-way, the files tell how to go on: after an
+//! error a writer is opened anew.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::checkpoint::{Checkpoint, Progress};
+use super::live::{Live, Streamed};
+use super::normalized::{Draft, NormalizedReader, NormalizedWriter, Origin};
+use super::page::ReadError;
+use super::raw::{RawReader, RawWriter, process_dir};
+use super::ring::Entry;
+use super::source::{ALL, ProcessLines, Step};
+use super::spool::read::SpoolReader;
+use super::{Limits, LogError, Pumped};
+use crate::event::{Event, RawEntry, Timestamp};
+use crate::executor::{Normalizer, Observed};
+use crate::ids::ProcessId;
+
+/// Raw bytes numbered and normalized at a time.
+const BATCH_BYTES: u64 = 64 * 1024;
+/// Raw bytes taken in by one call of `pump`.
+const PUMP_BYTES: u64 = 1024 * 1024;
+/// Raw bytes that a restart may have to normalize again.
+const CHECKPOINT_BYTES: u64 = 1024 * 1024;
+
+pub struct Writer {
+    dir: PathBuf,
+    live: Arc<Live>,
+    raw: RawWriter,
+    normalized: NormalizedWriter,
+    processes: BTreeMap<ProcessId, Process>,
+    /// Raw bytes taken in since the last checkpoint.
+    unsaved: u64,
+}
+
+struct Process {
+    progress: Progress,
+    normalizer: Option<Box<dyn Normalizer>>,
+    /// There once the normalizer has been given all that is numbered.
+    lines: Option<ProcessLines>,
+    /// The caller may not know the facts yet.
+    tell_facts: bool,
+}
+
+/// Reads the lines of what outlived its process: they belong to no turn's protocol.
+struct Leftovers;
+
+impl Normalizer for Leftovers {
+    fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
+        out.push(Observed::Entry(Event::SystemMessage { text: entry.text.clone() }));
+    }
+
+    fn end(&mut self, _out: &mut Vec<Observed>) {}
+}
+
+/// What a normalizer said, apart from what is on file already.
+#[derive(Default)]
+struct Said {
+    drafts: Vec<Draft>,
+    observed: Vec<Observed>,
+    streamed: Streamed,
+}
+
+impl Writer {
+    /// Finds from the files where everything stands, and tells `live`.
+    pub fn open(dir: &Path, limits: Limits, live: Arc<Live>) -> Result<Self, LogError> {
+        fs::create_dir_all(dir)?;
+        let Checkpoint { blocks, normalized: from, processes: mut known, .. } =
+            Checkpoint::read(dir)?;
+        let normalized = NormalizedWriter::open(dir, limits.spool_max_bytes, from, |stored| {
+            if stored.origin != Origin::Daemon {
+                let new = || Progress { turn: stored.turn, ..Progress::default() };
+                known.entry(stored.process).or_insert_with(new).note(stored.origin);
+            }
+        })?;
+        let mut positions = known.iter().map(|(id, known)| (*id, known.position)).collect();
+        let raw = RawWriter::open(dir, blocks, &mut positions)?;
+        for (process, position) in positions {
+            known.entry(process).or_default().position = position;
+        }
+        let processes: BTreeMap<_, _> =
+            known.into_iter().map(|(id, progress)| (id, Process::new(progress))).collect();
+        let mut last_activity = None;
+        for process in processes.keys() {
+            let last = SpoolReader::open(&process_dir(dir, *process)).last_record()?;
+            last_activity = last_activity.max(last.map(|it| Timestamp::from_millis(it.at_ms)));
+        }
+        let ids = processes.keys().copied().collect();
+        live.reset(raw.next(), normalized.end().entry, ids, last_activity);
+        Ok(Self { dir: dir.to_owned(), live, raw, normalized, processes, unsaved: 0 })
+    }
+
+    /// Takes over the normalizers of a writer that failed.
+    pub fn inherit(&mut self, failed: &mut Self) {
+        for (id, process) in &mut failed.processes {
+            if let Some(heir) = self.processes.get_mut(id) {
+                heir.normalizer = process.normalizer.take();
+            }
+        }
+    }
+
+    pub fn raw_reader(&self) -> RawReader {
+        self.raw.reader()
+    }
+
+    pub fn normalized_reader(&self) -> NormalizedReader {
+        self.normalized.reader()
+    }
+
+    pub fn begin(
+        &mut self,
+        id: ProcessId,
+        turn: u32,
+        normalizer: Box<dyn Normalizer>,
+        opening: Vec<(Timestamp, Event)>,
+    ) -> Result<(), LogError> {
+        if !self.processes.contains_key(&id) {
+            let (given, normalizer) = (self.raw.next(), normalizer.checkpoint());
+            let progress = Progress { turn, given, normalizer, ..Progress::default() };
+            self.processes.insert(id, Process::new(progress));
+            self.live.add_process(id);
+            self.save(false)?;
+        }
+        let process = self.process(id)?;
+        process.tell_facts = true;
+        process.normalize_with(normalizer);
+        let on_file = process.progress.opening;
+        let drafts = process.drafts(id, Origin::Opening, opening.into_iter().skip(on_file));
+        self.commit(id, Said { drafts, ..Said::default() })?;
+        self.attach(id)
+    }
+
+    pub fn pump(&mut self, id: ProcessId) -> Result<Pumped, LogError> {
+        self.attach(id)?;
+        let mut observed = self.process(id)?.untold();
+        let mut taken = 0;
+        while taken < PUMP_BYTES {
+            let (bytes, is_idle) = self.take_in(id, ALL, &mut observed)?;
+            if is_idle {
+                return Ok(Pumped { more: false, observed });
+            }
+            taken += bytes;
+        }
+        Ok(Pumped { more: true, observed })
+    }
+
+    pub fn finish(
+        &mut self,
+        id: ProcessId,
+        lengths: (u64, u64),
+        ended_at: Timestamp,
+        closing: impl FnOnce() -> Vec<(Timestamp, Event)>,
+    ) -> Result<Vec<Observed>, LogError> {
+        self.attach(id)?;
+        let process = self.process(id)?;
+        if process.progress.finished {
+            return Ok(process.progress.facts.observed());
+        }
+        let mut observed = process.untold();
+        while !self.take_in(id, [lengths.0, lengths.1], &mut observed)?.1 {}
+        if let Some(lines) = self.processes.get_mut(&id).and_then(|it| it.lines.as_mut()) {
+            let tails = self.raw.end(id, lines)?;
+            self.show_raw(&tails)?;
+            observed.extend(self.normalize(id, &tails)?);
+        }
+        let process = self.process(id)?;
+        let mut said = process.end(id, ended_at);
+        let on_file = process.progress.closing;
+        let closing = closing().into_iter().skip(on_file);
+        said.drafts.extend(process.drafts(id, Origin::Closing, closing));
+        observed.append(&mut said.observed);
+        self.commit(id, said)?;
+        self.process(id)?.progress.finished = true;
+        self.save(true)?;
+        self.process(id)?.normalizer = Some(Box::new(Leftovers));
+        self.settle()?;
+        Ok(observed)
+    }
+
+    pub fn append(
+        &mut self,
+        id: ProcessId,
+        turn: u32,
+        at: Timestamp,
+        event: Event,
+    ) -> Result<(), LogError> {
+        let draft = Draft { at, process: id, turn, origin: Origin::Daemon, event };
+        self.commit(id, Said { drafts: vec![draft], ..Said::default() })?;
+        self.settle()
+    }
+
+    fn process(&mut self, id: ProcessId) -> Result<&mut Process, LogError> {
+        self.processes.get_mut(&id).ok_or(LogError::NotBegun(id))
+    }
+
+    /// Makes a process ready to be read: its normalizer goes on from the
+    /// checkpoint and is given what was numbered since.
+    fn attach(&mut self, id: ProcessId) -> Result<(), LogError> {
+        let dir = process_dir(&self.dir, id);
+        let process = self.process(id)?;
+        if process.lines.is_some() {
+            return Ok(());
+        }
+        if process.progress.finished {
+            process.normalizer = Some(Box::new(Leftovers));
+        }
+        let normalizer = process.normalizer.as_mut().ok_or(LogError::NotBegun(id))?;
+        if !process.progress.normalizer.is_null() {
+            normalizer.restore(&process.progress.normalizer);
+        }
+        process.tell_facts = true;
+        let lines = ProcessLines::at(&dir, process.progress.position);
+        let mut next = process.progress.given;
+        let raw = self.raw.reader();
+        while next < self.raw.next() {
+            let (block, entries) = raw.locate(next, self.raw.next())?;
+            if block.process == id {
+                match raw.read(&block, entries.clone()) {
+                    Ok(mut read) => {
+                        read.retain(|entry| entry.entry_index >= next);
+                        self.normalize(id, &read)?;
+                    }
+                    Err(ReadError::Gone) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            next = entries.end.max(next + 1);
+        }
+        self.process(id)?.lines = Some(lines);
+        Ok(())
+    }
+
+    /// Takes in one batch of lines: how many bytes, and whether that was all.
+    fn take_in(
+        &mut self,
+        id: ProcessId,
+        until: [u64; 2],
+        observed: &mut Vec<Observed>,
+    ) -> Result<(u64, bool), LogError> {
+        let lines = self.processes.get_mut(&id).and_then(|it| it.lines.as_mut());
+        let lines = lines.ok_or(LogError::NotBegun(id))?;
+        let (mut entries, mut bytes, mut is_idle) = (Vec::new(), 0, false);
+        while bytes < BATCH_BYTES && !is_idle {
+            let before = lines.position();
+            match lines.next_step(until)? {
+                Step::Line(line) => {
+                    bytes += line.line.len;
+                    entries.push(self.raw.number(id, before, line)?);
+                }
+                Step::Gap => self.raw.gap(id, lines.position())?,
+                Step::Idle => is_idle = true,
+            }
+        }
+        self.live.active(lines.last_at()?);
+        self.show_raw(&entries)?;
+        observed.extend(self.normalize(id, &entries)?);
+        self.unsaved += bytes;
+        self.settle()?;
+        Ok((bytes, is_idle))
+    }
+
+    fn show_raw(&self, entries: &[RawEntry]) -> Result<(), LogError> {
+        let shown: Result<Vec<_>, _> =
+            entries.iter().map(|entry| Entry::new(entry.entry_index, entry)).collect();
+        self.live.show_raw(shown.map_err(std::io::Error::from)?, self.raw.next());
+        Ok(())
+    }
+
+    /// Gives a process's raw entries to its normalizer and puts on file what
+    /// isn't there yet of what it makes of them.
+    fn normalize(
+        &mut self,
+        id: ProcessId,
+        entries: &[RawEntry],
+    ) -> Result<Vec<Observed>, LogError> {
+        let mut said = self.process(id)?.normalize(id, entries);
+        let observed = std::mem::take(&mut said.observed);
+        self.commit(id, said)?;
+        Ok(observed)
+    }
+
+    /// Puts entries on file, then shows them.
+    fn commit(&mut self, id: ProcessId, said: Said) -> Result<(), LogError> {
+        let origins: Vec<Origin> = said.drafts.iter().map(|draft| draft.origin).collect();
+        let entries = self.normalized.append(said.drafts)?;
+        if let Some(process) = self.processes.get_mut(&id) {
+            for origin in origins {
+                process.progress.note(origin);
+            }
+        }
+        self.live.show_normalized(id, entries, said.streamed);
+        Ok(())
+    }
+
+    /// Writes a checkpoint and applies retention where they are due. Retention
+    /// never takes an entry that a restart would have to look at.
+    fn settle(&mut self) -> Result<(), LogError> {
+        if self.normalized.is_over_limit() {
+            self.save(false)?;
+            self.normalized.drop_oldest()?;
+        } else if self.unsaved >= CHECKPOINT_BYTES {
+            self.save(false)?;
+        }
+        Ok(())
+    }
+
+    fn save(&mut self, durably: bool) -> Result<(), LogError> {
+        if durably {
+            self.raw.sync()?;
+            self.normalized.sync()?;
+        }
+        for process in self.processes.values_mut() {
+            process.update_progress(self.raw.next());
+        }
+        let processes =
+            self.processes.iter().map(|(id, process)| (*id, process.progress.clone())).collect();
+        Checkpoint::new(self.raw.blocks(), self.normalized.end(), processes)
+            .write(&self.dir, durably)?;
+        self.unsaved = 0;
+        Ok(())
+    }
+}
+
+impl Process {
+    fn new(progress: Progress) -> Self {
+        Self { progress, normalizer: None, lines: None, tell_facts: false }
+    }
+
+    /// The facts, once after the process was begun.
+    fn untold(&mut self) -> Vec<Observed> {
+        let tell = std::mem::take(&mut self.tell_facts);
+        if tell { self.progress.facts.observed() } else { Vec::new() }
+    }
+
+    /// Brings the progress up to date, all raw entries below `next` being given.
+    fn update_progress(&mut self, next: u64) {
+        if let (Some(lines), Some(normalizer)) = (&self.lines, &self.normalizer) {
+            self.progress.position = lines.position();
+            self.progress.given = next;
+            self.progress.normalizer = normalizer.checkpoint();
+            self.progress.made = None;
+        }
+    }
+
+    fn drafts(
+        &self,
+        process: ProcessId,
+        origin: Origin,
+        events: impl Iterator<Item = (Timestamp, Event)>,
+    ) -> Vec<Draft> {
+        let turn = self.progress.turn;
+        events.map(|(at, event)| Draft { at, process, turn, origin, event }).collect()
+    }
+
+    fn normalize(&mut self, id: ProcessId, entries: &[RawEntry]) -> Said {
+        let mut said = Said::default();
+        let mut out = Vec::new();
+        for entry in entries {
+            if let Some(normalizer) = &mut self.normalizer {
+                normalizer.raw(entry, &mut out);
+            }
+            let on_file = self.progress.made_of(entry.entry_index);
+            let events = self.sort(&mut said, out.drain(..)).into_iter().skip(on_file);
+            let events = events.map(|event| (entry.at, event));
+            said.drafts.extend(self.drafts(id, Origin::Raw(entry.entry_index), events));
+            self.progress.last_at = Some(entry.at);
+        }
+        said
+    }
+
+    /// Gives it a new normalizer, which goes on where an earlier one is; that of
+    /// a finished process only learns what was known at the end.
+    fn normalize_with(&mut self, mut normalizer: Box<dyn Normalizer>) {
+        if self.progress.finished {
+            normalizer.restore(&self.progress.normalizer);
+            return;
+        }
+        if let Some(earlier) = &self.normalizer {
+            normalizer.restore(&earlier.checkpoint());
+        }
+        self.normalizer = Some(normalizer);
+    }
+
+    /// What the normalizer makes of the end, at the time of the last raw entry.
+    fn end(&mut self, id: ProcessId, ended_at: Timestamp) -> Said {
+        let mut said = Said::default();
+        let mut out = Vec::new();
+        if let Some(normalizer) = &mut self.normalizer {
+            normalizer.end(&mut out);
+        }
+        let at = self.progress.last_at.unwrap_or(ended_at);
+        let events = self.sort(&mut said, out.drain(..)).into_iter().skip(self.progress.end);
+        said.drafts = self.drafts(id, Origin::End, events.map(|event| (at, event)));
+        said.streamed = Streamed::Ended;
+        said
+    }
+
+    /// Takes the entries' events out of what was observed; notes the rest.
+    fn sort(&mut self, said: &mut Said, out: impl Iterator<Item = Observed>) -> Vec<Event> {
+        let mut events = Vec::new();
+        for observed in out {
+            match observed {
+                Observed::Entry(event) => events.push(event),
+                Observed::InProgress(message) => {
+                    said.streamed = message.map_or(Streamed::Ended, Streamed::Begun);
+                }
+                fact => {
+                    self.progress.facts.note(&fact);
+                    said.observed.push(fact);
+                }
+            }
+        }
+        events
+    }
+}

@@ -1,0 +1,142 @@
+//! Connecting to a shim: the first words, and the ends of its pipes. Blocks,
+//! for [`DEADLINE`] a read at most; what follows is the connection's.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::cmsg_space;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, getsockopt, recvmsg};
+use nix::unistd::geteuid;
+
+use super::pidfd::PidFd;
+use super::shim::SOCKET;
+use super::wire::{self, Hello, Notice, Request, WireError};
+
+/// How long a shim may take for its next word.
+pub const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Why nobody could be attached to.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    #[error("no shim listens")]
+    Nobody,
+    #[error("the shim does not answer")]
+    Unresponsive,
+    #[error("the shim's socket belongs to another user")]
+    Foreign,
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error("can't talk to the shim: {0}")]
+    Io(io::Error),
+}
+
+impl From<io::Error> for AttachError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::UnexpectedEof => Self::Nobody,
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Unresponsive,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// What keeps an executor whole when its shim dies: duplicates of its pipes'
+/// ends, so that none of them breaks, and a handle on it.
+#[derive(Debug, Default)]
+pub struct Lifeline {
+    pub stdout: Option<OwnedFd>,
+    pub stderr: Option<OwnedFd>,
+    /// `None` once standard input is closed: a copy would keep it open.
+    pub stdin: Option<OwnedFd>,
+    /// The leader, if it lived still when we attached.
+    pub leader: Option<PidFd>,
+    /// The shim itself.
+    pub shim: Option<PidFd>,
+}
+
+/// A connection that has been introduced, and tells of all that happens.
+#[derive(Debug)]
+pub struct Attached {
+    pub stream: UnixStream,
+    pub hello: Hello,
+    pub lifeline: Lifeline,
+}
+
+/// Attaches to the shim of a folder.
+pub fn attach(dir: &Path) -> Result<Attached, AttachError> {
+    // By way of the open folder: `sun_path` (unix(7)) is too short for many paths.
+    let folder = File::open(dir)?;
+    let socket = format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd());
+    let mut stream = UnixStream::connect(socket)?;
+    let peer = getsockopt(&stream, PeerCredentials).map_err(io::Error::from)?;
+    if peer.uid() != geteuid().as_raw() {
+        return Err(AttachError::Foreign);
+    }
+    let shim = PidFd::open(peer.pid()).ok();
+    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.set_write_timeout(Some(DEADLINE))?;
+
+    let Notice::Hello(hello) = read_notice(&mut stream, &mut Vec::new())? else {
+        return Err(WireError::Malformed(b'H').into());
+    };
+    stream.write_all(&Request::Pipes.encode())?;
+    let mut fds = Vec::new();
+    let Notice::Pipes { stdout, stderr, stdin } = read_notice(&mut stream, &mut fds)? else {
+        return Err(WireError::Malformed(b'f').into());
+    };
+    let mut fds = fds.into_iter();
+    let mut end = |is_open: bool| is_open.then(|| fds.next()).flatten();
+    let lifeline = Lifeline {
+        stdout: end(stdout),
+        stderr: end(stderr),
+        stdin: end(stdin),
+        leader: None,
+        shim,
+    };
+    stream.write_all(&Request::Subscribe.encode())?;
+    // A shim that is about to end may take no more requests.
+    let Notice::Subscribed = read_notice(&mut stream, &mut Vec::new())? else {
+        return Err(WireError::Malformed(b'A').into());
+    };
+    stream.set_nonblocking(true)?;
+    Ok(Attached { stream, hello, lifeline })
+}
+
+/// Reads one frame and no byte beyond it. The descriptors that came with it go
+/// to `fds`; they come with its first bytes (unix(7)).
+fn read_notice(stream: &mut UnixStream, fds: &mut Vec<OwnedFd>) -> Result<Notice, AttachError> {
+    let mut len = [0; 4];
+    let got = receive(stream, &mut len, fds)?;
+    stream.read_exact(&mut len[got..])?;
+    let len = usize::try_from(u32::from_le_bytes(len)).unwrap_or(usize::MAX);
+    if len > wire::FRAME_MAX {
+        return Err(WireError::TooLong(len).into());
+    }
+    let mut frame = vec![0; len];
+    stream.read_exact(&mut frame)?;
+    Ok(Notice::decode(&frame)?)
+}
+
+/// Reads some bytes and takes in what descriptors come with them.
+pub fn receive(stream: &UnixStream, bytes: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    let mut space = cmsg_space!([i32; 8]);
+    let mut slices = [io::IoSliceMut::new(bytes)];
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let message = recvmsg::<()>(stream.as_raw_fd(), &mut slices, Some(&mut space), flags)?;
+    for part in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(received) = part {
+            // SAFETY: the kernel has just made these for us; nobody else owns them.
+            fds.extend(received.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+        }
+    }
+    if message.bytes == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(message.bytes) }
+}

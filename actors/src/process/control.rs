@@ -1,0 +1,347 @@
+//! The daemon's end of a control socket: one task per connection, requests in,
+//! events out. Log bytes never pass here, only that there are more.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+use super::attach::{Attached, Lifeline};
+use super::kill::{self, KillReport};
+use super::manifest::{ExitRecord, Started};
+use super::wire::{self, Notice, Request, STDIN_MESSAGE_MAX, Target};
+
+/// How long a shim may take to answer, a kill's own time counted in.
+const ANSWER: Duration = kill::BUDGET.saturating_add(Duration::from_secs(8));
+/// Events not taken yet; beyond them the connection waits.
+const EVENTS: usize = 64;
+/// Requests not sent yet; beyond them callers wait.
+const REQUESTS: usize = 16;
+
+/// Why a shim did not do what it was asked.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ControlError {
+    /// The shim has ended or died: its folder tells which.
+    #[error("the connection to the shim is closed")]
+    Closed,
+    #[error("the shim does not answer")]
+    Unresponsive,
+    #[error("standard input is closed")]
+    StdinClosed,
+    #[error("{0} bytes are too many for one message to standard input")]
+    TooLong(usize),
+}
+
+/// What happens in an execution process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShimEvent {
+    /// The leader has ended; the record is on disk.
+    Exited(ExitRecord),
+    /// Nothing of the process's tree is left.
+    TreeGone,
+    /// The spool takes no bytes, and the executor waits; nothing is lost.
+    Stalled(String),
+    Resumed,
+    /// The connection has ended, so the shim has, or is dead: [`rescue`] tells.
+    ///
+    /// [`rescue`]: super::Shims::rescue
+    Closed,
+}
+
+/// A live connection to a shim, or what is left to tell of one that has ended.
+#[derive(Debug)]
+pub struct Shim {
+    pub control: Control,
+    pub events: mpsc::Receiver<ShimEvent>,
+    /// Moves whenever the spool may have grown.
+    pub lengths: watch::Receiver<u64>,
+    pub started: Started,
+}
+
+/// Asks things of a shim. Clones share the connection.
+#[derive(Clone, Debug)]
+pub struct Control {
+    requests: mpsc::Sender<Request>,
+    shared: Arc<Shared>,
+    stdin: watch::Receiver<StdinState>,
+}
+
+/// What the connection's task and the callers both touch.
+#[derive(Debug)]
+struct Shared {
+    /// Whoever waits for an answer, by ticket; `None` once none can come.
+    waiting: Mutex<Option<HashMap<u32, oneshot::Sender<Notice>>>>,
+    next_ticket: Mutex<u32>,
+    /// The last sequence number used. Held while a message is on its way, so
+    /// that a backlog there is the writers' and nobody else's.
+    sequence: tokio::sync::Mutex<u64>,
+    lifeline: Mutex<Lifeline>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct StdinState {
+    written: u64,
+    is_closed: bool,
+}
+
+impl Shim {
+    /// Goes on with an introduced connection. To be called within a runtime.
+    pub(super) fn connected(attached: Attached, started: Started) -> io::Result<Self> {
+        let Attached { stream, hello, lifeline } = attached;
+        let stdin =
+            StdinState { written: hello.stdin_sequence, is_closed: lifeline.stdin.is_none() };
+        let (shim, ends) = Self::assemble(started, stdin, lifeline);
+        let stream = UnixStream::from_std(stream)?;
+        tokio::spawn(ends.serve(stream));
+        Ok(shim)
+    }
+
+    /// One whose process has ended, and whose shim with it, before anybody attached.
+    pub(super) fn ended(record: ExitRecord, started: Started) -> Self {
+        let stdin = StdinState { written: 0, is_closed: true };
+        let (shim, ends) = Self::assemble(started, stdin, Lifeline::default());
+        for event in [ShimEvent::Exited(record), ShimEvent::TreeGone, ShimEvent::Closed] {
+            // There is room for these three.
+            let _ = ends.events.try_send(event);
+        }
+        ends.shared.close();
+        shim
+    }
+
+    fn assemble(started: Started, stdin: StdinState, lifeline: Lifeline) -> (Self, Connection) {
+        let (requests, requested) = mpsc::channel(REQUESTS);
+        let (events, happened) = mpsc::channel(EVENTS);
+        let (ticks, lengths) = watch::channel(0);
+        let shared = Arc::new(Shared {
+            waiting: Mutex::new(Some(HashMap::new())),
+            next_ticket: Mutex::new(0),
+            sequence: tokio::sync::Mutex::new(stdin.written),
+            lifeline: Mutex::new(lifeline),
+        });
+        let (stdin_state, stdin) = watch::channel(stdin);
+        let control = Control { requests, shared: Arc::clone(&shared), stdin };
+        let connection = Connection { requested, events, ticks, stdin: stdin_state, shared };
+        (Self { control, events: happened, lengths, started }, connection)
+    }
+}
+
+impl Control {
+    /// Signals the leader's process group, SIGCONT following, so that a stopped
+    /// one handles it. `false` if the leader is gone already.
+    pub async fn signal_leader(&self, signal: Signal) -> Result<bool, ControlError> {
+        Ok(self.signal(Target::Leader, signal).await? > 0)
+    }
+
+    /// Signals every process of the tree, SIGCONT following. Returns how many.
+    pub async fn signal_tree(&self, signal: Signal) -> Result<u32, ControlError> {
+        self.signal(Target::Tree, signal).await
+    }
+
+    /// Kills every process of the tree, and returns when they are gone.
+    pub async fn kill_tree(&self) -> Result<KillReport, ControlError> {
+        match self.ask(|ticket| Request::KillTree { ticket }).await? {
+            Notice::Killed { report, .. } => Ok(report),
+            _ => Err(ControlError::Closed),
+        }
+    }
+
+    /// Whether the shim answers.
+    pub async fn ping(&self) -> Result<(), ControlError> {
+        self.ask(|ticket| Request::Ping { ticket }).await.map(drop)
+    }
+
+    /// Writes a message to standard input, whole and once, after all earlier
+    /// ones. Waits until the pipe has taken it, as long as the executor takes to
+    /// read; a call given up meanwhile is written all the same. Returns its
+    /// sequence number.
+    pub async fn write_stdin(&self, bytes: Vec<u8>) -> Result<u64, ControlError> {
+        if bytes.len() > STDIN_MESSAGE_MAX {
+            return Err(ControlError::TooLong(bytes.len()));
+        }
+        let mut last = self.shared.sequence.lock().await;
+        let mut state = self.stdin.clone();
+        // One given up before this one may still be on its way.
+        Self::written(&mut state, *last).await?;
+        let sequence = *last + 1;
+        let request = Request::Stdin { sequence, bytes };
+        self.requests.send(request).await.map_err(|_| ControlError::Closed)?;
+        *last = sequence;
+        Self::written(&mut state, sequence).await?;
+        Ok(sequence)
+    }
+
+    /// Closes standard input after what is on its way there.
+    pub async fn close_stdin(&self) -> Result<(), ControlError> {
+        // Our copy first: as long as there is one, the executor sees no end.
+        lock(&self.shared.lifeline).stdin = None;
+        self.requests.send(Request::CloseStdin).await.map_err(|_| ControlError::Closed)
+    }
+
+    /// The last message for standard input that the shim has taken whole.
+    pub fn stdin_sequence(&self) -> u64 {
+        self.stdin.borrow().written
+    }
+
+    async fn written(
+        state: &mut watch::Receiver<StdinState>,
+        sequence: u64,
+    ) -> Result<(), ControlError> {
+        let state = state.wait_for(|state| state.written >= sequence || state.is_closed).await;
+        let state = state.map_err(|_| ControlError::Closed)?;
+        if state.written >= sequence { Ok(()) } else { Err(ControlError::StdinClosed) }
+    }
+
+    async fn signal(&self, target: Target, signal: Signal) -> Result<u32, ControlError> {
+        let signal = signal as i32;
+        match self.ask(|ticket| Request::Signal { ticket, target, signal }).await? {
+            Notice::Signalled { count, .. } => Ok(count),
+            _ => Err(ControlError::Closed),
+        }
+    }
+
+    async fn ask(&self, request: impl FnOnce(u32) -> Request) -> Result<Notice, ControlError> {
+        let (ticket, answer) = self.shared.wait_for_answer().ok_or(ControlError::Closed)?;
+        let ask = async {
+            self.requests.send(request(ticket)).await.map_err(|_| ControlError::Closed)?;
+            answer.await.map_err(|_| ControlError::Closed)
+        };
+        timeout(ANSWER, ask).await.unwrap_or(Err(ControlError::Unresponsive))
+    }
+
+    /// Tells a shim that took over how the leader ended, as a wait status.
+    pub(super) async fn leader_ended(&self, status: i32) -> Result<(), ControlError> {
+        let request = Request::LeaderEnded { status };
+        self.requests.send(request).await.map_err(|_| ControlError::Closed)
+    }
+
+    /// Takes over what keeps the executor whole.
+    pub(super) fn take_lifeline(&self) -> Lifeline {
+        std::mem::take(&mut *lock(&self.shared.lifeline))
+    }
+}
+
+impl Shared {
+    fn wait_for_answer(&self) -> Option<(u32, oneshot::Receiver<Notice>)> {
+        let mut next = lock(&self.next_ticket);
+        *next = next.wrapping_add(1);
+        let (answer, receiver) = oneshot::channel();
+        lock(&self.waiting).as_mut()?.insert(*next, answer);
+        Some((*next, receiver))
+    }
+
+    fn answer(&self, ticket: u32, notice: Notice) {
+        if let Some(waiting) = lock(&self.waiting).as_mut()
+            && let Some(answer) = waiting.remove(&ticket)
+        {
+            // Whoever asked may have given up.
+            let _ = answer.send(notice);
+        }
+    }
+
+    /// No answer will come any more.
+    fn close(&self) {
+        *lock(&self.waiting) = None;
+    }
+}
+
+/// The task's side of the channels.
+struct Connection {
+    requested: mpsc::Receiver<Request>,
+    events: mpsc::Sender<ShimEvent>,
+    ticks: watch::Sender<u64>,
+    stdin: watch::Sender<StdinState>,
+    shared: Arc<Shared>,
+}
+
+impl Connection {
+    /// Runs until the socket ends, or nobody is left who could ask or listen.
+    async fn serve(mut self, stream: UnixStream) {
+        let (mut reader, mut writer) = stream.into_split();
+        let mut inbox = Vec::new();
+        let mut is_asked = true;
+        loop {
+            // Writing fails once the shim is gone; what it said before is still to be read.
+            tokio::select! {
+                request = self.requested.recv(), if is_asked => match request {
+                    Some(request) => drop(writer.write_all(&request.encode()).await),
+                    None => is_asked = false,
+                },
+                () = self.events.closed(), if !is_asked => return,
+                read = reader.read_buf(&mut inbox) => match read {
+                    Ok(count) if count > 0 => {}
+                    _ => break,
+                },
+            }
+            match self.take_notices(&mut inbox).await {
+                Ok(false) => {}
+                Ok(true) => drop(writer.write_all(&Request::TickSeen.encode()).await),
+                Err(error) => {
+                    tracing::warn!(%error, "a shim's socket makes no sense");
+                    break;
+                }
+            }
+        }
+        self.shared.close();
+        self.more();
+        let _ = self.events.send(ShimEvent::Closed).await;
+    }
+
+    /// Handles what has arrived whole. Returns whether a tick is to be answered.
+    async fn take_notices(&self, inbox: &mut Vec<u8>) -> Result<bool, wire::WireError> {
+        let mut was_tick = false;
+        while let Some((frame, used)) = wire::first_frame(inbox)? {
+            let notice = Notice::decode(frame);
+            inbox.drain(..used);
+            match notice? {
+                Notice::Tick { .. } => {
+                    was_tick = true;
+                    self.more();
+                }
+                Notice::StdinWritten { sequence } => {
+                    self.stdin.send_modify(|state| state.written = state.written.max(sequence));
+                }
+                Notice::StdinClosed => {
+                    lock(&self.shared.lifeline).stdin = None;
+                    self.stdin.send_modify(|state| state.is_closed = true);
+                }
+                Notice::Exited(record) => {
+                    self.more();
+                    self.tell(ShimEvent::Exited(record)).await;
+                }
+                Notice::TreeGone => {
+                    self.more();
+                    // Nothing is left to be kept whole.
+                    drop(std::mem::take(&mut *lock(&self.shared.lifeline)));
+                    self.tell(ShimEvent::TreeGone).await;
+                }
+                Notice::Stalled(reason) => self.tell(ShimEvent::Stalled(reason)).await,
+                Notice::Resumed => self.tell(ShimEvent::Resumed).await,
+                notice @ (Notice::Signalled { ticket, .. }
+                | Notice::Killed { ticket, .. }
+                | Notice::Pong { ticket }) => self.shared.answer(ticket, notice),
+                Notice::Hello(_) | Notice::Subscribed | Notice::Pipes { .. } => {}
+            }
+        }
+        Ok(was_tick)
+    }
+
+    fn more(&self) {
+        self.ticks.send_modify(|ticks| *ticks += 1);
+    }
+
+    async fn tell(&self, event: ShimEvent) {
+        // Nobody listens any more: nobody misses it.
+        let _ = self.events.send(event).await;
+    }
+}
+
+/// No holder of these panics; if one did, the data would still be whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,176 @@
+//! Handles on processes (pidfd_open(2), Linux 5.3): unlike a pid, one never
+//! comes to mean another process. The only place with raw process system calls.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// One process, alive or dead, whatever becomes of its pid.
+#[derive(Debug)]
+pub struct PidFd(OwnedFd);
+
+impl PidFd {
+    /// The process that has this pid now.
+    ///
+    /// # Errors
+    /// ESRCH when there is none.
+    pub fn open(pid: i32) -> io::Result<Self> {
+        // SAFETY: takes two integers; a result >= 0 is a new descriptor that nobody else owns.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd = i32::try_from(fd).unwrap_or(-1);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: see above.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Another handle on the same process.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
+    /// Sends a signal, by its number in signal(7).
+    ///
+    /// # Errors
+    /// ESRCH once the process is dead and reaped.
+    pub fn signal(&self, signal: i32) -> io::Result<()> {
+        let info: *const libc::siginfo_t = std::ptr::null();
+        // SAFETY: the descriptor is open; no siginfo is passed, which the call allows.
+        let result = unsafe {
+            libc::syscall(libc::SYS_pidfd_send_signal, self.0.as_raw_fd(), signal, info, 0)
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Waits until the process is dead, reaped or not. `false` when the time is up first.
+    pub fn wait_dead(&self, timeout: Duration) -> bool {
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, timeout).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Waits until the process is dead, reaped or not, without holding a thread.
+    ///
+    /// # Errors
+    /// The runtime can't watch one more descriptor.
+    pub async fn dead(self) -> io::Result<()> {
+        // SAFETY: this is the handle's own descriptor, always the same one, and
+        // open until the handle is dropped, after its registration.
+        let handle = unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) };
+        let handle = handle.map_err(|error| error.into_parts().1)?;
+        handle.readable().await.map(drop)
+    }
+
+    /// How the process ended, once it has been reaped, by whomever.
+    /// `None` before that, and on kernels before Linux 6.15, which don't keep it.
+    pub fn exit_status(&self) -> Option<ExitStatus> {
+        let mut info = MaybeUninit::<libc::pidfd_info>::zeroed();
+        // SAFETY: `info` is a zeroed structure of the size that the request's number carries.
+        let result = unsafe {
+            (*info.as_mut_ptr()).mask = u64::from(libc::PIDFD_INFO_EXIT);
+            libc::ioctl(self.0.as_raw_fd(), libc::PIDFD_GET_INFO, info.as_mut_ptr())
+        };
+        // SAFETY: all of it is integers, and it was zeroed.
+        let info = unsafe { info.assume_init() };
+        let known = result == 0 && info.mask & u64::from(libc::PIDFD_INFO_EXIT) != 0;
+        known.then(|| ExitStatus::from_raw(info.exit_code))
+    }
+}
+
+impl AsFd for PidFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for PidFd {
+    fn as_raw_fd(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+impl From<OwnedFd> for PidFd {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+}
+
+impl From<PidFd> for OwnedFd {
+    fn from(pidfd: PidFd) -> Self {
+        pidfd.0
+    }
+}
+
+/// What waiting for a child without blocking came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaped {
+    /// This child is dead and its pid free.
+    Child(i32, ExitStatus),
+    /// There are children, none of them dead.
+    NoneDead,
+    /// No (such) child.
+    NoChild,
+}
+
+/// Reaps one dead child: the given one, or any for `None`.
+///
+/// waitpid(2) itself, since nix's wrapper loses the status of a child that a
+/// real-time signal killed.
+pub fn reap(pid: Option<i32>) -> Reaped {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is a valid place for an int.
+        let result = unsafe { libc::waitpid(pid.unwrap_or(-1), &raw mut status, libc::WNOHANG) };
+        match result {
+            0 => return Reaped::NoneDead,
+            child if child > 0 => return Reaped::Child(child, ExitStatus::from_raw(status)),
+            _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            _ => return Reaped::NoChild,
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests need real children")]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_status_of_a_reaped_process_is_still_known_where_the_kernel_keeps_it() {
+        let mut child = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        let pidfd = PidFd::open(child.id().cast_signed()).unwrap();
+        assert!(pidfd.wait_dead(Duration::from_mins(1)));
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+        assert_eq!(pidfd.signal(0).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        if let Some(status) = pidfd.exit_status() {
+            assert_eq!(status.code(), Some(7));
+        }
+    }
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "reaped by what is tested")]
+    fn death_by_a_real_time_signal_is_told() {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let pidfd = PidFd::open(pid).unwrap();
+        pidfd.signal(40).unwrap();
+        assert!(pidfd.wait_dead(Duration::from_mins(1)));
+        let Reaped::Child(reaped, status) = reap(Some(pid)) else { panic!("not reaped") };
+        assert_eq!((reaped, status.signal()), (pid, Some(40)));
+        assert_eq!(reap(Some(pid)), Reaped::NoChild);
+    }
+}

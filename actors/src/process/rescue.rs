@@ -1,0 +1,272 @@
+//! Going on when a shim has died: its executor must not notice, and neither may
+//! the log.
+//!
+//! The daemon holds a duplicate of each pipe, so none breaks; it is a subreaper
+//! (prctl(2)), so the orphans become its own children and it learns how the
+//! leader ended. All that it hands to a new shim, so that afterwards it may die
+//! in its turn. When nobody held on, what is left is killed and the end is
+//! recorded as unknown.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use nix::sys::prctl;
+use nix::unistd::getsid;
+
+use super::attach::{DEADLINE, Lifeline};
+use super::control::Control;
+use super::identity::{Identity, Process};
+use super::kill::{KillReport, kill_tree};
+use super::manifest::{self, ExitRecord, Manifest, Started};
+use super::pidfd::{PidFd, Reaped, reap};
+use super::proc::{self, Stat};
+use super::shim::RESCUE;
+use super::shim::takeover::{self, Ends, Takeover};
+use super::shims::{AdoptError, Adopted, Shims, SpawnError, blocking, try_lock};
+use super::tree::{Marker, Tree, is_shim};
+use crate::event::Stream;
+use crate::log::spool::write::Writer;
+
+/// Why nothing is known of a process's end after its shim and the daemon died.
+pub const LOST: &str = "the supervising process and the daemon died while it ran";
+
+/// What a sweep came to.
+#[derive(Clone, Debug)]
+pub struct Swept {
+    /// Written now, unless there was one.
+    pub record: ExitRecord,
+    pub report: KillReport,
+}
+
+/// What the daemon holds of a process whose shim has died.
+struct Hold {
+    leader: Process,
+    is_recorded: bool,
+    lifeline: Lifeline,
+    stdin_sequence: u64,
+}
+
+/// What the next shim finds on its standard input, and what must live until it has.
+struct Handover {
+    theirs: UnixStream,
+    /// The leader, if its end is still to come.
+    watched: Option<PidFd>,
+    ends: Ends,
+}
+
+/// Makes this process the parent of its descendants' orphans. The daemon's
+/// first step: without it a dead shim's executor would be somebody else's.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn become_subreaper() -> io::Result<()> {
+    Ok(prctl::set_child_subreaper(true)?)
+}
+
+impl Shims {
+    /// Finds out why a connection closed, and sees to it that the process has a
+    /// shim as long as anything of its tree is left. `control` is that of the
+    /// shim whose [`Closed`](super::control::ShimEvent::Closed) came.
+    pub async fn rescue(&self, dir: &Path, control: Control) -> Result<Adopted, AdoptError> {
+        let stdin_sequence = control.stdin_sequence();
+        let mut lifeline = control.take_lifeline();
+        drop(control);
+        if let Some(dead) = lifeline.shim.take() {
+            // Its children are ours only once it is quite dead.
+            blocking(move || Ok(dead.wait_dead(DEADLINE))).await?;
+        }
+        let (record, started) = match self.adopt(dir).await? {
+            Adopted::Lost { leader } => (None, leader),
+            Adopted::Ended(record) => {
+                let folder = dir.to_owned();
+                match blocking(move || leftovers_of(&folder)).await? {
+                    Some(started) => (Some(record), started),
+                    None => return Ok(Adopted::Ended(record)),
+                }
+            }
+            settled => return Ok(settled),
+        };
+        let hold = Hold {
+            leader: Identity::from(&started).process,
+            is_recorded: record.is_some(),
+            lifeline,
+            stdin_sequence,
+        };
+        match self.hand_over(dir, hold).await {
+            Ok(()) => self.adopt(dir).await,
+            Err(error) => {
+                tracing::error!(%error, dir = %dir.display(), "can't rescue a process");
+                Ok(record.map_or(Adopted::Lost { leader: started }, Adopted::Ended))
+            }
+        }
+    }
+
+    /// Kills what is left of a process that nobody supervises, takes in what it
+    /// wrote last, and records its end as unknown unless it is known.
+    ///
+    /// # Errors
+    /// A shim supervises it after all, or the folder can't be read or written.
+    pub async fn sweep(&self, dir: &Path) -> Result<Swept, AdoptError> {
+        let (shims, dir) = (self.clone(), dir.to_owned());
+        tokio::task::spawn_blocking(move || shims.sweep_now(&dir))
+            .await
+            .map_err(io::Error::other)?
+    }
+
+    /// Reaps dead orphans that nobody waits for. To be called now and then.
+    pub fn reap_strays(&self) {
+        for pid in strays() {
+            let is_dead = Stat::of(pid).is_some_and(|stat| stat.is_dead());
+            if is_dead && !self.is_waited_for(pid) {
+                reap(Some(pid));
+            }
+        }
+    }
+
+    fn sweep_now(&self, dir: &Path) -> Result<Swept, AdoptError> {
+        let Some(_lock) = try_lock(dir)? else { return Err(AdoptError::Unresponsive) };
+        let (manifest, tree) = read_tree(dir)?;
+        let report = kill_tree(&tree, &mut || self.reap_strays());
+        let mut spool = Writer::open(dir, manifest.spool_max_bytes)?;
+        spool.sync()?;
+        spool.trim();
+        if let Some(record) = manifest::read(dir, ExitRecord::FILE)? {
+            return Ok(Swept { record, report });
+        }
+        let record = ExitRecord {
+            stdout_bytes: spool.len(Stream::Stdout),
+            stderr_bytes: spool.len(Stream::Stderr),
+            ..ExitRecord::unknown(LOST)
+        };
+        manifest::write_durably(dir, ExitRecord::FILE, &record)?;
+        Ok(Swept { record, report })
+    }
+
+    /// Starts a shim that goes on, and tells it how the leader ended or will.
+    async fn hand_over(&self, dir: &Path, hold: Hold) -> Result<(), SpawnError> {
+        let leader = hold.leader;
+        self.wait_for(leader.pid);
+        let (shims, folder) = (self.clone(), dir.to_owned());
+        let handover = blocking(move || shims.gather(&folder, hold)).await;
+        let launched = match handover {
+            Ok(Handover { theirs, watched, ends }) => {
+                let launched = self.launch(dir, &[RESCUE], OwnedFd::from(theirs).into()).await;
+                // Until here our copies kept the pipes whole and the lock held.
+                drop(ends);
+                launched.map(|()| watched)
+            }
+            Err(error) => Err(SpawnError::Prepare(error)),
+        };
+        match launched {
+            Ok(Some(handle)) => {
+                tokio::spawn(self.clone().tell_the_end(dir.to_owned(), leader, handle));
+                Ok(())
+            }
+            other => {
+                self.no_longer_wait_for(leader.pid);
+                other.map(drop)
+            }
+        }
+    }
+
+    /// Brings together what the next shim needs, and sends it on its way.
+    fn gather(&self, dir: &Path, hold: Hold) -> io::Result<Handover> {
+        let lock = try_lock(dir)?.ok_or(io::ErrorKind::WouldBlock)?;
+        let Hold { leader, is_recorded, lifeline, stdin_sequence } = hold;
+        let status = if is_recorded { None } else { reap_leader(leader) };
+        let Lifeline { stdout, stderr, stdin, leader: handle, .. } = lifeline;
+        let watched = match &handle {
+            Some(handle) if !is_recorded && status.is_none() => Some(handle.try_clone()?),
+            _ => None,
+        };
+        let takeover = Takeover {
+            leader,
+            status: status.map(ExitStatusExt::into_raw),
+            roots: self.claim_orphans(dir)?,
+            stdin_sequence,
+        };
+        let ends = Ends { lock, stdout, stderr, stdin, leader: handle };
+        let (ours, theirs) = UnixStream::pair()?;
+        takeover::send(&ours, takeover, &ends)?;
+        ours.shutdown(Shutdown::Write)?;
+        Ok(Handover { theirs, watched, ends })
+    }
+
+    /// The living orphans that came to us with the death of this folder's shim:
+    /// those that carry its marker, and those that carry none at all and came to
+    /// nobody before. Of two shims that die at once the latter go to the first
+    /// one rescued.
+    fn claim_orphans(&self, dir: &Path) -> io::Result<Vec<Process>> {
+        let (_, tree) = read_tree(dir)?;
+        let may_be_ours = |orphan: &Process| {
+            let environ = proc::environ(orphan.pid);
+            let is_ours = tree.marker.claims(&environ) || !Marker::is_in(&environ);
+            is_ours && !is_shim(orphan.pid)
+        };
+        let orphans = strays().into_iter().filter_map(Process::of).filter(may_be_ours);
+        Ok(self.claim(&orphans.collect::<Vec<_>>()))
+    }
+
+    /// Waits for a leader that has become our child, so that its end is known
+    /// even where the kernel does not keep the status of what is reaped.
+    async fn tell_the_end(self, dir: PathBuf, leader: Process, handle: PidFd) {
+        if handle.dead().await.is_ok()
+            && let Some(status) = reap_leader(leader)
+            && let Ok(Adopted::Live(shim)) = self.adopt(&dir).await
+        {
+            let control: Control = shim.control;
+            // It may have learnt it from the kernel, and ended.
+            let _ = control.leader_ended(status.into_raw()).await;
+            let _ = control.ping().await;
+        }
+        self.no_longer_wait_for(leader.pid);
+    }
+}
+
+/// The status of a leader that is a dead child of ours.
+fn reap_leader(leader: Process) -> Option<ExitStatus> {
+    match leader.holds_its_pid().then(|| reap(Some(leader.pid))) {
+        Some(Reaped::Child(_, status)) => Some(status),
+        _ => None,
+    }
+}
+
+/// Our children that are in another session than ours: shims, and orphans. What
+/// the daemon runs for itself stays in its session.
+fn strays() -> Vec<i32> {
+    let own = std::process::id().cast_signed();
+    let own_session = getsid(None).map_or(own, nix::unistd::Pid::as_raw);
+    let is_stray =
+        |pid: &i32| Stat::of(*pid).is_some_and(|s| s.ppid == own && s.session != own_session);
+    proc::children(own).into_iter().filter(is_stray).collect()
+}
+
+/// Who led the tree of which something is left.
+fn leftovers_of(dir: &Path) -> io::Result<Option<Started>> {
+    let (_, tree) = read_tree(dir)?;
+    let is_gone = tree.members().is_empty() && tree.marked().is_empty();
+    if is_gone { Ok(None) } else { manifest::read(dir, Started::FILE) }
+}
+
+/// A process's tree as it can be told without its shim.
+fn read_tree(dir: &Path) -> io::Result<(Manifest, Tree)> {
+    let manifest: Manifest = manifest::read(dir, Manifest::FILE)?.ok_or(io::ErrorKind::NotFound)?;
+    let started: Option<Started> = manifest::read(dir, Started::FILE)?;
+    let leader = started.as_ref().map(Identity::from).and_then(|leader| leader.of_this_boot());
+    let own = std::process::id().cast_signed();
+    let tree = Tree {
+        below: None,
+        roots: leader.into_iter().collect(),
+        session_of: leader,
+        adopter: Some(own),
+        marker: Marker { attempt: manifest.attempt_id, process: manifest.process_id },
+        spared: BTreeSet::from([own]),
+    };
+    Ok((manifest, tree))
+}

@@ -1,0 +1,250 @@
+//! One connection to the control socket: frames in, frames out, ticks no faster
+//! than the peer takes them. Never waits; a peer that does not read is dropped.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg};
+use nix::unistd::geteuid;
+
+use crate::process::wire::{self, Notice, Request};
+
+/// Least time between two ticks: a flood must not become one of wake-ups.
+const TICK_FLOOR: Duration = Duration::from_millis(3);
+/// A peer that leaves more than this unread is not there any more, in bytes.
+const UNREAD_MAX: usize = 1024 * 1024;
+/// Most bytes read in one turn.
+const READ_MAX: usize = 64 * 1024;
+
+/// Somebody of our own user, connected.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    /// The peer's process when it connected.
+    pub pid: i32,
+    inbox: Vec<u8>,
+    outbox: Vec<u8>,
+    pub is_subscribed: bool,
+    /// A message for standard input waits in the inbox until there is room.
+    is_parked: bool,
+    tick: Tick,
+    pub is_gone: bool,
+}
+
+/// How the peer and the spool's lengths stand.
+#[derive(Debug, Default)]
+struct Tick {
+    told: [u64; 2],
+    at: Option<Instant>,
+    is_unseen: bool,
+}
+
+impl Client {
+    /// # Errors
+    /// The peer is another user's, or gone already.
+    pub fn new(stream: UnixStream) -> io::Result<Self> {
+        let peer = getsockopt(&stream, PeerCredentials)?;
+        if peer.uid() != geteuid().as_raw() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            pid: peer.pid(),
+            inbox: Vec::new(),
+            outbox: Vec::new(),
+            is_subscribed: false,
+            is_parked: false,
+            tick: Tick::default(),
+            is_gone: false,
+        })
+    }
+
+    /// Reads what has arrived.
+    pub fn receive(&mut self) {
+        let mut buffer = vec![0; READ_MAX];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.is_gone = true,
+            Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
+            Err(error) if is_passing(&error) => {}
+            Err(_) => self.is_gone = true,
+        }
+    }
+
+    /// The next request that has arrived whole. One for standard input stays
+    /// where it is, and whatever follows it, unless there `has_room`.
+    ///
+    /// One of a kind unknown here is passed over: a newer daemon's, who has been
+    /// told our version.
+    pub fn next_request(&mut self, has_room: bool) -> Option<Request> {
+        loop {
+            let Ok(first) = wire::first_frame(&self.inbox) else {
+                self.is_gone = true;
+                return None;
+            };
+            let (frame, used) = first?;
+            self.is_parked = !has_room && Request::is_stdin(frame);
+            if self.is_parked {
+                return None;
+            }
+            let request = Request::decode(frame);
+            self.inbox.drain(..used);
+            if self.inbox.is_empty() {
+                // What a long message took is not kept.
+                self.inbox = Vec::new();
+            }
+            if let Ok(request) = request {
+                return Some(request);
+            }
+        }
+    }
+
+    /// Whether it is to be read from.
+    pub fn wants_read(&self) -> bool {
+        !self.is_parked
+    }
+
+    /// Whether something waits to be sent.
+    pub fn wants_write(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Says something, at once or as soon as the peer reads.
+    pub fn send(&mut self, notice: &Notice) {
+        self.outbox.extend(notice.encode());
+        self.flush();
+        if self.outbox.len() > UNREAD_MAX {
+            self.is_gone = true;
+        }
+    }
+
+    /// Sends what waits, as far as the peer takes it.
+    pub fn flush(&mut self) {
+        while !self.outbox.is_empty() && !self.is_gone {
+            match self.stream.write(&self.outbox) {
+                Ok(count) => drop(self.outbox.drain(..count)),
+                Err(error) if is_passing(&error) => return,
+                Err(_) => self.is_gone = true,
+            }
+        }
+    }
+
+    /// Says which pipes there are, and passes them (unix(7), `SCM_RIGHTS`).
+    pub fn send_pipes(&mut self, [stdout, stderr, stdin]: [Option<BorrowedFd<'_>>; 3]) {
+        let notice = Notice::Pipes {
+            stdout: stdout.is_some(),
+            stderr: stderr.is_some(),
+            stdin: stdin.is_some(),
+        };
+        let fds: Vec<RawFd> =
+            [stdout, stderr, stdin].iter().flatten().map(AsRawFd::as_raw_fd).collect();
+        let rights = [ControlMessage::ScmRights(&fds)];
+        let rights = if fds.is_empty() { &[] } else { &rights[..] };
+        let frame = notice.encode();
+        let sent = sendmsg::<()>(
+            self.stream.as_raw_fd(),
+            &[io::IoSlice::new(&frame)],
+            rights,
+            MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
+            None,
+        );
+        // Whoever asks for pipes has just connected and has nothing unread.
+        self.is_gone |= self.wants_write() || sent != Ok(frame.len());
+    }
+
+    /// The peer has seen the last tick.
+    pub fn tick_seen(&mut self) {
+        self.tick.is_unseen = false;
+    }
+
+    /// Sends the lengths if they are news and it is time. Returns when it will
+    /// be time, if only that is missing.
+    pub fn offer_tick(&mut self, lengths: [u64; 2], now: Instant) -> Option<Instant> {
+        if !self.is_subscribed || self.tick.is_unseen || self.tick.told == lengths {
+            return None;
+        }
+        let due = self.tick.at.map(|at| at + TICK_FLOOR).filter(|due| *due > now);
+        if due.is_none() {
+            self.tick = Tick { told: lengths, at: Some(now), is_unseen: true };
+            let [stdout, stderr] = lengths;
+            self.send(&Notice::Tick { stdout, stderr });
+        }
+        due
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connected() -> (Client, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Client::new(ours).unwrap(), theirs)
+    }
+
+    #[test]
+    fn a_full_standard_input_holds_up_nothing_before_it() {
+        let (mut client, mut peer) = connected();
+        let stdin = Request::Stdin { sequence: 1, bytes: b"x".to_vec() };
+        for request in [Request::KillTree { ticket: 1 }, stdin.clone(), Request::CloseStdin] {
+            peer.write_all(&request.encode()).unwrap();
+        }
+        client.receive();
+        assert_eq!(client.next_request(false), Some(Request::KillTree { ticket: 1 }));
+        assert_eq!(client.next_request(false), None);
+        assert!(!client.wants_read());
+        assert_eq!(client.next_request(true), Some(stdin));
+        assert_eq!(client.next_request(true), Some(Request::CloseStdin));
+        assert!(client.wants_read());
+    }
+
+    #[test]
+    fn ticks_wait_for_the_peer_and_for_the_floor() {
+        let (mut client, _peer) = connected();
+        let start = Instant::now();
+        assert_eq!(client.offer_tick([1, 0], start), None);
+        assert!(client.tick.at.is_none(), "nobody has asked");
+
+        client.is_subscribed = true;
+        client.offer_tick([1, 0], start);
+        assert_eq!(client.tick.told, [1, 0]);
+        client.offer_tick([2, 0], start + TICK_FLOOR);
+        assert_eq!(client.tick.told, [1, 0], "the first one is unseen");
+        client.tick_seen();
+        assert_eq!(client.offer_tick([2, 0], start), Some(start + TICK_FLOOR));
+        assert_eq!(client.offer_tick([2, 0], start + TICK_FLOOR), None);
+        assert_eq!(client.tick.told, [2, 0]);
+    }
+
+    #[test]
+    fn a_peer_that_never_reads_is_dropped() {
+        let (mut client, _peer) = connected();
+        for _ in 0..100 {
+            client.send(&Notice::Stalled("x".repeat(64 * 1024)));
+        }
+        assert!(client.is_gone);
+    }
+
+    #[test]
+    fn an_unknown_request_is_passed_over() {
+        let (mut client, mut peer) = connected();
+        peer.write_all(&[2, 0, 0, 0, b'?', 1]).unwrap();
+        peer.write_all(&Request::Pipes.encode()).unwrap();
+        client.receive();
+        assert_eq!(client.next_request(true), Some(Request::Pipes));
+        assert!(!client.is_gone);
+    }
+}

@@ -1,0 +1,169 @@
+//! What is on its way to the executor's standard input: whole messages, in
+//! order, each once. Holds the pipe's writing end; never waits on it.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::unistd::write;
+
+use crate::process::wire::Notice;
+
+/// Beyond so many bytes no further message is accepted.
+const BUFFER_MAX: usize = 1024 * 1024;
+
+/// Standard input, open or closed.
+#[derive(Debug, Default)]
+pub struct Stdin {
+    pipe: Option<OwnedFd>,
+    queue: VecDeque<Message>,
+    /// How much of the first message is in the pipe already.
+    written: usize,
+    /// The highest sequence number received.
+    last: u64,
+    /// Close once the queue is empty.
+    closing: bool,
+}
+
+#[derive(Debug)]
+struct Message {
+    sequence: u64,
+    bytes: Vec<u8>,
+}
+
+impl Stdin {
+    /// Of a pipe that has been set not to block; closed from the start for
+    /// `None`. Messages up to `last` have been received by somebody before.
+    pub fn new(pipe: Option<OwnedFd>, last: u64) -> Self {
+        Self { pipe, last, ..Self::default() }
+    }
+
+    /// The last message received.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Whether another message may come.
+    pub fn has_room(&self) -> bool {
+        self.queue.iter().map(|message| message.bytes.len()).sum::<usize>() < BUFFER_MAX
+    }
+
+    /// Takes a message in, unless its number was seen before. Returns what there
+    /// is to say of it already.
+    pub fn push(&mut self, sequence: u64, bytes: Vec<u8>) -> Option<Notice> {
+        if self.open_pipe().is_none() {
+            return Some(Notice::StdinClosed);
+        }
+        if sequence > self.last {
+            self.last = sequence;
+            self.queue.push_back(Message { sequence, bytes });
+        }
+        let waits = self.queue.iter().any(|message| message.sequence == sequence);
+        (!waits).then_some(Notice::StdinWritten { sequence })
+    }
+
+    /// Closes the pipe after what is in the queue.
+    pub fn close(&mut self) {
+        self.closing = true;
+    }
+
+    /// The pipe, while it is to stay open.
+    pub fn open_pipe(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().filter(|_| !self.closing).map(AsFd::as_fd)
+    }
+
+    /// The pipe, while something waits to go into it.
+    pub fn waiting(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().filter(|_| !self.queue.is_empty()).map(AsFd::as_fd)
+    }
+
+    /// Writes what the pipe takes now; says what has come of it.
+    pub fn feed(&mut self) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        while let Some(pipe) = &self.pipe
+            && let Some(message) = self.queue.front()
+        {
+            match write(pipe, &message.bytes[self.written..]) {
+                Ok(count) => self.written += count,
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => break,
+                Err(_) => {
+                    // Nobody reads it any more, nor ever will.
+                    self.closing = true;
+                    self.queue.clear();
+                    break;
+                }
+            }
+            if self.written == message.bytes.len() {
+                notices.push(Notice::StdinWritten { sequence: message.sequence });
+                self.written = 0;
+                self.queue.pop_front();
+            }
+        }
+        if self.closing && self.queue.is_empty() && self.pipe.take().is_some() {
+            notices.push(Notice::StdinClosed);
+        }
+        notices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeReader, Read, pipe};
+
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+    use super::*;
+
+    fn stdin() -> (Stdin, PipeReader) {
+        let (reader, writer) = pipe().unwrap();
+        fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        (Stdin::new(Some(writer.into()), 0), reader)
+    }
+
+    #[test]
+    fn a_message_sent_twice_is_written_once_and_acknowledged_twice() {
+        let (mut stdin, mut reader) = stdin();
+        let written = Notice::StdinWritten { sequence: 1 };
+        assert_eq!(stdin.push(1, b"a\n".to_vec()), None);
+        assert_eq!(stdin.feed(), std::slice::from_ref(&written));
+        assert_eq!(stdin.push(1, b"a\n".to_vec()), Some(written));
+        stdin.close();
+        assert_eq!(stdin.feed(), [Notice::StdinClosed]);
+        assert_eq!(stdin.push(2, b"b\n".to_vec()), Some(Notice::StdinClosed));
+        let mut read = String::new();
+        reader.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "a\n");
+    }
+
+    #[test]
+    fn closing_waits_for_what_is_on_its_way() {
+        let (mut stdin, mut reader) = stdin();
+        let message = vec![b'x'; 3 * BUFFER_MAX];
+        stdin.push(1, message.clone());
+        assert!(!stdin.has_room());
+        stdin.close();
+        assert_eq!(stdin.feed(), []);
+        assert!(stdin.waiting().is_some() && stdin.open_pipe().is_none());
+
+        let mut read = Vec::new();
+        let mut chunk = vec![0; 65536];
+        while read.len() < message.len() {
+            let count = reader.read(&mut chunk).unwrap();
+            read.extend_from_slice(&chunk[..count]);
+            stdin.feed();
+        }
+        assert_eq!(read, message);
+        assert!(stdin.waiting().is_none() && stdin.has_room());
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_closes_it() {
+        let (mut stdin, reader) = stdin();
+        drop(reader);
+        stdin.push(1, b"a".to_vec());
+        stdin.push(2, b"b".to_vec());
+        assert_eq!(stdin.feed(), [Notice::StdinClosed]);
+        assert_eq!(stdin.push(3, b"c".to_vec()), Some(Notice::StdinClosed));
+    }
+}

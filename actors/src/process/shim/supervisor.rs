@@ -1,0 +1,459 @@
+//! The shim's loop: one `poll`, then a bounded piece of work for each thing
+//! that is ready, requests first. So no flood of output is ever before a kill.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{self, ExitStatus};
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signalfd::SignalFd;
+
+use super::SOCKET;
+use super::client::Client;
+use super::leader::{Ending, Kinship, Leader, Life};
+use super::stdin::Stdin;
+use crate::event::Stream;
+use crate::log::spool::write::{Taken, Writer};
+use crate::process::kill::{KillReport, kill_tree, signal_tree};
+use crate::process::manifest::{self, ExitRecord};
+use crate::process::pidfd::{Reaped, reap};
+use crate::process::tree::{Marker, Tree};
+use crate::process::wire::{Hello, Notice, Request, Target};
+
+/// How soon what failed for want of room is tried again.
+const RETRY: Duration = Duration::from_millis(250);
+/// How often an adopted tree is looked at: nothing tells of its last death.
+const LOOK_AROUND: Duration = Duration::from_millis(500);
+/// Chunks taken from one pipe in one turn.
+const CHUNKS: usize = 4;
+/// Connections at once; when there are more, the oldest goes.
+const CLIENTS_MAX: usize = 4;
+const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
+
+/// All that a shim holds. The working folder is the process's folder.
+#[derive(Debug)]
+pub struct Supervisor {
+    pub leader: Leader,
+    pub marker: Marker,
+    pub spool: Writer,
+    /// The reading ends of standard output and error, until their end.
+    pub pipes: [Option<OwnedFd>; 2],
+    pub stdin: Stdin,
+    pub listener: UnixListener,
+    /// Tells of dead children.
+    pub signals: SignalFd,
+    pub clients: Vec<Client>,
+    /// Why nothing can be written, and when to try again.
+    pub stalled: Option<(String, Instant)>,
+    /// What the clients were told of that.
+    pub told_stall: Option<String>,
+    /// No process of the tree is left.
+    pub is_tree_gone: bool,
+    /// When an adopted tree is to be looked at.
+    pub look_at: Instant,
+    /// Held for life, by being open.
+    pub lock: fs::File,
+}
+
+/// What `poll` found ready.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Signals,
+    Listener,
+    Client(usize),
+    Leader,
+    Stdin,
+    Output(Stream),
+}
+
+impl Supervisor {
+    /// Runs until the leader's end is on disk and nothing of its tree is left.
+    pub fn run(mut self) {
+        loop {
+            self.advance();
+            if self.leader.record().is_some() && self.is_tree_gone && self.take_the_rest() {
+                break;
+            }
+            self.tell_stall();
+            let tick_due = self.tick();
+            for source in self.wait(tick_due) {
+                match source {
+                    Source::Signals => self.reap(),
+                    Source::Listener => self.accept(),
+                    Source::Client(client) => self.serve(client),
+                    Source::Leader => self.leader.died(Instant::now()),
+                    Source::Stdin => self.feed_stdin(),
+                    Source::Output(stream) => self.take(stream),
+                }
+            }
+            for number in 0..self.clients.len() {
+                self.answer_all(number);
+            }
+            self.clients.retain(|client| !client.is_gone);
+        }
+        self.spool.trim();
+        self.announce(&Notice::TreeGone);
+        // Whoever comes from here on finds the exit record instead.
+        let _ = fs::remove_file(SOCKET);
+        drop(self.lock);
+    }
+
+    fn wait(&mut self, tick_due: Option<Instant>) -> Vec<Source> {
+        let mut sources = vec![Source::Signals, Source::Listener];
+        let mut fds = vec![
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
+        ];
+        for (number, client) in self.clients.iter().enumerate() {
+            if !client.wants_read() && !client.wants_write() {
+                continue;
+            }
+            let mut events = PollFlags::empty();
+            events.set(PollFlags::POLLIN, client.wants_read());
+            events.set(PollFlags::POLLOUT, client.wants_write());
+            sources.push(Source::Client(number));
+            fds.push(PollFd::new(client.as_fd(), events));
+        }
+        if let Some(handle) = self.leader.watched() {
+            sources.push(Source::Leader);
+            fds.push(PollFd::new(handle.as_fd(), PollFlags::POLLIN));
+        }
+        if let Some(pipe) = self.stdin.waiting() {
+            sources.push(Source::Stdin);
+            fds.push(PollFd::new(pipe, PollFlags::POLLOUT));
+        }
+        if self.stalled.is_none() {
+            for (stream, pipe) in STREAMS.into_iter().zip(&self.pipes) {
+                if let Some(pipe) = pipe {
+                    sources.push(Source::Output(stream));
+                    fds.push(PollFd::new(pipe.as_fd(), PollFlags::POLLIN));
+                }
+            }
+        }
+
+        let timeout = self.next_deadline(tick_due).map_or(PollTimeout::NONE, |deadline| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // Rounded up: waking a little early would only mean waiting again.
+            PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        });
+        if poll(&mut fds, timeout).is_err() {
+            // EINTR at most: every descriptor here is open and ours.
+            return Vec::new();
+        }
+        let is_ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
+        sources.into_iter().zip(&fds).filter(|(_, fd)| is_ready(fd)).map(|(s, _)| s).collect()
+    }
+
+    /// When there is something to do even if nothing happens.
+    fn next_deadline(&self, tick_due: Option<Instant>) -> Option<Instant> {
+        let retry = self.stalled.as_ref().map(|(_, at)| *at);
+        let look = self.is_watching().then_some(self.look_at);
+        [tick_due, retry, look].into_iter().flatten().min()
+    }
+
+    /// Whether nothing but looking tells what comes next: how an adopted leader
+    /// ended, and when its tree is gone.
+    fn is_watching(&self) -> bool {
+        matches!(self.leader.kinship, Kinship::Adopted { .. })
+            && !matches!(self.leader.life, Life::Running)
+    }
+
+    /// What time and the leader's state ask for.
+    fn advance(&mut self) {
+        let now = Instant::now();
+        if self.stalled.as_ref().is_some_and(|(_, at)| *at <= now) {
+            self.stalled = None;
+            for stream in STREAMS {
+                self.take(stream);
+            }
+        }
+        if let Some(ending) = self.leader.ending(now) {
+            self.leader_ended(ending);
+        }
+        if self.stalled.is_none()
+            && let Some(record) = self.leader.record_due(self.lengths())
+        {
+            self.write_down(record);
+        }
+        if self.is_watching() && self.look_at <= now {
+            self.look_at = now + LOOK_AROUND;
+            let tree = self.tree();
+            self.is_tree_gone = tree.members().is_empty() && tree.marked().is_empty();
+        }
+    }
+
+    fn write_down(&mut self, record: ExitRecord) {
+        let written = self
+            .spool
+            .sync()
+            .and_then(|()| manifest::write_durably(Path::new("."), ExitRecord::FILE, &record));
+        match written {
+            Ok(()) => {
+                self.announce(&Notice::Exited(record.clone()));
+                self.leader.life = Life::Recorded(record);
+            }
+            Err(error) => self.stall(&error),
+        }
+    }
+
+    /// Reaps dead children: the leader, and orphans that came to us.
+    fn reap(&mut self) {
+        while let Ok(Some(_)) = self.signals.read_signal() {}
+        loop {
+            match reap(None) {
+                Reaped::Child(pid, status) => self.child_ended(pid, status),
+                Reaped::NoneDead => return,
+                // All descendants of a subreaper are below its children.
+                Reaped::NoChild => {
+                    self.is_tree_gone = matches!(self.leader.kinship, Kinship::Own);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn child_ended(&mut self, pid: i32, status: ExitStatus) {
+        if pid == self.leader.process.pid && matches!(self.leader.kinship, Kinship::Own) {
+            self.leader_ended(Ending::Known(status));
+        }
+    }
+
+    /// The leader has ended: what its pipes hold now was written before.
+    pub fn leader_ended(&mut self, ending: Ending) {
+        let left = self.pipes.each_ref().map(|pipe| pipe.as_ref().map_or(0, bytes_in));
+        self.leader.ended(ending, left);
+    }
+
+    fn accept(&mut self) {
+        match self.listener.accept() {
+            Ok((stream, _)) => {
+                let Ok(mut client) = Client::new(stream) else { return };
+                client.send(&Notice::Hello(Hello {
+                    pid: self.leader.process.pid,
+                    stdin_sequence: self.stdin.last(),
+                }));
+                self.clients.push(client);
+            }
+            // No descriptor left: the oldest connection is the likeliest to be stale.
+            Err(error) if error.raw_os_error() == Some(libc::EMFILE) => self.drop_oldest_client(),
+            Err(_) => {}
+        }
+        if self.clients.len() > CLIENTS_MAX {
+            self.drop_oldest_client();
+        }
+    }
+
+    fn drop_oldest_client(&mut self) {
+        if let Some(oldest) = self.clients.first_mut() {
+            oldest.is_gone = true;
+        }
+    }
+
+    fn serve(&mut self, number: usize) {
+        self.clients[number].flush();
+        if self.clients[number].wants_read() {
+            self.clients[number].receive();
+        }
+        self.answer_all(number);
+    }
+
+    fn answer_all(&mut self, number: usize) {
+        while let Some(request) = self.clients[number].next_request(self.stdin.has_room()) {
+            self.answer(number, request);
+        }
+    }
+
+    fn answer(&mut self, number: usize, request: Request) {
+        let answer = match request {
+            Request::Subscribe => return self.subscribe(number),
+            Request::TickSeen => return self.clients[number].tick_seen(),
+            Request::Stdin { sequence, bytes } => {
+                let answer = self.stdin.push(sequence, bytes);
+                self.feed_stdin();
+                answer
+            }
+            Request::CloseStdin => {
+                self.stdin.close();
+                self.feed_stdin();
+                None
+            }
+            Request::Signal { ticket, target, signal } => {
+                Some(Notice::Signalled { ticket, count: self.signal(target, signal) })
+            }
+            Request::KillTree { ticket } => Some(Notice::Killed { ticket, report: self.kill() }),
+            Request::Pipes => return self.send_pipes(number),
+            Request::Ping { ticket } => Some(Notice::Pong { ticket }),
+            Request::LeaderEnded { status } => {
+                if matches!(self.leader.kinship, Kinship::Adopted { .. }) {
+                    self.leader_ended(Ending::Known(ExitStatus::from_raw(status)));
+                }
+                None
+            }
+        };
+        if let Some(answer) = answer {
+            self.clients[number].send(&answer);
+        }
+    }
+
+    /// From here on the client is told all; what has been so far, it is told now.
+    fn subscribe(&mut self, number: usize) {
+        let client = &mut self.clients[number];
+        client.is_subscribed = true;
+        client.send(&Notice::Subscribed);
+        if let Some(reason) = &self.told_stall {
+            client.send(&Notice::Stalled(reason.clone()));
+        }
+        if let Some(record) = self.leader.record() {
+            client.send(&Notice::Exited(record.clone()));
+        }
+    }
+
+    fn send_pipes(&mut self, number: usize) {
+        let [stdout, stderr] = self.pipes.each_ref().map(|pipe| pipe.as_ref().map(AsFd::as_fd));
+        self.clients[number].send_pipes([stdout, stderr, self.stdin.open_pipe()]);
+    }
+
+    fn signal(&mut self, target: Target, signal: i32) -> u32 {
+        match target {
+            // As long as it has not been reaped its group's number is no other's.
+            Target::Leader if self.leader.process.holds_its_pid() => {
+                let group = -self.leader.process.pid;
+                // SAFETY: two integers; the leader made this group and holds its number.
+                let sent = unsafe { libc::kill(group, signal) == 0 };
+                if !matches!(signal, libc::SIGSTOP | libc::SIGKILL) {
+                    // SAFETY: as above. A stopped process gets to handle the signal.
+                    unsafe { libc::kill(group, libc::SIGCONT) };
+                }
+                u32::from(sent)
+            }
+            Target::Leader => 0,
+            Target::Tree => u32::try_from(signal_tree(&self.tree(), signal)).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn kill(&mut self) -> KillReport {
+        let mut dead = Vec::new();
+        let report = kill_tree(&self.tree(), &mut || {
+            while let Reaped::Child(pid, status) = reap(None) {
+                dead.push((pid, status));
+            }
+        });
+        for (pid, status) in dead {
+            self.child_ended(pid, status);
+        }
+        self.reap();
+        self.look_at = Instant::now();
+        report
+    }
+
+    fn tree(&self) -> Tree {
+        let own = process::id().cast_signed();
+        let mut spared: BTreeSet<i32> = self.clients.iter().map(|client| client.pid).collect();
+        spared.insert(own);
+        let mut tree = Tree {
+            below: Some(own),
+            roots: Vec::new(),
+            session_of: None,
+            adopter: None,
+            marker: self.marker,
+            spared,
+        };
+        if let Kinship::Adopted { adopter, roots, .. } = &self.leader.kinship {
+            tree.below = None;
+            tree.roots = roots.iter().copied().chain([self.leader.process]).collect();
+            tree.session_of = Some(self.leader.process);
+            tree.adopter = Some(*adopter);
+            tree.spared.insert(*adopter);
+        }
+        tree
+    }
+
+    fn feed_stdin(&mut self) {
+        for notice in self.stdin.feed() {
+            self.announce(&notice);
+        }
+    }
+
+    /// Moves some of what a pipe holds to the spool.
+    fn take(&mut self, stream: Stream) {
+        for _ in 0..CHUNKS {
+            let Some(pipe) = &self.pipes[stream as usize] else { return };
+            match self.spool.take(stream, pipe.as_fd()) {
+                Ok(Taken::Bytes(count)) => self.leader.drained(stream as usize, Some(count)),
+                Ok(Taken::Nothing) => return self.leader.drained(stream as usize, None),
+                Ok(Taken::End) => {
+                    self.leader.drained(stream as usize, None);
+                    self.pipes[stream as usize] = None;
+                }
+                Err(error) => return self.stall(&error),
+            }
+        }
+    }
+
+    /// Takes what the pipes hold at the very end. `false` if there is no room.
+    fn take_the_rest(&mut self) -> bool {
+        if self.stalled.is_some() {
+            return false;
+        }
+        for stream in STREAMS {
+            let mut left = self.pipes[stream as usize].as_ref().map_or(0, bytes_in);
+            while left > 0
+                && let Some(pipe) = &self.pipes[stream as usize]
+            {
+                match self.spool.take(stream, pipe.as_fd()) {
+                    Ok(Taken::Bytes(count)) => left = left.saturating_sub(count as u64),
+                    Ok(Taken::Nothing | Taken::End) => break,
+                    Err(error) => {
+                        self.stall(&error);
+                        return false;
+                    }
+                }
+            }
+        }
+        self.spool.sync().map_err(|error| self.stall(&error)).is_ok()
+    }
+
+    fn stall(&mut self, error: &io::Error) {
+        self.stalled = Some((error.to_string(), Instant::now() + RETRY));
+    }
+
+    fn tell_stall(&mut self) {
+        let reason = self.stalled.as_ref().map(|(reason, _)| reason.clone());
+        if reason != self.told_stall {
+            self.announce(&reason.clone().map_or(Notice::Resumed, Notice::Stalled));
+            self.told_stall = reason;
+        }
+    }
+
+    /// Tells all who want to be told.
+    fn announce(&mut self, notice: &Notice) {
+        for client in self.clients.iter_mut().filter(|client| client.is_subscribed) {
+            client.send(notice);
+        }
+    }
+
+    /// Tells the lengths to whom it is time to tell; returns the next such time.
+    fn tick(&mut self) -> Option<Instant> {
+        let (lengths, now) = (self.lengths(), Instant::now());
+        self.clients.iter_mut().filter_map(|client| client.offer_tick(lengths, now)).min()
+    }
+
+    fn lengths(&self) -> [u64; 2] {
+        STREAMS.map(|stream| self.spool.len(stream))
+    }
+}
+
+/// How much a pipe holds now.
+fn bytes_in(pipe: &OwnedFd) -> u64 {
+    let mut count: libc::c_int = 0;
+    // SAFETY: FIONREAD (ioctl_fionread(2const)) writes one int.
+    let result = unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut count) };
+    if Errno::result(result).is_ok() { u64::try_from(count).unwrap_or(0) } else { 0 }
+}

@@ -1,0 +1,305 @@
+//! The daemon's side of shims: starting one, and finding out after a restart
+//! what became of one. All state is in the folders; this holds next to none.
+
+use std::collections::BTreeSet;
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
+
+use super::attach::{self, AttachError, Attached, attach};
+use super::control::Shim;
+use super::identity::{Identity, Process};
+use super::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
+use super::shim::{self, LOCK, STDIN_FILE};
+
+/// How long a shim may take from its spawn to its word that the executor runs.
+const START: Duration = Duration::from_secs(30);
+/// How often a folder is looked at whose shim is neither there nor gone.
+const AGAIN: Duration = Duration::from_millis(20);
+/// The reason in the record of a process that was given up before it started.
+pub const NEVER_STARTED: &str = "it was never started: the daemon died while it was starting it";
+
+/// Starts and finds shims. Clones share what they know.
+#[derive(Clone, Debug)]
+pub struct Shims {
+    program: PathBuf,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What this process has to keep apart among its children.
+#[derive(Debug, Default)]
+struct Known {
+    /// Somebody waits for these pids; nobody else may reap them.
+    waited_for: BTreeSet<i32>,
+    /// Orphans that belong to a rescued process.
+    claimed: BTreeSet<Process>,
+}
+
+/// Why no process was started. Unless said otherwise none runs.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    #[error("can't write down what to run: {0}")]
+    Prepare(io::Error),
+    #[error("can't start a shim: {0}")]
+    Shim(io::Error),
+    /// The shim's own words: the program can't be run, the folder is not fit.
+    #[error("{0}")]
+    Refused(String),
+    /// The shim died, or took too long and was killed, before it said a word:
+    /// something may run. To be followed by [`Shims::sweep`].
+    #[error("the shim died while it was starting")]
+    Died,
+    /// It was started, and can't be reached. To be followed by [`Shims::adopt`].
+    #[error("it was started and can't be reached: {0}")]
+    Unreachable(#[from] AdoptError),
+}
+
+/// What became of an execution process.
+#[derive(Debug)]
+pub enum Adopted {
+    /// Its shim is there; the leader may have ended.
+    Live(Shim),
+    /// It has ended, and no shim is left.
+    Ended(ExitRecord),
+    /// It was not started, and can't be any more: the folder is closed for good.
+    NeverStarted,
+    /// Its shim is dead and nobody knows how it ended, or whether it has.
+    Lost { leader: Started },
+}
+
+/// Why it can't be told what became of a process.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    #[error("the shim is there and does not answer")]
+    Unresponsive,
+    #[error(transparent)]
+    Attach(AttachError),
+    #[error("can't read the process's folder: {0}")]
+    Folder(#[from] io::Error),
+}
+
+impl Shims {
+    /// `program` is started as the shim and must call [`shim::enter`] first
+    /// thing in its `main`; normally `/proc/self/exe`, which is this program
+    /// even after its file has been replaced.
+    pub fn new(program: PathBuf) -> Self {
+        Self { program, known: Arc::default() }
+    }
+
+    /// Starts an execution process in a folder of its own, which is made if need
+    /// be. `stdin` goes with [`StdinSource::File`].
+    pub async fn spawn(
+        &self,
+        dir: &Path,
+        manifest: &Manifest,
+        stdin: Option<&[u8]>,
+    ) -> Result<Shim, SpawnError> {
+        let (folder, intent, stdin) = (dir.to_owned(), manifest.clone(), stdin.map(<[u8]>::to_vec));
+        blocking(move || prepare(&folder, &intent, stdin.as_deref()))
+            .await
+            .map_err(SpawnError::Prepare)?;
+        self.launch(dir, &[], Stdio::null()).await?;
+        match self.adopt(dir).await? {
+            Adopted::Live(shim) => Ok(shim),
+            Adopted::Ended(record) => {
+                let started = blocking_read(dir, Started::FILE).await?.ok_or(SpawnError::Died)?;
+                Ok(Shim::ended(record, started))
+            }
+            Adopted::NeverStarted | Adopted::Lost { .. } => Err(SpawnError::Died),
+        }
+    }
+
+    /// Finds out what became of the process of a folder: after a restart, or
+    /// when its connection closed. Takes some 5 s at most.
+    pub async fn adopt(&self, dir: &Path) -> Result<Adopted, AdoptError> {
+        let deadline = Instant::now() + attach::DEADLINE;
+        loop {
+            let folder = dir.to_owned();
+            let found = spawn_blocking(move || look(&folder)).await.map_err(io::Error::other)??;
+            return Ok(match found {
+                Found::Live(attached, started) => {
+                    Adopted::Live(Shim::connected(attached, started)?)
+                }
+                Found::Ended(record) => Adopted::Ended(record),
+                Found::NeverStarted => Adopted::NeverStarted,
+                Found::Lost(leader) => Adopted::Lost { leader },
+                Found::Unsettled if Instant::now() < deadline => {
+                    sleep(AGAIN).await;
+                    continue;
+                }
+                Found::Unsettled => return Err(AdoptError::Unresponsive),
+            });
+        }
+    }
+
+    /// Starts a shim in a folder and hears it out.
+    pub(super) async fn launch(
+        &self,
+        dir: &Path,
+        arguments: &[&str],
+        stdin: Stdio,
+    ) -> Result<(), SpawnError> {
+        // Nothing here makes the standard library fork: a daemon's memory is not
+        // copied, and the executor's surroundings are the shim's to make.
+        #[expect(clippy::disallowed_methods, reason = "this is where shims are spawned")]
+        let mut command = Command::new(&self.program);
+        command
+            .arg0("provost")
+            .arg(str::from_utf8(shim::ARGUMENT).unwrap_or_default())
+            .args(arguments)
+            .env_clear()
+            .current_dir(dir)
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().map_err(SpawnError::Shim)?;
+        let pid = child.id().map_or(0, u32::cast_signed);
+        self.wait_for(pid);
+        let mut word = String::new();
+        if let Some(mut stdout) = child.stdout.take()
+            && timeout(START, stdout.read_to_string(&mut word)).await.is_err()
+        {
+            // It is ours and not reaped; one that is gone already is as well.
+            let _ = child.start_kill();
+        }
+        let shims = self.clone();
+        tokio::spawn(async move {
+            // Whenever it ends; how, its folder tells.
+            let _ = child.wait().await;
+            shims.no_longer_wait_for(pid);
+        });
+        match word.trim_end().split_once(' ') {
+            None if word == "ok\n" => Ok(()),
+            Some(("err", reason)) => Err(SpawnError::Refused(reason.to_owned())),
+            _ => Err(SpawnError::Died),
+        }
+    }
+}
+
+/// Who reaps whom.
+impl Shims {
+    pub(super) fn wait_for(&self, pid: i32) {
+        self.known().waited_for.insert(pid);
+    }
+
+    pub(super) fn no_longer_wait_for(&self, pid: i32) {
+        self.known().waited_for.remove(&pid);
+    }
+
+    pub(super) fn is_waited_for(&self, pid: i32) -> bool {
+        self.known().waited_for.contains(&pid)
+    }
+
+    /// Remembers orphans as a rescued process's. Returns those that were not
+    /// another's already; the dead are forgotten.
+    pub(super) fn claim(&self, orphans: &[Process]) -> Vec<Process> {
+        let mut known = self.known();
+        known.claimed.retain(|process| process.is_alive());
+        orphans.iter().copied().filter(|orphan| known.claimed.insert(*orphan)).collect()
+    }
+
+    /// No holder of this panics; if one did, the data would still be whole.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one look at a folder tells.
+enum Found {
+    Live(Attached, Started),
+    Ended(ExitRecord),
+    NeverStarted,
+    Lost(Started),
+    /// A shim holds the lock and does not listen: it is starting, or ending.
+    Unsettled,
+}
+
+fn look(dir: &Path) -> Result<Found, AdoptError> {
+    if !dir.join(Manifest::FILE).exists() {
+        return Ok(Found::NeverStarted);
+    }
+    match attach(dir) {
+        Ok(mut attached) => {
+            let Some(started) = manifest::read::<Started>(dir, Started::FILE)? else {
+                return Ok(Found::Unsettled);
+            };
+            attached.lifeline.leader =
+                Identity::from(&started).of_this_boot().and_then(Process::open);
+            Ok(Found::Live(attached, started))
+        }
+        Err(AttachError::Nobody) => match try_lock(dir)? {
+            // Dropped at the end of this: until then no shim can start here.
+            Some(_lock) => judge(dir).map_err(AdoptError::Folder),
+            None => Ok(Found::Unsettled),
+        },
+        Err(AttachError::Unresponsive) => Err(AdoptError::Unresponsive),
+        Err(error) => Err(AdoptError::Attach(error)),
+    }
+}
+
+/// What a folder without a shim tells, its lock being held.
+fn judge(dir: &Path) -> io::Result<Found> {
+    let record: Option<ExitRecord> = manifest::read(dir, ExitRecord::FILE)?;
+    let started: Option<Started> = manifest::read(dir, Started::FILE)?;
+    Ok(match (record, started) {
+        (Some(record), _) if record.reason.as_deref() == Some(NEVER_STARTED) => Found::NeverStarted,
+        (Some(record), _) => Found::Ended(record),
+        (None, Some(started)) => Found::Lost(started),
+        (None, None) => {
+            // A shim on its way here may come yet; with a record here it won't start.
+            let record = ExitRecord::unknown(NEVER_STARTED);
+            manifest::write_durably(dir, ExitRecord::FILE, &record)?;
+            Found::NeverStarted
+        }
+    })
+}
+
+/// The folder's lock, unless a shim holds it.
+pub(super) fn try_lock(dir: &Path) -> io::Result<Option<File>> {
+    let lock = File::options().write(true).create(true).truncate(false).open(dir.join(LOCK))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Everything a shim needs is on the disk before it is spawned.
+fn prepare(dir: &Path, manifest: &Manifest, stdin: Option<&[u8]>) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    if manifest.stdin == StdinSource::File {
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(dir.join(STDIN_FILE))?;
+        file.write_all(stdin.unwrap_or_default())?;
+        file.sync_all()?;
+    }
+    manifest::write_durably(dir, Manifest::FILE, manifest)?;
+    match dir.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+async fn blocking_read<T>(dir: &Path, name: &'static str) -> Result<Option<T>, AdoptError>
+where
+    T: serde::de::DeserializeOwned + Send + 'static,
+{
+    let dir = dir.to_owned();
+    Ok(blocking(move || manifest::read(&dir, name)).await?)
+}

@@ -1,0 +1,170 @@
+//! Which processes belong to one execution process: everything that its leader
+//! started, whatever session, group or parent it has by now. Reads `/proc`,
+//! signals nobody.
+//!
+//! A living shim is a subreaper, so all of them are below it (prctl(2)). Without
+//! it they are told by the leader, the leader's session, and the environment
+//! they inherited; of these only the last can be shaken off on purpose.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use nix::unistd::geteuid;
+
+use super::identity::Process;
+use super::proc::{self, Stat};
+use super::shim;
+use crate::ids::{AttemptId, ProcessId};
+
+/// Where to look for the processes of one execution process.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    /// All below this one, which is spared itself: a shim.
+    pub below: Option<i32>,
+    /// These and all below them.
+    pub roots: Vec<Process>,
+    /// Whoever is in the session of this one, the leader.
+    pub session_of: Option<Process>,
+    /// Whose orphans may be ours: the subreaper above a shim that has died.
+    pub adopter: Option<i32>,
+    pub marker: Marker,
+    /// Never part of the tree, nor what is below them: the daemon, ourselves.
+    pub spared: BTreeSet<i32>,
+}
+
+impl Tree {
+    /// The living members that parents and sessions lead to.
+    pub fn members(&self) -> Vec<Process> {
+        let mut found = BTreeSet::new();
+        if let Some(shim) = self.below {
+            for child in proc::children(shim) {
+                self.add(child, &mut found);
+            }
+        }
+        for root in self.roots.iter().filter(|root| root.is_alive()) {
+            self.add(root.pid, &mut found);
+        }
+        if let Some(leader) = self.session_of {
+            for pid in proc::all() {
+                if Stat::of(pid).is_some_and(|stat| self.is_in_session(leader, &stat)) {
+                    self.add(pid, &mut found);
+                }
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// The living ones that carry the marker and that no other shim answers
+    /// for, with all below them. Costs a read of every process's environment.
+    pub fn marked(&self) -> Vec<Process> {
+        let own = geteuid().as_raw();
+        let mut found = BTreeSet::new();
+        for pid in proc::all() {
+            let ours = fs::metadata(format!("/proc/{pid}")).is_ok_and(|meta| meta.uid() == own);
+            if ours && self.marker.claims(&proc::environ(pid)) && !self.has_other_shim_above(pid) {
+                self.add(pid, &mut found);
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// Adds a process and all below it.
+    fn add(&self, pid: i32, found: &mut BTreeSet<Process>) {
+        let mut pids = vec![pid];
+        while let Some(pid) = pids.pop() {
+            if !self.spared.contains(&pid)
+                && let Some(process) = Process::of(pid)
+                && found.insert(process)
+            {
+                pids.extend(proc::children(pid));
+            }
+        }
+    }
+
+    /// Whether a living shim that isn't ours answers for the process.
+    fn has_other_shim_above(&self, pid: i32) -> bool {
+        let mut pid = pid;
+        while let Some(stat) = Stat::of(pid).filter(|stat| stat.ppid > 1) {
+            pid = stat.ppid;
+            if self.spared.contains(&pid) {
+                return false;
+            }
+            if is_shim(pid) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A session's number is its first process's pid, and stays taken while the
+    /// session has members. Once both are gone another session may have it, so
+    /// without its leader a session proves something of our orphans alone.
+    fn is_in_session(&self, leader: Process, stat: &Stat) -> bool {
+        let leader_is_there =
+            || Stat::of(leader.pid).is_some_and(|stat| stat.start_time == leader.start_time);
+        stat.session == leader.pid
+            && stat.start_time >= leader.start_time
+            && (self.adopter == Some(stat.ppid) || leader_is_there())
+    }
+}
+
+/// The environment that tells an attempt's processes from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marker {
+    pub attempt: AttemptId,
+    pub process: ProcessId,
+}
+
+impl Marker {
+    /// Set in every process of an attempt.
+    pub const ATTEMPT: &str = "PROVOST_ATTEMPT_ID";
+    /// Tells the processes of one attempt apart, where it is set.
+    pub const PROCESS: &str = "PROVOST_PROCESS_ID";
+
+    /// Whether an environment is that of any attempt's process.
+    pub fn is_in(environ: &[u8]) -> bool {
+        value(environ, Self::ATTEMPT).is_some()
+    }
+
+    /// Whether a process with this environment (`NAME=value` ended by NUL each)
+    /// came from our execution process.
+    pub fn claims(&self, environ: &[u8]) -> bool {
+        let attempt = self.attempt.to_string();
+        let process = self.process.to_string();
+        value(environ, Self::ATTEMPT) == Some(attempt.as_bytes())
+            && value(environ, Self::PROCESS).is_none_or(|id| id == process.as_bytes())
+    }
+}
+
+fn value<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    environ
+        .split(|&byte| byte == 0)
+        .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
+/// Whether the process is a shim, whoever's.
+pub fn is_shim(pid: i32) -> bool {
+    proc::arguments(pid).get(1).is_some_and(|argument| argument == shim::ARGUMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_marker_claims_its_own_attempt_and_process_alone() {
+        let marker = Marker { attempt: AttemptId::new(), process: ProcessId::new() };
+        let attempt = format!("PROVOST_ATTEMPT_ID={}\0", marker.attempt);
+        let process = format!("PROVOST_PROCESS_ID={}\0", marker.process);
+        let claims = |environ: String| marker.claims(environ.as_bytes());
+
+        assert!(claims(format!("A=1\0{attempt}")));
+        assert!(claims(format!("{process}{attempt}B=\0")));
+        assert!(!claims(process.clone()));
+        assert!(!claims(format!("X{attempt}")));
+        assert!(!claims(format!("PROVOST_ATTEMPT_ID={}\0", AttemptId::new())));
+        assert!(!claims(format!("{attempt}PROVOST_PROCESS_ID={}\0", ProcessId::new())));
+        assert!(!claims(String::new()));
+    }
+}

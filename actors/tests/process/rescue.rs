@@ -1,0 +1,176 @@
+//! Shims that die: alone, with the daemon, with the leader gone before.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use nix::libc::SIGKILL;
+use provost_actors::event::Stream;
+use provost_actors::process::Adopted;
+use provost_actors::process::identity::Process;
+use provost_actors::process::manifest::{ExitRecord, Started};
+use provost_actors::process::proc::{self, Stat};
+use provost_actors::process::{LOST, become_subreaper};
+use provost_actors::process::{Shim, ShimEvent};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::kill::torture;
+use crate::support::{Bench, covered, ended, event, exited, held, lines, spooled, until};
+
+/// Orphans without a marker go to whichever rescue comes first, and all tests
+/// here are one process: so one at a time.
+async fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    become_subreaper().unwrap();
+    TURN.lock().await
+}
+
+fn shim_of(started: &Started) -> Process {
+    let parent = Stat::of(started.pid).unwrap().ppid;
+    Process::of(parent).unwrap()
+}
+
+/// Kills the shim and waits until the connection tells.
+async fn kill_shim(shim: &mut Shim, process: Process) {
+    process.signal(SIGKILL);
+    while event(shim).await != ShimEvent::Closed {}
+}
+
+async fn rescue(bench: &Bench, dir: &Path, shim: Shim) -> Shim {
+    match bench.shims.rescue(dir, shim.control).await.unwrap() {
+        Adopted::Live(shim) => shim,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_shim_killed_in_a_flood_costs_no_byte_and_no_exit_code() {
+    let _turn = alone().await;
+    let mut expected = Vec::new();
+    for number in 1..=3_000_000 {
+        writeln!(expected, "{number}").unwrap();
+    }
+    for killed_at in [1, 100_000, 1_000_000, 5_000_000] {
+        let bench = Bench::new();
+        let (dir, mut shim) = bench.run("seq 1 3000000; echo end >&2; read l; exit 21").await;
+        until("it is in the flood", || spooled(&dir, Stream::Stdout) >= killed_at).await;
+        let first = shim_of(&shim.started);
+        kill_shim(&mut shim, first).await;
+
+        let mut shim = rescue(&bench, &dir, shim).await;
+        shim.control.write_stdin(b"\n".to_vec()).await.unwrap();
+        let record = ended(&mut shim).await;
+        assert_eq!((record.exit_code, record.exit_signal), (Some(21), None));
+        assert!(held(&dir, Stream::Stdout) == expected);
+        assert_eq!(held(&dir, Stream::Stderr), b"end\n");
+        assert_eq!(covered(&dir, Stream::Stdout), record.stdout_bytes);
+    }
+}
+
+#[tokio::test]
+async fn a_rescued_executor_is_talked_to_as_before() {
+    let _turn = alone().await;
+    let bench = Bench::new();
+    let (dir, mut shim) = bench.run("while read l; do echo got $l; done; exit 4").await;
+    for (round, text) in ["one\n", "two\n", "three\n"].into_iter().enumerate() {
+        let sequence = shim.control.write_stdin(text.into()).await.unwrap();
+        assert_eq!(sequence, round as u64 + 1);
+        lines(&dir, round + 1).await;
+        // The second and third of these shims are rescuers themselves.
+        let pid = shim_pid(&dir);
+        kill_shim(&mut shim, pid).await;
+        shim = rescue(&bench, &dir, shim).await;
+    }
+    shim.control.close_stdin().await.unwrap();
+    let record = ended(&mut shim).await;
+    assert_eq!((record.exit_code, record.reason), (Some(4), None));
+    assert_eq!(held(&dir, Stream::Stdout), b"got one\ngot two\ngot three\n");
+}
+
+/// The process that holds a folder as its working folder: its shim.
+fn shim_pid(dir: &Path) -> Process {
+    let is_there =
+        |pid: &i32| std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == dir);
+    proc::all().into_iter().filter(is_there).find_map(Process::of).unwrap()
+}
+
+#[tokio::test]
+async fn a_rescued_executor_outlives_the_daemons_connection() {
+    let _turn = alone().await;
+    let bench = Bench::new();
+    let (dir, mut shim) = bench.run("read line; echo $line; kill -TERM $$").await;
+    let first = shim_of(&shim.started);
+    kill_shim(&mut shim, first).await;
+    drop(rescue(&bench, &dir, shim).await);
+    let Adopted::Live(mut shim) = bench.shims.adopt(&dir).await.unwrap() else { panic!() };
+    shim.control.write_stdin(b"still here\n".to_vec()).await.unwrap();
+    assert_eq!(ended(&mut shim).await.exit_signal, Some(15));
+    assert_eq!(held(&dir, Stream::Stdout), b"still here\n");
+}
+
+#[tokio::test]
+async fn nobody_of_a_rescued_tree_gets_away() {
+    let _turn = alone().await;
+    let bench = Bench::new();
+    let (dir, mut shim, tree): (PathBuf, Shim, Vec<Process>) = torture(&bench).await;
+    let first = shim_of(&shim.started);
+    kill_shim(&mut shim, first).await;
+    assert!(tree.iter().all(|process| process.is_alive()));
+
+    let mut shim = rescue(&bench, &dir, shim).await;
+    let report = shim.control.kill_tree().await.unwrap();
+    assert!(report.survivors.is_empty(), "{report:?}");
+    let alive: Vec<_> = tree.iter().filter(|process| process.is_alive()).collect();
+    assert!(alive.is_empty(), "{alive:?}");
+    assert_eq!(ended(&mut shim).await.exit_signal, Some(9));
+    until("the strays are reaped", || {
+        bench.shims.reap_strays();
+        tree.iter().all(|process| !process.holds_its_pid())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn leftovers_are_rescued_after_their_leaders_end() {
+    let _turn = alone().await;
+    let bench = Bench::new();
+    let script = "setsid sh -c 'echo up; while :; do sleep 0.01; done' & read line; exit 2";
+    let (dir, mut shim) = bench.run(script).await;
+    lines(&dir, 1).await;
+    let first = shim_of(&shim.started);
+    shim.control.write_stdin(b"\n".to_vec()).await.unwrap();
+    let record = exited(&mut shim).await;
+    kill_shim(&mut shim, first).await;
+
+    let mut shim = rescue(&bench, &dir, shim).await;
+    assert_eq!(event(&mut shim).await, ShimEvent::Exited(record.clone()));
+    assert!(shim.control.kill_tree().await.unwrap().signalled >= 1);
+    assert_eq!(event(&mut shim).await, ShimEvent::TreeGone);
+    assert_eq!(event(&mut shim).await, ShimEvent::Closed);
+    let settled = bench.shims.rescue(&dir, shim.control).await.unwrap();
+    assert!(matches!(settled, Adopted::Ended(known) if known == record));
+}
+
+#[tokio::test]
+async fn what_neither_shim_nor_daemon_held_is_swept_away() {
+    let _turn = alone().await;
+    let bench = Bench::new();
+    let (dir, shim, tree) = torture(&bench).await;
+    let first = shim_of(&shim.started);
+    drop(shim);
+    first.signal(SIGKILL);
+    until("the shim is gone", || !first.holds_its_pid() || !first.is_alive()).await;
+
+    let Adopted::Lost { leader } = bench.shims.adopt(&dir).await.unwrap() else { panic!() };
+    assert_eq!(leader.pid, tree.iter().map(|process| process.pid).min().unwrap());
+    let swept = bench.shims.sweep(&dir).await.unwrap();
+    assert!(swept.report.survivors.is_empty(), "{swept:?}");
+    assert_eq!(swept.record.reason.as_deref(), Some(LOST));
+    assert_eq!(covered(&dir, Stream::Stdout), swept.record.stdout_bytes);
+    // One that gave up its environment, its session and its parent can't be told from others.
+    let alive = tree.iter().filter(|process| process.is_alive()).count();
+    assert!(alive <= 1, "{alive} live on");
+
+    let Adopted::Ended(record) = bench.shims.adopt(&dir).await.unwrap() else { panic!() };
+    let again: ExitRecord = bench.shims.sweep(&dir).await.unwrap().record;
+    assert_eq!((&record, &record), (&swept.record, &again));
+}

@@ -1,0 +1,158 @@
+//! Starting, and what becomes of what could not be started.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use provost_actors::event::Stream;
+use provost_actors::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
+use provost_actors::process::{Adopted, NEVER_STARTED, SpawnError};
+
+use crate::support::{Bench, ended, held, lines};
+
+#[tokio::test]
+async fn exit_codes_and_signals_are_told_apart() {
+    let bench = Bench::new();
+    for (script, code, signal) in [
+        ("exit 0", Some(0), None),
+        ("exit 199", Some(199), None),
+        ("kill -KILL $$", None, Some(9)),
+        ("kill -40 $$", None, Some(40)),
+    ] {
+        let (dir, mut shim) = bench.run(script).await;
+        let record = ended(&mut shim).await;
+        assert_eq!((record.exit_code, record.exit_signal), (code, signal), "{script}");
+        assert_eq!(manifest::read(&dir, ExitRecord::FILE).unwrap(), Some(record));
+        assert!(!dir.join("sock").exists());
+    }
+}
+
+#[tokio::test]
+async fn who_runs_is_on_disk_before_it_runs() {
+    let bench = Bench::new();
+    let (dir, manifest) = bench.script("");
+    let started = dir.join(Started::FILE);
+    let manifest = Manifest {
+        args: vec!["-c".into(), format!("echo $$; cat {}", started.display())],
+        epoch: 42,
+        ..manifest
+    };
+    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    ended(&mut shim).await;
+    let output = String::from_utf8(held(&dir, Stream::Stdout)).unwrap();
+    let (pid, seen) = output.split_once('\n').unwrap();
+    let seen: Started = serde_json::from_str(seen).unwrap();
+    assert_eq!((seen.pid.to_string().as_str(), seen.epoch), (pid, 42));
+    assert_eq!(shim.started, seen);
+}
+
+#[tokio::test]
+async fn the_executor_gets_its_manifest_and_nothing_of_ours() {
+    let bench = Bench::new();
+    let script = "pwd; env | sort; trap; ls -l /proc/self/fd | grep -c socket; \
+                  grep -E 'Sig(Blk|Ign)' /proc/self/status; \
+                  test $(ps -o sid= -p $$) = $$ && echo leads; cat";
+    let (dir, mut manifest) = bench.script(script);
+    manifest.stdin = StdinSource::File;
+    manifest.env.insert("SOME".into(), "thing".into());
+    let mut shim = bench.shims.spawn(&dir, &manifest, Some(b"given")).await.unwrap();
+    assert_eq!(ended(&mut shim).await.exit_code, Some(0));
+
+    let output = String::from_utf8(held(&dir, Stream::Stdout)).unwrap();
+    let cwd = bench.root.path().canonicalize().unwrap();
+    assert!(output.starts_with(cwd.to_str().unwrap()), "{output}");
+    assert!(output.contains("\nSOME=thing\n"), "{output}");
+    assert!(!output.contains("CARGO"), "{output}");
+    assert!(output.contains("\n0\nSigBlk:"), "a socket was inherited: {output}");
+    for line in output.lines().filter_map(|line| line.strip_prefix("Sig")) {
+        let (name, mask) = line.split_once(":\t").unwrap();
+        // The two that the C library keeps for itself can't be set (nptl(7)).
+        let mask = u64::from_str_radix(mask, 16).unwrap() & !(0b11 << 31);
+        assert_eq!(mask, 0, "{name}");
+    }
+    assert!(output.ends_with("leads\ngiven"), "{output}");
+    let mode = fs::metadata(dir.join("manifest.json")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn empty_input_ends_at_once() {
+    let bench = Bench::new();
+    let (dir, manifest) = bench.script("cat; echo done");
+    let manifest = Manifest { stdin: StdinSource::Empty, ..manifest };
+    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    ended(&mut shim).await;
+    assert_eq!(held(&dir, Stream::Stdout), b"done\n");
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_is_refused_in_words_and_has_its_record() {
+    let bench = Bench::new();
+    let gone = Path::new("/nowhere/at-all");
+    let (dir, no_program) = bench.script("");
+    let no_program = Manifest { program: gone.into(), ..no_program };
+    let (other, no_folder) = bench.script("");
+    let no_folder = Manifest { cwd: gone.into(), ..no_folder };
+
+    for (dir, manifest, words) in
+        [(dir, no_program, "can't run /nowhere/at-all"), (other, no_folder, "can't run in")]
+    {
+        let error = bench.shims.spawn(&dir, &manifest, None).await.unwrap_err();
+        let SpawnError::Refused(reason) = error else { panic!("{error}") };
+        assert!(reason.starts_with(words), "{reason}");
+        let Adopted::Ended(record) = bench.shims.adopt(&dir).await.unwrap() else { panic!() };
+        assert_eq!((record.exit_code, record.reason), (None, Some(reason)));
+    }
+}
+
+#[tokio::test]
+async fn a_folder_whose_start_was_cut_short_is_closed_for_good() {
+    let bench = Bench::new();
+    let (dir, manifest) = bench.script("echo ran");
+    assert!(matches!(bench.shims.adopt(&dir).await.unwrap(), Adopted::NeverStarted));
+    fs::create_dir(&dir).unwrap();
+    manifest::write_durably(&dir, Manifest::FILE, &manifest).unwrap();
+    for _ in 0..2 {
+        assert!(matches!(bench.shims.adopt(&dir).await.unwrap(), Adopted::NeverStarted));
+    }
+    let record: ExitRecord = manifest::read(&dir, ExitRecord::FILE).unwrap().unwrap();
+    assert_eq!(record.reason.as_deref(), Some(NEVER_STARTED));
+
+    // The shim that was on its way finds the folder closed.
+    let error = bench.shims.spawn(&dir, &manifest, None).await.unwrap_err();
+    assert!(matches!(error, SpawnError::Refused(_)), "{error}");
+    assert_eq!(held(&dir, Stream::Stdout), b"");
+}
+
+#[tokio::test]
+async fn one_folder_never_runs_twice() {
+    let bench = Bench::new();
+    let (dir, manifest) = bench.script("echo ran; cat");
+    let first = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    lines(&dir, 1).await;
+    let error = bench.shims.spawn(&dir, &manifest, None).await.unwrap_err();
+    assert!(matches!(error, SpawnError::Refused(_)), "{error}");
+    first.control.kill_tree().await.unwrap();
+    assert_eq!(held(&dir, Stream::Stdout), b"ran\n");
+}
+
+#[tokio::test]
+async fn a_shim_runs_with_sixteen_descriptors_and_under_a_long_path() {
+    let wrapper = tempfile::tempdir().unwrap();
+    let program = wrapper.path().join("limited");
+    let shim = env!("CARGO_BIN_EXE_provost-test-shim");
+    fs::write(&program, format!("#!/bin/sh\nulimit -n 16\nexec {shim} \"$@\"\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+
+    let bench = Bench::with_shim(program);
+    let (_, manifest) = bench.script("ulimit -n; (setsid sleep 600 &); cat; exit 4");
+    let dir = bench.root.path().join("long".repeat(40)).join("er".repeat(40));
+    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let second = bench.shims.adopt(&dir).await.unwrap();
+    assert_eq!(lines(&dir, 1).await, ["16"]);
+    shim.control.close_stdin().await.unwrap();
+    drop(second);
+    assert_eq!(crate::support::exited(&mut shim).await.exit_code, Some(4));
+    let report = shim.control.kill_tree().await.unwrap();
+    assert_eq!((report.signalled, report.survivors.len()), (1, 0));
+}

@@ -1,0 +1,24 @@
+# The gate, as continuous integration runs it.
+ci:
+    .ci/run
+
+# The main job on a scratch repository, end to end.
+demo:
+    cargo run --quiet -- demo
+
+test:
+    cargo test --workspace
+
+# Review and accept changed snapshots (tool schemas, help texts, entries).
+snapshots:
+    INSTA_UPDATE=always cargo test --workspace
+
+# The official Python and TypeScript MCP clients against the real binary; needs
+# Python 3 with venv, and Node.
+clients:
+    cargo build
+    tests/clients/run target/debug/provost
+
+# Licences, advisories, duplicate crates; needs cargo-deny.
+deny:
+    cargo deny check

@@ -1,0 +1,304 @@
+//! As much of a JSON-RPC line as the bridge must understand. Everything else
+//! of a line stays the bytes that it is: numbers, key order of arguments and
+//! escapes go through as they came. Pure.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use provost_actors::refusal::Refusal;
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+/// A request carries this in `params._meta` since protocol version 2026-07-28,
+/// whose results say whether they are complete.
+const MODERN: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// Where the daemon finds the bridge's own id of a tool call.
+pub const CALL_ID: &str = "provost/call_id";
+
+/// What kind of message a line is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    Request {
+        id: Id,
+        method: Cow<'a, str>,
+        modern: bool,
+    },
+    Notification {
+        method: Cow<'a, str>,
+        params: Option<&'a str>,
+    },
+    Response {
+        id: Id,
+        failed: bool,
+    },
+    /// Malformed, or no single JSON-RPC message.
+    Other,
+}
+
+/// A request's id in one spelling, so that an answer is matched to it however
+/// either side escapes or writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Id(String);
+
+impl Id {
+    /// Ids are strings or whole numbers.
+    pub fn read(value: &Value) -> Option<Self> {
+        let whole = match value {
+            Value::String(_) => true,
+            Value::Number(number) => number.is_i64() || number.is_u64(),
+            _ => false,
+        };
+        whole.then(|| Self(value.to_string()))
+    }
+
+    /// As JSON.
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+}
+
+#[derive(Deserialize)]
+struct Outline<'a> {
+    #[serde(default)]
+    id: Option<Value>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(default)]
+    result: Option<IgnoredAny>,
+    #[serde(default)]
+    error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Params {
+    #[serde(rename = "_meta", default)]
+    meta: Option<Map<String, Value>>,
+}
+
+impl<'a> Frame<'a> {
+    pub fn read(line: &'a [u8]) -> Self {
+        let text = str::from_utf8(line).ok();
+        let outline = text.and_then(|text| serde_json::from_str::<Outline<'_>>(text).ok());
+        let Some(outline) = outline else { return Self::Other };
+        let id = outline.id.as_ref().map(Id::read);
+        match (outline.method, id) {
+            (Some(method), Some(Some(id))) => {
+                Self::Request { id, method, modern: is_modern(outline.params) }
+            }
+            (Some(method), None) => {
+                Self::Notification { method, params: outline.params.map(RawValue::get) }
+            }
+            (None, Some(Some(id))) if outline.result.is_some() || outline.error.is_some() => {
+                Self::Response { id, failed: outline.error.is_some() }
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+fn is_modern(params: Option<&RawValue>) -> bool {
+    params
+        .and_then(|params| serde_json::from_str::<Params>(params.get()).ok())
+        .and_then(|params| params.meta)
+        .is_some_and(|meta| meta.contains_key(MODERN))
+}
+
+/// The request that a `notifications/cancelled` takes back.
+pub fn cancelled_id(params: Option<&str>) -> Option<Id> {
+    #[derive(Deserialize)]
+    struct Cancelled {
+        #[serde(rename = "requestId")]
+        request_id: Value,
+    }
+    let cancelled: Cancelled = serde_json::from_str(params?).ok()?;
+    Id::read(&cancelled.request_id)
+}
+
+type Object = BTreeMap<String, Box<RawValue>>;
+
+/// The line with `params._meta["provost/call_id"]` set; `None` when it has no
+/// such place.
+pub fn with_call_id(line: &[u8], call_id: &str) -> Option<Vec<u8>> {
+    let mut message: Object = serde_json::from_slice(line).ok()?;
+    let mut params: Object = serde_json::from_str(message.get("params")?.get()).ok()?;
+    let mut meta: Object = match params.get("_meta") {
+        Some(meta) => serde_json::from_str(meta.get()).ok()?,
+        None => Object::new(),
+    };
+    meta.insert(CALL_ID.to_owned(), raw(&call_id)?);
+    params.insert("_meta".to_owned(), raw(&meta)?);
+    message.insert("params".to_owned(), raw(&params)?);
+    serde_json::to_vec(&message).ok()
+}
+
+/// The line with another id.
+pub fn with_id(line: &[u8], id: &str) -> Option<Vec<u8>> {
+    let mut message: Object = serde_json::from_slice(line).ok()?;
+    message.insert("id".to_owned(), raw(&id)?);
+    serde_json::to_vec(&message).ok()
+}
+
+fn raw(value: &impl Serialize) -> Option<Box<RawValue>> {
+    serde_json::value::to_raw_value(value).ok()
+}
+
+/// The answer to a tool call that was refused here: the envelope as text and
+/// as structured content, as the daemon makes it.
+pub fn refused_call(id: &Id, modern: bool, refusal: &Refusal) -> Vec<u8> {
+    let envelope = envelope(refusal);
+    let mut result = json!({
+        "content": [{"type": "text", "text": envelope.to_string()}],
+        "structuredContent": envelope,
+        "isError": true,
+    });
+    if modern {
+        result["resultType"] = json!("complete");
+    }
+    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id.as_json()).into_bytes()
+}
+
+/// The answer to any other request that was refused here: -32000, which
+/// JSON-RPC leaves to servers.
+pub fn refused_request(id: &Id, refusal: &Refusal) -> Vec<u8> {
+    error(Some(id), -32000, &refusal.message, Some(envelope(refusal)))
+}
+
+/// A JSON-RPC error; `id` is null where none was found.
+pub fn error(id: Option<&Id>, code: i32, message: &str, data: Option<Value>) -> Vec<u8> {
+    let mut error = json!({"code": code, "message": message});
+    if let Some(data) = data {
+        error["data"] = data;
+    }
+    let id = id.map_or("null", Id::as_json);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into_bytes()
+}
+
+/// `error` first: clients that hide `isError` then still show a failure.
+fn envelope(refusal: &Refusal) -> Value {
+    let mut envelope = Map::new();
+    envelope.insert("error".to_owned(), json!(refusal.message));
+    envelope.insert("code".to_owned(), json!(refusal.code));
+    envelope.insert("message".to_owned(), json!(refusal.message));
+    envelope.insert("retryable".to_owned(), json!(refusal.code.retryable()));
+    envelope.insert("hint".to_owned(), json!(refusal.hint));
+    if !refusal.details.is_empty() {
+        envelope.insert("details".to_owned(), json!(refusal.details));
+    }
+    Value::Object(envelope)
+}
+
+/// The id of a message of which only the beginning is known.
+pub fn id_in_head(head: &[u8]) -> Option<Id> {
+    struct Finder<'f>(&'f RefCell<Option<Value>>);
+
+    impl<'de> Visitor<'de> for Finder<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(key) = map.next_key::<String>()? {
+                if key == "id" {
+                    *self.0.borrow_mut() = Some(map.next_value()?);
+                } else {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+            Ok(())
+        }
+    }
+
+    let found = RefCell::new(None);
+    // It fails where the head ends; what was found before that counts.
+    let _ = serde_json::Deserializer::from_slice(head).deserialize_map(Finder(&found));
+    found.into_inner().as_ref().and_then(Id::read)
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_actors::refusal::Code;
+
+    use super::*;
+
+    fn id(value: &Value) -> Id {
+        Id::read(value).unwrap()
+    }
+
+    #[test]
+    fn lines_are_told_apart() {
+        let read = |line: &'static str| Frame::read(line.as_bytes());
+        let request = |id_value: Value, modern| Frame::Request {
+            id: id(&id_value),
+            method: "a/b".into(),
+            modern,
+        };
+        assert_eq!(read(r#"{"id":1,"method":"a\/b"}"#), request(json!(1), false));
+        assert_eq!(
+            read(
+                r#"{"id":"\u0061","method":"a/b","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#
+            ),
+            request(json!("a"), true)
+        );
+        assert_eq!(
+            read(r#"{"method":"n","params":{}}"#),
+            Frame::Notification { method: "n".into(), params: Some("{}") }
+        );
+        assert_eq!(
+            read(r#"{"id":1,"result":{}}"#),
+            Frame::Response { id: id(&json!(1)), failed: false }
+        );
+        assert_eq!(
+            read(r#"{"id":1,"error":{}}"#),
+            Frame::Response { id: id(&json!(1)), failed: true }
+        );
+        for line in [
+            "",
+            "{",
+            "[]",
+            "1",
+            r#"{"id":1}"#,
+            r#"{"id":1.5,"method":"a"}"#,
+            r#"{"id":[],"method":"a"}"#,
+        ] {
+            assert_eq!(read(line), Frame::Other, "{line}");
+        }
+        assert_eq!(Frame::read(b"{\"method\":\"\xff\"}"), Frame::Other);
+    }
+
+    #[test]
+    fn a_stamp_changes_nothing_else() {
+        let line = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"z":1e400,"a":123456789012345678901},"_meta":{"progressToken":7}}}"#;
+        let stamped = String::from_utf8(with_call_id(line, "c").unwrap()).unwrap();
+        assert!(stamped.contains(r#""arguments":{"z":1e400,"a":123456789012345678901}"#));
+        assert!(stamped.contains(r#""_meta":{"progressToken":7,"provost/call_id":"c"}"#));
+        assert_eq!(with_call_id(br#"{"id":1,"params":[]}"#, "c"), None);
+        assert_eq!(with_call_id(br#"{"id":1}"#, "c"), None);
+    }
+
+    #[test]
+    fn a_refused_call_has_the_envelope_in_its_agreed_order_twice() {
+        let refusal = Refusal::new(Code::DaemonRestarting, "Gone.").detail("a", 1);
+        let line = String::from_utf8(refused_call(&id(&json!("x")), true, &refusal)).unwrap();
+        insta::assert_snapshot!(line);
+        let request = String::from_utf8(refused_request(&id(&json!(2)), &refusal)).unwrap();
+        insta::assert_snapshot!(request);
+    }
+
+    #[test]
+    fn an_id_is_found_in_a_head_that_is_cut() {
+        let head =
+            br#"{"jsonrpc":"2.0","method":"tools/call","id":"a b","params":{"id":9,"x":"yyyy"#;
+        assert_eq!(id_in_head(head), Some(id(&json!("a b"))));
+        assert_eq!(id_in_head(br#"{"params":{"id":9,"x":"yyyy"#), None);
+        assert_eq!(id_in_head(br#"[{"id":9"#), None);
+    }
+}

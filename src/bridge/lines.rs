@@ -1,0 +1,141 @@
+//! The client's end: its lines come from a thread that reads standard input,
+//! its answers go to one that writes standard output. Threads, because tokio's
+//! own standard streams cost a hop per read and can't be given up.
+
+use std::io::{self, BufRead, Write};
+
+use tokio::sync::mpsc;
+
+/// The longest line that is taken, in bytes.
+const MAX_LINE: usize = 16 << 20;
+
+/// How much of a longer line is kept to find its id in.
+const HEAD: usize = 1024;
+
+/// Lines between a thread and the bridge.
+const QUEUE: usize = 64;
+
+/// One line of the client, without its line feed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    Whole(Vec<u8>),
+    /// The beginning of a line over the limit.
+    TooLong(Vec<u8>),
+}
+
+/// Reads the next line; `None` at the end. A line over `max` bytes is read to
+/// its end and not kept.
+pub fn read_line(reader: &mut impl BufRead, max: usize) -> io::Result<Option<Line>> {
+    let mut line = Vec::new();
+    let mut length = 0;
+    loop {
+        let buffer = match reader.fill_buf() {
+            Ok(buffer) => buffer,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let part = &buffer[..end.unwrap_or(buffer.len())];
+        length += part.len();
+        if length <= max {
+            line.extend_from_slice(part);
+        } else if line.len() < HEAD {
+            line.extend_from_slice(&part[..part.len().min(HEAD)]);
+        }
+        let at_end_of_input = buffer.is_empty();
+        let used = part.len() + usize::from(end.is_some());
+        reader.consume(used);
+        if length > max {
+            line.truncate(HEAD);
+            line.shrink_to_fit();
+        }
+        match (end.is_some() || at_end_of_input, length) {
+            (false, _) => {}
+            (true, 0) if at_end_of_input => return Ok(None),
+            (true, length) if length > max => return Ok(Some(Line::TooLong(line))),
+            (true, _) => return Ok(Some(Line::Whole(line))),
+        }
+    }
+}
+
+/// Starts the thread that reads standard input until its end.
+pub fn from_stdin() -> io::Result<mpsc::Receiver<Line>> {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let read = move || {
+        let mut stdin = io::stdin().lock();
+        loop {
+            match read_line(&mut stdin, MAX_LINE) {
+                Ok(Some(line)) => {
+                    if sender.blocking_send(line).is_err() {
+                        return;
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => return tracing::warn!(%error, "standard input can't be read"),
+            }
+        }
+    };
+    std::thread::Builder::new().name("stdin".to_owned()).spawn(read)?;
+    Ok(receiver)
+}
+
+/// Starts the thread that writes standard output. It ends when its sender is
+/// dropped and all is written, or when nobody reads; the second channel closes
+/// then.
+pub fn to_stdout() -> io::Result<(mpsc::Sender<Vec<u8>>, mpsc::Receiver<()>)> {
+    let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(QUEUE);
+    let (running, ended) = mpsc::channel(1);
+    let write = move || {
+        let _running = running;
+        let mut stdout = io::BufWriter::new(io::stdout().lock());
+        while let Some(line) = receiver.blocking_recv() {
+            let mut write = || -> io::Result<()> {
+                stdout.write_all(&line)?;
+                stdout.write_all(b"\n")?;
+                if receiver.is_empty() { stdout.flush() } else { Ok(()) }
+            };
+            if let Err(error) = write() {
+                return tracing::debug!(%error, "the client doesn't read");
+            }
+        }
+    };
+    std::thread::Builder::new().name("stdout".to_owned()).spawn(write)?;
+    Ok((sender, ended))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lines(input: &[u8], buffer: usize, max: usize) -> Vec<Line> {
+        let mut reader = BufReader::with_capacity(buffer, input);
+        std::iter::from_fn(|| read_line(&mut reader, max).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_long_line_is_cut_and_the_next_one_whole() {
+        let long = [b"y".repeat(5000), b"\nnext\nlast".to_vec()].concat();
+        for buffer in [1, 7, 100_000] {
+            let read = lines(&long, buffer, 4096);
+            assert_eq!(read[0], Line::TooLong(b"y".repeat(HEAD)), "{buffer}");
+            assert_eq!(read[1..], [Line::Whole(b"next".into()), Line::Whole(b"last".into())]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn lines_come_out_as_they_went_in(
+            given in prop::collection::vec("[a-z]{0,30}", 0..20), buffer in 1..40usize,
+        ) {
+            let input = given.iter().fold(String::new(), |all, line| all + line + "\n");
+            let read = lines(input.as_bytes(), buffer, 30);
+            let expected: Vec<Line> =
+                given.into_iter().map(|line| Line::Whole(line.into_bytes())).collect();
+            prop_assert_eq!(read, expected);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! `provost mcp`: MCP over standard input and output on the client's side, the
+//! daemon's socket on the other. It passes lines on, and outlives the daemon.
+//!
+//! It knows of the protocol only what [`book`] must remember to carry a session
+//! from one connection to the next: the `initialize` that opened it, and the
+//! requests that wait for an answer. Each tool call is stamped once with an id
+//! of its own, so that the daemon sees when one is sent again and never does
+//! anything twice.
+//!
+//! ```text
+//!            a request waits                      reached, handshake replayed
+//!  ┌──────┐ ───────────────▶ ┌──────────┐ ───────────────────────────▶ ┌──────────┐
+//!  │ idle │                  │ reaching │   what waits is sent (again)  │ relaying │
+//!  └──────┘ ◀─────────────── └──────────┘ ◀─────────────────────────── └──────────┘
+//!     │      out of time: all       connection breaks, requests wait        │
+//!     │      that wait get          (none waits: to idle)                   │
+//!     │      daemon_restarting                                              │
+//!     └──────────────▶ end: the client closed its side and nothing waits ◀──┘
+//!                      (or a short while later), or SIGINT, or SIGTERM
+//! ```
+//!
+//! Without a waiting request it stays idle: a daemon that was shut down is not
+//! started again by a client that has nothing to ask.
+//!
+//! Standard output belongs to the protocol; nothing else is written to it.
+
+mod book;
+mod frame;
+mod lines;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use book::{Book, Verdict};
+use lines::Line;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::client::{ClientError, Connection, Hello, Starter, connect_or_start};
+
+/// How long requests wait for a daemon, and answers for a client that left.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// From the moment that a request waits without a connection.
+    outage: Duration,
+    /// From the end of the client's input.
+    drain: Duration,
+    /// For the daemon's answer to the replayed `initialize`.
+    handshake: Duration,
+}
+
+const LIMITS: Limits = Limits {
+    outage: Duration::from_secs(30),
+    drain: Duration::from_secs(2),
+    handshake: Duration::from_secs(10),
+};
+
+/// Between two tries to reach the daemon.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Serves the client on standard input and output until it leaves or a signal
+/// comes. Errors are those of starting threads and signal handlers.
+pub async fn run(starter: Starter, hello: Hello) -> io::Result<()> {
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    let (output, mut written) = lines::to_stdout()?;
+    let bridge = Bridge::new(starter, hello, lines::from_stdin()?, output, LIMITS);
+    tokio::select! {
+        () = bridge.serve() => {
+            // The bridge, and with it the sender, is gone: the rest is written.
+            let _ = timeout(LIMITS.drain, written.recv()).await;
+        }
+        _ = written.recv() => {}
+        _ = interrupted.recv() => {}
+        _ = terminated.recv() => {}
+    }
+    Ok(())
+}
+
+struct Bridge {
+    starter: Starter,
+    hello: Hello,
+    limits: Limits,
+    book: Mutex<Book>,
+    input: mpsc::Receiver<Line>,
+    /// The client closed its side.
+    input_ended: bool,
+    output: mpsc::Sender<Vec<u8>>,
+}
+
+/// What ends the relaying.
+enum Ended {
+    Client,
+    Daemon,
+}
+
+impl Bridge {
+    fn new(
+        starter: Starter,
+        hello: Hello,
+        input: mpsc::Receiver<Line>,
+        output: mpsc::Sender<Vec<u8>>,
+        limits: Limits,
+    ) -> Self {
+        let book = Mutex::default();
+        Self { starter, hello, limits, book, input, input_ended: false, output }
+    }
+
+    async fn serve(mut self) {
+        loop {
+            while !lock(&self.book).waits() {
+                match self.input.recv().await {
+                    Some(line) => self.hold(line).await,
+                    None => return,
+                }
+            }
+            match self.reach().await {
+                Ok(connection) => {
+                    if matches!(self.relay(connection).await, Ended::Client) {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "giving up on the requests in flight");
+                    let answers = lock(&self.book).give_up(&error.to_string());
+                    self.answer(answers).await;
+                }
+            }
+        }
+    }
+
+    /// Takes a line while there is no connection.
+    async fn hold(&mut self, line: Line) {
+        match receive(&self.book, line, false) {
+            Verdict::Answer(answer) => self.answer(vec![answer]).await,
+            Verdict::Held | Verdict::Dropped | Verdict::Forward(_) => {}
+        }
+    }
+
+    /// A client that doesn't read any more is seen by `run`.
+    async fn answer(&self, answers: Vec<Vec<u8>>) {
+        for answer in answers {
+            let _ = self.output.send(answer).await;
+        }
+    }
+
+    /// Connects, starting a daemon where none runs, until it works or the
+    /// outage's time is over; takes lines from the client meanwhile.
+    async fn reach(&mut self) -> Result<Connection, ClientError> {
+        let deadline = Instant::now() + self.limits.outage;
+        let mut pause = Duration::ZERO;
+        let mut last = ClientError::Unreachable("no answer in time".to_owned());
+        loop {
+            let (starter, hello) = (self.starter.clone(), self.hello.clone());
+            let handshake = lock(&self.book).handshake();
+            let limit = self.limits.handshake;
+            let attempt = async move {
+                sleep(pause).await;
+                let mut connection = connect_or_start(&starter, &hello).await?;
+                match timeout(limit, replay(&mut connection, handshake)).await {
+                    Ok(replayed) => replayed.map_err(ClientError::Lost)?,
+                    Err(_) => return Err(ClientError::Lost(io::ErrorKind::TimedOut.into())),
+                }
+                Ok(connection)
+            };
+            tokio::pin!(attempt);
+            loop {
+                tokio::select! {
+                    reached = &mut attempt => match reached {
+                        Ok(connection) => return Ok(connection),
+                        Err(error) => {
+                            tracing::debug!(%error, "no connection yet");
+                            last = error;
+                            break;
+                        }
+                    },
+                    line = self.input.recv(), if !self.input_ended => match line {
+                        Some(line) => self.hold(line).await,
+                        None => self.input_ended = true,
+                    },
+                    () = sleep_until(deadline) => return Err(last),
+                }
+            }
+            pause = (pause * 2).clamp(Duration::from_millis(50), LONGEST_PAUSE);
+        }
+    }
+
+    /// Passes lines both ways until one side ends. Each way waits for its own
+    /// receiver only, so neither can block the other.
+    async fn relay(&mut self, connection: Connection) -> Ended {
+        let answers = lock(&self.book).lost();
+        self.answer(answers).await;
+        let Self { book, input, output, limits, .. } = self;
+        let leaving = AtomicBool::new(false);
+        let up = upward(book, input, output, connection.writer);
+        let down = downward(book, output, connection.reader, &leaving);
+        tokio::pin!(down);
+        let writer = tokio::select! {
+            ended = up => match ended {
+                Ok(writer) => writer,
+                Err(error) => {
+                    tracing::debug!(%error, "the daemon doesn't read");
+                    return Ended::Daemon;
+                }
+            },
+            () = &mut down => return Ended::Daemon,
+        };
+        // The writer is kept open: a closed one would take back the requests.
+        leaving.store(true, Ordering::Relaxed);
+        if lock(book).waits() {
+            let _ = timeout(limits.drain, down).await;
+        }
+        drop(writer);
+        Ended::Client
+    }
+}
+
+/// Sends what waits, then what comes. Ends well with the client's input.
+async fn upward(
+    book: &Mutex<Book>,
+    input: &mut mpsc::Receiver<Line>,
+    output: &mpsc::Sender<Vec<u8>>,
+    mut writer: OwnedWriteHalf,
+) -> io::Result<OwnedWriteHalf> {
+    let waiting = lock(book).resend();
+    for line in waiting {
+        send(&mut writer, line).await?;
+    }
+    while let Some(line) = input.recv().await {
+        match receive(book, line, true) {
+            Verdict::Forward(line) => send(&mut writer, line).await?,
+            Verdict::Answer(answer) => {
+                let _ = output.send(answer).await;
+            }
+            Verdict::Held | Verdict::Dropped => {}
+        }
+    }
+    Ok(writer)
+}
+
+/// Passes the daemon's lines on until it closes the connection, or the client
+/// is leaving and has all its answers.
+async fn downward(
+    book: &Mutex<Book>,
+    output: &mpsc::Sender<Vec<u8>>,
+    mut reader: BufReader<OwnedReadHalf>,
+    leaving: &AtomicBool,
+) {
+    loop {
+        let mut line = Vec::new();
+        match reader.read_until(b'\n', &mut line).await {
+            // A daemon that dies in the midst of a line has not answered.
+            Ok(_) if line.pop() == Some(b'\n') => {}
+            Ok(_) | Err(_) => return,
+        }
+        // Noted only when it can be passed on at once: an answer is either on
+        // its way to the client or still waited for.
+        let Ok(permit) = output.reserve().await else { return };
+        lock(book).daemon_says(&line);
+        permit.send(line);
+        if leaving.load(Ordering::Relaxed) && !lock(book).waits() {
+            return;
+        }
+    }
+}
+
+/// Brings a new connection to where the old one was.
+async fn replay(
+    connection: &mut Connection,
+    handshake: Option<(Vec<u8>, Option<Vec<u8>>)>,
+) -> io::Result<()> {
+    let Some((initialize, initialized)) = handshake else { return Ok(()) };
+    send(&mut connection.writer, initialize).await?;
+    let mut line = Vec::new();
+    while !book::is_replayed(&line) {
+        line.clear();
+        if connection.reader.read_until(b'\n', &mut line).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    match initialized {
+        Some(initialized) => send(&mut connection.writer, initialized).await,
+        None => Ok(()),
+    }
+}
+
+async fn send(writer: &mut OwnedWriteHalf, mut line: Vec<u8>) -> io::Result<()> {
+    line.push(b'\n');
+    writer.write_all(&line).await
+}
+
+fn receive(book: &Mutex<Book>, line: Line, connected: bool) -> Verdict {
+    match line {
+        Line::Whole(line) if line.trim_ascii().is_empty() => Verdict::Dropped,
+        Line::Whole(line) => lock(book).client_says(line, connected),
+        Line::TooLong(head) => {
+            let id = frame::id_in_head(&head);
+            let message = "Invalid request: the message is longer than 16777216 bytes";
+            Verdict::Answer(frame::error(id.as_ref(), -32600, message, None))
+        }
+    }
+}
+
+/// The book is whole after every call on it, also after one that panicked.
+fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
+    book.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

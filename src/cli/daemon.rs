@@ -1,0 +1,167 @@
+//! `provost daemon` up to the point where the daemon itself begins, `provost
+//! shutdown`, and `provost config show`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use crate::config::{Config, Override};
+use crate::home::Home;
+use crate::telemetry;
+
+/// How long `shutdown` waits for the daemon's end; stopping all its attempts
+/// may take the longest grace there is.
+const SHUTDOWN_LIMIT: Duration = Duration::from_mins(11);
+
+#[derive(clap::Args, Debug)]
+pub struct DaemonArgs {
+    /// Attempts that run at once; further starts wait [default: 8]
+    #[arg(long, value_name = "N")]
+    max_running_attempts: Option<String>,
+    /// Milliseconds from a stop's SIGTERM to its SIGKILL [default: 5000]
+    #[arg(long, value_name = "MS")]
+    stop_grace_ms: Option<String>,
+    /// Leave the caller's session: this daemon was started by another verb
+    #[arg(long, hide = true)]
+    background: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct ShutdownArgs {
+    /// Stop all attempts first; without it they run on and the next daemon finds them
+    #[arg(long)]
+    stop_all: bool,
+}
+
+#[derive(clap::Subcommand, Debug)]
+pub enum ConfigCommand {
+    /// Print every value with its origin
+    Show,
+}
+
+/// Prepares the process and hands over to the daemon.
+pub fn daemon(
+    args: &DaemonArgs,
+    home: &Home,
+    serve: impl FnOnce(&Home, &Config) -> ExitCode,
+) -> Result<ExitCode, Failure> {
+    if args.background {
+        // Fails only for the leader of a process group, which is a daemon in
+        // nobody's way already.
+        let _ = nix::unistd::setsid();
+    }
+    telemetry::start(telemetry::DAEMON_DEFAULT)?;
+    let config = Config::load(&home.config_file(), &overrides(args))?;
+    Ok(serve(home, &config))
+}
+
+fn overrides(args: &DaemonArgs) -> Vec<Override> {
+    let flags = [
+        ("daemon.max_running_attempts", "--max-running-attempts", &args.max_running_attempts),
+        ("daemon.stop_grace_ms", "--stop-grace-ms", &args.stop_grace_ms),
+    ];
+    let given = flags
+        .into_iter()
+        .filter_map(|(path, flag, text)| text.clone().map(|text| Override { path, flag, text }));
+    given.collect()
+}
+
+/// Ends the daemon that runs, and waits until it is gone.
+pub async fn shutdown(context: &mut Context, args: &ShutdownArgs) -> Result<Exit, Failure> {
+    let mut client = context.running().await?;
+    let pid = client.welcome().pid;
+    let process = Process::find(pid);
+    client.method("provost/shutdown", json!({"stop_all": args.stop_all})).await?;
+    let deadline = Instant::now() + SHUTDOWN_LIMIT;
+    let gone = async {
+        client.closed().await;
+        while process.as_ref().is_some_and(Process::is_alive) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if tokio::time::timeout_at(deadline, gone).await.is_err() {
+        return Err(Failure::Fault(format!("the daemon (pid {pid}) is still there")));
+    }
+    if context.out.is_json() {
+        context.out.json(&json!({"pid": pid}))?;
+    } else {
+        context.out.line(&format!("the daemon (pid {pid}) has ended"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A process known by its id and its start, so that a later one with the same
+/// id is not taken for it.
+struct Process {
+    pid: u32,
+    start: String,
+}
+
+impl Process {
+    fn find(pid: u32) -> Option<Self> {
+        stat(pid).map(|(_, start)| Self { pid, start })
+    }
+
+    /// A zombie is dead: it is for its parent to notice.
+    fn is_alive(&self) -> bool {
+        stat(self.pid).is_some_and(|(state, start)| start == self.start && state != "Z")
+    }
+}
+
+/// State and start time, fields 3 and 22 of /proc/PID/stat (`proc_pid_stat(5)`).
+fn stat(pid: u32) -> Option<(String, String)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, field 2, stands in parentheses and may hold anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?.to_owned();
+    Some((state, fields.nth(18)?.to_owned()))
+}
+
+pub fn config(out: &mut Output, home: &Home, command: &ConfigCommand) -> Result<Exit, Failure> {
+    let ConfigCommand::Show = command;
+    let shown = Config::load(&home.config_file(), &[])?.show();
+    if out.is_json() {
+        out.json(&json!({"file": home.config_file(), "values": shown}))?;
+        return Ok(Exit::Done);
+    }
+    let rows: Vec<Vec<String>> = shown
+        .iter()
+        .map(|value| vec![value.key.clone(), plain(&value.value), value.origin.clone()])
+        .collect();
+    out.table(&["KEY", "VALUE", "ORIGIN"], &rows)?;
+    Ok(Exit::Done)
+}
+
+fn plain(value: &Value) -> String {
+    if value.is_null() { "-".to_owned() } else { value.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_one_that_started_otherwise_is_another() {
+        let mut process = Process::find(std::process::id()).unwrap();
+        assert!(process.is_alive());
+        process.start.push('0');
+        assert!(!process.is_alive());
+    }
+
+    #[test]
+    fn flags_become_settings() {
+        let args = DaemonArgs {
+            max_running_attempts: None,
+            stop_grace_ms: Some("7".to_owned()),
+            background: false,
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config::load(&dir.path().join("none"), &overrides(&args)).unwrap();
+        assert_eq!(config.settings.daemon.stop_grace_ms, 7);
+    }
+}

@@ -1,0 +1,177 @@
+//! The command line: what a person or a script types, one function a verb.
+//!
+//! Every verb but `daemon`, `config`, `completions` and `tools --errors` is a
+//! client of the daemon's socket; none reads its database. Results go to
+//! standard output, everything else to standard error.
+
+mod attempts;
+mod context;
+mod daemon;
+mod exit;
+mod logs;
+mod output;
+mod project;
+mod render;
+mod run;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use context::Context;
+pub use exit::Exit;
+use exit::Failure;
+use output::Output;
+
+use crate::bridge;
+use crate::client::{ClientError, Hello, Peer, Starter};
+use crate::config::Config;
+use crate::home::Home;
+use crate::role::Role;
+use crate::telemetry;
+
+/// Supervises coding agents in git worktrees.
+#[derive(Parser, Debug)]
+#[command(name = "provost", version, disable_help_subcommand = true)]
+pub struct Cli {
+    /// Print JSON of a stable shape
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    /// Run the supervisor in the foreground
+    Daemon(daemon::DaemonArgs),
+    /// Speak MCP on standard input and output
+    Mcp {
+        /// Which tools are offered [default: worker inside an attempt, else orchestrator]
+        #[arg(long, value_enum)]
+        role: Option<Role>,
+    },
+    /// Register the git repository at PATH as a project
+    Init(project::InitArgs),
+    /// Register and list projects
+    #[command(subcommand)]
+    Project(project::ProjectCommand),
+    /// Create a task and start an attempt at it; prints the attempt's id
+    Run(run::RunArgs),
+    /// List the attempts that are under way
+    Ps(attempts::PsArgs),
+    /// Show how an attempt stands
+    Status(attempts::StatusArgs),
+    /// Print an attempt's log
+    Logs(logs::LogsArgs),
+    /// Stop an attempt and every process that it started
+    Stop(attempts::StopArgs),
+    /// Call an MCP tool
+    Call(tools::CallArgs),
+    /// List the MCP tools
+    Tools(tools::ToolsArgs),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(daemon::ConfigCommand),
+    /// End the daemon; attempts run on
+    Shutdown(daemon::ShutdownArgs),
+    /// Print a completion script
+    Completions { shell: clap_complete::Shell },
+}
+
+/// Parses the command line and does what it says; `serve` is the daemon.
+pub fn main(serve: impl FnOnce(&Home, &Config) -> ExitCode) -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Usage errors and `--help`; a closed pipe is nobody's fault.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
+        }
+    };
+    let json = cli.json;
+    match start(cli, serve) {
+        Ok(code) => code,
+        Err(failure) => report(&failure, json),
+    }
+}
+
+fn start(cli: Cli, serve: impl FnOnce(&Home, &Config) -> ExitCode) -> Result<ExitCode, Failure> {
+    let mut out = Output::stdout(cli.json);
+    let exit = match cli.command {
+        Command::Daemon(args) => return daemon::daemon(&args, &Home::from_environment()?, serve),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "provost", &mut script);
+            out.raw(&String::from_utf8_lossy(&script))?;
+            Exit::Done
+        }
+        Command::Tools(tools::ToolsArgs { errors: true, .. }) => tools::errors(&mut out)?,
+        Command::Config(command) => daemon::config(&mut out, &Home::from_environment()?, &command)?,
+        command => {
+            telemetry::start(telemetry::CLIENT_DEFAULT)?;
+            let home = Home::from_environment()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            return Ok(runtime.block_on(with_daemon(command, home, out))?.into());
+        }
+    };
+    out.flush()?;
+    Ok(exit.into())
+}
+
+/// The verbs that speak to the daemon.
+async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, Failure> {
+    if let Command::Mcp { role } = command {
+        let role = role.or_else(|| crate::home::surrounding_attempt().map(|_| Role::Worker));
+        bridge::run(Starter::new(home), Hello::of_process(Peer::Bridge, role)).await?;
+        return Ok(Exit::Done);
+    }
+    let mut context = Context::new(home, out);
+    let context = &mut context;
+    let exit = match command {
+        Command::Init(args) => project::init(context, args).await,
+        Command::Project(command) => project::project(context, command).await,
+        Command::Run(args) => run::run(context, args).await,
+        Command::Ps(args) => attempts::ps(context, &args).await,
+        Command::Status(args) => attempts::status(context, &args).await,
+        Command::Logs(args) => logs::logs(context, args).await,
+        Command::Stop(args) => attempts::stop(context, &args).await,
+        Command::Call(args) => tools::call(context, args).await,
+        Command::Tools(args) => {
+            context.set_role(args.role);
+            tools::tools(context).await
+        }
+        Command::Shutdown(args) => daemon::shutdown(context, &args).await,
+        Command::Daemon(_)
+        | Command::Mcp { .. }
+        | Command::Config(_)
+        | Command::Completions { .. } => Ok(Exit::Done),
+    }?;
+    context.out.flush()?;
+    Ok(exit)
+}
+
+/// Says on standard error why a verb failed; to programs, a refusal is told
+/// by its envelope.
+fn report(failure: &Failure, json: bool) -> ExitCode {
+    let exit = failure.exit();
+    if let Failure::Client(ClientError::Refused(envelope)) = failure
+        && json
+    {
+        anstream::eprintln!("{}", envelope.json);
+    } else if exit != Exit::Done {
+        anstream::eprintln!("error: {}", printable(&failure.to_string()));
+        if let Some(hint) = failure.hint().filter(|hint| !hint.is_empty()) {
+            anstream::eprintln!("hint: {}", printable(hint));
+        }
+    }
+    exit.into()
+}
+
+/// Several lines, each harmless to a terminal.
+fn printable(text: &str) -> String {
+    text.lines().map(output::harmless).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! The one place that writes to standard output. It knows whether people or
+//! programs read: colours for a terminal only, `NO_COLOR` honoured, and what
+//! executors said is made harmless before a terminal can obey it.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::Style;
+use serde::Serialize;
+
+/// Where a verb prints.
+pub struct Output {
+    stream: Box<dyn Write>,
+    json: bool,
+    terminal: bool,
+    colours: bool,
+}
+
+impl Output {
+    pub fn stdout(json: bool) -> Self {
+        let stdout = io::stdout();
+        Self {
+            json,
+            terminal: stdout.is_terminal(),
+            colours: anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+            stream: Box::new(io::BufWriter::new(stdout)),
+        }
+    }
+
+    /// For no terminal.
+    #[cfg(test)]
+    pub fn to(stream: Box<dyn Write>, json: bool) -> Self {
+        Self { stream, json, terminal: false, colours: false }
+    }
+
+    /// Whether the verb was asked for JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Whether a terminal reads.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    pub fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.stream, "{text}")
+    }
+
+    /// Bytes as they are; never what an executor said to a terminal.
+    pub fn raw(&mut self, text: &str) -> io::Result<()> {
+        self.stream.write_all(text.as_bytes())
+    }
+
+    /// One line of JSON, or several for a terminal.
+    pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        if self.terminal {
+            serde_json::to_writer_pretty(&mut self.stream, value)?;
+        } else {
+            serde_json::to_writer(&mut self.stream, value)?;
+        }
+        writeln!(self.stream)
+    }
+
+    /// One line of JSON, whoever reads: an item of a stream.
+    pub fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut self.stream, value)?;
+        writeln!(self.stream)
+    }
+
+    /// Text in a style, if colours are wanted.
+    pub fn paint(&self, style: Style, text: &str) -> String {
+        if self.colours { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+
+    /// A table with its columns aligned; the last one is as wide as it likes.
+    pub fn table(&mut self, head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+        let bold = Style::new().bold();
+        let lines = align(head, rows);
+        for (index, line) in lines.iter().enumerate() {
+            let line = if index == 0 { self.paint(bold, line) } else { line.clone() };
+            self.line(&line)?;
+        }
+        Ok(())
+    }
+}
+
+fn align(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+    let head: Vec<String> = head.iter().map(|title| (*title).to_owned()).collect();
+    let all: Vec<Vec<String>> = std::iter::once(&head)
+        .chain(rows)
+        .map(|row| row.iter().map(|cell| harmless(cell)).collect())
+        .collect();
+    let width = |column: usize| {
+        let cells = all.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    all.iter().map(line).collect()
+}
+
+/// One line of text that a terminal shows and doesn't obey: control
+/// characters, and those that reorder text, are written out.
+pub fn harmless(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\t' => safe.push(c),
+            '\n' => safe.push_str("\\n"),
+            '\r' => safe.push_str("\\r"),
+            c if c.is_control() || is_reordering(c) => {
+                // Writing to a string can't fail.
+                let _ = write!(safe, "\\u{{{:x}}}", u32::from(c));
+            }
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// The bidirectional overrides and isolates (Unicode Standard Annex 9).
+fn is_reordering(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+/// The last 8 characters of an id: what people are shown.
+pub fn short(id: &str) -> &str {
+    let start = id.char_indices().rev().nth(7).map_or(0, |(index, _)| index);
+    &id[start..]
+}
+
+/// The first line of a text, cut to a number of characters.
+pub fn headline(text: &str, most: usize) -> String {
+    let line = text.trim().lines().next().unwrap_or_default().trim_end();
+    if line.chars().count() <= most {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(most.saturating_sub(1)).collect();
+    format!("{}…", cut.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_cells_harmless() {
+        let rows = vec![
+            vec!["1".to_owned(), "running\u{1b}[31m".to_owned(), "a".to_owned()],
+            vec!["22".to_owned(), "ä".to_owned(), "b c".to_owned()],
+        ];
+        insta::assert_snapshot!(align(&["ID", "STATE", "TASK"], &rows).join("\n"));
+    }
+
+    #[test]
+    fn a_headline_is_the_first_line_and_no_longer_than_asked() {
+        assert_eq!(headline("  fix it \n\nmore", 80), "fix it");
+        assert_eq!(headline("abcdef", 6), "abcdef");
+        assert_eq!(headline("abcdefg", 6), "abcde…");
+        assert_eq!(headline("", 6), "");
+    }
+
+    #[test]
+    fn a_short_id_is_its_end() {
+        assert_eq!(short("0192f0c1-2345-7abc-8def-0123456789ab"), "456789ab");
+        assert_eq!(short("ab"), "ab");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_harmless_can_steer_a_terminal(text in any::<String>()) {
+            let safe = harmless(&text);
+            prop_assert!(safe.chars().all(|c| c == '\t' || !(c.is_control() || is_reordering(c))));
+        }
+
+        #[test]
+        fn headlines_fit(text in any::<String>(), most in 1..100usize) {
+            prop_assert!(headline(&text, most).chars().count() <= most);
+        }
+    }
+}

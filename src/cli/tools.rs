@@ -1,0 +1,124 @@
+//! `provost tools` and `provost call`: the MCP tools from a command line.
+
+use std::io::Read;
+
+use provost_actors::refusal::Code;
+use serde_json::{Value, json};
+
+use super::context::{Context, text};
+use super::exit::{Exit, Failure};
+use super::output::{Output, headline};
+use crate::client::ClientError;
+use crate::role::Role;
+
+#[derive(clap::Args, Debug)]
+pub struct ToolsArgs {
+    /// Whose tools
+    #[arg(long, value_enum, default_value_t = Role::All)]
+    pub role: Role,
+    /// The error codes instead of the tools
+    #[arg(long)]
+    pub errors: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct CallArgs {
+    /// The tool's name
+    tool: String,
+    /// Its arguments as a JSON object; `-` reads them from standard input
+    #[arg(value_name = "JSON", default_value = "{}")]
+    arguments: String,
+}
+
+pub async fn tools(context: &mut Context) -> Result<Exit, Failure> {
+    let mut tools = Vec::new();
+    let mut params = json!({});
+    loop {
+        let mut page = context.client().await?.method("tools/list", params.clone()).await?;
+        if let Value::Array(found) = page["tools"].take() {
+            tools.extend(found);
+        }
+        match page["nextCursor"].take() {
+            Value::Null => break,
+            cursor => params["cursor"] = cursor,
+        }
+    }
+    if context.out.is_json() {
+        context.out.json(&json!({"tools": tools}))?;
+        return Ok(Exit::Done);
+    }
+    let rows: Vec<Vec<String>> = tools
+        .iter()
+        .map(|tool| {
+            let purpose = headline(text(tool, "description"), 100);
+            let purpose = purpose.strip_prefix("Use when:").unwrap_or(&purpose).trim();
+            vec![text(tool, "name").to_owned(), purpose.to_owned()]
+        })
+        .collect();
+    context.out.table(&["TOOL", "USE WHEN"], &rows)?;
+    Ok(Exit::Done)
+}
+
+/// Every error code with what a client may do about it. Needs no daemon.
+pub fn errors(out: &mut Output) -> Result<Exit, Failure> {
+    if out.is_json() {
+        let errors: Vec<Value> = Code::ALL
+            .iter()
+            .map(|code| json!({"code": code, "retryable": code.retryable(), "hint": code.hint()}))
+            .collect();
+        out.json(&json!({"errors": errors}))?;
+        return Ok(Exit::Done);
+    }
+    let row = |code: &Code| {
+        let retryable = if code.retryable() { "yes" } else { "no" };
+        vec![code.as_str().to_owned(), retryable.to_owned(), code.hint().to_owned()]
+    };
+    let rows: Vec<Vec<String>> = Code::ALL.iter().map(row).collect();
+    out.table(&["CODE", "RETRY", "HINT"], &rows)?;
+    Ok(Exit::Done)
+}
+
+pub async fn call(context: &mut Context, args: CallArgs) -> Result<Exit, Failure> {
+    let given = match args.arguments.as_str() {
+        "-" => {
+            let mut given = String::new();
+            std::io::stdin().read_to_string(&mut given)?;
+            given
+        }
+        _ => args.arguments,
+    };
+    let arguments = arguments(&given)?;
+    match context.tool(&args.tool, arguments).await {
+        Ok(output) => {
+            context.out.json(&output)?;
+            Ok(Exit::Done)
+        }
+        // Programs read this one: the envelope and nothing else.
+        Err(Failure::Client(ClientError::Refused(envelope))) => {
+            anstream::eprintln!("{}", envelope.json);
+            Ok(envelope.code.map_or(Exit::Refused, super::exit::of))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn arguments(given: &str) -> Result<Value, Failure> {
+    match serde_json::from_str(given) {
+        Ok(arguments @ Value::Object(_)) => Ok(arguments),
+        Ok(_) => Err(Failure::Usage("the arguments must be a JSON object".to_owned())),
+        Err(error) => Err(Failure::Usage(format!("the arguments are no JSON: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_a_json_object() {
+        assert_eq!(arguments(r#"{"a":1}"#).unwrap(), json!({"a": 1}));
+        for bad in ["", "[]", "{", "1"] {
+            assert_eq!(arguments(bad).unwrap_err().exit(), Exit::Usage);
+        }
+    }
+}

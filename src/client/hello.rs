@@ -1,0 +1,112 @@
+//! The first line of a connection to the daemon's socket, and the daemon's
+//! answer to it; plain MCP lines follow. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use crate::role::Role;
+
+/// The version of the hello. A peer of another version is refused.
+pub const VERSION: u32 = 1;
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Peer {
+    /// `provost mcp`, for an MCP client.
+    Bridge,
+    /// A person's verb; the bare `provost/…` methods are there for it.
+    Cli,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Tag {
+    #[default]
+    Hello,
+}
+
+/// What a client says first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    provost: Tag,
+    pub v: u32,
+    /// `None`: the daemon decides by `attempt_id` and `cwd`.
+    pub role: Option<Role>,
+    pub client: Peer,
+    /// The attempt that the client is part of, as its environment says.
+    #[serde(default)]
+    pub attempt_id: Option<String>,
+    /// The client's working directory; left out when it is no UTF-8.
+    #[serde(default)]
+    pub cwd: Option<String>,
+}
+
+impl Hello {
+    /// The hello of this process.
+    pub fn of_process(client: Peer, role: Option<Role>) -> Self {
+        let cwd = std::env::current_dir().ok();
+        Self {
+            provost: Tag::Hello,
+            v: VERSION,
+            role,
+            client,
+            attempt_id: crate::home::surrounding_attempt(),
+            cwd: cwd.and_then(|path| path.into_os_string().into_string().ok()),
+        }
+    }
+}
+
+/// What the daemon answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    provost: Tag,
+    pub v: u32,
+    /// The daemon's version.
+    pub version: String,
+    pub pid: u32,
+}
+
+impl Welcome {
+    /// The answer of this process, when it is the daemon.
+    pub fn of_process() -> Self {
+        Self {
+            provost: Tag::Hello,
+            v: VERSION,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_hello_has_its_agreed_form() {
+        let hello = Hello {
+            provost: Tag::Hello,
+            v: 1,
+            role: Some(Role::All),
+            client: Peer::Cli,
+            attempt_id: None,
+            cwd: None,
+        };
+        assert_eq!(
+            serde_json::to_value(&hello).unwrap(),
+            json!({"provost": "hello", "v": 1, "role": "all", "client": "cli",
+                "attempt_id": null, "cwd": null})
+        );
+        let least = r#"{"provost":"hello","v":1,"role":null,"client":"bridge"}"#;
+        assert_eq!(serde_json::from_str::<Hello>(least).unwrap().role, None);
+    }
+
+    #[test]
+    fn other_first_lines_are_no_hello() {
+        for line in [r#"{"jsonrpc":"2.0"}"#, r#"{"provost":"bye","v":1,"version":"","pid":1}"#] {
+            assert!(serde_json::from_str::<Welcome>(line).is_err());
+        }
+    }
+}

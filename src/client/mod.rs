@@ -1,0 +1,176 @@
+//! A client of the daemon's socket, for the CLI: one call at a time, each
+//! answered or failed. Starting a daemon is `start`'s, living through its
+//! restart is the bridge's.
+
+mod hello;
+mod start;
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+pub use hello::{Hello, Peer, Welcome};
+use provost_actors::refusal::Code;
+use serde::Deserialize;
+use serde_json::{Value, json};
+pub use start::{Starter, connect_or_start};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+/// A daemon that takes longer to say hello counts as unreachable.
+const HELLO_LIMIT: Duration = Duration::from_secs(10);
+
+/// The daemon's hello is one short line.
+const HELLO_BYTES: u64 = 4096;
+
+/// Why a call has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("the daemon can't be reached: {0}")]
+    Unreachable(String),
+    #[error("the connection to the daemon broke: {0}")]
+    Lost(io::Error),
+    /// A tool said no.
+    #[error("{}", .0.message)]
+    Refused(Box<Envelope>),
+    /// The protocol's own errors: unknown method, unknown tool.
+    #[error("{message}")]
+    Rpc { code: i64, message: String, data: Option<Value> },
+    #[error("the daemon answered what can't be understood: {0}")]
+    Garbled(String),
+}
+
+/// A tool's refusal, as it came.
+#[derive(Debug)]
+pub struct Envelope {
+    /// `None` for a code that this version doesn't know.
+    pub code: Option<Code>,
+    pub message: String,
+    pub hint: String,
+    /// The whole envelope.
+    pub json: Value,
+}
+
+impl From<Value> for Envelope {
+    fn from(json: Value) -> Self {
+        let text = |key: &str| json[key].as_str().unwrap_or_default().to_owned();
+        Self {
+            code: Code::deserialize(&json["code"]).ok(),
+            message: text("message"),
+            hint: text("hint"),
+            json,
+        }
+    }
+}
+
+/// An open connection whose hello has been answered.
+#[derive(Debug)]
+pub struct Connection {
+    pub reader: BufReader<OwnedReadHalf>,
+    pub writer: OwnedWriteHalf,
+    pub welcome: Welcome,
+}
+
+impl Connection {
+    /// Connects to a daemon that listens, and says hello.
+    pub async fn open(socket: &Path, hello: &Hello) -> Result<Self, ClientError> {
+        let unreachable =
+            |error: io::Error| ClientError::Unreachable(format!("{}: {error}", socket.display()));
+        let stream = UnixStream::connect(socket).await.map_err(unreachable)?;
+        match tokio::time::timeout(HELLO_LIMIT, Self::greet(stream, hello)).await {
+            Ok(greeted) => greeted.map_err(unreachable),
+            Err(_) => Err(unreachable(io::ErrorKind::TimedOut.into())),
+        }
+    }
+
+    async fn greet(stream: UnixStream, hello: &Hello) -> io::Result<Self> {
+        let (reader, mut writer) = stream.into_split();
+        let mut line = serde_json::to_vec(hello)?;
+        line.push(b'\n');
+        writer.write_all(&line).await?;
+        let mut reader = BufReader::new(reader);
+        line.clear();
+        (&mut reader).take(HELLO_BYTES).read_until(b'\n', &mut line).await?;
+        if line.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let welcome: Welcome = serde_json::from_slice(&line)?;
+        if welcome.v != hello.v {
+            return Err(io::Error::other(format!(
+                "the daemon is of another version ({}); end it with `provost shutdown`",
+                welcome.version
+            )));
+        }
+        Ok(Self { reader, writer, welcome })
+    }
+}
+
+/// Calls tools and bare methods, one after the other.
+#[derive(Debug)]
+pub struct Client {
+    connection: Connection,
+    last_id: u64,
+}
+
+impl Client {
+    pub fn new(connection: Connection) -> Self {
+        Self { connection, last_id: 0 }
+    }
+
+    pub fn welcome(&self) -> &Welcome {
+        &self.connection.welcome
+    }
+
+    /// Calls a tool and returns its structured result.
+    pub async fn tool(&mut self, name: &str, arguments: Value) -> Result<Value, ClientError> {
+        let params = json!({"name": name, "arguments": arguments});
+        let mut result = self.method("tools/call", params).await?;
+        let failed = result["isError"].as_bool().unwrap_or(false);
+        match result["structuredContent"].take() {
+            Value::Null => Err(ClientError::Garbled(format!("{name} gave no structured result"))),
+            envelope if failed => Err(ClientError::Refused(Box::new(envelope.into()))),
+            output => Ok(output),
+        }
+    }
+
+    /// Calls a method and returns its result.
+    pub async fn method(&mut self, method: &str, params: Value) -> Result<Value, ClientError> {
+        self.last_id += 1;
+        let id = self.last_id;
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let line = format!("{request}\n");
+        self.connection.writer.write_all(line.as_bytes()).await.map_err(ClientError::Lost)?;
+        loop {
+            let mut message = self.receive().await?;
+            if message["id"] != json!(id) || !message["method"].is_null() {
+                continue;
+            }
+            return match message["error"].take() {
+                Value::Null => Ok(message["result"].take()),
+                mut error => Err(ClientError::Rpc {
+                    code: error["code"].as_i64().unwrap_or_default(),
+                    message: error["message"].as_str().unwrap_or_default().to_owned(),
+                    data: error.get_mut("data").map(Value::take),
+                }),
+            };
+        }
+    }
+
+    /// Resolves once the daemon has closed the connection.
+    pub async fn closed(&mut self) {
+        while self.receive().await.is_ok() {}
+    }
+
+    async fn receive(&mut self) -> Result<Value, ClientError> {
+        let mut line = Vec::new();
+        let read = self.connection.reader.read_until(b'\n', &mut line).await;
+        if read.map_err(ClientError::Lost)? == 0 {
+            return Err(ClientError::Lost(io::ErrorKind::UnexpectedEof.into()));
+        }
+        serde_json::from_slice(&line).map_err(|error| ClientError::Garbled(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

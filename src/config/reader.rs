@@ -1,0 +1,152 @@
+//! Reads typed values out of a parsed `config.toml`, and says where in the
+//! file something is wrong. Pure.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::ConfigError;
+
+/// A `config.toml`: its name, for messages, and its text, for line numbers.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    pub file: &'a Path,
+    pub text: &'a str,
+}
+
+impl<'a> Source<'a> {
+    /// The whole file as its root table.
+    pub fn parse(self) -> Result<DeTable<'a>, ConfigError> {
+        DeTable::parse(self.text).map(Spanned::into_inner).map_err(|error| ConfigError::Syntax {
+            file: self.file.to_owned(),
+            line: self.line(error.span().map_or(0, |span| span.start)),
+            message: error.message().to_owned(),
+        })
+    }
+
+    /// The line, from 1, on which a byte of the text lies.
+    pub fn line(self, offset: usize) -> usize {
+        let before = self.text.as_bytes().iter().take(offset);
+        1 + before.filter(|byte| **byte == b'\n').count()
+    }
+}
+
+/// A table of the file and the dotted path to it.
+pub struct Table<'a> {
+    source: Source<'a>,
+    path: String,
+    entries: &'a DeTable<'a>,
+}
+
+impl<'a> Table<'a> {
+    pub fn root(source: Source<'a>, entries: &'a DeTable<'a>) -> Self {
+        Self { source, path: String::new(), entries }
+    }
+
+    /// Refuses keys that are not among `known`.
+    pub fn only(&self, known: &[&str]) -> Result<(), ConfigError> {
+        match self.entries.keys().find(|key| !known.contains(&key.get_ref().as_ref())) {
+            None => Ok(()),
+            Some(key) => Err(ConfigError::UnknownKey {
+                file: self.source.file.to_owned(),
+                line: self.source.line(key.span().start),
+                key: self.join(key.get_ref()),
+                nearest: nearest(key.get_ref(), known).map(|name| self.join(name)),
+            }),
+        }
+    }
+
+    /// A value, if its key is there.
+    pub fn get(&self, key: &str) -> Option<Item<'a>> {
+        let value = self.entries.get(key)?;
+        Some(Item { source: self.source, path: self.join(key), value })
+    }
+
+    /// Every value with its key, in the order of the keys.
+    pub fn items(&self) -> impl Iterator<Item = (&'a str, Item<'a>)> {
+        self.entries.iter().map(|(key, value)| {
+            let key = key.get_ref().as_ref();
+            (key, Item { source: self.source, path: self.join(key), value })
+        })
+    }
+
+    fn join(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+}
+
+/// A value of the file and the dotted path to it.
+pub struct Item<'a> {
+    source: Source<'a>,
+    path: String,
+    value: &'a Spanned<DeValue<'a>>,
+}
+
+impl<'a> Item<'a> {
+    pub fn line(&self) -> usize {
+        self.source.line(self.value.span().start)
+    }
+
+    pub fn table(&self) -> Result<Table<'a>, ConfigError> {
+        let entries = self.value.get_ref().as_table().ok_or_else(|| self.invalid("a table"))?;
+        Ok(Table { source: self.source, path: self.path.clone(), entries })
+    }
+
+    pub fn text(&self) -> Result<String, ConfigError> {
+        let text = self.value.get_ref().as_str().ok_or_else(|| self.invalid("a string"))?;
+        if text.contains('\0') {
+            return Err(self.invalid("a string without NUL characters"));
+        }
+        Ok(text.to_owned())
+    }
+
+    pub fn boolean(&self) -> Result<bool, ConfigError> {
+        self.value.get_ref().as_bool().ok_or_else(|| self.invalid("true or false"))
+    }
+
+    /// A whole number that is not negative; `None` for anything else.
+    pub fn integer(&self) -> Option<u64> {
+        let number = self.value.get_ref().as_integer()?;
+        u64::from_str_radix(number.as_str(), number.radix()).ok()
+    }
+
+    pub fn texts(&self) -> Result<Vec<String>, ConfigError> {
+        let array = self.value.get_ref().as_array();
+        let array = array.ok_or_else(|| self.invalid("an array of strings"))?;
+        let item = |(index, value)| Item {
+            source: self.source,
+            path: format!("{}[{index}]", self.path),
+            value,
+        };
+        array.iter().enumerate().map(|each| item(each).text()).collect()
+    }
+
+    /// A table of strings that can be an environment.
+    pub fn environment(&self) -> Result<BTreeMap<String, String>, ConfigError> {
+        let pair = |(key, item): (&str, Item<'_>)| {
+            if key.is_empty() || key.contains(['=', '\0']) {
+                return Err(self.invalid("names without `=` for its keys"));
+            }
+            Ok((key.to_owned(), item.text()?))
+        };
+        self.table()?.items().map(pair).collect()
+    }
+
+    /// The error that this value is not what is expected.
+    pub fn invalid(&self, expected: &str) -> ConfigError {
+        ConfigError::Invalid {
+            origin: format!("{}:{}", self.source.file.display(), self.line()),
+            key: self.path.clone(),
+            expected: expected.to_owned(),
+        }
+    }
+}
+
+/// The known name that is most like the given one.
+pub fn nearest<'n>(given: &str, known: &[&'n str]) -> Option<&'n str> {
+    let likeness =
+        |name: &&&str| -> (usize, usize) { (strsim::damerau_levenshtein(given, name), name.len()) };
+    known.iter().min_by_key(likeness).copied()
+}

@@ -1,0 +1,277 @@
+//! The table of settings: one line each, from which the typed structs, the
+//! keys of `config.toml`, the environment's names and `config show` all come.
+//! Pure.
+
+use std::ops::RangeInclusive;
+
+/// A setting's value as the file, the environment or a flag gives it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    Integer(u64),
+    Text(String),
+}
+
+/// What a setting may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    Integer(RangeInclusive<u64>),
+    /// The beginning of a branch name (git-check-ref-format(1)).
+    BranchPrefix,
+}
+
+/// One setting.
+pub struct Setting {
+    pub section: &'static str,
+    pub key: &'static str,
+    doc: &'static str,
+    pub allowed: Allowed,
+    /// A second environment variable that is honoured.
+    pub alias: Option<&'static str>,
+    pub get: fn(&Settings) -> Value,
+    /// Takes only what [`Setting::check`] let through.
+    pub set: fn(&mut Settings, Value),
+}
+
+impl Setting {
+    /// `section.key`, as messages and `config show` write it.
+    pub fn path(&self) -> String {
+        format!("{}.{}", self.section, self.key)
+    }
+
+    /// The environment variable of this setting.
+    pub fn variable(&self) -> String {
+        format!("PROVOST_{}_{}", self.section, self.key).to_uppercase()
+    }
+
+    pub fn doc(&self) -> &'static str {
+        self.doc.trim()
+    }
+
+    /// What is allowed, in words.
+    pub fn expected(&self) -> String {
+        match &self.allowed {
+            Allowed::Integer(range) => {
+                format!("a whole number from {} to {}", range.start(), range.end())
+            }
+            Allowed::BranchPrefix => {
+                "the beginning of a branch name, such as \"provost/\"".to_owned()
+            }
+        }
+    }
+
+    /// Whether the value may be set.
+    pub fn check(&self, value: &Value) -> bool {
+        match (&self.allowed, value) {
+            (Allowed::Integer(range), Value::Integer(number)) => range.contains(number),
+            (Allowed::BranchPrefix, Value::Text(text)) => is_branch_prefix(text),
+            (Allowed::Integer(_), Value::Text(_)) | (Allowed::BranchPrefix, Value::Integer(_)) => {
+                false
+            }
+        }
+    }
+
+    /// Reads the text of an environment variable or a flag.
+    pub fn parse(&self, text: &str) -> Option<Value> {
+        let value = match self.allowed {
+            Allowed::Integer(_) => Value::Integer(text.trim().parse().ok()?),
+            Allowed::BranchPrefix => Value::Text(text.to_owned()),
+        };
+        self.check(&value).then_some(value)
+    }
+}
+
+fn is_branch_prefix(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    text.chars().all(plain)
+        && !text.starts_with(['/', '-', '.'])
+        && !["..", "//", "/.", ".lock/"].iter().any(|bad| text.contains(bad))
+}
+
+/// A Rust type that a setting can have.
+trait Typed: Sized {
+    fn to_value(&self) -> Value;
+    fn assign(&mut self, value: Value);
+}
+
+impl Typed for u64 {
+    fn to_value(&self) -> Value {
+        Value::Integer(*self)
+    }
+
+    fn assign(&mut self, value: Value) {
+        if let Value::Integer(number) = value {
+            *self = number;
+        }
+    }
+}
+
+impl Typed for String {
+    fn to_value(&self) -> Value {
+        Value::Text(self.clone())
+    }
+
+    fn assign(&mut self, value: Value) {
+        if let Value::Text(text) = value {
+            *self = text;
+        }
+    }
+}
+
+macro_rules! settings {
+    ($(
+        $(#[doc = $about:literal])*
+        $section:ident $Section:ident {
+            $($(#[doc = $doc:literal])* $key:ident: $type:ty = $default:expr, $allowed:expr
+                $(, alias $alias:literal)?;)*
+        }
+    )*) => {
+        $(
+            $(#[doc = $about])*
+            #[derive(Clone, Debug, PartialEq, Eq)]
+            pub struct $Section {
+                $($(#[doc = $doc])* pub $key: $type,)*
+            }
+        )*
+
+        /// Every setting's value.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Settings {
+            $($(#[doc = $about])* pub $section: $Section,)*
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $($section: $Section { $($key: $default.into(),)* },)* }
+            }
+        }
+
+        /// Every setting, in the order in which it is documented.
+        pub static TABLE: &[Setting] = &[
+            $($(Setting {
+                section: stringify!($section),
+                key: stringify!($key),
+                doc: concat!($($doc),*),
+                allowed: $allowed,
+                alias: settings!(@alias $($alias)?),
+                get: |settings| settings.$section.$key.to_value(),
+                set: |settings, value| settings.$section.$key.assign(value),
+            },)*)*
+        ];
+    };
+    (@alias) => { None };
+    (@alias $alias:literal) => { Some($alias) };
+}
+
+const MANY: u64 = 1_000_000;
+const TIB: u64 = 1 << 40;
+const CENTURY_SECS: u64 = 100 * 366 * 86_400;
+
+settings! {
+    /// The supervisor itself.
+    daemon Daemon {
+        /// Attempts that run at once; further starts wait in a queue.
+        max_running_attempts: u64 = 8u64, Allowed::Integer(1..=10_000);
+        /// Milliseconds from a soft stop's SIGTERM to its SIGKILL.
+        stop_grace_ms: u64 = 5000u64, Allowed::Integer(0..=600_000);
+    }
+    /// The attempts' worktrees.
+    worktrees Worktrees {
+        /// What the branch names of attempts begin with.
+        branch_prefix: String = "provost/", Allowed::BranchPrefix;
+    }
+    /// The executors' output.
+    logs Logs {
+        /// Newest entries held in memory, per channel of an attempt.
+        ring_entries: u64 = 5000u64, Allowed::Integer(1..=MANY);
+        /// Bytes held in memory, per channel of an attempt.
+        ring_bytes: u64 = 8_388_608u64, Allowed::Integer(1024..=TIB);
+        /// Bytes kept on disk per execution process; beyond it the oldest go.
+        spool_max_bytes: u64 = 1_073_741_824u64, Allowed::Integer(1024..=TIB);
+    }
+    /// Limits beyond which an answer is blocked.
+    guards Guards {
+        /// Files that get_attempt_changes lists unforced.
+        changes_max_files: u64 = 200u64, Allowed::Integer(0..=MANY);
+        /// Changed lines that get_attempt_changes lists unforced.
+        changes_max_lines: u64 = 10_000u64, Allowed::Integer(0..=TIB);
+        /// Bytes of changed files that get_attempt_changes lists unforced.
+        changes_max_bytes: u64 = 20_971_520u64, Allowed::Integer(0..=TIB);
+        /// Bytes that get_attempt_file returns at most.
+        file_max_bytes: u64 = 524_288u64, Allowed::Integer(1..=16_777_216);
+        /// Bytes that get_attempt_patch returns at most.
+        patch_max_bytes: u64 = 2_097_152u64, Allowed::Integer(1..=16_777_216);
+        /// Paths that get_attempt_patch takes at most.
+        patch_max_paths: u64 = 100u64, Allowed::Integer(1..=100);
+    }
+    /// How long the answers to request ids are remembered.
+    idempotency Idempotency {
+        /// Seconds that a finished call's answer is kept; 0 = for ever.
+        completed_ttl_secs: u64 = 604_800u64, Allowed::Integer(0..=CENTURY_SECS),
+            alias "VK_IDEMPOTENCY_COMPLETED_TTL_SECS";
+        /// Seconds after which an unfinished call is stale; 0 = never.
+        in_progress_ttl_secs: u64 = 3600u64, Allowed::Integer(0..=CENTURY_SECS),
+            alias "VK_IDEMPOTENCY_IN_PROGRESS_TTL_SECS";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_default_is_allowed_and_every_setting_is_documented() {
+        let settings = Settings::default();
+        for setting in TABLE {
+            assert!(setting.check(&(setting.get)(&settings)), "{}", setting.path());
+            assert!(setting.doc().ends_with('.'), "{}", setting.path());
+        }
+    }
+
+    #[test]
+    fn every_setting_sets_itself_and_no_other() {
+        for setting in TABLE {
+            let mut settings = Settings::default();
+            let value = match setting.allowed {
+                Allowed::Integer(ref range) => Value::Integer(*range.end()),
+                Allowed::BranchPrefix => Value::Text("other/".to_owned()),
+            };
+            (setting.set)(&mut settings, value.clone());
+            for other in TABLE {
+                let expected = if other.path() == setting.path() {
+                    value.clone()
+                } else {
+                    (other.get)(&Settings::default())
+                };
+                assert_eq!((other.get)(&settings), expected, "{}", other.path());
+            }
+        }
+    }
+
+    #[test]
+    fn branch_prefixes_follow_git() {
+        for good in ["", "provost/", "a.b-c_d/e", "x"] {
+            assert!(is_branch_prefix(good), "{good}");
+        }
+        for bad in ["/a", "-a", ".a", "a..b", "a//b", "a/.b", "a b", "a~", "ä", "a.lock/"] {
+            assert!(!is_branch_prefix(bad), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_parsed_is_allowed_and_prints_as_it_was_given(
+            index in 0..TABLE.len(), number in any::<u64>(),
+        ) {
+            let setting = &TABLE[index];
+            if let Some(value) = setting.parse(&number.to_string()) {
+                prop_assert!(setting.check(&value));
+                let mut settings = Settings::default();
+                (setting.set)(&mut settings, value.clone());
+                prop_assert_eq!((setting.get)(&settings), value);
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Laws of the configuration as a whole.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NO_ENVIRONMENT: &dyn Fn(&str) -> Option<String> = &|_| None;
+
+const CONTRACT: &str = r#"
+[daemon]
+max_running_attempts = 8
+stop_grace_ms = 5000
+[worktrees]
+branch_prefix = "provost/"
+[logs]
+ring_entries = 5000
+ring_bytes = 8388608
+spool_max_bytes = 1073741824
+[guards]
+changes_max_files = 200
+changes_max_lines = 10000
+changes_max_bytes = 20971520
+file_max_bytes = 524288
+patch_max_bytes = 2097152
+patch_max_paths = 100
+[idempotency]
+completed_ttl_secs = 604800
+in_progress_ttl_secs = 3600
+[executors.echo]
+protocol = "plain"
+command = ["/usr/local/bin/my-agent", "--batch"]
+prompt = "stdin"
+supports_mcp = false
+[executors.echo.variants.fast]
+args = ["--fast"]
+env = { SPEED = "1" }
+"#;
+
+fn parse_with(
+    text: &str,
+    environment: &dyn Fn(&str) -> Option<String>,
+    flags: &[Override],
+) -> Result<Config, String> {
+    let source = Source { file: Path::new("config.toml"), text };
+    Config::resolve(source, environment, flags).map_err(|error| error.to_string())
+}
+
+fn parse(text: &str) -> Result<Config, String> {
+    parse_with(text, NO_ENVIRONMENT, &[])
+}
+
+#[test]
+fn the_documented_file_is_the_default() {
+    let config = parse(CONTRACT).unwrap();
+    assert_eq!(config.settings, Settings::default());
+    assert!(config.origins.iter().all(|origin| matches!(origin, Origin::File(_))));
+    let echo = &config.executors["echo"];
+    assert_eq!(echo.protocol, Protocol::Plain);
+    assert_eq!(echo.command, ["/usr/local/bin/my-agent", "--batch"]);
+    assert_eq!(echo.variants["fast"].args, ["--fast"]);
+    assert_eq!(echo.variants["fast"].env["SPEED"], "1");
+}
+
+#[test]
+fn a_missing_file_is_all_defaults() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config::load(&dir.path().join("config.toml"), &[]).unwrap();
+    assert!(config.executors.is_empty());
+    assert_eq!(config.origins.len(), TABLE.len());
+}
+
+#[test]
+fn a_folder_for_a_file_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(matches!(Config::load(dir.path(), &[]), Err(ConfigError::Read { .. })));
+}
+
+#[test]
+fn a_flag_goes_before_the_environment_before_the_file() {
+    let file = "[daemon]\nstop_grace_ms = 1\n";
+    let environment = |name: &str| (name == "PROVOST_DAEMON_STOP_GRACE_MS").then(|| "2".to_owned());
+    let flag =
+        Override { path: "daemon.stop_grace_ms", flag: "--stop-grace-ms", text: "3".to_owned() };
+    let grace = |config: Config| (config.settings.daemon.stop_grace_ms, config.origins[1].clone());
+
+    assert_eq!(grace(parse("").unwrap()), (5000, Origin::Default));
+    assert_eq!(grace(parse(file).unwrap()), (1, Origin::File(2)));
+    let by_environment = parse_with(file, &environment, &[]).unwrap();
+    let name = "PROVOST_DAEMON_STOP_GRACE_MS".to_owned();
+    assert_eq!(grace(by_environment), (2, Origin::Environment(name)));
+    let by_flag = parse_with(file, &environment, &[flag]).unwrap();
+    assert_eq!(grace(by_flag), (3, Origin::Flag("--stop-grace-ms".to_owned())));
+}
+
+#[test]
+fn the_other_names_of_the_idempotency_variables_are_honoured() {
+    let old = |name: &str| (name == "VK_IDEMPOTENCY_COMPLETED_TTL_SECS").then(|| "9".to_owned());
+    let config = parse_with("", &old, &[]).unwrap();
+    assert_eq!(config.settings.idempotency.completed_ttl_secs, 9);
+    let both = |name: &str| {
+        old(name).or_else(|| (name == "PROVOST_IDEMPOTENCY_COMPLETED_TTL_SECS").then(|| "7".into()))
+    };
+    let config = parse_with("", &both, &[]).unwrap();
+    assert_eq!(config.settings.idempotency.completed_ttl_secs, 7);
+}
+
+#[test]
+fn faults_name_the_place_the_key_and_what_is_allowed() {
+    let cases = [
+        (
+            "[daemon]\nstop_grace = 1",
+            "config.toml:2: unknown key `daemon.stop_grace`; did you mean `daemon.stop_grace_ms`?",
+        ),
+        ("\n[demon]", "config.toml:2: unknown key `demon`; did you mean `daemon`?"),
+        (
+            "[daemon]\n\nstop_grace_ms = -1",
+            "config.toml:3: `daemon.stop_grace_ms` must be a whole number from 0 to 600000",
+        ),
+        (
+            "[daemon]\nstop_grace_ms = \"1\"",
+            "config.toml:2: `daemon.stop_grace_ms` must be a whole number from 0 to 600000",
+        ),
+        ("daemon = 1", "config.toml:1: `daemon` must be a table"),
+        (
+            "[worktrees]\nbranch_prefix = \"a b\"",
+            "config.toml:2: `worktrees.branch_prefix` must be the beginning of a branch name, such as \"provost/\"",
+        ),
+        (
+            "[executors.a]\nprotocol = \"plian\"",
+            "config.toml:2: `executors.a.protocol` must be one of plain, events, fake, claude, codex, gemini, opencode, qwen, copilot, acp (did you mean \"plain\"?)",
+        ),
+        (
+            "[executors.a]\nprotocol = \"plain\"",
+            "config.toml:1: `executors.a` must be a table with `command`: the program and its arguments, such as [\"/usr/bin/agent\", \"-b\"]",
+        ),
+        (
+            "[executors.a]\nprotocol = \"plain\"\ncommand = \"x\"",
+            "config.toml:3: `executors.a.command` must be the program and its arguments, such as [\"/usr/bin/agent\", \"-b\"]",
+        ),
+        (
+            "[executors.a]\nprotocol = \"fake\"\nprompts = \"arg\"",
+            "config.toml:3: unknown key `executors.a.prompts`; did you mean `executors.a.prompt`?",
+        ),
+        (
+            "[executors.a]\nprotocol = \"fake\"\ndefault_variant = \"b\"",
+            "config.toml:3: `executors.a.default_variant` must be left out, for there are no variants",
+        ),
+        (
+            "[executors.a]\nprotocol = \"fake\"\n[executors.a.variants.b]\nenv = { X = 1 }",
+            "config.toml:4: `executors.a.variants.b.env.X` must be a string",
+        ),
+        (
+            "[executors.\"a b\"]\nprotocol = \"fake\"",
+            "config.toml:1: `executors.a b` must be a name of 1 to 64 letters, digits, `.`, `_` or `-`",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(parse(text).unwrap_err(), message);
+    }
+    assert!(parse("[daemon").unwrap_err().starts_with("config.toml:1: "));
+}
+
+#[test]
+fn a_bad_variable_and_a_bad_flag_are_named() {
+    let environment = |name: &str| (name == "PROVOST_LOGS_RING_ENTRIES").then(|| "many".to_owned());
+    assert_eq!(
+        parse_with("", &environment, &[]).unwrap_err(),
+        "PROVOST_LOGS_RING_ENTRIES=many: `logs.ring_entries` must be a whole number from 1 to 1000000"
+    );
+    let flag = Override {
+        path: "daemon.max_running_attempts",
+        flag: "--max-running-attempts",
+        text: "0".to_owned(),
+    };
+    assert_eq!(
+        parse_with("", NO_ENVIRONMENT, &[flag]).unwrap_err(),
+        "--max-running-attempts=0: `daemon.max_running_attempts` must be a whole number from 1 to 10000"
+    );
+}
+
+#[test]
+fn protocols_of_later_versions_are_known_and_not_supported() {
+    let config = parse("[executors.a]\nprotocol = \"claude\"").unwrap();
+    assert!(!config.executors["a"].protocol.is_supported());
+}
+
+#[test]
+fn every_protocol_is_spelled_one_way() {
+    for name in [
+        "plain", "events", "fake", "claude", "codex", "gemini", "opencode", "qwen", "copilot",
+        "acp",
+    ] {
+        let text = format!("[executors.a]\nprotocol = \"{name}\"\ncommand = [\"x\"]");
+        assert_eq!(parse(&text).unwrap().executors["a"].protocol.as_str(), name);
+    }
+}
+
+#[test]
+fn show_tells_everything_but_the_values_of_environments() {
+    let text = CONTRACT.replace("supports_mcp", "env = { TOKEN = \"hunter2\" }\nsupports_mcp");
+    let shown = serde_json::to_string_pretty(&parse(&text).unwrap().show()).unwrap();
+    assert!(!shown.contains("hunter2"));
+    insta::assert_snapshot!(shown);
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics_the_reader(text in "[a-z_\\[\\]=\\.\" \n0-9{}-]{0,200}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn a_value_in_range_is_taken_and_one_out_of_range_refused(
+        index in 0..TABLE.len(), number in 0..i64::MAX as u64,
+    ) {
+        let setting = &TABLE[index];
+        let text = format!("[{}]\n{} = {number}", setting.section, setting.key);
+        let taken = parse(&text).map(|config| (setting.get)(&config.settings));
+        if setting.check(&Value::Integer(number)) {
+            prop_assert_eq!(taken.unwrap(), Value::Integer(number));
+        } else {
+            prop_assert!(taken.is_err());
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The socket: who may connect, who they are, and one MCP session each.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Hello, Welcome};
+use crate::domain::Domain;
+use crate::home::Home;
+use crate::mcp;
+
+/// How long a connection may take to say hello.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// Longest hello, in bytes.
+const HELLO_MAX: u64 = 64 * 1024;
+/// A pause after a failed accept(2), which is mostly a want of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Binds the home's socket. The caller holds the home's lock, so whatever lies
+/// there is of a daemon that is dead.
+pub fn bind(home: &Home) -> io::Result<UnixListener> {
+    match std::fs::remove_file(home.socket()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(home.socket())?;
+    std::fs::set_permissions(home.socket(), std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Serves connections until the daemon ends.
+pub async fn serve(listener: UnixListener, domain: Arc<Domain>, ending: CancellationToken) {
+    let mut sessions = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            () = ending.cancelled() => break,
+            Some(_) = sessions.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let (domain, ending) = (Arc::clone(&domain), ending.child_token());
+                    sessions.spawn(async move {
+                        if let Err(error) = session(stream, domain, ending).await {
+                            tracing::debug!(%error, "a connection ended");
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection can't be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+    drop(listener);
+    // Each session sees the token and ends by itself; an answer on its way gets out.
+    let all = async { while sessions.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(Duration::from_secs(2), all).await;
+}
+
+async fn session(
+    stream: UnixStream,
+    domain: Arc<Domain>,
+    ending: CancellationToken,
+) -> io::Result<()> {
+    let peer = stream.peer_cred()?.uid();
+    if peer != nix::unistd::geteuid().as_raw() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("uid {peer}")));
+    }
+    let (read, mut write) = stream.into_split();
+    let mut read = BufReader::new(read);
+    let mut line = Vec::new();
+    let mut start = (&mut read).take(HELLO_MAX);
+    tokio::time::timeout(HELLO_WITHIN, start.read_until(b'\n', &mut line)).await??;
+    let hello: Hello = serde_json::from_slice(&line)?;
+    let session = domain.session(&hello).await;
+    let mut welcome = serde_json::to_vec(&Welcome::of_process())?;
+    welcome.push(b'\n');
+    write.write_all(&welcome).await?;
+    let stream = tokio::io::join(read, write);
+    mcp::serve(stream, session, domain, mcp::Limits::default(), ending).await;
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! The lock of a home: one daemon at a time. Taken before anything else of the
+//! home is opened, so that a second daemon leaves without having touched it.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+/// Held for as long as it lives. The kernel lets go of it when the process
+/// ends, however it does (flock(2)); the file stays.
+#[derive(Debug)]
+pub struct HomeLock(#[expect(dead_code, reason = "held, not used")] Flock<File>);
+
+/// Why the lock can't be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error(
+        "another daemon{} runs on this home (it holds {path})",
+        pid.as_ref().map(|pid| format!(", pid {pid},")).unwrap_or_default()
+    )]
+    Held { path: PathBuf, pid: Option<String> },
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl HomeLock {
+    /// Takes the lock and leaves our pid in it for whoever comes second.
+    pub fn take(path: &Path) -> Result<Self, LockError> {
+        let failed = |source| LockError::Io { path: path.to_owned(), source };
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(failed)?;
+        let mut lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => lock,
+            Err((mut file, Errno::EWOULDBLOCK)) => {
+                let mut pid = String::new();
+                let read = file.read_to_string(&mut pid).is_ok();
+                let pid = Some(pid.trim().to_owned()).filter(|pid| read && !pid.is_empty());
+                return Err(LockError::Held { path: path.to_owned(), pid });
+            }
+            Err((_, errno)) => return Err(failed(errno.into())),
+        };
+        lock.set_len(0).map_err(failed)?;
+        lock.rewind().map_err(failed)?;
+        writeln!(lock, "{}", std::process::id()).map_err(failed)?;
+        Ok(Self(lock))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_told_who_holds_the_lock_and_the_next_one_gets_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = HomeLock::take(&path).unwrap();
+        let refused = HomeLock::take(&path).unwrap_err().to_string();
+        assert!(refused.contains(&format!("pid {}", std::process::id())), "{refused}");
+        drop(first);
+        HomeLock::take(&path).unwrap();
+    }
+}

@@ -1,0 +1,203 @@
+//! The daemon: wiring only. Takes the home's lock, opens what is remembered,
+//! starts the actors, takes up what an earlier daemon left, and serves the socket.
+//!
+//! Its end, by a signal or by request, leaves executors running: their shims
+//! need no daemon, and the next one takes them up.
+
+mod listen;
+mod lock;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_actors::gateway::{self, Gateway};
+use provost_actors::log::Logs;
+use provost_actors::process::{self, Shims};
+use provost_actors::root::Root;
+use provost_actors::workspace::Repositories;
+use provost_actors::world::{Settings, World};
+use ractor::{Actor, ActorRef};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::Exit;
+use crate::config::Config;
+use crate::domain::Domain;
+use crate::executors::Registry;
+use crate::home::Home;
+use crate::store::{OpenError, Store};
+use lock::{HomeLock, LockError};
+
+/// How often kept answers are pruned.
+const PRUNE_EVERY: Duration = Duration::from_hours(1);
+/// How often strays that came to us from killed shims are reaped.
+const REAP_EVERY: Duration = Duration::from_secs(5);
+
+/// Why a daemon can't run, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("the actors can't be started: {0}")]
+    Actors(#[from] ractor::SpawnErr),
+    #[error("what an earlier daemon left can't be taken up: {0}")]
+    Restore(String),
+    #[error("the gateway ended; the executors run on, and the next daemon takes them up")]
+    GatewayEnded,
+}
+
+/// Runs the daemon of a home until it is told to end.
+pub fn run(home: &Home, config: &Config) -> ExitCode {
+    match try_run(home, config) {
+        Ok(()) => Exit::Done.into(),
+        Err(error) => {
+            // Nobody else tells a person at the terminal why.
+            eprintln!("error: {error}");
+            match error {
+                DaemonError::Lock(_) => Exit::Unreachable.into(),
+                _ => Exit::Refused.into(),
+            }
+        }
+    }
+}
+
+fn try_run(home: &Home, config: &Config) -> Result<(), DaemonError> {
+    let _lock = HomeLock::take(home.lock())?;
+    raise_open_files_limit();
+    process::become_subreaper()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(serve(home, config));
+    // Tasks that still read a spool have nothing to lose: it stays on disk.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    ended
+}
+
+async fn serve(home: &Home, config: &Config) -> Result<(), DaemonError> {
+    let ttl = config.settings.idempotency.completed_ttl_secs;
+    let ttl = (ttl > 0).then(|| Duration::from_secs(ttl));
+    let store = Store::open(&home.database(), ttl).await?;
+    let (world, gateway, mut gateway_ended) = start_actors(home, config, &store).await?;
+    let count = ractor::call!(gateway, gateway::Message::Restore)
+        .map_err(|error| DaemonError::Restore(error.to_string()))?
+        .map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
+    if count > 0 {
+        tracing::info!(count, "attempts of an earlier daemon taken up");
+    }
+
+    let ending = CancellationToken::new();
+    let shims = world.shims.clone();
+    let domain = Arc::new(Domain::new(
+        store.clone(),
+        gateway,
+        world,
+        home.data_dir().to_owned(),
+        ending.clone(),
+    ));
+    let socket = listen::bind(home)?;
+    let chores = tokio::spawn(chores(store.clone(), shims));
+    let serving = tokio::spawn(listen::serve(socket, domain, ending.clone()));
+    tracing::info!(home = %home.data_dir().display(), pid = std::process::id(), "ready");
+
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let ended = loop {
+        tokio::select! {
+            _ = terminate.recv() => break Ok(()),
+            _ = interrupt.recv() => break Ok(()),
+            () = ending.cancelled() => break Ok(()),
+            _ = &mut gateway_ended => break Err(DaemonError::GatewayEnded),
+            // A terminal that goes away is no reason to end.
+            _ = hangup.recv() => {}
+        }
+    };
+    tracing::info!("ending; executors run on");
+    ending.cancel();
+    chores.abort();
+    let _ = serving.await;
+    // Only ours: the lock is still held.
+    let _ = std::fs::remove_file(home.socket());
+    store.close().await;
+    ended
+}
+
+type Actors = (Arc<World>, ActorRef<gateway::Message>, JoinHandle<()>);
+
+async fn start_actors(home: &Home, config: &Config, store: &Store) -> Result<Actors, DaemonError> {
+    let environment: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let settings = &config.settings;
+    let (root, _) = Actor::spawn(None, Root, ()).await?;
+    let world = Arc::new(World {
+        journal: Arc::new(store.clone()),
+        executors: Arc::new(Registry::new(&config.executors, &environment)),
+        shims: Shims::new("/proc/self/exe".into()),
+        repositories: Repositories::new(root.get_cell()),
+        logs: Logs::new(
+            home.attempts(),
+            provost_actors::log::Limits {
+                ring_entries: usize::try_from(settings.logs.ring_entries).unwrap_or(usize::MAX),
+                ring_bytes: usize::try_from(settings.logs.ring_bytes).unwrap_or(usize::MAX),
+                spool_max_bytes: settings.logs.spool_max_bytes,
+            },
+        ),
+        settings: Settings {
+            max_running_attempts: usize::try_from(settings.daemon.max_running_attempts)
+                .unwrap_or(usize::MAX),
+            stop_grace: Duration::from_millis(settings.daemon.stop_grace_ms),
+            branch_prefix: settings.worktrees.branch_prefix.clone(),
+            spool_max_bytes: settings.logs.spool_max_bytes,
+            attempts_dir: home.attempts(),
+            worktrees_dir: home.worktrees(),
+            trash_dir: home.trash(),
+            environment,
+            home_variable: home.root().map(|root| root.to_string_lossy().into_owned()),
+        },
+    });
+    let (gateway, ended) =
+        Actor::spawn_linked(None, Gateway, Arc::clone(&world), root.get_cell()).await?;
+    Ok((world, gateway, ended))
+}
+
+/// What has to be done now and then.
+async fn chores(store: Store, shims: Shims) {
+    let mut prune = tokio::time::interval(PRUNE_EVERY);
+    let mut strays = tokio::time::interval(REAP_EVERY);
+    loop {
+        tokio::select! {
+            _ = prune.tick() => match store.prune().await {
+                Ok(0) => {}
+                Ok(count) => tracing::info!(count, "old answers forgotten"),
+                Err(error) => tracing::warn!(%error, "old answers can't be forgotten"),
+            },
+            _ = strays.tick() => {
+                if let Err(error) = reap(&shims).await {
+                    tracing::error!(%error, "reaping strays panicked");
+                }
+            }
+        }
+    }
+}
+
+async fn reap(shims: &Shims) -> Result<(), tokio::task::JoinError> {
+    let shims = shims.clone();
+    tokio::task::spawn_blocking(move || shims.reap_strays()).await
+}
+
+/// An attempt costs the daemon some descriptors; the soft limit is often 1,024.
+fn raise_open_files_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // Refused where the hard limit is beyond the kernel's: then it stays.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}

@@ -1,0 +1,207 @@
+//! Attempts: started, listed, told, stopped.
+
+use provost_actors::event::Timestamp;
+use provost_actors::gateway::{Message, StartRequest};
+use provost_actors::ids::AttemptId;
+use provost_actors::journal::{AttemptStopped, Phase, State};
+use provost_actors::refusal::{Code, Refusal};
+
+use super::{Domain, answered, board, convert};
+use crate::mcp::ask::{Answer, Key, Session};
+use crate::mcp::tools::attempts::{
+    AttemptStatus, AttemptStatusOutput, AttemptStatuses, AttemptSummary, GetAttemptStatusInput,
+    LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput, StartTaskAttemptInput,
+    StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput,
+};
+use crate::mcp::tools::context::{GetContextOutput, WorkspaceRepo};
+use crate::store::{AttemptFilter, AttemptOverview};
+
+impl Domain {
+    pub(super) async fn start(
+        &self,
+        key: Option<Key>,
+        input: StartTaskAttemptInput,
+    ) -> Result<Answer<StartTaskAttemptOutput>, Refusal> {
+        let repos = input.repos.map(|repos| {
+            let repos = repos.into_iter();
+            repos.map(|repo| (repo.repo_id, repo.target_branch.map(Into::into))).collect()
+        });
+        let request = StartRequest {
+            task_id: input.task_id,
+            executor: input.executor.into(),
+            variant: input.variant.map(Into::into),
+            repos,
+            prompt: input.prompt.map(Into::into),
+            ignore_dependencies: input.ignore_dependencies,
+        };
+        let answer = self.gateway(|port| Message::Start(key, request, port)).await?;
+        Ok(answered(answer, |started| StartTaskAttemptOutput {
+            attempt_id: started.attempt_id,
+            task_id: started.task_id,
+            workspace_branch: started.workspace_branch,
+            session_id: started.session_id,
+            execution_process_id: started.execution_process_id,
+            state: convert::state(started.state),
+            phase: convert::phase(started.phase),
+        }))
+    }
+
+    pub(super) async fn attempts(
+        &self,
+        input: ListTaskAttemptsInput,
+    ) -> Result<ListTaskAttemptsOutput, Refusal> {
+        let task = input.task_id;
+        let after = input.cursor.map(|text| read_cursor(&text)).transpose()?;
+        let newest = AttemptFilter { task, limit: 1, after: None };
+        let latest = self.store.attempts(&newest).await?.items.pop();
+        let filter = AttemptFilter { task, limit: input.limit.get(), after };
+        let page = self.store.attempts(&filter).await?;
+        let next = page.items.last().filter(|_| page.has_more);
+        Ok(ListTaskAttemptsOutput {
+            next_cursor: next.map(write_cursor),
+            has_more: page.has_more,
+            latest_attempt_id: latest.as_ref().map(|attempt| attempt.attempt_id),
+            latest_session_id: latest.and_then(|attempt| attempt.latest_session_id),
+            attempts: page
+                .items
+                .into_iter()
+                .map(|attempt| AttemptSummary {
+                    attempt_id: attempt.attempt_id,
+                    workspace_branch: attempt.workspace_branch,
+                    state: convert::state(attempt.state),
+                    created_at: attempt.created_at,
+                    updated_at: attempt.updated_at,
+                    latest_session_id: attempt.latest_session_id,
+                    latest_session_executor: attempt.latest_session_executor,
+                })
+                .collect(),
+        })
+    }
+
+    pub(super) async fn statuses(
+        &self,
+        input: GetAttemptStatusInput,
+    ) -> Result<AttemptStatusOutput, Refusal> {
+        if let Some(attempt) = input.attempt_id {
+            return Ok(AttemptStatusOutput::One(Box::new(self.status(attempt).await?)));
+        }
+        let mut attempts = Vec::new();
+        for attempt in input.attempt_ids.into_iter().flatten() {
+            attempts.push(self.status(attempt).await?);
+        }
+        Ok(AttemptStatusOutput::Many(AttemptStatuses { attempts }))
+    }
+
+    async fn status(&self, attempt: AttemptId) -> Result<AttemptStatus, Refusal> {
+        let status = self.store.status(attempt).await?;
+        let tip = self.log(attempt).await?.tip();
+        let overview = status.overview;
+        Ok(AttemptStatus {
+            attempt_id: attempt,
+            task_id: overview.task_id,
+            next_action: next_action(&overview),
+            workspace_branch: overview.workspace_branch,
+            state: convert::state(overview.state),
+            phase: convert::phase(overview.phase),
+            waiting_on: None,
+            executor: overview.executor,
+            variant: overview.variant,
+            created_at: overview.created_at,
+            updated_at: overview.updated_at,
+            last_activity_at: tip.last_activity_at,
+            latest_session_id: overview.latest_session_id,
+            latest_execution_process_id: status.latest_execution_process_id,
+            exit_code: status.exit_code,
+            exit_signal: status.exit_signal,
+            failure_summary: status.failure_summary,
+            queued_follow_ups: 0,
+            usage: status.usage.map(Into::into),
+            final_message: status.final_message,
+            latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
+        })
+    }
+
+    pub(super) async fn stop(
+        &self,
+        key: Option<Key>,
+        input: StopAttemptInput,
+    ) -> Result<Answer<StopAttemptOutput>, Refusal> {
+        let (attempt, force) = (input.attempt_id, input.force);
+        let answer = self.gateway(|port| Message::Stop(key, attempt, force, port)).await?;
+        Ok(answered(answer, stopped))
+    }
+
+    pub(super) async fn context(&self, session: &Session) -> Result<GetContextOutput, Refusal> {
+        let attempt = session.attempt.ok_or_else(|| {
+            Refusal::new(Code::NotPermitted, "this connection does not come from inside an attempt")
+                .hint("Call list_projects instead; get_context is for agents that an attempt runs.")
+        })?;
+        let context = self.store.context(attempt).await?;
+        Ok(GetContextOutput {
+            project_id: context.project_id,
+            project_name: context.project_name,
+            task_id: context.task_id,
+            task_title: context.task_title,
+            task_status: convert::task_status(context.task_status),
+            attempt_id: context.attempt_id,
+            workspace_branch: context.workspace_branch,
+            workspace_repos: context
+                .repos
+                .into_iter()
+                .map(|(repo_id, repo_name, target_branch)| WorkspaceRepo {
+                    repo_id,
+                    repo_name,
+                    target_branch,
+                })
+                .collect(),
+        })
+    }
+}
+
+fn stopped(stopped: AttemptStopped) -> StopAttemptOutput {
+    StopAttemptOutput {
+        attempt_id: stopped.attempt_id,
+        execution_process_id: stopped.execution_process_id,
+        stopped: stopped.stopped,
+        state: convert::state(stopped.state),
+        phase: convert::phase(stopped.phase),
+        forced: stopped.forced,
+        signals: stopped.signals,
+        exit_code: stopped.exit_code,
+        exit_signal: stopped.exit_signal,
+        survivors: stopped.survivors,
+    }
+}
+
+/// The next call that makes sense, in a sentence.
+fn next_action(overview: &AttemptOverview) -> Option<String> {
+    let id = overview.attempt_id;
+    Some(match (overview.state, overview.phase) {
+        (_, Phase::Queued) => "It waits for a running slot; ask again later.".to_owned(),
+        (State::Running, Phase::Stopping) => "It is being stopped; ask again.".to_owned(),
+        (State::Running, _) => format!(
+            "Call tail_attempt_logs with attempt_id {id} to see what it does, \
+             or stop_attempt to end it."
+        ),
+        (State::Failed, _) => format!(
+            "Read failure_summary, then call tail_attempt_logs with attempt_id {id}; \
+             start_task_attempt tries the task again."
+        ),
+        (State::Completed, _) => format!(
+            "Call tail_attempt_logs with attempt_id {id} to read what it did; \
+             its work is on branch {}.",
+            overview.workspace_branch
+        ),
+        (State::Idle, _) => return None,
+    })
+}
+
+fn write_cursor(attempt: &AttemptOverview) -> String {
+    format!("{}_{}", attempt.created_at.millis(), attempt.attempt_id)
+}
+
+fn read_cursor(text: &str) -> Result<(Timestamp, AttemptId), Refusal> {
+    text.split_once('_')
+        .and_then(|(at, id)| Some((Timestamp::from_millis(at.parse().ok()?), id.parse().ok()?)))
+        .ok_or_else(|| board::bad_cursor("list_task_attempts"))
+}

@@ -1,0 +1,112 @@
+//! The bare methods that a person's verbs use beside the tools: what a command
+//! line needs and an agent does not.
+
+use provost_actors::gateway::Message;
+use provost_actors::refusal::Refusal;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Domain;
+use crate::mcp::ask::{CustomError, Session};
+use crate::store::{AttemptOverview, Kind};
+
+#[derive(Deserialize)]
+struct Resolve {
+    id: String,
+    kinds: Vec<Kind>,
+}
+
+#[derive(Deserialize)]
+struct Attempts {
+    #[serde(default)]
+    all: bool,
+}
+
+#[derive(Deserialize)]
+struct Shutdown {
+    #[serde(default)]
+    stop_all: bool,
+}
+
+impl Domain {
+    pub(super) async fn bare(
+        &self,
+        session: &Session,
+        method: &str,
+        params: Option<Value>,
+    ) -> Result<Value, CustomError> {
+        if !session.is_person {
+            return Err(CustomError::method_not_found(method));
+        }
+        let params = params.unwrap_or_else(|| json!({}));
+        match method {
+            "provost/resolve" => {
+                let Resolve { id, kinds } = read(params)?;
+                let matches = self.store.resolve(&id, &kinds).await.map_err(fault)?;
+                Ok(json!({ "matches": matches }))
+            }
+            "provost/attempts" => {
+                let Attempts { all } = read(params)?;
+                let attempts = self.store.overview(all).await.map_err(fault)?;
+                let attempts: Vec<Value> = attempts.iter().map(line).collect();
+                Ok(json!({ "attempts": attempts }))
+            }
+            "provost/info" => self.info().await,
+            "provost/shutdown" => {
+                let Shutdown { stop_all } = read(params)?;
+                if stop_all {
+                    let _ = ractor::call!(self.gateway, Message::StopAll);
+                }
+                self.ending.cancel();
+                Ok(json!({}))
+            }
+            _ => Err(CustomError::method_not_found(method)),
+        }
+    }
+
+    async fn info(&self) -> Result<Value, CustomError> {
+        let (running, queued) = ractor::call!(self.gateway, Message::Counts)
+            .map_err(|error| fault(Refusal::internal(error.to_string())))?;
+        Ok(json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": std::process::id(),
+            "home": self.data_dir,
+            "running": running,
+            "queued": queued,
+        }))
+    }
+}
+
+fn line(attempt: &AttemptOverview) -> Value {
+    json!({
+        "attempt_id": attempt.attempt_id,
+        "task_id": attempt.task_id,
+        "task_title": attempt.task_title,
+        "project_id": attempt.project_id,
+        "project_name": attempt.project_name,
+        "executor": attempt.executor,
+        "variant": attempt.variant,
+        "workspace_branch": attempt.workspace_branch,
+        "state": attempt.state,
+        "phase": attempt.phase,
+        "created_at": attempt.created_at,
+        "updated_at": attempt.updated_at,
+    })
+}
+
+fn read<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, CustomError> {
+    serde_json::from_value(params).map_err(|error| CustomError {
+        code: rmcp::model::ErrorCode::INVALID_PARAMS.0,
+        message: error.to_string(),
+        data: None,
+    })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
+fn fault(refusal: Refusal) -> CustomError {
+    CustomError {
+        code: rmcp::model::ErrorCode::INTERNAL_ERROR.0,
+        message: refusal.message.clone(),
+        data: serde_json::to_value(&refusal).ok(),
+    }
+}

@@ -1,0 +1,210 @@
+//! Projects, repositories, executors and tasks.
+
+use std::sync::Arc;
+
+use provost_actors::gateway::{Message, NewProject, RepoPath};
+use provost_actors::ids::TaskId;
+use provost_actors::journal::{NewTask, TaskChange, TaskView};
+use provost_actors::refusal::{Code, Refusal};
+
+use super::{Domain, answered, convert};
+use crate::mcp::ask::{Answer, Key};
+use crate::mcp::tools::executors::{ExecutorSummary, ListExecutorsOutput};
+use crate::mcp::tools::projects::{
+    AddRepoInput, AddRepoOutput, CreateProjectInput, CreateProjectOutput, ListProjectsInput,
+    ListProjectsOutput, ListReposInput, ListReposOutput, ProjectSummary, RepoSummary,
+};
+use crate::mcp::tools::tasks::{
+    CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, ListTasksInput,
+    ListTasksOutput, Task, TaskOutput, TaskSummary, UpdateTaskInput,
+};
+use crate::store::TaskFilter;
+
+impl Domain {
+    pub(super) async fn projects(
+        &self,
+        input: ListProjectsInput,
+    ) -> Result<ListProjectsOutput, Refusal> {
+        let after = input.cursor.map(|text| cursor(&text, "list_projects")).transpose()?;
+        let page = self.store.projects(input.limit.get(), after).await?;
+        let next = page.items.last().filter(|_| page.has_more);
+        Ok(ListProjectsOutput {
+            next_cursor: next.map(|project| project.project_id.to_string()),
+            has_more: page.has_more,
+            projects: page
+                .items
+                .into_iter()
+                .map(|project| ProjectSummary {
+                    project_id: project.project_id,
+                    name: project.name,
+                    created_at: project.created_at,
+                    updated_at: project.updated_at,
+                })
+                .collect(),
+        })
+    }
+
+    pub(super) async fn repos(&self, input: ListReposInput) -> Result<ListReposOutput, Refusal> {
+        let repos = self.store.repos(input.project_id).await?;
+        Ok(ListReposOutput {
+            repos: repos
+                .into_iter()
+                .map(|repo| RepoSummary {
+                    repo_id: repo.repo_id,
+                    repo_name: repo.name,
+                    path: repo.path,
+                    default_target_branch: repo.default_target_branch,
+                })
+                .collect(),
+        })
+    }
+
+    pub(super) async fn new_project(
+        &self,
+        key: Option<Key>,
+        input: CreateProjectInput,
+    ) -> Result<Answer<CreateProjectOutput>, Refusal> {
+        let repos = input.repos.into_iter().map(|repo| RepoPath {
+            path: repo.path.into(),
+            target_branch: repo.target_branch.map(Into::into),
+        });
+        let project = NewProject { name: input.name.into(), repos: repos.collect() };
+        let answer = self.gateway(|port| Message::CreateProject(key, project, port)).await?;
+        Ok(answered(answer, |made| CreateProjectOutput {
+            project_id: made.project_id,
+            repo_ids: made.repos.into_iter().map(|repo| repo.repo_id).collect(),
+        }))
+    }
+
+    pub(super) async fn new_repo(
+        &self,
+        key: Option<Key>,
+        input: AddRepoInput,
+    ) -> Result<Answer<AddRepoOutput>, Refusal> {
+        let project_id = input.project_id;
+        let repo = RepoPath {
+            path: input.path.into(),
+            target_branch: input.target_branch.map(Into::into),
+        };
+        let answer = self.gateway(|port| Message::AddRepo(key, project_id, repo, port)).await?;
+        Ok(answered(answer, |added| AddRepoOutput { project_id, repo_id: added.repo_id }))
+    }
+
+    /// Looks for each executor's program, which is a matter of files.
+    pub(super) async fn executors(&self) -> Result<ListExecutorsOutput, Refusal> {
+        let world = Arc::clone(&self.world);
+        let described = tokio::task::spawn_blocking(move || {
+            world.executors.all().iter().map(|executor| executor.describe()).collect::<Vec<_>>()
+        });
+        let described = described.await.map_err(|error| Refusal::internal(error.to_string()))?;
+        Ok(ListExecutorsOutput {
+            executors: described.into_iter().map(ExecutorSummary::from).collect(),
+        })
+    }
+
+    pub(super) async fn tasks(&self, input: ListTasksInput) -> Result<ListTasksOutput, Refusal> {
+        let filter = TaskFilter {
+            project: input.project_id,
+            status: input.status.map(convert::task_status_in),
+            updated_since: input.updated_since,
+            limit: input.limit.get(),
+            before: input.cursor.map(|text| cursor(&text, "list_tasks")).transpose()?,
+        };
+        let page = self.store.tasks(&filter).await?;
+        let next = page.items.last().filter(|_| page.has_more);
+        Ok(ListTasksOutput {
+            next_cursor: next.map(|view| view.task.task_id.to_string()),
+            has_more: page.has_more,
+            tasks: page.items.into_iter().map(|view| summary(&view)).collect(),
+        })
+    }
+
+    pub(super) async fn task(&self, task: TaskId) -> Result<TaskOutput, Refusal> {
+        self.store.task(task).await.map(whole)
+    }
+
+    pub(super) async fn new_task(
+        &self,
+        key: Option<Key>,
+        input: CreateTaskInput,
+    ) -> Result<Answer<CreateTaskOutput>, Refusal> {
+        let task = NewTask {
+            project_id: input.project_id,
+            title: input.title.into(),
+            description: input.description.map(Into::into),
+            priority: convert::priority_in(input.priority),
+            depends_on: input.depends_on.into_iter().collect(),
+        };
+        let answer = self.gateway(|port| Message::CreateTask(key, task, port)).await?;
+        Ok(answered(answer, |task_id| CreateTaskOutput { task_id }))
+    }
+
+    pub(super) async fn changed_task(
+        &self,
+        key: Option<Key>,
+        input: UpdateTaskInput,
+    ) -> Result<Answer<TaskOutput>, Refusal> {
+        let change = TaskChange {
+            title: input.title.map(Into::into),
+            description: input.description.map(Into::into),
+            status: input.status.map(convert::task_status_in),
+            priority: input.priority.map(convert::priority_in),
+            depends_on: input.depends_on.map(|tasks| tasks.into_iter().collect()),
+        };
+        let task = input.task_id;
+        let answer = self.gateway(|port| Message::UpdateTask(key, task, change, port)).await?;
+        Ok(answered(answer, whole))
+    }
+
+    pub(super) async fn deleted_task(
+        &self,
+        key: Option<Key>,
+        input: DeleteTaskInput,
+    ) -> Result<Answer<DeleteTaskOutput>, Refusal> {
+        let task = input.task_id;
+        let answer = self.gateway(|port| Message::DeleteTask(key, task, port)).await?;
+        Ok(answered(answer, |deleted_task_id| DeleteTaskOutput { deleted_task_id }))
+    }
+}
+
+fn whole(view: TaskView) -> TaskOutput {
+    TaskOutput {
+        task: Task {
+            summary: summary(&view),
+            project_id: view.task.project_id,
+            description: view.task.description,
+            depends_on: view.task.depends_on,
+        },
+    }
+}
+
+fn summary(view: &TaskView) -> TaskSummary {
+    let task = &view.task;
+    TaskSummary {
+        task_id: task.task_id,
+        title: task.title.clone(),
+        status: convert::task_status(task.status),
+        priority: convert::priority(task.priority),
+        created_at: task.created_at,
+        updated_at: task.updated_at,
+        latest_attempt_id: view.latest_attempt_id,
+        latest_workspace_branch: view.latest_workspace_branch.clone(),
+        latest_session_id: view.latest_session_id,
+        latest_session_executor: view.latest_session_executor.clone(),
+        has_in_progress_attempt: view.has_in_progress_attempt,
+        last_attempt_failed: view.last_attempt_failed,
+    }
+}
+
+/// The id that a list's cursor is made of.
+fn cursor<T: std::str::FromStr>(text: &str, tool: &str) -> Result<T, Refusal> {
+    text.parse().map_err(|_| bad_cursor(tool))
+}
+
+pub(super) fn bad_cursor(tool: &str) -> Refusal {
+    Refusal::new(Code::InvalidArgument, format!("cursor is none that {tool} gave"))
+        .hint(format!(
+            "Call {tool} again without cursor, or with the next_cursor of its last page."
+        ))
+        .detail("path", "cursor")
+}

@@ -1,0 +1,68 @@
+//! Pages of an attempt's log.
+
+use std::sync::Arc;
+
+use provost_actors::event::Channel;
+use provost_actors::ids::AttemptId;
+use provost_actors::log::{AttemptLog, LogError, Page, Place, Query};
+use provost_actors::refusal::{Code, Refusal};
+
+use super::Domain;
+use crate::mcp::tools::logs::{LogEntry, LogPage, TailAttemptLogsInput, TailAttemptLogsOutput};
+
+impl Domain {
+    pub(super) async fn log(&self, attempt: AttemptId) -> Result<Arc<AttemptLog>, Refusal> {
+        self.world.logs.get(attempt).await.map_err(|error| fault(&error))
+    }
+
+    pub(super) async fn tail(
+        &self,
+        input: TailAttemptLogsInput,
+    ) -> Result<TailAttemptLogsOutput, Refusal> {
+        let (attempt, channel) = (input.attempt_id, input.channel);
+        let status = self.store.status(attempt).await?;
+        let query = Query {
+            limit: input.limit(),
+            max_bytes: input.max_bytes.get(),
+            place: match input.page() {
+                LogPage::Newest => Place::Newest,
+                LogPage::Before(cursor) => Place::Before(cursor),
+                LogPage::From(0) => Place::After(-1),
+                LogPage::From(first) => Place::After(i64::try_from(first - 1).unwrap_or(i64::MAX)),
+            },
+        };
+        let log = self.log(attempt).await?;
+        let page = tokio::task::spawn_blocking(move || log.page(channel, &query)).await;
+        let page = page.map_err(|error| Refusal::internal(error.to_string()))?;
+        let Page { entries, flags, in_progress } = page.map_err(|error| fault(&error))?;
+        let entries = entries
+            .iter()
+            .map(|entry| match channel {
+                Channel::Raw => entry.parse().map(LogEntry::Raw),
+                Channel::Normalized => entry.parse().map(LogEntry::Normalized),
+            })
+            .collect::<Result<_, _>>()
+            .map_err(|error| Refusal::internal(format!("an entry can't be read: {error}")))?;
+        Ok(TailAttemptLogsOutput {
+            attempt_id: attempt,
+            execution_process_id: status.latest_execution_process_id,
+            channel,
+            entries,
+            next_cursor: flags.next_cursor,
+            has_more: flags.has_more,
+            history_truncated: flags.history_truncated,
+            oldest_entry_index: flags.oldest,
+            latest_entry_index: flags.latest,
+            in_progress,
+        })
+    }
+}
+
+fn fault(error: &LogError) -> Refusal {
+    match error {
+        LogError::Io(io) if io.kind() == std::io::ErrorKind::StorageFull => {
+            Refusal::new(Code::StorageFull, error.to_string())
+        }
+        _ => Refusal::internal(error.to_string()),
+    }
+}

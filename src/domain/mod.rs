@@ -1,0 +1,219 @@
+//! What the tools ask for, brought about: changes and starts go to the gateway,
+//! reads to the store and the logs. Each method is one call and a conversion;
+//! nothing is decided here.
+
+mod attempts;
+mod bare;
+mod board;
+mod convert;
+mod logs;
+mod sessions;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use provost_actors::gateway;
+use provost_actors::refusal::{Code, Refusal};
+use provost_actors::world::World;
+use ractor::{ActorRef, RpcReplyPort};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::mcp::ask::{Answer, Ask, CustomError, Key, Session};
+use crate::mcp::tools::attempts::{
+    AttemptStatusOutput, GetAttemptStatusInput, ListTaskAttemptsInput, ListTaskAttemptsOutput,
+    StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput,
+};
+use crate::mcp::tools::context::{GetContextInput, GetContextOutput};
+use crate::mcp::tools::executors::{ListExecutorsInput, ListExecutorsOutput};
+use crate::mcp::tools::logs::{TailAttemptLogsInput, TailAttemptLogsOutput};
+use crate::mcp::tools::projects::{
+    AddRepoInput, AddRepoOutput, CreateProjectInput, CreateProjectOutput, ListProjectsInput,
+    ListProjectsOutput, ListReposInput, ListReposOutput,
+};
+use crate::mcp::tools::tasks::{
+    CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, GetTaskInput,
+    ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
+};
+use crate::store::Store;
+
+/// Everything behind the tools.
+pub struct Domain {
+    store: Store,
+    gateway: ActorRef<gateway::Message>,
+    world: Arc<World>,
+    /// Where the home's data lies, to be told.
+    data_dir: PathBuf,
+    /// Ends the daemon.
+    ending: CancellationToken,
+}
+
+impl Domain {
+    pub fn new(
+        store: Store,
+        gateway: ActorRef<gateway::Message>,
+        world: Arc<World>,
+        data_dir: PathBuf,
+        ending: CancellationToken,
+    ) -> Self {
+        Self { store, gateway, world, data_dir, ending }
+    }
+
+    /// Asks the gateway. The port is answered by whoever owns what is asked for.
+    async fn gateway<T: Send + 'static>(
+        &self,
+        message: impl FnOnce(RpcReplyPort<Result<T, Refusal>>) -> gateway::Message,
+    ) -> Result<T, Refusal> {
+        ractor::call!(self.gateway, message)
+            .unwrap_or_else(|_| Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")))
+    }
+}
+
+/// An answer in the tools' own terms.
+fn answered<T, U>(answer: Answer<T>, convert: impl FnOnce(T) -> U) -> Answer<U> {
+    Answer { value: convert(answer.value), deduplicated: answer.deduplicated }
+}
+
+#[async_trait]
+impl Ask for Domain {
+    async fn list_projects(
+        &self,
+        _: &Session,
+        input: ListProjectsInput,
+    ) -> Result<ListProjectsOutput, Refusal> {
+        self.projects(input).await
+    }
+
+    async fn list_repos(
+        &self,
+        _: &Session,
+        input: ListReposInput,
+    ) -> Result<ListReposOutput, Refusal> {
+        self.repos(input).await
+    }
+
+    async fn create_project(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: CreateProjectInput,
+    ) -> Result<Answer<CreateProjectOutput>, Refusal> {
+        self.new_project(key, input).await
+    }
+
+    async fn add_repo(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: AddRepoInput,
+    ) -> Result<Answer<AddRepoOutput>, Refusal> {
+        self.new_repo(key, input).await
+    }
+
+    async fn list_executors(
+        &self,
+        _: &Session,
+        _: ListExecutorsInput,
+    ) -> Result<ListExecutorsOutput, Refusal> {
+        self.executors().await
+    }
+
+    async fn list_tasks(
+        &self,
+        _: &Session,
+        input: ListTasksInput,
+    ) -> Result<ListTasksOutput, Refusal> {
+        self.tasks(input).await
+    }
+
+    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<TaskOutput, Refusal> {
+        self.task(input.task_id).await
+    }
+
+    async fn create_task(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: CreateTaskInput,
+    ) -> Result<Answer<CreateTaskOutput>, Refusal> {
+        self.new_task(key, input).await
+    }
+
+    async fn update_task(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: UpdateTaskInput,
+    ) -> Result<Answer<TaskOutput>, Refusal> {
+        self.changed_task(key, input).await
+    }
+
+    async fn delete_task(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: DeleteTaskInput,
+    ) -> Result<Answer<DeleteTaskOutput>, Refusal> {
+        self.deleted_task(key, input).await
+    }
+
+    async fn start_task_attempt(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: StartTaskAttemptInput,
+    ) -> Result<Answer<StartTaskAttemptOutput>, Refusal> {
+        self.start(key, input).await
+    }
+
+    async fn list_task_attempts(
+        &self,
+        _: &Session,
+        input: ListTaskAttemptsInput,
+    ) -> Result<ListTaskAttemptsOutput, Refusal> {
+        self.attempts(input).await
+    }
+
+    async fn get_attempt_status(
+        &self,
+        _: &Session,
+        input: GetAttemptStatusInput,
+    ) -> Result<AttemptStatusOutput, Refusal> {
+        self.statuses(input).await
+    }
+
+    async fn tail_attempt_logs(
+        &self,
+        _: &Session,
+        input: TailAttemptLogsInput,
+    ) -> Result<TailAttemptLogsOutput, Refusal> {
+        self.tail(input).await
+    }
+
+    async fn stop_attempt(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: StopAttemptInput,
+    ) -> Result<Answer<StopAttemptOutput>, Refusal> {
+        self.stop(key, input).await
+    }
+
+    async fn get_context(
+        &self,
+        session: &Session,
+        _: GetContextInput,
+    ) -> Result<GetContextOutput, Refusal> {
+        self.context(session).await
+    }
+
+    async fn custom(
+        &self,
+        session: &Session,
+        method: &str,
+        params: Option<Value>,
+    ) -> Result<Value, CustomError> {
+        self.bare(session, method, params).await
+    }
+}

@@ -1,0 +1,37 @@
+//! Who is at the other end of a connection.
+
+use std::path::Path;
+
+use provost_actors::ids::AttemptId;
+
+use super::Domain;
+use crate::client::{Hello, Peer};
+use crate::mcp::ask::{Role, Session};
+
+impl Domain {
+    /// The session of a connection, from what it says of itself. Inside an
+    /// attempt, by its environment or its working directory, it is a worker's
+    /// unless it asks for something else.
+    pub async fn session(&self, hello: &Hello) -> Session {
+        let attempt = self.surrounding_attempt(hello).await;
+        let role = match (hello.role, attempt) {
+            (Some(role), _) => role,
+            (None, Some(_)) => Role::Worker,
+            (None, None) => Role::Orchestrator,
+        };
+        Session { role, attempt, is_person: hello.client == Peer::Cli }
+    }
+
+    async fn surrounding_attempt(&self, hello: &Hello) -> Option<AttemptId> {
+        if let Some(id) = hello.attempt_id.as_deref().and_then(|id| id.parse().ok())
+            && self.store.status(id).await.is_ok()
+        {
+            return Some(id);
+        }
+        let below = Path::new(hello.cwd.as_deref()?)
+            .strip_prefix(&self.world.settings.worktrees_dir)
+            .ok()?;
+        let folder = below.components().next()?.as_os_str().to_str()?;
+        self.store.attempt_in(folder).await.ok()?
+    }
+}

@@ -1,0 +1,219 @@
+//! The fake executor's own process: reads its prompt, one command a line, and
+//! does what it says. Entered from `main` before any runtime.
+
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{SigHandler, Signal, signal};
+use serde_json::{Value, json};
+
+/// What `main` knows it by.
+pub const ARGUMENT: &str = "__fake";
+/// The grandchild that `fork` leaves behind.
+const LEFTOVER: &str = "__fake-leftover";
+
+/// Runs the fake executor if this process is to be one.
+pub fn enter() -> Option<ExitCode> {
+    match std::env::args().nth(1)?.as_str() {
+        ARGUMENT => Some(run().unwrap_or(ExitCode::FAILURE)),
+        LEFTOVER => {
+            let _ = nix::unistd::setsid();
+            hang()
+        }
+        _ => None,
+    }
+}
+
+/// One line of the prompt.
+#[derive(Debug, PartialEq, Eq)]
+enum Command<'a> {
+    Say(&'a str),
+    Think(&'a str),
+    Sleep(u64),
+    Write(&'a str, &'a str),
+    Run(&'a str),
+    Lines(u64),
+    Stderr(&'a str),
+    Fork,
+    IgnoreTerm,
+    Hang,
+    Exit(u8),
+}
+
+/// A line that is no command, or a command without what it needs, is said back.
+fn parse(line: &str) -> Command<'_> {
+    let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let command = match verb {
+        "say" => Some(Command::Say(rest)),
+        "think" => Some(Command::Think(rest)),
+        "sleep" => rest.trim().parse().ok().map(Command::Sleep),
+        "write" => {
+            let (path, text) = rest.split_once(' ').unwrap_or((rest, ""));
+            (!path.is_empty()).then_some(Command::Write(path, text))
+        }
+        "run" if !rest.is_empty() => Some(Command::Run(rest)),
+        "lines" => rest.trim().parse().ok().map(Command::Lines),
+        "stderr" => Some(Command::Stderr(rest)),
+        "fork" => Some(Command::Fork),
+        "ignore-term" => Some(Command::IgnoreTerm),
+        "hang" => Some(Command::Hang),
+        "exit" => rest.trim().parse().ok().map(Command::Exit),
+        _ => None,
+    };
+    command.unwrap_or(Command::Say(line))
+}
+
+fn run() -> io::Result<ExitCode> {
+    let mut prompt = String::new();
+    io::stdin().read_to_string(&mut prompt)?;
+    let mut fake = Fake { out: BufWriter::new(io::stdout()), calls: 0 };
+    let session = std::env::var("PROVOST_EXECUTOR_SESSION_ID")
+        .unwrap_or_else(|_| uuid::Uuid::now_v7().to_string());
+    fake.tell(&json!({ "kind": "session", "id": session }))?;
+    for line in prompt.lines().filter(|line| !line.trim().is_empty()) {
+        if let Some(code) = fake.obey(&parse(line))? {
+            return Ok(code);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Fake<W: Write> {
+    out: W,
+    calls: u32,
+}
+
+impl<W: Write> Fake<W> {
+    /// Does one thing. `Some`: end now, with this code.
+    fn obey(&mut self, command: &Command<'_>) -> io::Result<Option<ExitCode>> {
+        match command {
+            Command::Say(text) => {
+                self.tell(&json!({ "kind": "assistant_message", "text": text }))?;
+            }
+            Command::Think(text) => self.tell(&json!({ "kind": "thinking", "text": text }))?,
+            Command::Sleep(millis) => sleep(Duration::from_millis(*millis)),
+            Command::Write(path, text) => self.write(path, text)?,
+            Command::Run(command) => self.run(command)?,
+            Command::Lines(count) => {
+                for number in 1..=*count {
+                    writeln!(self.out, "line {number}")?;
+                }
+                self.out.flush()?;
+            }
+            Command::Stderr(text) => eprintln!("{text}"),
+            Command::Fork => self.fork()?,
+            Command::IgnoreTerm => ignore_term(),
+            Command::Hang => hang(),
+            Command::Exit(code) => return Ok(Some(ExitCode::from(*code))),
+        }
+        Ok(None)
+    }
+
+    fn tell(&mut self, entry: &Value) -> io::Result<()> {
+        writeln!(self.out, "{entry}")?;
+        self.out.flush()
+    }
+
+    /// A tool call around some work that gives its exit code and its text.
+    fn call(
+        &mut self,
+        tool: &str,
+        action: &Value,
+        work: impl FnOnce() -> (i32, String),
+    ) -> io::Result<()> {
+        self.calls += 1;
+        let id = format!("call-{}", self.calls);
+        self.tell(&json!({
+            "kind": "tool_use", "tool_call_id": id, "tool_name": tool, "action": action,
+        }))?;
+        let (code, text) = work();
+        let status = if code == 0 { "success" } else { "failed" };
+        self.tell(&json!({
+            "kind": "tool_result", "tool_call_id": id, "status": status, "exit_code": code,
+            "text": text,
+        }))
+    }
+
+    fn write(&mut self, path: &str, text: &str) -> io::Result<()> {
+        self.call("write", &json!({ "type": "file_edit", "path": path }), || {
+            let path = Path::new(path);
+            let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+            match made.and_then(|()| std::fs::write(path, format!("{text}\n"))) {
+                Ok(()) => (0, String::new()),
+                Err(error) => (1, error.to_string()),
+            }
+        })
+    }
+
+    fn run(&mut self, command: &str) -> io::Result<()> {
+        self.call("run", &json!({ "type": "command", "command": command }), || {
+            match child("sh").args(["-c", command]).stdin(Stdio::null()).output() {
+                Ok(output) => {
+                    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+                    text.push_str(&String::from_utf8_lossy(&output.stderr));
+                    (output.status.code().unwrap_or(-1), text.trim_end().to_owned())
+                }
+                Err(error) => (-1, error.to_string()),
+            }
+        })
+    }
+
+    fn fork(&mut self) -> io::Result<()> {
+        let left = child("/proc/self/exe").arg(LEFTOVER).stdin(Stdio::null()).spawn()?;
+        let text = format!("left a grandchild in a session of its own: pid {}", left.id());
+        self.tell(&json!({ "kind": "system_message", "text": text }))
+    }
+}
+
+fn child(program: &str) -> std::process::Command {
+    #[expect(clippy::disallowed_methods, reason = "this process is an executor, not the daemon")]
+    std::process::Command::new(program)
+}
+
+fn ignore_term() {
+    for ignored in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        // SAFETY: ignoring a signal installs no handler that could run.
+        let _ = unsafe { signal(ignored, SigHandler::SigIgn) };
+    }
+}
+
+fn sleep(time: Duration) {
+    #[expect(clippy::disallowed_methods, reason = "it is told to sleep")]
+    std::thread::sleep(time);
+}
+
+fn hang() -> ! {
+    loop {
+        nix::unistd::pause();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_understood_and_anything_else_is_said_back() {
+        assert_eq!(parse("say a b"), Command::Say("a b"));
+        assert_eq!(parse("write a/b.txt two words"), Command::Write("a/b.txt", "two words"));
+        assert_eq!(parse("write empty"), Command::Write("empty", ""));
+        assert_eq!(parse("lines 3"), Command::Lines(3));
+        assert_eq!(parse("exit 7"), Command::Exit(7));
+        for said in ["hello there", "sleep well", "exit strategy", "lines", "run", "forked"] {
+            assert_eq!(parse(said), Command::Say(said));
+        }
+    }
+
+    #[test]
+    fn a_failed_tool_call_says_so() {
+        let mut fake = Fake { out: Vec::new(), calls: 0 };
+        fake.obey(&Command::Run("echo out; echo err >&2; exit 3")).unwrap();
+        let told = String::from_utf8(fake.out).unwrap();
+        let result: Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+        assert_eq!(result["status"], "failed");
+        assert_eq!(result["exit_code"], 3);
+        assert_eq!(result["text"], "out\nerr");
+    }
+}

@@ -1,0 +1,338 @@
+//! Where everything of one home lies. Knows the environment's names for it,
+//! makes the folders, and owns no file in them.
+//!
+//! With `PROVOST_HOME` all of it is in one folder; without, it follows the XDG
+//! base directory specification. Folders are 0700. Every process of a home
+//! comes to the same paths, whatever its working directory.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use etcetera::base_strategy::{BaseStrategy, Xdg};
+
+/// The environment variable that names a home.
+pub const HOME_VARIABLE: &str = "PROVOST_HOME";
+
+/// The longest path that `bind` and `connect` take: `sun_path` is 108 bytes
+/// with its NUL (unix(7)).
+const SUN_PATH_MAX: usize = 107;
+
+const SOCKET: &str = "daemon.sock";
+
+/// Why a home can't be used. The CLI ends with exit code 3.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    #[error("the folder {path} can't be made or read: {source}", path = .path.display())]
+    Folder { path: PathBuf, source: io::Error },
+    #[error("{path} is no folder", path = .0.display())]
+    NotAFolder(PathBuf),
+    #[error("the folder {path} belongs to user {owner}, not to this one", path = .path.display())]
+    Foreign { path: PathBuf, owner: u32 },
+    #[error("{HOME_VARIABLE} is not set and there is no home directory: {0}")]
+    NoUserHome(etcetera::HomeDirError),
+    #[error("the working directory can't be read: {0}")]
+    WorkingDirectory(io::Error),
+}
+
+/// The paths of one home. Its folders exist once it is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    root: Option<PathBuf>,
+    config_dir: PathBuf,
+    data_dir: PathBuf,
+    run_dir: PathBuf,
+    lock: PathBuf,
+    log: PathBuf,
+    socket: PathBuf,
+}
+
+impl Home {
+    /// Opens the home that the environment names, making what is missing.
+    pub fn from_environment() -> Result<Self, HomeError> {
+        match std::env::var_os(HOME_VARIABLE).filter(|value| !value.is_empty()) {
+            Some(root) => Self::at(&root),
+            None => Self::xdg(&Xdg::new().map_err(HomeError::NoUserHome)?),
+        }
+    }
+
+    /// Opens the home in one folder. A relative `root` is taken from the
+    /// working directory; symbolic links in it are resolved, so that two names
+    /// of a folder are one home.
+    pub fn at(root: impl AsRef<OsStr>) -> Result<Self, HomeError> {
+        let root = std::path::absolute(Path::new(&root)).map_err(HomeError::WorkingDirectory)?;
+        let root = private_folder(&root)?;
+        let run_dir = root.join("run");
+        let home = Self {
+            config_dir: root.clone(),
+            data_dir: root.clone(),
+            lock: run_dir.join("daemon.lock"),
+            log: root.join("daemon.log"),
+            socket: PathBuf::new(),
+            run_dir,
+            root: Some(root),
+        };
+        home.make()
+    }
+
+    /// Opens the home spread over the XDG base directories.
+    fn xdg(dirs: &Xdg) -> Result<Self, HomeError> {
+        let data_dir = dirs.data_dir().join("provost");
+        let state_dir = dirs.state_dir().unwrap_or_else(|| dirs.data_dir()).join("provost");
+        private_folder(&state_dir)?;
+        let home = Self {
+            root: None,
+            config_dir: dirs.config_dir().join("provost"),
+            run_dir: dirs
+                .runtime_dir()
+                .or_else(user_runtime_dir)
+                .map_or_else(|| data_dir.join("run"), |dir| dir.join("provost")),
+            // Beside the database that it guards: runtime directories differ
+            // between a login and a cron job, the data directory doesn't.
+            lock: data_dir.join("daemon.lock"),
+            log: state_dir.join("daemon.log"),
+            socket: PathBuf::new(),
+            data_dir,
+        };
+        home.make()
+    }
+
+    fn make(mut self) -> Result<Self, HomeError> {
+        for dir in [&mut self.config_dir, &mut self.data_dir, &mut self.run_dir] {
+            *dir = private_folder(dir)?;
+        }
+        private_folder(&self.attempts())?;
+        private_folder(&self.worktrees())?;
+        self.socket = socket_path(&self.run_dir);
+        if let Some(folder) = self.socket.parent().filter(|folder| *folder != self.run_dir) {
+            private_folder_in_shared(folder)?;
+        }
+        Ok(self)
+    }
+
+    /// What `PROVOST_HOME` must be for a child of ours to come to this home;
+    /// `None` when the XDG variables decide.
+    pub fn root(&self) -> Option<&Path> {
+        self.root.as_deref()
+    }
+
+    /// The folder of everything that must be kept.
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    pub fn config_file(&self) -> PathBuf {
+        self.config_dir.join("config.toml")
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.data_dir.join("provost.db")
+    }
+
+    /// Holds one folder per attempt, named by its id.
+    pub fn attempts(&self) -> PathBuf {
+        self.data_dir.join("attempts")
+    }
+
+    /// Holds `<attempt short id>-<slug>/<repo name>`.
+    pub fn worktrees(&self) -> PathBuf {
+        self.data_dir.join("worktrees")
+    }
+
+    /// Takes what stood in the way of something of ours.
+    pub fn trash(&self) -> PathBuf {
+        self.data_dir.join("trash")
+    }
+
+    /// Held by the daemon of this home while it lives.
+    pub fn lock(&self) -> &Path {
+        &self.lock
+    }
+
+    /// What a daemon in the background says.
+    pub fn log_file(&self) -> &Path {
+        &self.log
+    }
+
+    /// The daemon's socket; always short enough for `sun_path`.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+/// `<run dir>/daemon.sock`, or where that is too long for `sun_path`, a folder
+/// of its own under `/tmp` named by a hash of the run folder. It depends on
+/// nothing else, so that processes with different environments meet there.
+fn socket_path(run_dir: &Path) -> PathBuf {
+    let plain = run_dir.join(SOCKET);
+    if plain.as_os_str().len() <= SUN_PATH_MAX {
+        return plain;
+    }
+    let user = nix::unistd::geteuid();
+    let hash = fnv1a(run_dir.as_os_str().as_bytes());
+    PathBuf::from(format!("/tmp/provost-{user}-{hash:016x}")).join(SOCKET)
+}
+
+/// FNV-1a, 64 bits: a hash that stays the same across builds, unlike std's.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// systemd's `/run/user/<uid>` for processes that lost `XDG_RUNTIME_DIR`.
+fn user_runtime_dir() -> Option<PathBuf> {
+    let user = nix::unistd::geteuid();
+    let dir = PathBuf::from(format!("/run/user/{user}"));
+    let owner = fs::symlink_metadata(&dir).ok().filter(fs::Metadata::is_dir)?.uid();
+    (owner == user.as_raw()).then_some(dir)
+}
+
+/// Makes a folder and what is missing above it, and closes it to others.
+/// Returns its real path.
+fn private_folder(path: &Path) -> Result<PathBuf, HomeError> {
+    let failed = |source| HomeError::Folder { path: path.to_owned(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|source| {
+        if path.exists() { HomeError::NotAFolder(path.to_owned()) } else { failed(source) }
+    })?;
+    let real = fs::canonicalize(path).map_err(failed)?;
+    close_to_others(&real, &fs::metadata(&real).map_err(failed)?)?;
+    Ok(real)
+}
+
+/// The same for a folder under one that anybody can write to: never through a
+/// symbolic link, which somebody else may have put there.
+fn private_folder_in_shared(path: &Path) -> Result<(), HomeError> {
+    let failed = |source| HomeError::Folder { path: path.to_owned(), source };
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+        _ => {}
+    }
+    close_to_others(path, &fs::symlink_metadata(path).map_err(failed)?)
+}
+
+fn close_to_others(path: &Path, found: &fs::Metadata) -> Result<(), HomeError> {
+    if !found.is_dir() {
+        return Err(HomeError::NotAFolder(path.to_owned()));
+    }
+    if found.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(HomeError::Foreign { path: path.to_owned(), owner: found.uid() });
+    }
+    if found.mode() & 0o077 != 0 {
+        fs::set_permissions(path, Permissions::from_mode(0o700))
+            .map_err(|source| HomeError::Folder { path: path.to_owned(), source })?;
+    }
+    Ok(())
+}
+
+/// The variables that stand for one attempt: set for executors, and to be kept
+/// from a daemon, which belongs to no attempt.
+pub const ATTEMPT_VARIABLES: [&str; 9] = [
+    "PROVOST_ATTEMPT_ID",
+    "PROVOST_PROCESS_ID",
+    "PROVOST_SESSION_ID",
+    "PROVOST_TASK_ID",
+    "PROVOST_PROJECT_ID",
+    "PROVOST_PROJECT_NAME",
+    "PROVOST_BRANCH",
+    "PROVOST_PROMPT",
+    "PROVOST_EXECUTOR_SESSION_ID",
+];
+
+/// The attempt that this process is part of, as its environment says.
+pub fn surrounding_attempt() -> Option<String> {
+    let id: OsString = std::env::var_os("PROVOST_ATTEMPT_ID").filter(|value| !value.is_empty())?;
+    id.into_string().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_home_has_its_folders_and_they_are_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("new/home");
+        let home = Home::at(&root).unwrap();
+        for folder in [root.clone(), root.join("run"), home.attempts(), home.worktrees()] {
+            let mode = fs::metadata(&folder).unwrap().mode() & 0o777;
+            assert_eq!(mode, 0o700, "{}", folder.display());
+        }
+        let root = fs::canonicalize(root).unwrap();
+        assert_eq!(home.root(), Some(root.as_path()));
+        assert_eq!(home.socket(), root.join("run/daemon.sock"));
+        assert_eq!(home.lock(), root.join("run/daemon.lock"));
+        assert_eq!(home.config_file(), root.join("config.toml"));
+        assert_eq!(home.database(), root.join("provost.db"));
+    }
+
+    #[test]
+    fn an_open_folder_is_closed_to_others() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        Home::at(dir.path()).unwrap();
+        assert_eq!(fs::metadata(dir.path()).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn two_names_of_a_folder_are_one_home() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().join("real");
+        fs::create_dir(&real).unwrap();
+        symlink(&real, dir.path().join("link")).unwrap();
+        let roundabout = dir.path().join("link/../real/");
+        assert_eq!(Home::at(&real).unwrap(), Home::at(dir.path().join("link")).unwrap());
+        assert_eq!(Home::at(&real).unwrap(), Home::at(roundabout).unwrap());
+    }
+
+    #[test]
+    fn a_home_too_deep_for_a_socket_gets_a_short_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("d".repeat(120));
+        let home = Home::at(&root).unwrap();
+        let folder = home.socket().parent().unwrap().to_owned();
+        let listening = UnixListener::bind(home.socket());
+        let again = Home::at(&root).unwrap();
+        let other = Home::at(dir.path().join("e".repeat(120))).unwrap();
+        let mode = fs::metadata(&folder).unwrap().mode() & 0o777;
+        fs::remove_dir_all(&folder).unwrap();
+        fs::remove_dir_all(other.socket().parent().unwrap()).unwrap();
+
+        assert!(listening.is_ok());
+        assert_eq!(mode, 0o700);
+        assert_eq!(again.socket(), home.socket());
+        assert_ne!(other.socket(), home.socket());
+    }
+
+    #[test]
+    fn a_symbolic_link_is_no_short_runtime_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        symlink(dir.path(), &link).unwrap();
+        assert!(matches!(private_folder_in_shared(&link), Err(HomeError::NotAFolder(_))));
+    }
+
+    #[test]
+    fn a_home_that_is_a_file_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(matches!(Home::at(file.path()), Err(HomeError::NotAFolder(_))));
+        assert!(matches!(Home::at(file.path().join("x")), Err(HomeError::Folder { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn a_socket_path_always_fits(run_dir in "(/[a-zà-ü]{1,40}){1,8}") {
+            let socket = socket_path(Path::new(&run_dir));
+            prop_assert!(socket.as_os_str().len() <= SUN_PATH_MAX);
+            prop_assert_eq!(socket_path(Path::new(&run_dir)), socket);
+        }
+    }
+}

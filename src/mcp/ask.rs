@@ -1,0 +1,173 @@
+//! The one way from the tools into the rest of the daemon: a method a tool.
+//! Whoever implements [`Ask`] sees parsed input and gives back typed output; it
+//! sees nothing of MCP.
+
+use async_trait::async_trait;
+use provost_actors::ids::AttemptId;
+pub use provost_actors::journal::{Answer, Key};
+use provost_actors::refusal::Refusal;
+use serde_json::Value;
+
+use super::tools::attempts::{
+    AttemptStatusOutput, GetAttemptStatusInput, ListTaskAttemptsInput, ListTaskAttemptsOutput,
+    StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput,
+};
+use super::tools::context::{GetContextInput, GetContextOutput};
+use super::tools::executors::{ListExecutorsInput, ListExecutorsOutput};
+use super::tools::logs::{TailAttemptLogsInput, TailAttemptLogsOutput};
+use super::tools::projects::{
+    AddRepoInput, AddRepoOutput, CreateProjectInput, CreateProjectOutput, ListProjectsInput,
+    ListProjectsOutput, ListReposInput, ListReposOutput,
+};
+use super::tools::tasks::{
+    CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, GetTaskInput,
+    ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
+};
+pub use crate::role::Role;
+
+/// One connection: what is known of its caller for as long as it lasts.
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub role: Role,
+    /// The attempt that the caller works in, if it does.
+    pub attempt: Option<AttemptId>,
+    /// A person's command line: it has bare methods of its own.
+    pub is_person: bool,
+}
+
+/// Why a method outside MCP was refused, as JSON-RPC says it. Any code is allowed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CustomError {
+    pub code: i32,
+    pub message: String,
+    pub data: Option<Value>,
+}
+
+impl CustomError {
+    /// JSON-RPC 2.0 §5.1: the method does not exist.
+    pub fn method_not_found(method: &str) -> Self {
+        Self {
+            code: rmcp::model::ErrorCode::METHOD_NOT_FOUND.0,
+            message: format!("there is no method `{method}`"),
+            data: None,
+        }
+    }
+}
+
+type Refusable<T> = Result<T, Refusal>;
+
+/// What the tools ask for. A future may be dropped at any await when its caller
+/// cancels or goes away: a change must be in its owner's hands by then, or not
+/// begun. `key` is `None` when nobody asked for idempotency.
+#[async_trait]
+pub trait Ask: Send + Sync + 'static {
+    async fn list_projects(
+        &self,
+        session: &Session,
+        input: ListProjectsInput,
+    ) -> Refusable<ListProjectsOutput>;
+
+    async fn list_repos(
+        &self,
+        session: &Session,
+        input: ListReposInput,
+    ) -> Refusable<ListReposOutput>;
+
+    async fn create_project(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: CreateProjectInput,
+    ) -> Refusable<Answer<CreateProjectOutput>>;
+
+    async fn add_repo(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: AddRepoInput,
+    ) -> Refusable<Answer<AddRepoOutput>>;
+
+    async fn list_executors(
+        &self,
+        session: &Session,
+        input: ListExecutorsInput,
+    ) -> Refusable<ListExecutorsOutput>;
+
+    async fn list_tasks(
+        &self,
+        session: &Session,
+        input: ListTasksInput,
+    ) -> Refusable<ListTasksOutput>;
+
+    async fn get_task(&self, session: &Session, input: GetTaskInput) -> Refusable<TaskOutput>;
+
+    async fn create_task(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: CreateTaskInput,
+    ) -> Refusable<Answer<CreateTaskOutput>>;
+
+    async fn update_task(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: UpdateTaskInput,
+    ) -> Refusable<Answer<TaskOutput>>;
+
+    async fn delete_task(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: DeleteTaskInput,
+    ) -> Refusable<Answer<DeleteTaskOutput>>;
+
+    async fn start_task_attempt(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: StartTaskAttemptInput,
+    ) -> Refusable<Answer<StartTaskAttemptOutput>>;
+
+    async fn list_task_attempts(
+        &self,
+        session: &Session,
+        input: ListTaskAttemptsInput,
+    ) -> Refusable<ListTaskAttemptsOutput>;
+
+    async fn get_attempt_status(
+        &self,
+        session: &Session,
+        input: GetAttemptStatusInput,
+    ) -> Refusable<AttemptStatusOutput>;
+
+    async fn tail_attempt_logs(
+        &self,
+        session: &Session,
+        input: TailAttemptLogsInput,
+    ) -> Refusable<TailAttemptLogsOutput>;
+
+    async fn stop_attempt(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: StopAttemptInput,
+    ) -> Refusable<Answer<StopAttemptOutput>>;
+
+    async fn get_context(
+        &self,
+        session: &Session,
+        input: GetContextInput,
+    ) -> Refusable<GetContextOutput>;
+
+    /// A JSON-RPC method that is not MCP's own.
+    async fn custom(
+        &self,
+        session: &Session,
+        method: &str,
+        params: Option<Value>,
+    ) -> Result<Value, CustomError> {
+        let _ = (session, params);
+        Err(CustomError::method_not_found(method))
+    }
+}

@@ -1,0 +1,96 @@
+//! The only maker of tool results: success and failure alike, so that what a
+//! client sees has one shape. Pure.
+//!
+//! Every result stands twice, as `structuredContent` and as the same compact
+//! JSON in one text: clients show their model now the one, now the other.
+
+use provost_actors::refusal::{Code, Refusal};
+use rmcp::model::{CallToolResult, MetaObject};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// `_meta` key: the answer of an earlier, equal call was given again.
+const DEDUPLICATED: &str = "provost/deduplicated";
+
+/// A refusal on the wire. The order of the fields is part of it: `error` comes
+/// first because some clients hide `isError`.
+#[derive(Serialize)]
+struct Envelope<'a> {
+    error: &'a str,
+    code: Code,
+    message: &'a str,
+    retryable: bool,
+    hint: &'a str,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    details: &'a Map<String, Value>,
+}
+
+/// What a tool gave, ready to be shown.
+#[derive(Debug)]
+pub struct Success {
+    pub output: Value,
+    pub deduplicated: bool,
+}
+
+/// The result of a call.
+pub fn result(outcome: Result<Success, Refusal>) -> CallToolResult {
+    match outcome {
+        Ok(success) => {
+            let meta = success
+                .deduplicated
+                .then(|| MetaObject(Map::from_iter([(DEDUPLICATED.to_owned(), json!(true))])));
+            CallToolResult::structured(success.output).with_meta(meta)
+        }
+        Err(refusal) => CallToolResult::structured_error(envelope(&refusal)),
+    }
+}
+
+/// The envelope of a refusal, as JSON.
+pub fn envelope(refusal: &Refusal) -> Value {
+    let envelope = Envelope {
+        error: &refusal.message,
+        code: refusal.code,
+        message: &refusal.message,
+        retryable: refusal.code.retryable(),
+        hint: &refusal.hint,
+        details: &refusal.details,
+    };
+    // Strings, a bool and a map of JSON always serialize.
+    serde_json::to_value(envelope).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_the_same_json_twice_in_a_fixed_order() {
+        let refusal = Refusal::new(Code::TurnActive, "a turn runs").detail("attempt_id", "x");
+        let result = result(Err(refusal));
+        assert_eq!(result.is_error, Some(true));
+        let text = &result.content[0].as_text().unwrap().text;
+        assert_eq!(*text, result.structured_content.unwrap().to_string());
+        assert!(
+            text.starts_with(r#"{"error":"a turn runs","code":"turn_active","message":"a turn"#)
+        );
+        assert!(text.ends_with(r#""details":{"attempt_id":"x"}}"#));
+    }
+
+    #[test]
+    fn every_code_says_whether_to_retry_and_what_to_do() {
+        for code in Code::ALL {
+            let envelope = envelope(&Refusal::new(*code, "no"));
+            assert_eq!(envelope["code"], code.as_str());
+            assert_eq!(envelope["retryable"], code.retryable());
+            assert!(envelope["hint"].as_str().is_some_and(|hint| hint.ends_with('.')), "{code:?}");
+            assert!(envelope.get("details").is_none());
+        }
+    }
+
+    #[test]
+    fn only_a_deduplicated_answer_says_so() {
+        let of = |deduplicated| result(Ok(Success { output: json!({}), deduplicated })).meta;
+        assert!(of(false).is_none());
+        assert_eq!(of(true).unwrap().0["provost/deduplicated"], true);
+    }
+}

@@ -1,0 +1,301 @@
+//! Why arguments don't fit a tool's schema, said so that the caller can mend
+//! the call: the field, what it should be, and where its values come from. Pure.
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
+use provost_actors::refusal::{Code, Refusal};
+use serde_json::Value;
+
+use super::args::ID_PATTERN;
+use super::modes::Mode;
+
+/// How alike two names must be for one to be taken for the other (Jaro-Winkler).
+const ALIKE: f64 = 0.84;
+
+/// What is needed of a tool to judge arguments for it.
+pub struct Contract<'a> {
+    pub tool: &'a str,
+    pub schema: &'a Value,
+    pub validator: &'a Validator,
+    pub modes: &'a [Mode],
+}
+
+impl Contract<'_> {
+    /// Holds arguments against the published schema. Tells the first fault, in
+    /// the order in which a caller would mend them.
+    pub fn fault(&self, arguments: &Value) -> Option<Refusal> {
+        if self.validator.is_valid(arguments) {
+            return None;
+        }
+        let plain = self
+            .validator
+            .iter_errors(arguments)
+            .filter(|error| !is_of_modes(error))
+            .min_by_key(|error| rank(error.kind()));
+        Some(match plain {
+            Some(error) => self.refuse(&error, arguments),
+            None => self.refuse_mode(arguments),
+        })
+    }
+
+    /// A value that passed the schema and not its parser.
+    pub fn unparsable(&self, path: &str, arguments: &Value) -> Refusal {
+        let pointer = pointer_of(path);
+        self.invalid(&pointer, arguments.pointer(&pointer).unwrap_or(&Value::Null))
+    }
+
+    fn refuse_mode(&self, arguments: &Value) -> Refusal {
+        let broken = arguments
+            .as_object()
+            .and_then(|arguments| self.modes.iter().find_map(|m| m.check(self.tool, arguments)));
+        broken.unwrap_or_else(|| {
+            let message = format!("The fields given to {} don't go together.", self.tool);
+            Refusal::new(Code::InvalidArgument, message)
+        })
+    }
+
+    fn refuse(&self, error: &ValidationError<'_>, arguments: &Value) -> Refusal {
+        let pointer = error.instance_path().as_str();
+        match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected } => {
+                let field = unexpected.first().map_or("", String::as_str);
+                self.unknown(pointer, field)
+            }
+            ValidationErrorKind::Required { property } => {
+                self.missing(pointer, property.as_str().unwrap_or_default())
+            }
+            _ => self.invalid(pointer, arguments.pointer(pointer).unwrap_or(&Value::Null)),
+        }
+    }
+
+    fn unknown(&self, pointer: &str, field: &str) -> Refusal {
+        let tool = self.tool;
+        let path = join(pointer, field);
+        let known: Vec<&str> = properties(self.node(pointer)).collect();
+        let message = format!("`{path}` is not a field of {tool}.");
+        let refusal = Refusal::new(Code::UnknownField, message).detail("path", path.as_str());
+        if let Some(near) = nearest(field, known.iter().copied()) {
+            let hint = format!("Call {tool} again with {} instead of {path}.", join(pointer, near));
+            return refusal.hint(hint).detail("nearest", near);
+        }
+        if known.is_empty() {
+            return refusal.hint(format!("Call {tool} again without any fields."));
+        }
+        let known = known.join(", ");
+        refusal.hint(format!("Call {tool} again without {path}; the fields there are {known}."))
+    }
+
+    fn missing(&self, pointer: &str, field: &str) -> Refusal {
+        let tool = self.tool;
+        let path = join(pointer, field);
+        let expected = expected(self.node(pointer).and_then(|node| property(node, field)));
+        let message = format!("{tool} needs `{path}`, {expected}.");
+        let hint = format!("Call {tool} again with {path}{}.", source_clause(field));
+        Refusal::new(Code::MissingRequired, message).hint(hint).detail("path", path)
+    }
+
+    fn invalid(&self, pointer: &str, value: &Value) -> Refusal {
+        let tool = self.tool;
+        let path = join(pointer, "");
+        let node = self.node(pointer);
+        let message = format!("`{path}` must be {}, not {}.", expected(node), shown(value));
+        let field = path.rsplit('.').next().unwrap_or_default().split('[').next().unwrap_or("");
+        let names: Vec<&str> = options(node).collect();
+        let refusal = Refusal::new(Code::InvalidArgument, message).detail("path", path.as_str());
+        let near = value.as_str().and_then(|text| nearest(text, names.iter().copied()));
+        if let Some(near) = near {
+            let hint = format!("Call {tool} again with {path} = \"{near}\".");
+            return refusal.hint(hint).detail("nearest", near);
+        }
+        if unquoted(node, value) {
+            let text = value.as_str().unwrap_or_default();
+            let hint = format!("Call {tool} again with {path} = {text}, without quotes.");
+            return refusal.hint(hint);
+        }
+        let source = source_clause(field);
+        refusal.hint(format!("Call {tool} again with another value for {path}{source}."))
+    }
+
+    /// The schema of what a JSON pointer into the arguments points at.
+    fn node(&self, pointer: &str) -> Option<&Value> {
+        let mut steps = pointer.split('/').skip(1).filter(|step| !step.is_empty());
+        steps.try_fold(self.schema, |node, step| node.get("items").or_else(|| property(node, step)))
+    }
+}
+
+fn is_of_modes(error: &ValidationError<'_>) -> bool {
+    let path = error.schema_path().as_str();
+    path.starts_with("/dependentSchemas") || path == "/minProperties"
+}
+
+/// The order in which faults are told: a misspelt field explains a missing one.
+fn rank(kind: &ValidationErrorKind) -> u8 {
+    match kind {
+        ValidationErrorKind::AdditionalProperties { .. } => 0,
+        ValidationErrorKind::Required { .. } => 1,
+        ValidationErrorKind::Type { .. } => 2,
+        _ => 3,
+    }
+}
+
+fn property<'a>(node: &'a Value, name: &str) -> Option<&'a Value> {
+    node.get("properties")?.get(name)
+}
+
+fn properties(node: Option<&Value>) -> impl Iterator<Item = &str> {
+    let fields = node.and_then(|node| node.get("properties")).and_then(Value::as_object);
+    fields.into_iter().flatten().map(|(name, _)| name.as_str())
+}
+
+fn options(node: Option<&Value>) -> impl Iterator<Item = &str> {
+    let names = node.and_then(|node| node.get("enum")).and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// What a schema asks for, in words that end a sentence.
+fn expected(node: Option<&Value>) -> String {
+    let Some(node) = node else { return "something else".to_owned() };
+    let names: Vec<&str> = options(Some(node)).collect();
+    if !names.is_empty() {
+        return format!("one of {}", names.join(", "));
+    }
+    if node.get("pattern").is_some_and(|pattern| pattern == ID_PATTERN) {
+        return "an id (a UUID of 36 characters)".to_owned();
+    }
+    if node.get("format").is_some_and(|format| format == "date-time") {
+        return "an RFC 3339 time such as 2026-01-31T12:00:00.000Z".to_owned();
+    }
+    let bound = |name: &str| node.get(name).and_then(Value::as_i64);
+    match node.get("type").and_then(Value::as_str) {
+        Some("integer") => {
+            let minimum = bound("minimum").map(|n| format!(" of {n} or more")).unwrap_or_default();
+            format!("an integer{minimum}")
+        }
+        Some("string") => match (bound("minLength"), bound("maxLength")) {
+            (Some(least), Some(most)) => format!("a string of {least} to {most} characters"),
+            (None, Some(most)) => format!("a string of at most {most} characters"),
+            _ => "a string".to_owned(),
+        },
+        Some("array") => {
+            let of = match node.pointer("/items/type").and_then(Value::as_str) {
+                Some("string") => " of strings",
+                Some("object") => " of objects",
+                _ => "",
+            };
+            match (bound("minItems"), bound("maxItems")) {
+                (Some(least), Some(most)) => format!("an array{of} with {least} to {most} items"),
+                _ => format!("an array{of}"),
+            }
+        }
+        Some("boolean") => "true or false".to_owned(),
+        Some("object") => "an object".to_owned(),
+        _ => "something else".to_owned(),
+    }
+}
+
+/// A value as a sentence can bear it: short.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) if text.chars().count() <= 60 => format!("the string {value}"),
+        Value::String(text) => format!("a string of {} characters", text.chars().count()),
+        Value::Array(items) => format!("an array of {} items", items.len()),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+/// Whether the value is a number or a truth value within quotes.
+fn unquoted(node: Option<&Value>, value: &Value) -> bool {
+    let kind = node.and_then(|node| node.get("type")).and_then(Value::as_str);
+    let inner = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    match (kind, inner) {
+        (Some("integer"), Some(inner)) => inner.is_i64() || inner.is_u64(),
+        (Some("boolean"), Some(inner)) => inner.is_boolean(),
+        _ => false,
+    }
+}
+
+/// The name most like the one given; `taskId` is like `task_id`.
+pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let given = snake_case(given);
+    names
+        .map(|name| (strsim::jaro_winkler(&given, name), name))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, name)| name)
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    let mut after_lower = false;
+    for letter in name.chars() {
+        if letter.is_uppercase() && after_lower {
+            snake.push('_');
+        }
+        after_lower = letter.is_lowercase() || letter.is_ascii_digit();
+        snake.extend(letter.to_lowercase());
+    }
+    snake.replace(['-', ' ', '.'], "_")
+}
+
+/// Where the values of a field come from, for the fields that name things.
+fn source_clause(field: &str) -> &'static str {
+    match field {
+        "project_id" => " from list_projects",
+        "repo_id" => " from list_repos",
+        "task_id" | "depends_on" => " from list_tasks",
+        "attempt_id" | "attempt_ids" => " from list_task_attempts",
+        "session_id" => " (latest_session_id in get_attempt_status)",
+        "executor" | "variant" => " from list_executors",
+        _ => "",
+    }
+}
+
+/// `/repos/0` and `path` make `repos[0].path`.
+fn join(pointer: &str, field: &str) -> String {
+    let mut path = String::new();
+    for step in pointer.split('/').skip(1).chain((!field.is_empty()).then_some(field)) {
+        if !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit()) {
+            path.push('[');
+            path.push_str(step);
+            path.push(']');
+        } else {
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(step);
+        }
+    }
+    path
+}
+
+/// `repos[0].path` becomes `/repos/0/path`.
+fn pointer_of(path: &str) -> String {
+    format!("/{}", path.replace('[', "/").replace(']', "").replace('.', "/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn camel_case_and_typing_slips_find_the_field_that_was_meant() {
+        let fields = ["task_id", "title", "depends_on", "request_id"];
+        let near = |given| nearest(given, fields.into_iter());
+        assert_eq!(near("taskId"), Some("task_id"));
+        assert_eq!(near("TaskID"), Some("task_id"));
+        assert_eq!(near("dependsOn"), Some("depends_on"));
+        assert_eq!(near("request-id"), Some("request_id"));
+        assert_eq!(near("tilte"), Some("title"));
+        assert_eq!(near("wombat"), None);
+    }
+
+    #[test]
+    fn paths_are_written_as_people_write_them() {
+        assert_eq!(join("/repos/0", "path"), "repos[0].path");
+        assert_eq!(join("", "limit"), "limit");
+        assert_eq!(join("/attempt_ids/12", ""), "attempt_ids[12]");
+        assert_eq!(pointer_of("repos[0].path"), "/repos/0/path");
+    }
+}

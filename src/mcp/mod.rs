@@ -1,0 +1,30 @@
+//! The daemon's MCP face: everything between a byte stream and the domain.
+//!
+//! ```text
+//!   bytes ▸ transport ▸ rmcp ▸ server ▸ tool ──────────────▸ ask ▸ the daemon
+//!           wire        eras   guards   check, parse, render
+//!           (lines)            envelope schema, modes, explain, key
+//!   bytes ◂ transport ◂ rmcp ◂ server ◂ tool ◂──────────────┘
+//! ```
+//!
+//! `tools` is the table of all there is to call, and [`ask::Ask`] the only way
+//! out of here. Nothing in this folder owns state that outlives a connection,
+//! and nothing in it knows SQL, actors or processes.
+
+pub mod args;
+pub mod ask;
+mod envelope;
+mod explain;
+mod key;
+mod modes;
+mod schema;
+mod server;
+mod tool;
+pub mod tools;
+mod transport;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use server::{Limits, serve};

@@ -1,0 +1,255 @@
+//! Published schemas, made from the Rust types. Pure.
+//!
+//! Clients and model APIs each take their own subset of JSON Schema 2020-12 and
+//! drop a tool, or all of them, for what they dislike. What is published here
+//! passes everywhere: a flat object root, no `$ref`, no type arrays or nulls in
+//! inputs, plain enums, no formats beyond `date-time`.
+
+use std::sync::Arc;
+
+use rmcp::model::JsonObject;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::args::Text;
+use super::modes::Mode;
+
+/// The `request_id` that every tool with an effect takes.
+pub type RequestId = Text<1, 128>;
+
+/// The name of that field.
+pub const REQUEST_ID: &str = "request_id";
+
+const REQUEST_ID_MEANS: &str = "Idempotency key, 1 to 128 characters. The same key with the same \
+    fields gives the same result and no second effect; with other fields idempotency_conflict.";
+
+/// The input schema of a tool: the type's, the modes' rules, and `request_id`
+/// for a tool that changes something.
+pub fn input<T: JsonSchema>(modes: &[Mode], changes: bool) -> Arc<JsonObject> {
+    let settings = settings().for_deserialize();
+    let mut root = settings.into_generator().into_root_schema_for::<T>().to_value();
+    tidy(&mut root, Side::Input);
+    let mut root = object(root);
+    let mut properties = object(root.remove("properties").unwrap_or_default());
+    if changes {
+        let key = json!({
+            "type": "string", "minLength": 1, "maxLength": 128, "description": REQUEST_ID_MEANS,
+        });
+        properties.insert(REQUEST_ID.to_owned(), key);
+    }
+    let required = root.remove("required").unwrap_or_else(|| json!([]));
+    let mut published = Map::new();
+    published.insert("type".to_owned(), json!("object"));
+    published.insert("properties".to_owned(), Value::Object(properties));
+    published.insert("required".to_owned(), required);
+    published.insert("additionalProperties".to_owned(), json!(false));
+    for mode in modes {
+        mode.publish(&mut published);
+    }
+    Arc::new(published)
+}
+
+/// The output schema of a tool. It admits the error envelope too, since some
+/// clients hold failures against it. An untagged enum of structs becomes one
+/// object that may have the fields of any of them.
+pub fn output<T: JsonSchema>() -> Arc<JsonObject> {
+    let settings = settings().for_serialize();
+    let mut root = settings.into_generator().into_root_schema_for::<T>().to_value();
+    tidy(&mut root, Side::Output);
+    let mut root = object(root);
+    let shapes = match root.remove("anyOf") {
+        Some(Value::Array(shapes)) => shapes.into_iter().map(object).collect(),
+        _ => vec![root],
+    };
+
+    let mut properties = Map::new();
+    let mut branches = Vec::new();
+    for mut shape in shapes {
+        properties.extend(object(shape.remove("properties").unwrap_or_default()));
+        branches.push(json!({"required": shape.remove("required").unwrap_or_else(|| json!([]))}));
+    }
+    for (name, property) in object(envelope()) {
+        properties.entry(name).or_insert(property);
+    }
+    branches.push(json!({"required": ["error", "code", "message", "retryable", "hint"]}));
+
+    let mut published = Map::new();
+    published.insert("type".to_owned(), json!("object"));
+    published.insert("properties".to_owned(), Value::Object(properties));
+    published.insert("anyOf".to_owned(), Value::Array(branches));
+    Arc::new(published)
+}
+
+/// A plain enum of strings, for a field whose type is no `JsonSchema`.
+pub fn one_of(names: &[&str]) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "enum": names })
+}
+
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    })
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+fn envelope() -> Value {
+    json!({
+        "error": {"type": "string", "description": "Only on failure: what failed, in a sentence."},
+        "code": {"type": "string", "description": "Only on failure: a stable error code."},
+        "message": {"type": "string", "description": "Only on failure: the same as error."},
+        "retryable": {"type": "boolean", "description": "Only on failure: whether the same call may work later."},
+        "hint": {"type": "string", "description": "Only on failure: the next call that helps."},
+        "details": {"type": "object", "description": "Only on failure: facts such as path and ids."},
+    })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Input,
+    Output,
+}
+
+/// Rewrites what schemars makes into what is published, at every depth.
+fn tidy(schema: &mut Value, side: Side) {
+    let Value::Object(schema) = schema else { return };
+    if side == Side::Input {
+        drop_null_branch(schema);
+    }
+    flatten_enum(schema);
+    schema.remove("$schema");
+    schema.remove("title");
+    if schema.get("default") == Some(&Value::Null) {
+        schema.remove("default");
+    }
+    if schema.get("format").is_some_and(|format| format != "date-time") {
+        schema.remove("format");
+    }
+    if side == Side::Output {
+        // A reader of results needs no bounds, and they cost bytes.
+        for bound in ["minimum", "additionalProperties"] {
+            schema.remove(bound);
+        }
+    }
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        for property in properties.values_mut() {
+            tidy(property, side);
+        }
+    }
+    if let Some(items) = schema.get_mut("items") {
+        tidy(items, side);
+    }
+    for keyword in ["anyOf", "oneOf", "allOf"] {
+        if let Some(Value::Array(branches)) = schema.get_mut(keyword) {
+            for branch in branches {
+                tidy(branch, side);
+            }
+        }
+    }
+}
+
+/// `T or null` becomes `T`: in an input, a null counts as absent.
+fn drop_null_branch(schema: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            schema.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(names)) = schema.get_mut("enum") {
+        names.retain(|name| !name.is_null());
+    }
+    let Some(Value::Array(mut branches)) = schema.remove("anyOf") else { return };
+    branches.retain(|branch| branch.get("type") != Some(&json!("null")));
+    if branches.len() == 1 {
+        for (keyword, value) in branches.into_iter().flat_map(object) {
+            schema.entry(keyword).or_insert(value);
+        }
+    } else {
+        schema.insert("anyOf".to_owned(), Value::Array(branches));
+    }
+}
+
+/// schemars writes documented enums as `oneOf` of constants.
+fn flatten_enum(schema: &mut Map<String, Value>) {
+    let Some(Value::Array(branches)) = schema.get("oneOf") else { return };
+    let mut names = Vec::new();
+    for branch in branches {
+        match (branch.get("const"), branch.get("enum")) {
+            (Some(name), _) => names.push(name.clone()),
+            (None, Some(Value::Array(more))) => names.extend(more.iter().cloned()),
+            _ => return,
+        }
+    }
+    schema.remove("oneOf");
+    schema.insert("type".to_owned(), json!("string"));
+    schema.insert("enum".to_owned(), Value::Array(names));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    /// A colour.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    enum Colour {
+        /// Like blood.
+        Red,
+        Blue,
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Painted {
+        /// The title, not to be
+        /// taken for the keyword.
+        title: String,
+        /// How often.
+        count: Option<u32>,
+        /// Which colour.
+        colour: Option<Colour>,
+    }
+
+    #[test]
+    fn inputs_have_no_nulls_formats_or_references() {
+        let schema = Value::Object((*input::<Painted>(&[], false)).clone());
+        assert_eq!(
+            schema,
+            json!({
+                "type": "object",
+                "properties": {
+                    "title": {"type": "string", "description": "The title, not to be taken for the keyword."},
+                    "count": {"type": "integer", "minimum": 0, "description": "How often."},
+                    "colour": {"type": "string", "enum": ["blue", "red"], "description": "Which colour."},
+                },
+                "required": ["title"],
+                "additionalProperties": false,
+            })
+        );
+    }
+
+    #[test]
+    fn outputs_say_null_and_admit_the_envelope() {
+        let schema = output::<Painted>();
+        assert_eq!(schema["properties"]["count"]["type"], json!(["integer", "null"]));
+        assert_eq!(schema["anyOf"][0]["required"], json!(["title", "count", "colour"]));
+        assert_eq!(
+            schema["anyOf"][1]["required"],
+            json!(["error", "code", "message", "retryable", "hint"])
+        );
+    }
+}

@@ -1,0 +1,295 @@
+//! The MCP server of one connection: both eras of the protocol, one choke point
+//! for calls. It guards (role, number and time of calls, panics, cancellation)
+//! and leaves what a call means to its [`Tool`](super::tool::Tool).
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use provost_actors::refusal::{Code, Refusal};
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
+    Implementation, InitializeRequestParams, InitializeResult, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig,
+};
+use rmcp::service::{RequestContext, RoleServer, serve_directly_with_ct};
+use rmcp::{ErrorData, ServerHandler};
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::ask::{Ask, CustomError, Role, Session};
+use super::envelope::{self, Success};
+use super::explain::nearest;
+use super::tool::{Call, Tool};
+use super::tools;
+use super::transport::{LineTransport, MAX_LINE};
+
+/// `_meta` key: the bridge's id of a call, the same when it sends it again.
+const CALL_ID: &str = "provost/call_id";
+
+/// How long a client may keep a list of tools, in milliseconds.
+const LIST_TTL_MS: u64 = 3_600_000;
+
+pub const BOARD_INSTRUCTIONS: &str = "\
+Provost runs coding agents (executors) on tasks, each attempt in a git worktree and branch of its \
+own, and keeps them running. The loop:
+1. list_projects gives a project_id (create_project if there is none); list_executors says who \
+can work; list_tasks shows the board, create_task adds to it.
+2. start_task_attempt (task_id, executor) starts an agent and returns at once with an attempt_id.
+3. get_attempt_status (attempt_id, or attempt_ids for many) until state is completed or failed; \
+failure_summary says why, final_message what the agent said last, next_action what to do.
+4. tail_attempt_logs (attempt_id) shows the newest entries; then ask only for news with \
+after_entry_index = latest_entry_index. cursor pages back to older ones.
+5. stop_attempt (attempt_id) ends a run and every process it started.
+6. update_task (task_id, status) when the work is accepted.
+Give request_id on every change: the same call with the same request_id never acts twice. A \
+failure is JSON with error, code, retryable and hint; the hint names the call that helps.";
+
+pub const INSIDE_INSTRUCTIONS: &str = "\
+You work inside an attempt that Provost supervises: a git worktree and branch of its own for one \
+task. get_context tells the task, the branch and the repositories.";
+
+/// What one connection may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Calls in flight; more are refused as `rate_limited`.
+    pub calls: usize,
+    /// The longest a call may take.
+    pub time: Duration,
+    /// How long calls in flight may still be answered once the peer has sent
+    /// its last line.
+    pub grace: Duration,
+    /// The longest line, in bytes.
+    pub line: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            calls: 256,
+            time: Duration::from_mins(10),
+            grace: Duration::from_secs(1),
+            line: MAX_LINE,
+        }
+    }
+}
+
+/// Serves one connection until the peer ends it or `stop` is cancelled.
+pub async fn serve<S>(
+    stream: S,
+    session: Session,
+    ask: Arc<dyn Ask>,
+    limits: Limits,
+    stop: CancellationToken,
+) where
+    S: AsyncRead + AsyncWrite + Send + 'static,
+{
+    let ended = stop.child_token();
+    let (read, write) = tokio::io::split(stream);
+    let transport = LineTransport::new(read, write, limits.line, ended.clone());
+    let server =
+        Server { ask, session, limits, calls: Semaphore::new(limits.calls), ended: ended.clone() };
+    // No handshake is waited for: methods of other APIs come without one, and
+    // `initialize` and `server/discover` are requests like any other.
+    let running = serve_directly_with_ct::<RoleServer, _, _, _, _>(server, transport, None, ended);
+    if let Err(fault) = running.waiting().await {
+        tracing::error!(%fault, "an MCP connection broke down");
+    }
+}
+
+struct Server {
+    ask: Arc<dyn Ask>,
+    session: Session,
+    limits: Limits,
+    calls: Semaphore,
+    /// Cancelled when the connection ends, from either side.
+    ended: CancellationToken,
+}
+
+impl Server {
+    async fn call(
+        &self,
+        tool: &Tool,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Success, Refusal> {
+        if !tool.is_for(&self.session) {
+            return Err(not_permitted(tool, &self.session));
+        }
+        let call = Call {
+            ask: &*self.ask,
+            session: &self.session,
+            arguments: request.arguments.unwrap_or_default(),
+            bridge_id: context.meta.get(CALL_ID).and_then(|id| id.as_str()).map(str::to_owned),
+        };
+        match self.guarded(tool.call(call), context).await {
+            Ok(outcome) => outcome,
+            Err(fault) => Err(fault.refusal(tool.name(), &self.limits)),
+        }
+    }
+
+    /// Runs what a request asks for, so that it is answered whatever happens.
+    async fn guarded<T>(
+        &self,
+        work: impl Future<Output = T>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<T, Fault> {
+        let Ok(_permit) = self.calls.try_acquire() else { return Err(Fault::TooMany) };
+        tokio::select! {
+            biased;
+            done = AssertUnwindSafe(work).catch_unwind() => done.map_err(Fault::Panicked),
+            () = self.given_up(&context.ct) => Err(Fault::GivenUp),
+            () = tokio::time::sleep(self.limits.time) => Err(Fault::TooLong),
+        }
+    }
+
+    /// Resolves when nobody waits for the answer any more. A peer that closed
+    /// its side after its last request (a pipe) still gets what is quick.
+    async fn given_up(&self, cancelled: &CancellationToken) {
+        cancelled.cancelled().await;
+        if self.ended.is_cancelled() {
+            tokio::time::sleep(self.limits.grace).await;
+        }
+    }
+}
+
+/// Why a request has no outcome of its own.
+enum Fault {
+    TooMany,
+    TooLong,
+    GivenUp,
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl Fault {
+    fn refusal(self, what: &str, limits: &Limits) -> Refusal {
+        match self {
+            Self::TooMany => {
+                let message = format!("{} calls are in flight on this connection.", limits.calls);
+                Refusal::new(Code::RateLimited, message)
+            }
+            Self::TooLong => {
+                let message = format!("{what} took longer than {} s.", limits.time.as_secs());
+                Refusal::internal(message)
+            }
+            Self::GivenUp => {
+                let message = format!("The connection ended while {what} was running.");
+                Refusal::new(Code::DaemonRestarting, message)
+            }
+            Self::Panicked(panic) => {
+                let text = panic
+                    .downcast_ref::<&str>()
+                    .copied()
+                    .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+                tracing::error!(what, panic = text.unwrap_or("?"), "a call panicked");
+                Refusal::internal(format!("{what} broke down in the daemon."))
+            }
+        }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let instructions = match self.session.role {
+            Role::Worker => INSIDE_INSTRUCTIONS,
+            Role::Orchestrator | Role::All => BOARD_INSTRUCTIONS,
+        };
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(
+                Implementation::new("provost", env!("CARGO_PKG_VERSION")).with_title("Provost"),
+            )
+            .with_instructions(instructions)
+    }
+
+    /// Keeps the negotiated version, not the one asked for: later results have
+    /// the shape of the former.
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let result = self.negotiate_initialize(&request)?;
+        let negotiated = result.protocol_version.clone();
+        context.peer.set_peer_info(request.with_protocol_version(negotiated));
+        Ok(result)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let visible = tools::all().iter().filter(|tool| tool.is_for(&self.session));
+        let list = ListToolsResult::with_all_items(visible.map(Tool::definition).collect());
+        Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = tools::find(&request.name) else {
+            return Err(unknown_tool(&request.name, &self.session));
+        };
+        let outcome = self.call(tool, request, &context).await;
+        if let Err(refusal) = &outcome
+            && refusal.code == Code::Internal
+        {
+            tracing::error!(tool = tool.name(), message = refusal.message, "internal fault");
+        }
+        Ok(envelope::result(outcome).into())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let CustomRequest { method, params, .. } = request;
+        let asked = self.ask.custom(&self.session, &method, params);
+        match self.guarded(asked, &context).await {
+            Ok(Ok(value)) => Ok(CustomResult::new(value)),
+            Ok(Err(CustomError { code, message, data })) => {
+                Err(ErrorData::new(ErrorCode(code), message, data))
+            }
+            Err(fault) => {
+                let refusal = fault.refusal(&method, &self.limits);
+                let data = envelope::envelope(&refusal);
+                Err(ErrorData::internal_error(refusal.message, Some(data)))
+            }
+        }
+    }
+}
+
+fn not_permitted(tool: &Tool, session: &Session) -> Refusal {
+    let name = tool.name();
+    let role = session.role;
+    let message = if tool.is_for_role(role) {
+        format!("{name} works only inside an attempt.")
+    } else {
+        format!("{name} is not a tool of the role {role}.")
+    };
+    Refusal::new(Code::NotPermitted, message).detail("tool", name).detail("role", role.to_string())
+}
+
+fn unknown_tool(name: &str, session: &Session) -> ErrorData {
+    let visible = || tools::all().iter().filter(|tool| tool.is_for(session)).map(Tool::name);
+    let shown: String = name.chars().take(100).collect();
+    let (message, hint) = match nearest(name, visible()) {
+        Some(near) => (
+            format!("There is no tool `{shown}`; did you mean {near}?"),
+            format!("Call {near} instead."),
+        ),
+        None => (
+            format!("There is no tool `{shown}`."),
+            "Call one of the tools that tools/list gives.".to_owned(),
+        ),
+    };
+    let tools: Vec<_> = visible().collect();
+    ErrorData::invalid_params(message, Some(json!({"hint": hint, "tools": tools})))
+}

@@ -1,0 +1,434 @@
+//! A domain that gives samples, and misbehaves where a test asks it to.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use provost_actors::event::{
+    Action, ActionKind, Channel, ErrorType, Event, NormalizedEntry, ProcessStatus, RawEntry,
+    RunReason, Stream, Timestamp, ToolStatus,
+};
+use provost_actors::executor::{Description, InProgress};
+use provost_actors::refusal::{Code, Refusal};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::mcp::ask::{Answer, Ask, CustomError, Key, Session};
+use crate::mcp::tools::attempts::*;
+use crate::mcp::tools::context::*;
+use crate::mcp::tools::executors::*;
+use crate::mcp::tools::logs::*;
+use crate::mcp::tools::projects::*;
+use crate::mcp::tools::tasks::*;
+
+/// An id of any kind.
+pub const ID: &str = "01936d5e-5f7a-7c3e-8f00-0123456789ab";
+/// `get_task` panics on it.
+pub const PANICS: &str = "01936d5e-5f7a-7c3e-8f00-00000000dead";
+/// `get_attempt_status` never ends on it.
+pub const HANGS: &str = "01936d5e-5f7a-7c3e-8f00-00000000ffff";
+
+#[derive(Default)]
+pub struct Samples {
+    /// The keys of the changes that were asked for.
+    pub keys: Mutex<Vec<Key>>,
+    /// Cancelled when a hanging call has begun.
+    pub hanging: CancellationToken,
+    /// Cancelled when a hanging call has been dropped.
+    pub dropped: CancellationToken,
+}
+
+/// Arguments that a tool takes.
+pub fn arguments(tool: &str) -> Value {
+    match tool {
+        "list_repos" => json!({"project_id": ID}),
+        "create_project" => json!({"name": "n", "repos": [{"path": "/r"}]}),
+        "add_repo" => json!({"project_id": ID, "path": "/r", "target_branch": "main"}),
+        "create_task" => json!({"project_id": ID, "title": "t"}),
+        "list_tasks" => json!({"project_id": ID, "updated_since": "2026-01-31T12:00:00Z"}),
+        "get_task" | "delete_task" | "list_task_attempts" => json!({"task_id": ID}),
+        "update_task" => json!({"task_id": ID, "status": "done"}),
+        "start_task_attempt" => {
+            json!({"task_id": ID, "executor": "fake", "repos": [{"repo_id": ID}]})
+        }
+        "get_attempt_status" | "tail_attempt_logs" | "stop_attempt" => json!({"attempt_id": ID}),
+        _ => json!({}),
+    }
+}
+
+fn id<T: std::str::FromStr<Err: std::fmt::Debug>>() -> T {
+    ID.parse().unwrap()
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000)
+}
+
+fn task() -> Task {
+    Task {
+        summary: TaskSummary {
+            task_id: id(),
+            title: "t".to_owned(),
+            status: TaskStatus::InProgress,
+            priority: Priority::Medium,
+            created_at: now(),
+            updated_at: now(),
+            latest_attempt_id: Some(id()),
+            latest_workspace_branch: None,
+            latest_session_id: None,
+            latest_session_executor: None,
+            has_in_progress_attempt: true,
+            last_attempt_failed: false,
+        },
+        project_id: id(),
+        description: None,
+        depends_on: vec![id()],
+    }
+}
+
+fn status() -> AttemptStatus {
+    AttemptStatus {
+        attempt_id: id(),
+        task_id: id(),
+        workspace_branch: "provost/t".to_owned(),
+        state: AttemptState::Failed,
+        phase: AttemptPhase::Settled,
+        waiting_on: None,
+        executor: "fake".to_owned(),
+        variant: None,
+        created_at: now(),
+        updated_at: now(),
+        last_activity_at: None,
+        latest_session_id: Some(id()),
+        latest_execution_process_id: Some(id()),
+        exit_code: Some(1),
+        exit_signal: None,
+        failure_summary: Some("exit code 1".to_owned()),
+        queued_follow_ups: 0,
+        usage: Some(AttemptUsage { input_tokens: 1, output_tokens: 2, cost_usd: None }),
+        final_message: None,
+        latest_entry_index: LatestEntryIndex { normalized: Some(3), raw: None },
+        next_action: None,
+    }
+}
+
+/// Every kind of normalized entry.
+fn events() -> Vec<Event> {
+    let text = || "text".to_owned();
+    vec![
+        Event::UserMessage { text: text() },
+        Event::AssistantMessage { text: text(), continued: true },
+        Event::Thinking { text: text() },
+        Event::ToolUse {
+            text: text(),
+            tool_call_id: text(),
+            tool_name: text(),
+            action: Action { kind: ActionKind::Command, detail: Map::new() },
+        },
+        Event::ToolResult {
+            text: text(),
+            tool_call_id: text(),
+            status: ToolStatus::Failed,
+            exit_code: Some(1),
+        },
+        Event::TokenUsage {
+            text: text(),
+            input_tokens: 1,
+            output_tokens: 2,
+            cached_tokens: Some(3),
+            cost_usd: Some(0.5),
+        },
+        Event::ErrorMessage { text: text(), error_type: ErrorType::Quota },
+        Event::SystemMessage { text: text() },
+        Event::ProcessStart {
+            text: text(),
+            command: vec![text()],
+            run_reason: RunReason::CodingAgent,
+        },
+        Event::ProcessEnd {
+            text: text(),
+            exit_code: None,
+            exit_signal: Some(9),
+            status: ProcessStatus::Killed,
+        },
+    ]
+}
+
+/// Entries of both channels, of every kind.
+pub fn entries() -> Vec<LogEntry> {
+    let raw = RawEntry {
+        entry_index: 0,
+        at: now(),
+        execution_process_id: id(),
+        stream: Stream::Stdout,
+        text: "line".to_owned(),
+        continued: true,
+        lossy: true,
+    };
+    let normalized = events().into_iter().map(|event| {
+        LogEntry::Normalized(NormalizedEntry {
+            entry_index: 1,
+            at: now(),
+            execution_process_id: id(),
+            turn: 1,
+            event,
+        })
+    });
+    std::iter::once(LogEntry::Raw(raw)).chain(normalized).collect()
+}
+
+impl Samples {
+    /// The same key again is a deduplicated answer.
+    fn answer<T>(&self, key: Option<Key>, output: T) -> Answer<T> {
+        let mut keys = self.keys.lock().unwrap();
+        let deduplicated = key.as_ref().is_some_and(|key| keys.contains(key));
+        keys.extend(key);
+        Answer { value: output, deduplicated }
+    }
+}
+
+#[async_trait]
+impl Ask for Samples {
+    async fn list_projects(
+        &self,
+        _: &Session,
+        _: ListProjectsInput,
+    ) -> Result<ListProjectsOutput, Refusal> {
+        let project = ProjectSummary {
+            project_id: id(),
+            name: "p".to_owned(),
+            created_at: now(),
+            updated_at: now(),
+        };
+        Ok(ListProjectsOutput { projects: vec![project], next_cursor: None, has_more: false })
+    }
+
+    async fn list_repos(&self, _: &Session, _: ListReposInput) -> Result<ListReposOutput, Refusal> {
+        let repo = RepoSummary {
+            repo_id: id(),
+            repo_name: "r".to_owned(),
+            path: "/r".to_owned(),
+            default_target_branch: "main".to_owned(),
+        };
+        Ok(ListReposOutput { repos: vec![repo] })
+    }
+
+    async fn create_project(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: CreateProjectInput,
+    ) -> Result<Answer<CreateProjectOutput>, Refusal> {
+        Ok(self.answer(key, CreateProjectOutput { project_id: id(), repo_ids: vec![id()] }))
+    }
+
+    async fn add_repo(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: AddRepoInput,
+    ) -> Result<Answer<AddRepoOutput>, Refusal> {
+        Ok(self.answer(key, AddRepoOutput { project_id: id(), repo_id: id() }))
+    }
+
+    async fn list_executors(
+        &self,
+        _: &Session,
+        _: ListExecutorsInput,
+    ) -> Result<ListExecutorsOutput, Refusal> {
+        let description = Description {
+            name: "fake".to_owned(),
+            variants: vec!["fast".to_owned()],
+            default_variant: None,
+            supports_mcp: false,
+            supports_resume: true,
+            supports_interrupt: true,
+            unavailable_reason: None,
+        };
+        Ok(ListExecutorsOutput { executors: vec![description.into()] })
+    }
+
+    async fn list_tasks(
+        &self,
+        _: &Session,
+        input: ListTasksInput,
+    ) -> Result<ListTasksOutput, Refusal> {
+        // Tells the limit back by the number of tasks.
+        let tasks = vec![task().summary; input.limit.get()];
+        Ok(ListTasksOutput { tasks, next_cursor: Some("c".to_owned()), has_more: true })
+    }
+
+    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<TaskOutput, Refusal> {
+        assert!(input.task_id.to_string() != PANICS, "asked to panic");
+        Ok(TaskOutput { task: task() })
+    }
+
+    async fn create_task(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: CreateTaskInput,
+    ) -> Result<Answer<CreateTaskOutput>, Refusal> {
+        Ok(self.answer(key, CreateTaskOutput { task_id: id() }))
+    }
+
+    async fn update_task(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: UpdateTaskInput,
+    ) -> Result<Answer<TaskOutput>, Refusal> {
+        Ok(self.answer(key, TaskOutput { task: task() }))
+    }
+
+    async fn delete_task(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: DeleteTaskInput,
+    ) -> Result<Answer<DeleteTaskOutput>, Refusal> {
+        if input.task_id.to_string() == HANGS {
+            let refusal = Refusal::new(Code::AttemptRunning, "An attempt of the task runs.");
+            return Err(refusal.detail("attempt_id", ID));
+        }
+        Ok(self.answer(key, DeleteTaskOutput { deleted_task_id: input.task_id }))
+    }
+
+    async fn start_task_attempt(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: StartTaskAttemptInput,
+    ) -> Result<Answer<StartTaskAttemptOutput>, Refusal> {
+        let output = StartTaskAttemptOutput {
+            attempt_id: id(),
+            task_id: id(),
+            workspace_branch: "provost/t".to_owned(),
+            session_id: id(),
+            execution_process_id: None,
+            state: AttemptState::Idle,
+            phase: AttemptPhase::Queued,
+        };
+        Ok(self.answer(key, output))
+    }
+
+    async fn list_task_attempts(
+        &self,
+        _: &Session,
+        _: ListTaskAttemptsInput,
+    ) -> Result<ListTaskAttemptsOutput, Refusal> {
+        let attempt = AttemptSummary {
+            attempt_id: id(),
+            workspace_branch: "provost/t".to_owned(),
+            state: AttemptState::Completed,
+            created_at: now(),
+            updated_at: now(),
+            latest_session_id: None,
+            latest_session_executor: None,
+        };
+        Ok(ListTaskAttemptsOutput {
+            attempts: vec![attempt],
+            latest_attempt_id: Some(id()),
+            latest_session_id: None,
+            next_cursor: None,
+            has_more: false,
+        })
+    }
+
+    async fn get_attempt_status(
+        &self,
+        _: &Session,
+        input: GetAttemptStatusInput,
+    ) -> Result<AttemptStatusOutput, Refusal> {
+        match (input.attempt_id, input.attempt_ids) {
+            (Some(attempt), _) if attempt.to_string() == HANGS => {
+                let _guard: DropGuard = self.dropped.clone().drop_guard();
+                self.hanging.cancel();
+                std::future::pending().await
+            }
+            (Some(_), _) => Ok(AttemptStatusOutput::One(Box::new(status()))),
+            (None, attempts) => {
+                let attempts = attempts.iter().flat_map(|ids| ids.iter()).map(|_| status());
+                Ok(AttemptStatusOutput::Many(AttemptStatuses { attempts: attempts.collect() }))
+            }
+        }
+    }
+
+    async fn tail_attempt_logs(
+        &self,
+        _: &Session,
+        input: TailAttemptLogsInput,
+    ) -> Result<TailAttemptLogsOutput, Refusal> {
+        Ok(TailAttemptLogsOutput {
+            attempt_id: input.attempt_id,
+            execution_process_id: None,
+            channel: Channel::Raw,
+            entries: entries(),
+            next_cursor: None,
+            has_more: false,
+            history_truncated: false,
+            oldest_entry_index: Some(0),
+            latest_entry_index: Some(1),
+            in_progress: Some(InProgress { kind: "thinking".to_owned(), text: "…".to_owned() }),
+        })
+    }
+
+    async fn stop_attempt(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: StopAttemptInput,
+    ) -> Result<Answer<StopAttemptOutput>, Refusal> {
+        let output = StopAttemptOutput {
+            attempt_id: input.attempt_id,
+            execution_process_id: None,
+            stopped: true,
+            state: AttemptState::Failed,
+            phase: AttemptPhase::Settled,
+            forced: input.force,
+            signals: vec!["SIGINT".to_owned()],
+            exit_code: None,
+            exit_signal: Some(2),
+            survivors: 0,
+        };
+        Ok(self.answer(key, output))
+    }
+
+    async fn get_context(
+        &self,
+        session: &Session,
+        _: GetContextInput,
+    ) -> Result<GetContextOutput, Refusal> {
+        Ok(GetContextOutput {
+            project_id: id(),
+            project_name: "p".to_owned(),
+            task_id: id(),
+            task_title: "t".to_owned(),
+            task_status: TaskStatus::Todo,
+            attempt_id: session.attempt.unwrap_or_else(id),
+            workspace_branch: "provost/t".to_owned(),
+            workspace_repos: vec![WorkspaceRepo {
+                repo_id: id(),
+                repo_name: "r".to_owned(),
+                target_branch: "main".to_owned(),
+            }],
+        })
+    }
+
+    async fn custom(
+        &self,
+        _: &Session,
+        method: &str,
+        params: Option<Value>,
+    ) -> Result<Value, CustomError> {
+        match method {
+            "echo" => Ok(json!({"params": params})),
+            "missing" => Err(CustomError {
+                code: 404,
+                message: "not found".to_owned(),
+                data: Some(json!({"id": 1})),
+            }),
+            "panic" => panic!("asked to panic"),
+            _ => Err(CustomError::method_not_found(method)),
+        }
+    }
+}

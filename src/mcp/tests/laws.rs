@@ -1,0 +1,396 @@
+//! What holds for every tool in the table.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use proptest::prelude::*;
+use provost_actors::refusal::{Code, Refusal};
+use serde_json::{Map, Value, json};
+
+use super::domain::{ID, Samples, arguments, entries};
+use crate::mcp::ask::{Role, Session};
+use crate::mcp::envelope;
+use crate::mcp::tool::{Call, Effect, Tool};
+use crate::mcp::tools;
+
+fn definition(tool: &Tool) -> Value {
+    serde_json::to_value(tool.definition()).unwrap()
+}
+
+/// What a role may be shown, in listing order.
+fn definitions(role: Role) -> Vec<rmcp::model::Tool> {
+    tools::all().iter().filter(|tool| tool.is_for_role(role)).map(Tool::definition).collect()
+}
+
+fn inside() -> Session {
+    Session { role: Role::All, attempt: Some(ID.parse().unwrap()), is_person: false }
+}
+
+async fn call(tool: &Tool, arguments: Value) -> Result<envelope::Success, Refusal> {
+    let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+    let domain = Samples::default();
+    tool.call(Call { ask: &domain, session: &inside(), arguments, bridge_id: None }).await
+}
+
+#[test]
+fn input_roots_have_only_what_every_client_takes() {
+    for tool in tools::all() {
+        let schema = &definition(tool)["inputSchema"];
+        assert_eq!(schema["type"], "object");
+        assert_eq!(schema["additionalProperties"], false);
+        assert!(schema["properties"].is_object() && schema["required"].is_array());
+        let allowed = [
+            "type",
+            "properties",
+            "required",
+            "additionalProperties",
+            "dependentSchemas",
+            "minProperties",
+        ];
+        for keyword in schema.as_object().unwrap().keys() {
+            assert!(allowed.contains(&keyword.as_str()), "{}: {keyword}", tool.name());
+        }
+        let text = schema.to_string();
+        for bad in ["$ref", "null", "\"format\":\"u", "\"default\":null", "\"const\""] {
+            assert!(!text.contains(bad), "{}: {bad}", tool.name());
+        }
+    }
+}
+
+#[test]
+fn output_roots_are_objects_that_admit_the_envelope() {
+    for tool in tools::all() {
+        let schema = &definition(tool)["outputSchema"];
+        assert_eq!(schema["type"], "object");
+        let validator = jsonschema::draft202012::new(schema).unwrap();
+        for code in Code::ALL {
+            let refusal = Refusal::new(*code, "no");
+            assert!(validator.is_valid(&envelope::envelope(&refusal)));
+            let refusal = refusal.detail("path", "x");
+            assert!(validator.is_valid(&envelope::envelope(&refusal)));
+        }
+        assert!(!validator.is_valid(&json!({})), "{}", tool.name());
+        assert!(!schema.to_string().contains("$ref"), "{}", tool.name());
+    }
+}
+
+fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        if property["description"].as_str().is_none_or(|text| text.trim().is_empty()) {
+            found.push(path.clone());
+        }
+        undescribed(property, &path, found);
+    }
+    if let Some(items) = schema.get("items") {
+        undescribed(items, &format!("{path}[]"), found);
+    }
+    for keyword in ["anyOf", "oneOf", "allOf"] {
+        for branch in schema[keyword].as_array().into_iter().flatten() {
+            undescribed(branch, path, found);
+        }
+    }
+}
+
+#[test]
+fn every_property_at_every_depth_is_described() {
+    let mut found = Vec::new();
+    for tool in tools::all() {
+        let definition = definition(tool);
+        undescribed(&definition["inputSchema"], &format!("{} in", tool.name()), &mut found);
+        undescribed(&definition["outputSchema"], &format!("{} out", tool.name()), &mut found);
+    }
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn descriptions_follow_the_template() {
+    for tool in tools::all() {
+        let description = tool.row().description;
+        assert!(description.chars().count() <= 700, "{} is too long", tool.name());
+        let headings: Vec<_> =
+            description.lines().map(|line| line.split_once(": ").unwrap().0).collect();
+        assert_eq!(headings, ["Use when", "Required", "Optional", "Next", "Avoid"]);
+        assert!(description.lines().all(|line| line.ends_with('.')), "{}", tool.name());
+    }
+}
+
+/// Every property name of any tool, in or out.
+fn property_names(schema: &Value, names: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(members) => {
+            for (name, member) in members {
+                if name == "properties" {
+                    names.extend(member.as_object().into_iter().flatten().map(|(n, _)| n.clone()));
+                }
+                property_names(member, names);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| property_names(item, names)),
+        _ => {}
+    }
+}
+
+#[test]
+fn texts_name_only_tools_and_fields_that_exist() {
+    let mut known: BTreeSet<String> = tools::all().iter().map(|t| t.name().to_owned()).collect();
+    for tool in tools::all() {
+        property_names(&definition(tool), &mut known);
+    }
+    let texts = tools::all()
+        .iter()
+        .map(|tool| tool.row().description)
+        .chain(Code::ALL.iter().map(|code| code.hint()))
+        .chain([crate::mcp::server::BOARD_INSTRUCTIONS, crate::mcp::server::INSIDE_INSTRUCTIONS]);
+    for text in texts {
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        for word in
+            words.filter(|word| word.contains('_') && word.chars().all(|c| !c.is_uppercase()))
+        {
+            assert!(known.contains(word), "{word} in: {text}");
+        }
+    }
+}
+
+#[test]
+fn instructions_fit_what_clients_show() {
+    for text in [crate::mcp::server::BOARD_INSTRUCTIONS, crate::mcp::server::INSIDE_INSTRUCTIONS] {
+        assert!(text.len() < 2048);
+    }
+}
+
+#[test]
+fn the_list_of_tools_is_small() {
+    for (role, limit) in [(Role::Orchestrator, 32), (Role::Worker, 24)] {
+        let mut tools = serde_json::to_value(definitions(role)).unwrap();
+        assert!(tools.to_string().len() <= 80 * 1024, "{role} with outputs");
+        for tool in tools.as_array_mut().unwrap() {
+            tool.as_object_mut().unwrap().remove("outputSchema");
+        }
+        let size = tools.to_string().len();
+        assert!(size <= limit * 1024, "{role}: {size} bytes");
+    }
+}
+
+#[test]
+fn names_and_annotations_are_complete_and_consistent() {
+    let mut names = BTreeSet::new();
+    for tool in tools::all() {
+        let name = tool.name();
+        assert!(names.insert(name), "{name} twice");
+        assert!(name.len() <= 40 && name.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
+        let definition = definition(tool);
+        let annotations = &definition["annotations"];
+        assert_eq!(annotations["title"], definition["title"]);
+        for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+            assert!(annotations[hint].is_boolean(), "{name}: {hint}");
+        }
+        let reads = tool.row().effect == Effect::Reads;
+        assert_eq!(annotations["readOnlyHint"], reads, "{name}");
+        assert!(!reads || annotations["destructiveHint"] == false, "{name}");
+        let takes_key = definition["inputSchema"]["properties"].get("request_id").is_some();
+        assert_eq!(takes_key, !reads, "{name}: request_id goes with effects");
+        assert_eq!(tool.row().description.contains("request_id"), !reads, "{name}");
+    }
+}
+
+#[test]
+fn the_closed_loop_is_loaded_at_once() {
+    let always: Vec<_> = tools::all()
+        .iter()
+        .filter(|tool| definition(tool)["_meta"]["anthropic/alwaysLoad"] == true)
+        .map(Tool::name)
+        .collect();
+    let expected = ["list_tasks", "start_task_attempt", "get_attempt_status", "tail_attempt_logs"];
+    assert_eq!(always, expected);
+}
+
+#[test]
+fn published_schemas_refuse_what_the_server_refuses() {
+    let many: Vec<_> = (0..51).map(|_| ID).collect();
+    let misuses = [
+        ("tail_attempt_logs", json!({"attempt_id": ID, "cursor": 5, "after_entry_index": 3})),
+        ("tail_attempt_logs", json!({"attempt_id": ID, "after_entry_index": -2})),
+        ("tail_attempt_logs", json!({"attempt_id": ID, "limit": 0})),
+        ("tail_attempt_logs", json!({"attempt_id": ID, "channel": "both"})),
+        ("tail_attempt_logs", json!({"attempt_id": "the first"})),
+        ("get_attempt_status", json!({})),
+        ("get_attempt_status", json!({"attempt_id": ID, "attempt_ids": [ID]})),
+        ("get_attempt_status", json!({"attempt_ids": []})),
+        ("get_attempt_status", json!({"attempt_ids": many})),
+        ("update_task", json!({"task_id": ID})),
+        ("update_task", json!({"task_id": ID, "request_id": "r"})),
+        ("update_task", json!({"task_id": ID, "status": "doing"})),
+        ("create_task", json!({"project_id": ID})),
+        ("create_task", json!({"project_id": ID, "title": ""})),
+        ("create_task", json!({"project_id": ID, "title": "t", "request_id": ""})),
+        ("create_task", json!({"project_id": ID, "title": "t", "priority": "urgent"})),
+        ("start_task_attempt", json!({"task_id": ID})),
+        ("start_task_attempt", json!({"task_id": ID, "executor": "e", "workspace_id": ID})),
+        ("list_projects", json!({"request_id": "r"})),
+        ("list_projects", json!({"limit": -5})),
+        ("list_executors", json!({"x": 1})),
+    ];
+    for (name, arguments) in misuses {
+        let schema = definition(tools::find(name).unwrap())["inputSchema"].clone();
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        assert!(!validator.is_valid(&arguments), "{name} takes {arguments}");
+    }
+}
+
+#[tokio::test]
+async fn samples_match_their_output_schemas() {
+    for tool in tools::all() {
+        let output = call(tool, arguments(tool.name())).await.unwrap().output;
+        let schema = &definition(tool)["outputSchema"];
+        let validator = jsonschema::draft202012::new(schema).unwrap();
+        let faults: Vec<_> = validator.iter_errors(&output).map(|e| e.to_string()).collect();
+        assert_eq!(faults, Vec::<String>::new(), "{}", tool.name());
+    }
+}
+
+#[tokio::test]
+async fn one_status_and_many_fit_the_same_schema() {
+    let tool = tools::find("get_attempt_status").unwrap();
+    let many = call(tool, json!({"attempt_ids": [ID, ID]})).await.unwrap().output;
+    assert_eq!(many["attempts"].as_array().unwrap().len(), 2);
+    let validator = jsonschema::draft202012::new(&definition(tool)["outputSchema"]).unwrap();
+    assert!(validator.is_valid(&many));
+}
+
+#[test]
+fn the_schema_of_entries_knows_every_field() {
+    let tool = definition(tools::find("tail_attempt_logs").unwrap());
+    let mut schema = tool["outputSchema"]["properties"]["entries"]["items"].clone();
+    schema["additionalProperties"] = json!(false);
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    for entry in entries() {
+        let json = serde_json::to_value(&entry).unwrap();
+        assert!(validator.is_valid(&json), "{json}");
+        assert_eq!(serde_json::from_value::<tools::logs::LogEntry>(json).unwrap(), entry);
+    }
+}
+
+#[test]
+fn definitions_are_as_they_were() {
+    for tool in tools::all() {
+        insta::assert_json_snapshot!(tool.name(), definition(tool));
+    }
+}
+
+/// Values that fit some field, or nearly.
+fn values() -> Vec<Value> {
+    let repo = |branch: Value| json!([{"repo_id": ID, "target_branch": branch}]);
+    vec![
+        json!(ID),
+        json!(ID.to_uppercase()),
+        json!("not-a-uuid"),
+        json!(&ID[1..]),
+        json!([ID]),
+        json!([ID, ID.to_uppercase()]),
+        json!(["x"]),
+        json!([]),
+        json!(vec![ID; 50]),
+        json!(vec![ID; 51]),
+        json!([{"path": "/r"}]),
+        json!([{"path": "/r", "target_branch": "main"}]),
+        json!([{"path": ""}]),
+        json!([{"path": "/r", "branch": "main"}]),
+        json!([{}]),
+        repo(json!("main")),
+        repo(json!("")),
+        json!(0),
+        json!(1),
+        json!(-1),
+        json!(-2),
+        json!(7.0),
+        json!(1.5),
+        json!(1e30),
+        json!(u64::MAX),
+        json!(""),
+        json!("5"),
+        json!("text"),
+        json!("x".repeat(128)),
+        json!("x".repeat(129)),
+        json!("ä".repeat(255)),
+        json!("ä".repeat(256)),
+        json!("x".repeat(513)),
+        json!("todo"),
+        json!("high"),
+        json!("raw"),
+        json!("2026-01-31T12:00:00Z"),
+        json!("2026-01-31T12:00:00.123+02:00"),
+        json!("2026-13-31T12:00:00Z"),
+        json!("2026-01-31"),
+        json!(true),
+        json!(false),
+        json!({}),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #[test]
+    fn the_schema_and_the_parser_agree(
+        tool in 0..tools::all().len(),
+        choices in proptest::collection::vec((0_u8..10, proptest::sample::select(values())), 9),
+        stranger in proptest::option::weighted(0.05, proptest::sample::select(values())),
+    ) {
+        let tool = &tools::all()[tool];
+        let definition = definition(tool);
+        let sample = arguments(tool.name());
+        let mut given = Map::new();
+        let properties = definition["inputSchema"]["properties"].as_object().unwrap();
+        for ((name, _), (choice, value)) in properties.iter().zip(choices) {
+            // Mostly what fits, so that single faults are seen alone.
+            match (choice, sample.get(name)) {
+                (0..=5, Some(fitting)) => { given.insert(name.clone(), fitting.clone()); }
+                (6..=8, _) => { given.insert(name.clone(), value); }
+                _ => {}
+            }
+        }
+        given.extend(stranger.map(|value| ("stranger".to_owned(), value)));
+        let parses = tool.parses(&Value::Object(given.clone()))
+            && tool.row().modes.iter().all(|mode| mode.check(tool.name(), &given).is_none());
+        prop_assert_eq!(tool.is_valid(&Value::Object(given.clone())), parses, "{:?}", given);
+    }
+}
+
+#[tokio::test]
+async fn refusals_name_the_field_and_the_way_out() {
+    let cases = [
+        ("get_task", json!({"taskId": ID})),
+        ("get_task", json!({})),
+        ("get_task", json!({"task_id": "one"})),
+        ("get_task", json!({"task_id": 5})),
+        ("get_task", json!({"task_id": "-".repeat(36)})),
+        ("list_projects", json!({"limit": "5"})),
+        ("list_projects", json!({"limit": 0})),
+        ("list_executors", json!({"wombat": 0})),
+        ("list_tasks", json!({"wombat": 0})),
+        ("list_tasks", json!({"project_id": ID, "updated_since": "yesterday"})),
+        ("list_tasks", json!({"project_id": ID, "status": "x".repeat(99)})),
+        ("create_task", json!({"project_id": ID, "title": ""})),
+        ("create_task", json!({"project_id": ID, "title": "t", "depends_on": ID})),
+        ("update_task", json!({"task_id": ID})),
+        ("update_task", json!({"task_id": ID, "status": "todos"})),
+        ("update_task", json!({"task_id": ID, "depends_on": [ID, "x"]})),
+        ("create_project", json!({"name": "n", "repos": [{"path": "/", "targetBranch": "x"}]})),
+        ("create_project", json!({"name": "n", "repos": [{}]})),
+        ("get_attempt_status", json!({})),
+        ("get_attempt_status", json!({"attempt_id": ID, "attempt_ids": [ID]})),
+        ("get_attempt_status", json!({"attempt_ids": []})),
+        ("tail_attempt_logs", json!({"attempt_id": ID, "cursor": 1, "after_entry_index": 1})),
+        ("stop_attempt", json!({"attempt_id": ID, "force": "true"})),
+        ("stop_attempt", json!({"attempt_id": ID, "force": 1})),
+        ("stop_attempt", json!({"attempt_id": ID, "request_id": "x".repeat(129)})),
+    ];
+    let mut told = String::new();
+    for (name, arguments) in cases {
+        let refusal = call(tools::find(name).unwrap(), arguments).await.unwrap_err();
+        let Refusal { code, message, hint, details } = refusal;
+        let path = &details["path"];
+        writeln!(told, "{} {path}\n  {message}\n  {hint}", code.as_str()).unwrap();
+    }
+    insta::assert_snapshot!(told);
+}

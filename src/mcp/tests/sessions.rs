@@ -1,0 +1,409 @@
+//! Whole sessions over a byte stream: what goes in, line by line, and what
+//! comes out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::domain::{HANGS, ID, PANICS, Samples};
+use crate::mcp::ask::{Role, Session};
+use crate::mcp::server::{Limits, serve};
+
+/// Far beyond what anything here takes; only a hanging test gets here.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+struct Peer {
+    write: WriteHalf<DuplexStream>,
+    read: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    domain: Arc<Samples>,
+    served: JoinHandle<()>,
+}
+
+impl Peer {
+    fn new(role: Role, inside: bool, limits: Limits) -> Self {
+        let (ours, theirs) = tokio::io::duplex(4096);
+        let domain = Arc::new(Samples::default());
+        let session =
+            Session { role, attempt: inside.then(|| ID.parse().unwrap()), is_person: false };
+        let stop = CancellationToken::new();
+        let served = tokio::spawn(serve(theirs, session, domain.clone(), limits, stop));
+        let (read, write) = tokio::io::split(ours);
+        Self { write, read: BufReader::new(read).lines(), domain, served }
+    }
+
+    fn orchestrator() -> Self {
+        Self::new(Role::Orchestrator, false, Limits::default())
+    }
+
+    async fn send(&mut self, line: impl AsRef<[u8]>) {
+        self.write.write_all(line.as_ref()).await.unwrap();
+        self.write.write_all(b"\n").await.unwrap();
+    }
+
+    async fn request(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+        let id: Value = id.into();
+        let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.send(line.to_string()).await;
+    }
+
+    async fn request_call(&mut self, id: u32, tool: &str, arguments: Value) {
+        self.request(id, "tools/call", json!({"name": tool, "arguments": arguments})).await;
+    }
+
+    /// The next line from the server.
+    async fn next(&mut self) -> Value {
+        let line = tokio::time::timeout(PATIENCE, self.read.next_line()).await;
+        let line = line.expect("an answer in time").unwrap().expect("a line before the end");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// The result of a tool call, checked for the same JSON in text and structure.
+    async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.request_call(1, tool, arguments).await;
+        let answer = self.next().await;
+        let result = &answer["result"];
+        let content = result["content"].as_array().unwrap();
+        assert_eq!(content.len(), 1);
+        assert_eq!(content[0]["text"], result["structuredContent"].to_string());
+        result.clone()
+    }
+
+    async fn ended(self) {
+        tokio::time::timeout(PATIENCE, self.served).await.expect("an end in time").unwrap();
+    }
+}
+
+fn modern() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
+#[tokio::test]
+async fn tools_are_listed_and_called_before_any_handshake() {
+    let mut peer = Peer::orchestrator();
+    peer.request(1, "tools/list", json!({})).await;
+    let list = peer.next().await;
+    assert_eq!(list["result"]["tools"][0]["name"], "list_projects");
+    let result = peer.call("get_task", json!({"task_id": ID})).await;
+    assert_eq!(result["isError"], false);
+    assert_eq!(result["structuredContent"]["task"]["task_id"], ID);
+}
+
+#[tokio::test]
+async fn a_legacy_client_keeps_the_version_it_was_given() {
+    let mut peer = Peer::orchestrator();
+    for (asked, given) in [("2025-06-18", "2025-06-18"), ("2026-07-28", "2025-11-25")] {
+        let client = json!({"name": "t", "version": "1"});
+        let params = json!({"protocolVersion": asked, "capabilities": {}, "clientInfo": client});
+        peer.request(0, "initialize", params).await;
+        let result = peer.next().await["result"].clone();
+        assert_eq!(result["protocolVersion"], given);
+        assert!(result["instructions"].as_str().unwrap().contains("start_task_attempt"));
+        peer.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+        assert!(peer.call("list_executors", json!({})).await.get("resultType").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_modern_client_discovers_and_calls() {
+    let mut peer = Peer::orchestrator();
+    peer.request("d", "server/discover", json!({"_meta": modern()})).await;
+    let result = peer.next().await["result"].clone();
+    assert!(result["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")));
+    let params = json!({"name": "list_executors", "arguments": {}, "_meta": modern()});
+    peer.request("c", "tools/call", params).await;
+    let answer = peer.next().await;
+    assert_eq!((&answer["id"], &answer["result"]["resultType"]), (&json!("c"), &json!("complete")));
+    peer.request("l", "tools/list", json!({"_meta": modern()})).await;
+    let list = peer.next().await["result"].clone();
+    assert_eq!((&list["cacheScope"], &list["ttlMs"]), (&json!("private"), &json!(3_600_000)));
+}
+
+#[tokio::test]
+async fn every_bad_line_is_answered_and_the_session_goes_on() {
+    let mut peer = Peer::orchestrator();
+    let cases: [(&[u8], Value, i32); 14] = [
+        (b"{", json!(null), -32700),
+        (b"\xff\xfe", json!(null), -32700),
+        (b"{} {}", json!(null), -32700),
+        (&[b'['; 300], json!(null), -32700),
+        (b"[]", json!(null), -32600),
+        (br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, json!(null), -32600),
+        (br#"{"hello":"world"}"#, json!(null), -32600),
+        (br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, json!(null), -32600),
+        (br#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, json!(null), -32600),
+        (br#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, json!(1), -32600),
+        (br#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#, json!(1), -32602),
+        (
+            br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_task","arguments":[]}}"#,
+            json!(1),
+            -32602,
+        ),
+        (br#"{"jsonrpc":"2.0","id":"a","method":"no/such"}"#, json!("a"), -32601),
+        (
+            br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_taks"}}"#,
+            json!(1),
+            -32602,
+        ),
+    ];
+    for (line, id, code) in cases {
+        peer.send(line).await;
+        let answer = peer.next().await;
+        let line = String::from_utf8_lossy(line);
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(code)), "{line}");
+        assert!(answer.as_object().unwrap().contains_key("id"), "{line}");
+    }
+    for blank in ["", "\r", "  ", r#"{"jsonrpc":"2.0","method":"notifications/nothing"}"#] {
+        peer.send(blank).await;
+    }
+    peer.send("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"b\",\"method\":\"ping\"}\r").await;
+    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": "b", "result": {}}));
+}
+
+#[tokio::test]
+async fn an_oversized_line_is_refused_with_its_id() {
+    let limits = Limits { line: 5000, ..Limits::default() };
+    let mut peer = Peer::new(Role::Orchestrator, false, limits);
+    let long = "x".repeat(50_000);
+    peer.request_call(7, "get_task", json!({"task_id": long})).await;
+    let answer = peer.next().await;
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32600)));
+    assert_eq!(peer.call("list_executors", json!({})).await["isError"], false);
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_a_protocol_error_that_names_the_nearest() {
+    let mut peer = Peer::orchestrator();
+    peer.request_call(1, "get_atempt_status", json!({})).await;
+    let error = peer.next().await["error"].clone();
+    assert_eq!(error["code"], -32602);
+    assert!(error["message"].as_str().unwrap().contains("get_attempt_status"));
+    assert_eq!(error["data"]["hint"], "Call get_attempt_status instead.");
+}
+
+#[tokio::test]
+async fn a_taken_id_is_refused_and_free_again_after_a_cancel() {
+    let mut peer = Peer::orchestrator();
+    peer.request_call(5, "get_attempt_status", json!({"attempt_id": HANGS})).await;
+    peer.domain.hanging.cancelled().await;
+    peer.request_call(5, "list_executors", json!({})).await;
+    let answer = peer.next().await;
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(5), &json!(-32600)));
+
+    let cancel = json!({"requestId": 5});
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel});
+    peer.send(cancel.to_string()).await;
+    peer.domain.dropped.cancelled().await;
+    peer.request_call(6, "list_executors", json!({})).await;
+    assert_eq!(peer.next().await["id"], 6, "a cancelled call has no answer");
+    peer.request_call(5, "list_executors", json!({})).await;
+    let answer = peer.next().await;
+    assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(5), &json!(false)));
+}
+
+#[tokio::test]
+async fn a_panic_is_answered_as_internal() {
+    let mut peer = Peer::orchestrator();
+    let result = peer.call("get_task", json!({"task_id": PANICS})).await;
+    assert_eq!(result["isError"], true);
+    assert_eq!(result["structuredContent"]["code"], "internal");
+    peer.request(2, "panic", json!({})).await;
+    assert_eq!(peer.next().await["error"]["code"], -32603);
+    assert_eq!(peer.call("get_task", json!({"task_id": ID})).await["isError"], false);
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_answered_as_internal() {
+    let limits = Limits { time: Duration::from_millis(20), ..Limits::default() };
+    let mut peer = Peer::new(Role::Orchestrator, false, limits);
+    let result = peer.call("get_attempt_status", json!({"attempt_id": HANGS})).await;
+    assert_eq!(result["structuredContent"]["code"], "internal");
+    peer.domain.dropped.cancelled().await;
+}
+
+#[tokio::test]
+async fn calls_over_the_cap_are_rate_limited() {
+    let limits = Limits { calls: 1, ..Limits::default() };
+    let mut peer = Peer::new(Role::Orchestrator, false, limits);
+    peer.request_call(9, "get_attempt_status", json!({"attempt_id": HANGS})).await;
+    peer.domain.hanging.cancelled().await;
+    let result = peer.call("list_executors", json!({})).await;
+    assert_eq!(result["structuredContent"]["code"], "rate_limited");
+    assert_eq!(result["structuredContent"]["retryable"], true);
+}
+
+#[tokio::test]
+async fn faulty_arguments_and_refusals_are_envelopes() {
+    let mut peer = Peer::orchestrator();
+    let result = peer.call("get_task", json!({"taskId": ID})).await;
+    assert_eq!(result["isError"], true);
+    let envelope = &result["structuredContent"];
+    assert_eq!(envelope["code"], "unknown_field");
+    assert_eq!(envelope["error"], envelope["message"]);
+    assert_eq!(envelope["details"], json!({"path": "taskId", "nearest": "task_id"}));
+    let keys: Vec<_> = envelope.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["error", "code", "message", "retryable", "hint", "details"]);
+
+    let result = peer.call("delete_task", json!({"task_id": HANGS})).await;
+    assert_eq!(result["structuredContent"]["code"], "attempt_running");
+    assert_eq!(result["structuredContent"]["details"]["attempt_id"], ID);
+}
+
+#[tokio::test]
+async fn nulls_and_what_clients_add_by_themselves_are_ignored() {
+    let mut peer = Peer::orchestrator();
+    let arguments = json!({
+        "project_id": ID, "status": null, "cursor": null, "limit": 100_000,
+        "wait_for_previous": true,
+    });
+    let result = peer.call("list_tasks", arguments).await;
+    assert_eq!(result["structuredContent"]["tasks"].as_array().unwrap().len(), 200);
+    let result = peer.call("list_tasks", json!({"project_id": null})).await;
+    assert_eq!(result["structuredContent"]["code"], "missing_required");
+    peer.request(3, "tools/call", json!({"name": "list_projects", "arguments": null})).await;
+    assert_eq!(peer.next().await["result"]["isError"], false);
+    peer.request(4, "tools/call", json!({"name": "list_projects"})).await;
+    assert_eq!(peer.next().await["result"]["isError"], false);
+}
+
+#[tokio::test]
+async fn each_role_sees_and_calls_its_own_tools() {
+    for (role, inside, board, context) in [
+        (Role::Orchestrator, false, true, false),
+        (Role::Orchestrator, true, true, true),
+        (Role::Worker, false, false, false),
+        (Role::Worker, true, false, true),
+        (Role::All, false, true, false),
+        (Role::All, true, true, true),
+    ] {
+        let mut peer = Peer::new(role, inside, Limits::default());
+        peer.request(1, "tools/list", json!({})).await;
+        let list = peer.next().await["result"]["tools"].to_string();
+        for (tool, sees) in [("list_projects", board), ("get_context", context)] {
+            assert_eq!(list.contains(&format!("\"name\":\"{tool}\"")), sees, "{role} {tool}");
+            let result = peer.call(tool, json!({})).await;
+            let code = &result["structuredContent"]["code"];
+            assert_eq!(code == "not_permitted", !sees, "{role} {tool}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn changes_carry_a_key_that_knows_equal_payloads() {
+    let mut peer = Peer::orchestrator();
+    let deduplicated = |result: &Value| result["_meta"]["provost/deduplicated"].clone();
+    let first = json!({"project_id": ID, "title": "t", "request_id": "r"});
+    let result = peer.call("create_task", first).await;
+    assert_eq!(deduplicated(&result), json!(null));
+    let same = json!({
+        "request_id": "r", "priority": "medium", "title": "t", "depends_on": [],
+        "project_id": ID.to_uppercase(), "description": null,
+    });
+    let again = peer.call("create_task", same).await;
+    assert_eq!(deduplicated(&again), json!(true));
+    assert_eq!(again["content"], result["content"]);
+    let other = json!({"project_id": ID, "title": "u", "request_id": "r"});
+    assert_eq!(deduplicated(&peer.call("create_task", other).await), json!(null));
+
+    let keys = peer.domain.keys.lock().unwrap().clone();
+    assert_eq!(keys[0], keys[1]);
+    assert_eq!(keys[0].request_id, keys[2].request_id);
+    assert_ne!(keys[0].payload_hash, keys[2].payload_hash);
+    assert_eq!(keys[0].tool, "create_task");
+}
+
+#[tokio::test]
+async fn the_bridges_call_id_stands_in_for_a_request_id() {
+    let mut peer = Peer::orchestrator();
+    let arguments = json!({"project_id": ID, "title": "t"});
+    let params = json!({
+        "name": "create_task", "arguments": arguments, "_meta": {"provost/call_id": "c-1"},
+    });
+    for (id, deduplicated) in [(1, json!(null)), (2, json!(true))] {
+        peer.request(id, "tools/call", params.clone()).await;
+        let answer = peer.next().await;
+        assert_eq!(answer["result"]["_meta"]["provost/deduplicated"], deduplicated);
+    }
+    peer.call("create_task", arguments).await;
+    assert_eq!(peer.domain.keys.lock().unwrap().len(), 2, "no id, no key");
+}
+
+#[tokio::test]
+async fn methods_outside_mcp_reach_the_domain_with_their_own_errors() {
+    let mut peer = Peer::orchestrator();
+    peer.send(r#"{"jsonrpc":"2.0","id":1,"method":"echo","params":{"a":1}}"#).await;
+    assert_eq!(peer.next().await["result"], json!({"params": {"a": 1}}));
+    peer.send(r#"{"jsonrpc":"2.0","id":2,"method":"echo"}"#).await;
+    assert_eq!(peer.next().await["result"], json!({"params": null}));
+    peer.send(r#"{"jsonrpc":"2.0","id":3,"method":"missing"}"#).await;
+    let error = json!({"code": 404, "message": "not found", "data": {"id": 1}});
+    assert_eq!(peer.next().await["error"], error);
+}
+
+#[tokio::test]
+async fn the_end_of_the_stream_ends_what_still_runs() {
+    let limits = Limits { grace: Duration::from_millis(10), ..Limits::default() };
+    let mut peer = Peer::new(Role::Orchestrator, false, limits);
+    peer.request_call(1, "get_attempt_status", json!({"attempt_id": HANGS})).await;
+    peer.domain.hanging.cancelled().await;
+    let dropped = peer.domain.dropped.clone();
+    let Peer { write, read, served, .. } = peer;
+    drop((write, read));
+    tokio::time::timeout(PATIENCE, served).await.expect("an end in time").unwrap();
+    assert!(dropped.is_cancelled());
+}
+
+#[tokio::test]
+async fn a_pipe_that_closes_after_its_last_request_is_still_answered() {
+    let mut peer = Peer::orchestrator();
+    let line = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
+    // Without a newline, as `printf` leaves it.
+    peer.write.write_all(line.as_bytes()).await.unwrap();
+    peer.write.shutdown().await.unwrap();
+    assert!(peer.next().await["result"]["tools"].is_array());
+    peer.ended().await;
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_read_is_held_back_and_loses_nothing() {
+    const LINES: usize = 20_000;
+    let Peer { mut write, mut read, served, .. } = Peer::orchestrator();
+    let sent = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = sent.clone();
+    let writer = tokio::spawn(async move {
+        for line in 0..LINES {
+            let text = match line % 2 {
+                0 => "nonsense\n".to_owned(),
+                _ => format!("{{\"jsonrpc\":\"2.0\",\"id\":{line},\"method\":\"ping\"}}\n"),
+            };
+            write.write_all(text.as_bytes()).await.unwrap();
+            counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        write
+    });
+    // One thread and no clock: once nothing moves over many turns, nothing will.
+    let mut before = usize::MAX;
+    let progress = || sent.load(std::sync::atomic::Ordering::Relaxed);
+    while before != progress() {
+        before = progress();
+        for _ in 0..10_000 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(before < LINES / 2, "{before} lines were taken from a peer that reads nothing");
+    for _ in 0..LINES {
+        let line = tokio::time::timeout(PATIENCE, read.next_line()).await.unwrap();
+        assert!(line.unwrap().is_some());
+    }
+    drop((writer.await.unwrap(), read));
+    tokio::time::timeout(PATIENCE, served).await.unwrap().unwrap();
+}

@@ -1,0 +1,283 @@
+//! What a tool is: its definition as clients see it, and the path of a call
+//! through it: prepare, check, parse, ask, render. The table of all tools is
+//! `tools`.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use jsonschema::Validator;
+use provost_actors::refusal::Refusal;
+use rmcp::model::{JsonObject, MetaObject, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::ask::{Answer, Ask, Key, Role, Session};
+use super::envelope::Success;
+use super::explain::Contract;
+use super::key;
+use super::modes::Mode;
+use super::schema::{self, REQUEST_ID};
+
+/// Arguments that clients are known to add by themselves; Gemini CLI 0.61 adds
+/// this one to every call.
+const FOREIGN: [&str; 1] = ["wait_for_previous"];
+
+/// Whom a tool is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Those who run the board: orchestrators and persons.
+    Board,
+    /// Whoever calls from inside an attempt.
+    Inside,
+}
+
+/// What a tool does to the world, as MCP's annotations say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Changes nothing.
+    Reads,
+    /// Adds something; asking twice adds two.
+    Adds,
+    /// Sets an agent to work, which may reach anything.
+    Starts,
+    /// Overwrites or ends what was there; asking twice is asking once.
+    Replaces,
+}
+
+/// When a client's model gets to see the tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// At once.
+    Always,
+    /// When it searches, with clients that defer tools.
+    Search,
+}
+
+/// The name, title and reach of a tool: its line in the table.
+pub struct Row {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub audience: Audience,
+    pub effect: Effect,
+    pub load: Load,
+    pub description: &'static str,
+    pub modes: &'static [Mode],
+}
+
+/// A call on its way to the domain.
+pub struct Call<'a> {
+    pub ask: &'a dyn Ask,
+    pub session: &'a Session,
+    pub arguments: Map<String, Value>,
+    /// The bridge's id of this call: the same when it is sent again.
+    pub bridge_id: Option<String>,
+}
+
+/// Arguments passed the schema and not the parser; this is the path of the fault.
+struct Misfit(String);
+
+type Outcome<'a> = BoxFuture<'a, Result<Success, Refusal>>;
+type Run = dyn for<'a> Fn(Call<'a>) -> Result<Outcome<'a>, Misfit> + Send + Sync;
+
+/// A tool, ready to be listed and called.
+pub struct Tool {
+    row: Row,
+    input: Arc<JsonObject>,
+    output: Arc<JsonObject>,
+    /// `input` once more, as a value.
+    schema: Value,
+    validator: Validator,
+    run: Box<Run>,
+    #[cfg(test)]
+    parses: fn(Map<String, Value>) -> bool,
+}
+
+impl Tool {
+    /// A tool that changes nothing.
+    pub fn read<I, O, F>(row: Row, ask: F) -> Self
+    where
+        I: DeserializeOwned + JsonSchema,
+        O: Serialize + JsonSchema + 'static,
+        F: for<'a> Fn(&'a dyn Ask, &'a Session, I) -> BoxFuture<'a, Result<O, Refusal>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let run: Box<Run> = Box::new(move |call| {
+            let asked = ask(call.ask, call.session, parse::<I>(call.arguments)?);
+            Ok(rendered(asked, |output| (output, false)))
+        });
+        Self::new::<I, O>(row, false, run)
+    }
+
+    /// A tool with an effect: it also takes `request_id`.
+    pub fn change<I, O, F>(row: Row, ask: F) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + Serialize,
+        O: Serialize + JsonSchema + 'static,
+        F: for<'a> Fn(
+                &'a dyn Ask,
+                &'a Session,
+                Option<Key>,
+                I,
+            ) -> BoxFuture<'a, Result<Answer<O>, Refusal>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let name = row.name;
+        let run: Box<Run> = Box::new(move |mut call| {
+            let given = take_request_id(&mut call.arguments)?;
+            let input = parse::<I>(call.arguments)?;
+            let key = key::of(name, given.as_deref(), call.bridge_id.as_deref(), &input);
+            let asked = ask(call.ask, call.session, key, input);
+            Ok(rendered(asked, |answer: Answer<O>| (answer.value, answer.deduplicated)))
+        });
+        Self::new::<I, O>(row, true, run)
+    }
+
+    fn new<I, O>(row: Row, changes: bool, run: Box<Run>) -> Self
+    where
+        I: DeserializeOwned + JsonSchema,
+        O: JsonSchema,
+    {
+        let input = schema::input::<I>(row.modes, changes);
+        let schema = Value::Object((*input).clone());
+        #[expect(clippy::expect_used, reason = "the schemas are constants; a test compiles each")]
+        let validator = jsonschema::draft202012::options()
+            .should_validate_formats(true)
+            .build(&schema)
+            .expect("a published schema compiles");
+        Self {
+            row,
+            input,
+            output: schema::output::<O>(),
+            schema,
+            validator,
+            run,
+            #[cfg(test)]
+            parses: |mut arguments| {
+                take_request_id(&mut arguments).is_ok() && parse::<I>(arguments).is_ok()
+            },
+        }
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.row.name
+    }
+
+    /// Whether a connection may see and call the tool.
+    pub fn is_for(&self, session: &Session) -> bool {
+        match self.row.audience {
+            Audience::Board => session.role != Role::Worker,
+            Audience::Inside => session.attempt.is_some(),
+        }
+    }
+
+    /// Whether a role may ever see the tool.
+    pub fn is_for_role(&self, role: Role) -> bool {
+        self.row.audience == Audience::Inside || role != Role::Worker
+    }
+
+    /// The definition as `tools/list` gives it.
+    pub fn definition(&self) -> rmcp::model::Tool {
+        let row = &self.row;
+        let (adds, replaces) = (row.effect == Effect::Adds, row.effect == Effect::Replaces);
+        let (reads, starts) = (row.effect == Effect::Reads, row.effect == Effect::Starts);
+        let annotations = ToolAnnotations::with_title(row.title)
+            .read_only(reads)
+            .destructive(replaces)
+            .idempotent(!adds && !starts)
+            .open_world(starts);
+        let mut tool = rmcp::model::Tool::new(row.name, row.description, Arc::clone(&self.input))
+            .with_title(row.title)
+            .with_raw_output_schema(Arc::clone(&self.output))
+            .with_annotations(annotations);
+        if row.load == Load::Always {
+            let always = Map::from_iter([("anthropic/alwaysLoad".to_owned(), json!(true))]);
+            tool.meta = Some(MetaObject(always));
+        }
+        tool
+    }
+
+    /// Runs one call from the raw arguments to its outcome. The domain is asked
+    /// once, and only with arguments that fit.
+    pub async fn call(&self, mut call: Call<'_>) -> Result<Success, Refusal> {
+        let contract = Contract {
+            tool: self.row.name,
+            schema: &self.schema,
+            validator: &self.validator,
+            modes: self.row.modes,
+        };
+        call.arguments.retain(|name, _| !FOREIGN.contains(&name.as_str()));
+        let mut arguments = Value::Object(std::mem::take(&mut call.arguments));
+        drop_nulls(&mut arguments);
+        if let Some(refusal) = contract.fault(&arguments) {
+            return Err(refusal);
+        }
+        call.arguments = arguments.as_object().cloned().unwrap_or_default();
+        match (self.run)(call) {
+            Ok(outcome) => outcome.await,
+            Err(Misfit(path)) => Err(contract.unparsable(&path, &arguments)),
+        }
+    }
+
+    /// Whether the published schema takes these arguments.
+    #[cfg(test)]
+    pub fn is_valid(&self, arguments: &Value) -> bool {
+        self.validator.is_valid(arguments)
+    }
+
+    /// Whether the typed parser takes these arguments.
+    #[cfg(test)]
+    pub fn parses(&self, arguments: &Value) -> bool {
+        (self.parses)(arguments.as_object().cloned().unwrap_or_default())
+    }
+
+    #[cfg(test)]
+    pub fn row(&self) -> &Row {
+        &self.row
+    }
+}
+
+/// Members that are `null` count as left out.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+fn parse<I: DeserializeOwned>(arguments: Map<String, Value>) -> Result<I, Misfit> {
+    serde_path_to_error::deserialize(Value::Object(arguments))
+        .map_err(|error| Misfit(error.path().to_string()))
+}
+
+fn take_request_id(
+    arguments: &mut Map<String, Value>,
+) -> Result<Option<schema::RequestId>, Misfit> {
+    let given = arguments.remove(REQUEST_ID).map(serde_json::from_value).transpose();
+    given.map_err(|_| Misfit(REQUEST_ID.to_owned()))
+}
+
+fn rendered<'a, T, O>(
+    asked: BoxFuture<'a, Result<T, Refusal>>,
+    parts: fn(T) -> (O, bool),
+) -> Outcome<'a>
+where
+    T: 'a,
+    O: Serialize + 'a,
+{
+    Box::pin(async move {
+        let (output, deduplicated) = parts(asked.await?);
+        let output = serde_json::to_value(output)
+            .map_err(|fault| Refusal::internal(format!("the result can't be written: {fault}")))?;
+        Ok(Success { output, deduplicated })
+    })
+}

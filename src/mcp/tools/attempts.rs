@@ -1,0 +1,315 @@
+//! Attempts: starting, watching and stopping the runs of a task.
+
+use provost_actors::event::{Timestamp, Usage};
+use provost_actors::ids::{AttemptId, ProcessId, RepoId, SessionId, TaskId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::mcp::args::{Id, Limit, List, Text, Time};
+use crate::mcp::modes::Mode;
+
+/// Where an attempt stands, for those who wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptState {
+    /// Nothing has run yet.
+    Idle,
+    /// A process other than a dev server runs or is being started.
+    Running,
+    /// The latest such process ended well.
+    Completed,
+    /// The latest such process failed or was killed.
+    Failed,
+}
+
+/// What is being done about an attempt right now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptPhase {
+    /// Waits for a place among the running ones.
+    Queued,
+    /// Its worktrees are being made.
+    Preparing,
+    /// A turn runs.
+    Running,
+    /// It is being ended.
+    Stopping,
+    /// Nothing has run and nothing is asked.
+    Idle,
+    /// Something has run; nothing runs now.
+    Settled,
+}
+
+pub const START_TASK_ATTEMPT: &str = "\
+Use when: an agent is to work on a task, in a git worktree and branch of its own.
+Required: task_id, executor.
+Optional: variant, repos, prompt, ignore_dependencies, request_id.
+Next: get_attempt_status with the attempt_id, until state is no longer running.
+Avoid: guessing executor names (list_executors has them); retrying without request_id.";
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StartTaskAttemptInput {
+    /// Task to work on, a UUID from list_tasks.
+    #[schemars(with = "Id")]
+    pub task_id: TaskId,
+    /// Who does the work: an executor from list_executors, as it is.
+    pub executor: Text<1, 128>,
+    /// A variant of that executor from list_executors; its default if left out.
+    pub variant: Option<Text<1, 128>>,
+    /// Which repositories, 1 to 50; all of the project's at their default branch if left out.
+    pub repos: Option<List<AttemptRepo, 1, 50>>,
+    /// What to tell the agent; the task's title and description if left out.
+    pub prompt: Option<Text<1, 1_000_000>>,
+    /// Start even though tasks in depends_on are not done.
+    #[serde(default)]
+    pub ignore_dependencies: bool,
+}
+
+/// A repository of an attempt.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AttemptRepo {
+    /// The repository, a UUID from list_repos.
+    #[schemars(with = "Id")]
+    pub repo_id: RepoId,
+    /// Branch to start from; the repository's default if left out.
+    pub target_branch: Option<Text<1, 255>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StartTaskAttemptOutput {
+    /// Id of the new attempt, a UUID.
+    #[schemars(with = "String")]
+    pub attempt_id: AttemptId,
+    /// Id of its task, a UUID.
+    #[schemars(with = "String")]
+    pub task_id: TaskId,
+    /// Git branch that the attempt works on.
+    pub workspace_branch: String,
+    /// Id of its first session, a UUID.
+    #[schemars(with = "String")]
+    pub session_id: SessionId,
+    /// Id of its first process, a UUID; null while it is queued.
+    #[schemars(with = "Option<String>")]
+    pub execution_process_id: Option<ProcessId>,
+    /// idle, running, completed or failed.
+    pub state: AttemptState,
+    /// queued, preparing, running, stopping, idle or settled.
+    pub phase: AttemptPhase,
+}
+
+pub const LIST_TASK_ATTEMPTS: &str = "\
+Use when: you need the attempts of a task, or lost an attempt_id.
+Required: task_id.
+Optional: limit, cursor.
+Next: get_attempt_status with an attempt_id.
+Avoid: polling it; get_attempt_status tells more about one attempt.";
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListTaskAttemptsInput {
+    /// Task whose attempts to list, a UUID from list_tasks.
+    #[schemars(with = "Id")]
+    pub task_id: TaskId,
+    /// Most attempts to return; more than 200 counts as 200.
+    #[serde(default)]
+    pub limit: Limit<50, 200>,
+    /// Older page: the `next_cursor` of the last answer, unchanged.
+    pub cursor: Option<Text<1, 512>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ListTaskAttemptsOutput {
+    /// The attempts, newest first.
+    pub attempts: Vec<AttemptSummary>,
+    /// The most recently created attempt of the task, a UUID; null if there is none.
+    #[schemars(with = "Option<String>")]
+    pub latest_attempt_id: Option<AttemptId>,
+    /// That attempt's latest session, a UUID; null if it has none yet.
+    #[schemars(with = "Option<String>")]
+    pub latest_session_id: Option<SessionId>,
+    /// Give it as cursor to get the next page; null on the last one.
+    pub next_cursor: Option<String>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AttemptSummary {
+    /// Id of the attempt, a UUID.
+    #[schemars(with = "String")]
+    pub attempt_id: AttemptId,
+    /// Git branch that the attempt works on.
+    pub workspace_branch: String,
+    /// idle, running, completed or failed.
+    pub state: AttemptState,
+    /// When it was created, RFC 3339 UTC.
+    #[schemars(with = "Time")]
+    pub created_at: Timestamp,
+    /// When it last changed, RFC 3339 UTC.
+    #[schemars(with = "Time")]
+    pub updated_at: Timestamp,
+    /// Its latest session, a UUID; null if it has none yet.
+    #[schemars(with = "Option<String>")]
+    pub latest_session_id: Option<SessionId>,
+    /// Executor of that session.
+    pub latest_session_executor: Option<String>,
+}
+
+pub const GET_ATTEMPT_STATUS: &str = "\
+Use when: you want to know whether attempts run, are done or failed, and why.
+Required: exactly one of attempt_id and attempt_ids.
+Optional: none.
+Next: tail_attempt_logs with the attempt_id, or what next_action says.
+Avoid: one call per attempt; attempt_ids takes up to 50.";
+
+pub const STATUS_MODES: &[Mode] = &[Mode::OneTarget("attempt_id", "attempt_ids")];
+
+/// One of the two is there.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetAttemptStatusInput {
+    /// One attempt, a UUID from start_task_attempt or list_task_attempts. Not with attempt_ids.
+    #[schemars(with = "Option<Id>")]
+    pub attempt_id: Option<AttemptId>,
+    /// 1 to 50 attempts, UUIDs; the answer has them in attempts. Not with attempt_id.
+    #[schemars(with = "Option<List<Id, 1, 50>>")]
+    pub attempt_ids: Option<List<AttemptId, 1, 50>>,
+}
+
+/// `One` answers `attempt_id`, `Many` answers `attempt_ids`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AttemptStatusOutput {
+    One(Box<AttemptStatus>),
+    Many(AttemptStatuses),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AttemptStatuses {
+    /// Only with attempt_ids: a status for each, in the order asked.
+    pub attempts: Vec<AttemptStatus>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AttemptStatus {
+    /// Id of the attempt, a UUID.
+    #[schemars(with = "String")]
+    pub attempt_id: AttemptId,
+    /// Id of its task, a UUID.
+    #[schemars(with = "String")]
+    pub task_id: TaskId,
+    /// Git branch that the attempt works on.
+    pub workspace_branch: String,
+    /// idle (nothing has run), running, completed or failed.
+    pub state: AttemptState,
+    /// queued, preparing, running, stopping, idle or settled.
+    pub phase: AttemptPhase,
+    /// What a queued attempt waits for; null otherwise.
+    pub waiting_on: Option<String>,
+    /// Who does the work.
+    pub executor: String,
+    /// The executor's variant; null for its default.
+    pub variant: Option<String>,
+    /// When it was created, RFC 3339 UTC.
+    #[schemars(with = "Time")]
+    pub created_at: Timestamp,
+    /// When it last changed, RFC 3339 UTC.
+    #[schemars(with = "Time")]
+    pub updated_at: Timestamp,
+    /// When its executor last wrote anything, RFC 3339 UTC; null before that.
+    #[schemars(with = "Option<Time>")]
+    pub last_activity_at: Option<Timestamp>,
+    /// Its latest session, a UUID; null before the first.
+    #[schemars(with = "Option<String>")]
+    pub latest_session_id: Option<SessionId>,
+    /// Its latest process, a UUID; null before the first.
+    #[schemars(with = "Option<String>")]
+    pub latest_execution_process_id: Option<ProcessId>,
+    /// Exit code of that process; null while it runs or if a signal ended it.
+    pub exit_code: Option<i32>,
+    /// Number of the signal that ended that process; null if none did.
+    pub exit_signal: Option<i32>,
+    /// Why it failed, never empty then; null unless state is failed.
+    pub failure_summary: Option<String>,
+    /// How many follow-ups wait.
+    pub queued_follow_ups: u32,
+    /// Tokens used so far; null if the executor does not tell.
+    pub usage: Option<AttemptUsage>,
+    /// Last message of the agent in the last finished turn, at most 2000 characters.
+    pub final_message: Option<String>,
+    /// Where the logs end, for tail_attempt_logs.
+    pub latest_entry_index: LatestEntryIndex,
+    /// The call that helps most now; null if there is none.
+    pub next_action: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AttemptUsage {
+    /// Tokens read.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// Cost in US dollars; null if unknown.
+    pub cost_usd: Option<f64>,
+}
+
+impl From<Usage> for AttemptUsage {
+    fn from(usage: Usage) -> Self {
+        let Usage { input_tokens, output_tokens, cost_usd } = usage;
+        Self { input_tokens, output_tokens, cost_usd }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatestEntryIndex {
+    /// Newest index of the normalized channel; null while it is empty.
+    pub normalized: Option<u64>,
+    /// Newest index of the raw channel; null while it is empty.
+    pub raw: Option<u64>,
+}
+
+pub const STOP_ATTEMPT: &str = "\
+Use when: a running or queued attempt is to end now.
+Required: attempt_id.
+Optional: force, request_id.
+Next: get_attempt_status with the attempt_id, to see how it ended.
+Avoid: force at first, which leaves the agent no moment to save; stopping to give a hint.";
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StopAttemptInput {
+    /// Attempt to stop, a UUID from start_task_attempt or list_task_attempts.
+    #[schemars(with = "Id")]
+    pub attempt_id: AttemptId,
+    /// true: kill at once. false: interrupt, then terminate, then kill after a grace.
+    #[serde(default)]
+    pub force: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StopAttemptOutput {
+    /// Id of the attempt, a UUID.
+    #[schemars(with = "String")]
+    pub attempt_id: AttemptId,
+    /// The process that was stopped, a UUID; null if none ran.
+    #[schemars(with = "Option<String>")]
+    pub execution_process_id: Option<ProcessId>,
+    /// Whether anything had to be stopped; false if nothing ran.
+    pub stopped: bool,
+    /// idle, running, completed or failed.
+    pub state: AttemptState,
+    /// queued, preparing, running, stopping, idle or settled.
+    pub phase: AttemptPhase,
+    /// Whether it was killed at once.
+    pub forced: bool,
+    /// Signals that were sent, in order, such as SIGINT.
+    pub signals: Vec<String>,
+    /// Exit code of the process; null if none or if a signal ended it.
+    pub exit_code: Option<i32>,
+    /// Number of the signal that ended the process; null if none did.
+    pub exit_signal: Option<i32>,
+    /// How many processes of the attempt could not be killed; 0 if all is well.
+    pub survivors: u32,
+}

@@ -1,0 +1,69 @@
+//! The table of all tools, a line each, in the order in which they are listed.
+//! A tool's fields and description stand in its group's file; adding one takes
+//! a method of [`Ask`](super::ask::Ask), its structs, and a line here.
+
+pub mod attempts;
+pub mod context;
+pub mod executors;
+pub mod logs;
+pub mod projects;
+pub mod tasks;
+
+use std::sync::LazyLock;
+
+use super::tool::Audience::{Board, Inside};
+use super::tool::Effect::{Adds, Reads, Replaces, Starts};
+use super::tool::Load::{Always, Search};
+use super::tool::{Row, Tool};
+
+macro_rules! table {
+    ($($kind:ident $name:ident $title:literal $audience:ident $effect:ident $load:ident
+       $description:path, $modes:expr;)*) => {
+        vec![$(Tool::$kind(
+            Row {
+                name: stringify!($name),
+                title: $title,
+                audience: $audience,
+                effect: $effect,
+                load: $load,
+                description: $description,
+                modes: $modes,
+            },
+            table!(@ask $kind $name),
+        ),)*]
+    };
+    (@ask read $name:ident) => { |ask, session, input| ask.$name(session, input) };
+    (@ask change $name:ident) => { |ask, session, key, input| ask.$name(session, key, input) };
+}
+
+/// Every tool there is.
+#[rustfmt::skip]
+static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
+    //     name                title                 for     effect   loaded description                     rules
+    read   list_projects       "List projects"       Board   Reads    Search projects::LIST_PROJECTS,        &[];
+    read   list_repos          "List repositories"   Board   Reads    Search projects::LIST_REPOS,           &[];
+    read   list_executors      "List executors"      Board   Reads    Search executors::LIST_EXECUTORS,      &[];
+    change create_project      "Create project"      Board   Adds     Search projects::CREATE_PROJECT,       &[];
+    change add_repo            "Add repository"      Board   Adds     Search projects::ADD_REPO,             &[];
+    change create_task         "Create task"         Board   Adds     Search tasks::CREATE_TASK,             &[];
+    read   list_tasks          "List tasks"          Board   Reads    Always tasks::LIST_TASKS,              &[];
+    read   get_task            "Get task"            Board   Reads    Search tasks::GET_TASK,                &[];
+    change update_task         "Update task"         Board   Replaces Search tasks::UPDATE_TASK,             tasks::UPDATE_MODES;
+    change delete_task         "Delete task"         Board   Replaces Search tasks::DELETE_TASK,             &[];
+    change start_task_attempt  "Start task attempt"  Board   Starts   Always attempts::START_TASK_ATTEMPT,   &[];
+    read   list_task_attempts  "List task attempts"  Board   Reads    Search attempts::LIST_TASK_ATTEMPTS,   &[];
+    read   get_attempt_status  "Get attempt status"  Board   Reads    Always attempts::GET_ATTEMPT_STATUS,   attempts::STATUS_MODES;
+    read   tail_attempt_logs   "Tail attempt logs"   Board   Reads    Always logs::TAIL_ATTEMPT_LOGS,        logs::TAIL_MODES;
+    change stop_attempt        "Stop attempt"        Board   Replaces Search attempts::STOP_ATTEMPT,         &[];
+    read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];
+});
+
+/// Every tool, in listing order.
+pub fn all() -> &'static [Tool] {
+    &TABLE
+}
+
+/// The tool of a name.
+pub fn find(name: &str) -> Option<&'static Tool> {
+    TABLE.iter().find(|tool| tool.name() == name)
+}

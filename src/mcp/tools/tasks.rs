@@ -1,0 +1,222 @@
+//! Tasks: what is to be done, and how far it is.
+
+use std::collections::BTreeSet;
+
+use provost_actors::event::Timestamp;
+use provost_actors::ids::{AttemptId, ProjectId, SessionId, TaskId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::mcp::args::{Id, Limit, Text, Time};
+use crate::mcp::modes::Mode;
+
+/// How far a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskStatus {
+    Todo,
+    InProgress,
+    InReview,
+    Done,
+    Cancelled,
+}
+
+/// How urgent a task is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    Low,
+    #[default]
+    Medium,
+    High,
+    Critical,
+}
+
+pub const CREATE_TASK: &str = "\
+Use when: a piece of work is to be put on a project's board.
+Required: project_id, title.
+Optional: description, priority, depends_on, request_id.
+Next: start_task_attempt with the task_id.
+Avoid: retrying without request_id after a timeout, which makes a second task.";
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateTaskInput {
+    /// Project the task belongs to, a UUID from list_projects.
+    #[schemars(with = "Id")]
+    pub project_id: ProjectId,
+    /// What is to be done, in a line of 1 to 1000 characters.
+    pub title: Text<1, 1000>,
+    /// All that the agent needs to know; by default title and description are its prompt.
+    pub description: Option<Text<0, 1_000_000>>,
+    /// low, medium, high or critical: the order in which waiting attempts start.
+    #[serde(default)]
+    pub priority: Priority,
+    /// Tasks that must be done before this one is started: UUIDs from list_tasks.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[schemars(with = "Vec<Id>")]
+    pub depends_on: BTreeSet<TaskId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CreateTaskOutput {
+    /// Id of the new task, a UUID.
+    #[schemars(with = "String")]
+    pub task_id: TaskId,
+}
+
+pub const LIST_TASKS: &str = "\
+Use when: you need a project's tasks, each with its latest attempt and session.
+Required: project_id.
+Optional: status, updated_since, limit, cursor.
+Next: get_task or start_task_attempt with a task_id; get_attempt_status with latest_attempt_id.
+Avoid: asking for all tasks over and over; filter by status or updated_since.";
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListTasksInput {
+    /// Project to list, a UUID from list_projects.
+    #[schemars(with = "Id")]
+    pub project_id: ProjectId,
+    /// Only tasks of this status: todo, inprogress, inreview, done or cancelled.
+    pub status: Option<TaskStatus>,
+    /// Only tasks changed at or after this time, RFC 3339.
+    #[schemars(with = "Option<Time>")]
+    pub updated_since: Option<Timestamp>,
+    /// Most tasks to return; more than 200 counts as 200.
+    #[serde(default)]
+    pub limit: Limit<30, 200>,
+    /// Older page: the `next_cursor` of the last answer, unchanged.
+    pub cursor: Option<Text<1, 512>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ListTasksOutput {
+    /// The tasks, newest first.
+    pub tasks: Vec<TaskSummary>,
+    /// Give it as cursor to get the next page; null on the last one.
+    pub next_cursor: Option<String>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskSummary {
+    /// Id of the task, a UUID.
+    #[schemars(with = "String")]
+    pub task_id: TaskId,
+    /// What is to be done.
+    pub title: String,
+    /// todo, inprogress, inreview, done or cancelled.
+    pub status: TaskStatus,
+    /// low, medium, high or critical.
+    pub priority: Priority,
+    /// When it was created, RFC 3339 UTC.
+    #[schemars(with = "Time")]
+    pub created_at: Timestamp,
+    /// When it last changed, RFC 3339 UTC.
+    #[schemars(with = "Time")]
+    pub updated_at: Timestamp,
+    /// Its most recently created attempt, a UUID; null before the first.
+    #[schemars(with = "Option<String>")]
+    pub latest_attempt_id: Option<AttemptId>,
+    /// Branch of that attempt.
+    pub latest_workspace_branch: Option<String>,
+    /// Latest session of that attempt, a UUID; null if it has none yet.
+    #[schemars(with = "Option<String>")]
+    pub latest_session_id: Option<SessionId>,
+    /// Executor of that session.
+    pub latest_session_executor: Option<String>,
+    /// Whether an attempt is queued or running.
+    pub has_in_progress_attempt: bool,
+    /// Whether the latest attempt failed.
+    pub last_attempt_failed: bool,
+}
+
+pub const GET_TASK: &str = "\
+Use when: you need one task in full, with its description and what it depends on.
+Required: task_id.
+Optional: none.
+Next: start_task_attempt or update_task with the task_id.
+Avoid: calling it for every task of a list; list_tasks has the statuses.";
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetTaskInput {
+    /// Task to read, a UUID from list_tasks.
+    #[schemars(with = "Id")]
+    pub task_id: TaskId,
+}
+
+/// What get_task and update_task give.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskOutput {
+    /// The task in full.
+    pub task: Task,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Task {
+    #[serde(flatten)]
+    pub summary: TaskSummary,
+    /// Id of its project, a UUID.
+    #[schemars(with = "String")]
+    pub project_id: ProjectId,
+    /// All that the agent needs to know; null if there is none.
+    pub description: Option<String>,
+    /// Tasks that must be done before this one is started, UUIDs.
+    #[schemars(with = "Vec<String>")]
+    pub depends_on: Vec<TaskId>,
+}
+
+pub const UPDATE_TASK: &str = "\
+Use when: a task's text, status, priority or dependencies change.
+Required: task_id and at least one of the optional fields but request_id.
+Optional: title, description, status, priority, depends_on, request_id.
+Next: list_tasks, to see the board.
+Avoid: setting inprogress yourself; start_task_attempt does it.";
+
+pub const UPDATE_MODES: &[Mode] =
+    &[Mode::AnyOf(&["title", "description", "status", "priority", "depends_on"])];
+
+/// What is absent stays as it is.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateTaskInput {
+    /// Task to change, a UUID from list_tasks.
+    #[schemars(with = "Id")]
+    pub task_id: TaskId,
+    /// New title, 1 to 1000 characters.
+    pub title: Option<Text<1, 1000>>,
+    /// New description; an empty string removes it.
+    pub description: Option<Text<0, 1_000_000>>,
+    /// New status: todo, inprogress, inreview, done or cancelled.
+    pub status: Option<TaskStatus>,
+    /// New priority: low, medium, high or critical.
+    pub priority: Option<Priority>,
+    /// All tasks that must be done first, replacing the old list: UUIDs from list_tasks.
+    #[schemars(with = "Option<Vec<Id>>")]
+    pub depends_on: Option<BTreeSet<TaskId>>,
+}
+
+pub const DELETE_TASK: &str = "\
+Use when: a task is to leave the board for good.
+Required: task_id.
+Optional: request_id.
+Next: list_tasks, to see what is left.
+Avoid: deleting what is merely finished (update_task with status done), or while an attempt runs.";
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteTaskInput {
+    /// Task to delete, a UUID from list_tasks; its attempts stay readable.
+    #[schemars(with = "Id")]
+    pub task_id: TaskId,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeleteTaskOutput {
+    /// Id of the task that is gone, a UUID.
+    #[schemars(with = "String")]
+    pub deleted_task_id: TaskId,
+}

@@ -1,0 +1,303 @@
+//! The line transport under the MCP server: one JSON-RPC message a line, over
+//! any byte stream. It reads, judges each line with [`wire`], and writes; it
+//! knows nothing of tools.
+//!
+//! ```text
+//!   peer ─▶ LineReader ─▶ wire::read ─┬─ message ──────────▶ rmcp ─▶ server
+//!                                     └─ rejection ─┐            │
+//!   peer ◀──────── writer task ◀── bounded queue ◀──┴── answers ─┘
+//! ```
+//!
+//! A peer that writes and does not read is held back, never buffered for: while
+//! the queue is full, or [`MAX_UNANSWERED`] answers are owed, nothing is read.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{JsonRpcMessage, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::wire::{self, Line, Rejection};
+
+/// The longest line that is read, in bytes, without its `\n`.
+pub const MAX_LINE: usize = 16 * 1024 * 1024;
+
+/// Requests whose answer is not yet queued for writing. Well above the calls
+/// that a session may have in flight: only a peer that does not read gets here.
+const MAX_UNANSWERED: usize = 1024;
+
+/// Lines that wait for the writer.
+const QUEUE: usize = 64;
+
+/// How long closing waits for a peer to take what is still queued.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
+
+/// How much of a line too long to keep is kept to find its id.
+const KEPT_OF_OVERSIZED: usize = 1024;
+
+/// A strict MCP transport over a byte stream. When the stream ends it cancels
+/// the token it was given, so that nothing goes on for a peer that is gone.
+pub struct LineTransport<R> {
+    reader: LineReader<R>,
+    /// A rejection that waits for room in the queue.
+    rejection: Option<Vec<u8>>,
+    queue: Option<mpsc::Sender<Vec<u8>>>,
+    writer: Option<JoinHandle<io::Result<()>>>,
+    unanswered: Arc<Unanswered>,
+    at_end: CancellationToken,
+}
+
+impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
+    pub fn new<W>(read: R, write: W, max_line: usize, at_end: CancellationToken) -> Self
+    where
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let (queue, lines) = mpsc::channel(QUEUE);
+        Self {
+            reader: LineReader::new(read, max_line),
+            rejection: None,
+            queue: Some(queue),
+            writer: Some(tokio::spawn(write_lines(write, lines))),
+            unanswered: Arc::new(Unanswered::new()),
+            at_end,
+        }
+    }
+
+    /// The next message, or `None` at the end. Cancel safe: whatever was read
+    /// and not yet delivered or answered stays in `self`.
+    async fn next_message(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            if self.rejection.is_some() {
+                let room = self.queue.as_ref()?.reserve().await.ok()?;
+                room.send(self.rejection.take()?);
+            }
+            self.unanswered.below_limit().await;
+            let line = match self.reader.next().await {
+                Ok(Read::Line(line)) => wire::read(&line),
+                Ok(Read::Oversized(start)) => {
+                    Line::Rejected(Rejection::oversized(&start, self.reader.limit))
+                }
+                Ok(Read::End) => return None,
+                Err(error) => {
+                    tracing::debug!(%error, "the peer's stream broke");
+                    return None;
+                }
+            };
+            match self.unanswered.admit(line) {
+                Line::Message(message) => return Some(*message),
+                Line::Rejected(rejection) => self.rejection = Some(rejection.to_line()),
+                Line::Nothing => {}
+            }
+        }
+    }
+}
+
+impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for LineTransport<R> {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let owed = match &message {
+            JsonRpcMessage::Response(response) => self.unanswered.forget(&response.id),
+            JsonRpcMessage::Error(error) => {
+                error.id.as_ref().is_some_and(|id| self.unanswered.forget(id))
+            }
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => false,
+        };
+        let line = serde_json::to_vec(&message);
+        let queue = self.queue.clone();
+        let unanswered = Arc::clone(&self.unanswered);
+        async move {
+            let mut line = line?;
+            line.push(b'\n');
+            let queue = queue.ok_or(io::ErrorKind::NotConnected)?;
+            let sent = queue.send(line).await;
+            if owed {
+                unanswered.settle();
+            }
+            sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let message = self.next_message().await;
+        if message.is_none() {
+            self.at_end.cancel();
+        }
+        message
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.queue = None;
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        if let Ok(written) = tokio::time::timeout(CLOSE_GRACE, &mut writer).await {
+            return written.unwrap_or_else(|fault| Err(io::Error::other(fault)));
+        }
+        writer.abort();
+        Err(io::ErrorKind::TimedOut.into())
+    }
+}
+
+/// The only writer of the stream. It ends when all senders are gone.
+async fn write_lines<W>(write: W, mut lines: mpsc::Receiver<Vec<u8>>) -> io::Result<()>
+where
+    W: AsyncWrite + Unpin,
+{
+    let mut write = BufWriter::new(write);
+    let mut batch = Vec::new();
+    while lines.recv_many(&mut batch, QUEUE).await > 0 {
+        for line in batch.drain(..) {
+            write.write_all(&line).await?;
+        }
+        write.flush().await?;
+    }
+    write.shutdown().await
+}
+
+/// The requests whose answers are owed.
+struct Unanswered {
+    ids: Mutex<HashSet<RequestId>>,
+    room: Semaphore,
+}
+
+impl Unanswered {
+    fn new() -> Self {
+        Self { ids: Mutex::default(), room: Semaphore::new(MAX_UNANSWERED) }
+    }
+
+    async fn below_limit(&self) {
+        // The semaphore is never closed; the permit is only looked at.
+        drop(self.room.acquire().await);
+    }
+
+    /// Counts a request in, or rejects it when its id is taken.
+    fn admit(&self, line: Line) -> Line {
+        let Line::Message(message) = line else { return line };
+        if let JsonRpcMessage::Request(request) = &*message {
+            if !self.lock().insert(request.id.clone()) {
+                return Line::Rejected(Rejection::duplicate(request.id.clone()));
+            }
+            if let Ok(permit) = self.room.try_acquire() {
+                permit.forget();
+            }
+        } else if let Some(id) = wire::cancelled_id(&message)
+            && self.forget(id)
+        {
+            // rmcp drops the answers of cancelled requests.
+            self.settle();
+        }
+        Line::Message(message)
+    }
+
+    /// Frees an id. Whether it was taken.
+    fn forget(&self, id: &RequestId) -> bool {
+        self.lock().remove(id)
+    }
+
+    /// One answer less is owed.
+    fn settle(&self) {
+        self.room.add_permits(1);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<RequestId>> {
+        // A set of ids is whole whatever panicked beside it.
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Read {
+    Line(Vec<u8>),
+    /// The beginning of a line that was too long; the rest is skipped.
+    Oversized(Vec<u8>),
+    End,
+}
+
+/// Cuts a byte stream into lines of bounded length.
+struct LineReader<R> {
+    reader: BufReader<R>,
+    limit: usize,
+    line: Vec<u8>,
+    skipping: bool,
+}
+
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    fn new(reader: R, limit: usize) -> Self {
+        Self { reader: BufReader::new(reader), limit, line: Vec::new(), skipping: false }
+    }
+
+    /// The next line, without its `\n`; the last one may lack it. Cancel safe:
+    /// the only await loses no bytes.
+    async fn next(&mut self) -> io::Result<Read> {
+        loop {
+            let bytes = self.reader.fill_buf().await?;
+            if bytes.is_empty() {
+                return Ok(match std::mem::take(&mut self.line) {
+                    rest if rest.is_empty() => Read::End,
+                    rest => Read::Line(rest),
+                });
+            }
+            let newline = bytes.iter().position(|byte| *byte == b'\n');
+            let text = &bytes[..newline.unwrap_or(bytes.len())];
+            let used = text.len() + usize::from(newline.is_some());
+            if self.skipping {
+                self.skipping = newline.is_none();
+                self.reader.consume(used);
+                continue;
+            }
+            let fits = self.line.len() + text.len() <= self.limit;
+            let wanted = if fits { text.len() } else { KEPT_OF_OVERSIZED.min(text.len()) };
+            self.line.extend_from_slice(&text[..wanted]);
+            self.reader.consume(used);
+            if !fits {
+                self.skipping = newline.is_none();
+                let mut start = std::mem::take(&mut self.line);
+                start.truncate(KEPT_OF_OVERSIZED);
+                return Ok(Read::Oversized(start));
+            }
+            if newline.is_some() {
+                return Ok(Read::Line(std::mem::take(&mut self.line)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn lines(input: &[u8], limit: usize) -> Vec<String> {
+        let mut reader = LineReader::new(input, limit);
+        let mut lines = Vec::new();
+        loop {
+            match reader.next().await.unwrap() {
+                Read::Line(line) => lines.push(String::from_utf8(line).unwrap()),
+                Read::Oversized(start) => lines.push(format!("<{}>", start.len())),
+                Read::End => return lines,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_end_at_newlines_and_at_the_end_of_the_stream() {
+        assert_eq!(lines(b"a\n\nbc\nd", 9).await, ["a", "", "bc", "d"]);
+        assert_eq!(lines(b"", 9).await, Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn a_line_over_the_limit_is_skipped_and_the_next_one_read() {
+        assert_eq!(lines(b"123456789\n1234567890\nx\n", 9).await, ["123456789", "<10>", "x"]);
+        let long = [vec![b'x'; 100_000], b"\nnext\n".to_vec()].concat();
+        assert_eq!(lines(&long, 9000).await, ["<1024>", "next"]);
+        assert_eq!(lines(&long[..90_000], 9000).await, ["<1024>"]);
+    }
+}

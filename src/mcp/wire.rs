@@ -1,0 +1,319 @@
+//! One line from the peer, judged: a message for the server, or the JSON-RPC
+//! error that answers it. Pure; the transport does the reading and writing.
+//!
+//! The rules are those of JSON-RPC 2.0 §4-6 as MCP narrows them: one object a
+//! line, no batches, ids are strings or integers. Every line is answered save
+//! notifications, responses and blanks, so that no caller waits in vain.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, JsonRpcMessage, RequestId,
+};
+use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value, json};
+
+/// How much of an oversized line is searched for its id.
+const ID_WITHIN: usize = 1024;
+
+/// What to do with a line.
+#[derive(Debug)]
+pub enum Line {
+    /// Hand it to the server.
+    Message(Box<ClientJsonRpcMessage>),
+    /// Answer it with this error.
+    Rejected(Rejection),
+    /// Blank, or something that JSON-RPC leaves unanswered.
+    Nothing,
+}
+
+/// A JSON-RPC error for a line that never reaches the server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rejection {
+    /// `None` is written as `null`: the line's id could not be read.
+    pub id: Option<RequestId>,
+    pub code: ErrorCode,
+    pub message: String,
+}
+
+impl Rejection {
+    fn new(id: Option<RequestId>, code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { id, code, message: message.into() }
+    }
+
+    /// A line longer than `limit` bytes, of which `start` is the beginning.
+    pub fn oversized(start: &[u8], limit: usize) -> Self {
+        let message = format!("the message is longer than {limit} bytes");
+        Self::new(id_near_start(start), ErrorCode::INVALID_REQUEST, message)
+    }
+
+    /// A request whose id belongs to another one that is still unanswered.
+    pub fn duplicate(id: RequestId) -> Self {
+        let message = format!("a request with the id {id} is still in flight");
+        Self::new(Some(id), ErrorCode::INVALID_REQUEST, message)
+    }
+
+    /// The line to write, with its `\n`.
+    pub fn to_line(&self) -> Vec<u8> {
+        let error = json!({"code": self.code.0, "message": self.message});
+        let mut line = json!({"jsonrpc": "2.0", "id": self.id, "error": error}).to_string();
+        line.push('\n');
+        line.into_bytes()
+    }
+}
+
+/// Judges one line, given without its `\n`.
+pub fn read(line: &[u8]) -> Line {
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
+    if line.is_empty() {
+        return Line::Nothing;
+    }
+    match serde_json::from_slice::<Value>(line) {
+        Ok(Value::Object(object)) => read_object(object).unwrap_or_else(Line::Rejected),
+        Ok(Value::Array(_)) => reject(None, "batches are not part of MCP; send one message a line"),
+        Ok(_) => reject(None, "a message is a JSON object"),
+        Err(_) => {
+            let message = "the line is not one JSON text in UTF-8 of at most 127 levels";
+            Line::Rejected(Rejection::new(None, ErrorCode::PARSE_ERROR, message))
+        }
+    }
+}
+
+fn reject(id: Option<RequestId>, message: &str) -> Line {
+    Line::Rejected(Rejection::new(id, ErrorCode::INVALID_REQUEST, message))
+}
+
+fn read_object(object: Map<String, Value>) -> Result<Line, Rejection> {
+    let invalid = |id, message: &str| Rejection::new(id, ErrorCode::INVALID_REQUEST, message);
+    let raw_id = object.get("id");
+    let id = raw_id.and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
+
+    if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(invalid(id, "jsonrpc must be \"2.0\""));
+    }
+    let Some(method) = object.get("method") else {
+        if object.contains_key("result") || object.contains_key("error") {
+            return Ok(typed(object).map_or(Line::Nothing, Line::Message));
+        }
+        return Err(invalid(id, "a message has a method, a result or an error"));
+    };
+    let Some(method) = method.as_str().map(str::to_owned) else {
+        return Err(invalid(id, "method must be a string"));
+    };
+    if raw_id.is_none() {
+        return Ok(typed(object).map_or(Line::Nothing, Line::Message));
+    }
+    if id.is_none() {
+        return Err(invalid(None, "id must be a string or an integer"));
+    }
+    read_request(object, &method, id)
+}
+
+fn read_request(
+    object: Map<String, Value>,
+    method: &str,
+    id: Option<RequestId>,
+) -> Result<Line, Rejection> {
+    if !matches!(
+        object.get("params"),
+        None | Some(Value::Object(_) | Value::Array(_) | Value::Null)
+    ) {
+        return Err(Rejection::new(id, ErrorCode::INVALID_REQUEST, "params must be an object"));
+    }
+    let fault = params_fault(method, object.get("params"));
+    match typed(object) {
+        // A standard method read as a custom one did not fit its own parameters.
+        Some(message) if !(is_custom_request(&message) && is_standard(method)) => {
+            Ok(Line::Message(message))
+        }
+        _ => Err(Rejection::new(id, ErrorCode::INVALID_PARAMS, fault)),
+    }
+}
+
+fn typed(object: Map<String, Value>) -> Option<Box<ClientJsonRpcMessage>> {
+    serde_json::from_value(Value::Object(object)).ok().map(Box::new)
+}
+
+fn is_custom_request(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, JsonRpcMessage::Request(request)
+        if matches!(request.request, ClientRequest::CustomRequest(_)))
+}
+
+/// The id that a `notifications/cancelled` names: its request will not be answered.
+pub fn cancelled_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Notification(notification) => match &notification.notification {
+            ClientNotification::CancelledNotification(cancelled) => {
+                cancelled.params.request_id.as_ref()
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Methods with parameters of their own, of both eras of the protocol.
+fn is_standard(method: &str) -> bool {
+    matches!(
+        method,
+        "initialize"
+            | "server/discover"
+            | "ping"
+            | "completion/complete"
+            | "logging/setLevel"
+            | "prompts/get"
+            | "prompts/list"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+            | "resources/subscribe"
+            | "resources/unsubscribe"
+            | "resources/directory/read"
+            | "subscriptions/listen"
+            | "tools/list"
+            | "tools/call"
+            | "tasks/get"
+            | "tasks/update"
+            | "tasks/cancel"
+            | "skills/list"
+            | "skills/get"
+    )
+}
+
+fn params_fault(method: &str, params: Option<&Value>) -> String {
+    let Some(Value::Object(params)) = params else {
+        return format!("{method} needs params, an object");
+    };
+    if method == "tools/call" {
+        if !params.get("name").is_some_and(Value::is_string) {
+            return "tools/call needs params.name, the name of a tool".to_owned();
+        }
+        if !matches!(params.get("arguments"), None | Some(Value::Object(_) | Value::Null)) {
+            return "params.arguments of tools/call must be an object".to_owned();
+        }
+    }
+    format!("the params of {method} lack a field or have one of the wrong type")
+}
+
+/// The top-level id of a message of which only the beginning is at hand.
+fn id_near_start(start: &[u8]) -> Option<RequestId> {
+    struct Seeker<'a>(&'a RefCell<Option<RequestId>>);
+
+    impl<'de> Visitor<'de> for Seeker<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(key) = map.next_key::<String>()? {
+                if key == "id" {
+                    *self.0.borrow_mut() = RequestId::deserialize(map.next_value::<Value>()?).ok();
+                    return Ok(());
+                }
+                map.next_value::<IgnoredAny>()?;
+            }
+            Ok(())
+        }
+    }
+
+    let found = RefCell::new(None);
+    let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
+    let mut json = serde_json::Deserializer::from_slice(&start[..start.len().min(ID_WITHIN)]);
+    // The text is cut short, so the parse fails; what was seen before counts.
+    let _ = serde::Deserializer::deserialize_map(&mut json, Seeker(&found));
+    found.into_inner()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rejection(line: &str) -> (Option<String>, i32) {
+        match read(line.as_bytes()) {
+            Line::Rejected(rejection) => (rejection.id.map(|id| id.to_string()), rejection.code.0),
+            other => panic!("{line} became {other:?}"),
+        }
+    }
+
+    #[test]
+    fn malformed_json_is_a_parse_error_without_id() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        for line in ["{", "nonsense", r#"{"id":1} {"id":2}"#, deep.as_str()] {
+            assert_eq!(rejection(line), (None, -32700), "{line}");
+        }
+        assert!(matches!(
+            read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}"),
+            Line::Rejected(Rejection { id: None, code: ErrorCode::PARSE_ERROR, .. })
+        ));
+    }
+
+    #[test]
+    fn json_that_is_no_message_is_an_invalid_request() {
+        for line in ["[]", "1", r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, "{}"] {
+            assert_eq!(rejection(line), (None, -32600), "{line}");
+        }
+        for id in ["null", "1.5", "true", "{}", "99999999999999999999"] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+            assert_eq!(rejection(&line), (None, -32600), "{line}");
+        }
+        let seven = (Some("7".to_owned()), -32600);
+        assert_eq!(rejection(r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#), seven);
+        assert_eq!(rejection(r#"{"jsonrpc":"2.0","id":7,"method":5}"#), seven);
+        assert_eq!(rejection(r#"{"jsonrpc":"2.0","id":7}"#), seven);
+        assert_eq!(rejection(r#"{"jsonrpc":"2.0","id":7,"method":"x","params":3}"#), seven);
+    }
+
+    #[test]
+    fn malformed_standard_requests_have_invalid_params() {
+        for params in [
+            "",
+            r#","params":{}"#,
+            r#","params":{"name":5}"#,
+            r#","params":{"name":"x","arguments":[]}"#,
+            r#","params":[]"#,
+        ] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call"{params}}}"#);
+            assert_eq!(rejection(&line), (Some("a".to_owned()), -32602), "{line}");
+        }
+        let line = r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{}}"#;
+        assert_eq!(rejection(line), (Some("1".to_owned()), -32602));
+    }
+
+    #[test]
+    fn bom_crlf_blanks_and_integral_ids_are_fine() {
+        for blank in ["", "  ", "\r", "\t"] {
+            assert!(matches!(read(blank.as_bytes()), Line::Nothing));
+        }
+        for line in [
+            "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\r",
+            r#"{"jsonrpc":"2.0","id":2.0,"method":"getNextTask","params":null}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/unheard_of"}"#,
+        ] {
+            assert!(matches!(read(line.as_bytes()), Line::Message(_)), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_an_oversized_line_is_found_at_the_top_level_only() {
+        let find = |text: &str| id_near_start(text.as_bytes()).map(|id| id.to_string());
+        assert_eq!(find(r#"{"jsonrpc":"2.0","id":"x","params":{"a"#), Some("x".to_owned()));
+        assert_eq!(find(r#"{"meta":{"id":1},"id":2,"params":"#), Some("2".to_owned()));
+        assert_eq!(find(r#"{"params":{"id":1,"text":"aaaa"#), None);
+        assert_eq!(find("{\"text\":\"\\\"id\\\":5"), None);
+        assert_eq!(find(&format!(r#"{{"text":"{}","id":1}}"#, "a".repeat(2000))), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read(&bytes);
+            let _ = id_near_start(&bytes);
+        }
+    }
+}

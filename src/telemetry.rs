@@ -1,0 +1,62 @@
+//! Log lines go to stderr, never to stdout, filtered by `PROVOST_LOG` in the
+//! syntax of tracing's filters (`info,provost::bridge=debug`).
+
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
+
+const VARIABLE: &str = "PROVOST_LOG";
+
+/// `PROVOST_LOG` can't be understood.
+#[derive(Debug, thiserror::Error)]
+#[error("{VARIABLE}=`{given}` is no filter ({source}); try `info` or `warn,provost=debug`")]
+pub struct TelemetryError {
+    given: String,
+    source: ParseError,
+}
+
+/// What is logged when `PROVOST_LOG` is not set.
+pub const CLIENT_DEFAULT: &str = "warn";
+/// The same for the daemon.
+pub const DAEMON_DEFAULT: &str = "info";
+
+/// Starts logging. Called once in a process; later calls change nothing.
+pub fn start(default: &'static str) -> Result<(), TelemetryError> {
+    let given = std::env::var(VARIABLE).ok().filter(|given| !given.trim().is_empty());
+    let filter = filter(given.as_deref().unwrap_or(default))?;
+    let ansi = io::stderr().is_terminal()
+        && anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
+    // The only failure is that a subscriber is there already.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(ansi)
+        .try_init();
+    Ok(())
+}
+
+fn filter(given: &str) -> Result<EnvFilter, TelemetryError> {
+    EnvFilter::builder()
+        .parse(given)
+        .map_err(|source| TelemetryError { given: given.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_targets_are_filters() {
+        for given in [CLIENT_DEFAULT, DAEMON_DEFAULT, "debug", "warn,provost::bridge=trace", "off"]
+        {
+            assert!(filter(given).is_ok(), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_bad_filter_is_named() {
+        let error = filter("provost=loud").unwrap_err().to_string();
+        assert!(error.starts_with("PROVOST_LOG=`provost=loud` is no filter"), "{error}");
+    }
+}
