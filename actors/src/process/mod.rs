@@ -51,6 +51,7 @@ mod control;
 pub mod identity;
 pub mod kill;
 pub mod manifest;
+mod names;
 pub mod pidfd;
 pub mod proc;
 mod rescue;

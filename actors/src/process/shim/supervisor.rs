@@ -15,7 +15,6 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
-use super::SOCKET;
 use super::client::Client;
 use super::leader::{Ending, Kinship, Leader, Life};
 use super::stdin::Stdin;
@@ -23,6 +22,7 @@ use crate::event::Stream;
 use crate::log::spool::write::{Taken, Writer};
 use crate::process::kill::{KillReport, kill_tree, signal_tree};
 use crate::process::manifest::{self, ExitRecord};
+use crate::process::names::SOCKET;
 use crate::process::pidfd::{Reaped, reap};
 use crate::process::tree::{Marker, Tree};
 use crate::process::wire::{Hello, Notice, Request, Target};
