@@ -70,6 +70,7 @@ pub fn run(home: &Home, config: &Config) -> ExitCode {
 }
 
 fn try_run(home: &Home, config: &Config) -> Result<(), DaemonError> {
+    process::set_name(c"provost");
     let _lock = HomeLock::take(home.lock())?;
     raise_open_files_limit();
     process::become_subreaper()?;

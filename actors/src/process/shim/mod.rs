@@ -48,6 +48,7 @@ pub fn enter() -> Option<ExitCode> {
     if arguments.next()? != ARGUMENT {
         return None;
     }
+    super::set_name(c"provost-shim");
     let rescue = arguments.next().is_some_and(|argument| argument == RESCUE);
     let started = if rescue { start::take_over() } else { start::start() };
     let word = match &started {
