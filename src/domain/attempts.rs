@@ -105,7 +105,7 @@ impl Domain {
             workspace_branch: overview.workspace_branch,
             state: convert::state(overview.state),
             phase: convert::phase(overview.phase),
-            waiting_on: None,
+            waiting_on: (overview.phase == Phase::Queued).then(|| "a running slot".to_owned()),
             executor: overview.executor,
             variant: overview.variant,
             created_at: overview.created_at,

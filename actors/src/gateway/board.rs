@@ -88,7 +88,7 @@ fn clash(name: &str, path: &str) -> Refusal {
         format!("two repositories of the project would be named {name:?}"),
     )
     .hint("Use repositories whose folders have different names.")
-    .detail("path", path)
+    .detail("repo_path", path)
 }
 
 /// Answers with what the work comes to; a caller that has gone needs none.
