@@ -1,5 +1,6 @@
 //! `provost demo` as a person runs it: it works, and leaves nothing behind.
 #![expect(clippy::disallowed_methods, reason = "the tests start the program")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
