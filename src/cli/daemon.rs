@@ -68,12 +68,22 @@ fn overrides(args: &DaemonArgs) -> Vec<Override> {
     given.collect()
 }
 
-/// Ends the daemon that runs, and waits until it is gone.
 pub async fn shutdown(context: &mut Context, args: &ShutdownArgs) -> Result<Exit, Failure> {
+    let pid = end(context, args.stop_all).await?;
+    if context.out.is_json() {
+        context.out.json(&json!({"pid": pid}))?;
+    } else {
+        context.out.line(&format!("the daemon (pid {pid}) has ended"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Ends the daemon that runs, and waits until it is gone. Returns its pid.
+pub async fn end(context: &mut Context, stop_all: bool) -> Result<u32, Failure> {
     let mut client = context.running().await?;
     let pid = client.welcome().pid;
     let process = Process::find(pid);
-    client.method("provost/shutdown", json!({"stop_all": args.stop_all})).await?;
+    client.method("provost/shutdown", json!({"stop_all": stop_all})).await?;
     let deadline = Instant::now() + SHUTDOWN_LIMIT;
     let gone = async {
         client.closed().await;
@@ -84,12 +94,7 @@ pub async fn shutdown(context: &mut Context, args: &ShutdownArgs) -> Result<Exit
     if tokio::time::timeout_at(deadline, gone).await.is_err() {
         return Err(Failure::Fault(format!("the daemon (pid {pid}) is still there")));
     }
-    if context.out.is_json() {
-        context.out.json(&json!({"pid": pid}))?;
-    } else {
-        context.out.line(&format!("the daemon (pid {pid}) has ended"))?;
-    }
-    Ok(Exit::Done)
+    Ok(pid)
 }
 
 /// A process known by its id and its start, so that a later one with the same

@@ -7,6 +7,7 @@
 mod attempts;
 mod context;
 mod daemon;
+mod demo;
 mod exit;
 mod logs;
 mod output;
@@ -15,6 +16,7 @@ mod render;
 mod run;
 mod tools;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -69,6 +71,8 @@ enum Command {
     Call(tools::CallArgs),
     /// List the MCP tools
     Tools(tools::ToolsArgs),
+    /// Show the main job on a scratch repository; needs no keys and no network
+    Demo,
     /// Look at the configuration
     #[command(subcommand)]
     Config(daemon::ConfigCommand),
@@ -107,15 +111,22 @@ fn start(cli: Cli) -> Result<Exit, Failure> {
         }
         Command::Tools(tools::ToolsArgs { errors: true, .. }) => tools::errors(&mut out)?,
         Command::Config(command) => daemon::config(&mut out, &Home::from_environment()?, &command)?,
+        Command::Demo => {
+            telemetry::start(telemetry::CLIENT_DEFAULT)?;
+            return runtime()?.block_on(demo::demo(out));
+        }
         command => {
             telemetry::start(telemetry::CLIENT_DEFAULT)?;
             let home = Home::from_environment()?;
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            return runtime.block_on(with_daemon(command, home, out));
+            return runtime()?.block_on(with_daemon(command, home, out));
         }
     };
     out.flush()?;
     Ok(exit)
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
 /// The verbs that speak to the daemon.
@@ -143,6 +154,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Shutdown(args) => daemon::shutdown(context, &args).await,
         Command::Daemon(_)
         | Command::Mcp { .. }
+        | Command::Demo
         | Command::Config(_)
         | Command::Completions { .. } => Ok(Exit::Done),
     }?;
