@@ -46,6 +46,8 @@ pub enum ConfigCommand {
 
 /// Prepares the process and is the daemon until it ends.
 pub fn daemon(args: &DaemonArgs, home: &Home) -> Result<Exit, Failure> {
+    // Linux before 5.9 has no such call; a descriptor too many is no fault then.
+    let _ = provost_actors::process::close_inherited();
     if args.background {
         // Fails only for the leader of a process group, which is a daemon in
         // nobody's way already.

@@ -49,6 +49,7 @@
 mod attach;
 mod control;
 pub mod identity;
+mod inherited;
 pub mod kill;
 pub mod manifest;
 mod names;
@@ -62,6 +63,7 @@ pub mod wire;
 
 pub use attach::AttachError;
 pub use control::{Control, ControlError, Shim, ShimEvent};
+pub use inherited::close_inherited;
 pub use nix::sys::signal::Signal;
 pub use rescue::{LOST, Swept, become_subreaper};
 pub use shims::{AdoptError, Adopted, NEVER_STARTED, Shims, SpawnError};

@@ -195,11 +195,12 @@ impl Supervisor {
             .sync()
             .and_then(|()| manifest::write_durably(Path::new("."), ExitRecord::FILE, &record));
         match written {
-            Ok(()) => {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => self.stall(&error),
+            // Written, or the folder has been deleted and nobody will look for it.
+            _ => {
                 self.announce(&Notice::Exited(record.clone()));
                 self.leader.life = Life::Recorded(record);
             }
-            Err(error) => self.stall(&error),
         }
     }
 
