@@ -48,14 +48,18 @@ pub struct Swept {
 }
 
 /// What the daemon holds of a process whose shim has died.
+#[derive(Default)]
 struct Hold {
-    leader: Process,
-    is_recorded: bool,
     lifeline: Lifeline,
+    /// How the leader ended, if we have learnt it.
+    status: Option<i32>,
+    /// The orphans of its tree so far.
+    roots: Vec<Process>,
     stdin_sequence: u64,
 }
 
-/// What goes from a dead shim to the next.
+/// What goes from a dead shim to the next, and stays with us as well: until that
+/// one is seen to go on, our copies keep the pipes whole.
 struct Handover {
     takeover: Takeover,
     ends: Ends,
@@ -64,18 +68,15 @@ struct Handover {
 }
 
 impl Handover {
-    /// Puts it into a socket, for the next shim to receive from the other end.
-    fn send(&mut self) -> io::Result<UnixStream> {
-        if self.takeover.status.is_none() && self.watched.is_some() {
-            self.takeover.status = reap_leader(self.takeover.leader).map(ExitStatusExt::into_raw);
+    /// What is held again, the lock apart.
+    fn back(self) -> Hold {
+        let Ends { stdout, stderr, stdin, leader, .. } = self.ends;
+        Hold {
+            lifeline: Lifeline { stdout, stderr, stdin, leader, shim: None },
+            status: self.takeover.status,
+            roots: self.takeover.roots,
+            stdin_sequence: self.takeover.stdin_sequence,
         }
-        if self.takeover.status.is_some() {
-            self.watched = None;
-        }
-        let (ours, theirs) = UnixStream::pair()?;
-        takeover::send(&ours, self.takeover.clone(), &self.ends)?;
-        ours.shutdown(Shutdown::Write)?;
-        Ok(theirs)
     }
 }
 
@@ -100,30 +101,31 @@ impl Shims {
             // Its children are ours only once it is quite dead.
             blocking(move || Ok(dead.wait_dead(DEADLINE))).await?;
         }
-        let (record, started) = match self.adopt(dir).await? {
-            Adopted::Lost { leader } => (None, leader),
-            Adopted::Ended(record) => {
-                let folder = dir.to_owned();
-                match blocking(move || leftovers_of(&folder)).await? {
-                    Some(started) => (Some(record), started),
-                    None => return Ok(Adopted::Ended(record)),
+        let mut hold = Hold { lifeline, stdin_sequence, ..Hold::default() };
+        // A rescuing shim can be killed as well: then another goes on.
+        for _ in 0..RESCUE_TRIES {
+            let (record, started) = match self.adopt(dir).await? {
+                Adopted::Lost { leader } => (None, leader),
+                Adopted::Ended(record) => {
+                    let folder = dir.to_owned();
+                    match blocking(move || leftovers_of(&folder)).await? {
+                        Some(started) => (Some(record), started),
+                        None => return Ok(Adopted::Ended(record)),
+                    }
+                }
+                settled => return Ok(settled),
+            };
+            let leader = Identity::from(&started).process;
+            match self.hand_over(dir, leader, record.is_some(), &mut hold).await {
+                // Who goes on is seen when it is looked for.
+                Ok(()) | Err(SpawnError::Died) => {}
+                Err(error) => {
+                    tracing::error!(%error, dir = %dir.display(), "can't rescue a process");
+                    return Ok(record.map_or(Adopted::Lost { leader: started }, Adopted::Ended));
                 }
             }
-            settled => return Ok(settled),
-        };
-        let hold = Hold {
-            leader: Identity::from(&started).process,
-            is_recorded: record.is_some(),
-            lifeline,
-            stdin_sequence,
-        };
-        match self.hand_over(dir, hold).await {
-            Ok(()) => self.adopt(dir).await,
-            Err(error) => {
-                tracing::error!(%error, dir = %dir.display(), "can't rescue a process");
-                Ok(record.map_or(Adopted::Lost { leader: started }, Adopted::Ended))
-            }
         }
+        self.adopt(dir).await
     }
 
     /// Kills what is left of a process that nobody supervises, takes in what it
@@ -168,12 +170,23 @@ impl Shims {
     }
 
     /// Starts a shim that goes on, and tells it how the leader ended or will.
-    async fn hand_over(&self, dir: &Path, hold: Hold) -> Result<(), SpawnError> {
-        let leader = hold.leader;
+    async fn hand_over(
+        &self,
+        dir: &Path,
+        leader: Process,
+        is_recorded: bool,
+        hold: &mut Hold,
+    ) -> Result<(), SpawnError> {
         self.wait_for(leader.pid);
-        let (shims, folder) = (self.clone(), dir.to_owned());
-        let launched = match blocking(move || shims.gather(&folder, hold)).await {
-            Ok(handover) => self.launch_rescue(dir, handover).await,
+        let (shims, folder, held) = (self.clone(), dir.to_owned(), std::mem::take(hold));
+        let gathered = blocking(move || shims.gather(&folder, leader, is_recorded, held)).await;
+        let launched = match gathered {
+            Ok((mut handover, theirs)) => {
+                let watched = handover.watched.take();
+                let launched = self.launch(dir, &[RESCUE], OwnedFd::from(theirs).into()).await;
+                *hold = handover.back();
+                launched.map(|()| watched)
+            }
             Err(error) => Err(SpawnError::Prepare(error)),
         };
         match launched {
@@ -188,46 +201,30 @@ impl Shims {
         }
     }
 
-    /// Starts the next shim, and another if that one is killed on its way: our
-    /// copies keep the pipes whole and the lock held until one has said that it
-    /// goes on.
-    async fn launch_rescue(
+    /// Brings together what the next shim needs, and sends it on its way.
+    fn gather(
         &self,
         dir: &Path,
-        mut handover: Handover,
-    ) -> Result<Option<PidFd>, SpawnError> {
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let theirs = handover.send().map_err(SpawnError::Prepare)?;
-            match self.launch(dir, &[RESCUE], OwnedFd::from(theirs).into()).await {
-                Ok(()) => return Ok(handover.watched),
-                Err(SpawnError::Died) if tries < RESCUE_TRIES => {
-                    tracing::warn!(dir = %dir.display(), "a rescuing shim was killed as well");
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Brings together what the next shim needs.
-    fn gather(&self, dir: &Path, hold: Hold) -> io::Result<Handover> {
+        leader: Process,
+        is_recorded: bool,
+        hold: Hold,
+    ) -> io::Result<(Handover, UnixStream)> {
         let lock = try_lock(dir)?.ok_or(io::ErrorKind::WouldBlock)?;
-        let Hold { leader, is_recorded, lifeline, stdin_sequence } = hold;
-        let status = if is_recorded { None } else { reap_leader(leader) };
+        let Hold { lifeline, status, mut roots, stdin_sequence } = hold;
+        roots.extend(self.claim_orphans(dir)?);
+        let learn = || reap_leader(leader).map(ExitStatusExt::into_raw);
+        let status = if is_recorded { None } else { status.or_else(learn) };
         let Lifeline { stdout, stderr, stdin, leader: handle, .. } = lifeline;
         let watched = match &handle {
             Some(handle) if !is_recorded && status.is_none() => Some(handle.try_clone()?),
             _ => None,
         };
-        let takeover = Takeover {
-            leader,
-            status: status.map(ExitStatusExt::into_raw),
-            roots: self.claim_orphans(dir)?,
-            stdin_sequence,
-        };
+        let takeover = Takeover { leader, status, roots, stdin_sequence };
         let ends = Ends { lock, stdout, stderr, stdin, leader: handle };
-        Ok(Handover { takeover, ends, watched })
+        let (ours, theirs) = UnixStream::pair()?;
+        takeover::send(&ours, takeover.clone(), &ends)?;
+        ours.shutdown(Shutdown::Write)?;
+        Ok((Handover { takeover, ends, watched }, theirs))
     }
 
     /// The living orphans that came to us with the death of this folder's shim:
