@@ -24,14 +24,17 @@ use super::control::Control;
 use super::identity::{Identity, Process};
 use super::kill::{KillReport, kill_tree};
 use super::manifest::{self, ExitRecord, Manifest, Started};
+use super::names::RESCUE;
 use super::pidfd::{PidFd, Reaped, reap};
 use super::proc::{self, Stat};
-use super::shim::RESCUE;
 use super::shim::takeover::{self, Ends, Takeover};
 use super::shims::{AdoptError, Adopted, Shims, SpawnError, blocking, try_lock};
 use super::tree::{Marker, Tree, is_shim};
 use crate::event::Stream;
 use crate::log::spool::write::Writer;
+
+/// How many shims are started one after another while each is killed on its way.
+const RESCUE_TRIES: u32 = 10;
 
 /// Why nothing is known of a process's end after its shim and the daemon died.
 pub const LOST: &str = "the supervising process and the daemon died while it ran";
@@ -52,12 +55,28 @@ struct Hold {
     stdin_sequence: u64,
 }
 
-/// What the next shim finds on its standard input, and what must live until it has.
+/// What goes from a dead shim to the next.
 struct Handover {
-    theirs: UnixStream,
-    /// The leader, if its end is still to come.
-    watched: Option<PidFd>,
+    takeover: Takeover,
     ends: Ends,
+    /// The leader, if its end is still to be waited for.
+    watched: Option<PidFd>,
+}
+
+impl Handover {
+    /// Puts it into a socket, for the next shim to receive from the other end.
+    fn send(&mut self) -> io::Result<UnixStream> {
+        if self.takeover.status.is_none() && self.watched.is_some() {
+            self.takeover.status = reap_leader(self.takeover.leader).map(ExitStatusExt::into_raw);
+        }
+        if self.takeover.status.is_some() {
+            self.watched = None;
+        }
+        let (ours, theirs) = UnixStream::pair()?;
+        takeover::send(&ours, self.takeover.clone(), &self.ends)?;
+        ours.shutdown(Shutdown::Write)?;
+        Ok(theirs)
+    }
 }
 
 /// Makes this process the parent of its descendants' orphans. The daemon's
@@ -153,14 +172,8 @@ impl Shims {
         let leader = hold.leader;
         self.wait_for(leader.pid);
         let (shims, folder) = (self.clone(), dir.to_owned());
-        let handover = blocking(move || shims.gather(&folder, hold)).await;
-        let launched = match handover {
-            Ok(Handover { theirs, watched, ends }) => {
-                let launched = self.launch(dir, &[RESCUE], OwnedFd::from(theirs).into()).await;
-                // Until here our copies kept the pipes whole and the lock held.
-                drop(ends);
-                launched.map(|()| watched)
-            }
+        let launched = match blocking(move || shims.gather(&folder, hold)).await {
+            Ok(handover) => self.launch_rescue(dir, handover).await,
             Err(error) => Err(SpawnError::Prepare(error)),
         };
         match launched {
@@ -175,7 +188,29 @@ impl Shims {
         }
     }
 
-    /// Brings together what the next shim needs, and sends it on its way.
+    /// Starts the next shim, and another if that one is killed on its way: our
+    /// copies keep the pipes whole and the lock held until one has said that it
+    /// goes on.
+    async fn launch_rescue(
+        &self,
+        dir: &Path,
+        mut handover: Handover,
+    ) -> Result<Option<PidFd>, SpawnError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let theirs = handover.send().map_err(SpawnError::Prepare)?;
+            match self.launch(dir, &[RESCUE], OwnedFd::from(theirs).into()).await {
+                Ok(()) => return Ok(handover.watched),
+                Err(SpawnError::Died) if tries < RESCUE_TRIES => {
+                    tracing::warn!(dir = %dir.display(), "a rescuing shim was killed as well");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Brings together what the next shim needs.
     fn gather(&self, dir: &Path, hold: Hold) -> io::Result<Handover> {
         let lock = try_lock(dir)?.ok_or(io::ErrorKind::WouldBlock)?;
         let Hold { leader, is_recorded, lifeline, stdin_sequence } = hold;
@@ -192,10 +227,7 @@ impl Shims {
             stdin_sequence,
         };
         let ends = Ends { lock, stdout, stderr, stdin, leader: handle };
-        let (ours, theirs) = UnixStream::pair()?;
-        takeover::send(&ours, takeover, &ends)?;
-        ours.shutdown(Shutdown::Write)?;
-        Ok(Handover { theirs, watched, ends })
+        Ok(Handover { takeover, ends, watched })
     }
 
     /// The living orphans that came to us with the death of this folder's shim:

@@ -1,0 +1,61 @@
+//! What tests are written with: a home of their own with a daemon on it,
+//! scratch repositories, clients, and handles on attempts. Whatever a test
+//! starts or makes is gone when it ends, however it ends.
+//!
+//! ```text
+//!  Provost::new().config("…").executor("agent", PLAIN, "script").started()
+//!     ├─ verb(["ps"]) ─────────▶ Done { code, stdout, stderr }
+//!     ├─ call(tool, json) ─────▶ the structured result
+//!     ├─ connect() / bridge() ─▶ Client: requests by id, answers in any order
+//!     └─ board() ─▶ Board: a project with one repository
+//!                     └─ start(executor, prompt) ─▶ Attempt
+//! ```
+
+mod attempt;
+mod board;
+mod client;
+pub mod processes;
+mod provost;
+mod repo;
+
+use std::time::{Duration, Instant};
+
+pub use attempt::{Attempt, texts};
+pub use board::Board;
+pub use client::{Answer, Client};
+pub use provost::{Done, EVENTS, PLAIN, Provost};
+pub use repo::Repo;
+
+/// How long anything may take before a test gives up on it.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Between two looks at something that is to come true.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Waits until there is something.
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}: it did not come true");
+        pause();
+    }
+}
+
+/// Waits until something holds.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    eventually(what, || holds().then_some(()));
+}
+
+#[expect(clippy::disallowed_methods, reason = "between two looks at a condition")]
+fn pause() {
+    std::thread::sleep(PAUSE);
+}
+
+/// The one place where tests spawn programs.
+#[expect(clippy::disallowed_methods, reason = "a test is no daemon")]
+fn program(name: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+    std::process::Command::new(name)
+}

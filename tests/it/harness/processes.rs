@@ -1,0 +1,70 @@
+//! Processes as `/proc` shows them. A process is told by a variable in its
+//! environment, which all that it starts inherit.
+
+use std::fs;
+use std::path::Path;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::wait_until;
+
+/// The living processes whose environment has this variable. The dead that
+/// nobody has reaped yet have no environment any more.
+pub fn with_variable(name: &str, value: &str) -> Vec<i32> {
+    let wanted = format!("{name}={value}").into_bytes();
+    let has = |pid: &i32| {
+        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|byte| *byte == 0).any(|variable| variable == wanted)
+    };
+    all().into_iter().filter(has).collect()
+}
+
+/// The living processes whose working folder this is.
+pub fn working_in(dir: &Path) -> Vec<i32> {
+    let is_there =
+        |pid: &i32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == dir);
+    all().into_iter().filter(is_there).collect()
+}
+
+fn all() -> Vec<i32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Its parent; `None` once it is dead.
+pub fn parent(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let is_dead = matches!(fields.next()?, "Z" | "X");
+    fields.next()?.parse().ok().filter(|_| !is_dead)
+}
+
+pub fn is_alive(pid: i32) -> bool {
+    parent(pid).is_some()
+}
+
+/// The name of its program, 15 bytes at most.
+pub fn name(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+/// Kills, and waits until it is dead.
+pub fn kill_hard(pid: i32) {
+    signal(pid, Signal::SIGKILL);
+    wait_until("a killed process is dead", || !is_alive(pid));
+}
+
+/// One that has ended meanwhile needs no signal.
+pub fn signal(pid: i32, signal: Signal) {
+    let _ = kill(Pid::from_raw(pid), signal);
+}
+
+/// Kills all that have the variable, and those that they start meanwhile.
+pub fn kill_all_with(name: &str, value: &str) {
+    wait_until("the processes of a test are dead", || {
+        let left = with_variable(name, value);
+        left.iter().for_each(|pid| signal(*pid, Signal::SIGKILL));
+        left.is_empty()
+    });
+}

@@ -1,0 +1,255 @@
+//! A home of its own, and the daemon on it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{Board, Client, Repo, eventually, processes, program};
+
+/// The protocols that scripts speak.
+pub const PLAIN: &str = "plain";
+pub const EVENTS: &str = "events";
+
+/// A folder with a home, a person's home and repositories. Dropped, it takes
+/// with it the daemon and every process that came from it.
+pub struct Provost {
+    root: TempDir,
+    home: PathBuf,
+    variables: Vec<(String, String)>,
+    daemon: Mutex<Option<Child>>,
+    client: Mutex<Option<Client>>,
+}
+
+/// How a verb ended.
+#[derive(Debug)]
+pub struct Done {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Done {
+    /// What it printed, as JSON.
+    pub fn json(&self) -> Value {
+        assert_eq!(self.code, 0, "{self:?}");
+        serde_json::from_str(&self.stdout).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+}
+
+impl Provost {
+    /// No daemon runs yet.
+    pub fn new() -> Self {
+        Self::in_folder("home")
+    }
+
+    /// With a daemon.
+    pub fn running() -> Self {
+        Self::new().started()
+    }
+
+    /// The home has this path below the scratch folder.
+    pub fn in_folder(name: &str) -> Self {
+        let root = tempfile::Builder::new().prefix("provost-it-").tempdir().unwrap();
+        // macOS and some Linux set-ups have a link in the way to the temporary folder.
+        let home = root.path().canonicalize().unwrap().join(name);
+        let person = root.path().join("person");
+        fs::create_dir_all(&home).unwrap();
+        fs::create_dir(&person).unwrap();
+        let identity = "[user]\nname = Test\nemail = test@example.invalid\n";
+        fs::write(person.join(".gitconfig"), identity).unwrap();
+        let (daemon, client) = (Mutex::default(), Mutex::default());
+        Self { root, home, variables: Vec::new(), daemon, client }
+    }
+
+    /// Adds to `config.toml`.
+    pub fn config(self, text: &str) -> Self {
+        let path = self.home.join("config.toml");
+        let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(file, "{text}").unwrap();
+        self
+    }
+
+    /// Adds an executor: a shell script that speaks a protocol.
+    pub fn executor(self, name: &str, protocol: &str, script: &str) -> Self {
+        let path = self.script(name, script);
+        self.config(&format!("[executors.{name}]\nprotocol = \"{protocol}\"\ncommand = [{path:?}]"))
+    }
+
+    /// Adds to the environment of the daemon and of the verbs.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub fn started(self) -> Self {
+        self.start();
+        self
+    }
+
+    /// Writes a shell script that can be run.
+    pub fn script(&self, name: &str, body: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// A path in the scratch folder, outside of the home.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    pub fn repo(&self, name: &str) -> Repo {
+        Repo::new(self.path(name), &self.path("person"))
+    }
+
+    pub fn empty_repo(&self, name: &str) -> Repo {
+        Repo::empty(self.path(name), &self.path("person"))
+    }
+
+    /// A project with one repository.
+    pub fn board(&self) -> Board<'_> {
+        Board::new(self, vec![self.repo("app")])
+    }
+
+    /// `provost` with these arguments, in an environment of its own.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = program(env!("CARGO_BIN_EXE_provost"));
+        command
+            .args(args)
+            .current_dir(self.root.path())
+            .env_clear()
+            .env("PATH", std::env::var("PATH").unwrap())
+            .env("LANG", "C.UTF-8")
+            .env("HOME", self.path("person"))
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("PROVOST_HOME", &self.home)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs a verb.
+    pub fn verb<const N: usize>(&self, args: [&str; N]) -> Done {
+        Self::done(self.command(&args))
+    }
+
+    /// Runs what [`command`](Self::command) made.
+    pub fn done(mut command: Command) -> Done {
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Done {
+            code: output.status.code().expect("a verb ends by itself"),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+
+    /// Starts the daemon in the foreground and waits until it answers.
+    pub fn start(&self) {
+        let log = File::options().append(true).create(true).open(self.log()).unwrap();
+        let daemon = self.command(&["daemon"]).stdin(Stdio::null()).stderr(log).spawn().unwrap();
+        let mut slot = self.daemon.lock().unwrap();
+        assert!(slot.is_none(), "a daemon runs already");
+        let daemon = slot.insert(daemon);
+        eventually("the daemon answers", || {
+            let ended = daemon.try_wait().unwrap();
+            assert!(ended.is_none(), "the daemon ended ({ended:?}): {}", self.said());
+            self.try_connect()
+        });
+    }
+
+    /// The daemon's pid.
+    pub fn pid(&self) -> i32 {
+        let daemon = self.daemon.lock().unwrap();
+        i32::try_from(daemon.as_ref().expect("a daemon runs").id()).unwrap()
+    }
+
+    /// Kills the daemon with SIGKILL.
+    pub fn kill(&self) {
+        let mut daemon = self.daemon.lock().unwrap().take().expect("a daemon runs");
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+        *self.client.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+    }
+
+    pub fn kill_and_start(&self) {
+        self.kill();
+        self.start();
+    }
+
+    /// Waits for the daemon to end by itself; returns its exit code.
+    pub fn ended(&self) -> Option<i32> {
+        let mut daemon = self.daemon.lock().unwrap().take().expect("a daemon runs");
+        *self.client.lock().unwrap() = None;
+        eventually("the daemon ends", || daemon.try_wait().unwrap()).code()
+    }
+
+    /// What the daemon has said.
+    pub fn said(&self) -> String {
+        fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
+    fn log(&self) -> PathBuf {
+        self.path("stderr")
+    }
+
+    /// A connection to the daemon's socket, with every tool.
+    pub fn connect(&self) -> Client {
+        self.try_connect().expect("a daemon listens")
+    }
+
+    fn try_connect(&self) -> Option<Client> {
+        let hello = json!({"provost": "hello", "v": 1, "role": "all", "client": "cli"});
+        Client::over_socket(&self.home.join("run/daemon.sock"), &hello)
+    }
+
+    /// A client of `provost mcp`, before its handshake.
+    pub fn bridge(&self) -> Client {
+        Client::over_bridge(self.command(&["mcp"]))
+    }
+
+    /// Calls a tool that is to work.
+    pub fn call(&self, tool: &str, arguments: &Value) -> Value {
+        self.answer(tool, arguments).output()
+    }
+
+    /// Calls a tool that is to refuse; returns the envelope.
+    pub fn refusal(&self, tool: &str, arguments: &Value) -> Value {
+        self.answer(tool, arguments).refusal()
+    }
+
+    /// Calls a tool.
+    pub fn answer(&self, tool: &str, arguments: &Value) -> super::Answer {
+        let mut client = self.client.lock().unwrap();
+        client.get_or_insert_with(|| self.connect()).call(tool, arguments)
+    }
+
+    /// The processes that came from this home, the daemon included.
+    pub fn processes(&self) -> Vec<i32> {
+        processes::with_variable("PROVOST_HOME", &self.home.to_string_lossy())
+    }
+}
+
+impl Drop for Provost {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- the daemon said:\n{}---", self.said());
+        }
+        let daemon = self.daemon.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(mut daemon) = daemon.take() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+        processes::kill_all_with("PROVOST_HOME", &self.home.to_string_lossy());
+    }
+}

@@ -1,0 +1,61 @@
+//! Scratch git repositories.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::program;
+
+/// A repository with one commit on `main`.
+pub struct Repo {
+    pub path: PathBuf,
+    home: PathBuf,
+}
+
+impl Repo {
+    /// Without a commit. `home` holds the `.gitconfig`.
+    pub fn empty(path: PathBuf, home: &Path) -> Self {
+        fs::create_dir_all(&path).unwrap();
+        let repo = Self { path, home: home.to_owned() };
+        repo.git(&["init", "--quiet", "--initial-branch=main"]);
+        repo
+    }
+
+    pub fn new(path: PathBuf, home: &Path) -> Self {
+        let repo = Self::empty(path, home);
+        repo.commit("README.md", "a scratch repository\n");
+        repo
+    }
+
+    /// Commits one file; returns the commit.
+    pub fn commit(&self, file: &str, text: &str) -> String {
+        fs::write(self.path.join(file), text).unwrap();
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--message", file]);
+        self.git(&["rev-parse", "HEAD"])
+    }
+
+    /// The branches that attempts made.
+    pub fn attempt_branches(&self) -> Vec<String> {
+        let all = self.git(&["for-each-ref", "--format=%(refname:short)", "refs/heads/provost/"]);
+        all.lines().map(str::to_owned).collect()
+    }
+
+    /// The worktrees, the main one included.
+    pub fn worktrees(&self) -> Vec<PathBuf> {
+        let listed = self.git(&["worktree", "list", "--porcelain"]);
+        listed.lines().filter_map(|line| line.strip_prefix("worktree ")).map(Into::into).collect()
+    }
+
+    /// What git says, without the last line feed.
+    pub fn git(&self, args: &[&str]) -> String {
+        let output = program("git")
+            .args(args)
+            .current_dir(&self.path)
+            .env("HOME", &self.home)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "git {args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+}

@@ -1,0 +1,17 @@
+//! Provost from outside: the real binary, real processes, real git. One module
+//! a verb or a group of tools; [`harness`] is what they have in common.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod harness;
+
+mod admission;
+mod executors;
+mod lines;
+mod logs;
+mod reattach;
+mod rescue;
+mod starts;
+mod stop;
+mod tools;
+mod worker;
+mod worktrees;

@@ -1,0 +1,233 @@
+//! `stop_attempt`: when it returns, nothing that the attempt started is alive.
+
+use serde_json::{Value, json};
+
+use crate::harness::{PLAIN, Provost, wait_until};
+
+const QUICK: &str = "[daemon]\nstop_grace_ms = 400";
+
+#[test]
+fn an_executor_that_obeys_is_asked_once() {
+    let provost = Provost::running();
+    let attempt = provost.board().start("fake", "say up\nhang");
+    attempt.has_said("up");
+    let stopped = attempt.stop();
+    let process = attempt.status()["latest_execution_process_id"].clone();
+    assert_eq!(
+        stopped,
+        json!({"attempt_id": attempt.id, "execution_process_id": process, "stopped": true,
+            "state": "failed", "phase": "settled", "forced": false, "signals": ["SIGINT"],
+            "exit_code": null, "exit_signal": 2, "survivors": 0})
+    );
+    attempt.leaves_nobody();
+    let summary = attempt.status()["failure_summary"].clone();
+    assert!(summary.as_str().unwrap().contains("stop_attempt"), "{summary}");
+}
+
+#[test]
+fn a_stubborn_executor_and_its_grandchild_in_another_session_die() {
+    let provost = Provost::new().config(QUICK).started();
+    let attempt = provost.board().start("fake", "ignore-term\nfork\nsay up\nhang");
+    attempt.has_said("up");
+    wait_until("the grandchild is there", || attempt.processes().len() == 2);
+    let stopped = attempt.stop();
+    attempt.leaves_nobody();
+    assert_eq!(stopped["signals"], json!(["SIGINT", "SIGTERM", "SIGKILL"]));
+    assert_eq!((&stopped["exit_signal"], &stopped["survivors"]), (&json!(9), &json!(0)));
+    assert_eq!((&stopped["state"], &stopped["phase"]), (&json!("failed"), &json!("settled")));
+}
+
+#[test]
+fn a_daemonized_grandchild_dies_with_the_executor() {
+    let script = "( setsid sh -c 'trap \"\" TERM INT HUP; while :; do sleep 0.1; done' & ) &\n\
+                  echo up; exec sleep 1000";
+    let provost = Provost::new().config(QUICK).executor("forker", PLAIN, script).started();
+    let attempt = provost.board().start("forker", "x");
+    attempt.has_said("up");
+    wait_until("all are there", || attempt.processes().len() >= 3);
+    assert_eq!(attempt.stop()["survivors"], 0);
+    attempt.leaves_nobody();
+}
+
+#[test]
+fn a_tree_that_keeps_forking_dies() {
+    let script = "echo up; while :; do (setsid sleep 1000 &) ; sleep 0.02; done";
+    let provost = Provost::new().config(QUICK).executor("forker", PLAIN, script).started();
+    let attempt = provost.board().start("forker", "x");
+    wait_until("it has forked some", || attempt.processes().len() >= 20);
+    assert_eq!(attempt.stop_by_force()["survivors"], 0);
+    attempt.leaves_nobody();
+}
+
+#[test]
+fn force_kills_at_once() {
+    let provost = Provost::new().config("[daemon]\nstop_grace_ms = 600000").started();
+    let attempt = provost.board().start("fake", "ignore-term\nfork\nsay up\nhang");
+    attempt.has_said("up");
+    let stopped = attempt.stop_by_force();
+    attempt.leaves_nobody();
+    assert_eq!((&stopped["forced"], &stopped["signals"]), (&json!(true), &json!(["SIGKILL"])));
+    assert_eq!(stopped["exit_signal"], 9);
+}
+
+#[test]
+fn force_hastens_a_stop_that_is_under_way() {
+    let provost = Provost::new().config("[daemon]\nstop_grace_ms = 600000").started();
+    let attempt = provost.board().start("fake", "ignore-term\nsay up\nhang");
+    attempt.has_said("up");
+    let mut patient = provost.connect();
+    let soft = patient.begin("stop_attempt", &json!({"attempt_id": attempt.id}));
+    attempt.in_phase("stopping");
+    let forced = attempt.stop_by_force();
+    let soft = patient.outcome(soft).unwrap().output();
+    for stopped in [soft, forced] {
+        assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(true), &json!(0)));
+    }
+    attempt.leaves_nobody();
+}
+
+#[test]
+fn a_flood_does_not_keep_a_stop_from_being_answered() {
+    let provost = Provost::new()
+        .config("[daemon]\nstop_grace_ms = 400\n[logs]\nspool_max_bytes = 16777216")
+        .executor("flood", PLAIN, "trap '' INT TERM; yes 'a line of a flood'")
+        .started();
+    let attempt = provost.board().start("flood", "x");
+    attempt.until("it floods", |status| status["latest_entry_index"]["raw"].as_u64() > Some(1000));
+    let stopped = attempt.stop();
+    assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(true), &json!(0)));
+    attempt.leaves_nobody();
+}
+
+#[test]
+fn a_stopped_child_is_ended_as_well() {
+    let provost = Provost::new().config(QUICK).started();
+    let attempt = provost.board().start("fake", "say up\nrun kill -STOP $PPID; sleep 1000");
+    attempt.has_said("kill -STOP");
+    assert_eq!(attempt.stop()["survivors"], 0);
+    attempt.leaves_nobody();
+}
+
+#[test]
+fn a_queued_attempt_is_taken_out_of_the_queue_and_never_starts() {
+    let provost = Provost::new().config("[daemon]\nmax_running_attempts = 1").started();
+    let board = provost.board();
+    let running = board.start("fake", "say up\nhang");
+    let queued = board.start("fake", "say never");
+    assert_eq!(queued.started["phase"], "queued");
+    let stopped = queued.stop();
+    for (field, expected) in [
+        ("stopped", json!(true)),
+        ("state", json!("idle")),
+        ("phase", json!("idle")),
+        ("execution_process_id", Value::Null),
+        ("signals", json!([])),
+    ] {
+        assert_eq!(stopped[field], expected, "{field}");
+    }
+    running.stop();
+    // Whatever is still in the queue runs before what is started now settles.
+    assert_eq!(board.start("fake", "say next").settled()["state"], "completed");
+    let status = queued.status();
+    assert_eq!((&status["state"], &status["phase"]), (&json!("idle"), &json!("idle")));
+    provost.kill_and_start();
+    assert_eq!(board.start("fake", "say next").settled()["state"], "completed");
+    assert_eq!(queued.status()["phase"], "idle");
+    assert_eq!(queued.raw(), Vec::<Value>::new());
+}
+
+#[test]
+fn where_nothing_runs_there_is_nothing_to_stop() {
+    let provost = Provost::running();
+    let attempt = provost.board().start("fake", "exit 4");
+    attempt.settled();
+    for _ in 0..2 {
+        let stopped = attempt.stop();
+        assert_eq!((&stopped["stopped"], &stopped["signals"]), (&json!(false), &json!([])));
+        assert_eq!((&stopped["state"], &stopped["exit_code"]), (&json!("failed"), &json!(4)));
+    }
+}
+
+#[test]
+fn what_a_finished_attempt_left_behind_is_killed() {
+    let provost = Provost::running();
+    let attempt = provost.board().start("fake", "fork\nsay done");
+    assert_eq!(attempt.settled()["state"], "completed");
+    assert_eq!(attempt.processes().len(), 1);
+    let stopped = attempt.stop();
+    attempt.leaves_nobody();
+    assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(false), &json!(0)));
+    assert_eq!(attempt.status()["state"], "completed");
+}
+
+#[test]
+fn what_a_finished_attempt_left_behind_is_killed_after_a_restart_too() {
+    let provost = Provost::running();
+    let attempt = provost.board().start("fake", "fork\nsay done");
+    attempt.settled();
+    provost.kill_and_start();
+    assert_eq!(attempt.processes().len(), 1);
+    assert_eq!(attempt.stop()["stopped"], false);
+    attempt.leaves_nobody();
+}
+
+#[test]
+fn stops_at_once_all_end_the_same_attempt() {
+    let provost = Provost::new().config(QUICK).started();
+    let attempt = provost.board().start("fake", "ignore-term\nfork\nsay up\nhang");
+    attempt.has_said("up");
+    let stop = json!({"attempt_id": attempt.id});
+    let mut clients: Vec<_> = (0..8).map(|_| provost.connect()).collect();
+    let ids: Vec<u64> =
+        clients.iter_mut().map(|client| client.begin("stop_attempt", &stop)).collect();
+    for (client, id) in clients.iter_mut().zip(ids) {
+        let stopped = client.outcome(id).unwrap().output();
+        assert_eq!((&stopped["survivors"], &stopped["phase"]), (&json!(0), &json!("settled")));
+        attempt.leaves_nobody();
+    }
+    assert_eq!(attempt.stop()["stopped"], false);
+}
+
+#[test]
+fn a_stop_with_a_request_id_is_answered_with_the_same_bytes() {
+    let provost = Provost::new().config(QUICK).started();
+    let attempt = provost.board().start("fake", "ignore-term\nsay up\nhang");
+    attempt.has_said("up");
+    let stop = json!({"attempt_id": attempt.id, "request_id": "r"});
+    let (mut one, mut other) = (provost.connect(), provost.connect());
+    let first = one.begin("stop_attempt", &stop);
+    attempt.in_phase("stopping");
+    let joined = other.call("stop_attempt", &stop);
+    let first = one.outcome(first).unwrap();
+    let later = provost.answer("stop_attempt", &stop);
+    assert_eq!(first.value["stopped"], true);
+    assert_eq!([&joined.text, &later.text], [&first.text, &first.text]);
+    assert!(joined.is_deduplicated && later.is_deduplicated && !first.is_deduplicated);
+    let other_payload = json!({"attempt_id": attempt.id, "force": true, "request_id": "r"});
+    let refusal = provost.refusal("stop_attempt", &other_payload);
+    assert_eq!(refusal["code"], "idempotency_conflict");
+}
+
+#[test]
+fn an_attempt_stopped_as_soon_as_it_is_started_leaves_nobody() {
+    let provost = Provost::new().config(QUICK).started();
+    let board = provost.board();
+    for _ in 0..8 {
+        let attempt = board.start("fake", "ignore-term\nfork\nhang");
+        let stopped = attempt.stop();
+        attempt.leaves_nobody();
+        assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(true), &json!(0)));
+        assert_eq!(attempt.settled()["state"], "failed");
+    }
+}
+
+#[test]
+fn an_executor_that_ends_well_when_asked_to_stop_has_completed() {
+    let script = "trap 'echo saved; exit 0' INT; echo up; while :; do sleep 0.05; done";
+    let provost = Provost::new().executor("polite", PLAIN, script).started();
+    let attempt = provost.board().start("polite", "x");
+    attempt.has_said("up");
+    let stopped = attempt.stop();
+    assert_eq!((&stopped["state"], &stopped["exit_code"]), (&json!("completed"), &json!(0)));
+    assert_eq!(attempt.lines("stdout"), ["up", "saved"]);
+}
