@@ -20,7 +20,5 @@ mod telemetry;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    provost_actors::process::shim::enter()
-        .or_else(executors::fake::enter)
-        .unwrap_or_else(|| cli::main(daemon::run))
+    provost_actors::process::shim::enter().or_else(executors::fake::enter).unwrap_or_else(cli::main)
 }

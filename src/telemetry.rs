@@ -18,8 +18,8 @@ pub struct TelemetryError {
 
 /// What is logged when `PROVOST_LOG` is not set.
 pub const CLIENT_DEFAULT: &str = "warn";
-/// The same for the daemon.
-pub const DAEMON_DEFAULT: &str = "info";
+/// The same for the daemon; its MCP library tells of every connection.
+pub const DAEMON_DEFAULT: &str = "info,rmcp=warn";
 
 /// Starts logging. Called once in a process; later calls change nothing.
 pub fn start(default: &'static str) -> Result<(), TelemetryError> {

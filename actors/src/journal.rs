@@ -383,6 +383,16 @@ pub trait Journal: Send + Sync + 'static {
     async fn abandon(&self, key: &Key) -> Result<(), Refusal>;
 }
 
+/// The whole answer kept under a key, if the call was made before.
+pub async fn remembered<T: DeserializeOwned>(
+    journal: &dyn Journal,
+    key: Option<&Key>,
+) -> Result<Option<Answer<T>>, Refusal> {
+    let Some(key) = key else { return Ok(None) };
+    let Some(answer) = journal.recall(key).await? else { return Ok(None) };
+    Ok(Some(Answer { value: recalled(answer)?, deduplicated: true }))
+}
+
 /// Reads a kept answer back.
 pub fn recalled<T: DeserializeOwned>(answer: serde_json::Value) -> Result<T, Refusal> {
     serde_json::from_value(answer)

@@ -1,4 +1,29 @@
 //! Everything that owns something while the daemon runs.
+//!
+//! ```text
+//!  Root ─┬─ Gateway ─┬─ Attempt ── its process (by a shim), its log, its worktrees
+//!        │           └─ Attempt …
+//!        └─ one git owner per repository
+//! ```
+//!
+//! An attempt's life:
+//!
+//! ```text
+//!  start ─checked─▶ admitted ─written down─▶ Queued ──slot──▶ Preparing ─▶ Running ─▶ Settled
+//!                       └────────slot free────────────────────▲                │
+//!                                                              Stopping ◀─stop──┘
+//! ```
+//!
+//! The [`gateway`] is the one door: each request is a message to it, answered by
+//! whoever owns the thing. An [`attempt`] owns its [`process`], its [`log`] and,
+//! through the owners of its repositories, its [`workspace`]. What must outlive
+//! the daemon goes to the [`journal`]; how an [`executor`] is launched and read
+//! is its adapter's. Both are traits: this crate knows no database, no protocol
+//! of clients, no command line and no configuration file.
+//!
+//! Log bytes never travel in messages: mailboxes are unbounded, and a stop must
+//! not wait behind a flood.
+
 pub mod attempt;
 pub mod event;
 pub mod executor;

@@ -84,9 +84,10 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal with its code's general hint.
+    /// A refusal with its code's general hint. The message is made a sentence.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: code.hint().to_owned(), details: Map::new() }
+        let message = sentence(&message.into());
+        Self { code, message, hint: code.hint().to_owned(), details: Map::new() }
     }
 
     /// Replaces the hint by a more exact one.
@@ -106,5 +107,45 @@ impl Refusal {
     /// A fault of ours: its text goes to the client and, by the caller, to the log.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, message)
+    }
+}
+
+/// One line that begins with a capital, where it begins with a plain word, and
+/// ends with a full stop: what other programs say is made of many pieces.
+fn sentence(text: &str) -> String {
+    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_word =
+        words.split(' ').next().is_some_and(|it| it.bytes().all(|b| b.is_ascii_alphabetic()));
+    if let Some(first) = words.get_mut(..1).filter(|_| is_word) {
+        first.make_ascii_uppercase();
+    }
+    if !words.ends_with(['.', '!', '?']) {
+        words.push('.');
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_sentence_whatever_it_is_made_of() {
+        let message = |text: &str| Refusal::new(Code::Internal, text).message;
+        assert_eq!(message("there is no task x"), "There is no task x.");
+        assert_eq!(message("/tmp: fatal:\n  not here\n"), "/tmp: fatal: not here.");
+        assert_eq!(message("Übrig."), "Übrig.");
+        assert_eq!(message("get_task needs `x`"), "get_task needs `x`.");
+    }
+
+    #[test]
+    fn every_code_has_a_spelling_of_its_own_and_a_hint() {
+        let spellings: std::collections::BTreeSet<_> =
+            Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(spellings.len(), Code::ALL.len());
+        for code in Code::ALL {
+            assert!(code.hint().ends_with('.'), "{}", code.as_str());
+            assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
+        }
     }
 }

@@ -10,7 +10,7 @@ use super::render::ended;
 
 #[derive(clap::Args, Debug)]
 pub struct PsArgs {
-    /// Settled attempts too
+    /// All attempts, not only what runs or waits and the newest 20
     #[arg(short, long)]
     all: bool,
 }

@@ -24,8 +24,12 @@ pub struct Context {
 
 impl Context {
     pub fn new(home: Home, out: Output) -> Self {
+        Self::with(Starter::new(home), out)
+    }
+
+    pub fn with(starter: Starter, out: Output) -> Self {
         let hello = Hello::of_process(Peer::Cli, Some(Role::All));
-        Self { out, starter: Starter::new(home), hello, client: None }
+        Self { out, starter, hello, client: None }
     }
 
     /// Asks as another role; before the first call.

@@ -1,7 +1,6 @@
-//! `provost daemon` up to the point where the daemon itself begins, `provost
+//! `provost daemon` up to where the daemon itself begins, `provost
 //! shutdown`, and `provost config show`.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,6 +10,7 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use crate::config::{Config, Override};
+use crate::daemon;
 use crate::home::Home;
 use crate::telemetry;
 
@@ -44,12 +44,10 @@ pub enum ConfigCommand {
     Show,
 }
 
-/// Prepares the process and hands over to the daemon.
-pub fn daemon(
-    args: &DaemonArgs,
-    home: &Home,
-    serve: impl FnOnce(&Home, &Config) -> ExitCode,
-) -> Result<ExitCode, Failure> {
+/// Prepares the process and is the daemon until it ends.
+pub fn daemon(args: &DaemonArgs, home: &Home) -> Result<Exit, Failure> {
+    // Linux before 5.9 has no such call; a descriptor too many is no fault then.
+    let _ = provost_actors::process::close_inherited();
     if args.background {
         // Fails only for the leader of a process group, which is a daemon in
         // nobody's way already.
@@ -57,7 +55,8 @@ pub fn daemon(
     }
     telemetry::start(telemetry::DAEMON_DEFAULT)?;
     let config = Config::load(&home.config_file(), &overrides(args))?;
-    Ok(serve(home, &config))
+    daemon::run(home, &config)?;
+    Ok(Exit::Done)
 }
 
 fn overrides(args: &DaemonArgs) -> Vec<Override> {
@@ -71,12 +70,22 @@ fn overrides(args: &DaemonArgs) -> Vec<Override> {
     given.collect()
 }
 
-/// Ends the daemon that runs, and waits until it is gone.
 pub async fn shutdown(context: &mut Context, args: &ShutdownArgs) -> Result<Exit, Failure> {
+    let pid = end(context, args.stop_all).await?;
+    if context.out.is_json() {
+        context.out.json(&json!({"pid": pid}))?;
+    } else {
+        context.out.line(&format!("the daemon (pid {pid}) has ended"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Ends the daemon that runs, and waits until it is gone. Returns its pid.
+pub async fn end(context: &mut Context, stop_all: bool) -> Result<u32, Failure> {
     let mut client = context.running().await?;
     let pid = client.welcome().pid;
     let process = Process::find(pid);
-    client.method("provost/shutdown", json!({"stop_all": args.stop_all})).await?;
+    client.method("provost/shutdown", json!({"stop_all": stop_all})).await?;
     let deadline = Instant::now() + SHUTDOWN_LIMIT;
     let gone = async {
         client.closed().await;
@@ -87,12 +96,7 @@ pub async fn shutdown(context: &mut Context, args: &ShutdownArgs) -> Result<Exit
     if tokio::time::timeout_at(deadline, gone).await.is_err() {
         return Err(Failure::Fault(format!("the daemon (pid {pid}) is still there")));
     }
-    if context.out.is_json() {
-        context.out.json(&json!({"pid": pid}))?;
-    } else {
-        context.out.line(&format!("the daemon (pid {pid}) has ended"))?;
-    }
-    Ok(Exit::Done)
+    Ok(pid)
 }
 
 /// A process known by its id and its start, so that a later one with the same

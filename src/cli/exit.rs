@@ -8,6 +8,7 @@ use provost_actors::refusal::Code;
 
 use crate::client::ClientError;
 use crate::config::ConfigError;
+use crate::daemon::DaemonError;
 use crate::home::HomeError;
 use crate::telemetry::TelemetryError;
 
@@ -42,6 +43,8 @@ pub enum Failure {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
     /// What was asked for makes no sense as it stands.
     #[error("{0}")]
     Usage(String),
@@ -57,13 +60,14 @@ pub enum Failure {
 impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Client(ClientError::Unreachable(_) | ClientError::Lost(_)) | Self::Home(_) => {
-                Exit::Unreachable
-            }
+            Self::Client(ClientError::Unreachable(_) | ClientError::Lost(_))
+            | Self::Home(_)
+            | Self::Daemon(DaemonError::Lock(_)) => Exit::Unreachable,
             Self::Client(ClientError::Refused(envelope)) => envelope.code.map_or(Exit::Refused, of),
             // Nobody reads what is printed any more (`| head`): done.
             Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Self::Client(ClientError::Rpc { .. } | ClientError::Garbled(_))
+            | Self::Daemon(_)
             | Self::Fault(_)
             | Self::Io(_) => Exit::Refused,
             Self::Usage(_) | Self::Config(_) | Self::Telemetry(_) => Exit::Usage,

@@ -35,7 +35,7 @@ pub struct LogsArgs {
 pub async fn logs(context: &mut Context, args: LogsArgs) -> Result<Exit, Failure> {
     let attempt = context.attempt(&args.attempt).await?;
     let channel = if args.raw { Channel::Raw } else { Channel::Normalized };
-    let mut reader = Reader { attempt, channel, after: -1 };
+    let mut reader = Reader { channel, ..Reader::new(&attempt) };
     if let Some(limit) = args.limit {
         reader.skip_to_newest(context, limit).await?;
     }
@@ -49,9 +49,7 @@ pub async fn logs(context: &mut Context, args: LogsArgs) -> Result<Exit, Failure
 
 /// Prints the normalized log until the attempt has settled; returns its status.
 pub async fn follow(context: &mut Context, attempt: &str) -> Result<Value, Failure> {
-    let mut reader =
-        Reader { attempt: attempt.to_owned(), channel: Channel::Normalized, after: -1 };
-    reader.follow(context).await
+    Reader::new(attempt).follow(context).await
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,7 +59,7 @@ enum Channel {
 }
 
 /// Where in an attempt's log we are.
-struct Reader {
+pub struct Reader {
     attempt: String,
     channel: Channel,
     /// The index of the entry printed last; -1 before the first.
@@ -69,11 +67,16 @@ struct Reader {
 }
 
 struct Page {
-    printed: usize,
+    entries: Vec<Value>,
     has_more: bool,
 }
 
 impl Reader {
+    /// At the beginning of the normalized log.
+    pub fn new(attempt: &str) -> Self {
+        Self { attempt: attempt.to_owned(), channel: Channel::Normalized, after: -1 }
+    }
+
     fn arguments(&self) -> Value {
         let channel = match self.channel {
             Channel::Normalized => "normalized",
@@ -97,19 +100,22 @@ impl Reader {
         arguments["after_entry_index"] = json!(self.after);
         arguments["limit"] = json!(PAGE_ENTRIES);
         arguments["max_bytes"] = json!(PAGE_BYTES);
-        let page = context.read("tail_attempt_logs", &arguments).await?;
-        let entries = page["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut page = context.read("tail_attempt_logs", &arguments).await?;
+        let entries = match page["entries"].take() {
+            Value::Array(entries) => entries,
+            _ => Vec::new(),
+        };
         let first = entries.first().and_then(|entry| entry["entry_index"].as_i64());
         if let Some(first) = first.filter(|first| *first > self.after + 1) {
             anstream::eprintln!("({} older entries are gone)", first - self.after - 1);
         }
-        for entry in entries {
+        for entry in &entries {
             self.print(context, entry)?;
             self.after = entry["entry_index"].as_i64().unwrap_or(self.after + 1);
         }
         context.out.flush()?;
         let has_more = page["has_more"] == json!(true) && !entries.is_empty();
-        Ok(Page { printed: entries.len(), has_more })
+        Ok(Page { entries, has_more })
     }
 
     fn print(&self, context: &mut Context, entry: &Value) -> Result<(), Failure> {
@@ -133,20 +139,33 @@ impl Reader {
     }
 
     /// Prints what comes until the attempt has settled; returns its status.
-    async fn follow(&mut self, context: &mut Context) -> Result<Value, Failure> {
+    pub async fn follow(&mut self, context: &mut Context) -> Result<Value, Failure> {
+        self.follow_until(context, |_| false).await
+    }
+
+    /// The same, but no further than the page with the entry that is wanted.
+    pub async fn follow_until(
+        &mut self,
+        context: &mut Context,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Value, Failure> {
         let mut pause = SHORTEST_PAUSE;
         loop {
             // Asked before the page: what was written by then is on the page.
             let status = json!({"attempt_id": self.attempt});
             let status = context.read("get_attempt_status", &status).await?;
             let page = self.page(context).await?;
+            if page.entries.iter().any(&wanted) {
+                return Ok(status);
+            }
             if page.has_more {
                 continue;
             }
-            if matches!(text(&status, "phase"), "settled" | "idle") && page.printed == 0 {
+            let is_silent = page.entries.is_empty();
+            if matches!(text(&status, "phase"), "settled" | "idle") && is_silent {
                 return Ok(status);
             }
-            pause = if page.printed > 0 { SHORTEST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+            pause = if is_silent { (pause * 2).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };
             tokio::time::sleep(pause).await;
         }
     }

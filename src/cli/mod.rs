@@ -7,6 +7,7 @@
 mod attempts;
 mod context;
 mod daemon;
+mod demo;
 mod exit;
 mod logs;
 mod output;
@@ -15,6 +16,7 @@ mod render;
 mod run;
 mod tools;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -25,7 +27,6 @@ use output::Output;
 
 use crate::bridge;
 use crate::client::{ClientError, Hello, Peer, Starter};
-use crate::config::Config;
 use crate::home::Home;
 use crate::role::Role;
 use crate::telemetry;
@@ -70,6 +71,8 @@ enum Command {
     Call(tools::CallArgs),
     /// List the MCP tools
     Tools(tools::ToolsArgs),
+    /// Show the main job on a scratch repository; needs no keys and no network
+    Demo,
     /// Look at the configuration
     #[command(subcommand)]
     Config(daemon::ConfigCommand),
@@ -79,8 +82,8 @@ enum Command {
     Completions { shell: clap_complete::Shell },
 }
 
-/// Parses the command line and does what it says; `serve` is the daemon.
-pub fn main(serve: impl FnOnce(&Home, &Config) -> ExitCode) -> ExitCode {
+/// Parses the command line and does what it says.
+pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -90,16 +93,16 @@ pub fn main(serve: impl FnOnce(&Home, &Config) -> ExitCode) -> ExitCode {
         }
     };
     let json = cli.json;
-    match start(cli, serve) {
-        Ok(code) => code,
+    match start(cli) {
+        Ok(exit) => exit.into(),
         Err(failure) => report(&failure, json),
     }
 }
 
-fn start(cli: Cli, serve: impl FnOnce(&Home, &Config) -> ExitCode) -> Result<ExitCode, Failure> {
+fn start(cli: Cli) -> Result<Exit, Failure> {
     let mut out = Output::stdout(cli.json);
     let exit = match cli.command {
-        Command::Daemon(args) => return daemon::daemon(&args, &Home::from_environment()?, serve),
+        Command::Daemon(args) => daemon::daemon(&args, &Home::from_environment()?)?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "provost", &mut script);
@@ -108,15 +111,22 @@ fn start(cli: Cli, serve: impl FnOnce(&Home, &Config) -> ExitCode) -> Result<Exi
         }
         Command::Tools(tools::ToolsArgs { errors: true, .. }) => tools::errors(&mut out)?,
         Command::Config(command) => daemon::config(&mut out, &Home::from_environment()?, &command)?,
+        Command::Demo => {
+            telemetry::start(telemetry::CLIENT_DEFAULT)?;
+            return runtime()?.block_on(demo::demo(out));
+        }
         command => {
             telemetry::start(telemetry::CLIENT_DEFAULT)?;
             let home = Home::from_environment()?;
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            return Ok(runtime.block_on(with_daemon(command, home, out))?.into());
+            return runtime()?.block_on(with_daemon(command, home, out));
         }
     };
     out.flush()?;
-    Ok(exit.into())
+    Ok(exit)
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
 /// The verbs that speak to the daemon.
@@ -144,6 +154,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Shutdown(args) => daemon::shutdown(context, &args).await,
         Command::Daemon(_)
         | Command::Mcp { .. }
+        | Command::Demo
         | Command::Config(_)
         | Command::Completions { .. } => Ok(Exit::Done),
     }?;

@@ -28,7 +28,6 @@ impl Output {
     }
 
     /// For no terminal.
-    #[cfg(test)]
     pub fn to(stream: Box<dyn Write>, json: bool) -> Self {
         Self { stream, json, terminal: false, colours: false }
     }

@@ -32,6 +32,7 @@ fn every_verb_is_there_with_its_flags() {
         "provost call list_projects {}",
         "provost call list_projects -",
         "provost tools --role orchestrator --json --errors",
+        "provost demo --json",
         "provost config show",
         "provost shutdown --stop-all",
         "provost completions bash",

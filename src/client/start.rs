@@ -54,6 +54,11 @@ impl Starter {
         Self { home, program: PathBuf::from("/proc/self/exe"), starts, limit }
     }
 
+    /// Starts one inside an attempt too: for a home that ends before the attempt.
+    pub fn even_inside_an_attempt(self) -> Self {
+        Self { starts: true, limit: START_LIMIT, ..self }
+    }
+
     #[cfg(test)]
     pub fn with(home: Home, program: PathBuf, starts: bool, limit: Duration) -> Self {
         Self { home, program, starts, limit }

@@ -9,7 +9,6 @@ mod lock;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::Exit;
 use crate::config::Config;
 use crate::domain::Domain;
 use crate::executors::Registry;
@@ -55,21 +53,8 @@ pub enum DaemonError {
 }
 
 /// Runs the daemon of a home until it is told to end.
-pub fn run(home: &Home, config: &Config) -> ExitCode {
-    match try_run(home, config) {
-        Ok(()) => Exit::Done.into(),
-        Err(error) => {
-            // Nobody else tells a person at the terminal why.
-            eprintln!("error: {error}");
-            match error {
-                DaemonError::Lock(_) => Exit::Unreachable.into(),
-                _ => Exit::Refused.into(),
-            }
-        }
-    }
-}
-
-fn try_run(home: &Home, config: &Config) -> Result<(), DaemonError> {
+pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
+    process::set_name(c"provost");
     let _lock = HomeLock::take(home.lock())?;
     raise_open_files_limit();
     process::become_subreaper()?;

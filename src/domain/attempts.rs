@@ -6,7 +6,7 @@ use provost_actors::ids::AttemptId;
 use provost_actors::journal::{AttemptStopped, Phase, State};
 use provost_actors::refusal::{Code, Refusal};
 
-use super::{Domain, answered, board, convert};
+use super::{Domain, answered, board, convert, logs};
 use crate::mcp::ask::{Answer, Key, Session};
 use crate::mcp::tools::attempts::{
     AttemptStatus, AttemptStatusOutput, AttemptStatuses, AttemptSummary, GetAttemptStatusInput,
@@ -94,7 +94,9 @@ impl Domain {
 
     async fn status(&self, attempt: AttemptId) -> Result<AttemptStatus, Refusal> {
         let status = self.store.status(attempt).await?;
-        let tip = self.log(attempt).await?.tip();
+        let log = self.log(attempt).await?;
+        let tip = log.tip();
+        let last_activity_at = logs::blocking(move || log.last_activity_at()).await?;
         let overview = status.overview;
         Ok(AttemptStatus {
             attempt_id: attempt,
@@ -103,12 +105,12 @@ impl Domain {
             workspace_branch: overview.workspace_branch,
             state: convert::state(overview.state),
             phase: convert::phase(overview.phase),
-            waiting_on: None,
+            waiting_on: (overview.phase == Phase::Queued).then(|| "a running slot".to_owned()),
             executor: overview.executor,
             variant: overview.variant,
             created_at: overview.created_at,
             updated_at: overview.updated_at,
-            last_activity_at: tip.last_activity_at,
+            last_activity_at,
             latest_session_id: overview.latest_session_id,
             latest_execution_process_id: status.latest_execution_process_id,
             exit_code: status.exit_code,

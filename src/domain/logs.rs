@@ -32,9 +32,8 @@ impl Domain {
             },
         };
         let log = self.log(attempt).await?;
-        let page = tokio::task::spawn_blocking(move || log.page(channel, &query)).await;
-        let page = page.map_err(|error| Refusal::internal(error.to_string()))?;
-        let Page { entries, flags, in_progress } = page.map_err(|error| fault(&error))?;
+        let page = blocking(move || log.page(channel, &query)).await?;
+        let Page { entries, flags, in_progress } = page;
         let entries = entries
             .iter()
             .map(|entry| match channel {
@@ -56,6 +55,14 @@ impl Domain {
             in_progress,
         })
     }
+}
+
+/// Reads a log's files where that may block.
+pub(super) async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, LogError> + Send + 'static,
+) -> Result<T, Refusal> {
+    let read = tokio::task::spawn_blocking(read).await;
+    read.map_err(|error| Refusal::internal(error.to_string()))?.map_err(|error| fault(&error))
 }
 
 fn fault(error: &LogError) -> Refusal {

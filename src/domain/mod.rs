@@ -5,6 +5,7 @@
 mod attempts;
 mod bare;
 mod board;
+mod clarify;
 mod convert;
 mod logs;
 mod sessions;
@@ -206,6 +207,10 @@ impl Ask for Domain {
         _: GetContextInput,
     ) -> Result<GetContextOutput, Refusal> {
         self.context(session).await
+    }
+
+    async fn clarify(&self, refusal: Refusal) -> Refusal {
+        self.name_the_kind(refusal).await
     }
 
     async fn custom(

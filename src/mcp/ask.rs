@@ -160,6 +160,12 @@ pub trait Ask: Send + Sync + 'static {
         input: GetContextInput,
     ) -> Refusable<GetContextOutput>;
 
+    /// A refusal as its caller needs it, who may have taken one kind of id for
+    /// another.
+    async fn clarify(&self, refusal: Refusal) -> Refusal {
+        refusal
+    }
+
     /// A JSON-RPC method that is not MCP's own.
     async fn custom(
         &self,

@@ -71,7 +71,7 @@ mod tests {
         let text = &result.content[0].as_text().unwrap().text;
         assert_eq!(*text, result.structured_content.unwrap().to_string());
         assert!(
-            text.starts_with(r#"{"error":"a turn runs","code":"turn_active","message":"a turn"#)
+            text.starts_with(r#"{"error":"A turn runs.","code":"turn_active","message":"A turn"#)
         );
         assert!(text.ends_with(r#""details":{"attempt_id":"x"}}"#));
     }

@@ -127,7 +127,8 @@ impl Server {
             bridge_id: context.meta.get(CALL_ID).and_then(|id| id.as_str()).map(str::to_owned),
         };
         match self.guarded(tool.call(call), context).await {
-            Ok(outcome) => outcome,
+            Ok(Ok(success)) => Ok(success),
+            Ok(Err(refusal)) => Err(self.ask.clarify(refusal).await),
             Err(fault) => Err(fault.refusal(tool.name(), &self.limits)),
         }
     }

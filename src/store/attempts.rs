@@ -272,12 +272,14 @@ impl Store {
     }
 
     /// The attempts of all projects, newest first; without `all`, those that are
-    /// queued or active.
+    /// queued or active and the newest 20.
     pub async fn overview(&self, all: bool) -> Result<Vec<AttemptOverview>, Refusal> {
         let rows: Vec<OverviewRow> = sqlx::query_as(
             "SELECT * FROM attempt_overview
              WHERE ?1 OR phase IN ('queued', 'preparing', 'running', 'stopping')
-             ORDER BY created_at DESC, attempt_id ASC LIMIT 1000",
+                OR attempt_id IN (SELECT attempt_id FROM attempts
+                                  ORDER BY created_at DESC, attempt_id ASC LIMIT 20)
+             ORDER BY created_at DESC, attempt_id ASC",
         )
         .bind(all)
         .fetch_all(&self.reader)

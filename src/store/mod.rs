@@ -67,3 +67,6 @@ fn fault(error: sqlx::Error) -> Refusal {
 }
 
 type Writing<'a> = &'a mut SqliteConnection;
+
+#[cfg(test)]
+mod tests;

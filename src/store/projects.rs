@@ -103,7 +103,7 @@ async fn insert_repo(
             format!("the project has a repository named {:?} already, at {path}", repo.name),
         )
         .hint("Use a repository whose folder has another name; list_repos shows those taken.")
-        .detail("path", repo.path.as_str()));
+        .detail("repo_path", repo.path.as_str()));
     }
     let repo_id = RepoId::new();
     sqlx::query(

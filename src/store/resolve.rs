@@ -17,6 +17,29 @@ pub enum Kind {
     ExecutionProcess,
 }
 
+impl Kind {
+    pub const ALL: [Self; 6] = [
+        Self::Project,
+        Self::Repo,
+        Self::Task,
+        Self::Attempt,
+        Self::Session,
+        Self::ExecutionProcess,
+    ];
+
+    /// The name of the fields that hold such an id.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Project => "project_id",
+            Self::Repo => "repo_id",
+            Self::Task => "task_id",
+            Self::Attempt => "attempt_id",
+            Self::Session => "session_id",
+            Self::ExecutionProcess => "execution_process_id",
+        }
+    }
+}
+
 /// A thing whose id matches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Match {

@@ -36,6 +36,8 @@ pub struct State {
     /// The output task runs.
     pub(super) reading: bool,
     pub(super) stops: Vec<StopPort>,
+    /// Stops that came before it was found out what there is to stop.
+    deferred: Option<Vec<(bool, StopPort)>>,
     /// An outcome that the store would not take yet.
     pub(super) unrecorded: Option<Outcome>,
 }
@@ -62,6 +64,7 @@ impl State {
             more: None,
             reading: false,
             stops: Vec::new(),
+            deferred: (begin == Begin::Resume).then(Vec::new),
             unrecorded: None,
         };
         match begin {
@@ -74,6 +77,9 @@ impl State {
     // ---- what is told
 
     pub async fn stop(&mut self, force: bool, reply: StopPort) {
+        if let Some(deferred) = &mut self.deferred {
+            return deferred.push((force, reply));
+        }
         self.stops.push(reply);
         self.step(Input::Stop { force }).await;
     }
@@ -98,6 +104,13 @@ impl State {
 
     /// What the disk tells of the process over a restart.
     pub async fn found(&mut self, found: Adopted, log: Arc<AttemptLog>) {
+        self.take_up(found, log).await;
+        for (force, reply) in self.deferred.take().into_iter().flatten() {
+            self.stop(force, reply).await;
+        }
+    }
+
+    async fn take_up(&mut self, found: Adopted, log: Arc<AttemptLog>) {
         let phase = self.attempt.phase;
         match found {
             Adopted::Live(shim) if phase == Phase::Preparing => {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::ids::{ProjectId, TaskId};
 use crate::journal::{
-    Answer, Journal, Key, NewTask, ProjectCreated, RepoAdded, TaskChange, TaskView,
+    Answer, Journal, Key, NewRepo, NewTask, ProjectCreated, RepoAdded, TaskChange, TaskView,
+    remembered,
 };
 use crate::refusal::{Code, Refusal};
 
@@ -22,10 +23,14 @@ impl State {
     ) {
         let journal = self.journal();
         answer(port, async move {
+            // Before the checks: what was true at the first call need not be now.
+            if let Some(answer) = remembered(&*journal, key.as_ref()).await? {
+                return Ok(answer);
+            }
             let mut repos = Vec::new();
             for given in &project.repos {
                 let repo = check::repository(given).await?;
-                if repos.iter().any(|other: &crate::journal::NewRepo| other.name == repo.name) {
+                if repos.iter().any(|other: &NewRepo| other.name == repo.name) {
                     return Err(clash(&repo.name, &given.path));
                 }
                 repos.push(repo);
@@ -43,6 +48,9 @@ impl State {
     ) {
         let journal = self.journal();
         answer(port, async move {
+            if let Some(answer) = remembered(&*journal, key.as_ref()).await? {
+                return Ok(answer);
+            }
             let repo = check::repository(&repo).await?;
             journal.add_repo(key.as_ref(), project, &repo).await
         });
@@ -80,7 +88,7 @@ fn clash(name: &str, path: &str) -> Refusal {
         format!("two repositories of the project would be named {name:?}"),
     )
     .hint("Use repositories whose folders have different names.")
-    .detail("path", path)
+    .detail("repo_path", path)
 }
 
 /// Answers with what the work comes to; a caller that has gone needs none.

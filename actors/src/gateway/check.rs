@@ -18,7 +18,7 @@ pub async fn repository(given: &RepoPath) -> Result<NewRepo, Refusal> {
     let refuse = |message: String| {
         Refusal::new(Code::InvalidArgument, message)
             .hint("Call the tool again with the absolute path of a git repository.")
-            .detail("path", given.path.as_str())
+            .detail("repo_path", given.path.as_str())
     };
     let path = Path::new(&given.path);
     if !path.is_absolute() {
@@ -193,7 +193,8 @@ fn chosen<'a>(
                 format!("project {project} has no repository {id}"),
             )
             .hint(format!("Call list_repos with project_id {project} and use its repo_ids."))
-            .detail("path", "repos"));
+            .detail("path", "repos")
+            .detail("repo_id", id.to_string()));
         };
         if chosen.iter().any(|(other, _)| other.repo_id == repo.repo_id) {
             return Err(Refusal::new(
@@ -216,7 +217,7 @@ async fn attempt_repo(repo: &Repo, branch: &str) -> Result<AttemptRepo, Refusal>
             format!("the repository at {} can't be used: {error}", repo.path),
         )
         .hint("Put the repository back where it was, or register it again with add_repo.")
-        .detail("path", repo.path.as_str()));
+        .detail("repo_path", repo.path.as_str()));
     }
     let Some(base_commit) = git::branch_tip(path, branch).await else {
         return Err(no_branch(path, branch).await);

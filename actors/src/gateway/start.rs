@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::attempt::Begin;
 use crate::ids::AttemptId;
 use crate::journal::{
-    Answer, Attempt, AttemptStarted, Change, Key, Phase, State as Standing, recalled,
+    Answer, Attempt, AttemptStarted, Change, Key, Phase, State as Standing, remembered,
 };
 use crate::refusal::Refusal;
 use crate::world::World;
@@ -150,10 +150,8 @@ async fn check_start(
     key: Option<&Key>,
     request: &StartRequest,
 ) -> Result<Checked, Refusal> {
-    if let Some(key) = key
-        && let Some(answer) = world.journal.recall(key).await?
-    {
-        return Ok(Checked::Before(Answer { value: recalled(answer)?, deduplicated: true }));
+    if let Some(answer) = remembered(&*world.journal, key).await? {
+        return Ok(Checked::Before(answer));
     }
     check::start(world, request).await.map(|attempt| Checked::Attempt(Box::new(attempt)))
 }

@@ -10,8 +10,9 @@ use tokio::sync::watch;
 use super::live::Live;
 use super::normalized::NormalizedReader;
 use super::page::{self, Budget, Query, ReadError};
-use super::raw::{Floors, RawReader};
+use super::raw::{Floors, RawReader, process_dir};
 use super::ring::Entry;
+use super::spool::read::SpoolReader;
 use super::writer::Writer;
 use super::{Limits, LogError, Page, Pumped, Tip};
 use crate::event::{Channel, Event, Timestamp};
@@ -117,6 +118,14 @@ impl AttemptLog {
     /// Where both channels stand.
     pub fn tip(&self) -> Tip {
         self.live.tip()
+    }
+
+    /// When an executor last wrote anything, also what is not taken in yet.
+    pub fn last_activity_at(&self) -> Result<Option<Timestamp>, LogError> {
+        let taken_in = self.live.tip().last_activity_at;
+        let Some(process) = self.live.processes().pop_last() else { return Ok(taken_in) };
+        let last = SpoolReader::open(&process_dir(&self.dir, process)).last_record()?;
+        Ok(taken_in.max(last.map(|record| Timestamp::from_millis(record.at_ms))))
     }
 
     /// The end of the message that is being streamed, at most 4 KiB of it.

@@ -342,7 +342,11 @@ impl Process {
         if let (Some(lines), Some(normalizer)) = (&self.lines, &self.normalizer) {
             self.progress.position = lines.position();
             self.progress.given = next;
-            self.progress.normalizer = normalizer.checkpoint();
+            // What a finished one last knew is kept: it may be asked for again.
+            let checkpoint = normalizer.checkpoint();
+            if !checkpoint.is_null() {
+                self.progress.normalizer = checkpoint;
+            }
             self.progress.made = None;
         }
     }
@@ -377,7 +381,9 @@ impl Process {
     /// a finished process only learns what was known at the end.
     fn normalize_with(&mut self, mut normalizer: Box<dyn Normalizer>) {
         if self.progress.finished {
-            normalizer.restore(&self.progress.normalizer);
+            if !self.progress.normalizer.is_null() {
+                normalizer.restore(&self.progress.normalizer);
+            }
             return;
         }
         if let Some(earlier) = &self.normalizer {

@@ -13,8 +13,8 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, getsockopt, recvmsg};
 use nix::unistd::geteuid;
 
+use super::names::SOCKET;
 use super::pidfd::PidFd;
-use super::shim::SOCKET;
 use super::wire::{self, Hello, Notice, Request, WireError};
 
 /// How long a shim may take for its next word.

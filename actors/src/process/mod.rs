@@ -49,8 +49,10 @@
 mod attach;
 mod control;
 pub mod identity;
+mod inherited;
 pub mod kill;
 pub mod manifest;
+mod names;
 pub mod pidfd;
 pub mod proc;
 mod rescue;
@@ -61,6 +63,14 @@ pub mod wire;
 
 pub use attach::AttachError;
 pub use control::{Control, ControlError, Shim, ShimEvent};
+pub use inherited::close_inherited;
 pub use nix::sys::signal::Signal;
 pub use rescue::{LOST, Swept, become_subreaper};
 pub use shims::{AdoptError, Adopted, NEVER_STARTED, Shims, SpawnError};
+
+/// What ps(1) calls this process, at most 15 bytes: one that was started as
+/// `/proc/self/exe` would be called "exe".
+pub fn set_name(name: &std::ffi::CStr) {
+    // Only cosmetic: a kernel that refuses is not argued with.
+    let _ = nix::sys::prctl::set_name(name);
+}

@@ -19,7 +19,7 @@ use super::attach::{self, AttachError, Attached, attach};
 use super::control::Shim;
 use super::identity::{Identity, Process};
 use super::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
-use super::shim::{self, LOCK, STDIN_FILE};
+use super::names::{ARGUMENT, LOCK, STDIN_FILE};
 
 /// How long a shim may take from its spawn to its word that the executor runs.
 const START: Duration = Duration::from_secs(30);
@@ -88,7 +88,7 @@ pub enum AdoptError {
 }
 
 impl Shims {
-    /// `program` is started as the shim and must call [`shim::enter`] first
+    /// `program` is started as the shim and must call [`shim::enter`](super::shim::enter) first
     /// thing in its `main`; normally `/proc/self/exe`, which is this program
     /// even after its file has been replaced.
     pub fn new(program: PathBuf) -> Self {
@@ -154,7 +154,7 @@ impl Shims {
         let mut command = Command::new(&self.program);
         command
             .arg0("provost")
-            .arg(str::from_utf8(shim::ARGUMENT).unwrap_or_default())
+            .arg(ARGUMENT)
             .args(arguments)
             .env_clear()
             .current_dir(dir)

@@ -13,8 +13,8 @@ use std::os::unix::fs::MetadataExt;
 use nix::unistd::geteuid;
 
 use super::identity::Process;
+use super::names::ARGUMENT;
 use super::proc::{self, Stat};
-use super::shim;
 use crate::ids::{AttemptId, ProcessId};
 
 /// Where to look for the processes of one execution process.
@@ -145,7 +145,7 @@ fn value<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
 
 /// Whether the process is a shim, whoever's.
 pub fn is_shim(pid: i32) -> bool {
-    proc::arguments(pid).get(1).is_some_and(|argument| argument == shim::ARGUMENT)
+    proc::arguments(pid).get(1).is_some_and(|argument| argument == ARGUMENT.as_bytes())
 }
 
 #[cfg(test)]

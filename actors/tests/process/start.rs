@@ -156,3 +156,12 @@ async fn a_shim_runs_with_sixteen_descriptors_and_under_a_long_path() {
     let report = shim.control.kill_tree().await.unwrap();
     assert_eq!((report.signalled, report.survivors.len()), (1, 0));
 }
+
+#[tokio::test]
+async fn a_shim_whose_folder_has_been_deleted_ends_with_its_executor() {
+    let bench = Bench::new();
+    let (dir, mut shim) = bench.run("exec sleep 1000").await;
+    fs::remove_dir_all(&dir).unwrap();
+    shim.control.kill_tree().await.unwrap();
+    ended(&mut shim).await;
+}

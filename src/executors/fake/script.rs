@@ -66,6 +66,7 @@ fn parse(line: &str) -> Command<'_> {
 }
 
 fn run() -> io::Result<ExitCode> {
+    provost_actors::process::set_name(c"provost-fake");
     let mut prompt = String::new();
     io::stdin().read_to_string(&mut prompt)?;
     let mut fake = Fake { out: BufWriter::new(io::stdout()), calls: 0 };

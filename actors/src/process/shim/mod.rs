@@ -38,27 +38,17 @@ pub mod takeover;
 
 use std::process::ExitCode;
 
-/// The first argument of a process that is to be a shim.
-pub const ARGUMENT: &[u8] = b"__shim";
-/// The second argument of one that takes over from a shim that has died.
-pub const RESCUE: &str = "rescue";
-/// The control socket's name in the process's folder.
-pub const SOCKET: &str = "sock";
-/// The file whose flock(2) a shim holds for life.
-pub const LOCK: &str = "lock";
-/// What standard input is read from with [`StdinSource::File`](super::manifest::StdinSource).
-pub const STDIN_FILE: &str = "stdin";
+use super::names::{ARGUMENT, RESCUE};
 
 /// Runs as a shim if the command line says so, until it has nothing left to do.
 /// To be called first thing in `main`; `None` means that this is no shim.
 #[must_use]
 pub fn enter() -> Option<ExitCode> {
-    use std::os::unix::ffi::OsStrExt;
-
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next()?.as_bytes() != ARGUMENT {
+    if arguments.next()? != ARGUMENT {
         return None;
     }
+    super::set_name(c"provost-shim");
     let rescue = arguments.next().is_some_and(|argument| argument == RESCUE);
     let started = if rescue { start::take_over() } else { start::start() };
     let word = match &started {

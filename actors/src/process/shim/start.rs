@@ -22,11 +22,12 @@ use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
 use super::leader::{Ending, Kinship, Leader, Life};
 use super::stdin::Stdin;
 use super::supervisor::Supervisor;
-use super::{LOCK, SOCKET, STDIN_FILE, takeover};
+use super::takeover;
 use crate::event::Timestamp;
 use crate::log::spool::write::Writer;
 use crate::process::identity::Process;
 use crate::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource, VERSION};
+use crate::process::names::{LOCK, SOCKET, STDIN_FILE};
 use crate::process::proc;
 use crate::process::tree::Marker;
 

@@ -15,7 +15,6 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
-use super::SOCKET;
 use super::client::Client;
 use super::leader::{Ending, Kinship, Leader, Life};
 use super::stdin::Stdin;
@@ -23,6 +22,7 @@ use crate::event::Stream;
 use crate::log::spool::write::{Taken, Writer};
 use crate::process::kill::{KillReport, kill_tree, signal_tree};
 use crate::process::manifest::{self, ExitRecord};
+use crate::process::names::SOCKET;
 use crate::process::pidfd::{Reaped, reap};
 use crate::process::tree::{Marker, Tree};
 use crate::process::wire::{Hello, Notice, Request, Target};
@@ -195,11 +195,12 @@ impl Supervisor {
             .sync()
             .and_then(|()| manifest::write_durably(Path::new("."), ExitRecord::FILE, &record));
         match written {
-            Ok(()) => {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => self.stall(&error),
+            // Written, or the folder has been deleted and nobody will look for it.
+            _ => {
                 self.announce(&Notice::Exited(record.clone()));
                 self.leader.life = Life::Recorded(record);
             }
-            Err(error) => self.stall(&error),
         }
     }
 

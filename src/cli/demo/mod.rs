@@ -1,0 +1,315 @@
+//! `provost demo`: the main job on a scratch repository, end to end, as a story
+//! in three chapters and an end. It is a client like every other verb, and
+//! claims nothing that it has not checked.
+
+mod scratch;
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use nix::sys::signal::Signal;
+use provost_actors::process::identity::Process;
+use scratch::{Scratch, WAIT_FOR, processes_of};
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::context::{Context, text};
+use super::daemon;
+use super::exit::{Exit, Failure};
+use super::logs::Reader;
+use super::output::{Output, harmless, short};
+use crate::client::Starter;
+
+/// All of it takes seconds; a machine that needs longer than this hangs.
+const LIMIT: Duration = Duration::from_mins(5);
+
+/// The lines of the daemon's log that are shown when the demo fails.
+const LOG_LINES: usize = 20;
+
+const WORK: &str = "\
+think A greeting belongs into a file of its own.
+write hello.txt Hello, world!
+run git add hello.txt && git commit --quiet --message='Greet the world' && git log --oneline
+say The greeting is in hello.txt, and committed.";
+
+const STUBBORN: &str = "\
+ignore-term
+fork
+say I ignore SIGINT and SIGTERM, and I left a process in a session of its own.
+hang";
+
+/// Files by which demo and agent wait for each other.
+const KILLED: &str = "daemon-killed";
+const BACK: &str = "daemon-back";
+const MEANWHILE: &str = "meanwhile.txt";
+
+/// Tells the story; whatever becomes of it, nothing is left behind.
+pub async fn demo(mut out: Output) -> Result<Exit, Failure> {
+    let is_json = out.is_json();
+    let nowhere = Output::to(Box::new(io::sink()), false);
+    let told = if is_json { nowhere } else { std::mem::replace(&mut out, nowhere) };
+    let interrupted = Interrupt::listen()?;
+    let scratch = Scratch::make().await?;
+    let starter = Starter::new(scratch.home().clone()).even_inside_an_attempt();
+    let mut demo = Demo { context: Context::with(starter, told), project: String::new(), scratch };
+    let story = tokio::select! {
+        story = timeout(LIMIT, demo.tell()) => story.unwrap_or_else(|_| Err(fault("it takes too long"))),
+        () = interrupted.came() => Err(fault("interrupted")),
+    };
+    match story {
+        Ok(summary) if is_json => out.json(&summary)?,
+        Ok(_) => {}
+        Err(failure) => {
+            demo.show_daemon_log();
+            // Also what a verb would let pass, such as a reader that left.
+            return Err(fault(&format!("the demo did not work: {failure}")));
+        }
+    }
+    out.flush()?;
+    Ok(Exit::Done)
+}
+
+struct Demo {
+    context: Context,
+    scratch: Scratch,
+    project: String,
+}
+
+struct Attempt {
+    id: String,
+    branch: String,
+}
+
+/// The story.
+impl Demo {
+    async fn tell(&mut self) -> Result<Value, Failure> {
+        let place = self.scratch.root().display().to_string();
+        self.say(&format!("A daemon, a home and a git repository of its own, in {place}"))?;
+        let repo = json!({"path": self.scratch.repo()});
+        let project = json!({"name": "demo", "repos": [repo]});
+        let project = self.context.tool("create_project", project).await?;
+        text(&project, "project_id").clone_into(&mut self.project);
+
+        self.chapter("1. An agent works on a branch and in a worktree of its own")?;
+        let worked = self.work().await?;
+        self.chapter("2. A stubborn agent is stopped, with all that it started")?;
+        let stopped = self.stop().await?;
+        self.chapter("3. The daemon is killed, and the agent does not notice")?;
+        let survived = self.survive().await?;
+        self.chapter("4. Nothing is left behind")?;
+        self.end().await?;
+        self.say("\nAll of it worked.")?;
+        Ok(json!({"ok": true, "worked": worked, "stopped": stopped, "survived": survived}))
+    }
+
+    async fn work(&mut self) -> Result<Value, Failure> {
+        let base = self.scratch.git(&["rev-parse", "main"]).await?;
+        let attempt = self.start("Greet the world", WORK).await?;
+        let status = Reader::new(&attempt.id).follow(&mut self.context).await?;
+        check(text(&status, "state") == "completed", "the attempt is completed")?;
+
+        let range = format!("main..{}", attempt.branch);
+        let commits = self.scratch.git(&["log", "--oneline", "--no-color", &range]).await?;
+        check(commits.lines().count() == 1, "its branch has one commit")?;
+        let range = format!("main...{}", attempt.branch);
+        let changes = ["diff", "--no-ext-diff", "--no-color", "--stat", &range];
+        let changes = self.scratch.git(&changes).await?;
+        check(changes.contains("hello.txt"), "the commit has the new file")?;
+        check(self.scratch.git(&["rev-parse", "main"]).await? == base, "main is as it was")?;
+
+        self.claim(&format!("on the branch {}: {commits}", attempt.branch))?;
+        self.claim(changes.lines().next().unwrap_or_default().trim())?;
+        self.claim("the branch main is as it was")?;
+        Ok(json!({"attempt_id": attempt.id, "branch": attempt.branch, "commit": commits}))
+    }
+
+    async fn stop(&mut self) -> Result<Value, Failure> {
+        let attempt = self.start("Never stop", STUBBORN).await?;
+        self.follow_to(&mut Reader::new(&attempt.id), "I ignore").await?;
+        let alive = processes_of(&attempt.id);
+        check(alive.len() == 2, "the agent and the process that it left are alive")?;
+        self.claim(&format!("its processes: {}", pids(&alive)))?;
+
+        let stopped = self.context.tool("stop_attempt", json!({"attempt_id": attempt.id})).await?;
+        let sent: Vec<&str> = stopped["signals"]
+            .as_array()
+            .map(|signals| signals.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
+        check(sent == ["SIGINT", "SIGTERM", "SIGKILL"], "it was asked twice, then killed")?;
+        check(stopped["survivors"] == json!(0), "stop_attempt knows of no survivor")?;
+        check(processes_of(&attempt.id).is_empty(), "none of its processes is alive")?;
+        self.claim(&format!("stopped, after {}", sent.join(", ")))?;
+        self.claim("none of its processes is alive")?;
+        Ok(json!({"attempt_id": attempt.id, "signals": sent, "processes": alive.len()}))
+    }
+
+    async fn survive(&mut self) -> Result<Value, Failure> {
+        let prompt = format!(
+            "say one: there is a daemon\n\
+             run sh {WAIT_FOR} {KILLED}\n\
+             say two: there is none, and I go on\n\
+             write {MEANWHILE} written without a daemon\n\
+             run sh {WAIT_FOR} {BACK}\n\
+             say three: there is a new one"
+        );
+        let attempt = self.start("Outlive the daemon", &prompt).await?;
+        let mut reader = Reader::new(&attempt.id);
+        self.follow_to(&mut reader, "one:").await?;
+        let agent = agent_of(&attempt)?;
+
+        let first = self.daemon().await?;
+        kill(first).await?;
+        self.claim(&format!("the daemon, pid {}, is killed with SIGKILL", first.pid))?;
+        self.scratch.sign(KILLED)?;
+        let meanwhile = self.scratch.worktree(&attempt.branch).await?.join(MEANWHILE);
+        appears(&meanwhile).await?;
+        check(agent_of(&attempt)? == agent, "the agent is the same process")?;
+        self.claim(&format!("the agent, pid {}, works on without one", agent.pid))?;
+
+        self.follow_to(&mut reader, "two:").await?;
+        let second = self.daemon().await?;
+        check(first != second, "the daemon is another one")?;
+        check(agent_of(&attempt)? == agent, "the agent is the same process")?;
+        self.claim(&format!("a new daemon, pid {}, has taken it up", second.pid))?;
+        self.scratch.sign(BACK)?;
+        let status = reader.follow(&mut self.context).await?;
+        check(text(&status, "state") == "completed", "the attempt is completed")?;
+        check(status["exit_code"] == json!(0), "its exit code is known")?;
+        let said = self.said(&attempt).await?;
+        let words: Vec<&str> = said.iter().filter_map(|text| text.split(':').next()).collect();
+        check(words == ["one", "two", "three"], "all that it said is in the log once")?;
+        self.claim("all that it said is in the log once, and its exit code is known")?;
+        Ok(json!({
+            "attempt_id": attempt.id, "agent_pid": agent.pid, "daemon_pids": [first.pid, second.pid],
+        }))
+    }
+
+    async fn end(&mut self) -> Result<(), Failure> {
+        let pid = daemon::end(&mut self.context, true).await?;
+        self.claim(&format!("the daemon, pid {pid}, has ended as it was asked to"))?;
+        check(self.scratch.processes().is_empty(), "no process is left")?;
+        self.scratch.remove()?;
+        check(!self.scratch.root().exists(), "no file is left")?;
+        self.claim("no process and no file is left")
+    }
+}
+
+/// The moves that it is made of.
+impl Demo {
+    async fn start(&mut self, title: &str, prompt: &str) -> Result<Attempt, Failure> {
+        let task = json!({"project_id": self.project, "title": title});
+        let task = self.context.tool("create_task", task).await?;
+        let start = json!({"task_id": task["task_id"], "executor": "fake", "prompt": prompt});
+        let started = self.context.tool("start_task_attempt", start).await?;
+        let id = text(&started, "attempt_id").to_owned();
+        let branch = text(&started, "workspace_branch").to_owned();
+        self.claim(&format!("attempt {} started, executor fake", short(&id)))?;
+        Ok(Attempt { id, branch })
+    }
+
+    /// Prints the log as it comes, up to what the agent says so.
+    async fn follow_to(&mut self, reader: &mut Reader, said: &str) -> Result<(), Failure> {
+        let is_said = |entry: &Value| {
+            text(entry, "kind") == "assistant_message" && text(entry, "text").starts_with(said)
+        };
+        let status = reader.follow_until(&mut self.context, is_said).await?;
+        check(text(&status, "phase") != "settled", "the agent goes on")
+    }
+
+    /// All that the agent said.
+    async fn said(&mut self, attempt: &Attempt) -> Result<Vec<String>, Failure> {
+        let all = json!({"attempt_id": attempt.id, "after_entry_index": -1, "limit": 1000});
+        let log = self.context.read("tail_attempt_logs", &all).await?;
+        let entries = log["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let said = entries.iter().filter(|entry| text(entry, "kind") == "assistant_message");
+        Ok(said.map(|entry| text(entry, "text").to_owned()).collect())
+    }
+
+    async fn daemon(&mut self) -> Result<Process, Failure> {
+        let pid = self.context.client().await?.welcome().pid;
+        Process::of(pid.cast_signed()).ok_or_else(|| fault("the daemon is not alive"))
+    }
+
+    fn chapter(&mut self, title: &str) -> Result<(), Failure> {
+        let title = self.context.out.paint(Style::new().bold(), title);
+        self.say(&format!("\n{title}\n"))
+    }
+
+    /// Something that has been seen to be so.
+    fn claim(&mut self, what: &str) -> Result<(), Failure> {
+        let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
+        let mark = self.context.out.paint(green, "✓       ");
+        self.say(&format!("{mark} {}", harmless(what)))
+    }
+
+    fn say(&mut self, line: &str) -> Result<(), Failure> {
+        self.context.out.line(line)?;
+        Ok(self.context.out.flush()?)
+    }
+
+    /// What the daemon complained of before something went wrong, for a bug report.
+    fn show_daemon_log(&self) {
+        let log = std::fs::read_to_string(self.scratch.home().log_file()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().filter(|line| !line.contains(" INFO ")).collect();
+        for line in &lines[lines.len().saturating_sub(LOG_LINES)..] {
+            anstream::eprintln!("{}", harmless(line));
+        }
+    }
+}
+
+/// The signals that ask a demo to end.
+struct Interrupt([tokio::signal::unix::Signal; 3]);
+
+impl Interrupt {
+    fn listen() -> io::Result<Self> {
+        let [interrupt, terminate, hangup] =
+            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+        Ok(Self([interrupt?, terminate?, hangup?]))
+    }
+
+    async fn came(mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+fn agent_of(attempt: &Attempt) -> Result<Process, Failure> {
+    let agent = processes_of(&attempt.id).into_iter().next();
+    agent.ok_or_else(|| fault("the agent is not alive"))
+}
+
+async fn kill(process: Process) -> Result<(), Failure> {
+    let handle = process.open().ok_or_else(|| fault("the daemon is not alive"))?;
+    handle.signal(Signal::SIGKILL as i32)?;
+    Ok(handle.dead().await?)
+}
+
+/// Waits for a file, as long as the demo may take.
+async fn appears(path: &Path) -> Result<(), Failure> {
+    let deadline = Instant::now() + LIMIT;
+    while !path.exists() {
+        check(Instant::now() < deadline, "the agent works on")?;
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+fn check(holds: bool, claim: &str) -> Result<(), Failure> {
+    if holds { Ok(()) } else { Err(fault(&format!("this does not hold: {claim}"))) }
+}
+
+fn fault(what: &str) -> Failure {
+    Failure::Fault(what.to_owned())
+}
+
+fn pids(processes: &[Process]) -> String {
+    let pids: Vec<String> = processes.iter().map(|process| process.pid.to_string()).collect();
+    pids.join(", ")
+}

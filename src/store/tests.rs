@@ -1,0 +1,324 @@
+//! The store over real databases in scratch folders.
+
+use provost_actors::event::{ProcessStatus, RunReason, Timestamp};
+use provost_actors::ids::{AttemptId, ProcessId, ProjectId, SessionId, TaskId};
+use provost_actors::journal::{
+    Attempt, AttemptRepo, AttemptStarted, Begun, Change, Journal, Key, NewRepo, NewTask, Outcome,
+    Phase, Priority, Process, State, Task, TaskChange, TaskStatus,
+};
+use provost_actors::refusal::Code;
+use serde_json::json;
+
+use super::*;
+
+struct Scratch {
+    store: Store,
+    dir: tempfile::TempDir,
+}
+
+impl std::ops::Deref for Scratch {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+async fn scratch() -> Scratch {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("provost.db"), None).await.unwrap();
+    Scratch { store, dir }
+}
+
+fn key(id: &str, hash: &str) -> Key {
+    Key { tool: "create_task", request_id: id.into(), payload_hash: hash.into() }
+}
+
+fn repo(name: &str) -> NewRepo {
+    NewRepo {
+        name: name.into(),
+        path: format!("/src/{name}"),
+        default_target_branch: "main".into(),
+    }
+}
+
+async fn project(store: &Store) -> ProjectId {
+    store.create_project(None, "p", &[repo("a")]).await.unwrap().value.project_id
+}
+
+fn new_task(project_id: ProjectId, depends_on: &[TaskId]) -> NewTask {
+    NewTask {
+        project_id,
+        title: "t".into(),
+        description: None,
+        priority: Priority::High,
+        depends_on: depends_on.to_vec(),
+    }
+}
+
+async fn task(store: &Store, project: ProjectId) -> TaskId {
+    store.create_task(None, &new_task(project, &[])).await.unwrap().value
+}
+
+async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase) -> Attempt {
+    let repos = store.repos(project_id).await.unwrap();
+    let attempt_id = AttemptId::new();
+    let attempt = Attempt {
+        attempt_id,
+        task_id: task.task_id,
+        task_title: task.title.clone(),
+        project_id,
+        project_name: "p".into(),
+        priority: task.priority,
+        branch: format!("provost/{}-t", attempt_id.short()),
+        folder: format!("{}-t", attempt_id.short()),
+        repos: vec![AttemptRepo {
+            repo_id: repos[0].repo_id,
+            name: repos[0].name.clone(),
+            path: repos[0].path.clone(),
+            target_branch: "main".into(),
+            base_commit: "c0ffee".into(),
+        }],
+        executor: "fake".into(),
+        session_id: SessionId::new(),
+        phase,
+        state: if phase == Phase::Queued { State::Idle } else { State::Running },
+        epoch: 1,
+        process: Process {
+            process_id: ProcessId::new(),
+            run_reason: RunReason::CodingAgent,
+            turn: 1,
+            prompt: "say hi".into(),
+            variant: None,
+            executor_session_id: None,
+            status: ProcessStatus::Planned,
+            exit_code: None,
+            exit_signal: None,
+        },
+    };
+    let answer = AttemptStarted {
+        attempt_id,
+        task_id: attempt.task_id,
+        workspace_branch: attempt.branch.clone(),
+        session_id: attempt.session_id,
+        execution_process_id: None,
+        state: attempt.state,
+        phase,
+    };
+    store.record_start(None, &attempt, &answer).await.unwrap();
+    attempt
+}
+
+async fn advance(store: &Store, attempt: &Attempt, change: &Change) {
+    let process = attempt.process.process_id;
+    store.advance(attempt.attempt_id, attempt.epoch, process, change).await.unwrap();
+}
+
+fn failed() -> Change {
+    Change::Settled(Outcome {
+        status: ProcessStatus::Killed,
+        exit_code: None,
+        exit_signal: Some(9),
+        failure_summary: Some("killed".into()),
+        final_message: None,
+        usage: None,
+        at: Timestamp::now(),
+    })
+}
+
+#[tokio::test]
+async fn the_same_call_has_one_effect_and_one_answer() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let new = new_task(project, &[]);
+    let key = key("r", "a");
+    let calls: Vec<_> = (0..20).map(|_| store.create_task(Some(&key), &new)).collect();
+    let answers = futures_util::future::join_all(calls).await;
+    let first = answers[0].as_ref().unwrap().value;
+    let fresh = answers.iter().filter(|answer| !answer.as_ref().unwrap().deduplicated).count();
+    assert!(answers.iter().all(|answer| answer.as_ref().unwrap().value == first));
+    assert_eq!(fresh, 1);
+    assert_eq!(store.recall(&key).await.unwrap(), Some(json!(first)));
+}
+
+#[tokio::test]
+async fn another_payload_under_the_same_id_is_a_conflict_and_a_refusal_uses_up_nothing() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let unknown = new_task(ProjectId::new(), &[]);
+    let refused = store.create_task(Some(&key("r", "a")), &unknown).await.unwrap_err();
+    assert_eq!(refused.code, Code::ProjectNotFound);
+    store.create_task(Some(&key("r", "b")), &new_task(project, &[])).await.unwrap();
+    let conflict = store.create_task(Some(&key("r", "c")), &unknown).await.unwrap_err();
+    assert_eq!(conflict.code, Code::IdempotencyConflict);
+}
+
+#[tokio::test]
+async fn an_open_intent_is_brought_about_again_and_then_answered() {
+    let store = scratch().await;
+    let key = key("r", "a");
+    assert_eq!(store.begin(&key).await.unwrap(), Begun::Go);
+    assert_eq!(store.begin(&key).await.unwrap(), Begun::Go);
+    store.complete(&key, json!({"stopped": true})).await.unwrap();
+    assert_eq!(store.begin(&key).await.unwrap(), Begun::Answered(json!({"stopped": true})));
+    store.abandon(&key).await.unwrap();
+    assert!(store.recall(&key).await.unwrap().is_some(), "an answer is not forgotten");
+}
+
+#[tokio::test]
+async fn a_project_takes_each_repository_name_once() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let clash = store.add_repo(None, project, &repo("a")).await.unwrap_err();
+    assert_eq!(clash.code, Code::InvalidArgument);
+    store.add_repo(None, project, &repo("b")).await.unwrap();
+    let names: Vec<_> =
+        store.repos(project).await.unwrap().into_iter().map(|repo| repo.name).collect();
+    assert_eq!(names, ["a", "b"]);
+    let missing = store.add_repo(None, ProjectId::new(), &repo("c")).await.unwrap_err();
+    assert_eq!(missing.code, Code::ProjectNotFound);
+}
+
+#[tokio::test]
+async fn pages_of_tasks_and_projects_hold_each_once() {
+    let store = scratch().await;
+    let first = project(&store).await;
+    for _ in 0..6 {
+        project(&store).await;
+        task(&store, first).await;
+    }
+    let (mut seen, mut after) = (vec![], None);
+    loop {
+        let page = store.projects(3, after).await.unwrap();
+        seen.extend(page.items.iter().map(|view| view.project_id));
+        after = seen.last().copied();
+        if !page.has_more {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 7);
+    assert!(seen.is_sorted());
+    let mut filter =
+        TaskFilter { project: first, status: None, updated_since: None, limit: 4, before: None };
+    let page = store.tasks(&filter).await.unwrap();
+    assert!(page.has_more);
+    filter.before = page.items.last().map(|view| view.task.task_id);
+    let rest = store.tasks(&filter).await.unwrap();
+    assert_eq!((page.items.len(), rest.items.len(), rest.has_more), (4, 2, false));
+    filter.status = Some(TaskStatus::Done);
+    assert!(store.tasks(&filter).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn dependencies_are_of_the_same_project_and_never_run_in_a_circle() {
+    let store = scratch().await;
+    let here = project(&store).await;
+    let elsewhere = project(&store).await;
+    let stranger = task(&store, elsewhere).await;
+    let refused = store.create_task(None, &new_task(here, &[stranger])).await.unwrap_err();
+    assert_eq!(refused.code, Code::TaskNotFound);
+    let first = task(&store, here).await;
+    let second = store.create_task(None, &new_task(here, &[first])).await.unwrap().value;
+    let back = TaskChange { depends_on: Some(vec![second]), ..TaskChange::default() };
+    let circle = store.update_task(None, first, &back).await.unwrap_err();
+    assert_eq!(circle.code, Code::DependencyCycle);
+    assert_eq!(circle.details["cycle"].as_array().unwrap().len(), 3);
+    assert_eq!(store.start_context(second).await.unwrap().unmet, [first]);
+    let done = TaskChange { status: Some(TaskStatus::Done), ..TaskChange::default() };
+    store.update_task(None, first, &done).await.unwrap();
+    assert_eq!(store.start_context(second).await.unwrap().unmet, []);
+}
+
+#[tokio::test]
+async fn a_task_is_deleted_once_nothing_of_it_runs_and_its_attempts_stay_readable() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let id = task(&store, project).await;
+    let of = store.task(id).await.unwrap().task;
+    let running = attempt(&store, project, &of, Phase::Preparing).await;
+    let busy = store.delete_task(None, id).await.unwrap_err();
+    assert_eq!(busy.code, Code::AttemptRunning);
+    assert_eq!(busy.details["attempt_id"], running.attempt_id.to_string());
+    advance(&store, &running, &failed()).await;
+    assert_eq!(store.delete_task(None, id).await.unwrap().value, id);
+    assert_eq!(store.delete_task(None, id).await.unwrap().value, id);
+    assert_eq!(store.task(id).await.unwrap_err().code, Code::TaskNotFound);
+    assert_eq!(store.status(running.attempt_id).await.unwrap().overview.state, State::Failed);
+    let filter = AttemptFilter { task: id, limit: 5, after: None };
+    assert_eq!(store.attempts(&filter).await.unwrap().items.len(), 1);
+    let unknown = store.delete_task(None, TaskId::new()).await.unwrap_err();
+    assert_eq!(unknown.code, Code::TaskNotFound);
+}
+
+#[tokio::test]
+async fn an_attempt_needs_an_owner_until_its_process_is_closed() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let mut one = attempt(&store, project, &of, Phase::Preparing).await;
+    let running = Change::Running { pid: 7, start_time: 9, boot_id: "b".into() };
+    advance(&store, &one, &running).await;
+    advance(&store, &one, &Change::ExecutorSession("own".into())).await;
+    one.phase = Phase::Running;
+    one.process.status = ProcessStatus::Running;
+    one.process.executor_session_id = Some("own".into());
+    assert_eq!(store.unsettled().await.unwrap(), [one.clone()]);
+    advance(&store, &one, &failed()).await;
+    assert_eq!(store.unsettled().await.unwrap().len(), 1, "its leftovers may be alive");
+    advance(&store, &one, &Change::Closed).await;
+    assert_eq!(store.unsettled().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn one_taken_out_of_the_queue_has_run_nothing_and_needs_no_owner() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let queued = attempt(&store, project, &of, Phase::Queued).await;
+    let status = store.status(queued.attempt_id).await.unwrap();
+    assert_eq!((status.overview.state, status.latest_execution_process_id), (State::Idle, None));
+    assert_eq!(store.unsettled().await.unwrap().len(), 1);
+    advance(&store, &queued, &Change::Unqueued).await;
+    assert_eq!(store.unsettled().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_change_of_another_epoch_is_refused_and_changes_nothing() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let one = attempt(&store, project, &of, Phase::Preparing).await;
+    let process = one.process.process_id;
+    store.advance(one.attempt_id, 2, process, &failed()).await.unwrap_err();
+    assert_eq!(store.status(one.attempt_id).await.unwrap().overview.phase, Phase::Preparing);
+}
+
+#[tokio::test]
+async fn an_id_is_found_by_a_piece_of_its_start_or_its_end() {
+    let store = scratch().await;
+    let project = project(&store).await.to_string();
+    let ends = [&project[..13], &project[28..], &project[..], &project.to_uppercase()[..]];
+    for piece in ends {
+        let found = store.resolve(piece, &[Kind::Task, Kind::Project]).await.unwrap();
+        assert_eq!(found.len(), 1, "{piece}");
+        assert_eq!(found[0].id, project);
+    }
+    for piece in ["", "%", "zzzzzzzz", "' OR 1=1"] {
+        assert!(store.resolve(piece, &[Kind::Project]).await.unwrap().is_empty(), "{piece}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_version_is_refused_and_left_alone() {
+    let scratch = scratch().await;
+    sqlx::query(
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+         VALUES (9999, 'of tomorrow', 1, x'00', 0)",
+    )
+    .execute(&scratch.store.writer)
+    .await
+    .unwrap();
+    scratch.store.close().await;
+    let opened = Store::open(&scratch.dir.path().join("provost.db"), None).await;
+    assert!(matches!(opened, Err(OpenError::Newer(9999))));
+}
