@@ -23,7 +23,7 @@ use super::{Message, Notice, outcome, prepare, start};
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
 /// Between tries to write an outcome down.
 const RECORD_RETRY: Duration = Duration::from_secs(1);
-/// Between tries to have a tree killed whose shim is being replaced, and how many.
+/// Between tries to have a tree killed whose shim ends or is being replaced, and how many.
 const KILL_RETRY: Duration = Duration::from_millis(200);
 const KILL_TRIES: u32 = 25;
 
@@ -184,7 +184,8 @@ impl State {
                     tell(&myself, Message::Happened(Input::Killed { signalled, survivors }));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a shim did not kill its tree");
+                    tracing::debug!(%error, "a shim did not kill its tree; it may have ended");
+                    tokio::time::sleep(KILL_RETRY).await;
                     tell(&myself, Message::KillTree { tries: tries + 1 });
                 }
             }
