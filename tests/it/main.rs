@@ -5,7 +5,12 @@
 mod harness;
 
 mod admission;
+mod bridge;
+mod cli;
+mod daemon;
+mod errors;
 mod executors;
+mod idempotency;
 mod lines;
 mod logs;
 mod reattach;

@@ -231,3 +231,15 @@ fn an_executor_that_ends_well_when_asked_to_stop_has_completed() {
     assert_eq!((&stopped["state"], &stopped["exit_code"]), (&json!("completed"), &json!(0)));
     assert_eq!(attempt.lines("stdout"), ["up", "saved"]);
 }
+
+#[test]
+fn an_executor_that_dies_of_the_interrupt_is_never_a_survivor() {
+    let provost = Provost::running();
+    let board = provost.board();
+    for _ in 0..10 {
+        let attempt = board.start("fake", "say up\nhang");
+        attempt.has_said("up");
+        let stopped = attempt.stop();
+        assert_eq!((&stopped["survivors"], &stopped["signals"]), (&json!(0), &json!(["SIGINT"])));
+    }
+}

@@ -176,10 +176,7 @@ impl Life {
             Input::Stop { force } => self.stop(force),
             Input::Timer(timer) => self.timer(timer),
             Input::Killed { signalled, survivors } => self.killed(signalled, survivors),
-            Input::TreeGone => {
-                self.tree = false;
-                vec![]
-            }
+            Input::TreeGone => self.tree_gone(),
         }
     }
 
@@ -307,6 +304,14 @@ impl Life {
             Stage::Settled { .. } => self.answer(survivors),
             _ => self.settle_when_ready(),
         }
+    }
+
+    /// A shim that has ended answers no kill that was asked of it meanwhile; what
+    /// is gone needs none.
+    fn tree_gone(&mut self) -> Vec<Effect> {
+        self.tree = false;
+        let is_killing = self.stop.as_ref().is_some_and(|stop| stop.killing);
+        if is_killing { self.killed(0, 0) } else { vec![] }
     }
 
     fn settle_when_ready(&mut self) -> Vec<Effect> {

@@ -156,8 +156,10 @@ impl Provost {
 
     /// Starts the daemon in the foreground and waits until it answers.
     pub fn start(&self) {
-        let log = File::options().append(true).create(true).open(self.log()).unwrap();
-        let daemon = self.command(&["daemon"]).stdin(Stdio::null()).stderr(log).spawn().unwrap();
+        let file = |path| File::options().append(true).create(true).open(path).unwrap();
+        let mut daemon = self.command(&["daemon"]);
+        daemon.stdin(Stdio::null()).stdout(file(self.path("stdout"))).stderr(file(self.log()));
+        let daemon = daemon.spawn().unwrap();
         let mut slot = self.daemon.lock().unwrap();
         assert!(slot.is_none(), "a daemon runs already");
         let daemon = slot.insert(daemon);

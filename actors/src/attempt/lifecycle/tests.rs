@@ -81,6 +81,18 @@ fn a_leader_that_obeys_a_soft_stop_has_its_leftovers_killed_at_once() {
 }
 
 #[test]
+fn a_tree_that_is_gone_before_it_could_be_killed_has_no_survivors() {
+    let mut life = started();
+    let effects = run(&mut life, &[SOFT, Input::Exited(exit(130)), Input::TreeGone]);
+    assert!(effects.contains(&Effect::KillTree) && answered(&effects).is_none());
+    let effects = run(&mut life, &[Input::Drained]);
+    assert_eq!(answered(&effects).unwrap().survivors, 0);
+    assert!(life.is_over());
+    let late = Input::Killed { signalled: 0, survivors: 1 };
+    assert_eq!(run(&mut life, &[late]), []);
+}
+
+#[test]
 fn force_kills_at_once_also_during_a_soft_stop() {
     let mut life = started();
     assert_eq!(run(&mut life, &[FORCE]), [Effect::Enter(Phase::Stopping), Effect::KillTree]);
