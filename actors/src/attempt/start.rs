@@ -82,7 +82,10 @@ async fn find(
     let dir = dir(world, attempt);
     let found = world.shims.adopt(&dir).await.map_err(|error| error.to_string())?;
     let found = settle_lost(world, &dir, found).await?;
-    if !matches!(found, Adopted::NeverStarted) {
+    if matches!(found, Adopted::NeverStarted) {
+        // Its start is still to come, or comes to nothing.
+        world.shims.reopen(&dir).await.map_err(|error| error.to_string())?;
+    } else {
         begin(&log, attempt, world, digest, vec![]).await?;
     }
     Ok((found, log))

@@ -87,6 +87,12 @@ impl Started {
 impl ExitRecord {
     pub const FILE: &str = "exit.json";
 
+    /// Whether it tells how a process that ran has ended.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.exit_code.is_some() || self.exit_signal.is_some()
+    }
+
     /// Of an end that nobody saw, as of now.
     #[must_use]
     pub fn unknown(reason: &str) -> Self {

@@ -70,7 +70,8 @@ pub enum Adopted {
     Live(Shim),
     /// It has ended, and no shim is left.
     Ended(ExitRecord),
-    /// It was not started, and can't be any more: the folder is closed for good.
+    /// It was not started, and can't be any more: the folder is closed, until
+    /// it is [reopened](Shims::reopen).
     NeverStarted,
     /// Its shim is dead and nobody knows how it ended, or whether it has.
     Lost { leader: Started },
@@ -107,15 +108,40 @@ impl Shims {
         blocking(move || prepare(&folder, &intent, stdin.as_deref()))
             .await
             .map_err(SpawnError::Prepare)?;
-        self.launch(dir, &[], Stdio::null()).await?;
+        let refused = match self.launch(dir, &[], Stdio::null()).await {
+            Ok(()) => None,
+            // Perhaps because another came first.
+            Err(SpawnError::Refused(reason)) => Some(reason),
+            Err(error) => return Err(error),
+        };
         match self.adopt(dir).await? {
             Adopted::Live(shim) => Ok(shim),
-            Adopted::Ended(record) => {
+            Adopted::Ended(record) if refused.is_none() || record.is_known() => {
                 let started = blocking_read(dir, Started::FILE).await?.ok_or(SpawnError::Died)?;
                 Ok(Shim::ended(record, started))
             }
-            Adopted::NeverStarted | Adopted::Lost { .. } => Err(SpawnError::Died),
+            _ => Err(refused.map_or(SpawnError::Died, SpawnError::Refused)),
         }
+    }
+
+    /// Makes a folder that was [closed](Adopted::NeverStarted) fit for a start
+    /// again. A shim that a dead daemon sent may still come: one of the two gets
+    /// the lock, the other is refused, and `spawn` attaches to whichever runs.
+    pub async fn reopen(&self, dir: &Path) -> io::Result<()> {
+        let dir = dir.to_owned();
+        blocking(move || {
+            if !dir.join(Manifest::FILE).exists() {
+                return Ok(());
+            }
+            let Some(_lock) = try_lock(&dir)? else { return Ok(()) };
+            match manifest::read::<ExitRecord>(&dir, ExitRecord::FILE)? {
+                Some(record) if record.reason.as_deref() == Some(NEVER_STARTED) => {
+                    std::fs::remove_file(dir.join(ExitRecord::FILE))
+                }
+                _ => Ok(()),
+            }
+        })
+        .await
     }
 
     /// Finds out what became of the process of a folder: after a restart, or
@@ -276,6 +302,10 @@ pub(super) fn try_lock(dir: &Path) -> io::Result<Option<File>> {
 /// Everything a shim needs is on the disk before it is spawned.
 fn prepare(dir: &Path, manifest: &Manifest, stdin: Option<&[u8]>) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    // A second try: a shim of the first may be reading these files.
+    if manifest::read(dir, Manifest::FILE)?.as_ref() == Some(manifest) {
+        return Ok(());
+    }
     if manifest.stdin == StdinSource::File {
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(0o600);

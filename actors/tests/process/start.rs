@@ -165,3 +165,20 @@ async fn a_shim_whose_folder_has_been_deleted_ends_with_its_executor() {
     shim.control.kill_tree().await.unwrap();
     ended(&mut shim).await;
 }
+
+#[tokio::test]
+async fn a_start_that_was_given_up_can_be_made_again() {
+    let bench = Bench::new();
+    let (dir, manifest) = bench.script("echo once");
+    fs::create_dir(&dir).unwrap();
+    manifest::write_durably(&dir, Manifest::FILE, &manifest).unwrap();
+    assert!(matches!(bench.shims.adopt(&dir).await.unwrap(), Adopted::NeverStarted));
+    bench.shims.spawn(&dir, &manifest, None).await.unwrap_err();
+    bench.shims.reopen(&dir).await.unwrap();
+    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    assert_eq!(ended(&mut shim).await.exit_code, Some(0));
+    // A second one finds that it has run, and how it ended; it runs nothing.
+    let mut again = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    assert_eq!(ended(&mut again).await.exit_code, Some(0));
+    assert_eq!(held(&dir, Stream::Stdout), b"once\n");
+}
