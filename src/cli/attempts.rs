@@ -124,7 +124,6 @@ fn status_lines(status: &Value) -> Vec<(&'static str, String)> {
         ("queued", queued.map(|count| count.to_string()).unwrap_or_default()),
         ("usage", spent.unwrap_or_default()),
         ("said", given("final_message")),
-        ("next", given("next_action")),
     ];
     lines.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
@@ -151,14 +150,24 @@ pub async fn stop(context: &mut Context, args: &StopArgs) -> Result<Exit, Failur
     if context.out.is_json() {
         context.out.json(&stopped)?;
     } else {
-        let what = if stopped["stopped"] == json!(true) { "stopped" } else { "nothing ran" };
-        let how = ended(&stopped, "state");
-        context.out.line(&format!("{} {what}: {how}", short(&attempt)))?;
+        context.out.line(&format!("{} {}", short(&attempt), stop_line(&stopped)))?;
     }
     match stopped["survivors"].as_u64().unwrap_or_default() {
         0 => Ok(Exit::Done),
         survivors => Err(Failure::Fault(format!("{survivors} of its processes are still alive"))),
     }
+}
+
+/// `stopped with SIGINT, SIGTERM: failed (signal 15)`.
+fn stop_line(stopped: &Value) -> String {
+    let sent = stopped["signals"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let sent = sent.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
+    let what = match stopped["stopped"].as_bool() {
+        Some(true) if sent.is_empty() => "stopped".to_owned(),
+        Some(true) => format!("stopped with {sent}"),
+        _ => "nothing ran".to_owned(),
+    };
+    format!("{what}: {}", ended(stopped, "state"))
 }
 
 #[cfg(test)]
@@ -206,5 +215,14 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join("\n")
         );
+    }
+
+    #[test]
+    fn a_stop_says_what_it_took() {
+        let stopped = json!({"stopped": true, "signals": ["SIGINT", "SIGTERM"], "state": "failed",
+            "exit_signal": 15});
+        assert_eq!(stop_line(&stopped), "stopped with SIGINT, SIGTERM: failed (signal 15)");
+        let idle = json!({"stopped": false, "signals": [], "state": "completed", "exit_code": 0});
+        assert_eq!(stop_line(&idle), "nothing ran: completed (exit 0)");
     }
 }

@@ -23,9 +23,9 @@ use super::{Message, Notice, outcome, prepare, start};
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
 /// Between tries to write an outcome down.
 const RECORD_RETRY: Duration = Duration::from_secs(1);
-/// Between tries to have a tree killed whose shim ends or is being replaced, and how many.
-const KILL_RETRY: Duration = Duration::from_millis(200);
-const KILL_TRIES: u32 = 25;
+/// Between tries to have a tree killed whose shim is being replaced, and how many.
+const KILL_RETRY: Duration = Duration::from_millis(50);
+const KILL_TRIES: u32 = 100;
 
 impl State {
     pub(super) async fn perform(&mut self, effect: Effect) {
@@ -183,24 +183,27 @@ impl State {
                     }
                     tell(&myself, Message::Happened(Input::Killed { signalled, survivors }));
                 }
+                // Mostly because nothing was left to kill; that it ended is still
+                // to be told.
                 Err(error) => {
-                    tracing::debug!(%error, "a shim did not kill its tree; it may have ended");
-                    tokio::time::sleep(KILL_RETRY).await;
-                    tell(&myself, Message::KillTree { tries: tries + 1 });
+                    tracing::debug!(%error, "a shim did not kill its tree");
+                    let again = move || Message::KillTree { tries: tries + 1 };
+                    drop(myself.send_after(KILL_RETRY, again));
                 }
             }
         });
     }
 
     fn kill_later(&self, tries: u32) {
-        let message = if self.life.has_tree() && tries < KILL_TRIES {
-            Message::KillTree { tries: tries + 1 }
+        let may_live = self.life.has_tree();
+        if may_live && tries < KILL_TRIES {
+            let again = move || Message::KillTree { tries: tries + 1 };
+            drop(self.myself.send_after(KILL_RETRY, again));
         } else {
             // Nothing is left, or nobody can say what is.
-            let survivors = u32::from(self.life.has_tree());
-            Message::Happened(Input::Killed { signalled: 0, survivors })
-        };
-        drop(self.myself.send_after(KILL_RETRY, || message));
+            let killed = Input::Killed { signalled: 0, survivors: u32::from(may_live) };
+            tell(&self.myself, Message::Happened(killed));
+        }
     }
 
     /// Finds out, in a task, why the connection to the shim has ended.

@@ -33,6 +33,9 @@ use super::tree::{Marker, Tree, is_shim};
 use crate::event::Stream;
 use crate::log::spool::write::Writer;
 
+/// How many shims are started one after another while each is killed on its way.
+const RESCUE_TRIES: u32 = 10;
+
 /// Why nothing is known of a process's end after its shim and the daemon died.
 pub const LOST: &str = "the supervising process and the daemon died while it ran";
 
@@ -45,19 +48,36 @@ pub struct Swept {
 }
 
 /// What the daemon holds of a process whose shim has died.
+#[derive(Default)]
 struct Hold {
-    leader: Process,
-    is_recorded: bool,
     lifeline: Lifeline,
+    /// How the leader ended, if we have learnt it.
+    status: Option<i32>,
+    /// The orphans of its tree so far.
+    roots: Vec<Process>,
     stdin_sequence: u64,
 }
 
-/// What the next shim finds on its standard input, and what must live until it has.
+/// What goes from a dead shim to the next, and stays with us as well: until that
+/// one is seen to go on, our copies keep the pipes whole.
 struct Handover {
-    theirs: UnixStream,
-    /// The leader, if its end is still to come.
-    watched: Option<PidFd>,
+    takeover: Takeover,
     ends: Ends,
+    /// The leader, if its end is still to be waited for.
+    watched: Option<PidFd>,
+}
+
+impl Handover {
+    /// What is held again, the lock apart.
+    fn back(self) -> Hold {
+        let Ends { stdout, stderr, stdin, leader, .. } = self.ends;
+        Hold {
+            lifeline: Lifeline { stdout, stderr, stdin, leader, shim: None },
+            status: self.takeover.status,
+            roots: self.takeover.roots,
+            stdin_sequence: self.takeover.stdin_sequence,
+        }
+    }
 }
 
 /// Makes this process the parent of its descendants' orphans. The daemon's
@@ -81,30 +101,31 @@ impl Shims {
             // Its children are ours only once it is quite dead.
             blocking(move || Ok(dead.wait_dead(DEADLINE))).await?;
         }
-        let (record, started) = match self.adopt(dir).await? {
-            Adopted::Lost { leader } => (None, leader),
-            Adopted::Ended(record) => {
-                let folder = dir.to_owned();
-                match blocking(move || leftovers_of(&folder)).await? {
-                    Some(started) => (Some(record), started),
-                    None => return Ok(Adopted::Ended(record)),
+        let mut hold = Hold { lifeline, stdin_sequence, ..Hold::default() };
+        // A rescuing shim can be killed as well: then another goes on.
+        for _ in 0..RESCUE_TRIES {
+            let (record, started) = match self.adopt(dir).await? {
+                Adopted::Lost { leader } => (None, leader),
+                Adopted::Ended(record) => {
+                    let folder = dir.to_owned();
+                    match blocking(move || leftovers_of(&folder)).await? {
+                        Some(started) => (Some(record), started),
+                        None => return Ok(Adopted::Ended(record)),
+                    }
+                }
+                settled => return Ok(settled),
+            };
+            let leader = Identity::from(&started).process;
+            match self.hand_over(dir, leader, record.is_some(), &mut hold).await {
+                // Who goes on is seen when it is looked for.
+                Ok(()) | Err(SpawnError::Died) => {}
+                Err(error) => {
+                    tracing::error!(%error, dir = %dir.display(), "can't rescue a process");
+                    return Ok(record.map_or(Adopted::Lost { leader: started }, Adopted::Ended));
                 }
             }
-            settled => return Ok(settled),
-        };
-        let hold = Hold {
-            leader: Identity::from(&started).process,
-            is_recorded: record.is_some(),
-            lifeline,
-            stdin_sequence,
-        };
-        match self.hand_over(dir, hold).await {
-            Ok(()) => self.adopt(dir).await,
-            Err(error) => {
-                tracing::error!(%error, dir = %dir.display(), "can't rescue a process");
-                Ok(record.map_or(Adopted::Lost { leader: started }, Adopted::Ended))
-            }
         }
+        self.adopt(dir).await
     }
 
     /// Kills what is left of a process that nobody supervises, takes in what it
@@ -149,16 +170,21 @@ impl Shims {
     }
 
     /// Starts a shim that goes on, and tells it how the leader ended or will.
-    async fn hand_over(&self, dir: &Path, hold: Hold) -> Result<(), SpawnError> {
-        let leader = hold.leader;
+    async fn hand_over(
+        &self,
+        dir: &Path,
+        leader: Process,
+        is_recorded: bool,
+        hold: &mut Hold,
+    ) -> Result<(), SpawnError> {
         self.wait_for(leader.pid);
-        let (shims, folder) = (self.clone(), dir.to_owned());
-        let handover = blocking(move || shims.gather(&folder, hold)).await;
-        let launched = match handover {
-            Ok(Handover { theirs, watched, ends }) => {
+        let (shims, folder, held) = (self.clone(), dir.to_owned(), std::mem::take(hold));
+        let gathered = blocking(move || shims.gather(&folder, leader, is_recorded, held)).await;
+        let launched = match gathered {
+            Ok((mut handover, theirs)) => {
+                let watched = handover.watched.take();
                 let launched = self.launch(dir, &[RESCUE], OwnedFd::from(theirs).into()).await;
-                // Until here our copies kept the pipes whole and the lock held.
-                drop(ends);
+                *hold = handover.back();
                 launched.map(|()| watched)
             }
             Err(error) => Err(SpawnError::Prepare(error)),
@@ -176,26 +202,29 @@ impl Shims {
     }
 
     /// Brings together what the next shim needs, and sends it on its way.
-    fn gather(&self, dir: &Path, hold: Hold) -> io::Result<Handover> {
+    fn gather(
+        &self,
+        dir: &Path,
+        leader: Process,
+        is_recorded: bool,
+        hold: Hold,
+    ) -> io::Result<(Handover, UnixStream)> {
         let lock = try_lock(dir)?.ok_or(io::ErrorKind::WouldBlock)?;
-        let Hold { leader, is_recorded, lifeline, stdin_sequence } = hold;
-        let status = if is_recorded { None } else { reap_leader(leader) };
+        let Hold { lifeline, status, mut roots, stdin_sequence } = hold;
+        roots.extend(self.claim_orphans(dir)?);
+        let learn = || reap_leader(leader).map(ExitStatusExt::into_raw);
+        let status = if is_recorded { None } else { status.or_else(learn) };
         let Lifeline { stdout, stderr, stdin, leader: handle, .. } = lifeline;
         let watched = match &handle {
             Some(handle) if !is_recorded && status.is_none() => Some(handle.try_clone()?),
             _ => None,
         };
-        let takeover = Takeover {
-            leader,
-            status: status.map(ExitStatusExt::into_raw),
-            roots: self.claim_orphans(dir)?,
-            stdin_sequence,
-        };
+        let takeover = Takeover { leader, status, roots, stdin_sequence };
         let ends = Ends { lock, stdout, stderr, stdin, leader: handle };
         let (ours, theirs) = UnixStream::pair()?;
-        takeover::send(&ours, takeover, &ends)?;
+        takeover::send(&ours, takeover.clone(), &ends)?;
         ours.shutdown(Shutdown::Write)?;
-        Ok(Handover { theirs, watched, ends })
+        Ok((Handover { takeover, ends, watched }, theirs))
     }
 
     /// The living orphans that came to us with the death of this folder's shim:
