@@ -21,7 +21,9 @@ fn ten_attempts_outlive_the_daemon_and_none_of_their_output_is_lost() {
         board.start("numbering", &numbering(code, gate))
     };
     let attempts: Vec<Attempt> = (0..10).map(start).collect();
-    attempts.iter().for_each(|attempt| attempt.has_said("out 5"));
+    for attempt in &attempts {
+        attempt.has_said("out 5");
+    }
     let leaders: Vec<i32> = attempts.iter().map(Attempt::leader).collect();
     let queued = board.start("fake", "say my turn");
 
@@ -156,13 +158,12 @@ fn a_follower_never_sees_an_entry_change_over_kills() {
     let mut seen = Vec::new();
     for round in 1..4 {
         attempt.has_said(&format!("out {}", round * 20));
-        let last = seen.len() as i64 - 1;
-        seen.extend(attempt.after("raw", last));
+        attempt.catch_up(&mut seen);
         provost.kill_and_start();
     }
     fs::write(&gate, "").unwrap();
     attempt.settled();
-    seen.extend(attempt.after("raw", seen.len() as i64 - 1));
+    attempt.catch_up(&mut seen);
     assert_eq!(seen, attempt.raw());
     let of = |stream: &str| texts(seen.iter().filter(|entry| entry["stream"] == stream));
     whole(&of("stdout"), &of("stderr"));

@@ -42,8 +42,12 @@ impl<'p> Attempt<'p> {
 
     /// Waits until its raw log holds a line with this text.
     pub fn has_said(&self, text: &str) {
+        let mut last = -1;
         wait_until(&format!("it has said {text:?}"), || {
-            self.raw().iter().any(|entry| entry["text"].as_str().unwrap().contains(text))
+            let page = self.page_after("raw", last);
+            let entries = page["entries"].as_array().unwrap();
+            last = last_index(entries).unwrap_or(last);
+            entries.iter().any(|entry| entry["text"].as_str().unwrap().contains(text))
         });
     }
 
@@ -62,19 +66,30 @@ impl<'p> Attempt<'p> {
         self.provost.call("tail_attempt_logs", &arguments)
     }
 
+    /// The largest page of the entries after an index.
+    fn page_after(&self, channel: &str, last: i64) -> Value {
+        let place = json!({"after_entry_index": last, "limit": PAGE, "max_bytes": PAGE_BYTES});
+        self.page(channel, &place)
+    }
+
     /// The entries after an index, as far as there are any now.
     pub fn after(&self, channel: &str, mut last: i64) -> Vec<Value> {
         let mut all = Vec::new();
         loop {
-            let place = json!({"after_entry_index": last, "limit": PAGE, "max_bytes": PAGE_BYTES});
-            let mut page = self.page(channel, &place);
+            let mut page = self.page_after(channel, last);
             let Value::Array(entries) = page["entries"].take() else { panic!("{page}") };
-            last = entries.last().map_or(last, |entry| entry["entry_index"].as_i64().unwrap());
+            last = last_index(&entries).unwrap_or(last);
             all.extend(entries);
             if page["has_more"] == false {
                 return all;
             }
         }
+    }
+
+    /// Adds what the raw log has by now to what was seen of it.
+    pub fn catch_up(&self, seen: &mut Vec<Value>) {
+        let last = last_index(seen).unwrap_or(-1);
+        seen.extend(self.after("raw", last));
     }
 
     /// The whole raw log.
@@ -131,6 +146,11 @@ impl<'p> Attempt<'p> {
         let names: Vec<String> = alive.iter().map(|pid| processes::name(*pid)).collect();
         assert!(alive.is_empty(), "alive: {alive:?} {names:?}");
     }
+}
+
+/// The number of the last of some entries.
+fn last_index(entries: &[Value]) -> Option<i64> {
+    entries.last()?["entry_index"].as_i64()
 }
 
 /// The texts of entries.

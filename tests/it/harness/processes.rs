@@ -22,9 +22,13 @@ pub fn with_variable(name: &str, value: &str) -> Vec<i32> {
 
 /// The living processes whose working folder this is.
 pub fn working_in(dir: &Path) -> Vec<i32> {
-    let is_there =
-        |pid: &i32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == dir);
-    all().into_iter().filter(is_there).collect()
+    working_where(|cwd| cwd == dir)
+}
+
+fn working_where(is_there: impl Fn(&Path) -> bool) -> Vec<i32> {
+    let works =
+        |pid: &i32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| is_there(&cwd));
+    all().into_iter().filter(works).collect()
 }
 
 fn all() -> Vec<i32> {
@@ -62,9 +66,20 @@ pub fn signal(pid: i32, signal: Signal) {
 
 /// Kills all that have the variable, and those that they start meanwhile.
 pub fn kill_all_with(name: &str, value: &str) {
+    kill_all(|| with_variable(name, value));
+}
+
+/// Kills all that work somewhere below a folder.
+pub fn kill_all_below(dir: &Path) {
+    kill_all(|| working_where(|cwd| cwd.starts_with(dir)));
+}
+
+fn kill_all(find: impl Fn() -> Vec<i32>) {
     wait_until("the processes of a test are dead", || {
-        let left = with_variable(name, value);
-        left.iter().for_each(|pid| signal(*pid, Signal::SIGKILL));
+        let left = find();
+        for pid in &left {
+            signal(*pid, Signal::SIGKILL);
+        }
         left.is_empty()
     });
 }

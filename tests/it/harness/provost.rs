@@ -78,7 +78,8 @@ impl Provost {
     /// Adds an executor: a shell script that speaks a protocol.
     pub fn executor(self, name: &str, protocol: &str, script: &str) -> Self {
         let path = self.script(name, script);
-        self.config(&format!("[executors.{name}]\nprotocol = \"{protocol}\"\ncommand = [{path:?}]"))
+        let path = path.display();
+        self.config(&format!("[executors.{name}]\nprotocol = '{protocol}'\ncommand = ['{path}']"))
     }
 
     /// Adds to the environment of the daemon and of the verbs.
@@ -253,5 +254,7 @@ impl Drop for Provost {
             let _ = daemon.wait();
         }
         processes::kill_all_with("PROVOST_HOME", &self.home.to_string_lossy());
+        // Shims have no environment: they are told by where they work.
+        processes::kill_all_below(&self.home);
     }
 }
