@@ -5,9 +5,17 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use provost_actors::process::proc::Stat;
+
+/// How long a lock may outlive its holder: a child has a copy of it from the
+/// fork to the exec, also when its parent is killed in between.
+const LINGERS: Duration = Duration::from_secs(5);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Held for as long as it lives. The kernel lets go of it when the process
 /// ends, however it does (flock(2)); the file stays.
@@ -29,6 +37,21 @@ pub enum LockError {
 impl HomeLock {
     /// Takes the lock and leaves our pid in it for whoever comes second.
     pub fn take(path: &Path) -> Result<Self, LockError> {
+        let deadline = Instant::now() + LINGERS;
+        loop {
+            match Self::try_take(path) {
+                Err(LockError::Held { pid: Some(pid), .. })
+                    if is_dead(&pid) && Instant::now() < deadline =>
+                {
+                    #[expect(clippy::disallowed_methods, reason = "between two tries")]
+                    std::thread::sleep(PAUSE);
+                }
+                taken => return taken,
+            }
+        }
+    }
+
+    fn try_take(path: &Path) -> Result<Self, LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), source };
         let file = File::options()
             .read(true)
@@ -55,6 +78,10 @@ impl HomeLock {
     }
 }
 
+fn is_dead(pid: &str) -> bool {
+    pid.parse().is_ok_and(|pid| Stat::of(pid).is_none_or(|stat| stat.is_dead()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +95,18 @@ mod tests {
         assert!(refused.contains(&format!("pid {}", std::process::id())), "{refused}");
         drop(first);
         HomeLock::take(&path).unwrap();
+    }
+    #[test]
+    fn a_lock_that_outlives_its_holder_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let lingering = HomeLock::take(&path).unwrap();
+        // Beyond the largest pid there can be (proc_sys_kernel(5)).
+        std::fs::write(&path, "4194305\n").unwrap();
+        std::thread::scope(|scope| {
+            let next = scope.spawn(|| HomeLock::take(&path));
+            drop(lingering);
+            next.join().unwrap().unwrap();
+        });
     }
 }

@@ -106,7 +106,10 @@ fn queued_attempts_start_after_a_restart_in_their_order() {
         .map(|n| board.start("fake", &format!("run echo {n} >> {}", order.display())))
         .collect();
     provost.kill_and_start();
-    assert!(waiting.iter().all(|attempt| attempt.status()["phase"] == "queued"));
+    for attempt in &waiting {
+        let status = attempt.status();
+        assert_eq!(status["phase"], "queued", "{status}\n{}", first.status());
+    }
     fs::write(&gate, "").unwrap();
     for attempt in waiting.iter().chain([&first]) {
         assert_eq!(attempt.settled()["state"], "completed");
