@@ -36,10 +36,7 @@ impl State {
             Effect::Interrupt => self.command(|control| async move {
                 control.signal_leader(Signal::SIGINT).await.map(drop)
             }),
-            Effect::Terminate => self.command(|control| async move {
-                control.signal_tree(Signal::SIGTERM).await?;
-                control.close_stdin().await
-            }),
+            Effect::Terminate => self.terminate(),
             Effect::KillTree => self.kill_tree(0),
             Effect::Drain(exit) => self.drain(exit),
             Effect::Arm(timer) => self.arm(timer),
@@ -53,7 +50,10 @@ impl State {
         tokio::spawn(async move {
             let input = match prepare::worktrees(&world, &attempt).await {
                 Ok(()) => Input::Prepared,
-                Err(reason) => Input::NotStarted(reason),
+                Err(reason) => {
+                    start::not_prepared(&world, &attempt, &reason).await;
+                    Input::NotStarted(reason)
+                }
             };
             tell(&myself, Message::Happened(input));
         });
@@ -174,6 +174,15 @@ impl State {
             if let Err(error) = sending.await {
                 tracing::debug!(%error, "a shim took no command");
             }
+        });
+    }
+
+    fn terminate(&self) {
+        let myself = self.myself.clone();
+        self.command(|control| async move {
+            let count = control.signal_tree(Signal::SIGTERM).await?;
+            tell(&myself, Message::Happened(Input::Terminated(count)));
+            control.close_stdin().await
         });
     }
 

@@ -8,7 +8,8 @@
 //!   Settled           (waits for spawned)   the ladder        kill the leftovers that the
 //!                                               │              leader left behind
 //!                    SIGINT ─½ grace─▶ SIGTERM ─½ grace─▶ kill the tree
-//!                       └── exited, or force ──────────────▲
+//!                       │                              ▲  ▲
+//!                       └─ exited ─▶ SIGTERM ─ grace ──┘  └─ force
 //! ```
 //!
 //! A turn without a stop settles when its log has been taken in to its last
@@ -38,6 +39,8 @@ pub enum Input {
         signalled: u32,
         survivors: u32,
     },
+    /// So many processes got the SIGTERM that was asked for after the exit.
+    Terminated(u32),
     /// The shim has ended: no descendant is left.
     TreeGone,
 }
@@ -184,6 +187,7 @@ impl Life {
             Input::Stop { force } => self.stop(force),
             Input::Timer(timer) => self.timer(timer),
             Input::Killed { signalled, survivors } => self.killed(signalled, survivors),
+            Input::Terminated(count) => self.terminated(count),
             Input::TreeGone => self.tree_gone(),
         }
     }
@@ -230,9 +234,9 @@ impl Life {
         let mut effects = vec![Effect::Drain(exit)];
         if let Some(stop) = &mut self.stop {
             effects.push(Effect::Arm(Timer::Drain));
+            // What it started has the rest of the grace, as it would have had.
             if !stop.killing && stop.survivors.is_none() {
-                stop.killing = true;
-                effects.push(Effect::KillTree);
+                effects.push(Effect::Terminate);
             }
         }
         effects
@@ -260,7 +264,10 @@ impl Life {
                 let enter = (!asked_before).then_some(Effect::Enter(Phase::Stopping));
                 enter.into_iter().chain([Effect::KillTree]).collect()
             }
-            // Under way; of one that has ended only the log is still to come.
+            Stage::Ended { .. } if force && asked_before && stop.survivors.is_none() => {
+                stop.killing = true;
+                vec![Effect::KillTree]
+            }
             Stage::Running | Stage::Ended { .. } if asked_before => vec![],
             Stage::Running => {
                 stop.facts.signals.push("SIGINT");
@@ -284,13 +291,14 @@ impl Life {
     }
 
     fn timer(&mut self, timer: Timer) -> Vec<Effect> {
+        let has_grace = self.has_grace();
         let Some(stop) = &mut self.stop else { return vec![] };
         match timer {
             Timer::Terminate if self.stage == Stage::Running && !stop.killing => {
                 stop.facts.signals.push("SIGTERM");
                 vec![Effect::Terminate]
             }
-            Timer::Kill if self.stage == Stage::Running && !stop.killing => {
+            Timer::Kill if has_grace => {
                 stop.killing = true;
                 vec![Effect::KillTree]
             }
@@ -305,6 +313,22 @@ impl Life {
             }
             Timer::Terminate | Timer::Kill => vec![],
         }
+    }
+
+    /// A soft stop's processes have not been killed yet.
+    fn has_grace(&self) -> bool {
+        let waits = |stop: &Stop| !stop.killing && !stop.late && stop.survivors.is_none();
+        matches!(self.stage, Stage::Running | Stage::Ended { .. })
+            && self.stop.as_ref().is_some_and(waits)
+    }
+
+    fn terminated(&mut self, count: u32) -> Vec<Effect> {
+        if let Some(stop) = self.stop.as_mut().filter(|_| count > 0)
+            && stop.facts.signals.last() != Some(&"SIGTERM")
+        {
+            stop.facts.signals.push("SIGTERM");
+        }
+        vec![]
     }
 
     fn killed(&mut self, signalled: u32, survivors: u32) -> Vec<Effect> {
@@ -327,7 +351,8 @@ impl Life {
     fn tree_gone(&mut self) -> Vec<Effect> {
         self.tree = false;
         let is_killing = self.stop.as_ref().is_some_and(|stop| stop.killing);
-        if is_killing { self.killed(0, 0) } else { vec![] }
+        let has_ended = matches!(self.stage, Stage::Ended { .. });
+        if is_killing || (has_ended && self.has_grace()) { self.killed(0, 0) } else { vec![] }
     }
 
     fn settle_when_ready(&mut self) -> Vec<Effect> {

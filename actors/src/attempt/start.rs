@@ -70,8 +70,16 @@ pub async fn process(
         SpawnError::Prepare(_) | SpawnError::Shim(_) | SpawnError::Refused(_) => {}
     }
     let reason = format!("{} can't be started: {error}", prepared.manifest.program.display());
-    tell_failure(&log, attempt, reason.clone()).await;
+    tell_failure(&log, attempt, reason.clone(), false).await;
     Err(NotStarted::Certain(reason))
+}
+
+/// Tells the log that the turn came to nothing before its process was begun.
+pub async fn not_prepared(world: &World, attempt: &Attempt, reason: &str) {
+    match world.logs.get(attempt.attempt_id).await {
+        Ok(log) => tell_failure(&log, attempt, reason.to_owned(), true).await,
+        Err(error) => tracing::error!(attempt = %attempt.attempt_id, %error, "no log to tell it"),
+    }
 }
 
 /// What became of the attempt's newest process over a restart. Tries until the
@@ -161,10 +169,14 @@ async fn begin(
 }
 
 /// Writes into the log what kept the process from starting.
-async fn tell_failure(log: &Arc<AttemptLog>, attempt: &Attempt, reason: String) {
+async fn tell_failure(log: &Arc<AttemptLog>, attempt: &Attempt, reason: String, tell_prompt: bool) {
+    let prompt = tell_prompt.then(|| attempt.process.prompt.clone());
     let (log, process, turn) = (Arc::clone(log), attempt.process.process_id, attempt.process.turn);
     let written = tokio::task::spawn_blocking(move || {
         let now = Timestamp::now();
+        if let Some(text) = prompt {
+            log.append(process, turn, now, Event::UserMessage { text })?;
+        }
         let end = Event::ProcessEnd {
             text: reason.clone(),
             exit_code: None,

@@ -1,6 +1,6 @@
 //! Runs git, and the few questions that need no owner. Every run has a closed
-//! stdin, no prompts, no inherited `GIT_*`, a deadline, and is killed when its
-//! caller goes away.
+//! stdin, no prompts, no hooks, no inherited `GIT_*`, a deadline, and is killed
+//! when its caller goes away.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -38,6 +38,9 @@ pub async fn run(dir: &Path, args: &[&str]) -> Result<String, GitError> {
     command
         .arg("-C")
         .arg(dir)
+        // A hook that hangs or fails would hang or fail the making of a worktree,
+        // and outlive it. Those of the agent's own git are not touched.
+        .args(["-c", "core.hooksPath=/dev/null"])
         .args(args)
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("LC_ALL", "C")

@@ -70,21 +70,38 @@ fn a_soft_stop_climbs_the_ladder_and_ends_with_the_whole_tree() {
 }
 
 #[test]
-fn a_leader_that_obeys_a_soft_stop_has_its_leftovers_killed_at_once() {
+fn what_an_obedient_leader_leaves_behind_has_the_rest_of_the_grace() {
     let mut life = started();
     run(&mut life, &[SOFT]);
     let effects = run(&mut life, &[Input::Exited(exit(130))]);
-    assert!(effects.contains(&Effect::KillTree));
-    assert!(settled(&run(&mut life, &[Input::Drained])).is_none(), "the tree is not gone yet");
-    let effects = run(&mut life, &[Input::Killed { signalled: 0, survivors: 0 }]);
+    assert!(effects.contains(&Effect::Terminate) && !effects.contains(&Effect::KillTree));
+    let wait = [Input::Terminated(1), Input::Drained, Input::Timer(Timer::Drain)];
+    assert!(settled(&run(&mut life, &wait)).is_none(), "the tree is not gone yet");
+    assert_eq!(run(&mut life, &[Input::Timer(Timer::Kill)]), [Effect::KillTree]);
+    let effects = run(&mut life, &[KILLED]);
+    assert_eq!(answered(&effects).unwrap().facts.signals, ["SIGINT", "SIGTERM", "SIGKILL"]);
+}
+
+#[test]
+fn a_soft_stop_is_over_when_nothing_is_left() {
+    let mut life = started();
+    let effects = run(&mut life, &[SOFT, Input::Exited(exit(0)), Input::TreeGone, Input::Drained]);
     assert_eq!(answered(&effects).unwrap().facts.signals, ["SIGINT"]);
+    assert!(life.is_over());
+}
+
+#[test]
+fn force_cuts_the_grace_short() {
+    let mut life = started();
+    run(&mut life, &[SOFT, Input::Exited(exit(0))]);
+    assert_eq!(run(&mut life, &[FORCE]), [Effect::KillTree]);
 }
 
 #[test]
 fn a_tree_that_is_gone_before_it_could_be_killed_has_no_survivors() {
     let mut life = started();
     let effects = run(&mut life, &[SOFT, Input::Exited(exit(130)), Input::TreeGone]);
-    assert!(effects.contains(&Effect::KillTree) && answered(&effects).is_none());
+    assert!(answered(&effects).is_none());
     let effects = run(&mut life, &[Input::Drained]);
     assert_eq!(answered(&effects).unwrap().survivors, 0);
     assert!(life.is_over());
@@ -215,6 +232,7 @@ fn any_input() -> impl Strategy<Value = Input> {
         Just(Input::Timer(Timer::Drain)),
         (0u32..3, 0u32..2)
             .prop_map(|(signalled, survivors)| Input::Killed { signalled, survivors }),
+        (0u32..2).prop_map(Input::Terminated),
         Just(Input::TreeGone),
     ]
 }
