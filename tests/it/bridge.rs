@@ -111,7 +111,8 @@ fn calls_in_flight_are_answered_after_the_daemon_was_killed() {
             })
             .collect();
         provost.kill();
-        provost.start();
+        // The bridge, which has something to ask, starts the next one.
+        provost.is_started();
         for (id, task) in ids.into_iter().zip(tasks) {
             let started = client.outcome(id).unwrap().output();
             Attempt::new(&provost, started).settled();
@@ -142,7 +143,7 @@ fn a_stop_in_flight_outlives_the_daemon() {
     client.initialize();
     let stop = client.begin("stop_attempt", &json!({"attempt_id": attempt.id}));
     attempt.in_phase("stopping");
-    provost.kill_and_start();
+    provost.kill();
     assert_eq!(client.outcome(stop).unwrap().output()["survivors"], 0);
     attempt.leaves_nobody();
 }
