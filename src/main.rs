@@ -12,6 +12,7 @@ mod daemon;
 mod domain;
 mod executors;
 mod home;
+mod jsonrpc;
 mod mcp;
 mod role;
 mod store;

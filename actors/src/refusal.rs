@@ -104,6 +104,32 @@ impl Refusal {
         self
     }
 
+    /// What leaves through every door. The order of the fields is part of it:
+    /// `error` comes first, for some clients hide that a result is one.
+    #[must_use]
+    pub fn envelope(&self) -> Value {
+        #[derive(Serialize)]
+        struct Envelope<'a> {
+            error: &'a str,
+            code: Code,
+            message: &'a str,
+            retryable: bool,
+            hint: &'a str,
+            #[serde(skip_serializing_if = "Map::is_empty")]
+            details: &'a Map<String, Value>,
+        }
+        let envelope = Envelope {
+            error: &self.message,
+            code: self.code,
+            message: &self.message,
+            retryable: self.code.retryable(),
+            hint: &self.hint,
+            details: &self.details,
+        };
+        // Strings, a bool and a map of JSON always serialize.
+        serde_json::to_value(envelope).unwrap_or_default()
+    }
+
     /// A fault of ours: its text goes to the client and, by the caller, to the log.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, message)

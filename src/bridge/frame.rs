@@ -3,15 +3,15 @@
 //! escapes go through as they came. Pure.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use provost_actors::refusal::Refusal;
-use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+
+use crate::jsonrpc;
 
 /// A request carries this in `params._meta` since protocol version 2026-07-28,
 /// whose results say whether they are complete.
@@ -152,7 +152,7 @@ fn raw(value: &impl Serialize) -> Option<Box<RawValue>> {
 /// The answer to a tool call that was refused here: the envelope as text and
 /// as structured content, as the daemon makes it.
 pub fn refused_call(id: &Id, modern: bool, refusal: &Refusal) -> Vec<u8> {
-    let envelope = envelope(refusal);
+    let envelope = refusal.envelope();
     let mut result = json!({
         "content": [{"type": "text", "text": envelope.to_string()}],
         "structuredContent": envelope,
@@ -167,7 +167,7 @@ pub fn refused_call(id: &Id, modern: bool, refusal: &Refusal) -> Vec<u8> {
 /// The answer to any other request that was refused here: -32000, which
 /// JSON-RPC leaves to servers.
 pub fn refused_request(id: &Id, refusal: &Refusal) -> Vec<u8> {
-    error(Some(id), -32000, &refusal.message, Some(envelope(refusal)))
+    error(Some(id), -32000, &refusal.message, Some(refusal.envelope()))
 }
 
 /// A JSON-RPC error; `id` is null where none was found.
@@ -180,47 +180,9 @@ pub fn error(id: Option<&Id>, code: i32, message: &str, data: Option<Value>) -> 
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into_bytes()
 }
 
-/// `error` first: clients that hide `isError` then still show a failure.
-fn envelope(refusal: &Refusal) -> Value {
-    let mut envelope = Map::new();
-    envelope.insert("error".to_owned(), json!(refusal.message));
-    envelope.insert("code".to_owned(), json!(refusal.code));
-    envelope.insert("message".to_owned(), json!(refusal.message));
-    envelope.insert("retryable".to_owned(), json!(refusal.code.retryable()));
-    envelope.insert("hint".to_owned(), json!(refusal.hint));
-    if !refusal.details.is_empty() {
-        envelope.insert("details".to_owned(), json!(refusal.details));
-    }
-    Value::Object(envelope)
-}
-
 /// The id of a message of which only the beginning is known.
 pub fn id_in_head(head: &[u8]) -> Option<Id> {
-    struct Finder<'f>(&'f RefCell<Option<Value>>);
-
-    impl<'de> Visitor<'de> for Finder<'_> {
-        type Value = ();
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-            while let Some(key) = map.next_key::<String>()? {
-                if key == "id" {
-                    *self.0.borrow_mut() = Some(map.next_value()?);
-                } else {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-            Ok(())
-        }
-    }
-
-    let found = RefCell::new(None);
-    // It fails where the head ends; what was found before that counts.
-    let _ = serde_json::Deserializer::from_slice(head).deserialize_map(Finder(&found));
-    found.into_inner().as_ref().and_then(Id::read)
+    jsonrpc::id_in_head(head).as_ref().and_then(Id::read)
 }
 
 #[cfg(test)]

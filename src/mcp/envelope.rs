@@ -4,26 +4,12 @@
 //! Every result stands twice, as `structuredContent` and as the same compact
 //! JSON in one text: clients show their model now the one, now the other.
 
-use provost_actors::refusal::{Code, Refusal};
+use provost_actors::refusal::Refusal;
 use rmcp::model::{CallToolResult, MetaObject};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// `_meta` key: the answer of an earlier, equal call was given again.
 const DEDUPLICATED: &str = "provost/deduplicated";
-
-/// A refusal on the wire. The order of the fields is part of it: `error` comes
-/// first because some clients hide `isError`.
-#[derive(Serialize)]
-struct Envelope<'a> {
-    error: &'a str,
-    code: Code,
-    message: &'a str,
-    retryable: bool,
-    hint: &'a str,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    details: &'a Map<String, Value>,
-}
 
 /// What a tool gave, ready to be shown.
 #[derive(Debug)]
@@ -41,26 +27,14 @@ pub fn result(outcome: Result<Success, Refusal>) -> CallToolResult {
                 .then(|| MetaObject(Map::from_iter([(DEDUPLICATED.to_owned(), json!(true))])));
             CallToolResult::structured(success.output).with_meta(meta)
         }
-        Err(refusal) => CallToolResult::structured_error(envelope(&refusal)),
+        Err(refusal) => CallToolResult::structured_error(refusal.envelope()),
     }
-}
-
-/// The envelope of a refusal, as JSON.
-pub fn envelope(refusal: &Refusal) -> Value {
-    let envelope = Envelope {
-        error: &refusal.message,
-        code: refusal.code,
-        message: &refusal.message,
-        retryable: refusal.code.retryable(),
-        hint: &refusal.hint,
-        details: &refusal.details,
-    };
-    // Strings, a bool and a map of JSON always serialize.
-    serde_json::to_value(envelope).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use provost_actors::refusal::Code;
+
     use super::*;
 
     #[test]
@@ -79,7 +53,7 @@ mod tests {
     #[test]
     fn every_code_says_whether_to_retry_and_what_to_do() {
         for code in Code::ALL {
-            let envelope = envelope(&Refusal::new(*code, "no"));
+            let envelope = Refusal::new(*code, "no").envelope();
             assert_eq!(envelope["code"], code.as_str());
             assert_eq!(envelope["retryable"], code.retryable());
             assert!(envelope["hint"].as_str().is_some_and(|hint| hint.ends_with('.')), "{code:?}");

@@ -260,7 +260,7 @@ impl ServerHandler for Server {
             }
             Err(fault) => {
                 let refusal = fault.refusal(&method, &self.limits);
-                let data = envelope::envelope(&refusal);
+                let data = refusal.envelope();
                 Err(ErrorData::internal_error(refusal.message, Some(data)))
             }
         }

@@ -5,18 +5,12 @@
 //! line, no batches, ids are strings or integers. Every line is answered save
 //! notifications, responses and blanks, so that no caller waits in vain.
 
-use std::cell::RefCell;
-use std::fmt;
-
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, JsonRpcMessage, RequestId,
 };
-use serde::Deserialize;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-/// How much of an oversized line is searched for its id.
-const ID_WITHIN: usize = 1024;
+use crate::jsonrpc;
 
 /// What to do with a line.
 #[derive(Debug)]
@@ -199,33 +193,7 @@ fn params_fault(method: &str, params: Option<&Value>) -> String {
 
 /// The top-level id of a message of which only the beginning is at hand.
 fn id_near_start(start: &[u8]) -> Option<RequestId> {
-    struct Seeker<'a>(&'a RefCell<Option<RequestId>>);
-
-    impl<'de> Visitor<'de> for Seeker<'_> {
-        type Value = ();
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-            while let Some(key) = map.next_key::<String>()? {
-                if key == "id" {
-                    *self.0.borrow_mut() = RequestId::deserialize(map.next_value::<Value>()?).ok();
-                    return Ok(());
-                }
-                map.next_value::<IgnoredAny>()?;
-            }
-            Ok(())
-        }
-    }
-
-    let found = RefCell::new(None);
-    let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
-    let mut json = serde_json::Deserializer::from_slice(&start[..start.len().min(ID_WITHIN)]);
-    // The text is cut short, so the parse fails; what was seen before counts.
-    let _ = serde::Deserializer::deserialize_map(&mut json, Seeker(&found));
-    found.into_inner()
+    serde_json::from_value(jsonrpc::id_in_head(start)?).ok()
 }
 
 #[cfg(test)]

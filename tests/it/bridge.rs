@@ -143,6 +143,7 @@ fn a_stop_in_flight_outlives_the_daemon() {
     client.initialize();
     let stop = client.begin("stop_attempt", &json!({"attempt_id": attempt.id}));
     attempt.in_phase("stopping");
+    // The bridge starts the next one.
     provost.kill();
     assert_eq!(client.outcome(stop).unwrap().output()["survivors"], 0);
     attempt.leaves_nobody();

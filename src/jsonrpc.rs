@@ -1,0 +1,44 @@
+//! What both ends of the socket must know of a JSON-RPC line that is too long to
+//! be read. Pure.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::Deserializer as _;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
+
+/// How much of a line is searched for its id, in bytes.
+const ID_WITHIN: usize = 1024;
+
+/// The top-level id of a message of which only the beginning is at hand, so that
+/// its refusal reaches the caller that waits for it.
+pub fn id_in_head(head: &[u8]) -> Option<Value> {
+    struct Seeker<'a>(&'a RefCell<Option<Value>>);
+
+    impl<'de> Visitor<'de> for Seeker<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(key) = map.next_key::<String>()? {
+                if key == "id" {
+                    *self.0.borrow_mut() = Some(map.next_value()?);
+                    return Ok(());
+                }
+                map.next_value::<IgnoredAny>()?;
+            }
+            Ok(())
+        }
+    }
+
+    let found = RefCell::new(None);
+    let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
+    let mut json = serde_json::Deserializer::from_slice(&head[..head.len().min(ID_WITHIN)]);
+    // The text is cut short, so the parse fails; what was seen before counts.
+    let _ = json.deserialize_map(Seeker(&found));
+    found.into_inner()
+}
