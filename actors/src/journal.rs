@@ -364,7 +364,7 @@ pub trait Journal: Send + Sync + 'static {
     /// been closed, oldest first: all that need an owner.
     async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal>;
 
-    /// Writes a change, if the attempt's row is still of this epoch and process.
+    /// Writes a change, if the attempt's row is still of this epoch.
     async fn advance(
         &self,
         attempt: AttemptId,

@@ -23,7 +23,7 @@ pub struct DaemonArgs {
     /// Attempts that run at once; further starts wait [default: 8]
     #[arg(long, value_name = "N")]
     max_running_attempts: Option<String>,
-    /// Milliseconds from a stop's SIGTERM to its SIGKILL [default: 5000]
+    /// Milliseconds from a stop's SIGINT to its SIGKILL, SIGTERM coming half-way [default: 5000]
     #[arg(long, value_name = "MS")]
     stop_grace_ms: Option<String>,
     /// Leave the caller's session: this daemon was started by another verb

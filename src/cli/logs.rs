@@ -78,11 +78,21 @@ impl Reader {
     }
 
     fn arguments(&self) -> Value {
-        let channel = match self.channel {
+        json!({"attempt_id": self.attempt, "channel": self.channel_name()})
+    }
+
+    fn channel_name(&self) -> &'static str {
+        match self.channel {
             Channel::Normalized => "normalized",
             Channel::Raw => "raw",
-        };
-        json!({"attempt_id": self.attempt, "channel": channel})
+        }
+    }
+
+    /// Everything that was there when the status was told has been printed. What
+    /// a settled attempt's leftovers write on is not waited for.
+    fn has_come_to(&self, status: &Value) -> bool {
+        let latest = status["latest_entry_index"][self.channel_name()].as_i64();
+        self.after >= latest.unwrap_or(-1)
     }
 
     async fn skip_to_newest(&mut self, context: &mut Context, count: u32) -> Result<(), Failure> {
@@ -162,7 +172,7 @@ impl Reader {
                 continue;
             }
             let is_silent = page.entries.is_empty();
-            if matches!(text(&status, "phase"), "settled" | "idle") && is_silent {
+            if matches!(text(&status, "phase"), "settled" | "idle") && self.has_come_to(&status) {
                 return Ok(status);
             }
             pause = if is_silent { (pause * 2).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };

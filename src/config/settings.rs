@@ -172,7 +172,7 @@ settings! {
     daemon Daemon {
         /// Attempts that run at once; further starts wait in a queue.
         max_running_attempts: u64 = 8u64, Allowed::Integer(1..=10_000);
-        /// Milliseconds from a soft stop's SIGTERM to its SIGKILL.
+        /// Milliseconds from a soft stop's SIGINT to its SIGKILL; SIGTERM comes half-way.
         stop_grace_ms: u64 = 5000u64, Allowed::Integer(0..=600_000);
     }
     /// The attempts' worktrees.

@@ -27,7 +27,7 @@ use crate::config::Config;
 use crate::domain::Domain;
 use crate::executors::Registry;
 use crate::home::Home;
-use crate::store::{OpenError, Store};
+use crate::store::{OpenError, Store, TimesToLive};
 use lock::{HomeLock, LockError};
 
 /// How often kept answers are pruned.
@@ -66,9 +66,13 @@ pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
 }
 
 async fn serve(home: &Home, config: &Config) -> Result<(), DaemonError> {
-    let ttl = config.settings.idempotency.completed_ttl_secs;
-    let ttl = (ttl > 0).then(|| Duration::from_secs(ttl));
-    let store = Store::open(&home.database(), ttl).await?;
+    let idempotency = &config.settings.idempotency;
+    let ttl = |secs: u64| (secs > 0).then(|| Duration::from_secs(secs));
+    let times = TimesToLive {
+        answers: ttl(idempotency.completed_ttl_secs),
+        intents: ttl(idempotency.in_progress_ttl_secs),
+    };
+    let store = Store::open(&home.database(), times).await?;
     let (world, gateway, mut gateway_ended) = start_actors(home, config, &store).await?;
     let count = ractor::call!(gateway, gateway::Message::Restore)
         .map_err(|error| DaemonError::Restore(error.to_string()))?

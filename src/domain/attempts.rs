@@ -6,7 +6,7 @@ use provost_actors::ids::AttemptId;
 use provost_actors::journal::{AttemptStopped, Phase, State};
 use provost_actors::refusal::{Code, Refusal};
 
-use super::{Domain, answered, board, convert, logs};
+use super::{Domain, answered, board, convert};
 use crate::mcp::ask::{Answer, Key, Session};
 use crate::mcp::tools::attempts::{
     AttemptStatus, AttemptStatusOutput, AttemptStatuses, AttemptSummary, GetAttemptStatusInput,
@@ -94,9 +94,7 @@ impl Domain {
 
     async fn status(&self, attempt: AttemptId) -> Result<AttemptStatus, Refusal> {
         let status = self.store.status(attempt).await?;
-        let log = self.log(attempt).await?;
-        let tip = log.tip();
-        let last_activity_at = logs::blocking(move || log.last_activity_at()).await?;
+        let (tip, last_activity_at) = self.log_facts(attempt).await;
         let overview = status.overview;
         Ok(AttemptStatus {
             attempt_id: attempt,

@@ -2,17 +2,31 @@
 
 use std::sync::Arc;
 
-use provost_actors::event::Channel;
+use provost_actors::event::{Channel, Timestamp};
 use provost_actors::ids::AttemptId;
-use provost_actors::log::{AttemptLog, LogError, Page, Place, Query};
+use provost_actors::log::{AttemptLog, LogError, Page, Place, Query, Tip};
 use provost_actors::refusal::{Code, Refusal};
 
 use super::Domain;
 use crate::mcp::tools::logs::{LogEntry, LogPage, TailAttemptLogsInput, TailAttemptLogsOutput};
 
 impl Domain {
-    pub(super) async fn log(&self, attempt: AttemptId) -> Result<Arc<AttemptLog>, Refusal> {
-        self.world.logs.get(attempt).await.map_err(|error| fault(&error))
+    async fn log(&self, attempt: AttemptId) -> Result<Option<Arc<AttemptLog>>, Refusal> {
+        self.world.logs.find(attempt).await.map_err(|error| fault(&error))
+    }
+
+    /// What a status tells of the log. One that can't be read hides no status.
+    pub(super) async fn log_facts(&self, attempt: AttemptId) -> (Tip, Option<Timestamp>) {
+        let facts = async {
+            let Some(log) = self.log(attempt).await? else { return Ok((Tip::default(), None)) };
+            let tip = log.tip();
+            let active_at = blocking(move || log.last_activity_at()).await?;
+            Ok::<_, Refusal>((tip, active_at))
+        };
+        facts.await.unwrap_or_else(|refusal| {
+            tracing::warn!(%attempt, %refusal, "a status without its log");
+            (Tip::default(), None)
+        })
     }
 
     pub(super) async fn tail(
@@ -31,8 +45,10 @@ impl Domain {
                 LogPage::From(first) => Place::After(i64::try_from(first - 1).unwrap_or(i64::MAX)),
             },
         };
-        let log = self.log(attempt).await?;
-        let page = blocking(move || log.page(channel, &query)).await?;
+        let page = match self.log(attempt).await? {
+            Some(log) => blocking(move || log.page(channel, &query)).await?,
+            None => Page::default(),
+        };
         let Page { entries, flags, in_progress } = page;
         let entries = entries
             .iter()
@@ -58,7 +74,7 @@ impl Domain {
 }
 
 /// Reads a log's files where that may block.
-pub(super) async fn blocking<T: Send + 'static>(
+async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, LogError> + Send + 'static,
 ) -> Result<T, Refusal> {
     let read = tokio::task::spawn_blocking(read).await;

@@ -21,6 +21,8 @@ pub use open::OpenError;
 pub use resolve::Kind;
 pub use tasks::TaskFilter;
 
+use std::time::Duration;
+
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::{SqliteConnection, SqlitePool};
 
@@ -29,7 +31,16 @@ use sqlx::{SqliteConnection, SqlitePool};
 pub struct Store {
     writer: SqlitePool,
     reader: SqlitePool,
-    completed_ttl_ms: Option<i64>,
+    times: TimesToLive,
+}
+
+/// How long kept answers and intents live; `None` for ever.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TimesToLive {
+    pub answers: Option<Duration>,
+    /// An intent without an answer. Its effect is brought about by a retry
+    /// however old it is; a stale one no longer holds its id against others.
+    pub intents: Option<Duration>,
 }
 
 /// A page of a list.

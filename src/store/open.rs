@@ -7,7 +7,7 @@ use provost_actors::event::Timestamp;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
-use super::Store;
+use super::{Store, TimesToLive};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
 
@@ -33,9 +33,7 @@ impl From<MigrateError> for OpenError {
 
 impl Store {
     /// Opens or makes the database. The caller holds the home's lock.
-    ///
-    /// `completed_ttl` is how long answers are kept for retries; `None` for ever.
-    pub async fn open(path: &Path, completed_ttl: Option<Duration>) -> Result<Self, OpenError> {
+    pub async fn open(path: &Path, times: TimesToLive) -> Result<Self, OpenError> {
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
@@ -47,21 +45,23 @@ impl Store {
         let writer = pool(1).connect_with(options.clone()).await?;
         MIGRATIONS.run(&writer).await?;
         let reader = pool(4).connect_with(options.read_only(true)).await?;
-        let completed_ttl_ms =
-            completed_ttl.map(|ttl| i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
-        Ok(Self { writer, reader, completed_ttl_ms })
+        Ok(Self { writer, reader, times })
     }
 
-    /// Forgets answers older than their time to live. Intents without an answer
-    /// stay: they are resolved, not forgotten.
+    /// Forgets answers and intents older than their time to live.
     pub async fn prune(&self) -> Result<u64, sqlx::Error> {
-        let Some(ttl) = self.completed_ttl_ms else { return Ok(0) };
-        let before = Timestamp::now().millis().saturating_sub(ttl);
-        let pruned =
-            sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND created_at < ?1")
-                .bind(before)
-                .execute(&self.writer)
-                .await?;
+        let before = |ttl: Option<Duration>| {
+            let ttl = ttl.map(|ttl| i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
+            ttl.map(|ttl| Timestamp::now().millis().saturating_sub(ttl))
+        };
+        let pruned = sqlx::query(
+            "DELETE FROM requests
+             WHERE created_at < CASE WHEN answer IS NULL THEN ?2 ELSE ?1 END",
+        )
+        .bind(before(self.times.answers))
+        .bind(before(self.times.intents))
+        .execute(&self.writer)
+        .await?;
         Ok(pruned.rows_affected())
     }
 

@@ -349,7 +349,8 @@ impl Store {
         let repos = projects::repos_of(&mut reading, task.project_id).await?;
         let unmet: Vec<String> = sqlx::query_scalar(
             "SELECT t.task_id FROM task_dependencies d JOIN tasks t ON t.task_id = d.depends_on
-             WHERE d.task_id = ?1 AND t.status <> 'done' ORDER BY t.task_id",
+             WHERE d.task_id = ?1 AND t.status <> 'done' AND t.deleted_at IS NULL
+             ORDER BY t.task_id",
         )
         .bind(task.task_id.to_string())
         .fetch_all(&mut *reading)

@@ -26,7 +26,7 @@ impl std::ops::Deref for Scratch {
 
 async fn scratch() -> Scratch {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("provost.db"), None).await.unwrap();
+    let store = Store::open(&dir.path().join("provost.db"), TimesToLive::default()).await.unwrap();
     Scratch { store, dir }
 }
 
@@ -319,6 +319,19 @@ async fn a_database_of_a_newer_version_is_refused_and_left_alone() {
     .await
     .unwrap();
     scratch.store.close().await;
-    let opened = Store::open(&scratch.dir.path().join("provost.db"), None).await;
+    let opened = Store::open(&scratch.dir.path().join("provost.db"), TimesToLive::default()).await;
     assert!(matches!(opened, Err(OpenError::Newer(9999))));
+}
+
+#[tokio::test]
+async fn answers_and_intents_are_forgotten_each_after_its_own_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let times = TimesToLive { answers: None, intents: Some(Duration::ZERO) };
+    let store = Store::open(&dir.path().join("provost.db"), times).await.unwrap();
+    store.begin(&key("open", "a")).await.unwrap();
+    store.begin(&key("answered", "a")).await.unwrap();
+    store.complete(&key("answered", "a"), json!(1)).await.unwrap();
+    while store.prune().await.unwrap() == 0 {}
+    assert_eq!(store.begin(&key("open", "b")).await.unwrap(), Begun::Go, "another payload");
+    assert_eq!(store.recall(&key("answered", "a")).await.unwrap(), Some(json!(1)));
 }

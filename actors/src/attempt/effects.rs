@@ -17,6 +17,7 @@ use crate::world::World;
 use super::lifecycle::{Effect, Ending, Input, Stopped, Timer};
 use super::output::{Closing, Output};
 use super::run::State;
+use super::start::NotStarted;
 use super::{Message, Notice, outcome, prepare, start};
 
 /// How long a stopped turn waits for its log to be taken in.
@@ -62,13 +63,15 @@ impl State {
         let (myself, world, attempt) = self.for_task();
         let digest = self.digest.clone();
         tokio::spawn(async move {
-            tell(
-                &myself,
-                match start::process(&world, &attempt, digest).await {
-                    Ok((shim, log)) => Message::Started(Box::new(shim), log),
-                    Err(reason) => Message::Happened(Input::NotStarted(reason)),
-                },
-            );
+            let message = match start::process(&world, &attempt, digest.clone()).await {
+                Ok((shim, log)) => Message::Started(Box::new(shim), log),
+                Err(NotStarted::Certain(reason)) => Message::Happened(Input::NotStarted(reason)),
+                Err(NotStarted::Unsure) => {
+                    let (found, log) = start::found(&world, &attempt, digest).await;
+                    Message::Found(Box::new(found), log)
+                }
+            };
+            tell(&myself, message);
         });
     }
 
@@ -126,7 +129,14 @@ impl State {
         self.more = Some(more);
         self.reading = true;
         let process = self.attempt.process.process_id;
-        let output = Output { log, process, digest: self.digest.clone(), lengths, exit: told };
+        let output = Output {
+            log,
+            process,
+            digest: self.digest.clone(),
+            session: self.attempt.process.executor_session_id.clone(),
+            lengths,
+            exit: told,
+        };
         let (session, drained) = (self.myself.clone(), self.myself.clone());
         let myself = self.myself.clone();
         tokio::spawn(async move {
@@ -144,7 +154,8 @@ impl State {
     pub(super) fn drain(&mut self, exit: ExitRecord) {
         let Some(told) = self.exit.take() else { return };
         let (digest, stopped) = (self.digest.clone(), self.life.stop_facts());
-        let closing: Closing = Box::new(move |exit| {
+        let closing: Closing = Arc::new(move |exit| {
+            let stopped = stopped.clone();
             let ending = Ending { exit: Some(exit.clone()), reason: None, stopped };
             let outcome = outcome::decide(&ending, &digest.get(), exit.at);
             vec![(exit.at, outcome::process_end(&outcome))]
@@ -170,7 +181,7 @@ impl State {
     /// none to do it: the next one is asked.
     pub(super) fn kill_tree(&self, tries: u32) {
         let myself = self.myself.clone();
-        let Some(control) = self.control.clone() else {
+        let Some(control) = self.control.clone().filter(|_| tries < KILL_TRIES) else {
             return self.kill_later(tries);
         };
         tokio::spawn(async move {
@@ -187,7 +198,9 @@ impl State {
                 // to be told.
                 Err(error) => {
                     tracing::debug!(%error, "a shim did not kill its tree");
-                    let again = move || Message::KillTree { tries: tries + 1 };
+                    let spent =
+                        if error == ControlError::Unresponsive { KILL_TRIES / 2 } else { 1 };
+                    let again = move || Message::KillTree { tries: tries + spent };
                     drop(myself.send_after(KILL_RETRY, again));
                 }
             }

@@ -7,7 +7,7 @@
 //!      ▼                     ▼                  ▼                 ▼                ▼
 //!   Settled           (waits for spawned)   the ladder        kill the leftovers that the
 //!                                               │              leader left behind
-//!                    SIGINT ─½ grace─▶ SIGTERM ─grace─▶ kill the tree
+//!                    SIGINT ─½ grace─▶ SIGTERM ─½ grace─▶ kill the tree
 //!                       └── exited, or force ──────────────▲
 //! ```
 //!
@@ -135,14 +135,22 @@ impl Life {
         Self { stage: Stage::Preparing, stop: None, tree: false }
     }
 
-    /// A turn whose process was being started when the daemon ended.
-    pub fn spawning() -> Self {
-        Self { stage: Stage::Spawning, stop: None, tree: true }
-    }
-
     /// A turn found running after a restart.
     pub fn running() -> Self {
         Self { stage: Stage::Running, stop: None, tree: true }
+    }
+
+    /// A turn whose stop was under way when the daemon ended.
+    pub fn stopping() -> Self {
+        Self { stop: Some(Stop { survivors: Some(0), ..Stop::default() }), ..Self::running() }
+    }
+
+    /// Its process has been started, though nobody could tell so until now.
+    pub fn find_started(&mut self) {
+        if self.stage == Stage::Preparing {
+            self.stage = Stage::Spawning;
+        }
+        self.tree = true;
     }
 
     /// A settled turn whose leftovers are alive.
@@ -212,8 +220,11 @@ impl Life {
     }
 
     fn exited(&mut self, exit: ExitRecord) -> Vec<Effect> {
-        if !matches!(self.stage, Stage::Spawning | Stage::Running) {
-            return vec![];
+        match self.stage {
+            Stage::Spawning | Stage::Running => {}
+            // Settled by an earlier daemon: the log may be the last to know.
+            Stage::Settled { .. } => return vec![Effect::Drain(exit)],
+            Stage::Preparing | Stage::Ended { .. } => return vec![],
         }
         self.stage = Stage::Ended { exit: exit.clone(), drained: false };
         let mut effects = vec![Effect::Drain(exit)];
@@ -249,7 +260,8 @@ impl Life {
                 let enter = (!asked_before).then_some(Effect::Enter(Phase::Stopping));
                 enter.into_iter().chain([Effect::KillTree]).collect()
             }
-            Stage::Running if asked_before => vec![],
+            // Under way; of one that has ended only the log is still to come.
+            Stage::Running | Stage::Ended { .. } if asked_before => vec![],
             Stage::Running => {
                 stop.facts.signals.push("SIGINT");
                 vec![
@@ -284,7 +296,12 @@ impl Life {
             }
             Timer::Drain => {
                 stop.hurry = true;
-                self.settle_when_ready()
+                match (&self.stage, stop.survivors) {
+                    // The leader itself can't be killed (uninterruptible sleep):
+                    // say so; another stop may try again.
+                    (Stage::Running, Some(survivors)) if survivors > 0 => self.answer(survivors),
+                    _ => self.settle_when_ready(),
+                }
             }
             Timer::Terminate | Timer::Kill => vec![],
         }
@@ -298,9 +315,8 @@ impl Life {
         stop.killing = false;
         stop.survivors = Some(survivors);
         match &self.stage {
-            // The leader itself can't be killed (uninterruptible sleep): say so;
-            // another stop may try again.
-            Stage::Running if survivors > 0 => self.answer(survivors),
+            // Perhaps the leader; its end may still be on its way here.
+            Stage::Running if survivors > 0 => vec![Effect::Arm(Timer::Drain)],
             Stage::Settled { .. } => self.answer(survivors),
             _ => self.settle_when_ready(),
         }
@@ -345,12 +361,6 @@ impl Life {
         let stopped = settled && !stop.late;
         vec![Effect::Answer(Stopped { stopped, facts: stop.facts, exit, survivors })]
     }
-}
-
-/// When a stop's SIGTERM and SIGKILL are due, in milliseconds after its SIGINT.
-#[must_use]
-pub fn ladder(stop_grace_ms: u64) -> (u64, u64) {
-    (stop_grace_ms / 2, stop_grace_ms)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! beside the actor, so that no flood is ever in front of a stop.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
@@ -13,13 +14,18 @@ use crate::process::manifest::ExitRecord;
 use super::digest;
 
 /// Makes the closing entries, once all that the executor said is known.
-pub type Closing = Box<dyn FnOnce(&ExitRecord) -> Vec<(Timestamp, Event)> + Send>;
+pub type Closing = Arc<dyn Fn(&ExitRecord) -> Vec<(Timestamp, Event)> + Send + Sync>;
+
+/// Between tries to take in the end of a log that can't be written.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// One process's output.
 pub struct Output {
     pub log: Arc<AttemptLog>,
     pub process: ProcessId,
     pub digest: digest::Shared,
+    /// The executor's session id that is written down already.
+    pub session: Option<String>,
     /// Grows whenever the spool does; closed when the shim has ended.
     pub lengths: watch::Receiver<u64>,
     /// The process has ended.
@@ -31,7 +37,7 @@ impl Output {
     /// executor's session id as soon as it is seen, and that the log holds
     /// everything up to the exit.
     pub async fn follow(mut self, session: impl Fn(String), drained: impl FnOnce()) {
-        let mut told = self.digest.get().executor_session_id;
+        let mut told = self.session.clone();
         let mut drained = Some(drained);
         let mut open = true;
         while open || drained.is_some() {
@@ -58,37 +64,55 @@ impl Output {
         }
     }
 
-    /// All that the spool holds now.
+    /// All that the spool holds now. A fault is logged and tried again with the
+    /// next bytes, for the spool keeps them.
     async fn pump(&self) {
-        while let Some(more) = self.blocking(AttemptLog::pump).await
-            && more.more
-        {}
+        if let Err(error) = self.take_in().await {
+            tracing::error!(process = %self.process, %error, "the log can't be taken in");
+        }
     }
 
+    async fn take_in(&self) -> Result<(), LogError> {
+        while self.blocking(AttemptLog::pump).await?.more {}
+        Ok(())
+    }
+
+    /// Takes in the end. After it nothing comes that would bring another try, so
+    /// what may pass by itself, a full disk say, is waited for.
     async fn finish(&self, exit: ExitRecord, closing: Closing) {
-        let lengths = (exit.stdout_bytes, exit.stderr_bytes);
-        self.pump().await;
-        self.blocking(move |log, process| log.finish(process, lengths, exit.at, || closing(&exit)))
-            .await;
+        loop {
+            match self.try_finish(&exit, &closing).await {
+                Ok(()) => return,
+                Err(error @ LogError::Io(_)) => {
+                    tracing::error!(process = %self.process, %error, "the log's end waits");
+                    tokio::time::sleep(RETRY).await;
+                }
+                Err(error) => {
+                    tracing::error!(process = %self.process, %error, "the log has no end");
+                    return;
+                }
+            }
+        }
     }
 
-    /// Runs a blocking step of the log; a fault is logged and tried again with
-    /// the next bytes, for the spool keeps them.
+    async fn try_finish(&self, exit: &ExitRecord, closing: &Closing) -> Result<(), LogError> {
+        self.take_in().await?;
+        let (exit, closing) = (exit.clone(), Arc::clone(closing));
+        self.blocking(move |log, process| {
+            let lengths = (exit.stdout_bytes, exit.stderr_bytes);
+            log.finish(process, lengths, exit.at, || closing(&exit))
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Runs a blocking step of the log.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&AttemptLog, ProcessId) -> Result<T, LogError> + Send + 'static,
-    ) -> Option<T> {
+    ) -> Result<T, LogError> {
         let (log, process) = (Arc::clone(&self.log), self.process);
-        match tokio::task::spawn_blocking(move || work(&log, process)).await {
-            Ok(Ok(done)) => Some(done),
-            Ok(Err(error)) => {
-                tracing::error!(%process, %error, "the log can't be taken in");
-                None
-            }
-            Err(error) => {
-                tracing::error!(%process, %error, "taking in the log panicked");
-                None
-            }
-        }
+        let done = tokio::task::spawn_blocking(move || work(&log, process)).await;
+        done.unwrap_or_else(|panic| Err(LogError::Damaged(panic.to_string())))
     }
 }

@@ -114,7 +114,7 @@ impl State {
         let phase = self.attempt.phase;
         match found {
             Adopted::Live(shim) if phase == Phase::Preparing => {
-                self.life = Life::spawning();
+                self.life.find_started();
                 self.started(shim, log).await;
             }
             Adopted::Live(shim) => {
@@ -124,6 +124,7 @@ impl State {
                 }
             }
             Adopted::NeverStarted if phase == Phase::Preparing => self.prepare(),
+            Adopted::NeverStarted if phase == Phase::Settled => self.step(Input::TreeGone).await,
             Adopted::NeverStarted => {
                 self.life = Life::preparing();
                 let reason = crate::process::NEVER_STARTED;
@@ -131,12 +132,12 @@ impl State {
             }
             Adopted::Ended(exit) => {
                 self.read(log);
-                if phase == Phase::Settled {
-                    self.drain(exit);
-                } else {
-                    self.life = Life::running();
-                    self.step(Input::Exited(exit)).await;
+                match phase {
+                    Phase::Preparing => self.life.find_started(),
+                    Phase::Stopping => self.life = Life::stopping(),
+                    _ => {}
                 }
+                self.step(Input::Exited(exit)).await;
                 self.more = None;
                 self.step(Input::TreeGone).await;
             }

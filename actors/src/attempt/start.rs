@@ -23,12 +23,26 @@ pub fn dir(world: &World, attempt: &Attempt) -> PathBuf {
     attempt_dir.join(attempt.process.process_id.to_string())
 }
 
-/// Spawns the attempt's newest process. `Err` is a sentence.
+/// Why there is no process to attach to.
+pub enum NotStarted {
+    /// None runs. A sentence says why.
+    Certain(String),
+    /// One may: what became of it is to be [found](found).
+    Unsure,
+}
+
+impl From<String> for NotStarted {
+    fn from(reason: String) -> Self {
+        Self::Certain(reason)
+    }
+}
+
+/// Spawns the attempt's newest process.
 pub async fn process(
     world: &World,
     attempt: &Attempt,
     digest: digest::Shared,
-) -> Result<(Shim, Arc<AttemptLog>), String> {
+) -> Result<(Shim, Arc<AttemptLog>), NotStarted> {
     let executor = world
         .executors
         .get(&attempt.executor)
@@ -38,21 +52,26 @@ pub async fn process(
     begin(&log, attempt, world, digest, prepared.opening).await?;
     let stdin = prepared.stdin.as_deref();
     let dir = dir(world, attempt);
-    match world.shims.spawn(&dir, &prepared.manifest, stdin).await {
-        Ok(shim) => Ok((shim, log)),
-        Err(error) => {
-            if matches!(error, SpawnError::Died | SpawnError::Unreachable(_)) {
-                // Something may run that nobody supervises.
-                if let Err(error) = world.shims.sweep(&dir).await {
-                    tracing::error!(attempt = %attempt.attempt_id, %error, "not swept");
-                }
+    let error = match world.shims.spawn(&dir, &prepared.manifest, stdin).await {
+        Ok(shim) => return Ok((shim, log)),
+        Err(error) => error,
+    };
+    tracing::warn!(attempt = %attempt.attempt_id, %error, "its process was not started");
+    match error {
+        SpawnError::Unreachable(_) => return Err(NotStarted::Unsure),
+        // Something may run that nobody supervises, and the dying shim may hold
+        // the folder's lock for a while yet.
+        SpawnError::Died => {
+            while let Err(error) = world.shims.sweep(&dir).await {
+                tracing::error!(attempt = %attempt.attempt_id, %error, "not swept yet");
+                tokio::time::sleep(RETRY).await;
             }
-            let reason =
-                format!("{} can't be started: {error}", prepared.manifest.program.display());
-            tell_failure(&log, attempt, reason.clone()).await;
-            Err(reason)
         }
+        SpawnError::Prepare(_) | SpawnError::Shim(_) | SpawnError::Refused(_) => {}
     }
+    let reason = format!("{} can't be started: {error}", prepared.manifest.program.display());
+    tell_failure(&log, attempt, reason.clone()).await;
+    Err(NotStarted::Certain(reason))
 }
 
 /// What became of the attempt's newest process over a restart. Tries until the

@@ -39,7 +39,7 @@ pub async fn repository(given: &RepoPath) -> Result<NewRepo, Refusal> {
     }
     let name = root.file_name().unwrap_or(root.as_os_str()).to_string_lossy();
     Ok(NewRepo {
-        name: name.trim_end_matches(".git").to_owned(),
+        name: name.into_owned(),
         path: root.to_string_lossy().into_owned(),
         default_target_branch: branch,
     })

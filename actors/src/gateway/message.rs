@@ -36,6 +36,8 @@ pub enum Message {
     Recorded(Box<Attempt>, Result<Answer<AttemptStarted>, Refusal>, Port<Answer<AttemptStarted>>),
     /// Whom to ask for a stop.
     Route(AttemptId, RpcReplyPort<Route>),
+    /// It could not be taken out of the queue after all.
+    Requeue(Box<Attempt>),
     /// A keyed stop is over.
     Stopped(Key, Result<Answer<AttemptStopped>, Refusal>),
     Restored(Result<Vec<Attempt>, Refusal>, Port<usize>),

@@ -10,8 +10,9 @@
 //!
 //! It owns who runs and who waits ([`admission`]), which actor owns which
 //! attempt, and which keyed calls are under way ([`flights`]). It does nothing
-//! slow: whatever reads git or the journal is a task that reports back, and a
-//! reply port is handed on, never awaited. A start goes through three messages:
+//! slow: whatever reads git or the journal is a task that reports back (but for
+//! one row that is written when a slot is granted), and a reply port is handed
+//! on, never awaited. A start goes through three messages:
 //! `Start` (checked in a task), `Checked` (a slot or a place in the queue, then
 //! written down in a task), `Recorded` (run or wait, and answer). So the phase
 //! in the answer is the one that was written with it.
@@ -52,6 +53,8 @@ pub struct State {
     waiting: HashMap<AttemptId, Attempt>,
     stops: Flights<Port<Answer<AttemptStopped>>>,
     failures: supervisor::Failures,
+    /// Everything is being stopped; nothing starts any more.
+    is_closing: bool,
 }
 
 impl Actor for Gateway {
@@ -73,6 +76,7 @@ impl Actor for Gateway {
             waiting: HashMap::new(),
             stops: Flights::default(),
             failures: supervisor::Failures::default(),
+            is_closing: false,
         })
     }
 
@@ -97,6 +101,7 @@ impl Actor for Gateway {
             }
             Message::Stop(key, attempt, force, port) => state.stop(key, attempt, force, port),
             Message::Route(attempt, port) => state.route(attempt, port),
+            Message::Requeue(attempt) => state.requeue(*attempt).await,
             Message::Stopped(key, answer) => state.stopped(&key, &answer),
             Message::StopAll(port) => state.stop_all(port),
             Message::Counts(port) => drop(port.send(state.admission.counts())),

@@ -8,7 +8,7 @@ use crate::ids::AttemptId;
 use crate::journal::{
     Answer, Attempt, AttemptStarted, Change, Key, Phase, State as Standing, remembered,
 };
-use crate::refusal::Refusal;
+use crate::refusal::{Code, Refusal};
 use crate::world::World;
 
 use super::message::{Message, Port, StartRequest};
@@ -40,6 +40,10 @@ impl State {
         mut attempt: Attempt,
         port: Port<Answer<AttemptStarted>>,
     ) {
+        if self.is_closing {
+            let _ = port.send(Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")));
+            return;
+        }
         if self.admission.offer(attempt.attempt_id, attempt.priority) {
             attempt.phase = Phase::Preparing;
             attempt.state = Standing::Running;
@@ -87,9 +91,17 @@ impl State {
         self.grant().await;
     }
 
+    pub(super) async fn requeue(&mut self, attempt: Attempt) {
+        self.admission.queue(attempt.attempt_id, attempt.priority);
+        self.waiting.insert(attempt.attempt_id, attempt);
+        self.grant().await;
+    }
+
     /// Lets the first in the queue run while slots are free.
     pub(super) async fn grant(&mut self) {
-        while let Some(id) = self.admission.next() {
+        while !self.is_closing
+            && let Some(id) = self.admission.next()
+        {
             let Some(mut attempt) = self.waiting.remove(&id) else { continue };
             attempt.phase = Phase::Preparing;
             attempt.state = Standing::Running;

@@ -63,7 +63,9 @@ impl State {
     }
 
     /// Empties the queue and stops every owner; answers when all have stopped.
+    /// Nothing is started from here on.
     pub(super) fn stop_all(&mut self, port: RpcReplyPort<()>) {
+        self.is_closing = true;
         let ids: Vec<AttemptId> = self.waiting.keys().chain(self.owners.keys()).copied().collect();
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(async move {
@@ -131,7 +133,11 @@ async fn bring_about(
         Route::Unqueued(attempt) => {
             let process = attempt.process.process_id;
             let change = Change::Unqueued;
-            world.journal.advance(id, attempt.epoch, process, &change).await?;
+            if let Err(refusal) = world.journal.advance(id, attempt.epoch, process, &change).await {
+                // It is as it was: written down as queued, so it waits again.
+                let _ = gateway.send_message(Message::Requeue(attempt));
+                return Err(refusal);
+            }
             let idle = (Phase::Idle, Standing::Idle);
             Ok(AttemptStopped { stopped: true, ..answer_without_process(&attempt, idle, force) })
         }
@@ -148,6 +154,11 @@ async fn nothing_to_stop(
         return Err(Refusal::new(Code::AttemptNotFound, format!("there is no attempt {id}"))
             .detail("attempt_id", id.to_string()));
     };
+    if attempt.phase.is_active() {
+        let message = format!("attempt {id} is {:?} and has no owner", attempt.phase);
+        return Err(Refusal::internal(message)
+            .hint("Restart the daemon: it takes up every attempt. Then call stop_attempt again."));
+    }
     let standing = (attempt.phase, attempt.state);
     let mut answer = answer_without_process(&attempt, standing, force);
     if attempt.phase == Phase::Settled {

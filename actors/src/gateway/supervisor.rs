@@ -18,6 +18,9 @@ use super::message::Message;
 /// More failures than this within the window, and the attempt is given up.
 const MAX_FAILURES: usize = 5;
 const WINDOW: Duration = Duration::from_mins(1);
+/// Before a row that could not be read is read again; slow enough never to count
+/// as failing again and again.
+const REREAD: Duration = Duration::from_secs(15);
 
 /// When the actors of which attempts failed.
 #[derive(Debug, Default)]
@@ -73,7 +76,10 @@ impl State {
             match journal.attempt(id).await {
                 Ok(Some(attempt)) => drop(myself.send_message(Message::Reread(Box::new(attempt)))),
                 Ok(None) => tracing::error!(attempt = %id, "its row is gone"),
-                Err(refusal) => tracing::error!(attempt = %id, %refusal, "its row can't be read"),
+                Err(refusal) => {
+                    tracing::error!(attempt = %id, %refusal, "its row can't be read");
+                    drop(myself.send_after(REREAD, move || Message::Failed(id)));
+                }
             }
         });
     }

@@ -102,15 +102,14 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
-    /// Replaces the file. `durably`: also waits for the disk.
+    /// Replaces the file: whole or not at all, also through a power cut.
+    /// `durably`: the new one, once this has returned.
     pub fn write(&self, dir: &Path, durably: bool) -> io::Result<()> {
         let temporary = dir.join(".checkpoint.json.tmp");
         let mut file =
             File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         file.write_all(&serde_json::to_vec(self)?)?;
-        if durably {
-            file.sync_all()?;
-        }
+        file.sync_data()?;
         fs::rename(&temporary, dir.join(FILE))?;
         if durably { File::open(dir)?.sync_all() } else { Ok(()) }
     }

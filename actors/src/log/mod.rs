@@ -106,8 +106,9 @@ pub struct Tip {
     pub last_activity_at: Option<Timestamp>,
 }
 
-/// A page of one channel, its entries in ascending order.
-#[derive(Clone, Debug)]
+/// A page of one channel, its entries in ascending order. By default that of a
+/// channel without entries.
+#[derive(Clone, Debug, Default)]
 pub struct Page {
     pub entries: Vec<Entry>,
     pub flags: Flags,

@@ -44,7 +44,7 @@ pub enum Direction {
 }
 
 /// What a page says beside its entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// The cursor of the page before this one; `None` when nothing older is held.
     pub next_cursor: Option<u64>,

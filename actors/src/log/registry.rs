@@ -11,7 +11,7 @@ use super::{AttemptLog, Limits, LogError};
 use crate::ids::AttemptId;
 
 /// Logs that nobody has are closed when more than this many are open.
-const KEPT: usize = 256;
+const KEPT: usize = 32;
 
 type Slot = Arc<OnceCell<Arc<AttemptLog>>>;
 
@@ -28,7 +28,20 @@ impl Logs {
         Self { attempts_dir, limits, open: Mutex::default() }
     }
 
-    /// The log of an attempt.
+    /// The log of an attempt, if anything was ever written to it.
+    pub async fn find(&self, attempt: AttemptId) -> Result<Option<Arc<AttemptLog>>, LogError> {
+        match tokio::fs::metadata(self.dir(attempt)).await {
+            Ok(_) => self.get(attempt).await.map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn dir(&self, attempt: AttemptId) -> PathBuf {
+        self.attempts_dir.join(attempt.to_string())
+    }
+
+    /// The log of an attempt; it is made when there is none.
     pub async fn get(&self, attempt: AttemptId) -> Result<Arc<AttemptLog>, LogError> {
         let slot = {
             let mut open = self.open.lock().await;
@@ -38,7 +51,7 @@ impl Logs {
             Arc::clone(open.entry(attempt).or_default())
         };
         let opened = slot.get_or_try_init(async || {
-            let (dir, limits) = (self.attempts_dir.join(attempt.to_string()), self.limits);
+            let (dir, limits) = (self.dir(attempt), self.limits);
             let opened = tokio::task::spawn_blocking(move || AttemptLog::open(&dir, limits));
             opened.await.map_err(std::io::Error::other)?.map(Arc::new)
         });

@@ -57,12 +57,22 @@ impl Actor for Owner {
 /// Makes the worktree, also when an earlier try was cut off in the middle.
 /// Only called while nothing has run in it yet.
 async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
+    if try_add(repo, new).await.is_ok() {
+        return Ok(());
+    }
     if tokio::fs::symlink_metadata(&new.path).await.is_ok() {
         set_aside(new).await.map_err(|error| {
             GitError::Failed(format!("{} is in the way: {error}", new.path.display()))
         })?;
-        git::run(repo, &["worktree", "prune"]).await?;
     }
+    // A try that was killed leaves its entry behind, and locked; forced twice it
+    // goes, and none but it. Mostly there is none, and that is no fault.
+    let path = new.path.to_string_lossy();
+    let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
+    try_add(repo, new).await
+}
+
+async fn try_add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     let path = new.path.to_string_lossy();
     if git::branch_tip(repo, &new.branch).await.is_some() {
         git::run(repo, &["worktree", "add", "--quiet", &path, &new.branch]).await?;
@@ -111,5 +121,43 @@ impl Repositories {
             .map_err(|error| GitError::Failed(error.to_string()))?;
         owners.insert(key, owner.clone());
         Ok(owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn git(dir: &Path, args: &[&str]) -> String {
+        git::run(dir, args).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_worktree_that_was_cut_off_in_the_middle_is_made_anew() {
+        let scratch = tempfile::tempdir().unwrap();
+        let repo = scratch.path().join("repo");
+        std::fs::create_dir(&repo).unwrap();
+        git(&repo, &["init", "--quiet"]).await;
+        let who = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
+        let commit = [&who[..], &["commit", "--quiet", "--allow-empty", "-m", "first"]].concat();
+        git(&repo, &commit).await;
+        let new = NewWorktree {
+            path: scratch.path().join("tree"),
+            branch: "provost/x".to_owned(),
+            base: git(&repo, &["rev-parse", "HEAD"]).await,
+            trash: scratch.path().join("trash"),
+        };
+        add(&repo, &new).await.unwrap();
+        // What a `git worktree add` that is killed leaves: its lock.
+        git(&repo, &["worktree", "lock", "--reason", "initializing", "tree"]).await;
+        std::fs::write(new.path.join("half"), "").unwrap();
+        add(&repo, &new).await.unwrap();
+        assert!(!new.path.join("half").exists());
+        assert_eq!(std::fs::read_dir(&new.trash).unwrap().count(), 1, "moved, not deleted");
+        assert_eq!(git(&new.path, &["branch", "--show-current"]).await, "provost/x");
+        std::fs::remove_dir_all(&new.path).unwrap();
+        git(&repo, &["worktree", "lock", "tree"]).await;
+        add(&repo, &new).await.unwrap();
+        assert!(new.path.join(".git").exists());
     }
 }

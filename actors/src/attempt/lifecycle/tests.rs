@@ -155,7 +155,8 @@ fn stopping_a_settled_attempt_kills_what_it_left_behind_and_says_nothing_was_run
 #[test]
 fn a_leader_that_can_not_be_killed_is_said_and_another_stop_tries_again() {
     let mut life = started();
-    let effects = run(&mut life, &[FORCE, Input::Killed { signalled: 1, survivors: 1 }]);
+    let killed = Input::Killed { signalled: 1, survivors: 1 };
+    let effects = run(&mut life, &[FORCE, killed, Input::Timer(Timer::Drain)]);
     let stopped = answered(&effects).unwrap();
     assert!(!stopped.stopped && stopped.survivors == 1);
     assert!(run(&mut life, &[FORCE]).contains(&Effect::KillTree));
@@ -167,6 +168,38 @@ fn what_can_not_start_settles_with_the_reason() {
     let effects = run(&mut life, &[Input::NotStarted("no git".into())]);
     assert_eq!(settled(&effects).unwrap().reason.as_deref(), Some("no git"));
     assert!(life.is_over());
+}
+
+#[test]
+fn a_survivor_that_is_not_the_leader_does_not_hide_that_the_leader_was_stopped() {
+    let mut life = started();
+    let killed = Input::Killed { signalled: 2, survivors: 1 };
+    let effects = run(&mut life, &[FORCE, killed, Input::Exited(exit(9)), Input::Drained]);
+    let stopped = answered(&effects).unwrap();
+    assert!(stopped.stopped && stopped.survivors == 1);
+    assert!(settled(&effects).unwrap().stopped.is_some());
+}
+
+#[test]
+fn a_second_stop_while_the_log_is_taken_in_does_not_undo_the_first() {
+    let mut life = started();
+    let effects = run(&mut life, &[FORCE, KILLED, Input::Exited(exit(9)), SOFT, Input::Drained]);
+    assert!(answered(&effects).unwrap().stopped);
+    assert!(settled(&effects).unwrap().stopped.is_some());
+}
+
+#[test]
+fn a_stop_that_was_obeyed_while_no_daemon_ran_is_remembered() {
+    let mut life = Life::stopping();
+    let effects = run(&mut life, &[Input::Exited(exit(130)), Input::TreeGone, Input::Drained]);
+    assert!(settled(&effects).unwrap().stopped.is_some());
+    assert!(life.is_over());
+}
+
+#[test]
+fn a_settled_turn_whose_end_is_told_again_still_takes_in_its_log() {
+    let mut life = Life::settled();
+    assert_eq!(run(&mut life, &[Input::Exited(exit(0))]), [Effect::Drain(exit(0))]);
 }
 
 fn any_input() -> impl Strategy<Value = Input> {
