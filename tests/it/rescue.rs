@@ -7,14 +7,15 @@ use serde_json::json;
 use crate::harness::{PLAIN, Provost, processes, wait_until};
 use crate::lines::{NUMBERING, contiguous, numbering, whole};
 
-/// Writes numbered lines as fast as `seq` can until a file is there or there
-/// are very many, then says how many there were.
+/// Writes numbered lines, hundreds at a time, until a file is there or there are
+/// very many, then says how many there were.
 const FLOOD: &str = r#"
 read gate
 from=1
-until [ -e "$gate" ] || [ $from -gt 200000 ]; do
+until [ -e "$gate" ] || [ $from -gt 1000000 ]; do
     seq -f 'line %.0f' $from $((from + 199))
     from=$((from + 200))
+    sleep 0.005
 done
 echo "count $((from - 1))" >&2
 exit 21

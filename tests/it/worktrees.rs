@@ -176,8 +176,9 @@ fn two_repositories_of_one_name_are_no_project() {
 #[test]
 fn uncommitted_work_outlives_the_attempt_and_the_daemon() {
     let provost = Provost::running();
-    let attempt = provost.board().start("fake", "write work.txt precious\nrun pwd\nhang");
-    attempt.has_said("tool_result");
+    let attempt =
+        provost.board().start("fake", "write work.txt precious\nrun pwd\nsay ready\nhang");
+    attempt.has_said("ready");
     attempt.stop();
     let worktree = PathBuf::from(attempt.said("tool_result").last().unwrap());
     provost.kill_and_start();

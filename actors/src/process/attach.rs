@@ -126,8 +126,23 @@ fn read_notice(stream: &mut UnixStream, fds: &mut Vec<OwnedFd>) -> Result<Notice
     Ok(Notice::decode(&frame)?)
 }
 
-/// Reads some bytes and takes in what descriptors come with them.
+/// Reads some bytes and takes in what descriptors come with them. The kernel does
+/// not restart a read with a deadline after a signal (signal(7)), and the daemon
+/// gets a SIGCHLD at any time.
 pub fn receive(stream: &UnixStream, bytes: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    loop {
+        match receive_once(stream, bytes, fds) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            received => return received,
+        }
+    }
+}
+
+fn receive_once(
+    stream: &UnixStream,
+    bytes: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+) -> io::Result<usize> {
     let mut space = cmsg_space!([i32; 8]);
     let mut slices = [io::IoSliceMut::new(bytes)];
     let flags = MsgFlags::MSG_CMSG_CLOEXEC;
@@ -139,4 +154,34 @@ pub fn receive(stream: &UnixStream, bytes: &mut [u8], fds: &mut Vec<OwnedFd>) ->
         }
     }
     if message.bytes == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(message.bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::thread::JoinHandleExt;
+
+    use nix::libc;
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+    use super::*;
+
+    extern "C" fn nothing(_: i32) {}
+
+    #[test]
+    fn a_signal_does_not_end_a_read_that_has_a_deadline() {
+        let handler = SigHandler::Handler(nothing);
+        let action = SigAction::new(handler, SaFlags::SA_RESTART, SigSet::empty());
+        // SAFETY: the handler does nothing.
+        unsafe { sigaction(Signal::SIGUSR1, &action) }.unwrap();
+        let (mut theirs, ours) = UnixStream::pair().unwrap();
+        ours.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+        let reader = std::thread::spawn(move || receive(&ours, &mut [0; 4], &mut Vec::new()));
+        for _ in 0..1000 {
+            // SAFETY: the thread is not joined yet.
+            unsafe { libc::pthread_kill(reader.as_pthread_t(), libc::SIGUSR1) };
+            std::thread::yield_now();
+        }
+        theirs.write_all(b"word").unwrap();
+        assert_eq!(reader.join().unwrap().unwrap(), 4);
+    }
 }

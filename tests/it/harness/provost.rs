@@ -171,17 +171,23 @@ impl Provost {
         });
     }
 
-    /// The daemon's pid.
-    pub fn pid(&self) -> i32 {
-        let daemon = self.daemon.lock().unwrap();
-        i32::try_from(daemon.as_ref().expect("a daemon runs").id()).unwrap()
+    /// Waits until a daemon answers that somebody else starts.
+    pub fn is_started(&self) {
+        eventually("a daemon answers", || self.try_connect());
     }
 
-    /// Kills the daemon with SIGKILL.
+    /// The daemon's pid.
+    pub fn pid(&self) -> i32 {
+        let lock = fs::read_to_string(self.home.join("run/daemon.lock")).unwrap();
+        lock.trim().parse().unwrap()
+    }
+
+    /// Kills the daemon with SIGKILL, whoever started it.
     pub fn kill(&self) {
-        let mut daemon = self.daemon.lock().unwrap().take().expect("a daemon runs");
-        daemon.kill().unwrap();
-        daemon.wait().unwrap();
+        processes::kill_hard(self.pid());
+        if let Some(mut daemon) = self.daemon.lock().unwrap().take() {
+            daemon.wait().unwrap();
+        }
         *self.client.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
     }
 
