@@ -172,6 +172,23 @@ fn what_a_finished_attempt_left_behind_is_killed_after_a_restart_too() {
 }
 
 #[test]
+fn an_agent_behind_a_wrapper_that_ends_at_once_has_its_grace() {
+    let agent = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done";
+    let wrapper =
+        format!("setsid sh -c \"{agent}\" & trap 'exit 0' INT; while :; do sleep 0.05; done");
+    let provost = Provost::new().executor("wrapped", PLAIN, &wrapper).started();
+    let attempt = provost.board().start("wrapped", "x");
+    attempt.has_said("up");
+    let stopped = attempt.stop();
+    assert_eq!(
+        (&stopped["signals"], &stopped["survivors"]),
+        (&json!(["SIGINT", "SIGTERM"]), &json!(0))
+    );
+    attempt.leaves_nobody();
+    attempt.has_said("saved");
+}
+
+#[test]
 fn stops_at_once_all_end_the_same_attempt() {
     let provost = Provost::new().config(QUICK).started();
     let attempt = provost.board().start("fake", "ignore-term\nfork\nsay up\nhang");

@@ -123,17 +123,28 @@ fn a_repository_that_has_gone_is_a_failed_workspace_and_works_again_once_back() 
 fn a_worktree_that_can_not_be_made_fails_the_attempt_with_the_reason() {
     let provost = Provost::running();
     let board = provost.board();
-    // Hooks of the repository run when a worktree is checked out.
-    let hook = provost.script("hook", "echo not today >&2; exit 1");
-    let hooks = board.repo().path.join(".git/hooks");
-    fs::create_dir_all(&hooks).unwrap();
-    fs::rename(hook, hooks.join("post-checkout")).unwrap();
+    // A branch of this name leaves no room for branches below it.
+    board.repo().git(&["branch", "provost"]);
     let attempt = board.start("fake", "say never");
     let status = attempt.settled();
     assert_eq!(status["state"], "failed");
     let summary = status["failure_summary"].as_str().unwrap();
-    assert!(summary.contains("not today"), "{summary}");
+    assert!(summary.contains("refs/heads/provost"), "{summary}");
     assert_eq!(attempt.raw(), Vec::<Value>::new());
+    let entries = attempt.normalized();
+    let kinds: Vec<_> = entries.iter().map(|entry| entry["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["user_message", "error_message", "process_end"]);
+}
+
+#[test]
+fn hooks_of_the_repository_neither_fail_nor_hold_up_a_start() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let hook = provost.script("hook", "exit 1");
+    let hooks = board.repo().path.join(".git/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    fs::rename(hook, hooks.join("post-checkout")).unwrap();
+    assert_eq!(board.start("fake", "say here").settled()["state"], "completed");
 }
 
 #[test]
