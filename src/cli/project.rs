@@ -40,7 +40,9 @@ pub async fn init(context: &mut Context, args: InitArgs) -> Result<Exit, Failure
     for project in projects(context).await? {
         if let Some(repo) = project.repos.iter().find(|repo| Path::new(text(repo, "path")) == path)
         {
-            let note = format!("{} is registered already", path.display());
+            let branch = text(repo, "default_target_branch");
+            let note =
+                format!("{} is registered already, with target branch {branch}", path.display());
             return print_ids(context, &project, repo, &note);
         }
     }
@@ -110,7 +112,10 @@ fn repo_argument(given: &str) -> Result<Value, Failure> {
 
 async fn list(context: &mut Context) -> Result<Exit, Failure> {
     if context.out.is_json() {
-        let projects = context.all("list_projects", "projects").await?;
+        let mut projects = context.all("list_projects", "projects").await?;
+        for project in &mut projects {
+            project["repos"] = json!(with_repos(context, project.clone()).await?.repos);
+        }
         context.out.json(&json!({"projects": projects}))?;
         return Ok(Exit::Done);
     }

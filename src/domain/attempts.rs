@@ -134,7 +134,6 @@ impl Domain {
     pub(super) async fn context(&self, session: &Session) -> Result<GetContextOutput, Refusal> {
         let attempt = session.attempt.ok_or_else(|| {
             Refusal::new(Code::NotPermitted, "this connection does not come from inside an attempt")
-                .hint("Call list_projects instead; get_context is for agents that an attempt runs.")
         })?;
         let context = self.store.context(attempt).await?;
         Ok(GetContextOutput {

@@ -270,12 +270,13 @@ impl ServerHandler for Server {
 fn not_permitted(tool: &Tool, session: &Session) -> Refusal {
     let name = tool.name();
     let role = session.role;
-    let message = if tool.is_for_role(role) {
-        format!("{name} works only inside an attempt.")
+    let refusal = if tool.is_for_role(role) {
+        Refusal::new(Code::NotPermitted, format!("{name} works only inside an attempt."))
+            .hint("Call list_projects instead, and list_tasks with a project_id from it.")
     } else {
-        format!("{name} is not a tool of the role {role}.")
+        Refusal::new(Code::NotPermitted, format!("{name} is not a tool of the role {role}."))
     };
-    Refusal::new(Code::NotPermitted, message).detail("tool", name).detail("role", role.to_string())
+    refusal.detail("tool", name).detail("role", role.to_string())
 }
 
 fn unknown_tool(name: &str, session: &Session) -> ErrorData {

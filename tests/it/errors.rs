@@ -76,7 +76,7 @@ get_attempt_status {"attempt_id": "$none"} -> attempt_not_found: list_task_attem
 get_attempt_status {"attempt_ids": ["$none"]} -> attempt_not_found: list_task_attempts
 tail_attempt_logs {"attempt_id": "$none"} -> attempt_not_found: list_task_attempts
 stop_attempt {"attempt_id": "$none"} -> attempt_not_found: list_task_attempts
-get_context {} -> not_permitted: role
+get_context {} -> not_permitted: list_projects
 "#;
 
 /// Makes the calls of a table; `names` stand for what differs from run to run.
