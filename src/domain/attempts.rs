@@ -114,7 +114,7 @@ impl Domain {
             exit_code: status.exit_code,
             exit_signal: status.exit_signal,
             failure_summary: status.failure_summary,
-            queued_follow_ups: 0,
+            queued_follow_ups: status.queued_follow_ups,
             usage: status.usage.map(Into::into),
             final_message: status.final_message,
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },

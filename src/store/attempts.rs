@@ -47,6 +47,13 @@ pub struct AttemptStatus {
     pub failure_summary: Option<String>,
     pub final_message: Option<String>,
     pub usage: Option<Usage>,
+    pub queued_follow_ups: u32,
+    /// A stop holds the queue.
+    pub queue_held: bool,
+    /// Number of its latest change, in one count over all attempts.
+    pub revision: i64,
+    /// Number of the change by which it last settled; 0 if it never has.
+    pub settled_revision: i64,
 }
 
 /// Where a worker is.
@@ -111,6 +118,10 @@ struct StatusRow {
     failure_summary: Option<String>,
     final_message: Option<String>,
     usage: Option<String>,
+    queued_follow_ups: u32,
+    queue_held: bool,
+    revision: i64,
+    settled_revision: i64,
 }
 
 #[derive(FromRow)]
@@ -221,7 +232,7 @@ async fn load(reading: Writing<'_>, attempt: Option<AttemptId>) -> Result<Vec<At
          JOIN processes x ON x.process_id = (
              SELECT process_id FROM processes
              WHERE attempt_id = a.attempt_id AND run_reason <> 'dev_server'
-             ORDER BY process_id DESC LIMIT 1)
+             ORDER BY turn DESC, process_id DESC LIMIT 1)
          JOIN sessions s ON s.session_id = x.session_id
          WHERE CASE WHEN ?1 IS NULL
                THEN a.phase IN ('queued', 'preparing', 'running', 'stopping')
@@ -297,17 +308,16 @@ impl Store {
             .map_err(fault)?
             .ok_or_else(|| attempt_not_found(attempt))?;
         let overview = row.overview.overview()?;
-        // A process that waits for its slot, or was taken out of the queue, is a
-        // plan: nothing has run.
-        let planned = matches!(overview.phase, Phase::Queued | Phase::Idle);
         Ok(AttemptStatus {
-            latest_execution_process_id: codec::optional_id(
-                row.process_id.as_deref().filter(|_| !planned),
-            )?,
+            latest_execution_process_id: codec::optional_id(row.process_id.as_deref())?,
             exit_code: row.exit_code,
             exit_signal: row.exit_signal,
-            failure_summary: row.failure_summary,
+            failure_summary: row.failure_summary.filter(|_| overview.state == State::Failed),
             final_message: row.final_message,
+            queued_follow_ups: row.queued_follow_ups,
+            queue_held: row.queue_held,
+            revision: row.revision,
+            settled_revision: row.settled_revision,
             usage: row.usage.and_then(|usage| serde_json::from_str(&usage).ok()),
             overview,
         })

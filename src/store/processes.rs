@@ -53,7 +53,12 @@ impl Store {
         let (phase, state) = standing(change);
         let changed = sqlx::query(
             "UPDATE attempts SET phase = coalesce(?3, phase), state = coalesce(?4, state),
-                    updated_at = ?5
+                    updated_at = ?5,
+                    revision = CASE WHEN ?3 IS NULL THEN revision
+                        ELSE (SELECT max(revision) + 1 FROM attempts) END,
+                    settled_revision = CASE WHEN ?6
+                        THEN (SELECT max(revision) + 1 FROM attempts)
+                        ELSE settled_revision END
              WHERE attempt_id = ?1 AND epoch = ?2",
         )
         .bind(attempt.to_string())
@@ -61,6 +66,7 @@ impl Store {
         .bind(phase.as_ref().map(codec::word))
         .bind(state.as_ref().map(codec::word))
         .bind(Timestamp::now().millis())
+        .bind(matches!(phase, Some(Phase::Settled | Phase::Idle)))
         .execute(&mut *writing)
         .await
         .map_err(fault)?;
@@ -94,8 +100,9 @@ async fn insert_rows(writing: Writing<'_>, attempt: &Attempt, now: i64) -> Resul
     let attempt_id = attempt.attempt_id.to_string();
     sqlx::query(
         "INSERT INTO attempts (attempt_id, task_id, branch, folder, executor, phase, state, epoch,
-                               created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)",
+                               created_at, updated_at, revision)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9,
+                 (SELECT coalesce(max(revision), 0) + 1 FROM attempts))",
     )
     .bind(&attempt_id)
     .bind(attempt.task_id.to_string())
