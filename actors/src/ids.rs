@@ -71,3 +71,7 @@ id!(
     /// One OS process run for a session (`execution_process_id` outside).
     ProcessId
 );
+id!(
+    /// A follow-up that waits in a session's queue.
+    QueueId
+);

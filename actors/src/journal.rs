@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{ProcessStatus, RunReason, Timestamp, Usage};
-use crate::ids::{AttemptId, ProcessId, ProjectId, RepoId, SessionId, TaskId};
+use crate::ids::{AttemptId, ProcessId, ProjectId, QueueId, RepoId, SessionId, TaskId};
 use crate::refusal::{Code, Refusal};
 
 /// What makes two calls the same call.
@@ -227,8 +227,26 @@ pub struct Attempt {
     pub state: State,
     /// Counts the starts; every change is conditional on it.
     pub epoch: u64,
+    /// How its latest turn that has ended left it; `None` before one has.
+    pub ended_as: Option<State>,
     /// The newest process, planned or started.
     pub process: Process,
+    /// Older processes of which something may be alive.
+    pub leftovers: Vec<Process>,
+    /// Follow-ups that wait, the next one first.
+    pub waiting: Vec<FollowUp>,
+    /// A stop holds them.
+    pub held: bool,
+}
+
+/// A prompt for a session, and what it is to be run with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowUp {
+    pub queue_id: QueueId,
+    pub prompt: String,
+    /// `None`: the variant of the turn before.
+    pub variant: Option<String>,
+    pub queued_at: Timestamp,
 }
 
 /// One process and the turn it serves.
@@ -276,11 +294,79 @@ pub struct AttemptStopped {
     pub survivors: u32,
 }
 
+/// What `follow_up` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FollowUpAction {
+    Send,
+    Queue,
+    Cancel,
+}
+
+/// What `follow_up` answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FollowedUp {
+    pub action: FollowUpAction,
+    pub attempt_id: AttemptId,
+    pub session_id: SessionId,
+    /// The process that runs the prompt, if the call began its turn.
+    pub execution_process_id: Option<ProcessId>,
+    pub held: bool,
+    /// How many wait.
+    pub length: usize,
+    /// The first of those that wait, their prompts cut.
+    pub waiting: Vec<Waiting>,
+}
+
+/// A follow-up that waits, to be told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    pub queue_id: QueueId,
+    pub prompt: String,
+    pub queued_at: Timestamp,
+}
+
+/// What a step of a session's queue changes: written at once, or not at all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Turnover {
+    pub added: Option<FollowUp>,
+    pub taken: Vec<QueueId>,
+    pub held: bool,
+    /// The turn that begins by it: a planned process, which also begins the
+    /// attempt's next epoch.
+    pub begun: Option<Next>,
+}
+
+/// A turn that begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Next {
+    pub process: Process,
+    /// It has a running slot; else it waits for one.
+    pub has_slot: bool,
+}
+
+impl Next {
+    /// How the attempt stands once the turn has begun.
+    #[must_use]
+    pub fn standing(&self) -> (Phase, State) {
+        if self.has_slot {
+            (Phase::Preparing, State::Running)
+        } else {
+            (Phase::Queued, State::Idle)
+        }
+    }
+}
+
 /// A change of an attempt's row and its process's, written at once.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Taken out of the queue before anything ran.
-    Unqueued,
+    /// Taken out of the queue for a slot: it stands as it stood before.
+    Unqueued {
+        phase: Phase,
+        state: State,
+    },
+    /// A stop holds the follow-ups.
+    Held,
     /// Its turn in the queue has come.
     Preparing,
     /// The child has written its `started.json`.
@@ -291,7 +377,7 @@ pub enum Change {
     },
     Stopping,
     ExecutorSession(String),
-    Settled(Outcome),
+    Settled(Outcome, Box<Turnover>),
     /// Nothing of the process is alive and the log holds all it wrote.
     Closed,
 }
@@ -359,6 +445,16 @@ pub trait Journal: Send + Sync + 'static {
     ) -> Result<Answer<AttemptStarted>, Refusal>;
 
     async fn attempt(&self, attempt: AttemptId) -> Result<Option<Attempt>, Refusal>;
+
+    /// Writes what a follow-up changes, and the answer, if the attempt's row is
+    /// still of this epoch and its task is on the board.
+    async fn record_follow_up(
+        &self,
+        key: Option<&Key>,
+        attempt: &Attempt,
+        turnover: &Turnover,
+        answer: &FollowedUp,
+    ) -> Result<Answer<FollowedUp>, Refusal>;
 
     /// The attempts that are queued or active, or whose newest process has not
     /// been closed, oldest first: all that need an owner.

@@ -9,6 +9,7 @@ mod context;
 mod daemon;
 mod demo;
 mod exit;
+mod follow_up;
 mod logs;
 mod output;
 mod project;
@@ -65,6 +66,10 @@ enum Command {
     Status(attempts::StatusArgs),
     /// Print an attempt's log
     Logs(logs::LogsArgs),
+    /// Give an attempt's agent its next prompt, now
+    Send(follow_up::SendArgs),
+    /// Queue a prompt for when the running turn ends
+    Queue(follow_up::QueueArgs),
     /// Stop an attempt and every process that it started
     Stop(attempts::StopArgs),
     /// Call an MCP tool
@@ -145,6 +150,8 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Ps(args) => attempts::ps(context, &args).await,
         Command::Status(args) => attempts::status(context, &args).await,
         Command::Logs(args) => logs::logs(context, args).await,
+        Command::Send(args) => follow_up::send(context, &args).await,
+        Command::Queue(args) => follow_up::queue(context, &args).await,
         Command::Stop(args) => attempts::stop(context, &args).await,
         Command::Call(args) => tools::call(context, args).await,
         Command::Tools(args) => {

@@ -14,7 +14,7 @@ use crate::mcp::tools::attempts::{
     StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput,
 };
 use crate::mcp::tools::context::{GetContextOutput, WorkspaceRepo};
-use crate::store::{AttemptFilter, AttemptOverview};
+use crate::store::{self, AttemptFilter, AttemptOverview};
 
 impl Domain {
     pub(super) async fn start(
@@ -95,11 +95,12 @@ impl Domain {
     async fn status(&self, attempt: AttemptId) -> Result<AttemptStatus, Refusal> {
         let status = self.store.status(attempt).await?;
         let (tip, last_activity_at) = self.log_facts(attempt).await;
+        let next = next_action(&status);
         let overview = status.overview;
         Ok(AttemptStatus {
             attempt_id: attempt,
             task_id: overview.task_id,
-            next_action: next_action(&overview),
+            next_action: Some(next),
             workspace_branch: overview.workspace_branch,
             state: convert::state(overview.state),
             phase: convert::phase(overview.phase),
@@ -115,6 +116,7 @@ impl Domain {
             exit_signal: status.exit_signal,
             failure_summary: status.failure_summary,
             queued_follow_ups: status.queued_follow_ups,
+            queue_held: status.queue_held && status.queued_follow_ups > 0,
             usage: status.usage.map(Into::into),
             final_message: status.final_message,
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
@@ -173,26 +175,35 @@ fn stopped(stopped: AttemptStopped) -> StopAttemptOutput {
 }
 
 /// The next call that makes sense, in a sentence.
-fn next_action(overview: &AttemptOverview) -> Option<String> {
-    let id = overview.attempt_id;
-    Some(match (overview.state, overview.phase) {
+fn next_action(status: &store::AttemptStatus) -> String {
+    let (overview, id) = (&status.overview, status.overview.attempt_id);
+    match (overview.state, overview.phase) {
         (_, Phase::Queued) => "It waits for a running slot; ask again later.".to_owned(),
         (State::Running, Phase::Stopping) => "It is being stopped; ask again.".to_owned(),
         (State::Running, _) => format!(
             "Call tail_attempt_logs with attempt_id {id} to see what it does, \
              or stop_attempt to end it."
         ),
+        _ if status.queue_held && status.queued_follow_ups > 0 => format!(
+            "{} wait since it was stopped: call follow_up with attempt_id {id} and action send \
+             or queue to go on, or cancel to drop them.",
+            status.queued_follow_ups
+        ),
         (State::Failed, _) => format!(
-            "Read failure_summary, then call tail_attempt_logs with attempt_id {id}; \
-             start_task_attempt tries the task again."
+            "Read failure_summary, then call tail_attempt_logs with attempt_id {id}; follow_up \
+             goes on in the same session, start_task_attempt tries the task anew."
         ),
         (State::Completed, _) => format!(
-            "Call tail_attempt_logs with attempt_id {id} to read what it did; \
-             its work is on branch {}.",
+            "Call tail_attempt_logs with attempt_id {id} to read what it did, or follow_up to go \
+             on; its work is on branch {}.",
             overview.workspace_branch
         ),
-        (State::Idle, _) => return None,
-    })
+        (State::Idle, _) => {
+            format!(
+                "Nothing has run: call follow_up with attempt_id {id} and a prompt to start it."
+            )
+        }
+    }
 }
 
 fn write_cursor(attempt: &AttemptOverview) -> String {

@@ -7,6 +7,7 @@ mod bare;
 mod board;
 mod clarify;
 mod convert;
+mod follow_up;
 mod logs;
 mod sessions;
 
@@ -28,6 +29,7 @@ use crate::mcp::tools::attempts::{
 };
 use crate::mcp::tools::context::{GetContextInput, GetContextOutput};
 use crate::mcp::tools::executors::{ListExecutorsInput, ListExecutorsOutput};
+use crate::mcp::tools::follow_up::{FollowUpInput, FollowUpOutput};
 use crate::mcp::tools::logs::{TailAttemptLogsInput, TailAttemptLogsOutput};
 use crate::mcp::tools::projects::{
     AddRepoInput, AddRepoOutput, CreateProjectInput, CreateProjectOutput, ListProjectsInput,
@@ -190,6 +192,15 @@ impl Ask for Domain {
         input: TailAttemptLogsInput,
     ) -> Result<TailAttemptLogsOutput, Refusal> {
         self.tail(input).await
+    }
+
+    async fn follow_up(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: FollowUpInput,
+    ) -> Result<Answer<FollowUpOutput>, Refusal> {
+        self.continued(key, input).await
     }
 
     async fn stop_attempt(

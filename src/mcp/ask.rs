@@ -14,6 +14,7 @@ use super::tools::attempts::{
 };
 use super::tools::context::{GetContextInput, GetContextOutput};
 use super::tools::executors::{ListExecutorsInput, ListExecutorsOutput};
+use super::tools::follow_up::{FollowUpInput, FollowUpOutput};
 use super::tools::logs::{TailAttemptLogsInput, TailAttemptLogsOutput};
 use super::tools::projects::{
     AddRepoInput, AddRepoOutput, CreateProjectInput, CreateProjectOutput, ListProjectsInput,
@@ -146,6 +147,13 @@ pub trait Ask: Send + Sync + 'static {
         session: &Session,
         input: TailAttemptLogsInput,
     ) -> Refusable<TailAttemptLogsOutput>;
+
+    async fn follow_up(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: FollowUpInput,
+    ) -> Refusable<Answer<FollowUpOutput>>;
 
     async fn stop_attempt(
         &self,

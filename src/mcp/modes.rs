@@ -19,7 +19,6 @@ pub enum Mode {
     AnyOf(&'static [&'static str]),
     /// What each value of a required field asks for and excludes. Values that
     /// are not listed are the business of the field's own schema.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for tools with an action"))]
     ByValue(&'static str, &'static [Case]),
 }
 

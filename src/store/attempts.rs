@@ -1,8 +1,8 @@
-//! Attempts as they are read: listed, told in full, and brought back after a restart.
+//! Attempts as they are told: listed, or one in full.
 
 use provost_actors::event::{Timestamp, Usage};
 use provost_actors::ids::{AttemptId, ProcessId, ProjectId, RepoId, SessionId, TaskId};
-use provost_actors::journal::{Attempt, AttemptRepo, Phase, Process, State, TaskStatus};
+use provost_actors::journal::{AttemptRepo, Phase, State, TaskStatus};
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
@@ -133,70 +133,15 @@ struct RepoRow {
     base_commit: String,
 }
 
-#[derive(FromRow)]
-struct AttemptRow {
-    attempt_id: String,
-    task_id: String,
-    title: String,
-    project_id: String,
-    project_name: String,
-    priority: String,
-    branch: String,
-    folder: String,
-    executor: String,
-    phase: String,
-    state: String,
-    epoch: i64,
-    session_id: String,
-    executor_session_id: Option<String>,
-    process_id: String,
-    run_reason: String,
-    turn: u32,
-    prompt: String,
-    variant: Option<String>,
-    status: String,
-    exit_code: Option<i32>,
-    exit_signal: Option<i32>,
-}
-
-impl AttemptRow {
-    fn attempt(self, repos: Vec<AttemptRepo>) -> Result<Attempt, Refusal> {
-        Ok(Attempt {
-            attempt_id: codec::id(&self.attempt_id)?,
-            task_id: codec::id(&self.task_id)?,
-            task_title: self.title,
-            project_id: codec::id(&self.project_id)?,
-            project_name: self.project_name,
-            priority: codec::enumerated(self.priority)?,
-            branch: self.branch,
-            folder: self.folder,
-            repos,
-            executor: self.executor,
-            session_id: codec::id(&self.session_id)?,
-            phase: codec::enumerated(self.phase)?,
-            state: codec::enumerated(self.state)?,
-            epoch: u64::try_from(self.epoch).unwrap_or_default(),
-            process: Process {
-                process_id: codec::id(&self.process_id)?,
-                run_reason: codec::enumerated(self.run_reason)?,
-                turn: self.turn,
-                prompt: self.prompt,
-                variant: self.variant,
-                executor_session_id: self.executor_session_id,
-                status: codec::enumerated(self.status)?,
-                exit_code: self.exit_code,
-                exit_signal: self.exit_signal,
-            },
-        })
-    }
-}
-
 pub(super) fn attempt_not_found(attempt: AttemptId) -> Refusal {
     Refusal::new(Code::AttemptNotFound, format!("there is no attempt {attempt}"))
         .detail("attempt_id", attempt.to_string())
 }
 
-async fn repos_of(reading: Writing<'_>, attempt: &str) -> Result<Vec<AttemptRepo>, Refusal> {
+pub(super) async fn repos_of(
+    reading: Writing<'_>,
+    attempt: &str,
+) -> Result<Vec<AttemptRepo>, Refusal> {
     let rows: Vec<RepoRow> = sqlx::query_as(
         "SELECT repo_id, name, path, target_branch, base_commit FROM attempt_repos
          WHERE attempt_id = ?1 ORDER BY position",
@@ -216,40 +161,6 @@ async fn repos_of(reading: Writing<'_>, attempt: &str) -> Result<Vec<AttemptRepo
             })
         })
         .collect()
-}
-
-/// Attempts whole: one by id, or all that need an owner, oldest first.
-async fn load(reading: Writing<'_>, attempt: Option<AttemptId>) -> Result<Vec<Attempt>, Refusal> {
-    let rows: Vec<AttemptRow> = sqlx::query_as(
-        "SELECT a.attempt_id, a.task_id, t.title, t.project_id, p.name AS project_name, t.priority,
-                a.branch, a.folder, a.executor, a.phase, a.state, a.epoch,
-                s.session_id, s.executor_session_id,
-                x.process_id, x.run_reason, x.turn, x.prompt, x.variant, x.status,
-                x.exit_code, x.exit_signal
-         FROM attempts a
-         JOIN tasks t ON t.task_id = a.task_id
-         JOIN projects p ON p.project_id = t.project_id
-         JOIN processes x ON x.process_id = (
-             SELECT process_id FROM processes
-             WHERE attempt_id = a.attempt_id AND run_reason <> 'dev_server'
-             ORDER BY turn DESC, process_id DESC LIMIT 1)
-         JOIN sessions s ON s.session_id = x.session_id
-         WHERE CASE WHEN ?1 IS NULL
-               THEN a.phase IN ('queued', 'preparing', 'running', 'stopping')
-                    OR (x.status <> 'planned' AND x.closed = 0)
-               ELSE a.attempt_id = ?1 END
-         ORDER BY a.created_at, a.attempt_id",
-    )
-    .bind(attempt.map(|id| id.to_string()))
-    .fetch_all(&mut *reading)
-    .await
-    .map_err(fault)?;
-    let mut attempts = Vec::with_capacity(rows.len());
-    for row in rows {
-        let repos = repos_of(reading, &row.attempt_id).await?;
-        attempts.push(row.attempt(repos)?);
-    }
-    Ok(attempts)
 }
 
 impl Store {
@@ -354,18 +265,5 @@ impl Store {
             workspace_branch: overview.workspace_branch,
             repos: repos.into_iter().map(|r| (r.repo_id, r.name, r.target_branch)).collect(),
         })
-    }
-
-    pub(super) async fn load_attempt(
-        &self,
-        attempt: AttemptId,
-    ) -> Result<Option<Attempt>, Refusal> {
-        let mut reading = self.reader.acquire().await.map_err(fault)?;
-        Ok(load(&mut reading, Some(attempt)).await?.pop())
-    }
-
-    pub(super) async fn load_unsettled(&self) -> Result<Vec<Attempt>, Refusal> {
-        let mut reading = self.reader.acquire().await.map_err(fault)?;
-        load(&mut reading, None).await
     }
 }

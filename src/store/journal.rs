@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, ProcessId, ProjectId, TaskId};
 use provost_actors::journal::{
-    Answer, Attempt, AttemptStarted, Begun, Change, Journal, Key, NewRepo, NewTask, ProjectCreated,
-    RepoAdded, StartContext, TaskChange, TaskView,
+    Answer, Attempt, AttemptStarted, Begun, Change, FollowedUp, Journal, Key, NewRepo, NewTask,
+    ProjectCreated, RepoAdded, StartContext, TaskChange, TaskView, Turnover,
 };
 use provost_actors::refusal::Refusal;
 use serde_json::Value;
@@ -75,6 +75,16 @@ impl Journal for Store {
 
     async fn attempt(&self, attempt: AttemptId) -> Result<Option<Attempt>, Refusal> {
         self.load_attempt(attempt).await
+    }
+
+    async fn record_follow_up(
+        &self,
+        key: Option<&Key>,
+        attempt: &Attempt,
+        turnover: &Turnover,
+        answer: &FollowedUp,
+    ) -> Result<Answer<FollowedUp>, Refusal> {
+        self.insert_follow_up(key, attempt, turnover, answer).await
     }
 
     async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal> {

@@ -8,17 +8,21 @@
 
 mod attempts;
 mod codec;
+mod follow_ups;
 mod journal;
 mod open;
+mod owned;
 mod processes;
 mod projects;
 mod requests;
 mod resolve;
+mod sessions;
 mod tasks;
 
-pub use attempts::{AttemptFilter, AttemptOverview};
+pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus};
 pub use open::OpenError;
 pub use resolve::Kind;
+pub use sessions::Target;
 pub use tasks::TaskFilter;
 
 use std::time::Duration;

@@ -4,11 +4,11 @@
 use provost_actors::event::{ProcessStatus, Timestamp};
 use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{
-    Answer, Attempt, AttemptStarted, Change, Key, Outcome, Phase, State, TaskStatus,
+    Answer, Attempt, AttemptStarted, Change, Key, Outcome, Phase, Process, State, TaskStatus,
 };
-use provost_actors::refusal::{Code, Refusal};
+use provost_actors::refusal::Refusal;
 
-use super::{Store, Writing, codec, fault, requests};
+use super::{Store, Writing, codec, fault, follow_ups, requests};
 
 impl Store {
     pub(super) async fn insert_attempt(
@@ -51,10 +51,11 @@ impl Store {
     ) -> Result<(), Refusal> {
         let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
         let (phase, state) = standing(change);
+        let holds = matches!(change, Change::Held);
         let changed = sqlx::query(
             "UPDATE attempts SET phase = coalesce(?3, phase), state = coalesce(?4, state),
-                    updated_at = ?5,
-                    revision = CASE WHEN ?3 IS NULL THEN revision
+                    updated_at = ?5, queue_held = queue_held OR ?7,
+                    revision = CASE WHEN ?3 IS NULL AND NOT ?7 THEN revision
                         ELSE (SELECT max(revision) + 1 FROM attempts) END,
                     settled_revision = CASE WHEN ?6
                         THEN (SELECT max(revision) + 1 FROM attempts)
@@ -66,33 +67,43 @@ impl Store {
         .bind(phase.as_ref().map(codec::word))
         .bind(state.as_ref().map(codec::word))
         .bind(Timestamp::now().millis())
-        .bind(matches!(phase, Some(Phase::Settled | Phase::Idle)))
+        .bind(settles(change))
+        .bind(holds)
         .execute(&mut *writing)
         .await
         .map_err(fault)?;
         if changed.rows_affected() == 0 {
-            return Err(Refusal::new(
-                Code::Internal,
-                format!("attempt {attempt} is no longer in epoch {epoch}"),
-            ));
+            return Err(follow_ups::stale(attempt, epoch));
         }
         change_process(&mut writing, process, change).await.map_err(fault)?;
+        if let Change::Settled(_, turnover) = change {
+            follow_ups::turn_over(&mut writing, attempt, epoch, turnover).await?;
+        }
         writing.commit().await.map_err(fault)
+    }
+}
+
+/// Nothing runs or waits after it.
+fn settles(change: &Change) -> bool {
+    match change {
+        Change::Unqueued { .. } => true,
+        Change::Settled(_, turnover) => turnover.begun.is_none(),
+        _ => false,
     }
 }
 
 /// The attempt's phase and state after a change.
 fn standing(change: &Change) -> (Option<Phase>, Option<State>) {
     match change {
-        Change::Unqueued => (Some(Phase::Idle), Some(State::Idle)),
+        Change::Unqueued { phase, state } => (Some(*phase), Some(*state)),
         Change::Preparing => (Some(Phase::Preparing), Some(State::Running)),
         Change::Running { .. } => (Some(Phase::Running), Some(State::Running)),
         Change::Stopping => (Some(Phase::Stopping), None),
-        Change::ExecutorSession(_) | Change::Closed => (None, None),
-        Change::Settled(Outcome { status: ProcessStatus::Completed, .. }) => {
+        Change::Held | Change::ExecutorSession(_) | Change::Closed => (None, None),
+        Change::Settled(Outcome { status: ProcessStatus::Completed, .. }, _) => {
             (Some(Phase::Settled), Some(State::Completed))
         }
-        Change::Settled(_) => (Some(Phase::Settled), Some(State::Failed)),
+        Change::Settled(..) => (Some(Phase::Settled), Some(State::Failed)),
     }
 }
 
@@ -141,15 +152,26 @@ async fn insert_rows(writing: Writing<'_>, attempt: &Attempt, now: i64) -> Resul
     .bind(now)
     .execute(&mut *writing)
     .await?;
-    let process = &attempt.process;
+    let session = attempt.session_id.to_string();
+    insert(writing, &session, attempt.attempt_id, &attempt.process, now).await
+}
+
+/// Writes a process that is to run.
+pub(super) async fn insert(
+    writing: Writing<'_>,
+    session: &str,
+    attempt: AttemptId,
+    process: &Process,
+    now: i64,
+) -> Result<(), sqlx::Error> {
     sqlx::query(
         "INSERT INTO processes (process_id, session_id, attempt_id, run_reason, turn, prompt,
                                 variant, status, created_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )
     .bind(process.process_id.to_string())
-    .bind(attempt.session_id.to_string())
-    .bind(&attempt_id)
+    .bind(session)
+    .bind(attempt.to_string())
     .bind(codec::word(&process.run_reason))
     .bind(process.turn)
     .bind(&process.prompt)
@@ -168,7 +190,7 @@ async fn change_process(
 ) -> Result<(), sqlx::Error> {
     let process = process.to_string();
     match change {
-        Change::Unqueued | Change::Preparing | Change::Stopping => {}
+        Change::Unqueued { .. } | Change::Held | Change::Preparing | Change::Stopping => {}
         Change::Running { pid, start_time, boot_id } => {
             sqlx::query(
                 "UPDATE processes SET status = 'running', pid = ?2, start_time = ?3, boot_id = ?4
@@ -197,7 +219,7 @@ async fn change_process(
                 .execute(writing)
                 .await?;
         }
-        Change::Settled(outcome) => {
+        Change::Settled(outcome, _) => {
             sqlx::query(
                 "UPDATE processes SET status = ?2, exit_code = ?3, exit_signal = ?4,
                         failure_summary = ?5, final_message = ?6, usage = ?7, ended_at = ?8

@@ -84,6 +84,10 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
         phase,
         state: if phase == Phase::Queued { State::Idle } else { State::Running },
         epoch: 1,
+        ended_as: None,
+        leftovers: vec![],
+        waiting: vec![],
+        held: false,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,
@@ -115,7 +119,7 @@ async fn advance(store: &Store, attempt: &Attempt, change: &Change) {
 }
 
 fn failed() -> Change {
-    Change::Settled(Outcome {
+    let outcome = Outcome {
         status: ProcessStatus::Killed,
         exit_code: None,
         exit_signal: Some(9),
@@ -123,7 +127,8 @@ fn failed() -> Change {
         final_message: None,
         usage: None,
         at: Timestamp::now(),
-    })
+    };
+    Change::Settled(outcome, Box::default())
 }
 
 #[tokio::test]
@@ -278,7 +283,7 @@ async fn one_taken_out_of_the_queue_has_run_nothing_and_needs_no_owner() {
     let status = store.status(queued.attempt_id).await.unwrap();
     assert_eq!((status.overview.state, status.latest_execution_process_id), (State::Idle, None));
     assert_eq!(store.unsettled().await.unwrap().len(), 1);
-    advance(&store, &queued, &Change::Unqueued).await;
+    advance(&store, &queued, &Change::Unqueued { phase: Phase::Idle, state: State::Idle }).await;
     assert_eq!(store.unsettled().await.unwrap(), []);
 }
 

@@ -10,6 +10,7 @@ mod cli;
 mod daemon;
 mod errors;
 mod executors;
+mod follow_ups;
 mod idempotency;
 mod lines;
 mod logs;

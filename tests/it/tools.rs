@@ -60,6 +60,8 @@ fn every_tool_of_the_orchestrator_works_over_the_bridge() {
         (&json!("inprogress"), &attempt)
     );
     assert_eq!(summary["has_in_progress_attempt"], true);
+    let queue = json!({"attempt_id": attempt, "action": "queue", "prompt": "say more"});
+    assert_eq!(tour.call("follow_up", &queue)["queue"]["length"], 1);
     assert_eq!(tour.call("stop_attempt", &target)["stopped"], true);
     let attempts = tour.call("list_task_attempts", &json!({"task_id": task}));
     assert_eq!((&attempts["latest_attempt_id"], &attempts["has_more"]), (&attempt, &json!(false)));

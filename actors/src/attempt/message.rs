@@ -1,25 +1,45 @@
 //! What an attempt's actor is told, and what it tells.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use ractor::RpcReplyPort;
+use ractor::{ActorRef, RpcReplyPort};
 
-use crate::ids::AttemptId;
-use crate::journal::AttemptStopped;
+use crate::ids::{AttemptId, ProcessId};
+use crate::journal::{Answer, AttemptStopped, FollowUp, FollowUpAction, FollowedUp, Key, Priority};
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
 
 use super::lifecycle::Input;
 
-/// To the actor. All but `Stop` come from tasks of its own.
+/// To the actor.
 pub enum Message {
+    FollowUp(FollowUpCall, RpcReplyPort<Result<Answer<FollowedUp>, Refusal>>),
     Stop {
         force: bool,
         reply: RpcReplyPort<Result<AttemptStopped, Refusal>>,
     },
-    /// Something happened that the life of the turn depends on.
-    Happened(Input),
+    /// A running slot is its own.
+    Granted,
+    /// From the tasks of one of its turns.
+    Turn(ProcessId, Happening),
+}
+
+/// A follow-up, checked.
+pub struct FollowUpCall {
+    pub key: Option<Key>,
+    pub action: FollowUpAction,
+    /// `None` when it cancels.
+    pub follow_up: Option<FollowUp>,
+    /// A running slot has been taken for it.
+    pub has_slot: bool,
+}
+
+/// What happened to a turn's process.
+pub enum Happening {
+    /// Something that the life of the turn depends on.
+    Life(Input),
     /// The process has been started.
     Started(Box<Shim>, Arc<AttemptLog>),
     /// What became of the process over a restart.
@@ -29,9 +49,7 @@ pub enum Message {
     /// What became of the process whose shim has gone.
     Rescued(Box<Adopted>),
     /// Try again to have the tree killed.
-    KillTree {
-        tries: u32,
-    },
+    KillTree { tries: u32 },
     /// The executor has told its own id of the conversation.
     ExecutorSession(String),
     /// The log holds all that the process and its leftovers wrote.
@@ -40,10 +58,35 @@ pub enum Message {
     Record,
 }
 
+/// The way from a turn's tasks back to the actor.
+#[derive(Clone)]
+pub struct Handle {
+    pub actor: ActorRef<Message>,
+    pub process: ProcessId,
+}
+
+impl Handle {
+    /// An actor that has ended needs no telling.
+    pub fn tell(&self, happening: Happening) {
+        let _ = self.actor.send_message(Message::Turn(self.process, happening));
+    }
+
+    pub fn tell_after(
+        &self,
+        after: Duration,
+        happening: impl FnOnce() -> Happening + Send + 'static,
+    ) {
+        let process = self.process;
+        drop(self.actor.send_after(after, move || Message::Turn(process, happening())));
+    }
+}
+
 /// From the actor to whoever admits attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The turn is over; the next in the queue may run.
+    /// A turn has been written down that waits for a running slot.
+    SlotWanted(AttemptId, Priority),
+    /// It holds no slot and wants none; the next in the queue may run.
     SlotFreed(AttemptId),
     /// Nothing of the attempt is alive; the actor ends.
     Ended(AttemptId),

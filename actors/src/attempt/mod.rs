@@ -1,44 +1,53 @@
-//! One attempt: the actor that owns its worktrees, its executor process, its
-//! logs and the state of its turn.
+//! One attempt: the actor that owns its worktrees, its executor processes, its
+//! logs and its session: the turn that runs and the follow-ups that wait.
 //!
 //! ```text
-//!                    stop                 Input ┌───────────┐ Effect
-//!   gateway ─────────────────▶  actor  ────────▶│ lifecycle │────────▶ run
-//!      ▲                        ▲  ▲            └───────────┘           │
-//!      │ Notice                 │  └──── Happened, Started, Found ◀─────┤ tasks: worktrees,
-//!      └────────────────────────┘                                      │ spawn, signals, kill
-//!                               ▲                                      │
-//!     shim ──lengths──▶ output (pumps the spool into the log) ◀─Drain──┘
+//!                 stop, follow-up    ┌ queue ┐ Step    Input ┌───────────┐ Effect
+//!   gateway ──────────────────▶ actor ───────┴───▶ turn ────▶│ lifecycle │───────▶ run, turn
+//!      ▲                        ▲  ▲                         └───────────┘           │
+//!      │ Notice                 │  └──── Happening ◀─────────────────────────────────┤ tasks: worktrees,
+//!      └────────────────────────┘                                                    │ spawn, signals, kill
+//!                               ▲                                                    │
+//!     shim ──lengths──▶ output (pumps the spool into the log) ◀─────────Drain────────┘
 //! ```
 //!
-//! * The actor decides nothing: [`lifecycle`] does, purely. It does nothing slow
-//!   either: each effect that takes time is a task that reports back with a
-//!   message, so a stop is never behind anything.
+//! * The actor decides nothing: [`queue`] (which turn is next) and [`lifecycle`]
+//!   (what becomes of one) do, purely. It does nothing slow either: each effect
+//!   that takes time is a task that reports back with a message, so a stop is
+//!   never behind anything.
+//! * One turn at a time; but what the executors of earlier turns left behind may
+//!   live on beside it, each under its own shim, until it ends or a stop comes.
+//! * A turn ends and the next one begins in one transaction: there is no moment
+//!   in which a prompt is neither waiting nor running, and none in which the
+//!   attempt looks settled with something to do.
 //! * No log byte passes through the mailbox. The output task is told by the shim
 //!   that there is more and takes it from the spool into the log by itself.
 //! * Every change of the row is written before it is announced, under the
 //!   attempt's epoch. All that is not in the row is in the process's folder, so
 //!   the actor of a dead daemon, or a dead actor, is rebuilt by the same path
 //!   ([`Begin::Resume`]).
-//! * The actor lives while anything of the attempt does: a turn, or leftovers
-//!   that its executor left behind. Its end kills nothing.
+//! * The actor lives while anything of the attempt does, or waits for a slot.
+//!   Whoever asks for an attempt without one has it made. Its end kills nothing.
 
 pub mod digest;
-mod effects;
 mod environment;
+mod follow;
 pub mod lifecycle;
 mod message;
 mod outcome;
 mod output;
 mod prepare;
+pub mod queue;
 mod run;
 mod start;
+mod stops;
+mod turn;
 
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
 
-pub use message::{Message, Notice};
+pub use message::{FollowUpCall, Message, Notice};
 
 use crate::journal::Attempt;
 use crate::world::World;
@@ -47,7 +56,7 @@ use run::State;
 /// How an actor comes to its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// It has been granted a slot and nothing has run.
+    /// Nothing has run; it has a slot, or waits for one.
     New,
     /// It is taken up again, in whatever state the disk tells.
     Resume,
@@ -84,17 +93,12 @@ impl Actor for AttemptActor {
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
+            Message::FollowUp(call, port) => state.follow_up(call, port).await,
             Message::Stop { force, reply } => state.stop(force, reply).await,
-            Message::Happened(input) => state.step(input).await,
-            Message::Started(shim, log) => state.started(*shim, log).await,
-            Message::Found(found, log) => state.found(*found, log).await,
-            Message::ShimClosed => state.shim_closed(),
-            Message::Rescued(found) => state.rescued(*found).await,
-            Message::KillTree { tries } => state.kill_tree(tries),
-            Message::ExecutorSession(id) => state.executor_session(id).await,
-            Message::ReadOut => state.read_out().await,
-            Message::Record => state.record().await,
+            Message::Granted => state.granted().await,
+            Message::Turn(process, happening) => state.happened(process, happening).await,
         }
+        state.close().await;
         Ok(())
     }
 }

@@ -1,189 +1,326 @@
-//! The state of an attempt's actor, and what each message does to it.
+//! The state of an attempt's actor: which turns it has, and what becomes of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use ractor::{ActorRef, DerivedActorRef, RpcReplyPort};
-use tokio::sync::{oneshot, watch};
+use ractor::{ActorRef, DerivedActorRef};
+use tokio::sync::Mutex;
 
-use crate::journal::{Attempt, AttemptStopped, Change, Outcome, Phase};
+use crate::event::{ProcessStatus, Timestamp};
+use crate::ids::ProcessId;
+use crate::journal::{
+    Attempt, Change, FollowUp, Next, Phase, Process, State as Standing, Turnover,
+};
 use crate::log::AttemptLog;
-use crate::process::manifest::ExitRecord;
-use crate::process::{Adopted, Control, Shim};
+use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
 use crate::world::World;
 
-use super::digest;
-use super::lifecycle::{Input, Life};
-use super::output::Closing;
-use super::{Arguments, Begin, Message, Notice};
+use super::lifecycle::{Effect, Ending, Input, Life};
+use super::message::{Handle, Happening};
+use super::queue::{self, Queue};
+use super::stops::Stops;
+use super::turn::Turn;
+use super::{Arguments, Begin, Message, Notice, outcome};
 
-pub type StopPort = RpcReplyPort<Result<AttemptStopped, Refusal>>;
+/// Between tries to write an outcome down.
+const RECORD_RETRY: Duration = Duration::from_secs(1);
 
 /// The actor's state.
 pub struct State {
     pub(super) myself: ActorRef<Message>,
     pub(super) notices: DerivedActorRef<Notice>,
     pub(super) world: Arc<World>,
+    /// As its row stands; `process` is the newest one.
     pub(super) attempt: Attempt,
-    pub(super) life: Life,
-    pub(super) digest: digest::Shared,
-    /// The way to a live shim.
-    pub(super) control: Option<Control>,
-    /// Tells the output task of the end; gone once told.
-    pub(super) exit: Option<oneshot::Sender<(ExitRecord, Closing)>>,
-    /// Tells the output task that there is more; gone when nobody writes any more.
-    pub(super) more: Option<watch::Sender<u64>>,
-    /// The output task runs.
-    pub(super) reading: bool,
-    pub(super) stops: Vec<StopPort>,
-    /// Stops that came before it was found out what there is to stop.
-    deferred: Option<Vec<(bool, StopPort)>>,
-    /// An outcome that the store would not take yet.
-    pub(super) unrecorded: Option<Outcome>,
+    pub(super) queue: Queue,
+    worktrees: Arc<Mutex<()>>,
+    /// Those of which something may be alive, oldest first. At most the last one
+    /// is not settled.
+    pub(super) turns: Vec<Turn>,
+    pub(super) stops: Stops,
 }
 
 impl State {
     pub fn begin(myself: ActorRef<Message>, arguments: Arguments) -> Self {
         let Arguments { attempt, begin, world, notices } = arguments;
-        let life = match (begin, attempt.phase) {
-            (Begin::New, _) | (Begin::Resume, Phase::Queued | Phase::Preparing) => {
-                Life::preparing()
-            }
-            (Begin::Resume, Phase::Running | Phase::Stopping) => Life::running(),
-            (Begin::Resume, Phase::Settled | Phase::Idle) => Life::settled(),
-        };
-        let state = Self {
+        let phase = attempt.phase;
+        let is_active = phase.is_active() || phase == Phase::Queued;
+        let queue = Queue::new(is_active, attempt.waiting.clone(), attempt.held);
+        let mut state = Self {
             myself,
             notices,
             world,
             attempt,
-            life,
-            digest: digest::Shared::default(),
-            control: None,
-            exit: None,
-            more: None,
-            reading: false,
-            stops: Vec::new(),
-            deferred: (begin == Begin::Resume).then(Vec::new),
-            unrecorded: None,
+            queue,
+            worktrees: Arc::default(),
+            turns: Vec::new(),
+            stops: Stops::default(),
         };
-        match begin {
-            Begin::New => state.prepare(),
-            Begin::Resume => state.find(),
+        for process in state.attempt.leftovers.clone() {
+            state.take_turn(process, Life::settled()).find();
+        }
+        let newest = state.attempt.process.clone();
+        match (begin, phase) {
+            (_, Phase::Queued | Phase::Settled | Phase::Idle) => {}
+            (Begin::New, _) => state.take_turn(newest, Life::preparing()).prepare(),
+            (Begin::Resume, Phase::Preparing) => state.take_turn(newest, Life::preparing()).find(),
+            (Begin::Resume, Phase::Running | Phase::Stopping) => {
+                state.take_turn(newest, Life::running()).find();
+            }
         }
         state
     }
 
-    // ---- what is told
+    // ---- turns
 
-    pub async fn stop(&mut self, force: bool, reply: StopPort) {
-        if let Some(deferred) = &mut self.deferred {
-            return deferred.push((force, reply));
-        }
-        self.stops.push(reply);
-        self.step(Input::Stop { force }).await;
+    fn take_turn(&mut self, process: Process, life: Life) -> &mut Turn {
+        let handle = Handle { actor: self.myself.clone(), process: process.process_id };
+        let attempt = Attempt { process, ..self.attempt.clone() };
+        let (world, worktrees) = (Arc::clone(&self.world), Arc::clone(&self.worktrees));
+        self.turns.push(Turn::new(handle, world, attempt, worktrees, life));
+        let last = self.turns.len() - 1;
+        &mut self.turns[last]
     }
 
-    pub async fn step(&mut self, input: Input) {
-        for effect in self.life.step(input) {
-            self.perform(effect).await;
-        }
-        self.end_when_over().await;
+    /// The turn of a process, unless it is over.
+    pub(super) fn turn(&mut self, process: ProcessId) -> Option<&mut Turn> {
+        self.turns.iter_mut().find(|turn| turn.handle.process == process)
     }
 
-    pub async fn started(&mut self, shim: Shim, log: Arc<AttemptLog>) {
+    /// What is to run next, after the newest turn.
+    pub(super) fn next(&self, follow_up: FollowUp, has_slot: bool) -> Next {
+        let last = &self.attempt.process;
+        // A turn that came to nothing before it began has left its number.
+        let is_new = last.status != ProcessStatus::Planned;
+        let process = Process {
+            process_id: ProcessId::new(),
+            turn: last.turn + u32::from(is_new),
+            prompt: follow_up.prompt,
+            variant: follow_up.variant.or_else(|| last.variant.clone()),
+            status: ProcessStatus::Planned,
+            exit_code: None,
+            exit_signal: None,
+            ..last.clone()
+        };
+        Next { process, has_slot }
+    }
+
+    /// A turn has been written down: it runs, or waits for its slot.
+    pub(super) fn go_on(&mut self, next: Next) {
+        self.attempt.epoch += 1;
+        (self.attempt.phase, self.attempt.state) = next.standing();
+        self.attempt.process = next.process.clone();
+        if next.has_slot {
+            self.take_turn(next.process, Life::preparing()).prepare();
+        } else {
+            self.notify(Notice::SlotWanted(self.attempt.attempt_id, self.attempt.priority));
+        }
+    }
+
+    /// The attempt holds a running slot.
+    pub async fn granted(&mut self) {
+        if self.attempt.phase != Phase::Queued {
+            return;
+        }
+        (self.attempt.phase, self.attempt.state) = (Phase::Preparing, Standing::Running);
+        let process = self.attempt.process.clone();
+        // Unwritten, it runs all the same: after a restart it would only run from
+        // the queue.
+        let _ = self.advance(process.process_id, &Change::Preparing).await;
+        self.take_turn(process, Life::preparing()).prepare();
+    }
+
+    // ---- what happens to them
+
+    pub async fn happened(&mut self, process: ProcessId, happening: Happening) {
+        match happening {
+            Happening::Life(input) => self.step(process, input).await,
+            Happening::Started(shim, log) => self.started(process, *shim, log).await,
+            Happening::Found(found, log) => self.found(process, *found, log).await,
+            Happening::Rescued(found) => {
+                if let Some(exit) = self.turn(process).and_then(|turn| turn.rescued(*found)) {
+                    self.ended(process, Input::Exited(exit)).await;
+                }
+            }
+            Happening::ExecutorSession(id) => self.executor_session(process, id).await,
+            Happening::Record => self.record(process).await,
+            Happening::ShimClosed => self.with(process, Turn::shim_closed),
+            Happening::KillTree { tries } => self.with(process, |turn| turn.kill_tree(tries)),
+            Happening::ReadOut => self.with(process, Turn::read_out),
+        }
+    }
+
+    fn with(&mut self, process: ProcessId, act: impl FnOnce(&mut Turn)) {
+        if let Some(turn) = self.turn(process) {
+            act(turn);
+        }
+    }
+
+    pub(super) async fn step(&mut self, process: ProcessId, input: Input) {
+        let effects = self.turn(process).map(|turn| turn.life.step(input)).unwrap_or_default();
+        for effect in effects {
+            match effect {
+                Effect::Enter(phase) => self.enter(process, phase).await,
+                Effect::Settle(ending) => self.settle(process, &ending).await,
+                Effect::Answer(stopped) => self.stopped(process, stopped),
+                effect => self.with(process, |turn| turn.perform(effect)),
+            }
+        }
+    }
+
+    async fn started(&mut self, process: ProcessId, shim: Shim, log: Arc<AttemptLog>) {
         let running = Change::Running {
             pid: shim.started.pid,
             start_time: shim.started.start_time,
             boot_id: shim.started.boot_id.clone(),
         };
-        self.attach(shim, log);
-        self.advance(&running).await;
-        self.step(Input::Spawned).await;
+        self.with(process, |turn| turn.attach(shim, log));
+        self.attempt.process.status = ProcessStatus::Running;
+        let _ = self.advance(process, &running).await;
+        self.step(process, Input::Spawned).await;
     }
 
-    /// What the disk tells of the process over a restart.
-    pub async fn found(&mut self, found: Adopted, log: Arc<AttemptLog>) {
-        self.take_up(found, log).await;
-        for (force, reply) in self.deferred.take().into_iter().flatten() {
-            self.stop(force, reply).await;
+    /// What the disk tells of a process over a restart.
+    async fn found(&mut self, process: ProcessId, found: Adopted, log: Arc<AttemptLog>) {
+        self.with(process, |turn| turn.finding = false);
+        self.take_up(process, found, log).await;
+        if let Some(force) = self.turn(process).and_then(|turn| turn.deferred.take()) {
+            self.step(process, Input::Stop { force }).await;
         }
     }
 
-    async fn take_up(&mut self, found: Adopted, log: Arc<AttemptLog>) {
-        let phase = self.attempt.phase;
+    async fn take_up(&mut self, process: ProcessId, found: Adopted, log: Arc<AttemptLog>) {
+        let is_newest = process == self.attempt.process.process_id;
+        let phase = if is_newest { self.attempt.phase } else { Phase::Settled };
+        let Some(turn) = self.turn(process) else { return };
         match found {
             Adopted::Live(shim) if phase == Phase::Preparing => {
-                self.life.find_started();
-                self.started(shim, log).await;
+                turn.life.find_started();
+                self.started(process, shim, log).await;
             }
             Adopted::Live(shim) => {
-                self.attach(shim, log);
+                turn.attach(shim, log);
                 if phase == Phase::Stopping {
-                    self.step(Input::Stop { force: false }).await;
+                    self.step(process, Input::Stop { force: false }).await;
                 }
             }
-            Adopted::NeverStarted if phase == Phase::Preparing => self.prepare(),
-            Adopted::NeverStarted if phase == Phase::Settled => self.step(Input::TreeGone).await,
+            Adopted::NeverStarted if phase == Phase::Preparing => turn.prepare(),
+            Adopted::NeverStarted if phase == Phase::Settled => {
+                self.step(process, Input::TreeGone).await;
+            }
             Adopted::NeverStarted => {
-                self.life = Life::preparing();
+                turn.life = Life::preparing();
                 let reason = crate::process::NEVER_STARTED;
-                self.step(Input::NotStarted(reason.into())).await;
+                self.step(process, Input::NotStarted(reason.into())).await;
             }
             Adopted::Ended(exit) => {
-                self.read(log);
+                turn.read(log);
                 match phase {
-                    Phase::Preparing => self.life.find_started(),
-                    Phase::Stopping => self.life = Life::stopping(),
+                    Phase::Preparing => turn.life.find_started(),
+                    Phase::Stopping => turn.life = Life::stopping(),
                     _ => {}
                 }
-                self.step(Input::Exited(exit)).await;
-                self.more = None;
-                self.step(Input::TreeGone).await;
+                self.ended(process, Input::Exited(exit)).await;
             }
             // Swept before it is told, so that it has ended.
             Adopted::Lost { .. } => {}
         }
     }
 
-    /// The connection to the shim has ended: the shim is done, or was killed.
-    pub fn shim_closed(&mut self) {
-        if let Some(control) = self.control.take() {
-            self.rescue(control);
+    /// The process has ended, and nothing that it started is alive.
+    async fn ended(&mut self, process: ProcessId, exited: Input) {
+        self.step(process, exited).await;
+        self.with(process, Turn::no_more);
+        self.step(process, Input::TreeGone).await;
+    }
+
+    async fn executor_session(&mut self, process: ProcessId, id: String) {
+        // What a leftover still says is no news of the conversation.
+        if process == self.attempt.process.process_id {
+            self.attempt.process.executor_session_id = Some(id.clone());
+            let _ = self.advance(process, &Change::ExecutorSession(id)).await;
         }
     }
 
-    /// What became of a process whose shim has gone.
-    pub async fn rescued(&mut self, found: Adopted) {
-        match found {
-            Adopted::Live(shim) => {
-                tracing::warn!(attempt = %self.attempt.attempt_id, "a shim was killed; another goes on");
-                self.connect(shim);
-            }
-            Adopted::Ended(exit) => {
-                self.step(Input::Exited(exit)).await;
-                self.more = None;
-                self.step(Input::TreeGone).await;
-            }
-            Adopted::NeverStarted | Adopted::Lost { .. } => {}
+    async fn enter(&mut self, process: ProcessId, phase: Phase) {
+        self.attempt.phase = phase;
+        if phase == Phase::Stopping {
+            let _ = self.advance(process, &Change::Stopping).await;
         }
     }
 
-    pub async fn executor_session(&mut self, id: String) {
-        self.attempt.process.executor_session_id = Some(id.clone());
-        self.advance(&Change::ExecutorSession(id)).await;
+    // ---- how they end
+
+    async fn settle(&mut self, process: ProcessId, ending: &Ending) {
+        let Some(turn) = self.turn(process) else { return };
+        let outcome = outcome::decide(ending, &turn.digest.get(), Timestamp::now());
+        turn.unrecorded = Some(outcome.clone());
+        let state = match outcome.status {
+            ProcessStatus::Completed => Standing::Completed,
+            _ => Standing::Failed,
+        };
+        let newest = &mut self.attempt.process;
+        newest.status = outcome.status;
+        (newest.exit_code, newest.exit_signal) = (outcome.exit_code, outcome.exit_signal);
+        (self.attempt.phase, self.attempt.state) = (Phase::Settled, state);
+        self.attempt.ended_as = Some(state);
+        self.record(process).await;
     }
 
-    /// The output task has ended: the log is whole.
-    pub async fn read_out(&mut self) {
-        self.reading = false;
-        self.end_when_over().await;
-    }
-
-    pub async fn record(&mut self) {
-        if let Some(outcome) = self.unrecorded.take() {
-            self.write_outcome(outcome).await;
+    /// Writes a turn's outcome down, and in the same stroke the beginning of the
+    /// next one, which keeps the slot. What the store won't take is tried again.
+    async fn record(&mut self, process: ProcessId) {
+        let outcome = self.turn(process).and_then(|turn| turn.unrecorded.clone());
+        let Some(outcome) = outcome else { return };
+        let mut queue = self.queue.clone();
+        // The end of a turn is never refused.
+        let step = queue.step(queue::Input::TurnEnded).unwrap_or_default();
+        let next = step.begin.map(|follow_up| self.next(follow_up, true));
+        let turnover =
+            Turnover { added: None, taken: step.taken, held: queue.is_held(), begun: next.clone() };
+        let settled = Change::Settled(outcome, Box::new(turnover));
+        if self.advance(process, &settled).await.is_err() {
+            self.with(process, |turn| {
+                turn.handle.tell_after(RECORD_RETRY, || Happening::Record);
+            });
+            return;
         }
-        self.end_when_over().await;
+        self.with(process, |turn| turn.unrecorded = None);
+        self.queue = queue;
+        match next {
+            Some(next) => self.go_on(next),
+            None => self.notify(Notice::SlotFreed(self.attempt.attempt_id)),
+        }
+    }
+
+    /// Closes the turns of which nothing is alive. With nothing left to own, and
+    /// none that waits for its slot, the actor ends.
+    pub async fn close(&mut self) {
+        while let Some(over) = self.turns.iter().position(Turn::is_over) {
+            let turn = self.turns.remove(over);
+            let _ = self.advance(turn.handle.process, &Change::Closed).await;
+        }
+        if self.turns.is_empty() && !self.queue.is_active() {
+            // Told first: whoever finds no actor here any more finds it gone there.
+            self.notify(Notice::Ended(self.attempt.attempt_id));
+            self.myself.stop(None);
+        }
+    }
+
+    // ---- the row
+
+    /// Writes a change down; that the store can't is logged.
+    pub(super) async fn advance(&self, process: ProcessId, change: &Change) -> Result<(), Refusal> {
+        let (id, epoch) = (self.attempt.attempt_id, self.attempt.epoch);
+        let written = self.world.journal.advance(id, epoch, process, change).await;
+        if let Err(refusal) = &written {
+            tracing::error!(attempt = %id, %refusal, ?change, "a change can't be written down");
+        }
+        written
+    }
+
+    pub(super) fn notify(&self, notice: Notice) {
+        let _ = self.notices.send_message(notice);
     }
 }

@@ -12,15 +12,8 @@ use crate::journal::Priority;
 pub struct Admission {
     slots: usize,
     running: HashSet<AttemptId>,
-    queue: BTreeMap<(Reverse<Priority>, u64), Waiting>,
+    queue: BTreeMap<(Reverse<Priority>, u64), AttemptId>,
     arrivals: u64,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    attempt: AttemptId,
-    /// Its start has been written down; before that it can't be granted a slot.
-    recorded: bool,
 }
 
 impl Admission {
@@ -30,21 +23,18 @@ impl Admission {
         Self { slots, running: HashSet::new(), queue: BTreeMap::new(), arrivals: 0 }
     }
 
-    /// Asks for a slot. `true`: it runs, and holds the slot until [`leave`](Self::leave);
-    /// `false`: it waits.
-    pub fn offer(&mut self, attempt: AttemptId, priority: Priority) -> bool {
-        let granted = self.running.len() < self.slots && self.queue.is_empty();
-        if granted {
-            self.running.insert(attempt);
-        } else {
-            self.wait(attempt, priority, false);
-        }
-        granted
+    /// Takes a slot, if one is free that nobody waits for. It is held until
+    /// [`leave`](Self::leave). `false` also for one that holds a slot already.
+    pub fn take(&mut self, attempt: AttemptId) -> bool {
+        let is_free = self.running.len() < self.slots && self.queue.is_empty();
+        is_free && self.running.insert(attempt)
     }
 
-    /// Takes its place at the end of the queue, written down already (a restart).
+    /// Takes its place at the end of the queue. Only what is written down may:
+    /// a slot can be granted at any time from then on.
     pub fn queue(&mut self, attempt: AttemptId, priority: Priority) {
-        self.wait(attempt, priority, true);
+        self.arrivals += 1;
+        self.queue.insert((Reverse(priority), self.arrivals), attempt);
     }
 
     /// Holds a slot whatever their number: it runs already (a restart).
@@ -52,23 +42,10 @@ impl Admission {
         self.running.insert(attempt);
     }
 
-    /// A waiting start has been written down.
-    pub fn recorded(&mut self, attempt: AttemptId) {
-        if let Some(waiting) = self.queue.values_mut().find(|waiting| waiting.attempt == attempt) {
-            waiting.recorded = true;
-        }
-    }
-
-    /// Gives up its slot or its place in the queue. `true` if it had a place in the queue.
-    pub fn leave(&mut self, attempt: AttemptId) -> bool {
+    /// Gives up its slot or its place in the queue.
+    pub fn leave(&mut self, attempt: AttemptId) {
         self.running.remove(&attempt);
-        let before = self.queue.len();
-        self.queue.retain(|_, waiting| waiting.attempt != attempt);
-        self.queue.len() < before
-    }
-
-    pub fn is_waiting(&self, attempt: AttemptId) -> bool {
-        self.queue.values().any(|waiting| waiting.attempt == attempt)
+        self.queue.retain(|_, waiting| *waiting != attempt);
     }
 
     /// Grants a free slot to the first in the queue. Call until `None`.
@@ -76,8 +53,7 @@ impl Admission {
         if self.running.len() >= self.slots {
             return None;
         }
-        let place = self.queue.iter().find(|(_, waiting)| waiting.recorded).map(|(&at, _)| at)?;
-        let attempt = self.queue.remove(&place)?.attempt;
+        let (_, attempt) = self.queue.pop_first()?;
         self.running.insert(attempt);
         Some(attempt)
     }
@@ -85,12 +61,6 @@ impl Admission {
     /// How many run and how many wait.
     pub fn counts(&self) -> (usize, usize) {
         (self.running.len(), self.queue.len())
-    }
-
-    fn wait(&mut self, attempt: AttemptId, priority: Priority, recorded: bool) {
-        self.arrivals += 1;
-        let place = (Reverse(priority), self.arrivals);
-        self.queue.insert(place, Waiting { attempt, recorded });
     }
 }
 
@@ -108,15 +78,15 @@ mod tests {
     fn the_queue_is_first_come_first_served_within_a_priority() {
         let id = ids(5);
         let mut admission = Admission::new(1);
-        assert!(admission.offer(id[0], Priority::Low));
+        assert!(admission.take(id[0]));
         for (attempt, priority) in [
             (id[1], Priority::Medium),
             (id[2], Priority::Critical),
             (id[3], Priority::Medium),
             (id[4], Priority::Critical),
         ] {
-            assert!(!admission.offer(attempt, priority));
-            admission.recorded(attempt);
+            assert!(!admission.take(attempt));
+            admission.queue(attempt, priority);
         }
         let mut order = vec![];
         let mut last = id[0];
@@ -127,20 +97,6 @@ mod tests {
             last = next;
         }
         assert_eq!(order, [id[2], id[4], id[1], id[3]]);
-    }
-
-    #[test]
-    fn a_start_that_is_not_written_down_is_passed_over_and_keeps_its_place() {
-        let id = ids(3);
-        let mut admission = Admission::new(1);
-        admission.offer(id[0], Priority::Medium);
-        admission.offer(id[1], Priority::Medium);
-        admission.queue(id[2], Priority::Medium);
-        admission.leave(id[0]);
-        assert_eq!(admission.next(), Some(id[2]));
-        admission.recorded(id[1]);
-        admission.leave(id[2]);
-        assert_eq!(admission.next(), Some(id[1]));
     }
 
     proptest! {
@@ -157,15 +113,16 @@ mod tests {
                 let attempt = id[which];
                 match step {
                     0 if !waiting.contains(&attempt) && !running.contains(&attempt) => {
-                        if admission.offer(attempt, Priority::Medium) {
+                        if admission.take(attempt) {
                             running.insert(attempt);
                         } else {
-                            admission.recorded(attempt);
+                            admission.queue(attempt, Priority::Medium);
                             waiting.insert(attempt);
                         }
                     }
                     1 => {
-                        prop_assert_eq!(admission.leave(attempt), waiting.remove(&attempt));
+                        admission.leave(attempt);
+                        waiting.remove(&attempt);
                         running.remove(&attempt);
                     }
                     _ => {}

@@ -64,7 +64,8 @@ async fn no_branch(repo: &Path, branch: &str) -> Refusal {
 /// A start, down to the last name; its phase is still to be decided.
 pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Refusal> {
     let context = world.journal.start_context(request.task_id).await?;
-    executor(&*world.executors, request)?;
+    let variant = request.variant.as_deref();
+    executor(&*world.executors, "start_task_attempt", &request.executor, variant)?;
     dependencies(&context, request.ignore_dependencies)?;
     let mut repos = Vec::new();
     for (repo, branch) in chosen(&context, request)? {
@@ -93,6 +94,10 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         phase: Phase::Queued,
         state: State::Idle,
         epoch: 1,
+        ended_as: None,
+        leftovers: vec![],
+        waiting: vec![],
+        held: false,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,
@@ -107,23 +112,26 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     })
 }
 
-fn executor(executors: &dyn Executors, request: &StartRequest) -> Result<(), Refusal> {
-    let Some(executor) = executors.get(&request.executor) else {
+/// That an executor is there, has the variant, and can run.
+pub fn executor(
+    executors: &dyn Executors,
+    tool: &str,
+    name: &str,
+    variant: Option<&str>,
+) -> Result<(), Refusal> {
+    let Some(executor) = executors.get(name) else {
         let names: Vec<String> = executors.all().iter().map(|one| one.describe().name).collect();
-        return Err(Refusal::new(
-            Code::ExecutorNotFound,
-            format!("there is no executor {:?}", request.executor),
-        )
-        .hint(format!(
-            "Call start_task_attempt again with executor set to one that list_executors shows: {}.",
-            names.join(", ")
-        ))
-        .detail("path", "executor")
-        .detail("executors", names));
+        return Err(Refusal::new(Code::ExecutorNotFound, format!("there is no executor {name:?}"))
+            .hint(format!(
+                "Call {tool} again with executor set to one that list_executors shows: {}.",
+                names.join(", ")
+            ))
+            .detail("path", "executor")
+            .detail("executors", names));
     };
     let described = executor.describe();
-    if let Some(variant) = &request.variant
-        && !described.variants.contains(variant)
+    if let Some(variant) = variant
+        && !described.variants.iter().any(|known| known == variant)
     {
         let known = if described.variants.is_empty() {
             "it has none, so leave variant out".to_owned()
@@ -134,7 +142,7 @@ fn executor(executors: &dyn Executors, request: &StartRequest) -> Result<(), Ref
             Code::VariantNotFound,
             format!("executor {:?} has no variant {variant:?}", described.name),
         )
-        .hint(format!("Call start_task_attempt again: {known}."))
+        .hint(format!("Call {tool} again: {known}."))
         .detail("path", "variant")
         .detail("variants", described.variants));
     }

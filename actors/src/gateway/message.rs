@@ -5,8 +5,8 @@ use ractor::RpcReplyPort;
 use crate::attempt::{self, Notice};
 use crate::ids::{AttemptId, ProjectId, RepoId, TaskId};
 use crate::journal::{
-    Answer, Attempt, AttemptStarted, AttemptStopped, Key, NewTask, ProjectCreated, RepoAdded,
-    TaskChange, TaskView,
+    Answer, Attempt, AttemptStarted, AttemptStopped, FollowUpAction, FollowedUp, Key, NewTask,
+    ProjectCreated, RepoAdded, TaskChange, TaskView,
 };
 use crate::refusal::Refusal;
 
@@ -22,6 +22,7 @@ pub enum Message {
     DeleteTask(Option<Key>, TaskId, Port<Answer<TaskId>>),
     Start(Option<Key>, StartRequest, Port<Answer<AttemptStarted>>),
     Stop(Option<Key>, AttemptId, bool, Port<Answer<AttemptStopped>>),
+    FollowUp(Option<Key>, FollowUpRequest, Port<Answer<FollowedUp>>),
     /// How many attempts run and how many wait.
     Counts(RpcReplyPort<(usize, usize)>),
     /// Takes up what an earlier daemon left. Answered when all have an owner.
@@ -34,18 +35,17 @@ pub enum Message {
     Checked(Option<Key>, Box<Attempt>, Port<Answer<AttemptStarted>>),
     /// A start has been written down, or was refused.
     Recorded(Box<Attempt>, Result<Answer<AttemptStarted>, Refusal>, Port<Answer<AttemptStarted>>),
-    /// Whom to ask for a stop.
-    Route(AttemptId, RpcReplyPort<Route>),
-    /// It could not be taken out of the queue after all.
-    Requeue(Box<Attempt>),
+    /// Who owns an attempt. `true`: for what may begin a turn, with a running
+    /// slot if one is free.
+    Owner(AttemptId, bool, Port<Owned>),
+    /// An attempt without an owner has been read, so that it can have one.
+    Loaded(AttemptId, Box<Result<Option<Attempt>, Refusal>>),
     /// A keyed stop is over.
     Stopped(Key, Result<Answer<AttemptStopped>, Refusal>),
     Restored(Result<Vec<Attempt>, Refusal>, Port<usize>),
     Notice(Notice),
     /// An attempt's actor has failed.
     Failed(AttemptId),
-    /// Its row has been read again, so that it can be taken up anew.
-    Reread(Box<Attempt>),
 }
 
 /// A project to be made, its repositories by path.
@@ -76,14 +76,22 @@ pub struct StartRequest {
     pub ignore_dependencies: bool,
 }
 
-/// Where a stop finds its attempt.
-pub enum Route {
-    /// An actor owns it.
-    Owner(ractor::ActorRef<attempt::Message>),
-    /// It waited in the queue and has been taken out.
-    Unqueued(Box<Attempt>),
-    /// Nothing of it runs or waits.
-    Nobody,
+/// A follow-up to be sent, queued, or cancelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowUpRequest {
+    pub attempt_id: AttemptId,
+    pub action: FollowUpAction,
+    /// Empty when it cancels.
+    pub prompt: String,
+    /// Default: the variant of the turn before.
+    pub variant: Option<String>,
+}
+
+/// The owner of an attempt.
+pub struct Owned {
+    pub owner: ractor::ActorRef<attempt::Message>,
+    /// A running slot has been taken for what it is asked.
+    pub has_slot: bool,
 }
 
 impl From<Notice> for Message {

@@ -10,18 +10,21 @@
 //!
 //! It owns who runs and who waits ([`admission`]), which actor owns which
 //! attempt, and which keyed calls are under way ([`flights`]). It does nothing
-//! slow: whatever reads git or the journal is a task that reports back (but for
-//! one row that is written when a slot is granted), and a reply port is handed
-//! on, never awaited. A start goes through three messages:
-//! `Start` (checked in a task), `Checked` (a slot or a place in the queue, then
-//! written down in a task), `Recorded` (run or wait, and answer). So the phase
-//! in the answer is the one that was written with it.
+//! slow: whatever reads git or the journal is a task that reports back, and a
+//! reply port is handed on, never awaited. A start goes through three messages:
+//! `Start` (checked in a task), `Checked` (a slot if one is free, then written
+//! down in a task), `Recorded` (owned, run or queued, and answered). So the phase
+//! in the answer is the one that was written with it. What else concerns one
+//! attempt, a follow-up or a stop, is a message to its owner, in whose mailbox
+//! all such things have one order; an attempt that has none is given one.
 
 mod admission;
 mod board;
 mod check;
 mod flights;
+mod follow_up;
 mod message;
+mod owners;
 mod start;
 mod stop;
 mod supervisor;
@@ -31,11 +34,11 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
-pub use message::{Message, NewProject, Port, RepoPath, Route, StartRequest};
+pub use message::{FollowUpRequest, Message, NewProject, Owned, Port, RepoPath, StartRequest};
 
 use crate::attempt::{self, Notice};
 use crate::ids::AttemptId;
-use crate::journal::{Answer, Attempt, AttemptStopped};
+use crate::journal::{Answer, AttemptStopped};
 use crate::world::World;
 use admission::Admission;
 use flights::Flights;
@@ -49,8 +52,8 @@ pub struct State {
     world: Arc<World>,
     admission: Admission,
     owners: HashMap<AttemptId, ActorRef<attempt::Message>>,
-    /// Waiting for a slot.
-    waiting: HashMap<AttemptId, Attempt>,
+    /// Who waits for an owner that is being made.
+    loading: HashMap<AttemptId, Vec<owners::Asked>>,
     stops: Flights<Port<Answer<AttemptStopped>>>,
     failures: supervisor::Failures,
     /// Everything is being stopped; nothing starts any more.
@@ -73,7 +76,7 @@ impl Actor for Gateway {
             world,
             admission,
             owners: HashMap::new(),
-            waiting: HashMap::new(),
+            loading: HashMap::new(),
             stops: Flights::default(),
             failures: supervisor::Failures::default(),
             is_closing: false,
@@ -100,17 +103,22 @@ impl Actor for Gateway {
                 state.recorded(*attempt, answer, port).await;
             }
             Message::Stop(key, attempt, force, port) => state.stop(key, attempt, force, port),
-            Message::Route(attempt, port) => state.route(attempt, port),
-            Message::Requeue(attempt) => state.requeue(*attempt).await,
+            Message::FollowUp(key, request, port) => state.follow_up(key, request, port),
+            Message::Owner(attempt, wants_slot, port) => {
+                state.owner(attempt, owners::Asked { wants_slot, port });
+            }
+            Message::Loaded(id, attempt) => state.loaded(id, *attempt).await,
             Message::Stopped(key, answer) => state.stopped(&key, &answer),
             Message::StopAll(port) => state.stop_all(port),
             Message::Counts(port) => drop(port.send(state.admission.counts())),
             Message::Restore(port) => state.restore(port),
             Message::Restored(attempts, port) => state.restored(attempts, port).await,
-            Message::Notice(Notice::SlotFreed(attempt)) => state.slot_freed(attempt).await,
+            Message::Notice(Notice::SlotWanted(attempt, priority)) => {
+                state.slot_wanted(attempt, priority);
+            }
+            Message::Notice(Notice::SlotFreed(attempt)) => state.slot_freed(attempt),
             Message::Notice(Notice::Ended(attempt)) => state.ended(attempt),
             Message::Failed(attempt) => state.failed(attempt),
-            Message::Reread(attempt) => state.reread(*attempt).await,
         }
         Ok(())
     }

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::attempt::Begin;
+use crate::attempt::{self, Begin};
 use crate::ids::AttemptId;
 use crate::journal::{
-    Answer, Attempt, AttemptStarted, Change, Key, Phase, State as Standing, remembered,
+    Answer, Attempt, AttemptStarted, Key, Phase, Priority, State as Standing, remembered,
 };
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
@@ -44,7 +44,7 @@ impl State {
             let _ = port.send(Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")));
             return;
         }
-        if self.admission.offer(attempt.attempt_id, attempt.priority) {
+        if self.admission.take(attempt.attempt_id) {
             attempt.phase = Phase::Preparing;
             attempt.state = Standing::Running;
         }
@@ -70,49 +70,43 @@ impl State {
         answer: Result<Answer<AttemptStarted>, Refusal>,
         port: Port<Answer<AttemptStarted>>,
     ) {
-        let id = attempt.attempt_id;
+        let (id, priority, phase) = (attempt.attempt_id, attempt.priority, attempt.phase);
         match &answer {
-            Ok(Answer { deduplicated: false, .. }) if self.admission.is_waiting(id) => {
-                self.waiting.insert(id, attempt);
-                self.admission.recorded(id);
+            Ok(Answer { deduplicated: false, .. }) => {
+                self.own(attempt, Begin::New).await;
+                if phase == Phase::Queued {
+                    self.admission.queue(id, priority);
+                }
             }
-            Ok(Answer { deduplicated: false, .. }) => self.own(attempt, Begin::New).await,
             // The same call came first, or this one may not be: the slot is free again.
-            Ok(_) | Err(_) => {
-                self.admission.leave(id);
-            }
+            Ok(_) | Err(_) => self.admission.leave(id),
         }
         let _ = port.send(answer);
-        self.grant().await;
+        self.grant();
     }
 
-    pub(super) async fn slot_freed(&mut self, attempt: AttemptId) {
+    /// A turn waits for its slot. It is written down and has an owner.
+    pub(super) fn slot_wanted(&mut self, attempt: AttemptId, priority: Priority) {
+        self.admission.queue(attempt, priority);
+        self.grant();
+    }
+
+    pub(super) fn slot_freed(&mut self, attempt: AttemptId) {
         self.admission.leave(attempt);
-        self.grant().await;
-    }
-
-    pub(super) async fn requeue(&mut self, attempt: Attempt) {
-        self.admission.queue(attempt.attempt_id, attempt.priority);
-        self.waiting.insert(attempt.attempt_id, attempt);
-        self.grant().await;
+        self.grant();
     }
 
     /// Lets the first in the queue run while slots are free.
-    pub(super) async fn grant(&mut self) {
+    pub(super) fn grant(&mut self) {
         while !self.is_closing
             && let Some(id) = self.admission.next()
         {
-            let Some(mut attempt) = self.waiting.remove(&id) else { continue };
-            attempt.phase = Phase::Preparing;
-            attempt.state = Standing::Running;
-            let process = attempt.process.process_id;
-            let change = Change::Preparing;
-            let written = self.world.journal.advance(id, attempt.epoch, process, &change).await;
-            if let Err(refusal) = written {
-                // It runs all the same: after a restart it would only run from the queue.
-                tracing::error!(attempt = %id, %refusal, "its leaving the queue isn't written down");
+            let owner = self.owners.get(&id);
+            let told = owner.is_some_and(|it| it.send_message(attempt::Message::Granted).is_ok());
+            // One that has failed asks anew when it has been rebuilt.
+            if !told {
+                self.admission.leave(id);
             }
-            self.own(attempt, Begin::New).await;
         }
     }
 
@@ -135,18 +129,9 @@ impl State {
         };
         let count = attempts.len();
         for attempt in attempts {
-            let id = attempt.attempt_id;
-            if attempt.phase == Phase::Queued {
-                self.admission.queue(id, attempt.priority);
-                self.waiting.insert(id, attempt);
-                continue;
-            }
-            if attempt.phase.is_active() {
-                self.admission.occupy(id);
-            }
-            self.own(attempt, Begin::Resume).await;
+            self.take_up(attempt).await;
         }
-        self.grant().await;
+        self.grant();
         let _ = port.send(Ok(count));
     }
 }

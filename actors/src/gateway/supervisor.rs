@@ -3,6 +3,7 @@
 //! keeps failing is left alone, its processes unharmed, until the next restart.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -71,21 +72,10 @@ impl State {
             tracing::error!(attempt = %id, "its actor keeps failing; left as it is");
             return;
         }
-        let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
-        tokio::spawn(async move {
-            match journal.attempt(id).await {
-                Ok(Some(attempt)) => drop(myself.send_message(Message::Reread(Box::new(attempt)))),
-                Ok(None) => tracing::error!(attempt = %id, "its row is gone"),
-                Err(refusal) => {
-                    tracing::error!(attempt = %id, %refusal, "its row can't be read");
-                    drop(myself.send_after(REREAD, move || Message::Failed(id)));
-                }
-            }
-        });
-    }
-
-    pub(super) async fn reread(&mut self, attempt: Attempt) {
-        self.own(attempt, Begin::Resume).await;
+        if let Entry::Vacant(loading) = self.loading.entry(id) {
+            loading.insert(Vec::new());
+            self.load(id, Some(REREAD));
+        }
     }
 
     pub(super) fn ended(&mut self, id: AttemptId) {

@@ -16,6 +16,9 @@ use crate::mcp::ask::{Answer, Ask, CustomError, Key, Session};
 use crate::mcp::tools::attempts::*;
 use crate::mcp::tools::context::*;
 use crate::mcp::tools::executors::*;
+use crate::mcp::tools::follow_up::{
+    FollowUpInput, FollowUpOutput, FollowUpQueue, QueueStatus, QueuedMessage,
+};
 use crate::mcp::tools::logs::*;
 use crate::mcp::tools::projects::*;
 use crate::mcp::tools::tasks::*;
@@ -50,6 +53,7 @@ pub fn arguments(tool: &str) -> Value {
         "start_task_attempt" => {
             json!({"task_id": ID, "executor": "fake", "repos": [{"repo_id": ID}]})
         }
+        "follow_up" => json!({"attempt_id": ID, "action": "send", "prompt": "go on"}),
         "get_attempt_status" | "tail_attempt_logs" | "stop_attempt" => json!({"attempt_id": ID}),
         _ => json!({}),
     }
@@ -104,6 +108,7 @@ fn status() -> AttemptStatus {
         exit_signal: None,
         failure_summary: Some("exit code 1".to_owned()),
         queued_follow_ups: 0,
+        queue_held: false,
         usage: Some(AttemptUsage { input_tokens: 1, output_tokens: 2, cost_usd: None }),
         final_message: None,
         latest_entry_index: LatestEntryIndex { normalized: Some(3), raw: None },
@@ -370,6 +375,29 @@ impl Ask for Samples {
             latest_entry_index: Some(1),
             in_progress: Some(InProgress { kind: "thinking".to_owned(), text: "…".to_owned() }),
         })
+    }
+
+    async fn follow_up(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: FollowUpInput,
+    ) -> Result<Answer<FollowUpOutput>, Refusal> {
+        let message =
+            QueuedMessage { queue_id: id(), prompt: "then this".to_owned(), queued_at: now() };
+        let output = FollowUpOutput {
+            action: input.action,
+            attempt_id: id(),
+            session_id: id(),
+            execution_process_id: Some(id()),
+            queue: FollowUpQueue {
+                status: QueueStatus::Started,
+                length: 1,
+                held: false,
+                messages: vec![message],
+            },
+        };
+        Ok(self.answer(key, output))
     }
 
     async fn stop_attempt(

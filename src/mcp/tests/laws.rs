@@ -201,7 +201,13 @@ fn the_closed_loop_is_loaded_at_once() {
         .filter(|tool| definition(tool)["_meta"]["anthropic/alwaysLoad"] == true)
         .map(Tool::name)
         .collect();
-    let expected = ["list_tasks", "start_task_attempt", "get_attempt_status", "tail_attempt_logs"];
+    let expected = [
+        "list_tasks",
+        "start_task_attempt",
+        "get_attempt_status",
+        "tail_attempt_logs",
+        "follow_up",
+    ];
     assert_eq!(always, expected);
 }
 
@@ -209,6 +215,14 @@ fn the_closed_loop_is_loaded_at_once() {
 fn published_schemas_refuse_what_the_server_refuses() {
     let many: Vec<_> = (0..51).map(|_| ID).collect();
     let misuses = [
+        ("follow_up", json!({"action": "send", "attempt_id": ID})),
+        ("follow_up", json!({"action": "queue", "session_id": ID})),
+        ("follow_up", json!({"action": "send", "prompt": "x"})),
+        ("follow_up", json!({"action": "cancel"})),
+        ("follow_up", json!({"action": "send", "prompt": "x", "attempt_id": ID, "session_id": ID})),
+        ("follow_up", json!({"action": "cancel", "attempt_id": ID, "prompt": "x"})),
+        ("follow_up", json!({"attempt_id": ID, "prompt": "x"})),
+        ("follow_up", json!({"action": "stop", "attempt_id": ID})),
         ("tail_attempt_logs", json!({"attempt_id": ID, "cursor": 5, "after_entry_index": 3})),
         ("tail_attempt_logs", json!({"attempt_id": ID, "after_entry_index": -2})),
         ("tail_attempt_logs", json!({"attempt_id": ID, "limit": 0})),

@@ -235,6 +235,8 @@ pub struct AttemptStatus {
     pub failure_summary: Option<String>,
     /// How many follow-ups wait.
     pub queued_follow_ups: u32,
+    /// Whether a stop holds them until the next follow_up.
+    pub queue_held: bool,
     /// Tokens used so far; null if the executor does not tell.
     pub usage: Option<AttemptUsage>,
     /// Last message of the agent in the last finished turn, at most 2000 characters.

@@ -5,6 +5,7 @@
 pub mod attempts;
 pub mod context;
 pub mod executors;
+pub mod follow_up;
 pub mod logs;
 pub mod projects;
 pub mod tasks;
@@ -54,6 +55,7 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     read   list_task_attempts  "List task attempts"  Board   Reads    Search attempts::LIST_TASK_ATTEMPTS,   &[];
     read   get_attempt_status  "Get attempt status"  Board   Reads    Always attempts::GET_ATTEMPT_STATUS,   attempts::STATUS_MODES;
     read   tail_attempt_logs   "Tail attempt logs"   Board   Reads    Always logs::TAIL_ATTEMPT_LOGS,        logs::TAIL_MODES;
+    change follow_up           "Follow up"           Board   Starts   Always follow_up::FOLLOW_UP,           follow_up::FOLLOW_UP_MODES;
     change stop_attempt        "Stop attempt"        Board   Replaces Search attempts::STOP_ATTEMPT,         &[];
     read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];
 });

@@ -1,0 +1,86 @@
+//! Follow-ups, from the call to the answer: the queue decides, one row of the
+//! journal makes it so, and only then a turn begins.
+
+use ractor::RpcReplyPort;
+
+use crate::journal::{Answer, FollowUpAction, FollowedUp, Turnover, Waiting, remembered};
+use crate::refusal::Refusal;
+
+use super::Notice;
+use super::message::FollowUpCall;
+use super::queue::{Input, Queue};
+use super::run::State;
+
+/// Most of those that wait that an answer tells, and most characters of each.
+const TOLD_MAX: usize = 50;
+const PROMPT_MAX: usize = 300;
+
+impl State {
+    pub async fn follow_up(
+        &mut self,
+        call: FollowUpCall,
+        port: RpcReplyPort<Result<Answer<FollowedUp>, Refusal>>,
+    ) {
+        let (has_slot, epoch) = (call.has_slot, self.attempt.epoch);
+        let answer = self.followed_up(call).await;
+        if has_slot && self.attempt.epoch == epoch {
+            // Nothing began that would need the slot.
+            self.notify(Notice::SlotFreed(self.attempt.attempt_id));
+        }
+        let _ = port.send(answer);
+    }
+
+    async fn followed_up(&mut self, call: FollowUpCall) -> Result<Answer<FollowedUp>, Refusal> {
+        let FollowUpCall { key, action, follow_up, has_slot } = call;
+        // The first call may have begun the very turn that this one would run into.
+        if let Some(answer) = remembered(&*self.world.journal, key.as_ref()).await? {
+            return Ok(answer);
+        }
+        let mut queue = self.queue.clone();
+        let step = queue.step(match (action, follow_up) {
+            (FollowUpAction::Send, Some(follow_up)) => Input::Send(follow_up),
+            (FollowUpAction::Queue, Some(follow_up)) => Input::Queue(follow_up),
+            (FollowUpAction::Cancel, _) => Input::Cancel,
+            (_, None) => return Err(Refusal::internal("a follow-up without a prompt")),
+        })?;
+        let next = step.begin.map(|follow_up| self.next(follow_up, has_slot));
+        let turnover = Turnover {
+            added: step.added,
+            taken: step.taken,
+            held: queue.is_held(),
+            begun: next.clone(),
+        };
+        let answer = FollowedUp {
+            action,
+            attempt_id: self.attempt.attempt_id,
+            session_id: self.attempt.session_id,
+            execution_process_id: next.as_ref().map(|next| next.process.process_id),
+            held: queue.is_held() && !queue.waiting().is_empty(),
+            length: queue.waiting().len(),
+            waiting: told(&queue),
+        };
+        let journal = &self.world.journal;
+        let answer =
+            journal.record_follow_up(key.as_ref(), &self.attempt, &turnover, &answer).await?;
+        self.queue = queue;
+        if let Some(next) = next {
+            self.go_on(next);
+        }
+        Ok(answer)
+    }
+}
+
+fn told(queue: &Queue) -> Vec<Waiting> {
+    let cut = |prompt: &str| match prompt.char_indices().nth(PROMPT_MAX) {
+        None => prompt.to_owned(),
+        Some((end, _)) => format!("{}…", &prompt[..end]),
+    };
+    let first = queue.waiting().iter().take(TOLD_MAX);
+    first
+        .map(|it| Waiting {
+            queue_id: it.queue_id,
+            prompt: cut(&it.prompt),
+            queued_at: it.queued_at,
+        })
+        .collect()
+}

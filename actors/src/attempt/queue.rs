@@ -1,0 +1,133 @@
+//! A session's turns and the follow-ups that wait for them: one turn at a time,
+//! first in, first out. Pure; what a step changes is a [`Turnover`], written
+//! down as a whole before anything of it is done.
+//!
+//! ```text
+//!           send, queue                     turn ended, one waits
+//!   idle ───────────────▶ active ◀───────────────────────────────┐
+//!    ▲                      │ │                                   │
+//!    │                      │ └── queue: it waits ────────────────┘
+//!    └──────────────────────┘
+//!      turn ended, none waits, or a stop holds them
+//! ```
+
+use std::collections::VecDeque;
+
+use crate::ids::QueueId;
+use crate::journal::FollowUp;
+use crate::refusal::{Code, Refusal};
+
+/// Most follow-ups that wait in one session.
+pub const WAITING_MAX: usize = 100;
+
+/// What happens to a session.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// A prompt that is to run now.
+    Send(FollowUp),
+    /// A prompt that is to run after all that wait.
+    Queue(FollowUp),
+    Cancel,
+    Stop,
+    /// However it ended.
+    TurnEnded,
+}
+
+/// What a step comes to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// The turn that begins.
+    pub begin: Option<FollowUp>,
+    /// To be written to the queue's rows.
+    pub added: Option<FollowUp>,
+    /// To be taken from them.
+    pub taken: Vec<QueueId>,
+}
+
+/// The session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Queue {
+    /// A turn runs, or waits for its slot.
+    active: bool,
+    waiting: VecDeque<FollowUp>,
+    /// A stop holds what waits, until the next send or queue.
+    held: bool,
+}
+
+impl Queue {
+    /// As it was written down.
+    pub fn new(active: bool, waiting: Vec<FollowUp>, held: bool) -> Self {
+        Self { active, waiting: waiting.into(), held }
+    }
+
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// A stop holds what waits, or would.
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    pub fn waiting(&self) -> &VecDeque<FollowUp> {
+        &self.waiting
+    }
+
+    /// Takes one step. A refused one changes nothing.
+    pub fn step(&mut self, input: Input) -> Result<Step, Refusal> {
+        match input {
+            Input::Send(_) if self.active => {
+                let message = "a turn of this session is running or waits for its slot";
+                Err(Refusal::new(Code::TurnActive, message)
+                    .hint("Call follow_up again with action = \"queue\"; it runs when the turn has ended."))
+            }
+            Input::Send(follow_up) => {
+                self.active = true;
+                self.held = false;
+                Ok(Step { begin: Some(follow_up), ..Step::default() })
+            }
+            Input::Queue(_) if self.waiting.len() >= WAITING_MAX => Err(Refusal::new(
+                Code::RateLimited,
+                format!("{WAITING_MAX} follow-ups wait in this session already"),
+            )),
+            Input::Queue(follow_up) => {
+                self.held = false;
+                self.waiting.push_back(follow_up.clone());
+                let mut step = self.next();
+                // What begins at once never gets a row.
+                if step.begin.as_ref().is_some_and(|it| it.queue_id == follow_up.queue_id) {
+                    step.taken.clear();
+                } else {
+                    step.added = Some(follow_up);
+                }
+                Ok(step)
+            }
+            Input::Cancel => {
+                self.held = false;
+                let taken = self.waiting.drain(..).map(|it| it.queue_id).collect();
+                Ok(Step { taken, ..Step::default() })
+            }
+            Input::Stop => {
+                self.held |= self.active;
+                Ok(Step::default())
+            }
+            Input::TurnEnded => {
+                self.active = false;
+                Ok(self.next())
+            }
+        }
+    }
+
+    /// Begins the next turn, if it may.
+    fn next(&mut self) -> Step {
+        if self.active || self.held {
+            return Step::default();
+        }
+        let begin = self.waiting.pop_front();
+        self.active = begin.is_some();
+        Step { taken: begin.iter().map(|it| it.queue_id).collect(), begin, added: None }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! One turn's process, as the attempt's actor holds it: its life, and the tasks
+//! that bring about what the life asks for. Each effect is quick, or a task of
+//! its own that reports back through the [`Handle`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, oneshot, watch};
+
+use crate::journal::{Attempt, Outcome};
+use crate::log::AttemptLog;
+use crate::process::manifest::ExitRecord;
+use crate::process::{Adopted, Control, ControlError, Shim, ShimEvent, Signal};
+use crate::world::World;
+
+use super::lifecycle::{Effect, Ending, Input, Life, Timer};
+use super::message::{Handle, Happening};
+use super::output::{Closing, Output};
+use super::start::NotStarted;
+use super::{digest, outcome, prepare, start};
+
+/// How long a stopped turn waits for its log to be taken in.
+const DRAIN_GRACE: Duration = Duration::from_millis(250);
+/// Between tries to have a tree killed whose shim is being replaced, and how many.
+const KILL_RETRY: Duration = Duration::from_millis(50);
+const KILL_TRIES: u32 = 100;
+
+/// The turn.
+pub struct Turn {
+    pub handle: Handle,
+    world: Arc<World>,
+    /// As it was when the turn began; its process is the turn's.
+    attempt: Attempt,
+    /// Held while the attempt's worktrees are being made.
+    worktrees: Arc<Mutex<()>>,
+    pub life: Life,
+    pub digest: digest::Shared,
+    /// The way to a live shim.
+    control: Option<Control>,
+    /// Tells the output task of the end; gone once told.
+    exit: Option<oneshot::Sender<(ExitRecord, Closing)>>,
+    /// Tells the output task that there is more; gone when nobody writes any more.
+    more: Option<watch::Sender<u64>>,
+    /// The output task runs.
+    reading: bool,
+    /// It is being found out what became of the process over a restart.
+    pub finding: bool,
+    /// A stop that came meanwhile; `true`: by force.
+    pub deferred: Option<bool>,
+    /// An outcome that the store has not taken yet.
+    pub unrecorded: Option<Outcome>,
+}
+
+impl Turn {
+    pub fn new(
+        handle: Handle,
+        world: Arc<World>,
+        attempt: Attempt,
+        worktrees: Arc<Mutex<()>>,
+        life: Life,
+    ) -> Self {
+        Self {
+            handle,
+            world,
+            attempt,
+            worktrees,
+            life,
+            digest: digest::Shared::default(),
+            control: None,
+            exit: None,
+            more: None,
+            reading: false,
+            finding: false,
+            deferred: None,
+            unrecorded: None,
+        }
+    }
+
+    /// Nothing of it is alive, and its log is whole.
+    pub fn is_over(&self) -> bool {
+        let is_quiet = self.control.is_none() && !self.reading;
+        is_quiet && self.life.is_over() && self.unrecorded.is_none()
+    }
+
+    /// Brings an effect about that concerns the process alone.
+    pub fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Spawn => self.spawn(),
+            Effect::Interrupt => self.command(|control| async move {
+                control.signal_leader(Signal::SIGINT).await.map(drop)
+            }),
+            Effect::Terminate => self.terminate(),
+            Effect::KillTree => self.kill_tree(0),
+            Effect::Drain(exit) => self.drain(exit),
+            Effect::Arm(timer) => self.arm(timer),
+            // The attempt's: they change its row, or answer its callers.
+            Effect::Enter(_) | Effect::Settle(_) | Effect::Answer(_) => {}
+        }
+    }
+
+    pub fn prepare(&self) {
+        let (handle, world, attempt) = self.for_task();
+        let worktrees = Arc::clone(&self.worktrees);
+        tokio::spawn(async move {
+            // A turn that was stopped may still be at it.
+            let _making = worktrees.lock().await;
+            let input = match prepare::worktrees(&world, &attempt).await {
+                Ok(()) => Input::Prepared,
+                Err(reason) => {
+                    start::not_prepared(&world, &attempt, &reason).await;
+                    Input::NotStarted(reason)
+                }
+            };
+            handle.tell(Happening::Life(input));
+        });
+    }
+
+    fn spawn(&self) {
+        let (handle, world, attempt) = self.for_task();
+        let digest = self.digest.clone();
+        tokio::spawn(async move {
+            let happening = match start::process(&world, &attempt, digest.clone()).await {
+                Ok((shim, log)) => Happening::Started(Box::new(shim), log),
+                Err(NotStarted::Certain(reason)) => Happening::Life(Input::NotStarted(reason)),
+                Err(NotStarted::Unsure) => {
+                    let (found, log) = start::found(&world, &attempt, digest).await;
+                    Happening::Found(Box::new(found), log)
+                }
+            };
+            handle.tell(happening);
+        });
+    }
+
+    /// Finds out, in a task, what became of the process over a restart.
+    pub fn find(&mut self) {
+        self.finding = true;
+        let (handle, world, attempt) = self.for_task();
+        let digest = self.digest.clone();
+        tokio::spawn(async move {
+            let (found, log) = start::found(&world, &attempt, digest).await;
+            handle.tell(Happening::Found(Box::new(found), log));
+        });
+    }
+
+    /// Finds out, in a task, why the connection to the shim has ended.
+    pub fn shim_closed(&mut self) {
+        let Some(control) = self.control.take() else { return };
+        let (handle, world, attempt) = self.for_task();
+        tokio::spawn(async move {
+            let found = start::rescued(&world, &attempt, control).await;
+            handle.tell(Happening::Rescued(Box::new(found)));
+        });
+    }
+
+    /// What became of a process whose shim has gone: `Some` is its end.
+    pub fn rescued(&mut self, found: Adopted) -> Option<ExitRecord> {
+        match found {
+            Adopted::Live(shim) => {
+                let attempt = self.attempt.attempt_id;
+                tracing::warn!(%attempt, "a shim was killed; another goes on");
+                self.connect(shim);
+                None
+            }
+            Adopted::Ended(exit) => Some(exit),
+            Adopted::NeverStarted | Adopted::Lost { .. } => None,
+        }
+    }
+
+    pub fn attach(&mut self, shim: Shim, log: Arc<AttemptLog>) {
+        self.read(log);
+        self.connect(shim);
+    }
+
+    /// Passes on what the shim tells: events to the actor, growth to the output.
+    fn connect(&mut self, shim: Shim) {
+        let Shim { control, mut events, mut lengths, .. } = shim;
+        self.control = Some(control);
+        if let Some(more) = self.more.clone() {
+            tokio::spawn(async move {
+                while lengths.changed().await.is_ok() {
+                    more.send_modify(|count| *count += 1);
+                }
+            });
+        }
+        let (handle, attempt) = (self.handle.clone(), self.attempt.attempt_id);
+        tokio::spawn(async move {
+            while let Some(event) = events.recv().await {
+                match event {
+                    ShimEvent::Exited(exit) => handle.tell(Happening::Life(Input::Exited(exit))),
+                    ShimEvent::Stalled(reason) => {
+                        tracing::warn!(%attempt, %reason, "the spool takes no bytes; it waits");
+                    }
+                    ShimEvent::Resumed => tracing::info!(%attempt, "the spool takes bytes again"),
+                    ShimEvent::TreeGone => {}
+                    ShimEvent::Closed => break,
+                }
+            }
+            handle.tell(Happening::ShimClosed);
+        });
+    }
+
+    /// Starts to take the process's output into the log.
+    pub fn read(&mut self, log: Arc<AttemptLog>) {
+        let (exit, told) = oneshot::channel();
+        // Changed from the start: what is there already is to be read.
+        let (more, lengths) = watch::channel(0);
+        more.send_modify(|count| *count += 1);
+        self.exit = Some(exit);
+        self.more = Some(more);
+        self.reading = true;
+        let output = Output {
+            log,
+            process: self.handle.process,
+            digest: self.digest.clone(),
+            session: self.attempt.process.executor_session_id.clone(),
+            lengths,
+            exit: told,
+        };
+        let handle = self.handle.clone();
+        tokio::spawn(async move {
+            output
+                .follow(
+                    |id| handle.tell(Happening::ExecutorSession(id)),
+                    || handle.tell(Happening::Life(Input::Drained)),
+                )
+                .await;
+            handle.tell(Happening::ReadOut);
+        });
+    }
+
+    /// Nobody writes any more: the output task ends when it has read the rest.
+    pub fn no_more(&mut self) {
+        self.more = None;
+    }
+
+    /// The output task has ended: the log is whole.
+    pub fn read_out(&mut self) {
+        self.reading = false;
+    }
+
+    /// Lets the output task take in the rest and write the closing entries.
+    fn drain(&mut self, exit: ExitRecord) {
+        let Some(told) = self.exit.take() else { return };
+        let (digest, stopped) = (self.digest.clone(), self.life.stop_facts());
+        let closing: Closing = Arc::new(move |exit| {
+            let stopped = stopped.clone();
+            let ending = Ending { exit: Some(exit.clone()), reason: None, stopped };
+            let outcome = outcome::decide(&ending, &digest.get(), exit.at);
+            vec![(exit.at, outcome::process_end(&outcome))]
+        });
+        // The task lives until it was told.
+        let _ = told.send((exit, closing));
+    }
+
+    fn command<F>(&self, send: impl FnOnce(Control) -> F)
+    where
+        F: Future<Output = Result<(), ControlError>> + Send + 'static,
+    {
+        let Some(control) = &self.control else { return };
+        let sending = send(control.clone());
+        tokio::spawn(async move {
+            if let Err(error) = sending.await {
+                tracing::debug!(%error, "a shim took no command");
+            }
+        });
+    }
+
+    fn terminate(&self) {
+        let handle = self.handle.clone();
+        self.command(|control| async move {
+            let count = control.signal_tree(Signal::SIGTERM).await?;
+            handle.tell(Happening::Life(Input::Terminated(count)));
+            control.close_stdin().await
+        });
+    }
+
+    /// Has the shim kill the tree. While a killed shim is being replaced there is
+    /// none to do it: the next one is asked.
+    pub fn kill_tree(&self, tries: u32) {
+        let handle = self.handle.clone();
+        let Some(control) = self.control.clone().filter(|_| tries < KILL_TRIES) else {
+            return self.kill_later(tries);
+        };
+        tokio::spawn(async move {
+            match control.kill_tree().await {
+                Ok(report) => {
+                    let signalled = u32::try_from(report.signalled).unwrap_or(u32::MAX);
+                    let survivors = u32::try_from(report.survivors.len()).unwrap_or(u32::MAX);
+                    if survivors > 0 {
+                        tracing::error!(?report, "processes lived through a kill");
+                    }
+                    handle.tell(Happening::Life(Input::Killed { signalled, survivors }));
+                }
+                // Mostly because nothing was left to kill; that it ended is still
+                // to be told.
+                Err(error) => {
+                    tracing::debug!(%error, "a shim did not kill its tree");
+                    let spent =
+                        if error == ControlError::Unresponsive { KILL_TRIES / 2 } else { 1 };
+                    let again = move || Happening::KillTree { tries: tries + spent };
+                    handle.tell_after(KILL_RETRY, again);
+                }
+            }
+        });
+    }
+
+    fn kill_later(&self, tries: u32) {
+        let may_live = self.life.has_tree();
+        if may_live && tries < KILL_TRIES {
+            let again = move || Happening::KillTree { tries: tries + 1 };
+            self.handle.tell_after(KILL_RETRY, again);
+        } else {
+            // Nothing is left, or nobody can say what is.
+            let killed = Input::Killed { signalled: 0, survivors: u32::from(may_live) };
+            self.handle.tell(Happening::Life(killed));
+        }
+    }
+
+    fn arm(&self, timer: Timer) {
+        let grace = self.world.settings.stop_grace;
+        let after = match timer {
+            Timer::Terminate => grace / 2,
+            Timer::Kill => grace,
+            Timer::Drain => DRAIN_GRACE,
+        };
+        self.handle.tell_after(after, move || Happening::Life(Input::Timer(timer)));
+    }
+
+    fn for_task(&self) -> (Handle, Arc<World>, Attempt) {
+        (self.handle.clone(), Arc::clone(&self.world), self.attempt.clone())
+    }
+}

@@ -1,0 +1,70 @@
+//! Follow-ups: the session found, then asked of the gateway.
+
+use provost_actors::gateway::{FollowUpRequest, Message};
+use provost_actors::journal::{self, FollowedUp};
+use provost_actors::refusal::Refusal;
+
+use super::{Domain, answered};
+use crate::mcp::ask::{Answer, Key};
+use crate::mcp::tools::follow_up::{
+    FollowUpAction, FollowUpInput, FollowUpOutput, FollowUpQueue, QueueStatus, QueuedMessage,
+};
+use crate::store::Target;
+
+impl Domain {
+    pub(super) async fn continued(
+        &self,
+        key: Option<Key>,
+        input: FollowUpInput,
+    ) -> Result<Answer<FollowUpOutput>, Refusal> {
+        let target = match (input.attempt_id, input.session_id) {
+            (Some(attempt), _) => Target::Attempt(attempt),
+            (None, Some(session)) => Target::Session(session),
+            (None, None) => return Err(Refusal::internal("a follow-up without a target")),
+        };
+        let (attempt_id, _) = self.store.target(target).await?;
+        let request = FollowUpRequest {
+            attempt_id,
+            action: match input.action {
+                FollowUpAction::Send => journal::FollowUpAction::Send,
+                FollowUpAction::Queue => journal::FollowUpAction::Queue,
+                FollowUpAction::Cancel => journal::FollowUpAction::Cancel,
+            },
+            prompt: input.prompt.map(Into::into).unwrap_or_default(),
+            variant: input.variant.map(Into::into),
+        };
+        let answer = self.gateway(|port| Message::FollowUp(key, request, port)).await?;
+        Ok(answered(answer, output))
+    }
+}
+
+fn output(done: FollowedUp) -> FollowUpOutput {
+    FollowUpOutput {
+        action: match done.action {
+            journal::FollowUpAction::Send => FollowUpAction::Send,
+            journal::FollowUpAction::Queue => FollowUpAction::Queue,
+            journal::FollowUpAction::Cancel => FollowUpAction::Cancel,
+        },
+        attempt_id: done.attempt_id,
+        session_id: done.session_id,
+        execution_process_id: done.execution_process_id,
+        queue: FollowUpQueue {
+            status: match (done.execution_process_id, done.length) {
+                (Some(_), _) => QueueStatus::Started,
+                (None, 0) => QueueStatus::Empty,
+                (None, _) => QueueStatus::Queued,
+            },
+            length: u32::try_from(done.length).unwrap_or(u32::MAX),
+            held: done.held,
+            messages: done
+                .waiting
+                .into_iter()
+                .map(|it| QueuedMessage {
+                    queue_id: it.queue_id,
+                    prompt: it.prompt,
+                    queued_at: it.queued_at,
+                })
+                .collect(),
+        },
+    }
+}
