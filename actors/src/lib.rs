@@ -9,9 +9,11 @@
 //! An attempt's life:
 //!
 //! ```text
-//!  start ─checked─▶ admitted ─written down─▶ Queued ──slot──▶ Preparing ─▶ Running ─▶ Settled
-//!                       └────────slot free────────────────────▲                │
-//!                                                              Stopping ◀─stop──┘
+//!  start ─checked─▶ written down ─▶ Queued ──slot──▶ Preparing ─▶ Running ─▶ Settled
+//!                       └────────slot free───────────▲  ▲            │          │
+//!                                                    │  │ Stopping ◀─┘          │
+//!                                                    │  └─ a follow-up waits ───┤
+//!                                                    └──── send, queue ─────────┘
 //! ```
 //!
 //! The [`gateway`] is the one door: each request is a message to it, answered by

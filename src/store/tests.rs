@@ -1,10 +1,11 @@
 //! The store over real databases in scratch folders.
 
 use provost_actors::event::{ProcessStatus, RunReason, Timestamp};
-use provost_actors::ids::{AttemptId, ProcessId, ProjectId, SessionId, TaskId};
+use provost_actors::ids::{AttemptId, ProcessId, ProjectId, QueueId, SessionId, TaskId};
 use provost_actors::journal::{
-    Attempt, AttemptRepo, AttemptStarted, Begun, Change, Journal, Key, NewRepo, NewTask, Outcome,
-    Phase, Priority, Process, State, Task, TaskChange, TaskStatus,
+    Attempt, AttemptRepo, AttemptStarted, Begun, Change, FollowUp, FollowUpAction, FollowedUp,
+    Journal, Key, NewRepo, NewTask, Next, Outcome, Phase, Priority, Process, State, Task,
+    TaskChange, TaskStatus, Turnover,
 };
 use provost_actors::refusal::Code;
 use serde_json::json;
@@ -285,6 +286,64 @@ async fn one_taken_out_of_the_queue_has_run_nothing_and_needs_no_owner() {
     assert_eq!(store.unsettled().await.unwrap().len(), 1);
     advance(&store, &queued, &Change::Unqueued { phase: Phase::Idle, state: State::Idle }).await;
     assert_eq!(store.unsettled().await.unwrap(), []);
+}
+
+fn follow_up(prompt: &str) -> FollowUp {
+    let queue_id = QueueId::new();
+    FollowUp { queue_id, prompt: prompt.into(), variant: None, queued_at: Timestamp::now() }
+}
+
+async fn queue(store: &Store, key: Option<&Key>, attempt: &Attempt, turnover: Turnover) {
+    let answer = FollowedUp {
+        action: FollowUpAction::Queue,
+        attempt_id: attempt.attempt_id,
+        session_id: attempt.session_id,
+        execution_process_id: None,
+        held: turnover.held,
+        length: 1,
+        waiting: vec![],
+    };
+    store.record_follow_up(key, attempt, &turnover, &answer).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_turn_ends_and_the_next_begins_in_one_stroke() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let one = attempt(&store, project, &of, Phase::Preparing).await;
+    let (first, second) = (follow_up("first"), follow_up("second"));
+    for added in [&first, &second, &first] {
+        let key = Key { tool: "follow_up", ..key(&added.prompt, "a") };
+        let turnover = Turnover { added: Some(added.clone()), ..Turnover::default() };
+        queue(&store, Some(&key), &one, turnover).await;
+    }
+    let whole = store.load_attempt(one.attempt_id).await.unwrap().unwrap();
+    assert_eq!(whole.waiting, [first.clone(), second.clone()]);
+
+    let process = Process {
+        process_id: ProcessId::new(),
+        turn: 2,
+        prompt: "first".into(),
+        ..one.process.clone()
+    };
+    let before = store.status(one.attempt_id).await.unwrap();
+    let Change::Settled(outcome, _) = failed() else { unreachable!() };
+    let turnover = Turnover {
+        taken: vec![first.queue_id],
+        begun: Some(Next { process: process.clone(), has_slot: true }),
+        ..Turnover::default()
+    };
+    advance(&store, &one, &Change::Settled(outcome, Box::new(turnover))).await;
+    let after = store.status(one.attempt_id).await.unwrap();
+    assert_eq!((after.overview.state, after.overview.phase), (State::Running, Phase::Preparing));
+    assert_eq!((after.settled_revision, after.queued_follow_ups), (0, 1));
+    assert!(after.revision > before.revision);
+    let whole = store.load_attempt(one.attempt_id).await.unwrap().unwrap();
+    assert_eq!((whole.epoch, whole.process.process_id), (2, process.process_id));
+    assert_eq!((whole.waiting, whole.ended_as), (vec![second], Some(State::Failed)));
+    let leftovers: Vec<_> = whole.leftovers.iter().map(|process| process.process_id).collect();
+    assert_eq!(leftovers, [one.process.process_id], "its process has not been closed");
 }
 
 #[tokio::test]

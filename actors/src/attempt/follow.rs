@@ -3,7 +3,7 @@
 
 use ractor::RpcReplyPort;
 
-use crate::journal::{Answer, FollowUpAction, FollowedUp, Turnover, Waiting, remembered};
+use crate::journal::{Answer, FollowUpAction, FollowedUp, Phase, Turnover, Waiting, remembered};
 use crate::refusal::Refusal;
 
 use super::Notice;
@@ -24,10 +24,19 @@ impl State {
         let (has_slot, epoch) = (call.has_slot, self.attempt.epoch);
         let answer = self.followed_up(call).await;
         if has_slot && self.attempt.epoch == epoch {
-            // Nothing began that would need the slot.
-            self.notify(Notice::SlotFreed(self.attempt.attempt_id));
+            self.slot_unused().await;
         }
         let _ = port.send(answer);
+    }
+
+    /// Nothing began that would need the slot: it is for the turn that waits for
+    /// one, or free again. A turn that runs has its own.
+    async fn slot_unused(&mut self) {
+        if !self.queue.is_active() {
+            self.notify(Notice::SlotFreed(self.attempt.attempt_id));
+        } else if self.attempt.phase == Phase::Queued {
+            self.granted().await;
+        }
     }
 
     async fn followed_up(&mut self, call: FollowUpCall) -> Result<Answer<FollowedUp>, Refusal> {

@@ -89,6 +89,9 @@ impl Queue {
             Input::Queue(_) if self.waiting.len() >= WAITING_MAX => Err(Refusal::new(
                 Code::RateLimited,
                 format!("{WAITING_MAX} follow-ups wait in this session already"),
+            )
+            .hint(
+                "Call get_attempt_status and follow_up again once fewer queued_follow_ups wait.",
             )),
             Input::Queue(follow_up) => {
                 self.held = false;
