@@ -15,6 +15,7 @@ mod project;
 mod render;
 mod run;
 mod tools;
+mod wait;
 
 use std::io;
 use std::process::ExitCode;
@@ -67,6 +68,8 @@ enum Command {
     Logs(logs::LogsArgs),
     /// Stop an attempt and every process that it started
     Stop(attempts::StopArgs),
+    /// Wait until attempts have settled
+    Wait(wait::WaitArgs),
     /// Call an MCP tool
     Call(tools::CallArgs),
     /// List the MCP tools
@@ -146,6 +149,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Status(args) => attempts::status(context, &args).await,
         Command::Logs(args) => logs::logs(context, args).await,
         Command::Stop(args) => attempts::stop(context, &args).await,
+        Command::Wait(args) => wait::wait(context, &args).await,
         Command::Call(args) => tools::call(context, args).await,
         Command::Tools(args) => {
             context.set_role(args.role);

@@ -7,7 +7,7 @@ use provost_actors::journal::{AttemptStopped, Phase, State};
 use provost_actors::refusal::{Code, Refusal};
 
 use super::{Domain, answered, board, convert};
-use crate::mcp::ask::{Answer, Key, Session};
+use crate::mcp::ask::{Answer, Key, RecentAttempt, Session};
 use crate::mcp::tools::attempts::{
     AttemptStatus, AttemptStatusOutput, AttemptStatuses, AttemptSummary, GetAttemptStatusInput,
     LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput, StartTaskAttemptInput,
@@ -15,6 +15,9 @@ use crate::mcp::tools::attempts::{
 };
 use crate::mcp::tools::context::{GetContextOutput, WorkspaceRepo};
 use crate::store::{AttemptFilter, AttemptOverview};
+
+/// Longest final message that a status tells, in characters.
+const FINAL_MESSAGE_MAX: usize = 2000;
 
 impl Domain {
     pub(super) async fn start(
@@ -78,6 +81,14 @@ impl Domain {
         })
     }
 
+    /// The newest attempts of all projects.
+    pub(super) async fn recent(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {
+        let attempts = self.store.newest_attempts(most).await?.into_iter();
+        Ok(attempts
+            .map(|(attempt_id, task_title)| RecentAttempt { attempt_id, task_title })
+            .collect())
+    }
+
     pub(super) async fn statuses(
         &self,
         input: GetAttemptStatusInput,
@@ -116,7 +127,7 @@ impl Domain {
             failure_summary: status.failure_summary,
             queued_follow_ups: status.queued_follow_ups,
             usage: status.usage.map(Into::into),
-            final_message: status.final_message,
+            final_message: status.final_message.map(|it| convert::cut(it, FINAL_MESSAGE_MAX)),
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
         })
     }

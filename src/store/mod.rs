@@ -7,6 +7,7 @@
 //! `provost_actors::journal` and the views of the files below.
 
 mod attempts;
+mod changes;
 mod codec;
 mod journal;
 mod open;
@@ -14,11 +15,13 @@ mod processes;
 mod projects;
 mod requests;
 mod resolve;
+mod sessions;
 mod tasks;
 
-pub use attempts::{AttemptFilter, AttemptOverview};
+pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus};
 pub use open::OpenError;
 pub use resolve::Kind;
+pub use sessions::Target;
 pub use tasks::TaskFilter;
 
 use std::time::Duration;
@@ -32,6 +35,7 @@ pub struct Store {
     writer: SqlitePool,
     reader: SqlitePool,
     times: TimesToLive,
+    changes: changes::Changes,
 }
 
 /// How long kept answers and intents live; `None` for ever.

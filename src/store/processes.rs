@@ -39,6 +39,7 @@ impl Store {
         insert_rows(&mut writing, attempt, now).await.map_err(fault)?;
         let answer = requests::keep(&mut writing, key, answer.clone()).await?;
         writing.commit().await.map_err(fault)?;
+        self.changes.announce(attempt.attempt_id);
         Ok(answer)
     }
 
@@ -77,7 +78,9 @@ impl Store {
             ));
         }
         change_process(&mut writing, process, change).await.map_err(fault)?;
-        writing.commit().await.map_err(fault)
+        writing.commit().await.map_err(fault)?;
+        self.changes.announce(attempt);
+        Ok(())
     }
 }
 
