@@ -187,11 +187,15 @@ fn stopped(stopped: AttemptStopped) -> StopAttemptOutput {
 fn next_action(overview: &AttemptOverview) -> Option<String> {
     let id = overview.attempt_id;
     Some(match (overview.state, overview.phase) {
-        (_, Phase::Queued) => "It waits for a running slot; ask again later.".to_owned(),
-        (State::Running, Phase::Stopping) => "It is being stopped; ask again.".to_owned(),
+        (_, Phase::Queued) => {
+            format!("It waits for a running slot; call wait_for_attempts with attempt_ids [{id}].")
+        }
+        (State::Running, Phase::Stopping) => {
+            format!("It is being stopped; call wait_for_attempts with attempt_ids [{id}].")
+        }
         (State::Running, _) => format!(
-            "Call tail_attempt_logs with attempt_id {id} to see what it does, \
-             or stop_attempt to end it."
+            "Call wait_for_attempts with attempt_ids [{id}] to be woken when it ends, \
+             tail_attempt_logs to see what it does, or stop_attempt to end it."
         ),
         (State::Failed, _) => format!(
             "Read failure_summary, then call tail_attempt_logs with attempt_id {id}; \

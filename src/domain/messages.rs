@@ -3,6 +3,7 @@
 use provost_actors::refusal::{Code, Refusal};
 
 use super::Domain;
+use crate::mcp::args::Index;
 use crate::mcp::tools::sessions::{
     MessageRole, SessionMessage, TailSessionMessagesInput, TailSessionMessagesOutput,
 };
@@ -19,7 +20,7 @@ impl Domain {
             _ => return Err(Refusal::new(Code::AmbiguousTarget, "one target is needed")),
         };
         let (_, session_id) = self.store.target(target).await?;
-        let before = input.cursor.map_or(u64::MAX, |cursor| cursor.get());
+        let before = input.cursor.map_or(u64::MAX, Index::get);
         let (limit, max_bytes) = (input.limit.get(), input.max_bytes.get());
         let newest_first = self.store.messages(session_id, before, limit, max_bytes).await?;
         let newest_first = newest_first.into_iter().map(|message| SessionMessage {

@@ -57,14 +57,12 @@ pub fn get(
     }
     let mut text = ORCHESTRATE.to_owned();
     for (name, value) in arguments {
-        let label = match (name.as_str(), value) {
-            (_, Value::Null) => continue,
-            ("project_id", Value::String(_)) => "The project_id",
-            ("goal", Value::String(_)) => "The goal",
+        let is_known = ARGUMENTS.iter().any(|(known, _)| known == name);
+        match value {
+            Value::Null if is_known => {}
+            Value::String(value) if is_known => text.extend(["\n\n", name, ": ", value]),
             _ => return Err(bad_argument(name)),
-        };
-        let value = value.as_str().unwrap_or_default();
-        text.push_str(&format!("\n\n{label}: {value}"));
+        }
     }
     let message = PromptMessage::new_text(Role::User, text);
     Ok(GetPromptResult::new(vec![message]).with_description(ABOUT))

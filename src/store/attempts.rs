@@ -348,7 +348,7 @@ impl Store {
     /// How each of these attempts stands, in the order asked, all of one
     /// moment. No id may stand there twice.
     pub async fn statuses(&self, attempts: &[AttemptId]) -> Result<Vec<AttemptStatus>, Refusal> {
-        let ids = serde_json::Value::from_iter(attempts.iter().map(ToString::to_string));
+        let ids: serde_json::Value = attempts.iter().map(ToString::to_string).collect();
         let rows: Vec<StatusRow> = sqlx::query_as(
             "SELECT * FROM attempt_overview
              WHERE attempt_id IN (SELECT value FROM json_each(?1))",

@@ -22,8 +22,9 @@ struct Waiting {
 impl Changes {
     /// Wakes those who watch an attempt. To be called after the commit.
     pub(super) fn announce(&self, attempt: AttemptId) {
-        if let Some(watches) = self.lock().by_attempt.get(&attempt) {
-            watches.values().for_each(|wake| wake.notify_one());
+        let waiting = self.lock();
+        for wake in waiting.by_attempt.get(&attempt).into_iter().flat_map(HashMap::values) {
+            wake.notify_one();
         }
     }
 

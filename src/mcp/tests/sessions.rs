@@ -501,7 +501,7 @@ async fn the_prompt_takes_a_project_and_a_goal() {
     let arguments = json!({"project_id": ID, "goal": "Fly."});
     peer.request(3, "prompts/get", json!({"name": "orchestrate", "arguments": arguments})).await;
     let told = text(&peer.next().await);
-    assert!(told.as_str().unwrap().ends_with(&format!("The project_id: {ID}\n\nThe goal: Fly.")));
+    assert!(told.as_str().unwrap().ends_with(&format!("project_id: {ID}\n\ngoal: Fly.")));
     for params in [
         json!({"name": "fly"}),
         json!({"name": "orchestrate", "arguments": {"aim": "Fly."}}),

@@ -12,7 +12,7 @@ Use when: attempts run and you want to be woken when one ends, or all do, or any
 Required: attempt_ids.
 Optional: until, after, timeout_ms.
 Next: the same with after from the answer; once settled, tail_session_messages or get_attempt_status.
-Avoid: polling get_attempt_status; leaving out after in a second call, which may miss a change.";
+Avoid: polling get_attempt_status; an after of other attempts, which may miss what those did.";
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -34,7 +34,8 @@ pub struct WaitForAttemptsInput {
     /// (of state, phase, queue or turn; log lines don't count).
     #[serde(default)]
     pub until: Until,
-    /// The `after` of the last answer, unchanged: then nothing in between is missed.
+    /// The `after` of the last answer for the same attempts: then nothing in between is missed.
+    /// Leave it out once attempts were added.
     pub after: Option<Text<1, 64>>,
     /// How long to wait at most, in milliseconds; more than 50000 counts as 50000.
     #[serde(default)]
