@@ -79,7 +79,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             calls: 256,
-            sleepers: 4096,
+            sleepers: 2048,
             time: Duration::from_mins(10),
             grace: Duration::from_secs(1),
             line: MAX_LINE,

@@ -134,7 +134,7 @@ fn a_wait_outlives_the_daemon_and_learns_what_happened_while_none_ran() {
 
 #[test]
 fn thousands_of_waits_stand_in_nobodys_way_and_all_are_woken() {
-    const WAITS: usize = 3000;
+    const WAITS: usize = 2000;
     let provost = Provost::running();
     let gate = provost.path("gate");
     let attempt = provost.board().start("fake", &until(&gate, "say done"));
