@@ -1,5 +1,5 @@
 //! An orchestrator in small: an MCP client over stdio that starts attempts,
-//! reads their logs as they grow, and stops one. The executor is the example
+//! waits for them, reads their logs as they grow, and stops one. The executor is the example
 //! `fake_executor`; home and repository are scratch.
 //!
 //! ```text
@@ -9,7 +9,6 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
 use rmcp::model::CallToolRequestParams;
 use rmcp::service::{RoleClient, RunningService, ServiceExt};
@@ -41,8 +40,10 @@ async fn orchestrate(provost: &Path, scratch: &Scratch) -> Result<()> {
     let task = client.call("create_task", task).await?;
 
     let attempt = client.start(&task, "remember the milk").await?;
-    let status = client.follow(&attempt, |_| false).await?;
-    println!("{}: {}\n", text(&status["state"]), text(&status["final_message"]));
+    let ended = client.follow(&attempt, |_| false).await?;
+    let newest = json!({"attempt_id": attempt, "limit": 1});
+    let told = client.call("tail_session_messages", newest).await?;
+    println!("{}: {}\n", text(&ended["state"]), text(&told["messages"][0]["text"]));
 
     let attempt = client.start(&task, "hang until stopped").await?;
     client.follow(&attempt, |entry| entry["kind"] == "system_message").await?;
@@ -79,13 +80,14 @@ impl Client {
     }
 
     /// Prints the log until the attempt has settled, or an entry is the last
-    /// one wanted; returns the status. It asks only for what is new.
+    /// one wanted; returns how it stands. It asks only for what is new.
     async fn follow(&self, attempt: &Value, last: impl Fn(&Value) -> bool) -> Result<Value> {
         let mut after = json!(-1);
         loop {
-            // Asked before the log: what was written by then is on the page.
-            let status = json!({"attempt_id": attempt});
-            let status = self.call("get_attempt_status", status).await?;
+            // Until it settles, but not for long: its log grows meanwhile.
+            let wait = json!({"attempt_ids": [attempt], "timeout_ms": 100});
+            let mut waited = self.call("wait_for_attempts", wait).await?;
+            // Asked after that: what a settled attempt has written is on the page.
             let page = json!({"attempt_id": attempt, "after_entry_index": after});
             let page = self.call("tail_attempt_logs", page).await?;
             let entries = page["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -93,11 +95,8 @@ impl Client {
                 println!("  {:<18}{}", text(&entry["kind"]), text(&entry["text"]));
                 after = entry["entry_index"].clone();
             }
-            if entries.iter().any(&last) || (entries.is_empty() && status["phase"] == "settled") {
-                return Ok(status);
-            }
-            if entries.is_empty() {
-                tokio::time::sleep(Duration::from_millis(100)).await;
+            if entries.iter().any(&last) || (entries.is_empty() && waited["timed_out"] == false) {
+                return Ok(waited["attempts"][0].take());
             }
         }
     }

@@ -391,7 +391,7 @@ pub struct Outcome {
     pub exit_signal: Option<i32>,
     /// Non-empty unless completed.
     pub failure_summary: Option<String>,
-    /// The last assistant message, at most 2,000 characters.
+    /// The last assistant message, at most 16,000 characters.
     pub final_message: Option<String>,
     pub usage: Option<Usage>,
     pub at: Timestamp,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::frame::{self, Frame, Id};
 
 /// Requests in flight at once; the daemon itself takes fewer.
-const MAX_WAITING: usize = 1024;
+const MAX_WAITING: usize = 4096;
 
 /// Bytes of lines kept so that they can be sent again. A request beyond it
 /// goes through and is answered `daemon_restarting` should the daemon die.

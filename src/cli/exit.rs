@@ -23,6 +23,8 @@ pub enum Exit {
     Unreachable = 3,
     NotFound = 4,
     Conflict = 5,
+    /// `wait`: the time was over first.
+    TimedOut = 6,
     AttemptFailed = 7,
 }
 

@@ -16,6 +16,7 @@ mod project;
 mod render;
 mod run;
 mod tools;
+mod wait;
 
 use std::io;
 use std::process::ExitCode;
@@ -72,6 +73,8 @@ enum Command {
     Queue(follow_up::QueueArgs),
     /// Stop an attempt and every process that it started
     Stop(attempts::StopArgs),
+    /// Wait until attempts have settled
+    Wait(wait::WaitArgs),
     /// Call an MCP tool
     Call(tools::CallArgs),
     /// List the MCP tools
@@ -153,6 +156,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Send(args) => follow_up::send(context, &args).await,
         Command::Queue(args) => follow_up::queue(context, &args).await,
         Command::Stop(args) => attempts::stop(context, &args).await,
+        Command::Wait(args) => wait::wait(context, &args).await,
         Command::Call(args) => tools::call(context, args).await,
         Command::Tools(args) => {
             context.set_role(args.role);

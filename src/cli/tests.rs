@@ -28,6 +28,9 @@ fn every_verb_is_there_with_its_flags() {
         "provost status 12345678",
         "provost logs -f --raw 12345678 --limit 5",
         "provost stop --force 12345678",
+        "provost wait 12345678",
+        "provost wait --any --timeout 5 12345678 12345679 --json",
+        "provost wait --all 12345678",
         "provost call list_projects",
         "provost call list_projects {}",
         "provost call list_projects -",
@@ -50,6 +53,9 @@ fn nonsense_is_a_usage_error() {
         "provost logs a --limit 0",
         "provost mcp --role king",
         "provost status",
+        "provost wait",
+        "provost wait --any --all 12345678",
+        "provost wait --timeout soon 12345678",
     ] {
         assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
     }
@@ -60,7 +66,9 @@ fn help_says_what_there_is() {
     let mut command = Cli::command();
     command.build();
     insta::assert_snapshot!("help", command.render_long_help().to_string());
-    for name in ["daemon", "mcp", "init", "run", "logs", "stop", "call", "tools", "shutdown"] {
+    for name in
+        ["daemon", "mcp", "init", "run", "logs", "stop", "wait", "call", "tools", "shutdown"]
+    {
         let verb = command.find_subcommand_mut(name).unwrap();
         insta::assert_snapshot!(format!("help_{name}"), verb.render_long_help().to_string());
     }

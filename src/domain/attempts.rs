@@ -7,7 +7,7 @@ use provost_actors::journal::{AttemptStopped, Phase, State};
 use provost_actors::refusal::{Code, Refusal};
 
 use super::{Domain, answered, board, convert};
-use crate::mcp::ask::{Answer, Key, Session};
+use crate::mcp::ask::{Answer, Key, RecentAttempt, Session};
 use crate::mcp::tools::attempts::{
     AttemptStatus, AttemptStatusOutput, AttemptStatuses, AttemptSummary, GetAttemptStatusInput,
     LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput, StartTaskAttemptInput,
@@ -15,6 +15,9 @@ use crate::mcp::tools::attempts::{
 };
 use crate::mcp::tools::context::{GetContextOutput, WorkspaceRepo};
 use crate::store::{self, AttemptFilter, AttemptOverview};
+
+/// Longest final message that a status tells, in characters.
+const FINAL_MESSAGE_MAX: usize = 2000;
 
 impl Domain {
     pub(super) async fn start(
@@ -78,6 +81,14 @@ impl Domain {
         })
     }
 
+    /// The newest attempts of all projects.
+    pub(super) async fn recent(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {
+        let attempts = self.store.newest_attempts(most).await?.into_iter();
+        Ok(attempts
+            .map(|(attempt_id, task_title)| RecentAttempt { attempt_id, task_title })
+            .collect())
+    }
+
     pub(super) async fn statuses(
         &self,
         input: GetAttemptStatusInput,
@@ -118,7 +129,7 @@ impl Domain {
             queued_follow_ups: status.queued_follow_ups,
             queue_held: status.queue_held && status.queued_follow_ups > 0,
             usage: status.usage.map(Into::into),
-            final_message: status.final_message,
+            final_message: status.final_message.map(|it| convert::cut(it, FINAL_MESSAGE_MAX)),
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
         })
     }
@@ -178,11 +189,15 @@ fn stopped(stopped: AttemptStopped) -> StopAttemptOutput {
 fn next_action(status: &store::AttemptStatus) -> String {
     let (overview, id) = (&status.overview, status.overview.attempt_id);
     match (overview.state, overview.phase) {
-        (_, Phase::Queued) => "It waits for a running slot; ask again later.".to_owned(),
-        (State::Running, Phase::Stopping) => "It is being stopped; ask again.".to_owned(),
+        (_, Phase::Queued) => {
+            format!("It waits for a running slot; call wait_for_attempts with attempt_ids [{id}].")
+        }
+        (State::Running, Phase::Stopping) => {
+            format!("It is being stopped; call wait_for_attempts with attempt_ids [{id}].")
+        }
         (State::Running, _) => format!(
-            "Call tail_attempt_logs with attempt_id {id} to see what it does, \
-             or stop_attempt to end it."
+            "Call wait_for_attempts with attempt_ids [{id}] to be woken when it ends, \
+             tail_attempt_logs to see what it does, or stop_attempt to end it."
         ),
         _ if status.queue_held && status.queued_follow_ups > 0 => format!(
             "{} wait since it was stopped: call follow_up with attempt_id {id} and action send \

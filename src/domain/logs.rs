@@ -29,6 +29,17 @@ impl Domain {
         })
     }
 
+    /// Where the log ends. One that can't be read hides no attempt.
+    pub(super) async fn log_tip(&self, attempt: AttemptId) -> Tip {
+        match self.log(attempt).await {
+            Ok(log) => log.map(|log| log.tip()).unwrap_or_default(),
+            Err(refusal) => {
+                tracing::warn!(%attempt, %refusal, "an attempt without its log");
+                Tip::default()
+            }
+        }
+    }
+
     pub(super) async fn tail(
         &self,
         input: TailAttemptLogsInput,

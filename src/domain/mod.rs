@@ -9,7 +9,9 @@ mod clarify;
 mod convert;
 mod follow_up;
 mod logs;
+mod messages;
 mod sessions;
+mod waits;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use ractor::{ActorRef, RpcReplyPort};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::mcp::ask::{Answer, Ask, CustomError, Key, Session};
+use crate::mcp::ask::{Answer, Ask, CustomError, Key, RecentAttempt, Session};
 use crate::mcp::tools::attempts::{
     AttemptStatusOutput, GetAttemptStatusInput, ListTaskAttemptsInput, ListTaskAttemptsOutput,
     StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput,
@@ -35,10 +37,12 @@ use crate::mcp::tools::projects::{
     AddRepoInput, AddRepoOutput, CreateProjectInput, CreateProjectOutput, ListProjectsInput,
     ListProjectsOutput, ListReposInput, ListReposOutput,
 };
+use crate::mcp::tools::sessions::{TailSessionMessagesInput, TailSessionMessagesOutput};
 use crate::mcp::tools::tasks::{
     CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, GetTaskInput,
     ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
 };
+use crate::mcp::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 use crate::store::Store;
 
 /// Everything behind the tools.
@@ -186,6 +190,14 @@ impl Ask for Domain {
         self.statuses(input).await
     }
 
+    async fn wait_for_attempts(
+        &self,
+        _: &Session,
+        input: WaitForAttemptsInput,
+    ) -> Result<WaitForAttemptsOutput, Refusal> {
+        self.wait(input).await
+    }
+
     async fn tail_attempt_logs(
         &self,
         _: &Session,
@@ -203,6 +215,14 @@ impl Ask for Domain {
         self.continued(key, input).await
     }
 
+    async fn tail_session_messages(
+        &self,
+        _: &Session,
+        input: TailSessionMessagesInput,
+    ) -> Result<TailSessionMessagesOutput, Refusal> {
+        self.messages(input).await
+    }
+
     async fn stop_attempt(
         &self,
         _: &Session,
@@ -218,6 +238,10 @@ impl Ask for Domain {
         _: GetContextInput,
     ) -> Result<GetContextOutput, Refusal> {
         self.context(session).await
+    }
+
+    async fn recent_attempts(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {
+        self.recent(most).await
     }
 
     async fn clarify(&self, refusal: Refusal) -> Refusal {

@@ -20,10 +20,12 @@ use super::tools::projects::{
     AddRepoInput, AddRepoOutput, CreateProjectInput, CreateProjectOutput, ListProjectsInput,
     ListProjectsOutput, ListReposInput, ListReposOutput,
 };
+use super::tools::sessions::{TailSessionMessagesInput, TailSessionMessagesOutput};
 use super::tools::tasks::{
     CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, GetTaskInput,
     ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
 };
+use super::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 pub use crate::role::Role;
 
 /// One connection: what is known of its caller for as long as it lasts.
@@ -34,6 +36,13 @@ pub struct Session {
     pub attempt: Option<AttemptId>,
     /// A person's command line: it has bare methods of its own.
     pub is_person: bool,
+}
+
+/// An attempt as a list of resources shows it.
+#[derive(Clone, Debug)]
+pub struct RecentAttempt {
+    pub attempt_id: AttemptId,
+    pub task_title: String,
 }
 
 /// Why a method outside MCP was refused, as JSON-RPC says it. Any code is allowed.
@@ -142,6 +151,12 @@ pub trait Ask: Send + Sync + 'static {
         input: GetAttemptStatusInput,
     ) -> Refusable<AttemptStatusOutput>;
 
+    async fn wait_for_attempts(
+        &self,
+        session: &Session,
+        input: WaitForAttemptsInput,
+    ) -> Refusable<WaitForAttemptsOutput>;
+
     async fn tail_attempt_logs(
         &self,
         session: &Session,
@@ -155,6 +170,12 @@ pub trait Ask: Send + Sync + 'static {
         input: FollowUpInput,
     ) -> Refusable<Answer<FollowUpOutput>>;
 
+    async fn tail_session_messages(
+        &self,
+        session: &Session,
+        input: TailSessionMessagesInput,
+    ) -> Refusable<TailSessionMessagesOutput>;
+
     async fn stop_attempt(
         &self,
         session: &Session,
@@ -167,6 +188,9 @@ pub trait Ask: Send + Sync + 'static {
         session: &Session,
         input: GetContextInput,
     ) -> Refusable<GetContextOutput>;
+
+    /// The newest attempts of all projects, newest first.
+    async fn recent_attempts(&self, most: usize) -> Refusable<Vec<RecentAttempt>>;
 
     /// A refusal as its caller needs it, who may have taken one kind of id for
     /// another.

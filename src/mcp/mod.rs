@@ -7,8 +7,8 @@
 //!   bytes ◂ transport ◂ rmcp ◂ server ◂ tool ◂──────────────┘
 //! ```
 //!
-//! `tools` is the table of all there is to call, and [`ask::Ask`] the only way
-//! out of here. Nothing in this folder owns state that outlives a connection,
+//! `tools` is the table of all there is to call, `resources` the same by URI,
+//! `prompts` what teaches it, and [`ask::Ask`] the only way out of here. Nothing in this folder owns state that outlives a connection,
 //! and nothing in it knows SQL, actors or processes.
 
 pub mod args;
@@ -17,6 +17,8 @@ mod envelope;
 mod explain;
 mod key;
 mod modes;
+mod prompts;
+mod resources;
 mod schema;
 mod server;
 mod tool;

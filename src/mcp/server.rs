@@ -1,5 +1,5 @@
 //! The MCP server of one connection: both eras of the protocol, one choke point
-//! for calls. It guards (role, number and time of calls, panics, cancellation)
+//! for calls, whether by a tool's name or a resource's URI. It guards (role, number and time of calls, panics, cancellation)
 //! and leaves what a call means to its [`Tool`](super::tool::Tool).
 
 use std::any::Any;
@@ -11,8 +11,10 @@ use futures_util::FutureExt;
 use provost_actors::refusal::{Code, Refusal};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
-    Implementation, InitializeRequestParams, InitializeResult, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
+    InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer, serve_directly_with_ct};
 use rmcp::{ErrorData, ServerHandler};
@@ -25,8 +27,8 @@ use super::ask::{Ask, CustomError, Role, Session};
 use super::envelope::{self, Success};
 use super::explain::nearest;
 use super::tool::{Call, Tool};
-use super::tools;
 use super::transport::{LineTransport, MAX_LINE};
+use super::{prompts, resources, tools};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
 const CALL_ID: &str = "provost/call_id";
@@ -40,12 +42,15 @@ own, and keeps them running. The loop:
 1. list_projects gives a project_id (create_project if there is none); list_executors says who \
 can work; list_tasks shows the board, create_task adds to it.
 2. start_task_attempt (task_id, executor) starts an agent and returns at once with an attempt_id.
-3. get_attempt_status (attempt_id, or attempt_ids for many) until state is completed or failed; \
-failure_summary says why, final_message what the agent said last, next_action what to do.
-4. tail_attempt_logs (attempt_id) shows the newest entries; then ask only for news with \
-after_entry_index = latest_entry_index. cursor pages back to older ones.
-5. stop_attempt (attempt_id) ends a run and every process it started.
-6. update_task (task_id, status) when the work is accepted.
+3. wait_for_attempts (attempt_ids) wakes you when one has settled; then again with after from its \
+answer. get_attempt_status tells all about one: failure_summary, next_action.
+4. tail_session_messages (attempt_id) shows the final answers, tail_attempt_logs every step; for \
+news, after_entry_index = latest_entry_index.
+5. get_attempt_changes (attempt_id) lists what it changed; get_attempt_patch and get_attempt_file \
+show it.
+6. follow_up (attempt_id, action, prompt) goes on with the same agent; stop_attempt (attempt_id) \
+ends a run and every process it started.
+7. update_task (task_id, status) when the work is accepted.
 Give request_id on every change: the same call with the same request_id never acts twice. A \
 failure is JSON with error, code, retryable and hint; the hint names the call that helps.";
 
@@ -58,6 +63,9 @@ task. get_context tells the task, the branch and the repositories.";
 pub struct Limits {
     /// Calls in flight; more are refused as `rate_limited`.
     pub calls: usize,
+    /// The same for calls that sleep until there is news: they cost next to
+    /// nothing, and must not stand in the way of those that work.
+    pub sleepers: usize,
     /// The longest a call may take.
     pub time: Duration,
     /// How long calls in flight may still be answered once the peer has sent
@@ -71,6 +79,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             calls: 256,
+            sleepers: 2048,
             time: Duration::from_mins(10),
             grace: Duration::from_secs(1),
             line: MAX_LINE,
@@ -91,8 +100,14 @@ pub async fn serve<S>(
     let ended = stop.child_token();
     let (read, write) = tokio::io::split(stream);
     let transport = LineTransport::new(read, write, limits.line, ended.clone());
-    let server =
-        Server { ask, session, limits, calls: Semaphore::new(limits.calls), ended: ended.clone() };
+    let server = Server {
+        ask,
+        session,
+        limits,
+        calls: Semaphore::new(limits.calls),
+        sleepers: Semaphore::new(limits.sleepers),
+        ended: ended.clone(),
+    };
     // No handshake is waited for: methods of other APIs come without one, and
     // `initialize` and `server/discover` are requests like any other.
     let running = serve_directly_with_ct::<RoleServer, _, _, _, _>(server, transport, None, ended);
@@ -106,6 +121,7 @@ struct Server {
     session: Session,
     limits: Limits,
     calls: Semaphore,
+    sleepers: Semaphore,
     /// Cancelled when the connection ends, from either side.
     ended: CancellationToken,
 }
@@ -114,7 +130,7 @@ impl Server {
     async fn call(
         &self,
         tool: &Tool,
-        request: CallToolRequestParams,
+        arguments: JsonObject,
         context: &RequestContext<RoleServer>,
     ) -> Result<Success, Refusal> {
         if !tool.is_for(&self.session) {
@@ -123,23 +139,29 @@ impl Server {
         let call = Call {
             ask: &*self.ask,
             session: &self.session,
-            arguments: request.arguments.unwrap_or_default(),
+            arguments,
             bridge_id: context.meta.get(CALL_ID).and_then(|id| id.as_str()).map(str::to_owned),
         };
-        match self.guarded(tool.call(call), context).await {
-            Ok(Ok(success)) => Ok(success),
-            Ok(Err(refusal)) => Err(self.ask.clarify(refusal).await),
-            Err(fault) => Err(fault.refusal(tool.name(), &self.limits)),
+        let room = if tool.sleeps() { &self.sleepers } else { &self.calls };
+        let refusal = match self.guarded(room, tool.call(call), context).await {
+            Ok(Ok(success)) => return Ok(success),
+            Ok(Err(refusal)) => self.ask.clarify(refusal).await,
+            Err(fault) => fault.refusal(tool.name(), &self.limits),
+        };
+        if refusal.code == Code::Internal {
+            tracing::error!(tool = tool.name(), message = refusal.message, "internal fault");
         }
+        Err(refusal)
     }
 
     /// Runs what a request asks for, so that it is answered whatever happens.
     async fn guarded<T>(
         &self,
+        room: &Semaphore,
         work: impl Future<Output = T>,
         context: &RequestContext<RoleServer>,
     ) -> Result<T, Fault> {
-        let Ok(_permit) = self.calls.try_acquire() else { return Err(Fault::TooMany) };
+        let Ok(_permit) = room.try_acquire() else { return Err(Fault::TooMany) };
         tokio::select! {
             biased;
             done = AssertUnwindSafe(work).catch_unwind() => done.map_err(Fault::Panicked),
@@ -170,8 +192,7 @@ impl Fault {
     fn refusal(self, what: &str, limits: &Limits) -> Refusal {
         match self {
             Self::TooMany => {
-                let message = format!("{} calls are in flight on this connection.", limits.calls);
-                Refusal::new(Code::RateLimited, message)
+                Refusal::new(Code::RateLimited, "Too many calls are in flight on this connection.")
             }
             Self::TooLong => {
                 let message = format!("{what} took longer than {} s.", limits.time.as_secs());
@@ -199,7 +220,8 @@ impl ServerHandler for Server {
             Role::Worker => INSIDE_INSTRUCTIONS,
             Role::Orchestrator | Role::All => BOARD_INSTRUCTIONS,
         };
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let capabilities = ServerCapabilities::builder();
+        ServerConfig::new(capabilities.enable_tools().enable_resources().enable_prompts().build())
             .with_server_info(
                 Implementation::new("provost", env!("CARGO_PKG_VERSION")).with_title("Provost"),
             )
@@ -237,13 +259,61 @@ impl ServerHandler for Server {
         let Some(tool) = tools::find(&request.name) else {
             return Err(unknown_tool(&request.name, &self.session));
         };
-        let outcome = self.call(tool, request, &context).await;
-        if let Err(refusal) = &outcome
-            && refusal.code == Code::Internal
-        {
-            tracing::error!(tool = tool.name(), message = refusal.message, "internal fault");
+        let arguments = request.arguments.unwrap_or_default();
+        Ok(envelope::result(self.call(tool, arguments, &context).await).into())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        if !resources::are_for(&self.session) {
+            return Ok(ListResourcesResult::default());
         }
-        Ok(envelope::result(outcome).into())
+        let asked = self.ask.recent_attempts(resources::LISTED);
+        let listed = self.guarded(&self.calls, asked, &context).await;
+        let listed = listed.unwrap_or_else(|fault| Err(fault.refusal("the list", &self.limits)));
+        let attempts = listed.map_err(resources::fault)?;
+        let listed = attempts.iter().map(resources::listed).collect();
+        Ok(ListResourcesResult::with_all_items(listed))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates(&self.session)))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let Some((tool, arguments)) = resources::call(&request.uri, &self.session) else {
+            return Err(resources::unknown(&request.uri));
+        };
+        let read = self.call(tool, arguments, &context).await.map_err(resources::fault)?;
+        Ok(resources::contents(&request.uri, &read.output).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::list(&self.session)))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        Ok(prompts::get(&request.name, &arguments, &self.session)?.into())
     }
 
     async fn on_custom_request(
@@ -253,7 +323,7 @@ impl ServerHandler for Server {
     ) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, params, .. } = request;
         let asked = self.ask.custom(&self.session, &method, params);
-        match self.guarded(asked, &context).await {
+        match self.guarded(&self.calls, asked, &context).await {
             Ok(Ok(value)) => Ok(CustomResult::new(value)),
             Ok(Err(CustomError { code, message, data })) => {
                 Err(ErrorData::new(ErrorCode(code), message, data))

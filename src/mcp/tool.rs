@@ -90,6 +90,7 @@ pub struct Tool {
     schema: Value,
     validator: Validator,
     run: Box<Run>,
+    sleeps: bool,
     #[cfg(test)]
     parses: fn(Map<String, Value>) -> bool,
 }
@@ -110,6 +111,19 @@ impl Tool {
             Ok(rendered(asked, |output| (output, false)))
         });
         Self::new::<I, O>(row, false, run)
+    }
+
+    /// A tool that changes nothing and sleeps until there is news.
+    pub fn wait<I, O, F>(row: Row, ask: F) -> Self
+    where
+        I: DeserializeOwned + JsonSchema,
+        O: Serialize + JsonSchema + 'static,
+        F: for<'a> Fn(&'a dyn Ask, &'a Session, I) -> BoxFuture<'a, Result<O, Refusal>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        Self { sleeps: true, ..Self::read(row, ask) }
     }
 
     /// A tool with an effect: it also takes `request_id`.
@@ -157,6 +171,7 @@ impl Tool {
             schema,
             validator,
             run,
+            sleeps: false,
             #[cfg(test)]
             parses: |mut arguments| {
                 take_request_id(&mut arguments).is_ok() && parse::<I>(arguments).is_ok()
@@ -166,6 +181,11 @@ impl Tool {
 
     pub fn name(&self) -> &'static str {
         self.row.name
+    }
+
+    /// Whether a call sleeps more than it works.
+    pub fn sleeps(&self) -> bool {
+        self.sleeps
     }
 
     /// Whether a connection may see and call the tool.

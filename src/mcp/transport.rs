@@ -32,7 +32,7 @@ pub const MAX_LINE: usize = 16 * 1024 * 1024;
 
 /// Requests whose answer is not yet queued for writing. Well above the calls
 /// that a session may have in flight: only a peer that does not read gets here.
-const MAX_UNANSWERED: usize = 1024;
+const MAX_UNANSWERED: usize = 4096;
 
 /// Lines that wait for the writer.
 const QUEUE: usize = 64;

@@ -1,11 +1,14 @@
 //! Attempts as they are told: listed, or one in full.
 
+use std::collections::HashMap;
+
 use provost_actors::event::{Timestamp, Usage};
 use provost_actors::ids::{AttemptId, ProcessId, ProjectId, RepoId, SessionId, TaskId};
 use provost_actors::journal::{AttemptRepo, Phase, State, TaskStatus};
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
+use super::changes::Watch;
 use super::{Page, Store, Writing, codec, fault, rows_for, tasks};
 
 /// Which attempts of a task to list.
@@ -124,6 +127,25 @@ struct StatusRow {
     settled_revision: i64,
 }
 
+impl StatusRow {
+    fn status(self) -> Result<AttemptStatus, Refusal> {
+        let overview = self.overview.overview()?;
+        Ok(AttemptStatus {
+            latest_execution_process_id: codec::optional_id(self.process_id.as_deref())?,
+            exit_code: self.exit_code,
+            exit_signal: self.exit_signal,
+            failure_summary: self.failure_summary.filter(|_| overview.state == State::Failed),
+            final_message: self.final_message,
+            queued_follow_ups: self.queued_follow_ups,
+            queue_held: self.queue_held,
+            revision: self.revision,
+            settled_revision: self.settled_revision,
+            usage: self.usage.and_then(|usage| serde_json::from_str(&usage).ok()),
+            overview,
+        })
+    }
+}
+
 #[derive(FromRow)]
 struct RepoRow {
     repo_id: String,
@@ -210,6 +232,19 @@ impl Store {
         rows.into_iter().map(OverviewRow::overview).collect()
     }
 
+    /// The newest attempts of all projects, with their tasks' titles.
+    pub async fn newest_attempts(&self, most: usize) -> Result<Vec<(AttemptId, String)>, Refusal> {
+        let rows: Vec<(String, String)> = sqlx::query_as(
+            "SELECT a.attempt_id, t.title FROM attempts a JOIN tasks t ON t.task_id = a.task_id
+             ORDER BY a.created_at DESC, a.attempt_id ASC LIMIT ?1",
+        )
+        .bind(i64::try_from(most).unwrap_or(i64::MAX))
+        .fetch_all(&self.reader)
+        .await
+        .map_err(fault)?;
+        rows.into_iter().map(|(id, title)| Ok((codec::id(&id)?, title))).collect()
+    }
+
     /// How an attempt stands.
     pub async fn status(&self, attempt: AttemptId) -> Result<AttemptStatus, Refusal> {
         let row: StatusRow = sqlx::query_as("SELECT * FROM attempt_overview WHERE attempt_id = ?1")
@@ -218,20 +253,41 @@ impl Store {
             .await
             .map_err(fault)?
             .ok_or_else(|| attempt_not_found(attempt))?;
-        let overview = row.overview.overview()?;
-        Ok(AttemptStatus {
-            latest_execution_process_id: codec::optional_id(row.process_id.as_deref())?,
-            exit_code: row.exit_code,
-            exit_signal: row.exit_signal,
-            failure_summary: row.failure_summary.filter(|_| overview.state == State::Failed),
-            final_message: row.final_message,
-            queued_follow_ups: row.queued_follow_ups,
-            queue_held: row.queue_held,
-            revision: row.revision,
-            settled_revision: row.settled_revision,
-            usage: row.usage.and_then(|usage| serde_json::from_str(&usage).ok()),
-            overview,
-        })
+        row.status()
+    }
+
+    /// How each of these attempts stands, in the order asked, all of one
+    /// moment. No id may stand there twice.
+    pub async fn statuses(&self, attempts: &[AttemptId]) -> Result<Vec<AttemptStatus>, Refusal> {
+        let ids: serde_json::Value = attempts.iter().map(ToString::to_string).collect();
+        let rows: Vec<StatusRow> = sqlx::query_as(
+            "SELECT * FROM attempt_overview
+             WHERE attempt_id IN (SELECT value FROM json_each(?1))",
+        )
+        .bind(ids.to_string())
+        .fetch_all(&self.reader)
+        .await
+        .map_err(fault)?;
+        let mut found = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let status = row.status()?;
+            found.insert(status.overview.attempt_id, status);
+        }
+        let each = attempts.iter();
+        each.map(|id| found.remove(id).ok_or_else(|| attempt_not_found(*id))).collect()
+    }
+
+    /// The number of the latest change of any attempt.
+    pub async fn newest_revision(&self) -> Result<i64, Refusal> {
+        sqlx::query_scalar("SELECT coalesce(max(revision), 0) FROM attempts")
+            .fetch_one(&self.reader)
+            .await
+            .map_err(fault)
+    }
+
+    /// A place among those who are woken when one of these attempts changes.
+    pub fn watch(&self, attempts: &[AttemptId]) -> Watch {
+        self.changes.watch(attempts)
     }
 
     /// The attempt whose worktrees lie in this folder.

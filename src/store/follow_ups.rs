@@ -27,6 +27,7 @@ impl Store {
         turn_over(&mut writing, attempt.attempt_id, attempt.epoch, turnover).await?;
         let answer = requests::keep(&mut writing, key, answer.clone()).await?;
         writing.commit().await.map_err(fault)?;
+        self.changes.announce(attempt.attempt_id);
         Ok(answer)
     }
 }

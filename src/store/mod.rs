@@ -7,6 +7,7 @@
 //! `provost_actors::journal` and the views of the files below.
 
 mod attempts;
+mod changes;
 mod codec;
 mod follow_ups;
 mod journal;
@@ -36,6 +37,7 @@ pub struct Store {
     writer: SqlitePool,
     reader: SqlitePool,
     times: TimesToLive,
+    changes: changes::Changes,
 }
 
 /// How long kept answers and intents live; `None` for ever.

@@ -7,6 +7,7 @@ use provost_actors::event::Timestamp;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
+use super::changes::Changes;
 use super::{Store, TimesToLive};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
@@ -45,7 +46,7 @@ impl Store {
         let writer = pool(1).connect_with(options.clone()).await?;
         MIGRATIONS.run(&writer).await?;
         let reader = pool(4).connect_with(options.read_only(true)).await?;
-        Ok(Self { writer, reader, times })
+        Ok(Self { writer, reader, times, changes: Changes::default() })
     }
 
     /// Forgets answers and intents older than their time to live.

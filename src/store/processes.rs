@@ -39,6 +39,7 @@ impl Store {
         insert_rows(&mut writing, attempt, now).await.map_err(fault)?;
         let answer = requests::keep(&mut writing, key, answer.clone()).await?;
         writing.commit().await.map_err(fault)?;
+        self.changes.announce(attempt.attempt_id);
         Ok(answer)
     }
 
@@ -76,10 +77,14 @@ impl Store {
             return Err(follow_ups::stale(attempt, epoch));
         }
         change_process(&mut writing, process, change).await.map_err(fault)?;
-        if let Change::Settled(_, turnover) = change {
+        if let Change::Settled(_, turnover) = change
+            && turnover.begun.is_some()
+        {
             follow_ups::turn_over(&mut writing, attempt, epoch, turnover).await?;
         }
-        writing.commit().await.map_err(fault)
+        writing.commit().await.map_err(fault)?;
+        self.changes.announce(attempt);
+        Ok(())
     }
 }
 

@@ -1,47 +1,132 @@
-//! Which session is meant: an attempt's latest, or one by its id.
+//! Sessions: which one is meant, and what was said in it. The record of a
+//! session are its turns: each has a prompt and, once it has ended, mostly a
+//! last message of the agent.
 
+use futures_util::TryStreamExt;
+use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, SessionId};
 use provost_actors::refusal::{Code, Refusal};
+use sqlx::FromRow;
 
-use super::{Store, codec, fault};
+use super::{Store, attempts, codec, fault};
 
-/// A session, by either of its names.
+/// The two ways to name a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The latest session of the attempt.
+    /// The latest session of an attempt.
     Attempt(AttemptId),
     Session(SessionId),
 }
 
+/// One message of a session's transcript.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionMessage {
+    /// 0, 1, 2… over the session. An index never changes its message: a turn
+    /// begins only when the one before has ended.
+    pub index: u64,
+    pub turn: u32,
+    /// Said by the agent, not to it.
+    pub is_answer: bool,
+    pub text: String,
+    pub at: Timestamp,
+}
+
+#[derive(FromRow)]
+struct MessageRow {
+    message_index: i64,
+    turn: u32,
+    is_answer: bool,
+    text: String,
+    at: i64,
+}
+
 impl Store {
-    /// The attempt and the session that are meant.
+    /// The session that a target means, with its attempt. An attempt may have
+    /// none yet: `no_session_yet`.
     pub async fn target(&self, target: Target) -> Result<(AttemptId, SessionId), Refusal> {
         match target {
-            Target::Attempt(attempt) => {
-                let status = self.status(attempt).await?;
-                let session = status.overview.latest_session_id.ok_or_else(|| {
-                    let message = format!("attempt {attempt} has no session yet");
-                    Refusal::new(Code::NoSessionYet, message)
-                        .hint(format!(
-                            "Call get_attempt_status with attempt_id {attempt} and try again once latest_session_id is not null."
-                        ))
-                        .detail("attempt_id", attempt.to_string())
-                })?;
-                Ok((attempt, session))
-            }
             Target::Session(session) => {
-                let id: Option<String> =
+                let attempt: Option<String> =
                     sqlx::query_scalar("SELECT attempt_id FROM sessions WHERE session_id = ?1")
                         .bind(session.to_string())
                         .fetch_optional(&self.reader)
                         .await
                         .map_err(fault)?;
-                let id = id.ok_or_else(|| {
-                    Refusal::new(Code::SessionNotFound, format!("there is no session {session}"))
-                        .detail("session_id", session.to_string())
-                })?;
-                Ok((codec::id(&id)?, session))
+                let attempt = attempt.ok_or_else(|| session_not_found(session))?;
+                Ok((codec::id(&attempt)?, session))
+            }
+            Target::Attempt(attempt) => {
+                let latest: Option<Option<String>> = sqlx::query_scalar(
+                    "SELECT (SELECT session_id FROM sessions s WHERE s.attempt_id = a.attempt_id
+                             ORDER BY session_id DESC LIMIT 1)
+                     FROM attempts a WHERE a.attempt_id = ?1",
+                )
+                .bind(attempt.to_string())
+                .fetch_optional(&self.reader)
+                .await
+                .map_err(fault)?;
+                let latest = latest.ok_or_else(|| attempts::attempt_not_found(attempt))?;
+                let session = codec::optional_id(latest.as_deref())?;
+                Ok((attempt, session.ok_or_else(|| no_session_yet(attempt))?))
             }
         }
     }
+
+    /// The last messages of a session with an index below `before`, newest
+    /// first: at most `limit`, and no more once their texts exceed `max_bytes`.
+    pub async fn messages(
+        &self,
+        session: SessionId,
+        before: u64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<SessionMessage>, Refusal> {
+        let mut rows = sqlx::query_as::<_, MessageRow>(
+            "WITH turns AS (
+                 SELECT process_id, turn, final_message IS NOT NULL AND ended_at IS NOT NULL AS ended
+                 FROM processes
+                 WHERE session_id = ?1 AND run_reason = 'coding_agent' AND status <> 'planned'),
+             numbered AS (
+                 SELECT process_id, is_answer,
+                        row_number() OVER (ORDER BY turn, process_id, is_answer) - 1 AS message_index
+                 FROM (SELECT process_id, turn, 0 AS is_answer FROM turns
+                       UNION ALL
+                       SELECT process_id, turn, 1 FROM turns WHERE ended))
+             SELECT n.message_index, n.is_answer, p.turn,
+                    CASE WHEN n.is_answer THEN p.final_message ELSE p.prompt END AS text,
+                    CASE WHEN n.is_answer THEN p.ended_at ELSE p.created_at END AS at
+             FROM numbered n JOIN processes p ON p.process_id = n.process_id
+             WHERE n.message_index < ?2
+             ORDER BY n.message_index DESC LIMIT ?3",
+        )
+        .bind(session.to_string())
+        .bind(i64::try_from(before).unwrap_or(i64::MAX))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch(&self.reader);
+        let (mut messages, mut bytes) = (Vec::new(), 0);
+        while let Some(row) = rows.try_next().await.map_err(fault)? {
+            bytes += row.text.len();
+            messages.push(SessionMessage {
+                index: u64::try_from(row.message_index).unwrap_or_default(),
+                turn: row.turn,
+                is_answer: row.is_answer,
+                text: row.text,
+                at: Timestamp::from_millis(row.at),
+            });
+            if bytes > max_bytes {
+                break;
+            }
+        }
+        Ok(messages)
+    }
+}
+
+fn session_not_found(session: SessionId) -> Refusal {
+    Refusal::new(Code::SessionNotFound, format!("there is no session {session}"))
+        .detail("session_id", session.to_string())
+}
+
+fn no_session_yet(attempt: AttemptId) -> Refusal {
+    Refusal::new(Code::NoSessionYet, format!("attempt {attempt} has no session yet"))
+        .detail("attempt_id", attempt.to_string())
 }

@@ -1,5 +1,6 @@
 //! The store over real databases in scratch folders.
 
+use futures_util::FutureExt;
 use provost_actors::event::{ProcessStatus, RunReason, Timestamp};
 use provost_actors::ids::{AttemptId, ProcessId, ProjectId, QueueId, SessionId, TaskId};
 use provost_actors::journal::{
@@ -10,6 +11,7 @@ use provost_actors::journal::{
 use provost_actors::refusal::Code;
 use serde_json::json;
 
+use super::sessions::SessionMessage;
 use super::*;
 
 struct Scratch {
@@ -398,4 +400,99 @@ async fn answers_and_intents_are_forgotten_each_after_its_own_time() {
     while store.prune().await.unwrap() == 0 {}
     assert_eq!(store.begin(&key("open", "b")).await.unwrap(), Begun::Go, "another payload");
     assert_eq!(store.recall(&key("answered", "a")).await.unwrap(), Some(json!(1)));
+}
+
+#[tokio::test]
+async fn every_change_of_an_attempt_wakes_its_watchers_and_raises_its_revision() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let other = attempt(&store, project, &of, Phase::Queued).await;
+    let one = attempt(&store, project, &of, Phase::Queued).await;
+    let watches = [&other, &one].map(|attempt| store.watch(&[attempt.attempt_id]));
+    let running = Change::Running { pid: 7, start_time: 9, boot_id: "b".into() };
+    let mut seen = store.newest_revision().await.unwrap();
+    for change in [Change::Preparing, running, Change::Stopping, failed()] {
+        advance(&store, &one, &change).await;
+        assert!(watches[1].changed().now_or_never().is_some(), "{change:?}");
+        let ids = [one.attempt_id, other.attempt_id];
+        let statuses = store.statuses(&ids).await.unwrap();
+        assert!(statuses.iter().map(|status| status.overview.attempt_id).eq(ids));
+        assert!(statuses[0].revision > seen && statuses[1].revision < seen, "{change:?}");
+        seen = statuses[0].revision;
+        let settled = if matches!(change, Change::Settled(..)) { seen } else { 0 };
+        assert_eq!(statuses[0].settled_revision, settled);
+    }
+    assert!(watches[0].changed().now_or_never().is_none());
+    assert_eq!(store.newest_revision().await.unwrap(), seen);
+    let unknown = AttemptId::new();
+    let refused = store.statuses(&[one.attempt_id, unknown]).await.unwrap_err();
+    assert_eq!(refused.details["attempt_id"], unknown.to_string());
+}
+
+/// Adds a turn that has ended, or not.
+async fn turn(store: &Store, of: &Attempt, turn: u32, status: &str, answer: Option<&str>) {
+    sqlx::query(
+        "INSERT INTO processes (process_id, session_id, attempt_id, run_reason, turn, prompt,
+                                status, final_message, created_at, ended_at)
+         VALUES (?1, ?2, ?3, 'coding_agent', ?4, 'prompt ' || ?4, ?5, ?6, ?4 * 10,
+                 CASE WHEN ?5 IN ('planned', 'running') THEN NULL ELSE ?4 * 10 + 5 END)",
+    )
+    .bind(ProcessId::new().to_string())
+    .bind(of.session_id.to_string())
+    .bind(of.attempt_id.to_string())
+    .bind(turn)
+    .bind(status)
+    .bind(answer)
+    .execute(&store.writer)
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn the_messages_of_a_session_are_its_turns_and_keep_their_indexes() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let one = attempt(&store, project, &of, Phase::Queued).await;
+    let told = async |before: u64, limit: usize, max_bytes: usize| -> Vec<String> {
+        let messages = store.messages(one.session_id, before, limit, max_bytes).await.unwrap();
+        let line = |it: &SessionMessage| {
+            let who = if it.is_answer { "<" } else { ">" };
+            format!("{} {}{who} {} @{}", it.index, it.turn, it.text, it.at.millis())
+        };
+        messages.iter().map(line).collect()
+    };
+    assert_eq!(told(u64::MAX, 9, 9999).await, [""; 0], "what is only planned was not said yet");
+    sqlx::query("UPDATE processes SET status = 'failed', created_at = 1, ended_at = 2")
+        .execute(&store.writer)
+        .await
+        .unwrap();
+    turn(&store, &one, 2, "completed", Some("done")).await;
+    turn(&store, &one, 3, "running", None).await;
+    turn(&store, &one, 4, "planned", None).await;
+    let all = ["3 3> prompt 3 @30", "2 2< done @25", "1 2> prompt 2 @20", "0 1> say hi @1"];
+    assert_eq!(told(u64::MAX, 9, 9999).await, all);
+    assert_eq!(told(3, 2, 9999).await, all[1..3]);
+    assert_eq!(told(3, 9, 5).await, all[1..3], "no more once it is too much");
+    assert_eq!(told(0, 9, 9999).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_target_is_an_attempts_latest_session_or_a_session_itself() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let one = attempt(&store, project, &of, Phase::Queued).await;
+    let both = (one.attempt_id, one.session_id);
+    assert_eq!(store.target(Target::Attempt(one.attempt_id)).await.unwrap(), both);
+    assert_eq!(store.target(Target::Session(one.session_id)).await.unwrap(), both);
+    let code = async |target| store.target(target).await.unwrap_err().code;
+    assert_eq!(code(Target::Attempt(AttemptId::new())).await, Code::AttemptNotFound);
+    assert_eq!(code(Target::Session(SessionId::new())).await, Code::SessionNotFound);
+    for table in ["processes", "sessions"] {
+        let sql = format!("DELETE FROM {table}");
+        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&store.writer).await.unwrap();
+    }
+    assert_eq!(code(Target::Attempt(one.attempt_id)).await, Code::NoSessionYet);
 }

@@ -9,13 +9,16 @@ use serde::{Deserialize, Serialize};
 use crate::event::{Event, RawEntry, Usage};
 use crate::executor::{Normalizer, Observed};
 
-/// Longest final message kept, in characters.
-const FINAL_MESSAGE_MAX: usize = 2000;
+/// Longest final message kept, in characters: a transcript tells all of it.
+const FINAL_MESSAGE_MAX: usize = 16_000;
+
+/// Longest error kept, in characters.
+const ERROR_MAX: usize = 2000;
 
 /// The facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Digest {
-    /// The last assistant message, cut to 2,000 characters.
+    /// The last assistant message, cut to 16,000 characters.
     pub final_message: Option<String>,
     /// More parts of that message follow.
     #[serde(default)]
@@ -38,11 +41,11 @@ impl Digest {
         match observed {
             Observed::Entry(Event::AssistantMessage { text, continued }) => {
                 let begun = self.final_message.take().filter(|_| self.open).unwrap_or_default();
-                self.final_message = Some(cut(begun + text));
+                self.final_message = Some(cut(begun + text, FINAL_MESSAGE_MAX));
                 self.open = *continued;
             }
             Observed::Entry(Event::ErrorMessage { text, .. }) => {
-                self.last_error = Some(cut(text.clone()));
+                self.last_error = Some(cut(text.clone(), ERROR_MAX));
             }
             Observed::Entry(Event::TokenUsage {
                 input_tokens, output_tokens, cost_usd, ..
@@ -60,10 +63,10 @@ impl Digest {
     }
 }
 
-fn cut(text: String) -> String {
-    match text.char_indices().nth(FINAL_MESSAGE_MAX) {
+fn cut(text: String, most: usize) -> String {
+    match text.char_indices().nth(most) {
         None => text,
-        Some(_) => text.chars().take(FINAL_MESSAGE_MAX - 1).chain(['…']).collect(),
+        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
     }
 }
 
@@ -140,7 +143,7 @@ mod tests {
         digest.see(&message("sec", true));
         digest.see(&message("ond", false));
         assert_eq!(digest.final_message.as_deref(), Some("second"));
-        digest.see(&message(&"é".repeat(3000), false));
+        digest.see(&message(&"é".repeat(FINAL_MESSAGE_MAX + 1), false));
         let kept = digest.final_message.unwrap();
         assert_eq!(kept.chars().count(), FINAL_MESSAGE_MAX);
         assert!(kept.ends_with('…'));

@@ -12,16 +12,16 @@ use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::mcp::ask::{Answer, Ask, CustomError, Key, Session};
+use crate::mcp::ask::{Answer, Ask, CustomError, Key, RecentAttempt, Session};
 use crate::mcp::tools::attempts::*;
 use crate::mcp::tools::context::*;
 use crate::mcp::tools::executors::*;
-use crate::mcp::tools::follow_up::{
-    FollowUpInput, FollowUpOutput, FollowUpQueue, QueueStatus, QueuedMessage,
-};
+use crate::mcp::tools::follow_up::*;
 use crate::mcp::tools::logs::*;
 use crate::mcp::tools::projects::*;
+use crate::mcp::tools::sessions::*;
 use crate::mcp::tools::tasks::*;
+use crate::mcp::tools::waits::*;
 
 /// An id of any kind.
 pub const ID: &str = "01936d5e-5f7a-7c3e-8f00-0123456789ab";
@@ -54,7 +54,10 @@ pub fn arguments(tool: &str) -> Value {
             json!({"task_id": ID, "executor": "fake", "repos": [{"repo_id": ID}]})
         }
         "follow_up" => json!({"attempt_id": ID, "action": "send", "prompt": "go on"}),
-        "get_attempt_status" | "tail_attempt_logs" | "stop_attempt" => json!({"attempt_id": ID}),
+        "wait_for_attempts" => json!({"attempt_ids": [ID], "until": "any_change"}),
+        "get_attempt_status" | "tail_attempt_logs" | "stop_attempt" | "tail_session_messages" => {
+            json!({"attempt_id": ID})
+        }
         _ => json!({}),
     }
 }
@@ -356,6 +359,62 @@ impl Ask for Samples {
                 Ok(AttemptStatusOutput::Many(AttemptStatuses { attempts: attempts.collect() }))
             }
         }
+    }
+
+    async fn wait_for_attempts(
+        &self,
+        _: &Session,
+        input: WaitForAttemptsInput,
+    ) -> Result<WaitForAttemptsOutput, Refusal> {
+        if input.attempt_ids.iter().any(|attempt| attempt.to_string() == HANGS) {
+            let _guard: DropGuard = self.dropped.clone().drop_guard();
+            self.hanging.cancel();
+            std::future::pending::<()>().await;
+        }
+        let attempts = input.attempt_ids.iter().map(|attempt| WaitedAttempt {
+            attempt_id: *attempt,
+            state: AttemptState::Failed,
+            phase: AttemptPhase::Settled,
+            changed: false,
+            latest_execution_process_id: Some(id()),
+            exit_code: Some(-100),
+            failure_summary: Some("x".repeat(80)),
+            queued_follow_ups: 10,
+            latest_entry_index: Some(100_000),
+        });
+        Ok(WaitForAttemptsOutput {
+            attempts: attempts.collect(),
+            timed_out: false,
+            after: "r1".to_owned(),
+        })
+    }
+
+    async fn tail_session_messages(
+        &self,
+        _: &Session,
+        _: TailSessionMessagesInput,
+    ) -> Result<TailSessionMessagesOutput, Refusal> {
+        let message = |role, text: &str, message_index| SessionMessage {
+            message_index,
+            turn: 1,
+            role,
+            text: text.to_owned(),
+            at: now(),
+        };
+        Ok(TailSessionMessagesOutput {
+            session_id: id(),
+            messages: vec![
+                message(MessageRole::User, "prompt", 2),
+                message(MessageRole::Assistant, "answer", 3),
+            ],
+            next_cursor: Some(2),
+            has_more: true,
+        })
+    }
+
+    async fn recent_attempts(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {
+        let attempt = RecentAttempt { attempt_id: id(), task_title: "t".to_owned() };
+        Ok(vec![attempt; most.min(2)])
     }
 
     async fn tail_attempt_logs(

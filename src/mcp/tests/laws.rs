@@ -10,6 +10,8 @@ use serde_json::{Map, Value, json};
 use super::domain::{ID, Samples, arguments, entries};
 use crate::mcp::ask::{Role, Session};
 use crate::mcp::envelope;
+use crate::mcp::prompts::ORCHESTRATE;
+use crate::mcp::server::{BOARD_INSTRUCTIONS, INSIDE_INSTRUCTIONS};
 use crate::mcp::tool::{Call, Effect, Tool};
 use crate::mcp::tools;
 
@@ -131,17 +133,22 @@ fn property_names(schema: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
+/// Tools and fields that texts may name before they are in the table.
+const COMING: [&str; 4] =
+    ["follow_up", "get_attempt_changes", "get_attempt_file", "get_attempt_patch"];
+
 #[test]
 fn texts_name_only_tools_and_fields_that_exist() {
     let mut known: BTreeSet<String> = tools::all().iter().map(|t| t.name().to_owned()).collect();
     for tool in tools::all() {
         property_names(&definition(tool), &mut known);
     }
+    known.extend(COMING.map(str::to_owned));
     let texts = tools::all()
         .iter()
         .map(|tool| tool.row().description)
         .chain(Code::ALL.iter().map(|code| code.hint()))
-        .chain([crate::mcp::server::BOARD_INSTRUCTIONS, crate::mcp::server::INSIDE_INSTRUCTIONS]);
+        .chain([BOARD_INSTRUCTIONS, INSIDE_INSTRUCTIONS, ORCHESTRATE]);
     for text in texts {
         let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
         for word in
@@ -154,9 +161,10 @@ fn texts_name_only_tools_and_fields_that_exist() {
 
 #[test]
 fn instructions_fit_what_clients_show() {
-    for text in [crate::mcp::server::BOARD_INSTRUCTIONS, crate::mcp::server::INSIDE_INSTRUCTIONS] {
+    for text in [BOARD_INSTRUCTIONS, INSIDE_INSTRUCTIONS] {
         assert!(text.len() < 2048);
     }
+    assert!(ORCHESTRATE.chars().count() < 1500);
 }
 
 #[test]
@@ -205,6 +213,7 @@ fn the_closed_loop_is_loaded_at_once() {
         "list_tasks",
         "start_task_attempt",
         "get_attempt_status",
+        "wait_for_attempts",
         "tail_attempt_logs",
         "follow_up",
     ];
@@ -232,6 +241,17 @@ fn published_schemas_refuse_what_the_server_refuses() {
         ("get_attempt_status", json!({"attempt_id": ID, "attempt_ids": [ID]})),
         ("get_attempt_status", json!({"attempt_ids": []})),
         ("get_attempt_status", json!({"attempt_ids": many})),
+        ("wait_for_attempts", json!({})),
+        ("wait_for_attempts", json!({"attempt_ids": []})),
+        ("wait_for_attempts", json!({"attempt_ids": many})),
+        ("wait_for_attempts", json!({"attempt_ids": [ID], "until": "settled"})),
+        ("wait_for_attempts", json!({"attempt_ids": [ID], "timeout_ms": 0})),
+        ("wait_for_attempts", json!({"attempt_ids": [ID], "timeout_ms": -1})),
+        ("tail_session_messages", json!({})),
+        ("tail_session_messages", json!({"limit": 5})),
+        ("tail_session_messages", json!({"attempt_id": ID, "session_id": ID})),
+        ("tail_session_messages", json!({"attempt_id": ID, "limit": 0})),
+        ("tail_session_messages", json!({"attempt_id": ID, "cursor": -1})),
         ("update_task", json!({"task_id": ID})),
         ("update_task", json!({"task_id": ID, "request_id": "r"})),
         ("update_task", json!({"task_id": ID, "status": "doing"})),
@@ -270,6 +290,14 @@ async fn one_status_and_many_fit_the_same_schema() {
     assert_eq!(many["attempts"].as_array().unwrap().len(), 2);
     let validator = jsonschema::draft202012::new(&definition(tool)["outputSchema"]).unwrap();
     assert!(validator.is_valid(&many));
+}
+
+#[tokio::test]
+async fn fifty_attempts_that_are_waited_for_stay_small() {
+    let tool = tools::find("wait_for_attempts").unwrap();
+    let output = call(tool, json!({"attempt_ids": vec![ID; 50]})).await.unwrap().output;
+    let size = output.to_string().len();
+    assert!(size <= 17 * 1024, "{size} bytes");
 }
 
 #[test]
@@ -332,6 +360,7 @@ fn values() -> Vec<Value> {
         json!("todo"),
         json!("high"),
         json!("raw"),
+        json!("any_change"),
         json!("2026-01-31T12:00:00Z"),
         json!("2026-01-31T12:00:00.123+02:00"),
         json!("2026-13-31T12:00:00Z"),

@@ -407,3 +407,126 @@ async fn a_peer_that_does_not_read_is_held_back_and_loses_nothing() {
     drop((writer.await.unwrap(), read));
     tokio::time::timeout(PATIENCE, served).await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn calls_that_sleep_take_no_room_from_those_that_work() {
+    let limits = Limits { calls: 1, sleepers: 2, ..Limits::default() };
+    let mut peer = Peer::new(Role::Orchestrator, false, limits);
+    for id in 10..12 {
+        peer.request_call(id, "wait_for_attempts", json!({"attempt_ids": [HANGS]})).await;
+    }
+    peer.domain.hanging.cancelled().await;
+    assert_eq!(peer.call("list_executors", json!({})).await["isError"], false);
+    let result = peer.call("wait_for_attempts", json!({"attempt_ids": [HANGS]})).await;
+    assert_eq!(result["structuredContent"]["code"], "rate_limited");
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+        "params": {"requestId": 10}});
+    peer.send(cancel.to_string()).await;
+    peer.domain.dropped.cancelled().await;
+    assert_eq!(
+        peer.call("wait_for_attempts", json!({"attempt_ids": [ID]})).await["isError"],
+        false
+    );
+}
+
+#[tokio::test]
+async fn resources_say_what_the_tools_say() {
+    let mut peer = Peer::orchestrator();
+    peer.request(1, "resources/templates/list", json!({})).await;
+    let templates = peer.next().await["result"]["resourceTemplates"].clone();
+    assert_eq!(templates[0]["uriTemplate"], "provost://attempts/{attempt_id}");
+    assert_eq!(templates[1]["uriTemplate"], "provost://attempts/{attempt_id}/log");
+    peer.request(2, "resources/list", json!({})).await;
+    let listed = peer.next().await["result"]["resources"][0].clone();
+    assert_eq!(
+        (&listed["name"], &listed["mimeType"]),
+        (&json!("t (456789ab)"), &json!("application/json"))
+    );
+    let uri = listed["uri"].as_str().unwrap().to_owned();
+    for (path, tool) in [("", "get_attempt_status"), ("/log", "tail_attempt_logs")] {
+        let uri = format!("{uri}{path}");
+        peer.request(3, "resources/read", json!({"uri": uri})).await;
+        let contents = peer.next().await["result"]["contents"][0].clone();
+        assert_eq!(
+            (&contents["uri"], &contents["mimeType"]),
+            (&json!(uri), &json!("application/json"))
+        );
+        let called = peer.call(tool, json!({"attempt_id": ID})).await;
+        assert_eq!(contents["text"], called["structuredContent"].to_string());
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_resource_is_not_found_in_both_eras() {
+    let mut peer = Peer::orchestrator();
+    for uri in [
+        "",
+        "file:///etc/passwd",
+        "provost://attempts/",
+        "provost://attempts/one",
+        &format!("provost://attempts/{ID}/"),
+        &format!("provost://attempts/{ID}/log/1"),
+        &format!("provost://tasks/{ID}"),
+    ] {
+        peer.request(1, "resources/read", json!({"uri": uri})).await;
+        let error = peer.next().await["error"].clone();
+        assert_eq!(error["code"], -32002, "{uri}: {error}");
+        assert!(error["data"]["hint"].is_string(), "{uri}: {error}");
+        peer.request(2, "resources/read", json!({"uri": uri, "_meta": modern()})).await;
+        assert_eq!(peer.next().await["error"]["code"], -32602, "{uri}");
+    }
+}
+
+#[tokio::test]
+async fn a_resource_that_takes_too_long_is_answered() {
+    let limits = Limits { time: Duration::from_millis(20), ..Limits::default() };
+    let mut peer = Peer::new(Role::Orchestrator, false, limits);
+    peer.request(1, "resources/read", json!({"uri": format!("provost://attempts/{HANGS}")})).await;
+    let error = peer.next().await["error"].clone();
+    assert_eq!((&error["code"], &error["data"]["code"]), (&json!(-32603), &json!("internal")));
+}
+
+#[tokio::test]
+async fn the_prompt_takes_a_project_and_a_goal() {
+    let mut peer = Peer::orchestrator();
+    peer.request(1, "prompts/list", json!({})).await;
+    let prompt = peer.next().await["result"]["prompts"][0].clone();
+    assert_eq!(
+        (&prompt["name"], &prompt["arguments"][1]["name"]),
+        (&json!("orchestrate"), &json!("goal"))
+    );
+    let text = |answer: &Value| answer["result"]["messages"][0]["content"]["text"].clone();
+    peer.request(2, "prompts/get", json!({"name": "orchestrate"})).await;
+    assert_eq!(text(&peer.next().await), crate::mcp::prompts::ORCHESTRATE);
+    let arguments = json!({"project_id": ID, "goal": "Fly."});
+    peer.request(3, "prompts/get", json!({"name": "orchestrate", "arguments": arguments})).await;
+    let told = text(&peer.next().await);
+    assert!(told.as_str().unwrap().ends_with(&format!("project_id: {ID}\n\ngoal: Fly.")));
+    for params in [
+        json!({"name": "fly"}),
+        json!({"name": "orchestrate", "arguments": {"aim": "Fly."}}),
+        json!({"name": "orchestrate", "arguments": {"goal": 1}}),
+    ] {
+        peer.request(4, "prompts/get", params.clone()).await;
+        let error = peer.next().await["error"].clone();
+        assert_eq!(error["code"], -32602, "{params}");
+        assert!(error["data"]["hint"].is_string(), "{params}");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_sees_no_resource_and_no_prompt() {
+    let mut peer = Peer::new(Role::Worker, true, Limits::default());
+    for (method, items) in [
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
+        ("prompts/list", "prompts"),
+    ] {
+        peer.request(1, method, json!({})).await;
+        assert_eq!(peer.next().await["result"][items], json!([]), "{method}");
+    }
+    peer.request(2, "resources/read", json!({"uri": format!("provost://attempts/{ID}")})).await;
+    assert_eq!(peer.next().await["error"]["code"], -32002);
+    peer.request(3, "prompts/get", json!({"name": "orchestrate"})).await;
+    assert_eq!(peer.next().await["error"]["code"], -32602);
+}

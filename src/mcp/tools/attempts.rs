@@ -44,7 +44,7 @@ pub const START_TASK_ATTEMPT: &str = "\
 Use when: an agent is to work on a task, in a git worktree and branch of its own.
 Required: task_id, executor.
 Optional: variant, repos, prompt, ignore_dependencies, request_id.
-Next: get_attempt_status with the attempt_id, until state is no longer running.
+Next: wait_for_attempts with the attempt_id, or with those of several.
 Avoid: guessing executor names (list_executors has them); retrying without request_id.";
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -162,7 +162,7 @@ Use when: you want to know whether attempts run, are done or failed, and why.
 Required: exactly one of attempt_id and attempt_ids.
 Optional: none.
 Next: tail_attempt_logs with the attempt_id, or what next_action says.
-Avoid: one call per attempt; attempt_ids takes up to 50.";
+Avoid: one call per attempt, attempt_ids takes up to 50; polling, wait_for_attempts wakes you.";
 
 pub const STATUS_MODES: &[Mode] = &[Mode::OneTarget("attempt_id", "attempt_ids")];
 

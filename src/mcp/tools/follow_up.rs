@@ -24,7 +24,7 @@ pub const FOLLOW_UP: &str = "\
 Use when: the agent of an attempt is to go on with another prompt, in the same session.
 Required: action, exactly one of attempt_id and session_id; prompt for send and queue.
 Optional: variant (send, queue), request_id.
-Next: get_attempt_status with the attempt_id, then tail_attempt_logs.
+Next: wait_for_attempts with attempt_ids, then tail_attempt_logs.
 Avoid: send while a turn runs (use queue); cancel to end a running turn (use stop_attempt), it \
 only empties the queue.";
 

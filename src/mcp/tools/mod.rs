@@ -8,7 +8,9 @@ pub mod executors;
 pub mod follow_up;
 pub mod logs;
 pub mod projects;
+pub mod sessions;
 pub mod tasks;
+pub mod waits;
 
 use std::sync::LazyLock;
 
@@ -33,6 +35,7 @@ macro_rules! table {
             table!(@ask $kind $name),
         ),)*]
     };
+    (@ask wait $name:ident) => { table!(@ask read $name) };
     (@ask read $name:ident) => { |ask, session, input| ask.$name(session, input) };
     (@ask change $name:ident) => { |ask, session, key, input| ask.$name(session, key, input) };
 }
@@ -54,7 +57,9 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     change start_task_attempt  "Start task attempt"  Board   Starts   Always attempts::START_TASK_ATTEMPT,   &[];
     read   list_task_attempts  "List task attempts"  Board   Reads    Search attempts::LIST_TASK_ATTEMPTS,   &[];
     read   get_attempt_status  "Get attempt status"  Board   Reads    Always attempts::GET_ATTEMPT_STATUS,   attempts::STATUS_MODES;
+    wait   wait_for_attempts   "Wait for attempts"   Board   Reads    Always waits::WAIT_FOR_ATTEMPTS,       &[];
     read   tail_attempt_logs   "Tail attempt logs"   Board   Reads    Always logs::TAIL_ATTEMPT_LOGS,        logs::TAIL_MODES;
+    read   tail_session_messages "Tail session messages" Board Reads  Search sessions::TAIL_SESSION_MESSAGES, sessions::MESSAGES_MODES;
     change follow_up           "Follow up"           Board   Starts   Always follow_up::FOLLOW_UP,           follow_up::FOLLOW_UP_MODES;
     change stop_attempt        "Stop attempt"        Board   Replaces Search attempts::STOP_ATTEMPT,         &[];
     read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
+use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
 
 use super::{Board, Client, Repo, eventually, processes, program};
@@ -241,6 +242,20 @@ impl Provost {
     pub fn answer(&self, tool: &str, arguments: &Value) -> super::Answer {
         let mut client = self.client.lock().unwrap();
         client.get_or_insert_with(|| self.connect()).call(tool, arguments)
+    }
+
+    /// Changes the database, while no daemon runs.
+    pub fn sql(&self, statements: &[&'static str]) {
+        let path = self.home.join("provost.db");
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let mut connection = options.connect().await.unwrap();
+            for statement in statements {
+                sqlx::query(*statement).execute(&mut connection).await.unwrap();
+            }
+            connection.close().await.unwrap();
+        });
     }
 
     /// The processes that came from this home, the daemon included.

@@ -1,0 +1,130 @@
+//! `provost wait`: until attempts have settled, for as long as a person likes.
+//! It calls `wait_for_attempts` again and again, chained by its token, so that
+//! it misses nothing, also over the daemon's restart.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::context::{Context, text};
+use super::exit::{Exit, Failure};
+use super::output::{harmless, short};
+use super::render::ended;
+
+/// The longest that one call may sleep.
+const LONGEST_CALL: Duration = Duration::from_secs(50);
+
+#[derive(clap::Args, Debug)]
+pub struct WaitArgs {
+    /// The attempts' ids, or 8 or more characters of their starts or ends
+    #[arg(required = true, num_args = 1..=50, value_name = "ATTEMPT")]
+    attempts: Vec<String>,
+    /// Until one of them has settled
+    #[arg(long)]
+    any: bool,
+    /// Until all of them have settled [default]
+    #[arg(long, conflicts_with = "any")]
+    all: bool,
+    /// For so many seconds at most; then exit with 6 [default: for ever]
+    #[arg(long, value_name = "S")]
+    timeout: Option<u32>,
+}
+
+pub async fn wait(context: &mut Context, args: &WaitArgs) -> Result<Exit, Failure> {
+    let mut ids = Vec::with_capacity(args.attempts.len());
+    for piece in &args.attempts {
+        ids.push(context.attempt(piece).await?);
+    }
+    let deadline = args.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
+    let mut arguments = json!({"attempt_ids": ids, "until": "any_settled"});
+    let mut printed = BTreeSet::new();
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let sleep = left.map_or(LONGEST_CALL, |left| left.min(LONGEST_CALL)).as_millis().max(1);
+        arguments["timeout_ms"] = json!(u64::try_from(sleep).unwrap_or(u64::MAX));
+        let mut answer = context.read("wait_for_attempts", &arguments).await?;
+        let attempts = match answer["attempts"].take() {
+            Value::Array(attempts) => attempts,
+            _ => Vec::new(),
+        };
+        for attempt in attempts.iter().filter(|attempt| has_settled(attempt)) {
+            if printed.insert(text(attempt, "attempt_id").to_owned()) && !context.out.is_json() {
+                context.out.line(&line(attempt))?;
+            }
+        }
+        context.out.flush()?;
+        let is_done = is_done(&attempts, args.any);
+        let is_over = left.is_some_and(|left| left.is_zero());
+        if is_done || is_over {
+            if context.out.is_json() {
+                context.out.json(&json!({"attempts": attempts, "timed_out": !is_done}))?;
+            }
+            return Ok(exit(&attempts, is_done));
+        }
+        arguments["after"] = answer["after"].take();
+    }
+}
+
+fn has_settled(attempt: &Value) -> bool {
+    matches!(text(attempt, "phase"), "settled" | "idle")
+}
+
+fn is_done(attempts: &[Value], any: bool) -> bool {
+    let mut settled = attempts.iter().map(has_settled);
+    if any { settled.any(|settled| settled) } else { settled.all(|settled| settled) }
+}
+
+fn exit(attempts: &[Value], is_done: bool) -> Exit {
+    let failed = |attempt: &Value| has_settled(attempt) && text(attempt, "state") == "failed";
+    match is_done {
+        false => Exit::TimedOut,
+        true if attempts.iter().any(failed) => Exit::AttemptFailed,
+        true => Exit::Done,
+    }
+}
+
+/// `456789ab failed (exit 3): exit code 3`.
+fn line(attempt: &Value) -> String {
+    let how = format!("{} {}", short(text(attempt, "attempt_id")), ended(attempt, "state"));
+    match text(attempt, "failure_summary") {
+        "" => how,
+        why => format!("{how}: {}", harmless(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(phase: &str, state: &str) -> Value {
+        json!({"attempt_id": "0192f0c1-2345-7abc-8def-0123456789ab", "phase": phase,
+            "state": state, "exit_code": 3, "failure_summary": "exit code 3"})
+    }
+
+    #[test]
+    fn it_is_over_when_any_or_all_have_settled_and_failures_are_told() {
+        let (runs, failed) = (attempt("running", "running"), attempt("settled", "failed"));
+        let well = attempt("settled", "completed");
+        // Its latest turn failed, and the next one runs.
+        let again = attempt("preparing", "failed");
+        let cases = [
+            (vec![runs.clone(), failed.clone()], true, Exit::AttemptFailed),
+            (vec![runs.clone(), failed.clone()], false, Exit::TimedOut),
+            (vec![well.clone(), failed.clone()], false, Exit::AttemptFailed),
+            (vec![well.clone(), again], true, Exit::Done),
+            (vec![well], false, Exit::Done),
+            (vec![runs], true, Exit::TimedOut),
+        ];
+        for (attempts, any, expected) in cases {
+            assert_eq!(exit(&attempts, is_done(&attempts, any)), expected, "{attempts:?} {any}");
+        }
+    }
+
+    #[test]
+    fn a_line_says_how_it_ended() {
+        let line = line(&attempt("settled", "failed"));
+        assert_eq!(line, "456789ab failed (exit 3): exit code 3");
+    }
+}

@@ -1,0 +1,248 @@
+//! Waiting for attempts. The tables are the truth: a wait registers, reads, and
+//! sleeps until it is told of a commit or its time is over; then it reads again.
+//! What it waits for is a pure function of what it reads.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use provost_actors::journal::Phase;
+use provost_actors::refusal::{Code, Refusal};
+use tokio::time::{Instant, timeout_at};
+
+use super::{Domain, convert};
+use crate::mcp::tools::waits::{Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitedAttempt};
+use crate::store::AttemptStatus;
+
+/// Longest failure summary told, in characters: 50 attempts must stay small.
+const FAILURE_MAX: usize = 80;
+
+impl Domain {
+    pub(super) async fn wait(
+        &self,
+        input: WaitForAttemptsInput,
+    ) -> Result<WaitForAttemptsOutput, Refusal> {
+        let after = input.after.as_deref().map(read_token).transpose()?;
+        if after.is_some() && after > Some(self.store.newest_revision().await?) {
+            return Err(unknown_token());
+        }
+        let timeout = u64::try_from(input.timeout_ms.get()).unwrap_or(u64::MAX);
+        let deadline = Instant::now() + Duration::from_millis(timeout);
+        let mut asked = BTreeSet::new();
+        let attempts: Vec<_> =
+            input.attempt_ids.into_iter().filter(|attempt| asked.insert(*attempt)).collect();
+        // Before the first look: what is committed after it wakes us.
+        let watch = self.store.watch(&attempts);
+        let mut began = None;
+        loop {
+            let is_over = Instant::now() >= deadline;
+            let statuses = self.store.statuses(&attempts).await?;
+            let newest = statuses.iter().map(|status| status.revision).max().unwrap_or_default();
+            let began = *began.get_or_insert(newest);
+            let since = after.unwrap_or(began);
+            let standings: Vec<Standing> = statuses.iter().map(Standing::of).collect();
+            let holds = holds(input.until, after, began, &standings);
+            if holds || is_over {
+                return Ok(WaitForAttemptsOutput {
+                    attempts: self.waited(statuses, since).await,
+                    timed_out: !holds,
+                    after: write_token(newest.max(since)),
+                });
+            }
+            tokio::select! {
+                // Whether woken or out of time, the next look tells.
+                _ = timeout_at(deadline, watch.changed()) => {}
+                () = self.ending.cancelled() => return Err(cut_off()),
+            }
+        }
+    }
+
+    async fn waited(&self, statuses: Vec<AttemptStatus>, since: i64) -> Vec<WaitedAttempt> {
+        let mut waited = Vec::with_capacity(statuses.len());
+        for status in statuses {
+            let attempt = status.overview.attempt_id;
+            waited.push(WaitedAttempt {
+                attempt_id: attempt,
+                state: convert::state(status.overview.state),
+                phase: convert::phase(status.overview.phase),
+                changed: status.revision > since,
+                latest_execution_process_id: status.latest_execution_process_id,
+                exit_code: status.exit_code,
+                failure_summary: status.failure_summary.map(|it| convert::cut(it, FAILURE_MAX)),
+                queued_follow_ups: status.queued_follow_ups,
+                latest_entry_index: self.log_tip(attempt).await.normalized,
+            });
+        }
+        waited
+    }
+}
+
+/// The end of a daemon that was told to end; nobody is to start it again only to
+/// go on waiting.
+fn cut_off() -> Refusal {
+    Refusal::new(Code::DaemonRestarting, "The daemon was told to end during the wait.")
+        .hint("Call wait_for_attempts again, with the same after if it had one.")
+}
+
+/// What a wait looks at of an attempt.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    /// The number of its latest change.
+    revision: i64,
+    /// The number of the change by which it last settled; 0 if it never has.
+    settled_revision: i64,
+    is_settled: bool,
+}
+
+impl Standing {
+    fn of(status: &AttemptStatus) -> Self {
+        Self {
+            revision: status.revision,
+            settled_revision: status.settled_revision,
+            is_settled: matches!(status.overview.phase, Phase::Settled | Phase::Idle),
+        }
+    }
+}
+
+/// Whether a wait is over. `after` is the last change that its caller knows of;
+/// a caller without one knows of none, and `began` is the last before its call.
+fn holds(until: Until, after: Option<i64>, began: i64, attempts: &[Standing]) -> bool {
+    let has_settled =
+        |attempt: &Standing| after.is_some_and(|after| attempt.settled_revision > after);
+    let all_are_settled = || attempts.iter().all(|attempt| attempt.is_settled);
+    match (until, after) {
+        (Until::AnyChange, _) => {
+            attempts.iter().any(|attempt| attempt.revision > after.unwrap_or(began))
+        }
+        (Until::AnySettled, None) => attempts.iter().any(|attempt| attempt.is_settled),
+        // Where all are settled there is nothing left to wait for.
+        (Until::AnySettled, Some(_)) => attempts.iter().any(has_settled) || all_are_settled(),
+        (Until::AllSettled, _) => {
+            attempts.iter().all(|attempt| attempt.is_settled || has_settled(attempt))
+        }
+    }
+}
+
+/// The token says which changes its holder knows of: those up to a number.
+fn write_token(revision: i64) -> String {
+    format!("r{revision}")
+}
+
+fn read_token(token: &str) -> Result<i64, Refusal> {
+    let digits = token.strip_prefix('r').filter(|it| it.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(unknown_token)
+}
+
+fn unknown_token() -> Refusal {
+    Refusal::new(Code::InvalidArgument, "`after` is none that wait_for_attempts gave")
+        .hint("Call wait_for_attempts again without after, or with the after of its last answer.")
+        .detail("path", "after")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn standing(revision: i64, settled_revision: i64, is_settled: bool) -> Standing {
+        Standing { revision, settled_revision, is_settled }
+    }
+
+    #[test]
+    fn a_first_call_looks_at_what_is_and_a_chained_one_at_what_is_new() {
+        let (runs, ended) = (standing(4, 0, false), standing(3, 3, true));
+        let runs_again = standing(6, 5, false);
+        let cases = [
+            (Until::AnySettled, None, vec![runs, ended], true),
+            (Until::AnySettled, None, vec![runs, runs_again], false),
+            (Until::AnySettled, Some(4), vec![runs, ended], false),
+            (Until::AnySettled, Some(4), vec![runs, runs_again], true),
+            (Until::AnySettled, Some(4), vec![ended], true),
+            (Until::AllSettled, None, vec![runs, ended], false),
+            (Until::AllSettled, None, vec![ended], true),
+            (Until::AllSettled, None, vec![ended, runs_again], false),
+            (Until::AllSettled, Some(4), vec![ended, runs_again], true),
+            (Until::AllSettled, Some(5), vec![ended, runs_again], false),
+            (Until::AnyChange, None, vec![runs, ended], false),
+            (Until::AnyChange, Some(3), vec![runs, ended], true),
+            (Until::AnyChange, Some(4), vec![runs, ended], false),
+        ];
+        for (until, after, attempts, expected) in cases {
+            assert_eq!(holds(until, after, 4, &attempts), expected, "{until:?} {after:?}");
+        }
+        assert!(holds(Until::AnyChange, None, 3, &[runs, ended]));
+    }
+
+    #[test]
+    fn only_our_own_tokens_are_taken() {
+        assert_eq!(read_token(&write_token(42)).unwrap(), 42);
+        for bad in ["", "r", "42", "r-1", "r1x", "r+1", "r99999999999999999999"] {
+            assert_eq!(read_token(bad).unwrap_err().code, Code::InvalidArgument, "{bad}");
+        }
+    }
+
+    /// Attempts that run and settle by turns, under one count of changes.
+    #[derive(Debug)]
+    struct Model {
+        revision: i64,
+        attempts: Vec<Standing>,
+    }
+
+    impl Model {
+        fn change(&mut self, attempt: usize, settles: bool) {
+            self.revision += 1;
+            let attempt = &mut self.attempts[attempt];
+            attempt.revision = self.revision;
+            attempt.is_settled = settles;
+            if settles {
+                attempt.settled_revision = self.revision;
+            }
+        }
+
+        fn newest(&self) -> i64 {
+            self.attempts.iter().map(|attempt| attempt.revision).max().unwrap_or_default()
+        }
+    }
+
+    proptest! {
+        /// A caller that looks at random moments and chains its calls by the
+        /// token is told of every change, and of every settling.
+        #[test]
+        fn chained_calls_miss_nothing(
+            steps in prop::collection::vec((0..4_usize, any::<bool>(), any::<bool>()), 1..60),
+            until in prop::sample::select(vec![Until::AnySettled, Until::AnyChange]),
+        ) {
+            let mut model = Model { revision: 0, attempts: vec![standing(0, 0, false); 4] };
+            let mut after = Some(0);
+            // What the caller was told of each attempt: its last change, its last settling.
+            let mut told = [(0, 0); 4];
+            let look = |model: &Model, after: &mut Option<i64>, told: &mut [(i64, i64); 4]| {
+                let is_over = holds(until, *after, 0, &model.attempts);
+                if is_over {
+                    for (told, attempt) in told.iter_mut().zip(&model.attempts) {
+                        *told = (attempt.revision, attempt.settled_revision);
+                    }
+                    *after = Some(model.newest());
+                }
+                is_over
+            };
+            for (attempt, settles, looks) in steps {
+                model.change(attempt, settles);
+                if looks {
+                    look(&model, &mut after, &mut told);
+                }
+            }
+            look(&model, &mut after, &mut told);
+            for (told, attempt) in told.iter().zip(&model.attempts) {
+                prop_assert_eq!(told.1, attempt.settled_revision);
+                if until == Until::AnyChange {
+                    prop_assert_eq!(told.0, attempt.revision);
+                }
+            }
+            // And nothing is told twice, unless nothing is left to wait for.
+            let all_are_settled = model.attempts.iter().all(|attempt| attempt.is_settled);
+            let again = look(&model, &mut after, &mut told);
+            prop_assert_eq!(again, until == Until::AnySettled && all_are_settled);
+        }
+    }
+}

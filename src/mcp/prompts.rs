@@ -1,0 +1,77 @@
+//! The prompts that a person can give to an agent by name. Pure.
+
+use rmcp::ErrorData;
+use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
+use serde_json::{Value, json};
+
+use super::ask::{Role as Audience, Session};
+
+const NAME: &str = "orchestrate";
+const ABOUT: &str = "Have a goal carried out by coding agents: plan, start, wait, check, mend.";
+const ARGUMENTS: [(&str, &str); 2] = [
+    ("project_id", "The project to work in, a UUID; the agent finds one if left out."),
+    ("goal", "What is to be achieved; the agent asks if left out."),
+];
+
+/// The closed loop, for whoever is to run it.
+pub const ORCHESTRATE: &str = "\
+You direct coding agents through Provost's tools: you plan, they write, you check.
+1. Look: list_tasks with the project_id (list_projects if you have none). Split the goal into \
+tasks that can be done and checked apart: create_task, with depends_on where the order matters.
+2. Start: start_task_attempt for each task that can begin, with an executor from list_executors \
+and a request_id. Attempts run side by side, each on a branch of its own.
+3. Wait: wait_for_attempts with the attempt_ids that run; then again with after from its answer. \
+Don't poll.
+4. Read: tail_session_messages for each that has settled. If its state is failed, read \
+failure_summary in get_attempt_status, then tail_attempt_logs.
+5. Check: get_attempt_changes, then get_attempt_patch or get_attempt_file for what matters.
+6. Decide: follow_up with action send to have the same agent mend it; stop_attempt for one that \
+goes astray; start_task_attempt for a fresh try; update_task with status done when it is good.
+Go on until every task is done or cancelled. Then say what was done, on which branches \
+(workspace_branch), and what is left. Provost merges nothing: that is for a person to decide.";
+
+/// The prompts that a caller may be given: those who run the board.
+pub fn list(session: &Session) -> Vec<Prompt> {
+    if session.role == Audience::Worker {
+        return Vec::new();
+    }
+    let arguments = ARGUMENTS.map(|(name, about)| {
+        PromptArgument::new(name).with_description(about).with_required(false)
+    });
+    vec![Prompt::new(NAME, Some(ABOUT), Some(arguments.into())).with_title("Orchestrate")]
+}
+
+/// A prompt with its arguments put in.
+pub fn get(
+    name: &str,
+    arguments: &JsonObject,
+    session: &Session,
+) -> Result<GetPromptResult, ErrorData> {
+    if name != NAME || session.role == Audience::Worker {
+        let shown: String = name.chars().take(100).collect();
+        let hint = json!({"hint": "Use one of the prompts that prompts/list gives."});
+        return Err(ErrorData::invalid_params(
+            format!("There is no prompt `{shown}`."),
+            Some(hint),
+        ));
+    }
+    let mut text = ORCHESTRATE.to_owned();
+    for (name, value) in arguments {
+        let is_known = ARGUMENTS.iter().any(|(known, _)| known == name);
+        match value {
+            Value::Null if is_known => {}
+            Value::String(value) if is_known => text.extend(["\n\n", name, ": ", value]),
+            _ => return Err(bad_argument(name)),
+        }
+    }
+    let message = PromptMessage::new_text(Role::User, text);
+    Ok(GetPromptResult::new(vec![message]).with_description(ABOUT))
+}
+
+fn bad_argument(name: &str) -> ErrorData {
+    let names = ARGUMENTS.map(|(name, _)| name).join(" and ");
+    let shown: String = name.chars().take(100).collect();
+    let message = format!("`{shown}` is no argument of {NAME}, or no string.");
+    let hint = json!({"hint": format!("Its arguments are {names}, both strings.")});
+    ErrorData::invalid_params(message, Some(hint))
+}

@@ -1,0 +1,115 @@
+//! Attempts as MCP resources. Each URI stands for a call of a tool, and its
+//! text is that tool's output: a resource never says more, or less, than a call
+//! would. Pure.
+
+use provost_actors::refusal::{Code, Refusal};
+use rmcp::ErrorData;
+use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use serde_json::{Map, Value, json};
+
+use super::ask::{RecentAttempt, Session};
+use super::tool::Tool;
+use super::tools;
+
+/// How many attempts a list shows.
+pub const LISTED: usize = 20;
+
+const ATTEMPTS: &str = "provost://attempts/";
+const JSON: &str = "application/json";
+
+/// What there is to read of an attempt.
+struct View {
+    /// What follows the attempt's id.
+    path: &'static str,
+    tool: &'static str,
+    title: &'static str,
+    description: &'static str,
+}
+
+const VIEWS: [View; 3] = [
+    View {
+        path: "",
+        tool: "get_attempt_status",
+        title: "Attempt status",
+        description: "How an attempt stands, as get_attempt_status tells it.",
+    },
+    View {
+        path: "/log",
+        tool: "tail_attempt_logs",
+        title: "Attempt log",
+        description: "The newest entries of an attempt's log, as tail_attempt_logs gives them.",
+    },
+    View {
+        path: "/changes",
+        tool: "get_attempt_changes",
+        title: "Attempt changes",
+        description: "The files that an attempt changed, as get_attempt_changes lists them.",
+    },
+];
+
+impl View {
+    /// The tool behind the view, if there is one that the caller may use.
+    fn tool(&self, session: &Session) -> Option<&'static Tool> {
+        tools::find(self.tool).filter(|tool| tool.is_for(session))
+    }
+}
+
+/// The kinds of resources that a caller may read.
+pub fn templates(session: &Session) -> Vec<ResourceTemplate> {
+    let views = VIEWS.iter().filter(|view| view.tool(session).is_some());
+    views
+        .map(|view| {
+            let uri = format!("{ATTEMPTS}{{attempt_id}}{}", view.path);
+            ResourceTemplate::new(uri, view.title)
+                .with_title(view.title)
+                .with_description(view.description)
+                .with_mime_type(JSON)
+        })
+        .collect()
+}
+
+/// Whether a caller may read any resource.
+pub fn are_for(session: &Session) -> bool {
+    VIEWS.iter().any(|view| view.tool(session).is_some())
+}
+
+/// An attempt as a list shows it.
+pub fn listed(attempt: &RecentAttempt) -> Resource {
+    let RecentAttempt { attempt_id, task_title } = attempt;
+    let name = format!("{task_title} ({})", attempt_id.short());
+    Resource::new(format!("{ATTEMPTS}{attempt_id}"), name).with_mime_type(JSON)
+}
+
+/// The call that a URI stands for.
+pub fn call(uri: &str, session: &Session) -> Option<(&'static Tool, Map<String, Value>)> {
+    let rest = uri.strip_prefix(ATTEMPTS)?;
+    let (attempt, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let tool = VIEWS.iter().find(|view| view.path == path)?.tool(session)?;
+    Some((tool, Map::from_iter([("attempt_id".to_owned(), json!(attempt))])))
+}
+
+/// What was read.
+pub fn contents(uri: &str, output: &Value) -> ReadResourceResult {
+    let text = ResourceContents::text(output.to_string(), uri).with_mime_type(JSON);
+    ReadResourceResult::new(vec![text])
+}
+
+/// A URI that stands for nothing.
+pub fn unknown(uri: &str) -> ErrorData {
+    let shown: String = uri.chars().take(100).collect();
+    let hint = "Read one of those that resources/list and resources/templates/list give.";
+    let data = json!({"uri": uri, "hint": hint});
+    ErrorData::resource_not_found(format!("There is no resource `{shown}`."), Some(data))
+}
+
+/// Why a resource can't be read, with the tool's envelope.
+pub fn fault(refusal: Refusal) -> ErrorData {
+    let data = Some(refusal.envelope());
+    match refusal.code {
+        // The id in the URI is none, or none of an attempt.
+        Code::AttemptNotFound | Code::InvalidArgument => {
+            ErrorData::resource_not_found(refusal.message, data)
+        }
+        _ => ErrorData::internal_error(refusal.message, data),
+    }
+}
