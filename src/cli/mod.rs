@@ -8,6 +8,7 @@ mod attempts;
 mod context;
 mod daemon;
 mod demo;
+mod diff;
 mod exit;
 mod logs;
 mod output;
@@ -65,6 +66,8 @@ enum Command {
     Status(attempts::StatusArgs),
     /// Print an attempt's log
     Logs(logs::LogsArgs),
+    /// Show what an attempt changed
+    Diff(diff::DiffArgs),
     /// Stop an attempt and every process that it started
     Stop(attempts::StopArgs),
     /// Call an MCP tool
@@ -145,6 +148,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Ps(args) => attempts::ps(context, &args).await,
         Command::Status(args) => attempts::status(context, &args).await,
         Command::Logs(args) => logs::logs(context, args).await,
+        Command::Diff(args) => diff::diff(context, &args).await,
         Command::Stop(args) => attempts::stop(context, &args).await,
         Command::Call(args) => tools::call(context, args).await,
         Command::Tools(args) => {

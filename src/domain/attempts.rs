@@ -187,7 +187,7 @@ fn next_action(overview: &AttemptOverview) -> Option<String> {
              start_task_attempt tries the task again."
         ),
         (State::Completed, _) => format!(
-            "Call tail_attempt_logs with attempt_id {id} to read what it did; \
+            "Call get_attempt_changes with attempt_id {id} to see what it changed; \
              its work is on branch {}.",
             overview.workspace_branch
         ),

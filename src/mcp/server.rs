@@ -44,8 +44,10 @@ can work; list_tasks shows the board, create_task adds to it.
 failure_summary says why, final_message what the agent said last, next_action what to do.
 4. tail_attempt_logs (attempt_id) shows the newest entries; then ask only for news with \
 after_entry_index = latest_entry_index. cursor pages back to older ones.
-5. stop_attempt (attempt_id) ends a run and every process it started.
-6. update_task (task_id, status) when the work is accepted.
+5. get_attempt_changes (attempt_id) lists what it changed so far, get_attempt_patch (paths) shows \
+how, get_attempt_file (path) reads a file of its worktree.
+6. stop_attempt (attempt_id) ends a run and every process it started.
+7. update_task (task_id, status) when the work is accepted.
 Give request_id on every change: the same call with the same request_id never acts twice. A \
 failure is JSON with error, code, retryable and hint; the hint names the call that helps.";
 

@@ -2,6 +2,7 @@
 //! A tool's fields and description stand in its group's file; adding one takes
 //! a method of [`Ask`](super::ask::Ask), its structs, and a line here.
 
+pub mod artifacts;
 pub mod attempts;
 pub mod context;
 pub mod executors;
@@ -54,6 +55,9 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     read   list_task_attempts  "List task attempts"  Board   Reads    Search attempts::LIST_TASK_ATTEMPTS,   &[];
     read   get_attempt_status  "Get attempt status"  Board   Reads    Always attempts::GET_ATTEMPT_STATUS,   attempts::STATUS_MODES;
     read   tail_attempt_logs   "Tail attempt logs"   Board   Reads    Always logs::TAIL_ATTEMPT_LOGS,        logs::TAIL_MODES;
+    read   get_attempt_changes "Get attempt changes" Board   Reads    Search artifacts::GET_ATTEMPT_CHANGES, &[];
+    read   get_attempt_file    "Get attempt file"    Board   Reads    Search artifacts::GET_ATTEMPT_FILE,    artifacts::FILE_MODES;
+    read   get_attempt_patch   "Get attempt patch"   Board   Reads    Search artifacts::GET_ATTEMPT_PATCH,   &[];
     change stop_attempt        "Stop attempt"        Board   Replaces Search attempts::STOP_ATTEMPT,         &[];
     read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];
 });
