@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use tokio::process::Command;
 
 use super::changes::{self, Change, Unreadable};
 use super::git::{self, GitError, Output};
@@ -104,12 +105,46 @@ impl Snapshot {
         // Without it, files marked as unchanged would count as such whatever is in
         // them. It fails when any has changed, which is no fault.
         snapshot.git(&["update-index", "-q", "--really-refresh"], usize::MAX).await?;
-        // Untracked files come in by name only. 1: some can't, such as a FIFO or a
-        // repository without a commit, which git doesn't keep either.
-        let add = ["add", "--intent-to-add", "--sparse", "--ignore-errors", "--", "."];
-        let added = snapshot.git(&add, usize::MAX).await?;
+        snapshot.add_untracked().await?;
+        Ok(snapshot)
+    }
+
+    /// Makes untracked files known, by name only: their content is read when it is
+    /// needed. `git add` would ask the git of each submodule how it stands, and so
+    /// run what its configuration says; it is let near nothing but repositories
+    /// that are new, and of those it takes the commit.
+    async fn add_untracked(&self) -> Result<(), SnapshotError> {
+        let list = ["ls-files", "--others", "--exclude-standard", "-z"];
+        let listed = self.listing(&list).await?;
+        let paths = listed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        let (nested, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.ends_with(b"/"));
+        let mut entries = Vec::new();
+        for path in files {
+            // Any object will do: an entry without times is never taken for current.
+            entries.extend([b"100644 ", self.base.as_bytes(), b"\t", path, b"\0"].concat());
+        }
+        let file = self.git_dir.path().join("untracked");
+        let stdin = blocking(move || {
+            fs::write(&file, entries)?;
+            File::open(&file)
+        });
+        let mut command = self.command();
+        command.stdin(stdin.await?);
+        let added = ["update-index", "--add", "--replace", "-z", "--index-info"];
+        let added = git::output(command, &added, usize::MAX).await?;
+        if !added.status.success() {
+            return Err(added.failure().into());
+        }
+        if nested.is_empty() {
+            return Ok(());
+        }
+        let add = ["add", "--intent-to-add", "--ignore-errors", "--"].map(OsString::from);
+        let nested = nested.into_iter().map(|path| OsString::from_vec(path.to_vec()));
+        let added =
+            self.git(&add.into_iter().chain(nested).collect::<Vec<_>>(), usize::MAX).await?;
         match added.status.code() {
-            Some(0 | 1) => Ok(snapshot),
+            // 1: one has no commit yet, so there is nothing of it that git could keep.
+            Some(0 | 1) => Ok(()),
             _ => Err(added.failure().into()),
         }
     }
@@ -128,14 +163,18 @@ impl Snapshot {
     pub async fn changes(&self) -> Result<Vec<Change>, SnapshotError> {
         let mut args = diff(&["-z", "--raw", "--numstat", "--find-renames"]);
         args.extend([self.base.clone().into(), "--".into()]);
-        let output = self.git(&args, LISTING_MAX).await?;
+        Ok(changes::parse(&self.listing(&args).await?)?)
+    }
+
+    async fn listing<A: AsRef<OsStr>>(&self, args: &[A]) -> Result<Vec<u8>, SnapshotError> {
+        let output = self.git(args, LISTING_MAX).await?;
         if output.is_cut {
             return Err(SnapshotError::TooMany);
         }
         if !output.status.success() {
             return Err(output.failure().into());
         }
-        Ok(changes::parse(&output.stdout)?)
+        Ok(output.stdout)
     }
 
     /// The patch of these paths, `limit` bytes at most. With `below`, the paths in
@@ -187,6 +226,10 @@ impl Snapshot {
     }
 
     async fn git<A: AsRef<OsStr>>(&self, args: &[A], limit: usize) -> Result<Output, GitError> {
+        git::output(self.command(), args, limit).await
+    }
+
+    fn command(&self) -> Command {
         let mut command = git::command(Path::new("."));
         command
             // The open folder, not its name: that may be a link by now.
@@ -199,7 +242,7 @@ impl Snapshot {
             .env("GIT_NO_LAZY_FETCH", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1");
-        git::output(command, args, limit).await
+        command
     }
 }
 

@@ -205,7 +205,8 @@ mod tests {
     #[test]
     fn lines_and_bytes_are_found_where_they_are() {
         let (_scratch, path, tree) = tree();
-        let text: String = (1..=30_000).map(|n| format!("line {n}\n")).collect();
+        let numbers: Vec<String> = (1..=30_000).map(|n| n.to_string()).collect();
+        let text = format!("line {}\n", numbers.join("\nline "));
         fs::write(path.join("f"), &text).unwrap();
         let read = |range| tree.read(b"f", range).unwrap();
         let lines = read(Range::Lines { start: 20_001, count: 2, max_bytes: 100 });

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use provost_actors::journal::AttemptRepo;
 use provost_actors::refusal::Refusal;
-use provost_actors::workspace::changes::{self, Change};
+use provost_actors::workspace::changes::{self, Change, Status};
 use provost_actors::workspace::quote;
-use provost_actors::workspace::snapshot::{Part, Snapshot};
+use provost_actors::workspace::snapshot::{Part, Snapshot, SnapshotError};
 
 use super::{DEFAULT_BYTES, Outside, Workspace, changed_file, plain, use_another};
 use crate::domain::Domain;
@@ -80,6 +80,8 @@ struct Patch {
     longest: usize,
     /// Changed, and fit into no call.
     giant: Vec<String>,
+    /// How to read the first of those.
+    way: Option<String>,
     unchanged: Vec<String>,
 }
 
@@ -118,26 +120,27 @@ impl Patch {
                     self.longest = self.longest.max(text.len());
                     self.left.push(quote::show(&repo.name, path));
                 }
-                Part::TooLong => self.giant.push(quote::show(&repo.name, path)),
+                Part::TooLong => {
+                    let shown = quote::show(&repo.name, path);
+                    let base = snapshot.base();
+                    self.way.get_or_insert_with(|| way(repo, base, &all[index], &shown));
+                    self.giant.push(shown);
+                }
             }
         }
         Ok(())
     }
 
     fn answer(self, workspace: &Workspace) -> GetAttemptPatchOutput {
-        let Self { text, files, left, longest, giant, unchanged, most, .. } = self;
+        let Self { text, files, left, longest, giant, way, unchanged, most, .. } = self;
         let mut hints = Vec::new();
         if !left.is_empty() {
             let paths = serde_json::json!(left);
             hints
                 .push(format!("Call {TOOL} again with paths = {paths} and max_bytes = {longest}."));
         }
-        if let Some(giant) = giant.first() {
-            hints.push(format!(
-                "Call get_attempt_file with path = {} to read what is longer than {most} bytes as \
-                 a patch.",
-                serde_json::json!(giant)
-            ));
+        if let Some(way) = way {
+            hints.push(format!("{way} to read what is longer than {most} bytes as a patch."));
         }
         if let Some(unchanged) = unchanged.first() {
             hints.push(format!(
@@ -159,12 +162,21 @@ impl Patch {
     }
 }
 
+/// How to read a change whose patch is too long.
+fn way(repo: &AttemptRepo, base: &str, change: &Change, shown: &str) -> String {
+    if change.status == Status::Deleted {
+        let path = String::from_utf8_lossy(&change.path);
+        return format!("Run `git -C {} show '{base}:{path}'`", repo.path);
+    }
+    format!("Call get_attempt_file with path = {}", serde_json::json!(shown))
+}
+
 async fn part(
     snapshot: &mut Snapshot,
     group: &[&Change],
     below: Option<&str>,
     limit: usize,
-) -> Result<Part, provost_actors::workspace::snapshot::SnapshotError> {
+) -> Result<Part, SnapshotError> {
     let paths: Vec<Vec<u8>> =
         group.iter().flat_map(|change| change.paths()).map(<[u8]>::to_vec).collect();
     snapshot.patch(&paths, below, limit).await

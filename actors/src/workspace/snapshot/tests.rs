@@ -128,7 +128,7 @@ fn write(dir: &Path, path: &[u8], content: &[u8]) {
 }
 
 fn lines(count: usize) -> String {
-    (0..count).map(|n| format!("line {n}\n")).collect()
+    (0..count).fold(String::new(), |text, n| text + &format!("line {n}\n"))
 }
 
 #[test]
@@ -222,6 +222,42 @@ fn nothing_that_the_agent_configures_is_run_or_hides_a_change() {
     let patch = scene.patch(&all, &[0, 1, 2, 3, 4]);
     assert!(!sprung.exists());
     assert_eq!(patch.matches("\n+2\n").count(), 4);
+}
+
+#[test]
+fn repositories_in_the_worktree_are_told_by_their_commit_and_run_nothing() {
+    let scene = Scene::new(&[(b"a", b"1\n")]);
+    let sprung = scene.scratch.path().join("sprung");
+    let trap = format!("touch {}; cat", sprung.display());
+    let nest = |name: &str| {
+        let path = scene.worktree().join(name);
+        let path = path.to_str().unwrap();
+        scene.git(&["init", "--quiet", path]);
+        let git = |args: &[&str]| scene.git(&[&["-C", path][..], args].concat());
+        scene.write(&format!("{name}/.gitattributes"), "* filter=trap\n");
+        scene.write(&format!("{name}/file"), "1\n");
+        if name != "unborn" {
+            git(&["add", "--all"]);
+            git(&["-c", "user.name=t", "-c", "user.email=t@x", "commit", "--quiet", "-mx"]);
+        }
+        git(&["config", "core.fsmonitor", &trap]);
+        git(&["config", "filter.trap.clean", &trap]);
+        scene.write(&format!("{name}/file"), "2\n");
+    };
+    nest("tracked");
+    let commit = scene.git(&["-C", "tracked", "rev-parse", "HEAD"]);
+    let entry = format!("160000,{commit},tracked");
+    scene.git(&["update-index", "--add", "--cacheinfo", &entry]);
+    scene.git(&["commit", "--quiet", "--message=submodule"]);
+    nest("untracked");
+    nest("unborn");
+    let all = scene.changes();
+    let told: Vec<&[u8]> = all.iter().map(|change| change.path.as_slice()).collect();
+    assert_eq!(told, [&b"tracked"[..], b"untracked"]);
+    let patch = scene.patch(&all, &[0, 1]);
+    assert!(patch.contains(&format!("+Subproject commit {commit}")), "{patch}");
+    scene.applied(&patch);
+    assert!(!sprung.exists());
 }
 
 #[test]
