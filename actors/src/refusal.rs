@@ -49,7 +49,7 @@ codes! {
     TaskNotFound "task_not_found" false "Call list_tasks with project_id and use a task_id from it.",
     AttemptNotFound "attempt_not_found" false "Call list_task_attempts with task_id and use an attempt_id from it.",
     SessionNotFound "session_not_found" false "Call get_attempt_status with attempt_id and use its latest_session_id.",
-    FileNotFound "file_not_found" false "Use a path that exists in the attempt's worktree.",
+    FileNotFound "file_not_found" false "Call get_attempt_changes with attempt_id and use a path from its files.",
     ExecutorNotFound "executor_not_found" false "Call list_executors and use one of its executor values.",
     VariantNotFound "variant_not_found" false "Call list_executors and use one of that executor's variants, or leave variant out.",
     ExecutorUnavailable "executor_unavailable" false "Call list_executors and use one with available = true, or install the program that unavailable_reason names.",

@@ -8,6 +8,7 @@ mod attempts;
 mod context;
 mod daemon;
 mod demo;
+mod diff;
 mod exit;
 mod follow_up;
 mod logs;
@@ -67,6 +68,8 @@ enum Command {
     Status(attempts::StatusArgs),
     /// Print an attempt's log
     Logs(logs::LogsArgs),
+    /// Show what an attempt changed
+    Diff(diff::DiffArgs),
     /// Give an attempt's agent its next prompt, now
     Send(follow_up::SendArgs),
     /// Queue a prompt for when the running turn ends
@@ -153,6 +156,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Ps(args) => attempts::ps(context, &args).await,
         Command::Status(args) => attempts::status(context, &args).await,
         Command::Logs(args) => logs::logs(context, args).await,
+        Command::Diff(args) => diff::diff(context, &args).await,
         Command::Send(args) => follow_up::send(context, &args).await,
         Command::Queue(args) => follow_up::queue(context, &args).await,
         Command::Stop(args) => attempts::stop(context, &args).await,

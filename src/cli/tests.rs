@@ -27,6 +27,8 @@ fn every_verb_is_there_with_its_flags() {
         "provost ps --all",
         "provost status 12345678",
         "provost logs -f --raw 12345678 --limit 5",
+        "provost diff 12345678 app/a app/b --json",
+        "provost diff 12345678 --stat",
         "provost stop --force 12345678",
         "provost wait 12345678",
         "provost wait --any --timeout 5 12345678 12345679 --json",
@@ -66,9 +68,9 @@ fn help_says_what_there_is() {
     let mut command = Cli::command();
     command.build();
     insta::assert_snapshot!("help", command.render_long_help().to_string());
-    for name in
-        ["daemon", "mcp", "init", "run", "logs", "stop", "wait", "call", "tools", "shutdown"]
-    {
+    for name in [
+        "daemon", "mcp", "init", "run", "logs", "diff", "stop", "wait", "call", "tools", "shutdown",
+    ] {
         let verb = command.find_subcommand_mut(name).unwrap();
         insta::assert_snapshot!(format!("help_{name}"), verb.render_long_help().to_string());
     }

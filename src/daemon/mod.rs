@@ -23,8 +23,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
-use crate::domain::Domain;
+use crate::config::{self, Config};
+use crate::domain::{Domain, Guards};
 use crate::executors::Registry;
 use crate::home::Home;
 use crate::store::{OpenError, Store, TimesToLive};
@@ -87,6 +87,7 @@ async fn serve(home: &Home, config: &Config) -> Result<(), DaemonError> {
         store.clone(),
         gateway,
         world,
+        guards(&config.settings.guards),
         home.data_dir().to_owned(),
         ending.clone(),
     ));
@@ -155,6 +156,18 @@ async fn start_actors(home: &Home, config: &Config, store: &Store) -> Result<Act
     let (gateway, ended) =
         Actor::spawn_linked(None, Gateway, Arc::clone(&world), root.get_cell()).await?;
     Ok((world, gateway, ended))
+}
+
+fn guards(guards: &config::Guards) -> Guards {
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Guards {
+        changes_max_files: guards.changes_max_files,
+        changes_max_lines: guards.changes_max_lines,
+        changes_max_bytes: guards.changes_max_bytes,
+        file_max_bytes: size(guards.file_max_bytes),
+        patch_max_bytes: size(guards.patch_max_bytes),
+        patch_max_paths: size(guards.patch_max_paths),
+    }
 }
 
 /// What has to be done now and then.

@@ -209,8 +209,8 @@ fn next_action(status: &store::AttemptStatus) -> String {
              goes on in the same session, start_task_attempt tries the task anew."
         ),
         (State::Completed, _) => format!(
-            "Call tail_attempt_logs with attempt_id {id} to read what it did, or follow_up to go \
-             on; its work is on branch {}.",
+            "Call get_attempt_changes with attempt_id {id} to see what it changed, or follow_up to \
+             go on; its work is on branch {}.",
             overview.workspace_branch
         ),
         (State::Idle, _) => {

@@ -2,6 +2,7 @@
 //! reads to the store and the logs. Each method is one call and a conversion;
 //! nothing is decided here.
 
+mod artifacts;
 mod attempts;
 mod bare;
 mod board;
@@ -16,6 +17,8 @@ mod waits;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use artifacts::Artifacts;
+pub use artifacts::Guards;
 use async_trait::async_trait;
 use provost_actors::gateway;
 use provost_actors::refusal::{Code, Refusal};
@@ -25,6 +28,10 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::mcp::ask::{Answer, Ask, CustomError, Key, RecentAttempt, Session};
+use crate::mcp::tools::artifacts::{
+    GetAttemptChangesInput, GetAttemptChangesOutput, GetAttemptFileInput, GetAttemptFileOutput,
+    GetAttemptPatchInput, GetAttemptPatchOutput,
+};
 use crate::mcp::tools::attempts::{
     AttemptStatusOutput, GetAttemptStatusInput, ListTaskAttemptsInput, ListTaskAttemptsOutput,
     StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput,
@@ -50,6 +57,7 @@ pub struct Domain {
     store: Store,
     gateway: ActorRef<gateway::Message>,
     world: Arc<World>,
+    artifacts: Artifacts,
     /// Where the home's data lies, to be told.
     data_dir: PathBuf,
     /// Ends the daemon.
@@ -61,10 +69,11 @@ impl Domain {
         store: Store,
         gateway: ActorRef<gateway::Message>,
         world: Arc<World>,
+        guards: Guards,
         data_dir: PathBuf,
         ending: CancellationToken,
     ) -> Self {
-        Self { store, gateway, world, data_dir, ending }
+        Self { store, gateway, world, artifacts: Artifacts::new(guards), data_dir, ending }
     }
 
     /// Asks the gateway. The port is answered by whoever owns what is asked for.
@@ -221,6 +230,30 @@ impl Ask for Domain {
         input: TailSessionMessagesInput,
     ) -> Result<TailSessionMessagesOutput, Refusal> {
         self.messages(input).await
+    }
+
+    async fn get_attempt_changes(
+        &self,
+        _: &Session,
+        input: GetAttemptChangesInput,
+    ) -> Result<GetAttemptChangesOutput, Refusal> {
+        self.changes(input).await
+    }
+
+    async fn get_attempt_file(
+        &self,
+        _: &Session,
+        input: GetAttemptFileInput,
+    ) -> Result<GetAttemptFileOutput, Refusal> {
+        self.file(input).await
+    }
+
+    async fn get_attempt_patch(
+        &self,
+        _: &Session,
+        input: GetAttemptPatchInput,
+    ) -> Result<GetAttemptPatchOutput, Refusal> {
+        self.patch(input).await
     }
 
     async fn stop_attempt(

@@ -8,6 +8,10 @@ pub use provost_actors::journal::{Answer, Key};
 use provost_actors::refusal::Refusal;
 use serde_json::Value;
 
+use super::tools::artifacts::{
+    GetAttemptChangesInput, GetAttemptChangesOutput, GetAttemptFileInput, GetAttemptFileOutput,
+    GetAttemptPatchInput, GetAttemptPatchOutput,
+};
 use super::tools::attempts::{
     AttemptStatusOutput, GetAttemptStatusInput, ListTaskAttemptsInput, ListTaskAttemptsOutput,
     StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput,
@@ -175,6 +179,24 @@ pub trait Ask: Send + Sync + 'static {
         session: &Session,
         input: TailSessionMessagesInput,
     ) -> Refusable<TailSessionMessagesOutput>;
+
+    async fn get_attempt_changes(
+        &self,
+        session: &Session,
+        input: GetAttemptChangesInput,
+    ) -> Refusable<GetAttemptChangesOutput>;
+
+    async fn get_attempt_file(
+        &self,
+        session: &Session,
+        input: GetAttemptFileInput,
+    ) -> Refusable<GetAttemptFileOutput>;
+
+    async fn get_attempt_patch(
+        &self,
+        session: &Session,
+        input: GetAttemptPatchInput,
+    ) -> Refusable<GetAttemptPatchOutput>;
 
     async fn stop_attempt(
         &self,

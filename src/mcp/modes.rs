@@ -15,6 +15,8 @@ pub enum Mode {
     OneTarget(&'static str, &'static str),
     /// Two ways of paging that exclude each other.
     OnePaging(&'static str, &'static str),
+    /// Two ways of saying which piece is wanted, each with fields of its own.
+    Apart(&'static [&'static str], &'static [&'static str]),
     /// At least one of these fields, beside the required ones.
     AnyOf(&'static [&'static str]),
     /// What each value of a required field asks for and excludes. Values that
@@ -69,6 +71,13 @@ impl Mode {
             Self::OnePaging(one, other) => {
                 depend(schema, one, json!({"not": {"required": [other]}}));
             }
+            Self::Apart(ones, others) => {
+                let others: Vec<_> =
+                    others.iter().map(|name| json!({"required": [name]})).collect();
+                for one in ones {
+                    depend(schema, one, json!({"not": {"anyOf": others}}));
+                }
+            }
             Self::AnyOf(fields) => require_any(schema, fields),
             Self::ByValue(field, cases) => {
                 let branches: Vec<_> = cases.iter().map(|case| case.schema(field)).collect();
@@ -98,6 +107,18 @@ impl Mode {
                 );
                 let refusal = Refusal::new(Code::MixedPagination, message).hint(hint);
                 Some(refusal.detail("path", other).detail("fields", vec![one, other]))
+            }
+            Self::Apart(ones, others) => {
+                let one = ones.iter().find(|field| has(field))?;
+                let other = others.iter().find(|field| has(field))?;
+                let message = format!("{tool} got both {one} and {other}.");
+                let hint = format!(
+                    "Call {tool} again with only {}, or with only {}.",
+                    ones.join(" and "),
+                    others.join(" and ")
+                );
+                let refusal = Refusal::new(Code::MixedPagination, message).hint(hint);
+                Some(refusal.detail("path", *other).detail("fields", vec![*one, *other]))
             }
             Self::AnyOf(fields) if !fields.iter().any(|field| has(field)) => {
                 let list = fields.join(", ");
@@ -157,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    const MODES: [Mode; 4] = [
+    const MODES: [Mode; 5] = [
         Mode::OneTarget("a", "b"),
         Mode::OnePaging("c", "d"),
         Mode::AnyOf(&["c", "d", "e"]),
@@ -169,12 +190,13 @@ mod tests {
                 Case { value: "z", requires: &[], forbids: &[] },
             ],
         ),
+        Mode::Apart(&["b", "c"], &["d", "e"]),
     ];
 
     proptest! {
         #[test]
         fn the_published_rule_and_the_check_agree(
-            modes in proptest::sample::subsequence(MODES.to_vec(), 0..=4),
+            modes in proptest::sample::subsequence(MODES.to_vec(), 0..=5),
             fields in proptest::sample::subsequence(vec!["a", "b", "c", "d", "e", "f"], 0..=6),
             f_is_required in any::<bool>(),
             f in proptest::sample::select(vec!["x", "y", "z"]),

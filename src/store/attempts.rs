@@ -72,6 +72,16 @@ pub struct ContextView {
     pub repos: Vec<(RepoId, String, String)>,
 }
 
+/// Where an attempt's work lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkspaceView {
+    pub task_id: TaskId,
+    pub branch: String,
+    /// The name of its folder under `worktrees/`.
+    pub folder: String,
+    pub repos: Vec<AttemptRepo>,
+}
+
 #[derive(FromRow)]
 struct OverviewRow {
     attempt_id: String,
@@ -321,5 +331,19 @@ impl Store {
             workspace_branch: overview.workspace_branch,
             repos: repos.into_iter().map(|r| (r.repo_id, r.name, r.target_branch)).collect(),
         })
+    }
+
+    /// Where the work of this attempt lies.
+    pub async fn workspace(&self, attempt: AttemptId) -> Result<WorkspaceView, Refusal> {
+        let mut reading = self.reader.acquire().await.map_err(fault)?;
+        let row: Option<(String, String, String)> =
+            sqlx::query_as("SELECT task_id, branch, folder FROM attempts WHERE attempt_id = ?1")
+                .bind(attempt.to_string())
+                .fetch_optional(&mut *reading)
+                .await
+                .map_err(fault)?;
+        let (task_id, branch, folder) = row.ok_or_else(|| attempt_not_found(attempt))?;
+        let repos = repos_of(&mut reading, &attempt.to_string()).await?;
+        Ok(WorkspaceView { task_id: codec::id(&task_id)?, branch, folder, repos })
     }
 }

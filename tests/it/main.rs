@@ -5,6 +5,7 @@
 mod harness;
 
 mod admission;
+mod artifacts;
 mod bridge;
 mod cli;
 mod daemon;

@@ -41,7 +41,7 @@ fn every_tool_of_the_orchestrator_works_over_the_bridge() {
     let task = task["task_id"].clone();
     let changed = tour.call("update_task", &json!({"task_id": task, "priority": "high"}));
     assert_eq!(changed["task"]["priority"], "high");
-    let start = json!({"task_id": task, "executor": executor, "prompt": "say hello\nhang"});
+    let start = json!({"task_id": task, "executor": executor, "prompt": "write app/a.txt text\nsay hello\nhang"});
     let started = tour.call("start_task_attempt", &start);
     let attempt = started["attempt_id"].clone();
     let target = json!({"attempt_id": attempt});
@@ -66,6 +66,11 @@ fn every_tool_of_the_orchestrator_works_over_the_bridge() {
     assert_eq!(summary["has_in_progress_attempt"], true);
     let queue = json!({"attempt_id": attempt, "action": "queue", "prompt": "say more"});
     assert_eq!(tour.call("follow_up", &queue)["queue"]["length"], 1);
+    assert_eq!(tour.call("get_attempt_changes", &target)["summary"]["file_count"], 1);
+    let paths = json!({"attempt_id": attempt, "paths": ["app/a.txt"]});
+    assert_eq!(tour.call("get_attempt_patch", &paths)["files"][0]["status"], "added");
+    let path = json!({"attempt_id": attempt, "path": "app/a.txt"});
+    assert_eq!(tour.call("get_attempt_file", &path)["content"], "text\n");
     assert_eq!(tour.call("stop_attempt", &target)["stopped"], true);
     let attempts = tour.call("list_task_attempts", &json!({"task_id": task}));
     assert_eq!((&attempts["latest_attempt_id"], &attempts["has_more"]), (&attempt, &json!(false)));

@@ -48,6 +48,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
 
 pub use message::{FollowUpCall, Message, Notice};
+pub use prepare::has_worktrees;
 
 use crate::journal::Attempt;
 use crate::world::World;

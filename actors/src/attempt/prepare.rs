@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Timestamp};
 use crate::executor::{Executor, Stdin, Turn};
+use crate::ids::AttemptId;
 use crate::journal::Attempt;
 use crate::process::manifest::{self, Manifest, StdinSource};
 use crate::workspace::NewWorktree;
@@ -19,7 +20,7 @@ const MARKER: &str = "worktrees.json";
 
 #[derive(Serialize, Deserialize)]
 struct Marker {
-    attempt_id: crate::ids::AttemptId,
+    attempt_id: AttemptId,
     folder: String,
 }
 
@@ -58,6 +59,12 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
         blocking(move || manifest::write_durably(&dir, MARKER, &marker)).await
     };
     written.map_err(readable)
+}
+
+/// Whether the attempt's worktrees were made: until then there is nothing in them.
+pub async fn has_worktrees(world: &World, attempt: AttemptId) -> std::io::Result<bool> {
+    let dir = world.settings.attempts_dir.join(attempt.to_string());
+    tokio::fs::try_exists(dir.join(MARKER)).await
 }
 
 async fn blocking<T: Send + 'static>(

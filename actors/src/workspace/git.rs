@@ -2,10 +2,12 @@
 //! stdin, no prompts, no hooks, no inherited `GIT_*`, a deadline, and is killed
 //! when its caller goes away.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
 /// A checkout of a large repository on a slow disk takes minutes; nothing takes longer.
@@ -23,8 +25,31 @@ pub enum GitError {
     TimedOut { command: String },
 }
 
-/// Runs git in `dir` and returns its stdout, less the newline at its end.
-pub async fn run(dir: &Path, args: &[&str]) -> Result<String, GitError> {
+/// How a run of git went that was not to give more than so many bytes.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
+    /// What it complained of, cut.
+    pub stderr: String,
+    /// It would have given more; it was killed.
+    pub is_cut: bool,
+}
+
+impl Output {
+    /// What git said, or its exit status when it said nothing.
+    pub fn failure(&self) -> GitError {
+        let said = self.stderr.trim();
+        let said = if said.is_empty() { self.status.to_string() } else { said.to_owned() };
+        GitError::Failed(said)
+    }
+}
+
+/// Complaints longer than this say nothing new.
+const STDERR_MAX: u64 = 16 * 1024;
+
+/// git in `dir`, with nothing of this process's own git about it.
+pub(super) fn command(dir: &Path) -> Command {
     #[expect(
         clippy::disallowed_methods,
         reason = "the git runner is one of the two places that spawn"
@@ -41,21 +66,72 @@ pub async fn run(dir: &Path, args: &[&str]) -> Result<String, GitError> {
         // A hook that hangs or fails would hang or fail the making of a worktree,
         // and outlive it. Those of the agent's own git are not touched.
         .args(["-c", "core.hooksPath=/dev/null"])
-        .args(args)
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    let output = tokio::time::timeout(DEADLINE, command.output())
-        .await
-        .map_err(|_| GitError::TimedOut { command: args.join(" ") })?
-        .map_err(GitError::Spawn)?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
-    } else {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(GitError::Failed(if said.is_empty() { output.status.to_string() } else { said }))
+    command
+}
+
+/// Runs a [`command`], and reads `limit` bytes of its stdout at most: one that
+/// gives more is killed.
+pub(super) async fn output<A: AsRef<OsStr>>(
+    mut command: Command,
+    args: &[A],
+    limit: usize,
+) -> Result<Output, GitError> {
+    command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let timed_out = || {
+        let args = args.iter().map(|arg| arg.as_ref().to_string_lossy());
+        GitError::TimedOut { command: args.collect::<Vec<_>>().join(" ") }
+    };
+    let run = async {
+        let mut child = command.spawn()?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let complaints = async {
+            let mut said = Vec::new();
+            if let Some(mut stderr) = stderr {
+                (&mut stderr).take(STDERR_MAX).read_to_end(&mut said).await?;
+                tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await?;
+            }
+            Ok::<_, std::io::Error>(String::from_utf8_lossy(&said).into_owned())
+        };
+        let given = async {
+            let (stdout, is_cut) = read_up_to(stdout, limit).await?;
+            if is_cut {
+                child.start_kill()?;
+            }
+            Ok::<_, std::io::Error>((stdout, is_cut, child.wait().await?))
+        };
+        let ((stdout, is_cut, status), stderr) = tokio::try_join!(given, complaints)?;
+        Ok::<_, std::io::Error>(Output { status, stdout, stderr, is_cut })
+    };
+    let output = tokio::time::timeout(DEADLINE, run).await.map_err(|_| timed_out())?;
+    output.map_err(GitError::Spawn)
+}
+
+/// Reads to the end, or one byte beyond `limit` to know that there is more.
+async fn read_up_to(
+    from: Option<impl AsyncRead + Unpin>,
+    limit: usize,
+) -> std::io::Result<(Vec<u8>, bool)> {
+    let mut bytes = Vec::new();
+    if let Some(from) = from {
+        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+        from.take(most).read_to_end(&mut bytes).await?;
     }
+    let is_cut = bytes.len() > limit;
+    bytes.truncate(limit);
+    Ok((bytes, is_cut))
+}
+
+/// Runs git in `dir` and returns its stdout, less the newline at its end.
+pub async fn run(dir: &Path, args: &[&str]) -> Result<String, GitError> {
+    let output = output(command(dir), args, usize::MAX).await?;
+    if !output.status.success() {
+        return Err(output.failure());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
 }
 
 /// The working tree (or the bare repository) that holds `path`.
@@ -79,6 +155,18 @@ pub async fn current_branch(repo: &Path) -> Option<String> {
 pub async fn branch_tip(repo: &Path, branch: &str) -> Option<String> {
     let reference = format!("refs/heads/{branch}^{{commit}}");
     run(repo, &["rev-parse", "--verify", "--quiet", "--end-of-options", &reference]).await.ok()
+}
+
+/// A commit that both are descended from, the best one git knows; `None` when
+/// they have nothing in common.
+pub async fn merge_base(repo: &Path, one: &str, other: &str) -> Result<Option<String>, GitError> {
+    let output = output(command(repo), &["merge-base", "--", one, other], usize::MAX).await?;
+    match output.status.code() {
+        Some(0) => Ok(Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())),
+        // git-merge-base(1): 1 is "none", anything else a fault.
+        Some(1) => Ok(None),
+        _ => Err(output.failure()),
+    }
 }
 
 /// The local branches, newest commit first, at most `limit`.

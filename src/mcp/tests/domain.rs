@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::mcp::ask::{Answer, Ask, CustomError, Key, RecentAttempt, Session};
+use crate::mcp::tools::artifacts::*;
 use crate::mcp::tools::attempts::*;
 use crate::mcp::tools::context::*;
 use crate::mcp::tools::executors::*;
@@ -55,9 +56,13 @@ pub fn arguments(tool: &str) -> Value {
         }
         "follow_up" => json!({"attempt_id": ID, "action": "send", "prompt": "go on"}),
         "wait_for_attempts" => json!({"attempt_ids": [ID], "until": "any_change"}),
-        "get_attempt_status" | "tail_attempt_logs" | "stop_attempt" | "tail_session_messages" => {
-            json!({"attempt_id": ID})
-        }
+        "get_attempt_status"
+        | "tail_attempt_logs"
+        | "tail_session_messages"
+        | "get_attempt_changes"
+        | "stop_attempt" => json!({"attempt_id": ID}),
+        "get_attempt_file" => json!({"attempt_id": ID, "path": "r/f"}),
+        "get_attempt_patch" => json!({"attempt_id": ID, "paths": ["r/f"]}),
         _ => json!({}),
     }
 }
@@ -90,6 +95,10 @@ fn task() -> Task {
         description: None,
         depends_on: vec![id()],
     }
+}
+
+fn changed_file() -> ChangedFile {
+    ChangedFile { path: "r/f".to_owned(), status: ChangeStatus::Renamed, added: 1, deleted: 2 }
 }
 
 fn status() -> AttemptStatus {
@@ -457,6 +466,58 @@ impl Ask for Samples {
             },
         };
         Ok(self.answer(key, output))
+    }
+
+    async fn get_attempt_changes(
+        &self,
+        _: &Session,
+        input: GetAttemptChangesInput,
+    ) -> Result<GetAttemptChangesOutput, Refusal> {
+        Ok(GetAttemptChangesOutput {
+            summary: ChangesSummary::default(),
+            blocked: !input.force,
+            blocked_reason: (!input.force).then_some(BlockedReason::ThresholdExceeded),
+            files: vec![changed_file()],
+            truncated: false,
+            hint: None,
+        })
+    }
+
+    async fn get_attempt_file(
+        &self,
+        _: &Session,
+        input: GetAttemptFileInput,
+    ) -> Result<GetAttemptFileOutput, Refusal> {
+        Ok(GetAttemptFileOutput {
+            path: input.path.into(),
+            content: "text".to_owned(),
+            encoding: Encoding::Utf8,
+            size_bytes: 4,
+            start_line: Some(1),
+            end_line: Some(1),
+            offset: Some(0),
+            next_offset: None,
+            blocked: false,
+            blocked_reason: None,
+            truncated: false,
+            hint: Some("hint".to_owned()),
+        })
+    }
+
+    async fn get_attempt_patch(
+        &self,
+        _: &Session,
+        _: GetAttemptPatchInput,
+    ) -> Result<GetAttemptPatchOutput, Refusal> {
+        Ok(GetAttemptPatchOutput {
+            patch: "diff".to_owned(),
+            files: vec![changed_file()],
+            blocked: false,
+            blocked_reason: None,
+            truncated: true,
+            omitted: vec!["r/g".to_owned()],
+            hint: None,
+        })
     }
 
     async fn stop_attempt(

@@ -133,17 +133,12 @@ fn property_names(schema: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-/// Tools and fields that texts may name before they are in the table.
-const COMING: [&str; 4] =
-    ["follow_up", "get_attempt_changes", "get_attempt_file", "get_attempt_patch"];
-
 #[test]
 fn texts_name_only_tools_and_fields_that_exist() {
     let mut known: BTreeSet<String> = tools::all().iter().map(|t| t.name().to_owned()).collect();
     for tool in tools::all() {
         property_names(&definition(tool), &mut known);
     }
-    known.extend(COMING.map(str::to_owned));
     let texts = tools::all()
         .iter()
         .map(|tool| tool.row().description)
@@ -261,6 +256,17 @@ fn published_schemas_refuse_what_the_server_refuses() {
         ("create_task", json!({"project_id": ID, "title": "t", "priority": "urgent"})),
         ("start_task_attempt", json!({"task_id": ID})),
         ("start_task_attempt", json!({"task_id": ID, "executor": "e", "workspace_id": ID})),
+        (
+            "get_attempt_file",
+            json!({"attempt_id": ID, "path": "r/f", "start_line": 1, "offset": 0}),
+        ),
+        (
+            "get_attempt_file",
+            json!({"attempt_id": ID, "path": "r/f", "line_count": 1, "max_bytes": 9}),
+        ),
+        ("get_attempt_file", json!({"attempt_id": ID, "path": "r/f", "start_line": 0})),
+        ("get_attempt_patch", json!({"attempt_id": ID, "paths": []})),
+        ("get_attempt_patch", json!({"attempt_id": ID, "paths": vec!["r/f"; 101]})),
         ("list_projects", json!({"request_id": "r"})),
         ("list_projects", json!({"limit": -5})),
         ("list_executors", json!({"x": 1})),
@@ -424,6 +430,11 @@ async fn refusals_name_the_field_and_the_way_out() {
         ("get_attempt_status", json!({"attempt_id": ID, "attempt_ids": [ID]})),
         ("get_attempt_status", json!({"attempt_ids": []})),
         ("tail_attempt_logs", json!({"attempt_id": ID, "cursor": 1, "after_entry_index": 1})),
+        (
+            "get_attempt_file",
+            json!({"attempt_id": ID, "path": "r/f", "start_line": 1, "offset": 0}),
+        ),
+        ("get_attempt_patch", json!({"attempt_id": ID, "paths": "r/f"})),
         ("stop_attempt", json!({"attempt_id": ID, "force": "true"})),
         ("stop_attempt", json!({"attempt_id": ID, "force": 1})),
         ("stop_attempt", json!({"attempt_id": ID, "request_id": "x".repeat(129)})),

@@ -2,6 +2,7 @@
 //! A tool's fields and description stand in its group's file; adding one takes
 //! a method of [`Ask`](super::ask::Ask), its structs, and a line here.
 
+pub mod artifacts;
 pub mod attempts;
 pub mod context;
 pub mod executors;
@@ -60,6 +61,9 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     wait   wait_for_attempts   "Wait for attempts"   Board   Reads    Always waits::WAIT_FOR_ATTEMPTS,       &[];
     read   tail_attempt_logs   "Tail attempt logs"   Board   Reads    Always logs::TAIL_ATTEMPT_LOGS,        logs::TAIL_MODES;
     read   tail_session_messages "Tail session messages" Board Reads  Search sessions::TAIL_SESSION_MESSAGES, sessions::MESSAGES_MODES;
+    read   get_attempt_changes "Get attempt changes" Board   Reads    Search artifacts::GET_ATTEMPT_CHANGES, &[];
+    read   get_attempt_file    "Get attempt file"    Board   Reads    Search artifacts::GET_ATTEMPT_FILE,    artifacts::FILE_MODES;
+    read   get_attempt_patch   "Get attempt patch"   Board   Reads    Search artifacts::GET_ATTEMPT_PATCH,   &[];
     change follow_up           "Follow up"           Board   Starts   Always follow_up::FOLLOW_UP,           follow_up::FOLLOW_UP_MODES;
     change stop_attempt        "Stop attempt"        Board   Replaces Search attempts::STOP_ATTEMPT,         &[];
     read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];

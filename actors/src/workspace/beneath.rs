@@ -1,0 +1,156 @@
+//! Opens what lies beneath a folder and nothing else: no symbolic link, `..` or
+//! rename under way leads out of it.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2};
+use nix::sys::stat::Mode;
+
+/// openat2(2): EAGAIN asks to try again, for something was renamed meanwhile.
+const TRIES: usize = 128;
+
+/// Whether links that stay beneath the folder are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    Follow,
+    Refuse,
+}
+
+/// Opens a folder of our own, by a path that nobody else decides.
+pub fn folder(path: &Path) -> nix::Result<OwnedFd> {
+    open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
+}
+
+/// Opens `path` beneath `root`. What leads out of it is `EXDEV`, or `ELOOP` where
+/// links are not followed.
+pub fn open_beneath(
+    root: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlag,
+    links: Links,
+) -> nix::Result<OwnedFd> {
+    let flags = flags | OFlag::O_CLOEXEC;
+    let mut resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    if links == Links::Refuse {
+        resolve |= ResolveFlag::RESOLVE_NO_SYMLINKS;
+    }
+    let how = OpenHow::new().flags(flags).resolve(resolve);
+    for _ in 0..TRIES {
+        match openat2(root, path, how) {
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            // Linux before 5.6, and sandboxes that don't know the call.
+            Err(Errno::ENOSYS | Errno::EPERM) => return walk(root, path, flags),
+            opened => return opened,
+        }
+    }
+    Err(Errno::EAGAIN)
+}
+
+/// The same by steps, each from the folder that the last one opened. No link is
+/// followed at all: resolving one safely is what openat2(2) is there for.
+fn walk(root: BorrowedFd<'_>, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+    let mut at: Option<OwnedFd> = None;
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next() {
+        let Component::Normal(name) = part else { return Err(Errno::EXDEV) };
+        let step = match parts.peek() {
+            Some(_) => OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+            None => flags,
+        };
+        let from = at.as_ref().map_or(root, AsFd::as_fd);
+        at = Some(openat(from, name, step | OFlag::O_NOFOLLOW, Mode::empty())?);
+    }
+    at.ok_or(Errno::ENOENT)
+}
+
+/// Where an open file lies beneath an open folder now; `None` when it was moved
+/// out of it.
+pub fn place(root: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Option<PathBuf> {
+    let path = |fd: BorrowedFd<'_>| std::fs::read_link(proc_path(fd)).ok();
+    Some(path(file)?.strip_prefix(path(root)?).ok()?.to_owned())
+}
+
+/// A path to the open file itself, whatever its name is by now (proc(5)).
+pub fn proc_path(fd: BorrowedFd<'_>) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+}
+
+/// Whether a path leads into what is git's own. Some file systems know no case.
+pub fn is_of_git(path: &Path) -> bool {
+    path.iter().any(|part: &OsStr| part.eq_ignore_ascii_case(".git"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    type Open = fn(BorrowedFd<'_>, &Path) -> nix::Result<OwnedFd>;
+
+    const WAYS: [Open; 2] = [
+        |root, path| open_beneath(root, path, OFlag::O_RDONLY, Links::Follow),
+        |root, path| walk(root, path, OFlag::O_RDONLY | OFlag::O_CLOEXEC),
+    ];
+
+    #[test]
+    fn nothing_leads_out_with_or_without_the_system_call() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().join("root");
+        fs::create_dir_all(root.join("dir")).unwrap();
+        fs::write(scratch.path().join("secret"), "secret").unwrap();
+        fs::write(root.join("dir/file"), "ours").unwrap();
+        symlink("../secret", root.join("up")).unwrap();
+        symlink("/etc/passwd", root.join("absolute")).unwrap();
+        symlink("..", root.join("dir/parent")).unwrap();
+        symlink("/proc/self/root", root.join("magic")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        let fd = folder(&root).unwrap();
+        for open in WAYS {
+            assert!(open(fd.as_fd(), Path::new("dir/file")).is_ok());
+            for out in [
+                "up",
+                "absolute",
+                "magic",
+                "magic/etc/passwd",
+                "../secret",
+                "dir/../../secret",
+                "dir/parent/up",
+                "loop",
+                "/etc/passwd",
+            ] {
+                let error = open(fd.as_fd(), Path::new(out)).unwrap_err();
+                let is_out = matches!(error, Errno::EXDEV | Errno::ELOOP | Errno::ENOTDIR);
+                assert!(is_out, "{out}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn links_that_stay_inside_are_followed_where_asked() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::create_dir(scratch.path().join("dir")).unwrap();
+        fs::write(scratch.path().join("file"), "").unwrap();
+        symlink("../file", scratch.path().join("dir/link")).unwrap();
+        let fd = folder(scratch.path()).unwrap();
+        let open = |links| {
+            open_beneath(fd.as_fd(), Path::new("dir/link"), OFlag::O_RDONLY, links).map(|_| ())
+        };
+        assert_eq!(open(Links::Follow), Ok(()));
+        assert_eq!(open(Links::Refuse), Err(Errno::ELOOP));
+    }
+
+    #[test]
+    fn gits_own_is_told_whatever_its_case() {
+        for inside in [".git", ".GIT/config", "sub/.Git", "a/.git/b"] {
+            assert!(is_of_git(Path::new(inside)), "{inside}");
+        }
+        for outside in [".gitignore", "git", "a.git/b", ".git-x"] {
+            assert!(!is_of_git(Path::new(outside)), "{outside}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What changed in a worktree, as `git diff --raw --numstat -z` tells it, and
+//! which of it can only be applied together. Pure.
+
+use std::collections::BTreeSet;
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Added,
+    Modified,
+    Deleted,
+    Renamed,
+}
+
+/// A file that is not as it was at the merge base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its path in the repository; bytes, for git knows no encoding.
+    pub path: Vec<u8>,
+    /// What it was called before a rename.
+    pub old_path: Option<Vec<u8>>,
+    pub status: Status,
+    /// Lines; 0 for a binary file.
+    pub added: u64,
+    pub deleted: u64,
+}
+
+impl Change {
+    /// Both of its names.
+    pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&self.path).chain(&self.old_path).map(Vec::as_slice)
+    }
+}
+
+/// git printed what its manual does not say.
+#[derive(Debug, thiserror::Error)]
+#[error("git's list of changes can't be understood")]
+pub struct Unreadable;
+
+/// Reads git-diff(1)'s "raw output format" and, after it, "other diff formats",
+/// numstat, both with `-z`. Sorted by path.
+pub fn parse(listing: &[u8]) -> Result<Vec<Change>, Unreadable> {
+    let mut fields = listing.split(|byte| *byte == 0).peekable();
+    let mut changes = Vec::new();
+    while let Some(head) = fields.next_if(|field| field.starts_with(b":")) {
+        let status = head.rsplit(|byte| *byte == b' ').next().and_then(<[u8]>::first);
+        let path = fields.next().ok_or(Unreadable)?.to_vec();
+        let (status, path, old_path) = match status {
+            Some(b'A') => (Status::Added, path, None),
+            Some(b'D') => (Status::Deleted, path, None),
+            // T: from a file to a link, say. U: both sides of a merge under way.
+            Some(b'M' | b'T' | b'U') => (Status::Modified, path, None),
+            Some(b'R') => {
+                let new = fields.next().ok_or(Unreadable)?.to_vec();
+                (Status::Renamed, new, Some(path))
+            }
+            _ => return Err(Unreadable),
+        };
+        changes.push(Change { path, old_path, status, added: 0, deleted: 0 });
+    }
+    changes.sort_by(|one, other| one.path.cmp(&other.path));
+    changes.dedup_by(|one, other| one.path == other.path);
+    while let Some(head) = fields.next().filter(|field| !field.is_empty()) {
+        let mut parts = head.splitn(3, |byte| *byte == b'\t');
+        let (added, deleted) = (parts.next(), parts.next());
+        let path = match parts.next().ok_or(Unreadable)? {
+            // A rename: its two names follow.
+            b"" => fields.nth(1).ok_or(Unreadable)?,
+            path => path,
+        };
+        let at = changes.binary_search_by(|change| change.path.as_slice().cmp(path));
+        let change = &mut changes[at.map_err(|_| Unreadable)?];
+        change.added = count(added)?;
+        change.deleted = count(deleted)?;
+    }
+    Ok(changes)
+}
+
+/// A number of lines, or `-` for a binary file.
+fn count(field: Option<&[u8]>) -> Result<u64, Unreadable> {
+    let text = field.and_then(|field| std::str::from_utf8(field).ok()).ok_or(Unreadable)?;
+    if text == "-" { Ok(0) } else { text.parse().map_err(|_| Unreadable) }
+}
+
+/// The change that a path names, by its new name or its old one.
+pub fn find(changes: &[Change], path: &[u8]) -> Option<usize> {
+    let by_new = changes.binary_search_by(|change| change.path.as_slice().cmp(path));
+    by_new.ok().or_else(|| changes.iter().position(|c| c.old_path.as_deref() == Some(path)))
+}
+
+/// The changes that must be applied with this one: both sides of a rename, and
+/// a file together with those beneath a folder of its name.
+pub fn together(changes: &[Change], with: usize) -> BTreeSet<usize> {
+    let all: BTreeSet<&[u8]> = changes.iter().flat_map(Change::paths).collect();
+    let roots = |change: &Change| -> BTreeSet<Vec<u8>> {
+        change.paths().map(|path| root(path, &all).to_vec()).collect()
+    };
+    let mut roots_in = roots(&changes[with]);
+    let mut indices = BTreeSet::from([with]);
+    loop {
+        let more: Vec<usize> = (0..changes.len())
+            .filter(|index| !indices.contains(index))
+            .filter(|index| !roots(&changes[*index]).is_disjoint(&roots_in))
+            .collect();
+        if more.is_empty() {
+            return indices;
+        }
+        for index in more {
+            roots_in.extend(roots(&changes[index]));
+            indices.insert(index);
+        }
+    }
+}
+
+/// The topmost changed path that is this one or a folder it lies in.
+fn root<'p>(path: &'p [u8], all: &BTreeSet<&[u8]>) -> &'p [u8] {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    let mut folders = slashes.map(|(at, _)| &path[..at]);
+    folders.find(|folder| all.contains(folder)).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn change(path: &str, old_path: Option<&str>) -> Change {
+        Change {
+            path: path.into(),
+            old_path: old_path.map(Into::into),
+            status: if old_path.is_some() { Status::Renamed } else { Status::Modified },
+            added: 0,
+            deleted: 0,
+        }
+    }
+
+    #[test]
+    fn a_listing_is_read_whatever_the_names_are() {
+        let listing = b":100644 100644 a b M\0x\ty\0:100644 100644 a a R100\0old\0new\nline\0\
+            :000000 100644 0 a A\0\xff\0:100644 000000 a 0 D\0:colon\0:100644 120000 a b T\0t\0\
+            2\t1\tx\ty\x000\t0\t\0old\0new\nline\0-\t-\t\xff\x000\t7\t:colon\x001\t1\tt\0";
+        let read: Vec<_> = parse(listing)
+            .unwrap()
+            .into_iter()
+            .map(|c| (String::from_utf8_lossy(&c.path).into_owned(), c.status, c.added, c.deleted))
+            .collect();
+        let expected = [
+            (":colon", Status::Deleted, 0, 7),
+            ("new\nline", Status::Renamed, 0, 0),
+            ("t", Status::Modified, 1, 1),
+            ("x\ty", Status::Modified, 2, 1),
+            ("\u{fffd}", Status::Added, 0, 0),
+        ];
+        let expected: Vec<_> = expected.map(|(p, s, a, d)| (p.to_owned(), s, a, d)).into();
+        assert_eq!(read, expected);
+        assert!(parse(b"").unwrap().is_empty());
+        assert!(parse(b":100644 100644 a b").is_err());
+    }
+
+    #[test]
+    fn what_stands_in_each_others_way_goes_together() {
+        let changes = [
+            change("a", None),
+            change("d", None),
+            change("d-x", None),
+            change("d/x", Some("from")),
+            change("d/y/z", None),
+            change("from/deep", None),
+        ];
+        let with = |index| together(&changes, index).into_iter().collect::<Vec<_>>();
+        assert_eq!(with(0), [0]);
+        assert_eq!(with(2), [2]);
+        for index in [1, 3, 4, 5] {
+            assert_eq!(with(index), [1, 3, 4, 5]);
+        }
+        assert_eq!(find(&changes, b"from"), Some(3));
+        assert_eq!(find(&changes, b"d-x"), Some(2));
+        assert_eq!(find(&changes, b"elsewhere"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&bytes);
+        }
+    }
+}

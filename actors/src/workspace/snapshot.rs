@@ -1,0 +1,355 @@
+//! What an attempt changed in one repository, read without touching it.
+//!
+//! git reads the worktree from a scratch repository of ours that borrows the
+//! objects of the real one and has a copy of the worktree's index. So nothing is
+//! written where the agent works, no lock of its git is in the way, and no
+//! configuration that the agent can write (filters, `core.fsmonitor`, external
+//! diffs, textconv, includes) makes git run anything.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use super::changes::{self, Change, Unreadable};
+use super::git::{self, GitError, Output};
+use super::tree::Tree;
+
+/// The longest list of changes that is held, in bytes: about a million files.
+const LISTING_MAX: usize = 256 << 20;
+
+/// What of the repository's configuration decides how files are read.
+const HARMLESS_CONFIG: &str =
+    r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|excludesfile)$";
+
+/// One repository of an attempt.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The registered repository.
+    pub repo: PathBuf,
+    /// The worktree is `<worktrees>/<folder>/<name>`.
+    pub worktrees: PathBuf,
+    pub folder: String,
+    pub name: String,
+    /// The attempt's branch.
+    pub branch: String,
+    pub target_branch: String,
+}
+
+impl Source {
+    fn worktree(&self) -> PathBuf {
+        self.worktrees.join(&self.folder).join(&self.name)
+    }
+}
+
+/// Why it can't be told what an attempt changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("the repository {repo} can't be read: {why}", repo = .repo.display())]
+    Repository { repo: PathBuf, why: GitError },
+    #[error("the worktree {path} can't be read: {why}", path = .path.display())]
+    Worktree { path: PathBuf, why: String },
+    #[error("the target branch {branch} of {repo} is gone", repo = .repo.display())]
+    TargetGone { repo: PathBuf, branch: String },
+    #[error("the target branch {branch} of {repo} has no commit in common with the attempt any more", repo = .repo.display())]
+    NoMergeBase { repo: PathBuf, branch: String },
+    #[error("more files changed than can be listed")]
+    TooMany,
+    #[error("git can't tell what changed: {0}")]
+    Git(#[from] GitError),
+    #[error("git can't be prepared: {0}")]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+}
+
+/// One or more files' part of a patch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Whole(String),
+    /// Longer than the limit.
+    TooLong,
+}
+
+/// A worktree and the commit that its changes are told against.
+#[derive(Debug)]
+pub struct Snapshot {
+    tree: Arc<Tree>,
+    git_dir: TempDir,
+    /// `-c` and a setting, in turns.
+    config: Vec<OsString>,
+    base: String,
+}
+
+impl Snapshot {
+    /// Makes the scratch repository.
+    pub async fn take(source: &Source) -> Result<Self, SnapshotError> {
+        let repo = &source.repo;
+        let common = git::common_dir(repo)
+            .await
+            .map_err(|why| SnapshotError::Repository { repo: repo.clone(), why })?;
+        let (tree, admin) = {
+            let (source, common) = (source.clone(), common.clone());
+            blocking(move || Ok(open(&source, &common))).await??
+        };
+        let base = merge_base(source, &admin).await?;
+        let format = git::run(&common, &["rev-parse", "--show-object-format"]).await?;
+        let config = harmless_config(&common).await?;
+        let git_dir = blocking(move || scratch(&common, &admin, &format)).await?;
+        let snapshot = Self { tree: Arc::new(tree), git_dir, config, base };
+        // Without it, files marked as unchanged would count as such whatever is in
+        // them. It fails when any has changed, which is no fault.
+        snapshot.git(&["update-index", "-q", "--really-refresh"], usize::MAX).await?;
+        snapshot.add_untracked().await?;
+        Ok(snapshot)
+    }
+
+    /// Makes untracked files known, by name only: their content is read when it is
+    /// needed. `git add` would ask the git of each submodule how it stands, and so
+    /// run what its configuration says; it is let near nothing but repositories
+    /// that are new, and of those it takes the commit.
+    async fn add_untracked(&self) -> Result<(), SnapshotError> {
+        let list = ["ls-files", "--others", "--exclude-standard", "-z"];
+        let listed = self.listing(&list).await?;
+        let paths = listed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        let (nested, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.ends_with(b"/"));
+        let mut entries = Vec::new();
+        for path in files {
+            // Any object will do: an entry without times is never taken for current.
+            entries.extend([b"100644 ", self.base.as_bytes(), b"\t", path, b"\0"].concat());
+        }
+        let file = self.git_dir.path().join("untracked");
+        let stdin = blocking(move || {
+            fs::write(&file, entries)?;
+            File::open(&file)
+        });
+        let mut command = self.command();
+        command.stdin(stdin.await?);
+        let added = ["update-index", "--add", "--replace", "-z", "--index-info"];
+        let added = git::output(command, &added, usize::MAX).await?;
+        if !added.status.success() {
+            return Err(added.failure().into());
+        }
+        if nested.is_empty() {
+            return Ok(());
+        }
+        let add = ["add", "--intent-to-add", "--ignore-errors", "--"].map(OsString::from);
+        let nested = nested.into_iter().map(|path| OsString::from_vec(path.to_vec()));
+        let added =
+            self.git(&add.into_iter().chain(nested).collect::<Vec<_>>(), usize::MAX).await?;
+        match added.status.code() {
+            // 1: one has no commit yet, so there is nothing of it that git could keep.
+            Some(0 | 1) => Ok(()),
+            _ => Err(added.failure().into()),
+        }
+    }
+
+    /// The worktree itself.
+    pub fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
+    /// The commit that changes are told against.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Everything that is not as it was at the merge base, sorted by path.
+    pub async fn changes(&self) -> Result<Vec<Change>, SnapshotError> {
+        let mut args = diff(&["-z", "--raw", "--numstat", "--find-renames"]);
+        args.extend([self.base.clone().into(), "--".into()]);
+        Ok(changes::parse(&self.listing(&args).await?)?)
+    }
+
+    async fn listing<A: AsRef<OsStr>>(&self, args: &[A]) -> Result<Vec<u8>, SnapshotError> {
+        let output = self.git(args, LISTING_MAX).await?;
+        if output.is_cut {
+            return Err(SnapshotError::TooMany);
+        }
+        if !output.status.success() {
+            return Err(output.failure().into());
+        }
+        Ok(output.stdout)
+    }
+
+    /// The patch of these paths, `limit` bytes at most. With `below`, the paths in
+    /// it begin with that folder; git has no such form of a rename, so there it is
+    /// a deletion and an addition.
+    pub async fn patch(
+        &mut self,
+        paths: &[Vec<u8>],
+        below: Option<&str>,
+        limit: usize,
+    ) -> Result<Part, SnapshotError> {
+        let mut args = diff(&["--patch", "--binary", "--full-index"]);
+        let folder = below.map(|folder| format!("{folder}/")).unwrap_or_default();
+        args.push(if below.is_none() { "--find-renames" } else { "--no-renames" }.into());
+        args.push(format!("--src-prefix=a/{folder}").into());
+        args.push(format!("--dst-prefix=b/{folder}").into());
+        args.extend([self.base.clone().into(), "--".into()]);
+        args.extend(paths.iter().map(|path| OsString::from_vec(path.clone())));
+        let Some(bytes) = self.diff_up_to(&args, limit).await? else { return Ok(Part::TooLong) };
+        let error = match String::from_utf8(bytes) {
+            Ok(text) => return Ok(Part::Whole(text)),
+            Err(error) => error,
+        };
+        tracing::debug!(%error, "a patch that is no UTF-8 is made as a binary one");
+        let attributes = self.git_dir.path().join("info/attributes");
+        let written = attributes.clone();
+        blocking(move || fs::write(written, "* -diff\n")).await?;
+        let binary = self.diff_up_to(&args, limit).await;
+        blocking(move || fs::remove_file(attributes)).await?;
+        Ok(match binary? {
+            Some(bytes) => Part::Whole(String::from_utf8(bytes).map_err(|_| Unreadable)?),
+            None => Part::TooLong,
+        })
+    }
+
+    async fn diff_up_to(
+        &self,
+        args: &[OsString],
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let output = self.git(args, limit).await?;
+        if output.is_cut {
+            return Ok(None);
+        }
+        if !output.status.success() {
+            return Err(output.failure().into());
+        }
+        Ok(Some(output.stdout))
+    }
+
+    async fn git<A: AsRef<OsStr>>(&self, args: &[A], limit: usize) -> Result<Output, GitError> {
+        git::output(self.command(), args, limit).await
+    }
+
+    fn command(&self) -> Command {
+        let mut command = git::command(Path::new("."));
+        command
+            // The open folder, not its name: that may be a link by now.
+            .current_dir(self.tree.path())
+            .args(&self.config)
+            .env("GIT_DIR", self.git_dir.path())
+            .env("GIT_WORK_TREE", ".")
+            .env("GIT_LITERAL_PATHSPECS", "1")
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1");
+        command
+    }
+}
+
+/// `git diff` that runs nothing, and doesn't look into submodules.
+fn diff(options: &[&str]) -> Vec<OsString> {
+    let common =
+        ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"];
+    common.iter().chain(options).map(OsString::from).collect()
+}
+
+/// Opens the worktree and finds what git keeps of it in the repository.
+fn open(source: &Source, common: &Path) -> Result<(Tree, PathBuf), SnapshotError> {
+    let failed = |why: String| SnapshotError::Worktree { path: source.worktree(), why };
+    let tree = Tree::open(&source.worktrees, &source.folder, &source.name)
+        .map_err(|error| failed(error.to_string()))?;
+    let link = tree.read_own(".git").map_err(|error| failed(format!(".git: {error}")))?;
+    let admin = link.strip_prefix("gitdir: ").map(|path| path.trim_end_matches('\n'));
+    let admin = admin.ok_or_else(|| failed("its .git is no link to a repository".to_owned()))?;
+    let admin = source.worktree().join(admin).canonicalize();
+    let worktrees = common.join("worktrees").canonicalize();
+    match (admin, worktrees) {
+        (Ok(admin), Ok(worktrees)) if admin.parent() == Some(&worktrees) => Ok((tree, admin)),
+        _ => Err(failed(format!("its .git does not lead to {}", common.display()))),
+    }
+}
+
+/// The commit at which the attempt and its target branch parted.
+async fn merge_base(source: &Source, admin: &Path) -> Result<String, SnapshotError> {
+    let (repo, branch) = (source.repo.clone(), source.target_branch.clone());
+    let Some(target) = git::branch_tip(&repo, &branch).await else {
+        return Err(SnapshotError::TargetGone { repo, branch });
+    };
+    let admin = admin.to_string_lossy();
+    let head = ["--git-dir", &*admin, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
+    let head = match git::run(&repo, &head).await {
+        Ok(head) => Some(head),
+        // A branch without a commit is checked out.
+        Err(_) => git::branch_tip(&repo, &source.branch).await,
+    };
+    let base = match head {
+        Some(head) => git::merge_base(&repo, &head, &target).await?,
+        None => None,
+    };
+    base.ok_or(SnapshotError::NoMergeBase { repo, branch })
+}
+
+async fn harmless_config(common: &Path) -> Result<Vec<OsString>, GitError> {
+    let args = ["config", "-z", "--get-regexp", HARMLESS_CONFIG];
+    let output = git::output(git::command(common), &args, 64 * 1024).await?;
+    // `key\nvalue\0`; no value at all means true. 1 is "none of them".
+    let settings = output.stdout.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+    let settings = settings.flat_map(|entry| {
+        let setting = match entry.iter().position(|byte| *byte == b'\n') {
+            Some(at) => [&entry[..at], b"=", &entry[at + 1..]].concat(),
+            None => entry.to_vec(),
+        };
+        [OsString::from("-c"), OsString::from_vec(setting)]
+    });
+    Ok(settings.collect())
+}
+
+/// The scratch repository: no branches, no history, the real one's objects.
+fn scratch(common: &Path, admin: &Path, format: &str) -> io::Result<TempDir> {
+    let dir = tempfile::Builder::new().prefix("provost-changes-").tempdir()?;
+    let path = dir.path();
+    for folder in ["refs", "objects/info", "info"] {
+        fs::create_dir_all(path.join(folder))?;
+    }
+    fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
+    // Sparse checkout is on for its side effect: a file that is there counts, even
+    // when the index says to look past it.
+    let config = format!(
+        "[core]\nrepositoryformatversion = 1\nsparseCheckout = true\n[extensions]\nobjectFormat = {format}\n"
+    );
+    fs::write(path.join("config"), config)?;
+    let objects = [common.join("objects").as_os_str().as_bytes(), b"\n"].concat();
+    fs::write(path.join("objects/info/alternates"), objects)?;
+    let exclude = common.join("info/exclude");
+    if exclude.is_file() {
+        fs::copy(exclude, path.join("info/exclude"))?;
+    }
+    for entry in fs::read_dir(admin)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        // A split index has its greater part in a file of its own.
+        if name == "index" || name.as_bytes().starts_with(b"sharedindex.") {
+            copy_with_time(&entry.path(), &path.join(name))?;
+        }
+    }
+    Ok(dir)
+}
+
+/// git takes files younger than its index for unknown ("racy git"): a copy has
+/// to be as old as what it is a copy of.
+fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
+    let mut source = File::open(from)?;
+    let modified = source.metadata()?.modified()?;
+    let mut copy = File::create(to)?;
+    io::copy(&mut source, &mut copy)?;
+    copy.set_modified(modified)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! A worktree as it lies on disk, held open, and pieces of the files in it. The
+//! agent works in it at the same time and may change anything: what is read is
+//! what was opened. Everything here blocks.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+
+use super::beneath::{self, Links};
+use super::page::{self, Range};
+
+/// An open worktree.
+#[derive(Debug)]
+pub struct Tree {
+    dir: OwnedFd,
+}
+
+/// Why there is no piece of a file.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("the path leads out of the worktree")]
+    Outside,
+    #[error("it is no regular file")]
+    NotAFile,
+    #[error("it does not exist")]
+    NotFound,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// A piece of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub content: Vec<u8>,
+    /// Of the whole file, when it was opened.
+    pub size: u64,
+    /// Where the piece begins.
+    pub offset: u64,
+    /// Lines in it, for [`Range::Lines`].
+    pub lines: u64,
+    /// Its last line goes on beyond it.
+    pub in_line: bool,
+}
+
+impl Piece {
+    /// Where the rest begins; `None` at the end of the file.
+    pub fn next_offset(&self) -> Option<u64> {
+        let end = self.offset + self.content.len() as u64;
+        (end < self.size).then_some(end)
+    }
+}
+
+impl Tree {
+    /// Opens `<worktrees>/<folder>/<name>`. No link on the way is followed: the
+    /// agent can write there.
+    pub fn open(worktrees: &Path, folder: &str, name: &str) -> io::Result<Self> {
+        let root = beneath::folder(worktrees)?;
+        let path = Path::new(folder).join(name);
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+        let dir = beneath::open_beneath(root.as_fd(), &path, flags, Links::Refuse)?;
+        Ok(Self { dir })
+    }
+
+    /// A path to the open folder itself, for as long as this is held.
+    pub fn path(&self) -> PathBuf {
+        beneath::proc_path(self.dir.as_fd())
+    }
+
+    /// Whether there is anything of this name.
+    pub fn has(&self, path: &[u8]) -> bool {
+        beneath::open_beneath(self.dir.as_fd(), as_path(path), OFlag::O_PATH, Links::Follow).is_ok()
+    }
+
+    /// Bytes of a file as it is now; a link counts for itself, what is gone for none.
+    pub fn size(&self, path: &[u8]) -> u64 {
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
+        beneath::open_beneath(self.dir.as_fd(), as_path(path), flags, Links::Follow)
+            .ok()
+            .and_then(|fd| nix::sys::stat::fstat(fd).ok())
+            .filter(|stat| stat.st_mode & nix::libc::S_IFMT != nix::libc::S_IFDIR)
+            .and_then(|stat| u64::try_from(stat.st_size).ok())
+            .unwrap_or_default()
+    }
+
+    /// All of a small file of git's own in the worktree.
+    pub fn read_own(&self, name: &str) -> io::Result<String> {
+        let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK;
+        let fd = beneath::open_beneath(self.dir.as_fd(), Path::new(name), flags, Links::Refuse)?;
+        let mut text = String::new();
+        File::from(fd).take(64 * 1024).read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    /// Reads a piece of a file.
+    pub fn read(&self, path: &[u8], range: Range) -> Result<Piece, FileError> {
+        let file = open_file(self.dir.as_fd(), as_path(path))?;
+        let size = file.metadata()?.len();
+        let mut file = BufReader::with_capacity(64 * 1024, file);
+        let offset = match range {
+            Range::Bytes { offset, .. } => offset.min(size),
+            Range::Lines { start, .. } => skip_lines(&mut file, start.saturating_sub(1), size)?,
+        };
+        file.seek(SeekFrom::Start(offset))?;
+        let most = u64::try_from(range.max_bytes().saturating_add(page::BEYOND));
+        let most = most.unwrap_or(u64::MAX).min(size - offset);
+        let mut content = Vec::new();
+        file.take(most).read_to_end(&mut content)?;
+        // Shorter than it was: it ends where it ends.
+        let size = if (content.len() as u64) < most { offset + content.len() as u64 } else { size };
+        let is_end = offset + content.len() as u64 == size;
+        let (mut lines, mut in_line) = (0, false);
+        let len = match range {
+            Range::Bytes { max_bytes, .. } => page::bytes(&content, max_bytes, is_end),
+            Range::Lines { count, max_bytes, .. } => {
+                let cut = page::lines(&content, count, max_bytes, is_end);
+                (lines, in_line) = (cut.lines, cut.in_line && cut.len < content.len());
+                cut.len
+            }
+        };
+        content.truncate(len);
+        Ok(Piece { content, size, offset, lines, in_line })
+    }
+}
+
+fn as_path(path: &[u8]) -> &Path {
+    Path::new(std::ffi::OsStr::from_bytes(path))
+}
+
+/// Opens a regular file for reading; nothing else makes it wait.
+fn open_file(root: BorrowedFd<'_>, path: &Path) -> Result<File, FileError> {
+    if beneath::is_of_git(path) {
+        return Err(FileError::Outside);
+    }
+    let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let fd =
+        beneath::open_beneath(root, path, flags, Links::Follow).map_err(|error| match error {
+            Errno::EXDEV | Errno::ELOOP => FileError::Outside,
+            Errno::ENOENT | Errno::ENOTDIR | Errno::ENAMETOOLONG | Errno::EINVAL => {
+                FileError::NotFound
+            }
+            // A socket, or a device that is not there.
+            Errno::ENXIO | Errno::ENODEV => FileError::NotAFile,
+            other => FileError::Io(other.into()),
+        })?;
+    // A link within the worktree may have led to what is git's own.
+    if beneath::place(root, fd.as_fd()).is_none_or(|place| beneath::is_of_git(&place)) {
+        return Err(FileError::Outside);
+    }
+    let file = File::from(fd);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(FileError::NotAFile) }
+}
+
+/// Where the line after so many begins; the end where there are fewer.
+fn skip_lines(file: &mut impl BufRead, mut count: u64, size: u64) -> io::Result<u64> {
+    let mut offset = 0;
+    while count > 0 && offset < size {
+        let buffer = file.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(offset);
+        }
+        let mut used = 0;
+        while count > 0 && used < buffer.len() {
+            match buffer[used..].iter().position(|byte| *byte == b'\n') {
+                Some(at) => {
+                    used += at + 1;
+                    count -= 1;
+                }
+                None => used = buffer.len(),
+            }
+        }
+        file.consume(used);
+        offset += used as u64;
+    }
+    Ok(offset.min(size))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use nix::sys::stat::Mode;
+
+    use super::*;
+
+    fn tree() -> (tempfile::TempDir, PathBuf, Tree) {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("folder/repo");
+        fs::create_dir_all(&path).unwrap();
+        let tree = Tree::open(scratch.path(), "folder", "repo").unwrap();
+        (scratch, path, tree)
+    }
+
+    fn whole(tree: &Tree, path: &str) -> Result<Vec<u8>, FileError> {
+        let range = Range::Bytes { offset: 0, max_bytes: 1 << 20 };
+        tree.read(path.as_bytes(), range).map(|piece| piece.content)
+    }
+
+    #[test]
+    fn lines_and_bytes_are_found_where_they_are() {
+        let (_scratch, path, tree) = tree();
+        let numbers: Vec<String> = (1..=30_000).map(|n| n.to_string()).collect();
+        let text = format!("line {}\n", numbers.join("\nline "));
+        fs::write(path.join("f"), &text).unwrap();
+        let read = |range| tree.read(b"f", range).unwrap();
+        let lines = read(Range::Lines { start: 20_001, count: 2, max_bytes: 100 });
+        assert_eq!(lines.content, b"line 20001\nline 20002\n");
+        assert_eq!((lines.lines, lines.in_line), (2, false));
+        let rest = read(Range::Bytes { offset: lines.next_offset().unwrap(), max_bytes: 10 });
+        assert_eq!(rest.content, b"line 20003");
+        for beyond in [
+            Range::Bytes { offset: 1 << 40, max_bytes: 10 },
+            Range::Lines { start: 1 << 40, count: 1, max_bytes: 10 },
+        ] {
+            let piece = read(beyond);
+            assert_eq!((piece.content.len(), piece.next_offset()), (0, None));
+            assert_eq!(piece.size, text.len() as u64);
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_told_and_never_waited_for() {
+        let (_scratch, path, tree) = tree();
+        fs::create_dir(path.join("dir")).unwrap();
+        nix::unistd::mkfifo(&path.join("fifo"), Mode::S_IRWXU).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(path.join("socket")).unwrap();
+        for name in ["dir", "fifo", "socket"] {
+            assert!(matches!(whole(&tree, name), Err(FileError::NotAFile)), "{name}");
+        }
+        assert!(matches!(whole(&tree, "none"), Err(FileError::NotFound)));
+        assert!(matches!(whole(&tree, "dir/none/x"), Err(FileError::NotFound)));
+    }
+
+    #[test]
+    fn gits_own_is_out_of_reach_also_by_a_link() {
+        let (_scratch, path, tree) = tree();
+        fs::create_dir_all(path.join("sub/.git")).unwrap();
+        fs::write(path.join("sub/.git/config"), "x").unwrap();
+        fs::write(path.join(".git"), "x").unwrap();
+        symlink("sub/.git/config", path.join("link")).unwrap();
+        symlink("sub/.git", path.join("linked")).unwrap();
+        for name in [".git", "sub/.git/config", "link", "linked/config"] {
+            assert!(matches!(whole(&tree, name), Err(FileError::Outside)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_worktree_that_became_a_link_is_not_opened() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::create_dir(scratch.path().join("folder")).unwrap();
+        symlink("/", scratch.path().join("folder/repo")).unwrap();
+        symlink("/", scratch.path().join("linked")).unwrap();
+        assert!(Tree::open(scratch.path(), "folder", "repo").is_err());
+        assert!(Tree::open(scratch.path(), "linked", "etc").is_err());
+    }
+
+    #[test]
+    fn a_folder_swapped_for_a_link_meanwhile_never_leads_out() {
+        let (scratch, path, tree) = tree();
+        let outside = scratch.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("f"), "secret").unwrap();
+        fs::create_dir(path.join("real")).unwrap();
+        fs::write(path.join("real/f"), "ours").unwrap();
+        symlink(&outside, path.join("link")).unwrap();
+        fs::rename(path.join("real"), path.join("d")).unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let swap = |from: &str, to: &str| fs::rename(path.join(from), path.join(to));
+                while !is_over.load(Ordering::Relaxed) {
+                    swap("d", "real").unwrap();
+                    swap("link", "d").unwrap();
+                    swap("d", "link").unwrap();
+                    swap("real", "d").unwrap();
+                }
+            });
+            for _ in 0..2000 {
+                if let Ok(content) = whole(&tree, "d/f") {
+                    assert_eq!(content, b"ours");
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+}

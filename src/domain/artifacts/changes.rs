@@ -1,0 +1,125 @@
+//! The list of what an attempt changed.
+
+use std::sync::Arc;
+
+use provost_actors::refusal::Refusal;
+use provost_actors::workspace::changes::{Change, Status};
+use provost_actors::workspace::tree::Tree;
+
+use super::{Guards, changed_file};
+use crate::domain::Domain;
+use crate::mcp::tools::artifacts::{
+    BlockedReason, ChangedFile, ChangesSummary, GetAttemptChangesInput, GetAttemptChangesOutput,
+};
+
+const TOOL: &str = "get_attempt_changes";
+
+/// No list is longer, forced or not.
+const FILES_MAX: usize = 5000;
+
+impl Domain {
+    pub(in crate::domain) async fn changes(
+        &self,
+        input: GetAttemptChangesInput,
+    ) -> Result<GetAttemptChangesOutput, Refusal> {
+        let workspace = self.workspace(input.attempt_id).await?;
+        let mut summary = ChangesSummary::default();
+        let mut files = Vec::new();
+        if workspace.is_made {
+            let _turn = self.artifacts.turn().await?;
+            for repo in &workspace.repos {
+                let snapshot = workspace.snapshot(TOOL, repo).await?;
+                let changes = snapshot.changes().await;
+                let changes = changes.map_err(|error| workspace.refusal(TOOL, repo, &error))?;
+                count(&mut summary, &changes);
+                let room = FILES_MAX.saturating_sub(files.len());
+                let listed = changes.iter().take(room);
+                files.extend(listed.map(|change| changed_file(&repo.name, change)));
+                summary.total_bytes += total_bytes(Arc::clone(snapshot.tree()), changes).await?;
+            }
+        }
+        Ok(answer(&self.artifacts.guards, input.force, summary, files))
+    }
+}
+
+fn count(summary: &mut ChangesSummary, changes: &[Change]) {
+    summary.file_count += changes.len() as u64;
+    for change in changes {
+        summary.added += change.added;
+        summary.deleted += change.deleted;
+    }
+}
+
+async fn total_bytes(tree: Arc<Tree>, changes: Vec<Change>) -> Result<u64, Refusal> {
+    let sum = move || {
+        let there = changes.iter().filter(|change| change.status != Status::Deleted);
+        there.map(|change| tree.size(&change.path)).sum()
+    };
+    let summed = tokio::task::spawn_blocking(sum).await;
+    summed.map_err(|error| Refusal::internal(error.to_string()))
+}
+
+fn answer(
+    guards: &Guards,
+    force: bool,
+    summary: ChangesSummary,
+    files: Vec<ChangedFile>,
+) -> GetAttemptChangesOutput {
+    let is_over = summary.file_count > guards.changes_max_files
+        || summary.added + summary.deleted > guards.changes_max_lines
+        || summary.total_bytes > guards.changes_max_bytes;
+    if is_over && !force {
+        return GetAttemptChangesOutput {
+            summary,
+            blocked: true,
+            blocked_reason: Some(BlockedReason::ThresholdExceeded),
+            files: Vec::new(),
+            truncated: false,
+            hint: Some(format!("Call {TOOL} again with force = true for the list of files.")),
+        };
+    }
+    let truncated = (files.len() as u64) < summary.file_count;
+    GetAttemptChangesOutput {
+        summary,
+        blocked: false,
+        blocked_reason: None,
+        truncated,
+        hint: truncated.then(|| {
+            format!(
+                "files has the first {FILES_MAX}; get_attempt_patch takes other paths, too, and \
+                 tail_attempt_logs tells what the agent did."
+            )
+        }),
+        files,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUARDS: Guards = Guards {
+        changes_max_files: 2,
+        changes_max_lines: 10,
+        changes_max_bytes: 100,
+        file_max_bytes: 1,
+        patch_max_bytes: 1,
+        patch_max_paths: 1,
+    };
+
+    #[test]
+    fn each_guard_blocks_by_itself_and_only_beyond_its_limit() {
+        let summary = |file_count, added, deleted, total_bytes| ChangesSummary {
+            file_count,
+            added,
+            deleted,
+            total_bytes,
+        };
+        let is_blocked = |summary| answer(&GUARDS, false, summary, Vec::new()).blocked;
+        assert!(!is_blocked(summary(2, 4, 6, 100)));
+        for over in [summary(3, 0, 0, 0), summary(1, 5, 6, 0), summary(1, 0, 0, 101)] {
+            assert!(is_blocked(over));
+            assert!(!answer(&GUARDS, true, over, Vec::new()).blocked);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What an attempt made, as clients may see it: bounded, and told where it stops.
+//! Paths come from the store, everything else from git and the worktrees; no
+//! actor is asked.
+
+mod changes;
+mod file;
+mod patch;
+
+use std::path::PathBuf;
+
+use provost_actors::attempt;
+use provost_actors::ids::{AttemptId, TaskId};
+use provost_actors::journal::AttemptRepo;
+use provost_actors::refusal::{Code, Refusal};
+use provost_actors::workspace::changes::{Change, Status};
+use provost_actors::workspace::quote;
+use provost_actors::workspace::snapshot::{Snapshot, SnapshotError, Source};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::Domain;
+use crate::mcp::tools::artifacts::{ChangeStatus, ChangedFile};
+
+/// Calls that run git at once; each runs one git at a time.
+const GIT_AT_ONCE: usize = 8;
+
+/// Bytes of content that are given when nobody says how many.
+const DEFAULT_BYTES: usize = 16_384;
+
+/// The limits beyond which an answer is blocked: `[guards]` of the configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Guards {
+    pub changes_max_files: u64,
+    pub changes_max_lines: u64,
+    pub changes_max_bytes: u64,
+    pub file_max_bytes: usize,
+    pub patch_max_bytes: usize,
+    pub patch_max_paths: usize,
+}
+
+/// What these calls have in common.
+pub(super) struct Artifacts {
+    guards: Guards,
+    git: Semaphore,
+}
+
+impl Artifacts {
+    pub fn new(guards: Guards) -> Self {
+        Self { guards, git: Semaphore::new(GIT_AT_ONCE) }
+    }
+
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, Refusal> {
+        self.git.acquire().await.map_err(|closed| Refusal::internal(closed.to_string()))
+    }
+}
+
+/// Where an attempt's work lies.
+struct Workspace {
+    attempt: AttemptId,
+    task: TaskId,
+    worktrees: PathBuf,
+    folder: String,
+    branch: String,
+    repos: Vec<AttemptRepo>,
+    /// Whether there are worktrees yet.
+    is_made: bool,
+}
+
+impl Domain {
+    async fn workspace(&self, attempt: AttemptId) -> Result<Workspace, Refusal> {
+        let view = self.store.workspace(attempt).await?;
+        let is_made = attempt::has_worktrees(&self.world, attempt)
+            .await
+            .map_err(|error| Refusal::internal(format!("the attempt's folder: {error}")))?;
+        Ok(Workspace {
+            attempt,
+            task: view.task_id,
+            worktrees: self.world.settings.worktrees_dir.clone(),
+            folder: view.folder,
+            branch: view.branch,
+            repos: view.repos,
+            is_made,
+        })
+    }
+}
+
+impl Workspace {
+    async fn snapshot(&self, tool: &str, repo: &AttemptRepo) -> Result<Snapshot, Refusal> {
+        let source = Source {
+            repo: PathBuf::from(&repo.path),
+            worktrees: self.worktrees.clone(),
+            folder: self.folder.clone(),
+            name: repo.name.clone(),
+            branch: self.branch.clone(),
+            target_branch: repo.target_branch.clone(),
+        };
+        Snapshot::take(&source).await.map_err(|error| self.refusal(tool, repo, &error))
+    }
+
+    /// What is wrong, and what makes the call work again.
+    fn refusal(&self, tool: &str, repo: &AttemptRepo, error: &SnapshotError) -> Refusal {
+        let AttemptRepo { path, target_branch: target, base_commit: base, .. } = repo;
+        let refusal = |code| Refusal::new(code, error.to_string());
+        let refusal = match error {
+            SnapshotError::TargetGone { .. } => refusal(Code::BranchNotFound).hint(format!(
+                "Run `git -C {path} branch {target} {base}`, then call {tool} again."
+            )),
+            SnapshotError::NoMergeBase { .. } => refusal(Code::WorkspaceFailed).hint(format!(
+                "Run `git -C {path} branch --force {target} {base}`, then call {tool} again; or \
+                 call start_task_attempt with task_id {} to start from {target} as it is now.",
+                self.task
+            )),
+            SnapshotError::Repository { .. } => refusal(Code::WorkspaceFailed)
+                .hint(format!("Put the repository back at {path}, then call {tool} again.")),
+            SnapshotError::Worktree { .. } => refusal(Code::WorkspaceFailed).hint(format!(
+                "What was committed is on branch {} of {path}; call start_task_attempt with \
+                 task_id {} for a new worktree.",
+                self.branch, self.task
+            )),
+            _ => refusal(Code::WorkspaceFailed),
+        };
+        refusal.detail("repo_name", repo.name.as_str()).detail("path", path.as_str())
+    }
+
+    /// The repository that a path begins with, and the rest.
+    fn locate<'p>(&self, path: &'p [u8]) -> Option<(&AttemptRepo, &'p [u8])> {
+        self.repos.iter().find_map(|repo| {
+            let rest = path.strip_prefix(repo.name.as_bytes())?;
+            match rest.split_first() {
+                None => Some((repo, rest)),
+                Some((b'/', rest)) => Some((repo, rest)),
+                Some(_) => None,
+            }
+        })
+    }
+
+    fn file_not_found(&self, path: &str) -> Refusal {
+        let message = format!("there is no file {path} in attempt {}", self.attempt);
+        let hint = format!(
+            "Call get_attempt_changes with attempt_id {} and use a path from its files.",
+            self.attempt
+        );
+        Refusal::new(Code::FileNotFound, message).hint(hint).detail("path", path)
+    }
+}
+
+/// A path that leads, or may lead, out of the worktree.
+struct Outside;
+
+/// The bytes of a path that a client gave, without what says nothing.
+fn plain(path: &str) -> Result<Vec<u8>, Outside> {
+    let bytes = quote::read(path);
+    if bytes.starts_with(b"/") {
+        return Err(Outside);
+    }
+    let parts = bytes.split(|byte| *byte == b'/');
+    let parts: Vec<&[u8]> = parts.filter(|part| !part.is_empty() && *part != b".").collect();
+    if parts.iter().any(|part| *part == b".." || part.eq_ignore_ascii_case(b".git")) {
+        return Err(Outside);
+    }
+    Ok(parts.join(&b'/'))
+}
+
+/// The hint where a path is not to be had.
+fn use_another(tool: &str, attempt: AttemptId) -> String {
+    format!(
+        "Call get_attempt_changes with attempt_id {attempt}, then {tool} with a path from its files."
+    )
+}
+
+fn changed_file(repo: &str, change: &Change) -> ChangedFile {
+    ChangedFile {
+        path: quote::show(repo, &change.path),
+        status: match change.status {
+            Status::Added => ChangeStatus::Added,
+            Status::Modified => ChangeStatus::Modified,
+            Status::Deleted => ChangeStatus::Deleted,
+            Status::Renamed => ChangeStatus::Renamed,
+        },
+        added: change.added,
+        deleted: change.deleted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_made_plain_or_leads_out() {
+        for (given, path) in [
+            ("app/a", "app/a"),
+            ("./app//a/./b/", "app/a/b"),
+            ("app/-x", "app/-x"),
+            ("app/.gitignore", "app/.gitignore"),
+        ] {
+            assert_eq!(plain(given).ok(), Some(path.into()), "{given}");
+        }
+        for out in ["/etc/passwd", "..", "app/../../x", "app/.git", "app/sub/.GIT/config"] {
+            assert!(plain(out).is_err(), "{out}");
+        }
+    }
+}

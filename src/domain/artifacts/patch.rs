@@ -1,0 +1,211 @@
+//! The patch of some of the files that an attempt changed: whole files only, so
+//! that what is given always applies.
+
+use std::collections::BTreeSet;
+
+use provost_actors::journal::AttemptRepo;
+use provost_actors::refusal::Refusal;
+use provost_actors::workspace::changes::{self, Change, Status};
+use provost_actors::workspace::quote;
+use provost_actors::workspace::snapshot::{Part, Snapshot, SnapshotError};
+
+use super::{DEFAULT_BYTES, Outside, Workspace, changed_file, plain, use_another};
+use crate::domain::Domain;
+use crate::mcp::args::Limit;
+use crate::mcp::tools::artifacts::{
+    BlockedReason, ChangedFile, GetAttemptPatchInput, GetAttemptPatchOutput,
+};
+
+const TOOL: &str = "get_attempt_patch";
+
+impl Domain {
+    pub(in crate::domain) async fn patch(
+        &self,
+        input: GetAttemptPatchInput,
+    ) -> Result<GetAttemptPatchOutput, Refusal> {
+        let guards = &self.artifacts.guards;
+        let (attempt, most) = (input.attempt_id, guards.patch_max_bytes);
+        let workspace = self.workspace(attempt).await?;
+        if input.paths.len() > guards.patch_max_paths {
+            let hint = format!("Call {TOOL} again with {} paths at most.", guards.patch_max_paths);
+            return Ok(blocked(BlockedReason::TooManyPaths, hint));
+        }
+        let max_bytes = input.max_bytes.map_or(DEFAULT_BYTES.min(most), Limit::get);
+        if max_bytes > most {
+            let hint = format!("Call {TOOL} again with max_bytes = {most} or less.");
+            return Ok(blocked(BlockedReason::SizeExceeded, hint));
+        }
+        let given: Vec<String> = input.paths.into_iter().map(Into::into).collect();
+        let paths: Result<Vec<Vec<u8>>, Outside> = given.iter().map(|path| plain(path)).collect();
+        let Ok(paths) = paths else {
+            let hint = use_another(TOOL, attempt);
+            return Ok(blocked(BlockedReason::PathOutsideWorkspace, hint));
+        };
+        let wanted: Vec<(String, Vec<u8>)> = given.into_iter().zip(paths).collect();
+        if !workspace.is_made {
+            return Err(workspace.file_not_found(&wanted[0].0));
+        }
+        let _turn = self.artifacts.turn().await?;
+        let mut patch = Patch { room: max_bytes, most, ..Patch::default() };
+        for repo in &workspace.repos {
+            let of_repo: Vec<&(String, Vec<u8>)> = wanted
+                .iter()
+                .filter(|(_, path)| workspace.locate(path).is_some_and(|(r, _)| r == repo))
+                .collect();
+            if !of_repo.is_empty() {
+                patch.add(&workspace, repo, &of_repo).await?;
+            }
+        }
+        let nowhere = wanted.iter().filter(|(_, path)| workspace.locate(path).is_none());
+        patch.unchanged.extend(nowhere.map(|(path, _)| path.clone()));
+        if patch.unchanged.len() == wanted.len() {
+            return Err(unchanged(&workspace, &wanted[0]).await);
+        }
+        Ok(patch.answer(&workspace))
+    }
+}
+
+/// A patch as it grows.
+#[derive(Default)]
+struct Patch {
+    text: String,
+    files: Vec<ChangedFile>,
+    /// Bytes that may still be added.
+    room: usize,
+    /// Bytes that may be asked for.
+    most: usize,
+    /// Changed, and fit into another call.
+    left: Vec<String>,
+    /// Bytes of the longest of those.
+    longest: usize,
+    /// Changed, and fit into no call.
+    giant: Vec<String>,
+    /// How to read the first of those.
+    way: Option<String>,
+    unchanged: Vec<String>,
+}
+
+impl Patch {
+    /// Adds what was asked for of one repository.
+    async fn add(
+        &mut self,
+        workspace: &Workspace,
+        repo: &AttemptRepo,
+        wanted: &[&(String, Vec<u8>)],
+    ) -> Result<(), Refusal> {
+        let refusal = |error| workspace.refusal(TOOL, repo, &error);
+        let mut snapshot = workspace.snapshot(TOOL, repo).await?;
+        let all = snapshot.changes().await.map_err(refusal)?;
+        let below = (workspace.repos.len() > 1).then_some(repo.name.as_str());
+        let mut done = BTreeSet::new();
+        for (given, path) in wanted {
+            let path = workspace.locate(path).map_or(&[][..], |(_, path)| path);
+            let Some(index) = changes::find(&all, path) else {
+                self.unchanged.push(given.clone());
+                continue;
+            };
+            if done.contains(&index) {
+                continue;
+            }
+            let together = changes::together(&all, index);
+            done.extend(together.iter().copied());
+            let group: Vec<&Change> = together.iter().map(|index| &all[*index]).collect();
+            match part(&mut snapshot, &group, below, self.most).await.map_err(refusal)? {
+                Part::Whole(text) if text.len() <= self.room => {
+                    self.room -= text.len();
+                    self.text.push_str(&text);
+                    self.files.extend(group.iter().map(|change| changed_file(&repo.name, change)));
+                }
+                Part::Whole(text) => {
+                    self.longest = self.longest.max(text.len());
+                    self.left.push(quote::show(&repo.name, path));
+                }
+                Part::TooLong => {
+                    let shown = quote::show(&repo.name, path);
+                    let base = snapshot.base();
+                    self.way.get_or_insert_with(|| way(repo, base, &all[index], &shown));
+                    self.giant.push(shown);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(self, workspace: &Workspace) -> GetAttemptPatchOutput {
+        let Self { text, files, left, longest, giant, way, unchanged, most, .. } = self;
+        let mut hints = Vec::new();
+        if !left.is_empty() {
+            let paths = serde_json::json!(left);
+            hints
+                .push(format!("Call {TOOL} again with paths = {paths} and max_bytes = {longest}."));
+        }
+        if let Some(way) = way {
+            hints.push(format!("{way} to read what is longer than {most} bytes as a patch."));
+        }
+        if let Some(unchanged) = unchanged.first() {
+            hints.push(format!(
+                "{} is not changed: use paths from get_attempt_changes with attempt_id {}.",
+                serde_json::json!(unchanged),
+                workspace.attempt
+            ));
+        }
+        let blocked = files.is_empty() && left.is_empty() && !giant.is_empty();
+        GetAttemptPatchOutput {
+            patch: text,
+            files,
+            blocked,
+            blocked_reason: blocked.then_some(BlockedReason::SizeExceeded),
+            truncated: !left.is_empty() || !giant.is_empty(),
+            omitted: [left, giant, unchanged].concat(),
+            hint: (!hints.is_empty()).then(|| hints.join(" ")),
+        }
+    }
+}
+
+/// How to read a change whose patch is too long.
+fn way(repo: &AttemptRepo, base: &str, change: &Change, shown: &str) -> String {
+    if change.status == Status::Deleted {
+        let path = String::from_utf8_lossy(&change.path);
+        return format!("Run `git -C {} show '{base}:{path}'`", repo.path);
+    }
+    format!("Call get_attempt_file with path = {}", serde_json::json!(shown))
+}
+
+async fn part(
+    snapshot: &mut Snapshot,
+    group: &[&Change],
+    below: Option<&str>,
+    limit: usize,
+) -> Result<Part, SnapshotError> {
+    let paths: Vec<Vec<u8>> =
+        group.iter().flat_map(|change| change.paths()).map(<[u8]>::to_vec).collect();
+    snapshot.patch(&paths, below, limit).await
+}
+
+/// The refusal when none of the paths is changed.
+async fn unchanged(workspace: &Workspace, (given, path): &(String, Vec<u8>)) -> Refusal {
+    let mut refusal = workspace.file_not_found(given);
+    refusal.message = format!("No changed file of attempt {} is {given}.", workspace.attempt);
+    for repo in &workspace.repos {
+        let Ok(snapshot) = workspace.snapshot(TOOL, repo).await else { continue };
+        let Ok(all) = snapshot.changes().await else { continue };
+        if changes::find(&all, path).is_some() {
+            let right = quote::show(&repo.name, path);
+            let hint = format!("Call {TOOL} again with paths = {}.", serde_json::json!([right]));
+            return refusal.hint(hint).detail("nearest", right);
+        }
+    }
+    refusal
+}
+
+fn blocked(reason: BlockedReason, hint: String) -> GetAttemptPatchOutput {
+    GetAttemptPatchOutput {
+        patch: String::new(),
+        files: Vec::new(),
+        blocked: true,
+        blocked_reason: Some(reason),
+        truncated: false,
+        omitted: Vec::new(),
+        hint: Some(hint),
+    }
+}
