@@ -1,7 +1,7 @@
 //! What changed in a worktree, as `git diff --raw --numstat -z` tells it, and
 //! which of it can only be applied together. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// What became of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,32 +88,44 @@ pub fn find(changes: &[Change], path: &[u8]) -> Option<usize> {
     by_new.ok().or_else(|| changes.iter().position(|c| c.old_path.as_deref() == Some(path)))
 }
 
-/// The changes that must be applied with this one: both sides of a rename, and
-/// a file together with those beneath a folder of its name.
-pub fn together(changes: &[Change], with: usize) -> BTreeSet<usize> {
-    let all: BTreeSet<&[u8]> = changes.iter().flat_map(Change::paths).collect();
-    let roots = |change: &Change| -> BTreeSet<Vec<u8>> {
-        change.paths().map(|path| root(path, &all).to_vec()).collect()
-    };
-    let mut roots_in = roots(&changes[with]);
-    let mut indices = BTreeSet::from([with]);
-    loop {
-        let more: Vec<usize> = (0..changes.len())
-            .filter(|index| !indices.contains(index))
-            .filter(|index| !roots(&changes[*index]).is_disjoint(&roots_in))
-            .collect();
-        if more.is_empty() {
-            return indices;
+/// Which changes must be applied together: both sides of a rename, and a file
+/// with those beneath a folder of its name.
+pub struct Groups<'c> {
+    /// By change: the topmost changed paths that its names lie at or beneath.
+    roots: Vec<Vec<&'c [u8]>>,
+    members: HashMap<&'c [u8], Vec<usize>>,
+}
+
+impl<'c> Groups<'c> {
+    pub fn of(changes: &'c [Change]) -> Self {
+        let all: HashSet<&[u8]> = changes.iter().flat_map(Change::paths).collect();
+        let roots_of = |change: &'c Change| change.paths().map(|path| root(path, &all)).collect();
+        let roots: Vec<Vec<&[u8]>> = changes.iter().map(roots_of).collect();
+        let mut members: HashMap<&[u8], Vec<usize>> = HashMap::new();
+        for (index, roots) in roots.iter().enumerate() {
+            for root in roots {
+                members.entry(root).or_default().push(index);
+            }
         }
-        for index in more {
-            roots_in.extend(roots(&changes[index]));
-            indices.insert(index);
+        Self { roots, members }
+    }
+
+    /// All that goes with a change, and itself.
+    pub fn with(&self, index: usize) -> BTreeSet<usize> {
+        let mut group = BTreeSet::new();
+        let mut open = vec![index];
+        while let Some(index) = open.pop() {
+            if group.insert(index) {
+                let roots = self.roots[index].iter();
+                open.extend(roots.filter_map(|root| self.members.get(root)).flatten());
+            }
         }
+        group
     }
 }
 
 /// The topmost changed path that is this one or a folder it lies in.
-fn root<'p>(path: &'p [u8], all: &BTreeSet<&[u8]>) -> &'p [u8] {
+fn root<'p>(path: &'p [u8], all: &HashSet<&[u8]>) -> &'p [u8] {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     let mut folders = slashes.map(|(at, _)| &path[..at]);
     folders.find(|folder| all.contains(folder)).unwrap_or(path)
@@ -168,7 +180,8 @@ mod tests {
             change("d/y/z", None),
             change("from/deep", None),
         ];
-        let with = |index| together(&changes, index).into_iter().collect::<Vec<_>>();
+        let groups = Groups::of(&changes);
+        let with = |index| groups.with(index).into_iter().collect::<Vec<_>>();
         assert_eq!(with(0), [0]);
         assert_eq!(with(2), [2]);
         for index in [1, 3, 4, 5] {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use provost_actors::journal::AttemptRepo;
 use provost_actors::refusal::Refusal;
-use provost_actors::workspace::changes::{self, Change, Status};
+use provost_actors::workspace::changes::{self, Change, Groups, Status};
 use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::{Part, Snapshot, SnapshotError};
 
@@ -97,6 +97,7 @@ impl Patch {
         let mut snapshot = workspace.snapshot(TOOL, repo).await?;
         let all = snapshot.changes().await.map_err(refusal)?;
         let below = (workspace.repos.len() > 1).then_some(repo.name.as_str());
+        let groups = Groups::of(&all);
         let mut done = BTreeSet::new();
         for (given, path) in wanted {
             let path = workspace.locate(path).map_or(&[][..], |(_, path)| path);
@@ -107,7 +108,7 @@ impl Patch {
             if done.contains(&index) {
                 continue;
             }
-            let together = changes::together(&all, index);
+            let together = groups.with(index);
             done.extend(together.iter().copied());
             let group: Vec<&Change> = together.iter().map(|index| &all[*index]).collect();
             match part(&mut snapshot, &group, below, self.most).await.map_err(refusal)? {

@@ -79,11 +79,12 @@ impl Scene {
         let mut snapshot = self.take().unwrap();
         let mut done = std::collections::BTreeSet::new();
         let mut patch = String::new();
+        let groups = changes::Groups::of(all);
         for index in wanted {
             if done.contains(index) {
                 continue;
             }
-            let together = changes::together(all, *index);
+            let together = groups.with(*index);
             let paths: Vec<Vec<u8>> =
                 together.iter().flat_map(|i| all[*i].paths()).map(<[u8]>::to_vec).collect();
             done.extend(together);
