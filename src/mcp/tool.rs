@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use jsonschema::Validator;
+use provost_actors::failpoint;
 use provost_actors::refusal::Refusal;
 use rmcp::model::{JsonObject, MetaObject, ToolAnnotations};
 use schemars::JsonSchema;
@@ -219,7 +220,11 @@ impl Tool {
         }
         call.arguments = arguments.as_object().cloned().unwrap_or_default();
         match (self.run)(call) {
-            Ok(outcome) => outcome.await,
+            Ok(outcome) => {
+                let outcome = outcome.await;
+                failpoint::hit(self.row.name, "answering");
+                outcome
+            }
             Err(Misfit(path)) => Err(contract.unparsable(&path, &arguments)),
         }
     }

@@ -8,7 +8,7 @@ use provost_actors::journal::{
 };
 use provost_actors::refusal::{Code, Refusal};
 
-use super::{Store, Writing, codec, fault, requests};
+use super::{Store, Writing, codec, commit, fault, requests};
 
 impl Store {
     pub(super) async fn insert_attempt(
@@ -38,7 +38,7 @@ impl Store {
         }
         insert_rows(&mut writing, attempt, now).await.map_err(fault)?;
         let answer = requests::keep(&mut writing, key, answer.clone()).await?;
-        writing.commit().await.map_err(fault)?;
+        commit(writing, "start").await?;
         Ok(answer)
     }
 
@@ -77,7 +77,20 @@ impl Store {
             ));
         }
         change_process(&mut writing, process, change).await.map_err(fault)?;
-        writing.commit().await.map_err(fault)
+        commit(writing, name(change)).await
+    }
+}
+
+/// What a change is called where a test may let the daemon die.
+fn name(change: &Change) -> &'static str {
+    match change {
+        Change::Unqueued => "unqueued",
+        Change::Preparing => "preparing",
+        Change::Running { .. } => "running",
+        Change::Stopping => "stopping",
+        Change::ExecutorSession(_) => "executor_session",
+        Change::Settled(_) => "settled",
+        Change::Closed => "closed",
     }
 }
 

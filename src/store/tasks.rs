@@ -11,7 +11,7 @@ use provost_actors::journal::{
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::{Page, Store, Writing, codec, fault, projects, requests, rows_for};
+use super::{Page, Store, Writing, codec, commit, fault, projects, requests, rows_for};
 
 /// Which tasks to list.
 #[derive(Clone, Debug)]
@@ -254,7 +254,7 @@ impl Store {
         .map_err(fault)?;
         set_dependencies(&mut writing, new.project_id, task, &new.depends_on).await?;
         let answer = requests::keep(&mut writing, key, task).await?;
-        writing.commit().await.map_err(fault)?;
+        commit(writing, "create_task").await?;
         Ok(answer)
     }
 
@@ -289,7 +289,7 @@ impl Store {
         .map_err(fault)?;
         let changed = load(&mut writing, task).await?;
         let answer = requests::keep(&mut writing, key, changed).await?;
-        writing.commit().await.map_err(fault)?;
+        commit(writing, "update_task").await?;
         Ok(answer)
     }
 
@@ -338,7 +338,7 @@ impl Store {
         .await
         .map_err(fault)?;
         let answer = requests::keep(&mut writing, key, task).await?;
-        writing.commit().await.map_err(fault)?;
+        commit(writing, "delete_task").await?;
         Ok(answer)
     }
 

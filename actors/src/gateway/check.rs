@@ -3,6 +3,9 @@
 
 use std::path::Path;
 
+use serde::Serialize;
+use serde_json::json;
+
 use crate::event::{ProcessStatus, RunReason};
 use crate::executor::Executors;
 use crate::ids::{AttemptId, ProcessId, SessionId};
@@ -104,6 +107,23 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
             exit_code: None,
             exit_signal: None,
         },
+    })
+}
+
+/// What of a start makes two of them the same call: all that was asked for, with
+/// what was left out as it came to be; the repositories in any order.
+pub fn payload(world: &World, attempt: &Attempt, request: &StartRequest) -> impl Serialize + use<> {
+    let default_variant = || world.executors.get(&attempt.executor)?.describe().default_variant;
+    let mut repos: Vec<_> =
+        attempt.repos.iter().map(|repo| (repo.repo_id, repo.target_branch.clone())).collect();
+    repos.sort_unstable();
+    json!({
+        "task_id": attempt.task_id,
+        "executor": attempt.executor,
+        "variant": attempt.process.variant.clone().or_else(default_variant),
+        "repos": repos,
+        "prompt": attempt.process.prompt,
+        "ignore_dependencies": request.ignore_dependencies,
     })
 }
 

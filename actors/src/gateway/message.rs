@@ -5,8 +5,8 @@ use ractor::RpcReplyPort;
 use crate::attempt::{self, Notice};
 use crate::ids::{AttemptId, ProjectId, RepoId, TaskId};
 use crate::journal::{
-    Answer, Attempt, AttemptStarted, AttemptStopped, Key, NewTask, ProjectCreated, RepoAdded,
-    TaskChange, TaskView,
+    Answer, Attempt, AttemptStarted, AttemptStopped, Intent, Key, NewTask, ProjectCreated,
+    RepoAdded, TaskChange, TaskView,
 };
 use crate::refusal::Refusal;
 
@@ -40,7 +40,7 @@ pub enum Message {
     Requeue(Box<Attempt>),
     /// A keyed stop is over.
     Stopped(Key, Result<Answer<AttemptStopped>, Refusal>),
-    Restored(Result<Vec<Attempt>, Refusal>, Port<usize>),
+    Restored(Result<Left, Refusal>, Port<usize>),
     Notice(Notice),
     /// An attempt's actor has failed.
     Failed(AttemptId),
@@ -74,6 +74,14 @@ pub struct StartRequest {
     /// Default: the task's title and description.
     pub prompt: Option<String>,
     pub ignore_dependencies: bool,
+}
+
+/// What an earlier daemon left.
+pub struct Left {
+    /// All that need an owner.
+    pub attempts: Vec<Attempt>,
+    /// What it had not answered yet.
+    pub intents: Vec<(Key, Intent)>,
 }
 
 /// Where a stop finds its attempt.

@@ -21,7 +21,9 @@ mod admission;
 mod board;
 mod check;
 mod flights;
+mod intents;
 mod message;
+mod resolve;
 mod start;
 mod stop;
 mod supervisor;
@@ -106,7 +108,7 @@ impl Actor for Gateway {
             Message::StopAll(port) => state.stop_all(port),
             Message::Counts(port) => drop(port.send(state.admission.counts())),
             Message::Restore(port) => state.restore(port),
-            Message::Restored(attempts, port) => state.restored(attempts, port).await,
+            Message::Restored(left, port) => state.restored(left, port).await,
             Message::Notice(Notice::SlotFreed(attempt)) => state.slot_freed(attempt).await,
             Message::Notice(Notice::Ended(attempt)) => state.ended(attempt),
             Message::Failed(attempt) => state.failed(attempt),

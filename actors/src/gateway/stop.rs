@@ -7,7 +7,7 @@ use ractor::{ActorRef, RpcReplyPort};
 use crate::attempt;
 use crate::ids::AttemptId;
 use crate::journal::{
-    Answer, Attempt, AttemptStopped, Begun, Change, Key, Phase, State as Standing, recalled,
+    Answer, Attempt, AttemptStopped, Begun, Change, Intent, Key, Phase, State as Standing, recalled,
 };
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
@@ -97,7 +97,8 @@ async fn keyed(
     id: AttemptId,
     force: bool,
 ) -> Result<Answer<AttemptStopped>, Refusal> {
-    if let Begun::Answered(answer) = world.journal.begin(key).await? {
+    let intent = Intent::StopAttempt { attempt_id: id, force };
+    if let Begun::Answered(answer) = world.journal.begin(key, &intent).await? {
         return Ok(Answer { value: recalled(answer)?, deduplicated: true });
     }
     match bring_about(gateway, world, id, force).await {
