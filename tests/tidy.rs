@@ -21,7 +21,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("refusal", &[]),
     ("root", &[]),
     ("event", &["ids"]),
-    ("journal", &["event", "ids", "refusal"]),
+    ("journal", &["event", "ids", "payload", "refusal"]),
     ("executor", &["event"]),
     ("log", &["event", "executor", "ids"]),
     ("process", &["event", "failpoint", "ids", "log"]),

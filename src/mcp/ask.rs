@@ -160,9 +160,10 @@ pub trait Ask: Send + Sync + 'static {
         input: GetContextInput,
     ) -> Refusable<GetContextOutput>;
 
-    /// A refusal as its caller needs it, who may have taken one kind of id for
-    /// another.
-    async fn clarify(&self, refusal: Refusal) -> Refusal {
+    /// A refusal of a call as its caller needs it, who may have cut an id short
+    /// or taken one kind for another.
+    async fn clarify(&self, tool: &'static str, arguments: &Value, refusal: Refusal) -> Refusal {
+        let _ = (tool, arguments);
         refusal
     }
 

@@ -18,7 +18,7 @@ mod tasks;
 
 pub use attempts::{AttemptFilter, AttemptOverview};
 pub use open::OpenError;
-pub use resolve::Kind;
+pub use resolve::{Kind, Match};
 pub use tasks::TaskFilter;
 
 use std::time::Duration;

@@ -102,7 +102,7 @@ async fn insert_repo(
             Code::InvalidArgument,
             format!("the project has a repository named {:?} already, at {path}", repo.name),
         )
-        .hint("Use a repository whose folder has another name; list_repos shows those taken.")
+        .hint("Call the tool again with path, a repository whose folder has another name.")
         .detail("repo_path", repo.path.as_str()));
     }
     let repo_id = RepoId::new();

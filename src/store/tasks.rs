@@ -126,7 +126,7 @@ async fn set_dependencies(
         .map_err(fault)?;
         if of_project.as_deref() != Some(&project.to_string()) {
             return Err(task_not_found(*dependency)
-                .hint("Call list_tasks with the project_id of this task and use task_ids from it in depends_on.")
+                .hint("Call the tool again with depends_on from list_tasks.")
                 .detail("path", "depends_on"));
         }
         sqlx::query(
@@ -325,7 +325,9 @@ impl Store {
                 Code::AttemptRunning,
                 format!("attempt {attempt} of the task is queued or running"),
             )
-            .hint(format!("Call stop_attempt with attempt_id {attempt}, then delete_task again."))
+            .hint(format!(
+                "Call stop_attempt with attempt_id = \"{attempt}\", then delete_task again."
+            ))
             .detail("attempt_id", attempt));
         }
         sqlx::query(

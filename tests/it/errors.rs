@@ -71,7 +71,7 @@ start_task_attempt {"task_id": "$task", "executor": "nobody"} -> executor_not_fo
 start_task_attempt {"task_id": "$task", "executor": "fake", "variant": "fast"} -> variant_not_found: variant
 start_task_attempt {"task_id": "$task", "executor": "fake", "repos": [{"repo_id": "$none"}]} -> repo_not_found: list_repos
 start_task_attempt {"task_id": "$task", "executor": "fake", "repos": [{"repo_id": "$repo", "target_branch": "b"}]} -> branch_not_found: target_branch
-start_task_attempt {"task_id": "$task", "executor": "fake", "repos": [{"repo_id": "$repo"}, {"repo_id": "$repo"}]} -> invalid_argument: repo_id
+start_task_attempt {"task_id": "$task", "executor": "fake", "repos": [{"repo_id": "$repo"}, {"repo_id": "$repo"}]} -> invalid_argument: repos[1]
 get_attempt_status {"attempt_id": "$none"} -> attempt_not_found: list_task_attempts
 get_attempt_status {"attempt_ids": ["$none"]} -> attempt_not_found: list_task_attempts
 tail_attempt_logs {"attempt_id": "$none"} -> attempt_not_found: list_task_attempts

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod harness;
+mod hints;
 
 mod admission;
 mod bridge;
@@ -14,6 +15,7 @@ mod executors;
 mod idempotency;
 mod lines;
 mod logs;
+mod miscalls;
 mod reattach;
 mod rescue;
 mod starts;

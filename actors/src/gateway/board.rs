@@ -45,7 +45,7 @@ impl State {
         let journal = self.journal();
         answer(port, async move {
             let payload = |repo: &NewRepo| json!([project, repo]);
-            match resolve(&*journal, key, check::repository(&repo), payload).await? {
+            match resolve(&*journal, key, check::repository(&repo, "path"), payload).await? {
                 Resolved::Before(answer) => Ok(answer),
                 Resolved::Now(key, repo) => journal.add_repo(key.as_ref(), project, &repo).await,
             }
@@ -80,22 +80,24 @@ impl State {
 
 async fn repositories(given: &[RepoPath]) -> Result<Vec<NewRepo>, Refusal> {
     let mut repos: Vec<NewRepo> = Vec::new();
-    for given in given {
-        let repo = check::repository(given).await?;
+    for (n, given) in given.iter().enumerate() {
+        let field = format!("repos[{n}].path");
+        let repo = check::repository(given, &field).await?;
         if repos.iter().any(|other| other.name == repo.name) {
-            return Err(clash(&repo.name, &given.path));
+            return Err(clash(&repo.name, &given.path, &field));
         }
         repos.push(repo);
     }
     Ok(repos)
 }
 
-fn clash(name: &str, path: &str) -> Refusal {
+fn clash(name: &str, path: &str, field: &str) -> Refusal {
     Refusal::new(
         Code::InvalidArgument,
         format!("two repositories of the project would be named {name:?}"),
     )
-    .hint("Use repositories whose folders have different names.")
+    .hint(format!("Call the tool again with {field}, a repository whose folder has another name."))
+    .detail("path", field)
     .detail("repo_path", path)
 }
 
