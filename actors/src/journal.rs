@@ -85,8 +85,11 @@ impl Intent {
 /// What [`Journal::begin`] found under a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Begun {
-    /// Nothing, or an intent whose effect must be brought about again.
+    /// Nothing: the effect is to be brought about.
     Go,
+    /// An intent without an answer: its effect is to be brought about, and may
+    /// have been.
+    GoAgain,
     /// The answer of the first call.
     Answered(serde_json::Value),
 }

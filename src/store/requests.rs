@@ -112,9 +112,9 @@ impl Store {
         let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
         let begun = match find(&mut writing, key).await? {
             Found::Answer(answer) => Begun::Answered(parse(&answer)?),
-            Found::Intent | Found::Nothing => {
+            found => {
                 write(&mut writing, key, Some(&intent), None).await?;
-                Begun::Go
+                if matches!(found, Found::Intent) { Begun::GoAgain } else { Begun::Go }
             }
         };
         commit(writing, "intent").await?;

@@ -167,7 +167,7 @@ async fn an_open_intent_is_brought_about_again_and_then_answered() {
     let store = scratch().await;
     let key = key("r", "a");
     assert_eq!(store.begin(&key, &stop()).await.unwrap(), Begun::Go);
-    assert_eq!(store.begin(&key, &stop()).await.unwrap(), Begun::Go);
+    assert_eq!(store.begin(&key, &stop()).await.unwrap(), Begun::GoAgain);
     store.complete(&key, json!({"stopped": true})).await.unwrap();
     assert_eq!(
         store.begin(&key, &stop()).await.unwrap(),

@@ -46,6 +46,17 @@ const STOP: &[&str] = &[
     "stop_attempt.answering",
 ];
 
+/// The steps of a stop that takes an attempt out of the queue.
+const QUEUED_STOP: &[&str] = &[
+    "intent.written",
+    "intent.committed",
+    "unqueued.written",
+    "unqueued.committed",
+    "answer.next",
+    "answer.kept",
+    "stop_attempt.answering",
+];
+
 /// Makes a call whose daemon dies at a failpoint, and makes it twice again with
 /// another one. All that was answered was the same.
 fn cut_off(provost: &Provost, failpoint: &str, tool: &str, arguments: &Value) -> Answer {
@@ -106,10 +117,32 @@ fn a_stop_cut_off_between_any_two_steps_is_carried_through() {
         let stop = json!({"attempt_id": attempt.id, "request_id": failpoint});
         let answer = cut_off(&provost, failpoint, "stop_attempt", &stop).output();
         assert_eq!((&answer["phase"], &answer["survivors"]), (&json!("settled"), &json!(0)));
+        assert_eq!(answer["stopped"], true, "{failpoint}");
         assert_eq!(attempt.settled()["state"], "failed", "{failpoint}");
         assert_eq!(runs(&provost, &attempt), 1, "{failpoint}");
         attempt.leaves_nobody();
     }
+}
+
+#[test]
+fn a_stop_of_a_queued_attempt_cut_off_anywhere_takes_it_out_of_the_queue() {
+    let provost = Provost::new()
+        .config("[daemon]\nmax_running_attempts = 1")
+        .executor("staying", PLAIN, STAYING)
+        .started();
+    let board = provost.board();
+    board.start("staying", "x").has_said("on");
+    for failpoint in QUEUED_STOP {
+        let queued = board.start("staying", "x");
+        assert_eq!(queued.started["phase"], "queued");
+        let stop = json!({"attempt_id": queued.id, "request_id": failpoint});
+        let answer = cut_off(&provost, failpoint, "stop_attempt", &stop).output();
+        assert_eq!(answer["stopped"], true, "{failpoint}");
+        assert_eq!((&answer["phase"], &answer["state"]), (&json!("idle"), &json!("idle")));
+        assert_eq!(queued.status()["phase"], "idle", "{failpoint}");
+        assert_eq!(runs(&provost, &queued), 0, "{failpoint}");
+    }
+    assert_eq!(board.repo().attempt_branches().len(), 1);
 }
 
 #[test]

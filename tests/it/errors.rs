@@ -126,30 +126,6 @@ fn every_mistaken_call_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn a_hint_followed_word_for_word_works() {
-    let provost = Provost::running();
-    let board = provost.board();
-    let task = board.task("x");
-    let mut start = json!({"task_id": task, "executor": "nobody", "variant": "fast",
-        "prompt": "hang", "targetBranch": "b"});
-    let refuse = |start: &Value| provost.refusal("start_task_attempt", start);
-
-    let unknown = refuse(&start)["details"]["path"].as_str().unwrap().to_owned();
-    start.as_object_mut().unwrap().remove(&unknown);
-    start["executor"] = refuse(&start)["details"]["executors"][0].clone();
-    let variant = refuse(&start)["details"]["path"].as_str().unwrap().to_owned();
-    start.as_object_mut().unwrap().remove(&variant);
-    provost.call("start_task_attempt", &start);
-
-    let delete = json!({"task_id": task});
-    let running = provost.refusal("delete_task", &delete);
-    assert_eq!(running["retryable"], true);
-    assert!(running["hint"].as_str().unwrap().contains("stop_attempt"));
-    provost.call("stop_attempt", &json!({"attempt_id": running["details"]["attempt_id"]}));
-    provost.call("delete_task", &delete);
-}
-
-#[test]
 fn keys_that_a_client_adds_by_itself_are_ignored() {
     let provost = Provost::running();
     provost.call("list_projects", &json!({"wait_for_previous": true, "cursor": null}));

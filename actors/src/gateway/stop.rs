@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ractor::{ActorRef, RpcReplyPort};
 
 use crate::attempt;
+use crate::event::ProcessStatus;
 use crate::ids::AttemptId;
 use crate::journal::{
     Answer, Attempt, AttemptStopped, Begun, Change, Intent, Key, Phase, State as Standing, recalled,
@@ -98,11 +99,18 @@ async fn keyed(
     force: bool,
 ) -> Result<Answer<AttemptStopped>, Refusal> {
     let intent = Intent::StopAttempt { attempt_id: id, force };
-    if let Begun::Answered(answer) = world.journal.begin(key, &intent).await? {
-        return Ok(Answer { value: recalled(answer)?, deduplicated: true });
-    }
+    let is_again = match world.journal.begin(key, &intent).await? {
+        Begun::Answered(answer) => {
+            return Ok(Answer { value: recalled(answer)?, deduplicated: true });
+        }
+        Begun::GoAgain => true,
+        Begun::Go => false,
+    };
     match bring_about(gateway, world, id, force).await {
-        Ok(stopped) => {
+        Ok(mut stopped) => {
+            if is_again && !stopped.stopped {
+                stopped.stopped = was_stopped(world, id).await?;
+            }
             let answer = serde_json::to_value(&stopped)
                 .map_err(|error| Refusal::internal(error.to_string()))?;
             world.journal.complete(key, answer).await?;
@@ -113,6 +121,14 @@ async fn keyed(
             Err(refusal)
         }
     }
+}
+
+/// Whether a stop ended it: a first try that came to its end, not to its answer.
+async fn was_stopped(world: &World, id: AttemptId) -> Result<bool, Refusal> {
+    let attempt = world.journal.attempt(id).await?;
+    Ok(attempt.is_some_and(|attempt| {
+        attempt.phase == Phase::Idle || attempt.process.status == ProcessStatus::Killed
+    }))
 }
 
 async fn bring_about(
