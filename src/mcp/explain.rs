@@ -103,7 +103,8 @@ impl Contract<'_> {
         let message = format!("`{path}` must be {expected}, not {}.", shown(value));
         let refusal = Refusal::new(Code::InvalidArgument, message).detail("path", path.as_str());
         if let Some(meant) = node.and_then(|node| mend(node, value)) {
-            return refusal.hint(format!("Call {tool} again with {path} = {meant}."));
+            let hint = format!("Call {tool} again with {path} = {meant}.");
+            return refusal.hint(hint).detail("nearest", meant);
         }
         let hint = match source(name_of(&path)) {
             Some(list) => format!("Call {tool} again with {path} from {list}."),
