@@ -25,6 +25,8 @@ UPDATE attempts SET settled_revision = 1, revision = 1 WHERE phase IN ('settled'
 -- What an intent without an answer is to bring about, as JSON: enough to do so
 -- when nobody asks again.
 ALTER TABLE requests ADD COLUMN intent TEXT;
+-- What the payload came to, with all defaults: other words may mean the same call.
+ALTER TABLE requests ADD COLUMN resolved_hash TEXT;
 
 -- Turns order the processes of an attempt; a clock that was set back does not.
 CREATE INDEX processes_by_turn ON processes (attempt_id, turn, process_id);

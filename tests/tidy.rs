@@ -14,18 +14,21 @@ const LINES_MAX: usize = 520;
 /// a part may use those listed above it.
 #[rustfmt::skip]
 const ACTORS: &[(&str, &[&str])] = &[
+    ("failpoint", &[]),
     ("ids", &[]),
+    ("nearest", &[]),
+    ("payload", &[]),
     ("refusal", &[]),
     ("root", &[]),
     ("event", &["ids"]),
-    ("journal", &["event", "ids", "refusal"]),
+    ("journal", &["event", "ids", "payload", "refusal"]),
     ("executor", &["event"]),
     ("log", &["event", "executor", "ids"]),
-    ("process", &["event", "ids", "log"]),
+    ("process", &["event", "failpoint", "ids", "log"]),
     ("workspace", &["ids"]),
     ("world", &["executor", "journal", "log", "process", "workspace"]),
-    ("attempt", &["event", "executor", "ids", "journal", "log", "process", "refusal", "workspace", "world"]),
-    ("gateway", &["attempt", "event", "executor", "ids", "journal", "refusal", "workspace", "world"]),
+    ("attempt", &["event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "workspace", "world"]),
+    ("gateway", &["attempt", "event", "executor", "ids", "journal", "nearest", "payload", "refusal", "workspace", "world"]),
 ];
 
 /// The same in `src`.

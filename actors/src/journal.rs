@@ -19,12 +19,30 @@ pub struct Key {
     pub tool: &'static str,
     /// Opaque: the client's own id or the bridge's, which can't clash.
     pub request_id: String,
-    /// SHA-256 in hex of the effective payload: parsed, with defaults, keys
-    /// sorted. Another payload under the same id is a conflict.
+    /// [Hash](crate::payload::hash) of the payload as it was parsed, with the
+    /// tool's own defaults. The same words again are always the same call,
+    /// whatever has changed since.
     pub payload_hash: String,
+    /// Hash of what the payload came to: with the project's defaults too. Other
+    /// words are the same call if they come to the same; `None` where a payload
+    /// says all by itself, or has not been resolved yet.
+    pub resolved_hash: Option<String>,
 }
 
 impl Key {
+    /// The key of a call that has been resolved to this.
+    #[must_use]
+    pub fn resolved(self, payload: &impl Serialize) -> Self {
+        Self { resolved_hash: Some(crate::payload::hash(payload)), ..self }
+    }
+
+    /// Whether a call with these hashes was this one.
+    #[must_use]
+    pub fn is_of(&self, payload_hash: &str, resolved_hash: Option<&str>) -> bool {
+        let resolved = self.resolved_hash.as_deref();
+        self.payload_hash == payload_hash || (resolved.is_some() && resolved == resolved_hash)
+    }
+
     /// The refusal of a call whose id was used for another payload.
     #[must_use]
     pub fn conflict(&self) -> Refusal {
@@ -46,11 +64,32 @@ pub struct Answer<T> {
     pub deduplicated: bool,
 }
 
+/// What a call is to bring about outside the database: enough to do so when
+/// nobody asks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "tool", rename_all = "snake_case")]
+pub enum Intent {
+    StopAttempt { attempt_id: AttemptId, force: bool },
+}
+
+impl Intent {
+    /// The tool that was called.
+    #[must_use]
+    pub fn tool(&self) -> &'static str {
+        match self {
+            Self::StopAttempt { .. } => "stop_attempt",
+        }
+    }
+}
+
 /// What [`Journal::begin`] found under a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Begun {
-    /// Nothing, or an intent whose effect must be brought about again.
+    /// Nothing: the effect is to be brought about.
     Go,
+    /// An intent without an answer: its effect is to be brought about, and may
+    /// have been.
+    GoAgain,
     /// The answer of the first call.
     Answered(serde_json::Value),
 }
@@ -112,7 +151,7 @@ pub enum State {
 }
 
 /// A repository to be registered; checked by the caller to be one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NewRepo {
     pub name: String,
     /// Absolute path.
@@ -469,8 +508,12 @@ pub trait Journal: Send + Sync + 'static {
         change: &Change,
     ) -> Result<(), Refusal>;
 
-    /// Writes the intent of a call whose effect lies outside the database.
-    async fn begin(&self, key: &Key) -> Result<Begun, Refusal>;
+    /// Writes the intent of a call whose effect lies outside the database. One
+    /// that is there already is fresh again.
+    async fn begin(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal>;
+
+    /// The intents that were begun and not completed, oldest first.
+    async fn open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal>;
 
     /// Keeps the answer of a call that [`begin`](Self::begin) let go.
     async fn complete(&self, key: &Key, answer: serde_json::Value) -> Result<(), Refusal>;

@@ -29,10 +29,13 @@
 pub mod attempt;
 pub mod event;
 pub mod executor;
+pub mod failpoint;
 pub mod gateway;
 pub mod ids;
 pub mod journal;
 pub mod log;
+pub mod nearest;
+pub mod payload;
 pub mod process;
 pub mod refusal;
 pub mod root;

@@ -1,5 +1,21 @@
 //! Every reason to say no, in one place: the code a client sees, whether the
 //! same call may work later, and the hint that leads to the right call. Pure.
+//!
+//! A hint is read by models and by programs, so it begins with a sentence of one
+//! of these forms; what follows it explains. T and U are tools, F and G fields (or
+//! paths such as `repos[0].path`), V is JSON or a member of the details:
+//!
+//! ```text
+//! Call T again with F = V.                    Call T again with F from U.
+//! Call T again with F instead of G.           Call T again without F.
+//! Call T again with exactly one of F and G.   Call T again with a new request_id.
+//! Call T again with F, what it must be.       Call T again with one or more of F, G.
+//! Call T again when ….                        Call U instead.
+//! Call U with F = V, then T again.            Call U until …, then T again.
+//! ```
+//!
+//! One that does not begin with `Call` asks for what no call can do. "The tool"
+//! is the one that was called; [`Refusal::of_tool`] names it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -39,35 +55,35 @@ macro_rules! codes {
 }
 
 codes! {
-    MissingRequired "missing_required" false "Call the tool again with the field that details.path names.",
-    InvalidArgument "invalid_argument" false "Call the tool again with details.path changed to what the message asks for.",
-    UnknownField "unknown_field" false "Call the tool again without the field that details.path names.",
-    AmbiguousTarget "ambiguous_target" false "Call the tool again with exactly one of the two target ids.",
-    MixedPagination "mixed_pagination" false "Call the tool again with either cursor (older) or after_entry_index (newer), not both.",
-    ProjectNotFound "project_not_found" false "Call list_projects and use a project_id from it.",
-    RepoNotFound "repo_not_found" false "Call list_repos with project_id and use a repo_id from it.",
-    TaskNotFound "task_not_found" false "Call list_tasks with project_id and use a task_id from it.",
-    AttemptNotFound "attempt_not_found" false "Call list_task_attempts with task_id and use an attempt_id from it.",
-    SessionNotFound "session_not_found" false "Call get_attempt_status with attempt_id and use its latest_session_id.",
-    FileNotFound "file_not_found" false "Call get_attempt_changes with attempt_id and use a path from its files.",
-    ExecutorNotFound "executor_not_found" false "Call list_executors and use one of its executor values.",
-    VariantNotFound "variant_not_found" false "Call list_executors and use one of that executor's variants, or leave variant out.",
-    ExecutorUnavailable "executor_unavailable" false "Call list_executors and use one with available = true, or install the program that unavailable_reason names.",
-    BranchNotFound "branch_not_found" false "Call list_repos with project_id to see the default branch, and give a target_branch that exists.",
-    NoSessionYet "no_session_yet" true "Call get_attempt_status with attempt_id and try again once latest_session_id is not null.",
-    TurnActive "turn_active" true "Call get_attempt_status with attempt_id and try again once state is not running, or call stop_attempt first.",
-    AttemptRunning "attempt_running" true "Call stop_attempt with the attempt_id in details, then try again.",
-    IdempotencyConflict "idempotency_conflict" false "Call the tool again with a new request_id; this one was used for another payload.",
+    MissingRequired "missing_required" false "Call the tool again with details.path, as the message says.",
+    InvalidArgument "invalid_argument" false "Call the tool again with details.path, as the message says.",
+    UnknownField "unknown_field" false "Call the tool again without details.path.",
+    AmbiguousTarget "ambiguous_target" false "Call the tool again with exactly one of the fields in details.fields.",
+    MixedPagination "mixed_pagination" false "Call the tool again with exactly one of cursor (older) and after_entry_index (newer).",
+    ProjectNotFound "project_not_found" false "Call the tool again with project_id from list_projects.",
+    RepoNotFound "repo_not_found" false "Call the tool again with repo_id from list_repos.",
+    TaskNotFound "task_not_found" false "Call the tool again with task_id from list_tasks.",
+    AttemptNotFound "attempt_not_found" false "Call the tool again with attempt_id from list_task_attempts.",
+    SessionNotFound "session_not_found" false "Call the tool again with session_id from get_attempt_status.",
+    FileNotFound "file_not_found" false "Call the tool again with path from get_attempt_changes.",
+    ExecutorNotFound "executor_not_found" false "Call the tool again with executor from list_executors.",
+    VariantNotFound "variant_not_found" false "Call the tool again without variant.",
+    ExecutorUnavailable "executor_unavailable" false "Call the tool again with executor from list_executors, one with available = true.",
+    BranchNotFound "branch_not_found" false "Call the tool again with target_branch, a branch that exists.",
+    NoSessionYet "no_session_yet" true "Call get_attempt_status until latest_session_id is not null, then the tool again.",
+    TurnActive "turn_active" true "Call get_attempt_status until state is not running, then the tool again. Or call stop_attempt first.",
+    AttemptRunning "attempt_running" true "Call stop_attempt with attempt_id = details.attempt_id, then the tool again.",
+    IdempotencyConflict "idempotency_conflict" false "Call the tool again with a new request_id.",
     WorkspaceFailed "workspace_failed" false "Mend what the message names in the repository, then call the tool again.",
-    SpawnFailed "spawn_failed" false "Call list_executors to see what can run, mend what the message names, then call start_task_attempt again.",
+    SpawnFailed "spawn_failed" false "Mend what the message names, then call the tool again. list_executors tells what can run.",
     StorageFull "storage_full" true "Free disk space where PROVOST_HOME lies, then call the tool again.",
-    RateLimited "rate_limited" true "Wait for some of the calls in flight to end, then call the tool again.",
+    RateLimited "rate_limited" true "Call the tool again when some of the calls in flight have ended.",
     NotPermitted "not_permitted" false "Use a tool of this connection's role; provost tools --role lists them.",
-    DependencyCycle "dependency_cycle" false "Call the tool again with depends_on free of the cycle in details.",
+    DependencyCycle "dependency_cycle" false "Call the tool again with depends_on, free of the cycle in details.cycle.",
     DaemonUnavailable "daemon_unavailable" true "Start the daemon with `provost daemon`, then call the tool again.",
-    DaemonRestarting "daemon_restarting" true "Call the tool again; the daemon is coming back.",
-    ShuttingDown "shutting_down" true "Call the tool again once the daemon runs again.",
-    Internal "internal" false "This is a fault in Provost; see the daemon's log. get_attempt_status tells what is true now.",
+    DaemonRestarting "daemon_restarting" true "Call the tool again when the daemon is back.",
+    ShuttingDown "shutting_down" true "Call the tool again when the daemon runs again.",
+    Internal "internal" false "See the daemon's log: this is a fault in Provost. get_attempt_status tells what is true now.",
 }
 
 /// A refused call: what is wrong, and the next call that helps.
@@ -94,6 +110,13 @@ impl Refusal {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
+        self
+    }
+
+    /// Names the tool that was called, where the hint does not.
+    #[must_use]
+    pub fn of_tool(mut self, tool: &str) -> Self {
+        self.hint = self.hint.replace("the tool again", &format!("{tool} again"));
         self
     }
 

@@ -277,8 +277,8 @@ impl Ask for Domain {
         self.recent(most).await
     }
 
-    async fn clarify(&self, refusal: Refusal) -> Refusal {
-        self.name_the_kind(refusal).await
+    async fn clarify(&self, tool: &'static str, arguments: &Value, refusal: Refusal) -> Refusal {
+        self.name_the_id(tool, arguments, refusal).await
     }
 
     async fn custom(

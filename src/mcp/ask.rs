@@ -214,9 +214,10 @@ pub trait Ask: Send + Sync + 'static {
     /// The newest attempts of all projects, newest first.
     async fn recent_attempts(&self, most: usize) -> Refusable<Vec<RecentAttempt>>;
 
-    /// A refusal as its caller needs it, who may have taken one kind of id for
-    /// another.
-    async fn clarify(&self, refusal: Refusal) -> Refusal {
+    /// A refusal of a call as its caller needs it, who may have cut an id short
+    /// or taken one kind for another.
+    async fn clarify(&self, tool: &'static str, arguments: &Value, refusal: Refusal) -> Refusal {
+        let _ = (tool, arguments);
         refusal
     }
 

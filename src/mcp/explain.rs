@@ -7,10 +7,10 @@ use provost_actors::refusal::{Code, Refusal};
 use serde_json::Value;
 
 use super::args::ID_PATTERN;
+use super::meant;
+use super::mend::mend;
 use super::modes::Mode;
-
-/// How alike two names must be for one to be taken for the other (Jaro-Winkler).
-const ALIKE: f64 = 0.84;
+use super::schema::REQUEST_ID;
 
 /// What is needed of a tool to judge arguments for it.
 pub struct Contract<'a> {
@@ -59,7 +59,7 @@ impl Contract<'_> {
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
                 let field = unexpected.first().map_or("", String::as_str);
-                self.unknown(pointer, field)
+                self.unknown(pointer, field, arguments)
             }
             ValidationErrorKind::Required { property } => {
                 self.missing(pointer, property.as_str().unwrap_or_default())
@@ -68,21 +68,19 @@ impl Contract<'_> {
         }
     }
 
-    fn unknown(&self, pointer: &str, field: &str) -> Refusal {
+    fn unknown(&self, pointer: &str, field: &str, arguments: &Value) -> Refusal {
         let tool = self.tool;
         let path = join(pointer, field);
         let known: Vec<&str> = properties(self.node(pointer)).collect();
+        let is_free = |name: &&str| arguments.pointer(&format!("{pointer}/{name}")).is_none();
+        let free: Vec<&str> = known.iter().copied().filter(is_free).collect();
         let message = format!("`{path}` is not a field of {tool}.");
         let refusal = Refusal::new(Code::UnknownField, message).detail("path", path.as_str());
-        if let Some(near) = nearest(field, known.iter().copied()) {
+        if let Some(near) = meant::field(field, &free) {
             let hint = format!("Call {tool} again with {} instead of {path}.", join(pointer, near));
             return refusal.hint(hint).detail("nearest", near);
         }
-        if known.is_empty() {
-            return refusal.hint(format!("Call {tool} again without any fields."));
-        }
-        let known = known.join(", ");
-        refusal.hint(format!("Call {tool} again without {path}; the fields there are {known}."))
+        refusal.hint(format!("Call {tool} again without {path}.")).detail("fields", known)
     }
 
     fn missing(&self, pointer: &str, field: &str) -> Refusal {
@@ -90,7 +88,10 @@ impl Contract<'_> {
         let path = join(pointer, field);
         let expected = expected(self.node(pointer).and_then(|node| property(node, field)));
         let message = format!("{tool} needs `{path}`, {expected}.");
-        let hint = format!("Call {tool} again with {path}{}.", source_clause(field));
+        let hint = match source(field) {
+            Some(list) => format!("Call {tool} again with {path} from {list}."),
+            None => format!("Call {tool} again with {path}, {expected}."),
+        };
         Refusal::new(Code::MissingRequired, message).hint(hint).detail("path", path)
     }
 
@@ -98,22 +99,33 @@ impl Contract<'_> {
         let tool = self.tool;
         let path = join(pointer, "");
         let node = self.node(pointer);
-        let message = format!("`{path}` must be {}, not {}.", expected(node), shown(value));
-        let field = path.rsplit('.').next().unwrap_or_default().split('[').next().unwrap_or("");
-        let names: Vec<&str> = options(node).collect();
+        let expected = expected(node);
+        let message = format!("`{path}` must be {expected}, not {}.", shown(value));
         let refusal = Refusal::new(Code::InvalidArgument, message).detail("path", path.as_str());
-        let near = value.as_str().and_then(|text| nearest(text, names.iter().copied()));
-        if let Some(near) = near {
-            let hint = format!("Call {tool} again with {path} = \"{near}\".");
-            return refusal.hint(hint).detail("nearest", near);
+        if let Some(meant) = node.and_then(|node| mend(node, value)) {
+            let hint = format!("Call {tool} again with {path} = {meant}.");
+            return refusal.hint(hint).detail("nearest", meant);
         }
-        if unquoted(node, value) {
-            let text = value.as_str().unwrap_or_default();
-            let hint = format!("Call {tool} again with {path} = {text}, without quotes.");
-            return refusal.hint(hint);
+        let hint = match source(name_of(&path)) {
+            Some(list) => format!("Call {tool} again with {path} from {list}."),
+            None if path == REQUEST_ID => format!("Call {tool} again with a new request_id."),
+            None if self.is_optional(pointer) => format!("Call {tool} again without {path}."),
+            None => format!("Call {tool} again with {path}, {expected}."),
+        };
+        refusal.hint(hint)
+    }
+
+    /// Whether the call can do without the field.
+    fn is_optional(&self, pointer: &str) -> bool {
+        let Some((parent, field)) = pointer.rsplit_once('/') else { return false };
+        let counts = |mode: &Mode| matches!(mode, Mode::AnyOf(fields) if fields.contains(&field));
+        if self.modes.iter().any(counts) {
+            return false;
         }
-        let source = source_clause(field);
-        refusal.hint(format!("Call {tool} again with another value for {path}{source}."))
+        let parent = self.node(parent);
+        let required = parent.and_then(|node| node.get("required")).and_then(Value::as_array);
+        parent.and_then(|node| property(node, field)).is_some()
+            && required.is_none_or(|names| names.iter().all(|name| name != field))
     }
 
     /// The schema of what a JSON pointer into the arguments points at.
@@ -147,7 +159,7 @@ fn properties(node: Option<&Value>) -> impl Iterator<Item = &str> {
     fields.into_iter().flatten().map(|(name, _)| name.as_str())
 }
 
-fn options(node: Option<&Value>) -> impl Iterator<Item = &str> {
+pub fn options(node: Option<&Value>) -> impl Iterator<Item = &str> {
     let names = node.and_then(|node| node.get("enum")).and_then(Value::as_array);
     names.into_iter().flatten().filter_map(Value::as_str)
 }
@@ -205,51 +217,22 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Whether the value is a number or a truth value within quotes.
-fn unquoted(node: Option<&Value>, value: &Value) -> bool {
-    let kind = node.and_then(|node| node.get("type")).and_then(Value::as_str);
-    let inner = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
-    match (kind, inner) {
-        (Some("integer"), Some(inner)) => inner.is_i64() || inner.is_u64(),
-        (Some("boolean"), Some(inner)) => inner.is_boolean(),
-        _ => false,
-    }
+/// The tool whose answer has the values of a field, for the fields that name things.
+pub fn source(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "project_id" => "list_projects",
+        "repo_id" => "list_repos",
+        "task_id" | "depends_on" => "list_tasks",
+        "attempt_id" | "attempt_ids" => "list_task_attempts",
+        "session_id" => "get_attempt_status",
+        "executor" => "list_executors",
+        _ => return None,
+    })
 }
 
-/// The name most like the one given; `taskId` is like `task_id`.
-pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let given = snake_case(given);
-    names
-        .map(|name| (strsim::jaro_winkler(&given, name), name))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, name)| name)
-}
-
-fn snake_case(name: &str) -> String {
-    let mut snake = String::with_capacity(name.len() + 4);
-    let mut after_lower = false;
-    for letter in name.chars() {
-        if letter.is_uppercase() && after_lower {
-            snake.push('_');
-        }
-        after_lower = letter.is_lowercase() || letter.is_ascii_digit();
-        snake.extend(letter.to_lowercase());
-    }
-    snake.replace(['-', ' ', '.'], "_")
-}
-
-/// Where the values of a field come from, for the fields that name things.
-fn source_clause(field: &str) -> &'static str {
-    match field {
-        "project_id" => " from list_projects",
-        "repo_id" => " from list_repos",
-        "task_id" | "depends_on" => " from list_tasks",
-        "attempt_id" | "attempt_ids" => " from list_task_attempts",
-        "session_id" => " (latest_session_id in get_attempt_status)",
-        "executor" | "variant" => " from list_executors",
-        _ => "",
-    }
+/// The field that a path ends with: `depends_on[1]` ends with `depends_on`.
+pub fn name_of(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path).split('[').next().unwrap_or(path)
 }
 
 /// `/repos/0` and `path` make `repos[0].path`.
@@ -278,18 +261,6 @@ fn pointer_of(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn camel_case_and_typing_slips_find_the_field_that_was_meant() {
-        let fields = ["task_id", "title", "depends_on", "request_id"];
-        let near = |given| nearest(given, fields.into_iter());
-        assert_eq!(near("taskId"), Some("task_id"));
-        assert_eq!(near("TaskID"), Some("task_id"));
-        assert_eq!(near("dependsOn"), Some("depends_on"));
-        assert_eq!(near("request-id"), Some("request_id"));
-        assert_eq!(near("tilte"), Some("title"));
-        assert_eq!(near("wombat"), None);
-    }
 
     #[test]
     fn paths_are_written_as_people_write_them() {

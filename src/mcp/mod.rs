@@ -3,7 +3,7 @@
 //! ```text
 //!   bytes ▸ transport ▸ rmcp ▸ server ▸ tool ──────────────▸ ask ▸ the daemon
 //!           wire        eras   guards   check, parse, render
-//!           (lines)            envelope schema, modes, explain, key
+//!           (lines)            envelope schema, modes, explain, mend, meant, key
 //!   bytes ◂ transport ◂ rmcp ◂ server ◂ tool ◂──────────────┘
 //! ```
 //!
@@ -16,6 +16,8 @@ pub mod ask;
 mod envelope;
 mod explain;
 mod key;
+mod meant;
+mod mend;
 mod modes;
 mod prompts;
 mod resources;
@@ -29,4 +31,5 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+pub use explain::source;
 pub use server::{Limits, serve};

@@ -49,7 +49,8 @@ impl Case {
         let value = self.value;
         if let Some(missing) = self.requires.iter().find(|name| !arguments.contains_key(**name)) {
             let message = format!("{tool} needs `{missing}` when {field} is {value}.");
-            let hint = format!("Call {tool} again with {missing}.");
+            let hint =
+                format!("Call {tool} again with {missing}, which {field} = \"{value}\" needs.");
             let refusal = Refusal::new(Code::MissingRequired, message).hint(hint);
             return Some(refusal.detail("path", *missing));
         }
@@ -103,7 +104,7 @@ impl Mode {
             Self::OnePaging(one, other) if has(one) && has(other) => {
                 let message = format!("{tool} got both {one} and {other}.");
                 let hint = format!(
-                    "Call {tool} again with either {one} (older entries) or {other} (newer ones)."
+                    "Call {tool} again with exactly one of {one} (older entries) and {other} (newer ones)."
                 );
                 let refusal = Refusal::new(Code::MixedPagination, message).hint(hint);
                 Some(refusal.detail("path", other).detail("fields", vec![one, other]))

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ask::{Ask, CustomError, Role, Session};
 use super::envelope::{self, Success};
-use super::explain::nearest;
+use super::meant;
 use super::tool::{Call, Tool};
 use super::transport::{LineTransport, MAX_LINE};
 use super::{prompts, resources, tools};
@@ -145,7 +145,7 @@ impl Server {
         let room = if tool.sleeps() { &self.sleepers } else { &self.calls };
         let refusal = match self.guarded(room, tool.call(call), context).await {
             Ok(Ok(success)) => return Ok(success),
-            Ok(Err(refusal)) => self.ask.clarify(refusal).await,
+            Ok(Err(refusal)) => refusal,
             Err(fault) => fault.refusal(tool.name(), &self.limits),
         };
         if refusal.code == Code::Internal {
@@ -342,7 +342,7 @@ fn not_permitted(tool: &Tool, session: &Session) -> Refusal {
     let role = session.role;
     let refusal = if tool.is_for_role(role) {
         Refusal::new(Code::NotPermitted, format!("{name} works only inside an attempt."))
-            .hint("Call list_projects instead, and list_tasks with a project_id from it.")
+            .hint("Call list_projects instead.")
     } else {
         Refusal::new(Code::NotPermitted, format!("{name} is not a tool of the role {role}."))
     };
@@ -350,18 +350,20 @@ fn not_permitted(tool: &Tool, session: &Session) -> Refusal {
 }
 
 fn unknown_tool(name: &str, session: &Session) -> ErrorData {
-    let visible = || tools::all().iter().filter(|tool| tool.is_for(session)).map(Tool::name);
+    let visible = tools::all().iter().filter(|tool| tool.is_for(session)).map(Tool::name);
+    let visible: Vec<&str> = visible.collect();
     let shown: String = name.chars().take(100).collect();
-    let (message, hint) = match nearest(name, visible()) {
+    let meant = meant::tool(&shown, &visible);
+    let (message, hint) = match meant {
         Some(near) => (
             format!("There is no tool `{shown}`; did you mean {near}?"),
             format!("Call {near} instead."),
         ),
         None => (
             format!("There is no tool `{shown}`."),
-            "Call one of the tools that tools/list gives.".to_owned(),
+            "Use one of the tools that tools/list gives.".to_owned(),
         ),
     };
-    let tools: Vec<_> = visible().collect();
-    ErrorData::invalid_params(message, Some(json!({"hint": hint, "tools": tools})))
+    let data = json!({"hint": hint, "nearest": meant, "tools": visible});
+    ErrorData::invalid_params(message, Some(data))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use jsonschema::Validator;
+use provost_actors::failpoint;
 use provost_actors::refusal::Refusal;
 use rmcp::model::{JsonObject, MetaObject, ToolAnnotations};
 use schemars::JsonSchema;
@@ -234,13 +235,28 @@ impl Tool {
         call.arguments.retain(|name, _| !FOREIGN.contains(&name.as_str()));
         let mut arguments = Value::Object(std::mem::take(&mut call.arguments));
         drop_nulls(&mut arguments);
-        if let Some(refusal) = contract.fault(&arguments) {
+        let (tool, ask) = (self.row.name, call.ask);
+        let outcome = self.outcome(&contract, call, &arguments).await;
+        failpoint::hit(tool, "answering");
+        match outcome {
+            Ok(success) => Ok(success),
+            Err(refusal) => Err(ask.clarify(tool, &arguments, refusal).await.of_tool(tool)),
+        }
+    }
+
+    async fn outcome(
+        &self,
+        contract: &Contract<'_>,
+        mut call: Call<'_>,
+        arguments: &Value,
+    ) -> Result<Success, Refusal> {
+        if let Some(refusal) = contract.fault(arguments) {
             return Err(refusal);
         }
         call.arguments = arguments.as_object().cloned().unwrap_or_default();
         match (self.run)(call) {
             Ok(outcome) => outcome.await,
-            Err(Misfit(path)) => Err(contract.unparsable(&path, &arguments)),
+            Err(Misfit(path)) => Err(contract.unparsable(&path, arguments)),
         }
     }
 

@@ -6,7 +6,7 @@ use provost_actors::ids::AttemptId;
 use provost_actors::journal::{Answer, Attempt, FollowedUp, Key, Next, Turnover};
 use provost_actors::refusal::{Code, Refusal};
 
-use super::{Store, Writing, codec, fault, processes, requests, tasks};
+use super::{Store, Writing, codec, commit, fault, processes, requests, tasks};
 
 impl Store {
     pub(super) async fn insert_follow_up(
@@ -26,7 +26,7 @@ impl Store {
         }
         turn_over(&mut writing, attempt.attempt_id, attempt.epoch, turnover).await?;
         let answer = requests::keep(&mut writing, key, answer.clone()).await?;
-        writing.commit().await.map_err(fault)?;
+        commit(writing, "follow_up").await?;
         self.changes.announce(attempt.attempt_id);
         Ok(answer)
     }

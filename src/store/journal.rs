@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, ProcessId, ProjectId, TaskId};
 use provost_actors::journal::{
-    Answer, Attempt, AttemptStarted, Begun, Change, FollowedUp, Journal, Key, NewRepo, NewTask,
-    ProjectCreated, RepoAdded, StartContext, TaskChange, TaskView, Turnover,
+    Answer, Attempt, AttemptStarted, Begun, Change, FollowedUp, Intent, Journal, Key, NewRepo,
+    NewTask, ProjectCreated, RepoAdded, StartContext, TaskChange, TaskView, Turnover,
 };
 use provost_actors::refusal::Refusal;
 use serde_json::Value;
@@ -101,8 +101,12 @@ impl Journal for Store {
         self.change_attempt(attempt, epoch, process, change).await
     }
 
-    async fn begin(&self, key: &Key) -> Result<Begun, Refusal> {
-        self.begin_request(key).await
+    async fn begin(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal> {
+        self.begin_request(key, intent).await
+    }
+
+    async fn open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal> {
+        self.load_open_intents().await
     }
 
     async fn complete(&self, key: &Key, answer: Value) -> Result<(), Refusal> {

@@ -22,12 +22,13 @@ mod tasks;
 
 pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus};
 pub use open::OpenError;
-pub use resolve::Kind;
+pub use resolve::{Kind, Match};
 pub use sessions::Target;
 pub use tasks::TaskFilter;
 
 use std::time::Duration;
 
+use provost_actors::failpoint;
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::{SqliteConnection, SqlitePool};
 
@@ -84,6 +85,14 @@ fn fault(error: sqlx::Error) -> Refusal {
 }
 
 type Writing<'a> = &'a mut SqliteConnection;
+
+/// Commits what was written; `what` names the places before and after.
+async fn commit(writing: sqlx::Transaction<'_, sqlx::Sqlite>, what: &str) -> Result<(), Refusal> {
+    failpoint::hit(what, "written");
+    writing.commit().await.map_err(fault)?;
+    failpoint::hit(what, "committed");
+    Ok(())
+}
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use provost_actors::journal::{
 };
 use provost_actors::refusal::Refusal;
 
-use super::{Store, Writing, codec, fault, follow_ups, requests};
+use super::{Store, Writing, codec, commit, fault, follow_ups, requests};
 
 impl Store {
     pub(super) async fn insert_attempt(
@@ -38,7 +38,7 @@ impl Store {
         }
         insert_rows(&mut writing, attempt, now).await.map_err(fault)?;
         let answer = requests::keep(&mut writing, key, answer.clone()).await?;
-        writing.commit().await.map_err(fault)?;
+        commit(writing, "start").await?;
         self.changes.announce(attempt.attempt_id);
         Ok(answer)
     }
@@ -82,9 +82,23 @@ impl Store {
         {
             follow_ups::turn_over(&mut writing, attempt, epoch, turnover).await?;
         }
-        writing.commit().await.map_err(fault)?;
+        commit(writing, name(change)).await?;
         self.changes.announce(attempt);
         Ok(())
+    }
+}
+
+/// What a change is called where a test may let the daemon die.
+fn name(change: &Change) -> &'static str {
+    match change {
+        Change::Unqueued { .. } => "unqueued",
+        Change::Held => "held",
+        Change::Preparing => "preparing",
+        Change::Running { .. } => "running",
+        Change::Stopping => "stopping",
+        Change::ExecutorSession(_) => "executor_session",
+        Change::Settled(..) => "settled",
+        Change::Closed => "closed",
     }
 }
 

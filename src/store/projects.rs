@@ -6,7 +6,7 @@ use provost_actors::journal::{Answer, Key, NewRepo, ProjectCreated, Repo, RepoAd
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::{Page, Store, Writing, codec, fault, requests, rows_for};
+use super::{Page, Store, Writing, codec, commit, fault, requests, rows_for};
 
 /// A project as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ async fn insert_repo(
             Code::InvalidArgument,
             format!("the project has a repository named {:?} already, at {path}", repo.name),
         )
-        .hint("Use a repository whose folder has another name; list_repos shows those taken.")
+        .hint("Call the tool again with path, a repository whose folder has another name.")
         .detail("repo_path", repo.path.as_str()));
     }
     let repo_id = RepoId::new();
@@ -182,7 +182,7 @@ impl Store {
         }
         let value = ProjectCreated { project_id, repos: added };
         let answer = requests::keep(&mut writing, key, value).await?;
-        writing.commit().await.map_err(fault)?;
+        commit(writing, "create_project").await?;
         Ok(answer)
     }
 
@@ -206,7 +206,7 @@ impl Store {
             .await
             .map_err(fault)?;
         let answer = requests::keep(&mut writing, key, added).await?;
-        writing.commit().await.map_err(fault)?;
+        commit(writing, "add_repo").await?;
         Ok(answer)
     }
 }

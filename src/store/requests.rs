@@ -1,12 +1,13 @@
 //! Kept answers: what makes a retried call the same call.
 
 use provost_actors::event::Timestamp;
-use provost_actors::journal::{Answer, Begun, Key, recalled};
+use provost_actors::failpoint;
+use provost_actors::journal::{Answer, Begun, Intent, Key, recalled};
 use provost_actors::refusal::Refusal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Store, Writing, fault};
+use super::{Store, Writing, commit, fault};
 
 /// What stands under a key.
 enum Found {
@@ -16,8 +17,9 @@ enum Found {
 }
 
 async fn find(writing: Writing<'_>, key: &Key) -> Result<Found, Refusal> {
-    let row: Option<(String, Option<String>)> = sqlx::query_as(
-        "SELECT payload_hash, answer FROM requests WHERE tool = ?1 AND request_id = ?2",
+    let row: Option<(String, Option<String>, Option<String>)> = sqlx::query_as(
+        "SELECT payload_hash, resolved_hash, answer FROM requests
+         WHERE tool = ?1 AND request_id = ?2",
     )
     .bind(key.tool)
     .bind(&key.request_id)
@@ -26,9 +28,9 @@ async fn find(writing: Writing<'_>, key: &Key) -> Result<Found, Refusal> {
     .map_err(fault)?;
     match row {
         None => Ok(Found::Nothing),
-        Some((hash, _)) if hash != key.payload_hash => Err(key.conflict()),
-        Some((_, None)) => Ok(Found::Intent),
-        Some((_, Some(answer))) => Ok(Found::Answer(answer)),
+        Some((hash, resolved, _)) if !key.is_of(&hash, resolved.as_deref()) => Err(key.conflict()),
+        Some((.., None)) => Ok(Found::Intent),
+        Some((.., Some(answer))) => Ok(Found::Answer(answer)),
     }
 }
 
@@ -60,20 +62,30 @@ pub(super) async fn keep<T: Serialize>(
     if let Some(key) = key {
         let answer =
             serde_json::to_string(&value).map_err(|error| Refusal::internal(error.to_string()))?;
-        write(writing, key, Some(&answer)).await?;
+        write(writing, key, None, Some(&answer)).await?;
     }
     Ok(Answer { value, deduplicated: false })
 }
 
-async fn write(writing: Writing<'_>, key: &Key, answer: Option<&str>) -> Result<(), Refusal> {
+/// Writes what stands under a key from now on: an intent or an answer.
+async fn write(
+    writing: Writing<'_>,
+    key: &Key,
+    intent: Option<&str>,
+    answer: Option<&str>,
+) -> Result<(), Refusal> {
     sqlx::query(
-        "INSERT INTO requests (tool, request_id, payload_hash, answer, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (tool, request_id) DO UPDATE SET answer = excluded.answer",
+        "INSERT INTO requests (tool, request_id, payload_hash, resolved_hash, intent, answer,
+                               created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (tool, request_id) DO UPDATE SET
+             intent = excluded.intent, answer = excluded.answer, created_at = excluded.created_at",
     )
     .bind(key.tool)
     .bind(&key.request_id)
     .bind(&key.payload_hash)
+    .bind(&key.resolved_hash)
+    .bind(intent)
     .bind(answer)
     .bind(Timestamp::now().millis())
     .execute(writing)
@@ -94,23 +106,47 @@ impl Store {
         }
     }
 
-    pub(super) async fn begin_request(&self, key: &Key) -> Result<Begun, Refusal> {
+    pub(super) async fn begin_request(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal> {
+        let intent =
+            serde_json::to_string(intent).map_err(|error| Refusal::internal(error.to_string()))?;
         let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
         let begun = match find(&mut writing, key).await? {
             Found::Answer(answer) => Begun::Answered(parse(&answer)?),
-            Found::Intent => Begun::Go,
-            Found::Nothing => {
-                write(&mut writing, key, None).await?;
-                Begun::Go
+            found => {
+                write(&mut writing, key, Some(&intent), None).await?;
+                if matches!(found, Found::Intent) { Begun::GoAgain } else { Begun::Go }
             }
         };
-        writing.commit().await.map_err(fault)?;
+        commit(writing, "intent").await?;
         Ok(begun)
     }
 
     pub(super) async fn complete_request(&self, key: &Key, answer: &str) -> Result<(), Refusal> {
         let mut writing = self.writer.acquire().await.map_err(fault)?;
-        write(&mut writing, key, Some(answer)).await
+        failpoint::hit("answer", "next");
+        write(&mut writing, key, None, Some(answer)).await?;
+        failpoint::hit("answer", "kept");
+        Ok(())
+    }
+
+    /// The intents that nobody has completed. One of another version's making,
+    /// that can't be read, is left to a retry.
+    pub(super) async fn load_open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal> {
+        let rows: Vec<(String, String, Option<String>, String)> = sqlx::query_as(
+            "SELECT request_id, payload_hash, resolved_hash, intent FROM requests
+             WHERE answer IS NULL AND intent IS NOT NULL ORDER BY created_at",
+        )
+        .fetch_all(&self.reader)
+        .await
+        .map_err(fault)?;
+        let intents =
+            rows.into_iter().filter_map(|(request_id, payload_hash, resolved_hash, text)| {
+                let intent: Intent = serde_json::from_str(&text)
+                    .inspect_err(|error| tracing::warn!(%error, text, "an intent can't be read"))
+                    .ok()?;
+                Some((Key { tool: intent.tool(), request_id, payload_hash, resolved_hash }, intent))
+            });
+        Ok(intents.collect())
     }
 
     pub(super) async fn abandon_request(&self, key: &Key) -> Result<(), Refusal> {

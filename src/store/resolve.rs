@@ -2,6 +2,7 @@
 
 use provost_actors::refusal::Refusal;
 use serde::{Deserialize, Serialize};
+use sqlx::Row;
 
 use super::{Store, fault};
 
@@ -90,5 +91,32 @@ impl Store {
             matches.extend(ids.into_iter().map(|id| Match { kind, id }));
         }
         Ok(matches)
+    }
+
+    /// The id of a kind that goes with a thing: what it belongs to, or the latest
+    /// that belongs to it. `None` where there is no one such.
+    pub async fn related(&self, thing: &Match, wanted: Kind) -> Result<Option<String>, Refusal> {
+        let column = match (thing.kind, wanted) {
+            (Kind::Repo, Kind::Project) => "project_id",
+            // A project has many tasks, and a repository belongs to no attempt alone.
+            (Kind::Project | Kind::Repo, _) | (_, Kind::Repo) => return Ok(None),
+            (_, wanted) => wanted.field(),
+        };
+        let row = sqlx::query(
+            "SELECT t.project_id, t.task_id, a.attempt_id, s.session_id,
+                    x.process_id AS execution_process_id
+             FROM tasks t
+             LEFT JOIN attempts a ON a.task_id = t.task_id
+             LEFT JOIN sessions s ON s.attempt_id = a.attempt_id
+             LEFT JOIN processes x ON x.session_id = s.session_id
+             WHERE ?1 IN (t.task_id, a.attempt_id, s.session_id, x.process_id)
+             UNION ALL SELECT project_id, NULL, NULL, NULL, NULL FROM repos WHERE repo_id = ?1
+             ORDER BY 3 DESC, 4 DESC, 5 DESC LIMIT 1",
+        )
+        .bind(&thing.id)
+        .fetch_optional(&self.reader)
+        .await
+        .map_err(fault)?;
+        row.map_or(Ok(None), |row| row.try_get(column).map_err(fault))
     }
 }

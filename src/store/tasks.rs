@@ -11,7 +11,7 @@ use provost_actors::journal::{
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::{Page, Store, Writing, codec, fault, projects, requests, rows_for};
+use super::{Page, Store, Writing, codec, commit, fault, projects, requests, rows_for};
 
 /// Which tasks to list.
 #[derive(Clone, Debug)]
@@ -126,7 +126,7 @@ async fn set_dependencies(
         .map_err(fault)?;
         if of_project.as_deref() != Some(&project.to_string()) {
             return Err(task_not_found(*dependency)
-                .hint("Call list_tasks with the project_id of this task and use task_ids from it in depends_on.")
+                .hint("Call the tool again with depends_on from list_tasks.")
                 .detail("path", "depends_on"));
         }
         sqlx::query(
@@ -254,7 +254,7 @@ impl Store {
         .map_err(fault)?;
         set_dependencies(&mut writing, new.project_id, task, &new.depends_on).await?;
         let answer = requests::keep(&mut writing, key, task).await?;
-        writing.commit().await.map_err(fault)?;
+        commit(writing, "create_task").await?;
         Ok(answer)
     }
 
@@ -289,7 +289,7 @@ impl Store {
         .map_err(fault)?;
         let changed = load(&mut writing, task).await?;
         let answer = requests::keep(&mut writing, key, changed).await?;
-        writing.commit().await.map_err(fault)?;
+        commit(writing, "update_task").await?;
         Ok(answer)
     }
 
@@ -325,7 +325,9 @@ impl Store {
                 Code::AttemptRunning,
                 format!("attempt {attempt} of the task is queued or running"),
             )
-            .hint(format!("Call stop_attempt with attempt_id {attempt}, then delete_task again."))
+            .hint(format!(
+                "Call stop_attempt with attempt_id = \"{attempt}\", then delete_task again."
+            ))
             .detail("attempt_id", attempt));
         }
         sqlx::query(
@@ -338,7 +340,7 @@ impl Store {
         .await
         .map_err(fault)?;
         let answer = requests::keep(&mut writing, key, task).await?;
-        writing.commit().await.map_err(fault)?;
+        commit(writing, "delete_task").await?;
         Ok(answer)
     }
 

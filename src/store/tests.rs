@@ -5,7 +5,7 @@ use provost_actors::event::{ProcessStatus, RunReason, Timestamp};
 use provost_actors::ids::{AttemptId, ProcessId, ProjectId, QueueId, SessionId, TaskId};
 use provost_actors::journal::{
     Attempt, AttemptRepo, AttemptStarted, Begun, Change, FollowUp, FollowUpAction, FollowedUp,
-    Journal, Key, NewRepo, NewTask, Next, Outcome, Phase, Priority, Process, State, Task,
+    Intent, Journal, Key, NewRepo, NewTask, Next, Outcome, Phase, Priority, Process, State, Task,
     TaskChange, TaskStatus, Turnover,
 };
 use provost_actors::refusal::Code;
@@ -34,7 +34,16 @@ async fn scratch() -> Scratch {
 }
 
 fn key(id: &str, hash: &str) -> Key {
-    Key { tool: "create_task", request_id: id.into(), payload_hash: hash.into() }
+    Key {
+        tool: "create_task",
+        request_id: id.into(),
+        payload_hash: hash.into(),
+        resolved_hash: None,
+    }
+}
+
+fn stop() -> Intent {
+    Intent::StopAttempt { attempt_id: AttemptId::new(), force: false }
 }
 
 fn repo(name: &str) -> NewRepo {
@@ -165,10 +174,13 @@ async fn another_payload_under_the_same_id_is_a_conflict_and_a_refusal_uses_up_n
 async fn an_open_intent_is_brought_about_again_and_then_answered() {
     let store = scratch().await;
     let key = key("r", "a");
-    assert_eq!(store.begin(&key).await.unwrap(), Begun::Go);
-    assert_eq!(store.begin(&key).await.unwrap(), Begun::Go);
+    assert_eq!(store.begin(&key, &stop()).await.unwrap(), Begun::Go);
+    assert_eq!(store.begin(&key, &stop()).await.unwrap(), Begun::GoAgain);
     store.complete(&key, json!({"stopped": true})).await.unwrap();
-    assert_eq!(store.begin(&key).await.unwrap(), Begun::Answered(json!({"stopped": true})));
+    assert_eq!(
+        store.begin(&key, &stop()).await.unwrap(),
+        Begun::Answered(json!({"stopped": true}))
+    );
     store.abandon(&key).await.unwrap();
     assert!(store.recall(&key).await.unwrap().is_some(), "an answer is not forgotten");
 }
@@ -394,11 +406,15 @@ async fn answers_and_intents_are_forgotten_each_after_its_own_time() {
     let dir = tempfile::tempdir().unwrap();
     let times = TimesToLive { answers: None, intents: Some(Duration::ZERO) };
     let store = Store::open(&dir.path().join("provost.db"), times).await.unwrap();
-    store.begin(&key("open", "a")).await.unwrap();
-    store.begin(&key("answered", "a")).await.unwrap();
+    store.begin(&key("open", "a"), &stop()).await.unwrap();
+    store.begin(&key("answered", "a"), &stop()).await.unwrap();
     store.complete(&key("answered", "a"), json!(1)).await.unwrap();
     while store.prune().await.unwrap() == 0 {}
-    assert_eq!(store.begin(&key("open", "b")).await.unwrap(), Begun::Go, "another payload");
+    assert_eq!(
+        store.begin(&key("open", "b"), &stop()).await.unwrap(),
+        Begun::Go,
+        "another payload"
+    );
     assert_eq!(store.recall(&key("answered", "a")).await.unwrap(), Some(json!(1)));
 }
 

@@ -71,7 +71,7 @@ start_task_attempt {"task_id": "$task", "executor": "nobody"} -> executor_not_fo
 start_task_attempt {"task_id": "$task", "executor": "fake", "variant": "fast"} -> variant_not_found: variant
 start_task_attempt {"task_id": "$task", "executor": "fake", "repos": [{"repo_id": "$none"}]} -> repo_not_found: list_repos
 start_task_attempt {"task_id": "$task", "executor": "fake", "repos": [{"repo_id": "$repo", "target_branch": "b"}]} -> branch_not_found: target_branch
-start_task_attempt {"task_id": "$task", "executor": "fake", "repos": [{"repo_id": "$repo"}, {"repo_id": "$repo"}]} -> invalid_argument: repo_id
+start_task_attempt {"task_id": "$task", "executor": "fake", "repos": [{"repo_id": "$repo"}, {"repo_id": "$repo"}]} -> invalid_argument: repos[1]
 get_attempt_status {"attempt_id": "$none"} -> attempt_not_found: list_task_attempts
 get_attempt_status {"attempt_ids": ["$none"]} -> attempt_not_found: list_task_attempts
 tail_attempt_logs {"attempt_id": "$none"} -> attempt_not_found: list_task_attempts
@@ -123,30 +123,6 @@ fn every_mistaken_call_is_refused_with_the_way_out() {
     let listed = provost.call("list_tasks", &json!({"project_id": board.project_id}));
     assert_eq!(listed["tasks"].as_array().unwrap().len(), 1, "nothing was done");
     assert_eq!(listed["tasks"][0]["latest_attempt_id"], Value::Null);
-}
-
-#[test]
-fn a_hint_followed_word_for_word_works() {
-    let provost = Provost::running();
-    let board = provost.board();
-    let task = board.task("x");
-    let mut start = json!({"task_id": task, "executor": "nobody", "variant": "fast",
-        "prompt": "hang", "targetBranch": "b"});
-    let refuse = |start: &Value| provost.refusal("start_task_attempt", start);
-
-    let unknown = refuse(&start)["details"]["path"].as_str().unwrap().to_owned();
-    start.as_object_mut().unwrap().remove(&unknown);
-    start["executor"] = refuse(&start)["details"]["executors"][0].clone();
-    let variant = refuse(&start)["details"]["path"].as_str().unwrap().to_owned();
-    start.as_object_mut().unwrap().remove(&variant);
-    provost.call("start_task_attempt", &start);
-
-    let delete = json!({"task_id": task});
-    let running = provost.refusal("delete_task", &delete);
-    assert_eq!(running["retryable"], true);
-    assert!(running["hint"].as_str().unwrap().contains("stop_attempt"));
-    provost.call("stop_attempt", &json!({"attempt_id": running["details"]["attempt_id"]}));
-    provost.call("delete_task", &delete);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Provost};
+use crate::harness::{Answer, Board, Provost, wait_until};
 
 #[test]
 fn the_same_call_from_twenty_connections_at_once_makes_one_task() {
@@ -85,6 +85,83 @@ fn what_means_the_same_is_the_same_payload() {
     let again = provost.answer("create_task", &same);
     assert_eq!(again.text, first.text);
     assert!(again.is_deduplicated);
+}
+
+#[test]
+fn a_start_spelled_out_is_the_same_as_one_left_to_defaults() {
+    let provost = Provost::running();
+    let board = Board::new(&provost, vec![provost.repo("app"), provost.repo("lib")]);
+    let task = board.task_with("title", &json!({"description": "say hi"}));
+    let bare = json!({"task_id": task, "executor": "fake", "request_id": "r"});
+    let first = provost.answer("start_task_attempt", &bare);
+    assert!(!first.is_error && !first.is_deduplicated, "{}", first.text);
+    let with = |more: Value| {
+        let mut arguments = bare.clone();
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        provost.answer("start_task_attempt", &arguments)
+    };
+    let [app, lib] = [&board.repo_ids[0], &board.repo_ids[1]];
+    let same = [
+        json!({"prompt": "title\n\nsay hi"}),
+        json!({"ignore_dependencies": false, "variant": null}),
+        json!({"task_id": task.to_uppercase()}),
+        json!({"repos": [{"repo_id": app}, {"repo_id": lib}]}),
+        json!({"repos": [{"repo_id": lib, "target_branch": "main"}, {"repo_id": app.to_uppercase()}]}),
+    ];
+    for more in same {
+        let again = with(more);
+        assert_eq!(again.text, first.text);
+        assert!(again.is_deduplicated);
+    }
+    let others = [
+        json!({"prompt": "title"}),
+        json!({"ignore_dependencies": true}),
+        json!({"repos": [{"repo_id": app}]}),
+        json!({"executor": "nobody"}),
+        json!({"task_id": board.task("title")}),
+    ];
+    for more in others {
+        assert_eq!(with(more).refusal()["code"], "idempotency_conflict");
+    }
+    // What the defaults came to at the first call need not be there any more.
+    let repo = board.repo();
+    repo.git(&["checkout", "--quiet", "-b", "other"]);
+    repo.git(&["branch", "--quiet", "-D", "main"]);
+    assert_eq!(with(json!({})).text, first.text);
+}
+
+#[test]
+fn a_project_is_the_same_whether_its_branches_are_spelled_out_or_not() {
+    let provost = Provost::running();
+    let repo = provost.repo("app");
+    let create = |repo: Value| {
+        provost.answer("create_project", &json!({"name": "p", "repos": [repo], "request_id": "r"}))
+    };
+    let first = create(json!({"path": repo.path}));
+    let again = create(json!({"path": repo.path.join("."), "target_branch": "main"}));
+    assert_eq!(again.text, first.text);
+    assert!(again.is_deduplicated);
+}
+
+#[test]
+fn answers_are_forgotten_after_their_time_to_live_and_never_without_one() {
+    for (seconds, is_forgotten) in [("1", true), ("0", false)] {
+        let provost =
+            Provost::new().variable("VK_IDEMPOTENCY_COMPLETED_TTL_SECS", seconds).started();
+        let board = provost.board();
+        let create = json!({"project_id": board.project_id, "title": "t", "request_id": "r"});
+        provost.call("create_task", &create);
+        // Old answers are looked for when the daemon starts.
+        let again = || {
+            provost.kill_and_start();
+            provost.answer("create_task", &create)
+        };
+        if is_forgotten {
+            wait_until("the answer is forgotten", || !again().is_deduplicated);
+        } else {
+            assert!(again().is_deduplicated);
+        }
+    }
 }
 
 #[test]

@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod harness;
+mod hints;
 
 mod admission;
 mod artifacts;
 mod bridge;
 mod cli;
+mod crash_points;
 mod daemon;
 mod errors;
 mod executors;
@@ -16,12 +18,14 @@ mod idempotency;
 mod lines;
 mod logs;
 mod messages;
+mod miscalls;
 mod reattach;
 mod rescue;
 mod resources;
 mod starts;
 mod stop;
 mod tools;
+mod twenty;
 mod waits;
 mod worker;
 mod worktrees;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Timestamp};
 use crate::executor::{Executor, Stdin, Turn};
+use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::journal::Attempt;
 use crate::process::manifest::{self, Manifest, StdinSource};
@@ -40,6 +41,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
     tokio::fs::create_dir_all(&folder)
         .await
         .map_err(|error| format!("{}: {error}", folder.display()))?;
+    failpoint::hit("worktree", "next");
     for repo in &attempt.repos {
         let worktree = NewWorktree {
             path: folder.join(&repo.name),
@@ -52,13 +54,16 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
             .add_worktree(repo.path.as_ref(), worktree)
             .await
             .map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
+        failpoint::hit("worktree", "made");
     }
     let marker = Marker { attempt_id: attempt.attempt_id, folder: attempt.folder.clone() };
     let written = {
         let dir = dir.clone();
         blocking(move || manifest::write_durably(&dir, MARKER, &marker)).await
     };
-    written.map_err(readable)
+    written.map_err(readable)?;
+    failpoint::hit("worktrees", "marked");
+    Ok(())
 }
 
 /// Whether the attempt's worktrees were made: until then there is nothing in them.

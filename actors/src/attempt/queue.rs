@@ -78,8 +78,9 @@ impl Queue {
         match input {
             Input::Send(_) if self.active => {
                 let message = "a turn of this session is running or waits for its slot";
-                Err(Refusal::new(Code::TurnActive, message)
-                    .hint("Call follow_up again with action = \"queue\"; it runs when the turn has ended."))
+                Err(Refusal::new(Code::TurnActive, message).hint(
+                    "Call the tool again with action = \"queue\". It runs when the turn has ended.",
+                ))
             }
             Input::Send(follow_up) => {
                 self.active = true;

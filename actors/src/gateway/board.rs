@@ -3,16 +3,18 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use crate::ids::{ProjectId, TaskId};
 use crate::journal::{
     Answer, Journal, Key, NewRepo, NewTask, ProjectCreated, RepoAdded, TaskChange, TaskView,
-    remembered,
 };
 use crate::refusal::{Code, Refusal};
 
 use super::State;
 use super::check;
 use super::message::{NewProject, Port, RepoPath};
+use super::resolve::{Resolved, resolve};
 
 impl State {
     pub(super) fn create_project(
@@ -23,19 +25,13 @@ impl State {
     ) {
         let journal = self.journal();
         answer(port, async move {
-            // Before the checks: what was true at the first call need not be now.
-            if let Some(answer) = remembered(&*journal, key.as_ref()).await? {
-                return Ok(answer);
-            }
-            let mut repos = Vec::new();
-            for given in &project.repos {
-                let repo = check::repository(given).await?;
-                if repos.iter().any(|other: &NewRepo| other.name == repo.name) {
-                    return Err(clash(&repo.name, &given.path));
+            let payload = |repos: &Vec<NewRepo>| json!([project.name, repos]);
+            match resolve(&*journal, key, repositories(&project.repos), payload).await? {
+                Resolved::Before(answer) => Ok(answer),
+                Resolved::Now(key, repos) => {
+                    journal.create_project(key.as_ref(), &project.name, &repos).await
                 }
-                repos.push(repo);
             }
-            journal.create_project(key.as_ref(), &project.name, &repos).await
         });
     }
 
@@ -48,11 +44,11 @@ impl State {
     ) {
         let journal = self.journal();
         answer(port, async move {
-            if let Some(answer) = remembered(&*journal, key.as_ref()).await? {
-                return Ok(answer);
+            let payload = |repo: &NewRepo| json!([project, repo]);
+            match resolve(&*journal, key, check::repository(&repo, "path"), payload).await? {
+                Resolved::Before(answer) => Ok(answer),
+                Resolved::Now(key, repo) => journal.add_repo(key.as_ref(), project, &repo).await,
             }
-            let repo = check::repository(&repo).await?;
-            journal.add_repo(key.as_ref(), project, &repo).await
         });
     }
 
@@ -82,12 +78,26 @@ impl State {
     }
 }
 
-fn clash(name: &str, path: &str) -> Refusal {
+async fn repositories(given: &[RepoPath]) -> Result<Vec<NewRepo>, Refusal> {
+    let mut repos: Vec<NewRepo> = Vec::new();
+    for (n, given) in given.iter().enumerate() {
+        let field = format!("repos[{n}].path");
+        let repo = check::repository(given, &field).await?;
+        if repos.iter().any(|other| other.name == repo.name) {
+            return Err(clash(&repo.name, &given.path, &field));
+        }
+        repos.push(repo);
+    }
+    Ok(repos)
+}
+
+fn clash(name: &str, path: &str, field: &str) -> Refusal {
     Refusal::new(
         Code::InvalidArgument,
         format!("two repositories of the project would be named {name:?}"),
     )
-    .hint("Use repositories whose folders have different names.")
+    .hint(format!("Call the tool again with {field}, a repository whose folder has another name."))
+    .detail("path", field)
     .detail("repo_path", path)
 }
 

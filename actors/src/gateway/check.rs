@@ -3,21 +3,30 @@
 
 use std::path::Path;
 
+use serde::Serialize;
+use serde_json::json;
+
 use crate::event::{ProcessStatus, RunReason};
 use crate::executor::Executors;
 use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, NewRepo, Phase, Process, Repo, StartContext, State};
+use crate::nearest::nearest;
 use crate::refusal::{Code, Refusal};
 use crate::workspace::{git, worktree};
 use crate::world::World;
 
 use super::message::{RepoPath, StartRequest};
 
-/// A path that is to be a repository of a project.
-pub async fn repository(given: &RepoPath) -> Result<NewRepo, Refusal> {
+/// A path that is to be a repository of a project. `field` is what it was given
+/// as, such as `repos[0].path`.
+pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusal> {
+    let branch_field = field.replace("path", "target_branch");
     let refuse = |message: String| {
         Refusal::new(Code::InvalidArgument, message)
-            .hint("Call the tool again with the absolute path of a git repository.")
+            .hint(format!(
+                "Call the tool again with {field}, the absolute path of a git repository."
+            ))
+            .detail("path", field)
             .detail("repo_path", given.path.as_str())
     };
     let path = Path::new(&given.path);
@@ -30,12 +39,14 @@ pub async fn repository(given: &RepoPath) -> Result<NewRepo, Refusal> {
     let branch = match &given.target_branch {
         Some(branch) => branch.clone(),
         None => git::current_branch(&root).await.ok_or_else(|| {
-            refuse(format!("{} has no branch checked out", root.display()))
-                .hint("Call the tool again with target_branch naming a branch of the repository.")
+            refuse(format!("{} has no branch checked out", root.display())).hint(format!(
+                "Call the tool again with {branch_field}, a branch of the repository."
+            ))
         })?,
     };
     if git::branch_tip(&root, &branch).await.is_none() {
-        return Err(no_branch(&root, &branch).await);
+        let again = |other: &str| format!("{branch_field} = {other:?}");
+        return Err(no_branch(&root, &branch, again).await);
     }
     let name = root.file_name().unwrap_or(root.as_os_str()).to_string_lossy();
     Ok(NewRepo {
@@ -45,31 +56,35 @@ pub async fn repository(given: &RepoPath) -> Result<NewRepo, Refusal> {
     })
 }
 
-async fn no_branch(repo: &Path, branch: &str) -> Refusal {
+/// `again` spells out the field that would name another branch.
+async fn no_branch(repo: &Path, branch: &str, again: impl FnOnce(&str) -> String) -> Refusal {
     let branches = git::branches(repo, 20).await.unwrap_or_default();
-    let refusal = Refusal::new(
+    let near = nearest(branch, branches.iter().map(String::as_str));
+    let current = git::current_branch(repo).await.filter(|name| branches.contains(name));
+    let hint = match near.or(current.as_deref()).or(branches.first().map(String::as_str)) {
+        Some(other) => format!("Call the tool again with {}.", again(other)),
+        None => "Make a first commit in the repository, then call the tool again.".to_owned(),
+    };
+    Refusal::new(
         Code::BranchNotFound,
         format!("{} has no branch {branch:?} with a commit on it", repo.display()),
     )
+    .hint(hint)
     .detail("target_branch", branch)
-    .detail("branches", branches.clone());
-    match branches.first() {
-        Some(first) => refusal.hint(format!(
-            "Call the tool again with a target_branch that exists, such as {first:?}."
-        )),
-        None => refusal.hint("Make a first commit in the repository, then call the tool again."),
-    }
+    .detail("branches", branches)
 }
 
 /// A start, down to the last name; its phase is still to be decided.
 pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Refusal> {
     let context = world.journal.start_context(request.task_id).await?;
     let variant = request.variant.as_deref();
-    executor(&*world.executors, "start_task_attempt", &request.executor, variant)?;
+    executor(&*world.executors, &request.executor, variant)?;
     dependencies(&context, request.ignore_dependencies)?;
     let mut repos = Vec::new();
-    for (repo, branch) in chosen(&context, request)? {
-        repos.push(attempt_repo(repo, branch).await?);
+    let chosen = chosen(&context, request)?;
+    for (n, (repo, branch)) in chosen.iter().enumerate() {
+        let again = |other: &str| with_branch(request, &chosen, n, other);
+        repos.push(attempt_repo(repo, branch, again).await?);
     }
     let attempt_id = AttemptId::new();
     let folder = worktree::folder(attempt_id, &context.task.title);
@@ -112,39 +127,52 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     })
 }
 
+/// What of a start makes two of them the same call: all that was asked for, with
+/// what was left out as it came to be; the repositories in any order.
+pub fn payload(world: &World, attempt: &Attempt, request: &StartRequest) -> impl Serialize + use<> {
+    let default_variant = || world.executors.get(&attempt.executor)?.describe().default_variant;
+    let mut repos: Vec<_> =
+        attempt.repos.iter().map(|repo| (repo.repo_id, repo.target_branch.clone())).collect();
+    repos.sort_unstable();
+    json!({
+        "task_id": attempt.task_id,
+        "executor": attempt.executor,
+        "variant": attempt.process.variant.clone().or_else(default_variant),
+        "repos": repos,
+        "prompt": attempt.process.prompt,
+        "ignore_dependencies": request.ignore_dependencies,
+    })
+}
+
 /// That an executor is there, has the variant, and can run.
 pub fn executor(
     executors: &dyn Executors,
-    tool: &str,
     name: &str,
     variant: Option<&str>,
 ) -> Result<(), Refusal> {
     let Some(executor) = executors.get(name) else {
         let names: Vec<String> = executors.all().iter().map(|one| one.describe().name).collect();
-        return Err(Refusal::new(Code::ExecutorNotFound, format!("there is no executor {name:?}"))
-            .hint(format!(
-                "Call {tool} again with executor set to one that list_executors shows: {}.",
-                names.join(", ")
-            ))
-            .detail("path", "executor")
-            .detail("executors", names));
+        let refusal =
+            Refusal::new(Code::ExecutorNotFound, format!("there is no executor {name:?}"));
+        let refusal = match nearest(name, names.iter().map(String::as_str)) {
+            Some(near) => refusal.hint(format!("Call the tool again with executor = {near:?}.")),
+            None => refusal,
+        };
+        return Err(refusal.detail("path", "executor").detail("executors", names));
     };
     let described = executor.describe();
     if let Some(variant) = variant
         && !described.variants.iter().any(|known| known == variant)
     {
-        let known = if described.variants.is_empty() {
-            "it has none, so leave variant out".to_owned()
-        } else {
-            format!("use one of {}, or leave variant out", described.variants.join(", "))
-        };
-        return Err(Refusal::new(
+        let refusal = Refusal::new(
             Code::VariantNotFound,
             format!("executor {:?} has no variant {variant:?}", described.name),
-        )
-        .hint(format!("Call {tool} again: {known}."))
-        .detail("path", "variant")
-        .detail("variants", described.variants));
+        );
+        let refusal = match nearest(variant, described.variants.iter().map(String::as_str)) {
+            Some(near) => refusal.hint(format!("Call the tool again with variant = {near:?}.")),
+            None => refusal,
+        };
+        return Err(refusal.detail("path", "variant").detail("variants", described.variants));
     }
     match described.unavailable_reason {
         None => Ok(()),
@@ -165,7 +193,7 @@ fn dependencies(context: &StartContext, ignore: bool) -> Result<(), Refusal> {
         Code::InvalidArgument,
         format!("the task depends on {} that are not done", counted(unmet.len(), "task")),
     )
-    .hint("Call start_task_attempt again with ignore_dependencies = true, or finish the tasks in details.unmet first.")
+    .hint("Call start_task_attempt again with ignore_dependencies = true. Or finish the tasks in details.unmet first.")
     .detail("path", "ignore_dependencies")
     .detail("unmet", unmet))
 }
@@ -187,21 +215,21 @@ fn chosen<'a>(
                 format!("project {project} has no repository to work in"),
             )
             .hint(format!(
-                "Call add_repo with project_id {project}, then start_task_attempt again."
+                "Add a repository by add_repo with project_id {project}, then call start_task_attempt again."
             )));
         }
         let all = context.repos.iter();
         return Ok(all.map(|repo| (repo, repo.default_target_branch.as_str())).collect());
     };
     let mut chosen: Vec<(&Repo, &str)> = Vec::new();
-    for (id, branch) in wanted {
+    for (n, (id, branch)) in wanted.iter().enumerate() {
         let Some(repo) = context.repos.iter().find(|repo| repo.repo_id == *id) else {
             return Err(Refusal::new(
                 Code::RepoNotFound,
                 format!("project {project} has no repository {id}"),
             )
-            .hint(format!("Call list_repos with project_id {project} and use its repo_ids."))
-            .detail("path", "repos")
+            .hint(format!("Call start_task_attempt again with repos[{n}].repo_id from list_repos."))
+            .detail("path", format!("repos[{n}].repo_id"))
             .detail("repo_id", id.to_string()));
         };
         if chosen.iter().any(|(other, _)| other.repo_id == repo.repo_id) {
@@ -209,26 +237,46 @@ fn chosen<'a>(
                 Code::InvalidArgument,
                 format!("repository {id} is named twice"),
             )
-            .hint("Call start_task_attempt again with each repo_id once in repos.")
-            .detail("path", "repos"));
+            .hint(format!("Call start_task_attempt again without repos[{n}]."))
+            .detail("path", format!("repos[{n}].repo_id")));
         }
         chosen.push((repo, branch.as_deref().unwrap_or(&repo.default_target_branch)));
     }
     Ok(chosen)
 }
 
-async fn attempt_repo(repo: &Repo, branch: &str) -> Result<AttemptRepo, Refusal> {
+/// The field, and its value, by which the n-th repository gets another branch.
+fn with_branch(request: &StartRequest, chosen: &[(&Repo, &str)], n: usize, branch: &str) -> String {
+    if request.repos.is_some() {
+        return format!("repos[{n}].target_branch = {branch:?}");
+    }
+    let spelled_out: serde_json::Value = chosen
+        .iter()
+        .enumerate()
+        .map(|(m, (repo, own))| {
+            let branch = if m == n { branch } else { own };
+            json!({"repo_id": repo.repo_id, "target_branch": branch})
+        })
+        .collect();
+    format!("repos = {spelled_out}")
+}
+
+async fn attempt_repo(
+    repo: &Repo,
+    branch: &str,
+    again: impl FnOnce(&str) -> String,
+) -> Result<AttemptRepo, Refusal> {
     let path = Path::new(&repo.path);
     if let Err(error) = git::common_dir(path).await {
         return Err(Refusal::new(
             Code::WorkspaceFailed,
             format!("the repository at {} can't be used: {error}", repo.path),
         )
-        .hint("Put the repository back where it was, or register it again with add_repo.")
+        .hint("Put the repository back where it was, then call the tool again.")
         .detail("repo_path", repo.path.as_str()));
     }
     let Some(base_commit) = git::branch_tip(path, branch).await else {
-        return Err(no_branch(path, branch).await);
+        return Err(no_branch(path, branch, again).await);
     };
     Ok(AttemptRepo {
         repo_id: repo.repo_id,

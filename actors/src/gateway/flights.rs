@@ -61,7 +61,12 @@ mod tests {
     use crate::refusal::Code;
 
     fn key(hash: &str) -> Key {
-        Key { tool: "stop_attempt", request_id: "r".into(), payload_hash: hash.into() }
+        Key {
+            tool: "stop_attempt",
+            request_id: "r".into(),
+            payload_hash: hash.into(),
+            resolved_hash: None,
+        }
     }
 
     #[test]

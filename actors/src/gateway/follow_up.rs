@@ -47,7 +47,7 @@ async fn follow_up(
     };
     let runs = action != FollowUpAction::Cancel;
     if runs {
-        check::executor(&*world.executors, "follow_up", &attempt.executor, variant.as_deref())?;
+        check::executor(&*world.executors, &attempt.executor, variant.as_deref())?;
     }
     let queued_at = Timestamp::now();
     let follow_up = FollowUp { queue_id: QueueId::new(), prompt, variant, queued_at };

@@ -5,8 +5,8 @@ use ractor::RpcReplyPort;
 use crate::attempt::{self, Notice};
 use crate::ids::{AttemptId, ProjectId, RepoId, TaskId};
 use crate::journal::{
-    Answer, Attempt, AttemptStarted, AttemptStopped, FollowUpAction, FollowedUp, Key, NewTask,
-    ProjectCreated, RepoAdded, TaskChange, TaskView,
+    Answer, Attempt, AttemptStarted, AttemptStopped, FollowUpAction, FollowedUp, Intent, Key,
+    NewTask, ProjectCreated, RepoAdded, TaskChange, TaskView,
 };
 use crate::refusal::Refusal;
 
@@ -42,7 +42,7 @@ pub enum Message {
     Loaded(AttemptId, Box<Result<Option<Attempt>, Refusal>>),
     /// A keyed stop is over.
     Stopped(Key, Result<Answer<AttemptStopped>, Refusal>),
-    Restored(Result<Vec<Attempt>, Refusal>, Port<usize>),
+    Restored(Result<Left, Refusal>, Port<usize>),
     Notice(Notice),
     /// An attempt's actor has failed.
     Failed(AttemptId),
@@ -92,6 +92,14 @@ pub struct Owned {
     pub owner: ractor::ActorRef<attempt::Message>,
     /// A running slot has been taken for what it is asked.
     pub has_slot: bool,
+}
+
+/// What an earlier daemon left.
+pub struct Left {
+    /// All that need an owner.
+    pub attempts: Vec<Attempt>,
+    /// What it had not answered yet.
+    pub intents: Vec<(Key, Intent)>,
 }
 
 impl From<Notice> for Message {

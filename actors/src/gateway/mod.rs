@@ -23,8 +23,10 @@ mod board;
 mod check;
 mod flights;
 mod follow_up;
+mod intents;
 mod message;
 mod owners;
+mod resolve;
 mod start;
 mod stop;
 mod supervisor;
@@ -112,7 +114,7 @@ impl Actor for Gateway {
             Message::StopAll(port) => state.stop_all(port),
             Message::Counts(port) => drop(port.send(state.admission.counts())),
             Message::Restore(port) => state.restore(port),
-            Message::Restored(attempts, port) => state.restored(attempts, port).await,
+            Message::Restored(left, port) => state.restored(left, port).await,
             Message::Notice(Notice::SlotWanted(attempt, priority)) => {
                 state.slot_wanted(attempt, priority);
             }

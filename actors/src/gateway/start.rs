@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use crate::attempt::{self, Begin};
 use crate::ids::AttemptId;
-use crate::journal::{
-    Answer, Attempt, AttemptStarted, Key, Phase, Priority, State as Standing, remembered,
-};
+use crate::journal::{Answer, Attempt, AttemptStarted, Key, Phase, Priority, State as Standing};
 use crate::refusal::{Code, Refusal};
-use crate::world::World;
 
-use super::message::{Message, Port, StartRequest};
+use super::message::{Left, Message, Port, StartRequest};
+use super::resolve::{Resolved, resolve};
 use super::{State, check};
 
 impl State {
@@ -23,11 +21,13 @@ impl State {
     ) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(async move {
-            match check_start(&world, key.as_ref(), &request).await {
-                Ok(Checked::Before(answer)) => drop(port.send(Ok(answer))),
-                Ok(Checked::Attempt(attempt)) => {
+            let checking = check::start(&world, &request);
+            let payload = |attempt: &Attempt| check::payload(&world, attempt, &request);
+            match resolve(&*world.journal, key, checking, payload).await {
+                Ok(Resolved::Before(answer)) => drop(port.send(Ok(answer))),
+                Ok(Resolved::Now(key, attempt)) => {
                     // Fails only when the daemon ends; the dropped port answers.
-                    let _ = myself.send_message(Message::Checked(key, attempt, port));
+                    let _ = myself.send_message(Message::Checked(key, Box::new(attempt), port));
                 }
                 Err(refusal) => drop(port.send(Err(refusal))),
             }
@@ -113,42 +113,25 @@ impl State {
     pub(super) fn restore(&self, port: Port<usize>) {
         let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
         tokio::spawn(async move {
-            let unsettled = journal.unsettled().await;
-            let _ = myself.send_message(Message::Restored(unsettled, port));
+            let left = async {
+                let attempts = journal.unsettled().await?;
+                Ok(Left { attempts, intents: journal.open_intents().await? })
+            };
+            let _ = myself.send_message(Message::Restored(left.await, port));
         });
     }
 
-    pub(super) async fn restored(
-        &mut self,
-        attempts: Result<Vec<Attempt>, Refusal>,
-        port: Port<usize>,
-    ) {
-        let attempts = match attempts {
-            Ok(attempts) => attempts,
+    pub(super) async fn restored(&mut self, left: Result<Left, Refusal>, port: Port<usize>) {
+        let Left { attempts, intents } = match left {
+            Ok(left) => left,
             Err(refusal) => return drop(port.send(Err(refusal))),
         };
         let count = attempts.len();
         for attempt in attempts {
             self.take_up(attempt).await;
         }
+        self.carry_through(intents);
         self.grant();
         let _ = port.send(Ok(count));
     }
-}
-
-enum Checked {
-    /// The call was made before.
-    Before(Answer<AttemptStarted>),
-    Attempt(Box<Attempt>),
-}
-
-async fn check_start(
-    world: &World,
-    key: Option<&Key>,
-    request: &StartRequest,
-) -> Result<Checked, Refusal> {
-    if let Some(answer) = remembered(&*world.journal, key).await? {
-        return Ok(Checked::Before(answer));
-    }
-    check::start(world, request).await.map(|attempt| Checked::Attempt(Box::new(attempt)))
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use ractor::{ActorRef, RpcReplyPort};
 
 use crate::attempt;
+use crate::event::ProcessStatus;
 use crate::ids::AttemptId;
-use crate::journal::{Answer, AttemptStopped, Begun, Key, recalled};
+use crate::journal::{Answer, AttemptStopped, Begun, Intent, Key, Phase, recalled};
 use crate::refusal::Refusal;
 use crate::world::World;
 
@@ -83,11 +84,19 @@ async fn keyed(
     id: AttemptId,
     force: bool,
 ) -> Result<Answer<AttemptStopped>, Refusal> {
-    if let Begun::Answered(answer) = world.journal.begin(key).await? {
-        return Ok(Answer { value: recalled(answer)?, deduplicated: true });
-    }
+    let intent = Intent::StopAttempt { attempt_id: id, force };
+    let is_again = match world.journal.begin(key, &intent).await? {
+        Begun::Answered(answer) => {
+            return Ok(Answer { value: recalled(answer)?, deduplicated: true });
+        }
+        Begun::GoAgain => true,
+        Begun::Go => false,
+    };
     match bring_about(gateway, id, force).await {
-        Ok(stopped) => {
+        Ok(mut stopped) => {
+            if is_again && !stopped.stopped {
+                stopped.stopped = was_stopped(world, id).await?;
+            }
             let answer = serde_json::to_value(&stopped)
                 .map_err(|error| Refusal::internal(error.to_string()))?;
             world.journal.complete(key, answer).await?;
@@ -98,6 +107,17 @@ async fn keyed(
             Err(refusal)
         }
     }
+}
+
+/// Whether a stop ended it: a first try that came to its end, not to its answer.
+async fn was_stopped(world: &World, id: AttemptId) -> Result<bool, Refusal> {
+    let attempt = world.journal.attempt(id).await?;
+    Ok(attempt.is_some_and(|attempt| {
+        let unqueued = attempt.process.status == ProcessStatus::Planned;
+        attempt.phase == Phase::Idle
+            || (attempt.phase == Phase::Settled && unqueued)
+            || attempt.process.status == ProcessStatus::Killed
+    }))
 }
 
 async fn bring_about(

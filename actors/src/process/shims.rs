@@ -15,6 +15,8 @@ use tokio::process::Command;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
+use crate::failpoint;
+
 use super::attach::{self, AttachError, Attached, attach};
 use super::control::Shim;
 use super::identity::{Identity, Process};
@@ -108,12 +110,14 @@ impl Shims {
         blocking(move || prepare(&folder, &intent, stdin.as_deref()))
             .await
             .map_err(SpawnError::Prepare)?;
+        failpoint::hit("manifest", "written");
         let refused = match self.launch(dir, &[], Stdio::null()).await {
             Ok(()) => None,
             // Perhaps because another came first.
             Err(SpawnError::Refused(reason)) => Some(reason),
             Err(error) => return Err(error),
         };
+        failpoint::hit("shim", "started");
         match self.adopt(dir).await? {
             Adopted::Live(shim) => Ok(shim),
             Adopted::Ended(record) if refused.is_none() || record.is_known() => {
@@ -188,6 +192,7 @@ impl Shims {
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let mut child = command.spawn().map_err(SpawnError::Shim)?;
+        failpoint::hit("shim", "spawned");
         let pid = child.id().map_or(0, u32::cast_signed);
         self.wait_for(pid);
         let mut word = String::new();

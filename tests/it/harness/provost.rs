@@ -158,8 +158,18 @@ impl Provost {
 
     /// Starts the daemon in the foreground and waits until it answers.
     pub fn start(&self) {
-        let file = |path| File::options().append(true).create(true).open(path).unwrap();
+        self.start_as(self.command(&["daemon"]));
+    }
+
+    /// Starts a daemon that dies as by SIGKILL at a failpoint.
+    pub fn start_to_die_at(&self, failpoint: &str) {
         let mut daemon = self.command(&["daemon"]);
+        daemon.env("PROVOST_FAILPOINT", failpoint);
+        self.start_as(daemon);
+    }
+
+    fn start_as(&self, mut daemon: Command) {
+        let file = |path| File::options().append(true).create(true).open(path).unwrap();
         daemon.stdin(Stdio::null()).stdout(file(self.path("stdout"))).stderr(file(self.log()));
         let daemon = daemon.spawn().unwrap();
         let mut slot = self.daemon.lock().unwrap();

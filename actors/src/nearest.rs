@@ -1,0 +1,48 @@
+//! The name that was meant by one that is slightly off. Pure.
+
+/// How alike two names must be for one to be taken for the other (Jaro-Winkler).
+const ALIKE: f64 = 0.84;
+
+/// The name most like the one given; `taskId` is like `task_id`.
+pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let given = snake_case(given);
+    names
+        .into_iter()
+        .map(|name| (strsim::jaro_winkler(&given, &snake_case(name)), name))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, name)| name)
+}
+
+/// `startTask`, `Start Task` and `start-task` become `start_task`.
+#[must_use]
+pub fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    let mut after_lower = false;
+    for letter in name.trim().chars() {
+        if letter.is_uppercase() && after_lower {
+            snake.push('_');
+        }
+        after_lower = letter.is_lowercase() || letter.is_ascii_digit();
+        snake.extend(letter.to_lowercase());
+    }
+    snake.replace(['-', ' ', '.'], "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn camel_case_and_typing_slips_find_the_name_that_was_meant() {
+        let fields = ["task_id", "title", "depends_on", "request_id"];
+        let near = |given| nearest(given, fields);
+        assert_eq!(near("taskId"), Some("task_id"));
+        assert_eq!(near("TaskID"), Some("task_id"));
+        assert_eq!(near("dependsOn"), Some("depends_on"));
+        assert_eq!(near("request-id"), Some("request_id"));
+        assert_eq!(near("tilte"), Some("title"));
+        assert_eq!(near("wombat"), None);
+        assert_eq!(nearest("Claude-Code", ["claude-code", "codex"]), Some("claude-code"));
+    }
+}

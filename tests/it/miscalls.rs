@@ -1,0 +1,207 @@
+//! The calls that agents get wrong, and that each hint, followed mechanically,
+//! leads to one that works.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Board, PLAIN, Provost};
+use crate::hints::{self, Follower, Way};
+
+const TABLE: &str = include_str!("miscalls.txt");
+
+/// An id that was never issued.
+const NONE: &str = "01900000-0000-7000-8000-000000000000";
+
+/// Codes that no wrong call provokes, and where they come from.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("no_session_yet", "an attempt has its first session from its very start"),
+    ("spawn_failed", "a start answers before its process is spawned: the attempt fails instead"),
+    ("storage_full", "a full disk"),
+    ("rate_limited", "too many calls at once on one connection"),
+    ("daemon_unavailable", "no daemon, and none can be started"),
+    ("daemon_restarting", "the daemon dies and does not come back"),
+    ("shutting_down", "a call that meets the daemon's end"),
+    ("internal", "a fault of ours"),
+];
+
+/// A line of the table.
+struct Line<'t> {
+    tool: &'t str,
+    arguments: &'t str,
+    code: &'t str,
+    way: Way,
+}
+
+fn lines() -> Vec<Line<'static>> {
+    let lines = TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| parse(line).unwrap_or_else(|| panic!("no line of a table: {line}"))).collect()
+}
+
+fn parse(line: &str) -> Option<Line<'_>> {
+    let (call, expected) = line.rsplit_once(" -> ")?;
+    let (tool, arguments) = call.split_once(' ')?;
+    let (code, way) = expected.split_once(": ")?;
+    let way = match way {
+        "read" => Way::Read,
+        "person" => Way::Person,
+        "later" => Way::Later,
+        count => Way::Steps(count.parse().ok()?),
+    };
+    Some(Line { tool, arguments, code, way })
+}
+
+/// The tools that a connection is shown.
+fn tools(provost: &Provost) -> BTreeSet<String> {
+    let listed = provost.connect().ask("tools/list", &json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap().iter();
+    tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// What the `$names` of the table stand for.
+fn names(board: &Board) -> Vec<(&'static str, String)> {
+    let provost = board.provost;
+    let lost = Board::new(provost, vec![provost.repo("lost")]);
+    std::fs::remove_dir_all(&lost.repo().path).unwrap();
+    let (task, deleted) = (board.task("task"), board.task("deleted"));
+    provost.call("delete_task", &json!({"task_id": deleted}));
+    let attempt = board.start_at(&task, "fake", &json!({"prompt": "say hi"}));
+    let settled = attempt.settled();
+    let busy = board.task("busy");
+    let busy_attempt = board.start_at(&busy, "fake", &json!({"prompt": "hang"}));
+    let used = json!({"project_id": board.project_id, "title": "used", "request_id": "used"});
+    provost.call("create_task", &used);
+    let id = |name: &str| settled[name].as_str().unwrap().to_owned();
+    let whole = [
+        ("project", board.project_id.clone()),
+        ("session", id("latest_session_id")),
+        ("attempt", attempt.id.clone()),
+        ("task", task.clone()),
+    ];
+    let end = |id: &str| id[id.len() - 12..].to_owned();
+    let mut names = vec![
+        ("attempt_end", end(&attempt.id)),
+        ("session_end", end(&whole[1].1)),
+        ("project_end", end(&board.project_id)),
+        ("task_end", end(&task)),
+        ("busy_attempt", busy_attempt.id),
+        ("busy", busy),
+        ("process", id("latest_execution_process_id")),
+        ("repo", board.repo_ids[0].clone()),
+        ("path", board.repo().path.to_str().unwrap().to_owned()),
+        ("fresh", provost.repo("fresh").path.to_str().unwrap().to_owned()),
+        ("none", NONE.to_owned()),
+        ("long", "x".repeat(1001)),
+        ("deleted", deleted),
+        ("homeless", lost.task("homeless")),
+        ("blocked", board.task_with("blocked", &json!({"depends_on": [task]}))),
+        ("spare", board.task("spare")),
+    ];
+    names.extend(whole);
+    names
+}
+
+#[test]
+fn every_hint_followed_word_for_word_leads_where_the_table_says() {
+    let provost = Provost::new()
+        .config("[daemon]\nmax_running_attempts = 64")
+        .executor("varied", PLAIN, "echo done")
+        .config("[executors.varied.variants.quick]\n[executors.absent]")
+        .config("protocol = 'plain'\ncommand = ['/nowhere/at/all']")
+        .started();
+    let board = provost.board();
+    let names = names(&board);
+    let of = |wanted: &str| names.iter().find(|(name, _)| *name == wanted).unwrap().1.clone();
+    let known =
+        json!({"project_id": of("project"), "task_id": of("task"), "attempt_id": of("attempt")});
+    let follower = Follower { provost: &provost, known };
+    let tools = tools(&provost);
+    let mut wrong = Vec::new();
+    for line in
+        lines().iter().filter(|line| tools.contains(line.tool) || line.tool == "get_context")
+    {
+        let arguments = names.iter().fold(line.arguments.to_owned(), |arguments, (name, value)| {
+            arguments.replace(&format!("${name}"), value)
+        });
+        let arguments: Value = serde_json::from_str(&arguments).unwrap();
+        let refusal = provost.refusal(line.tool, &arguments);
+        let way = follower.follow(line.tool, &arguments);
+        if (refusal["code"].as_str(), way) != (Some(line.code), line.way) {
+            let call = format!("{} {}", line.tool, line.arguments);
+            wrong.push(format!("{call}\n  {way:?}, not {:?}: {refusal}", line.way));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_table_is_long_and_has_every_code_that_a_call_can_provoke() {
+    assert!(lines().len() >= 100);
+    let listed = Provost::new().verb(["tools", "--errors", "--json"]).json();
+    let codes = listed["errors"].as_array().unwrap().iter();
+    let codes: BTreeSet<String> =
+        codes.map(|code| code["code"].as_str().unwrap().to_owned()).collect();
+    let provoked = lines().into_iter().map(|line| line.code.to_owned());
+    let elsewhere = ELSEWHERE.iter().map(|(code, _)| (*code).to_owned());
+    assert_eq!(provoked.chain(elsewhere).collect::<BTreeSet<_>>(), codes);
+}
+
+#[test]
+fn every_code_has_a_general_hint_of_one_of_the_forms() {
+    let listed = Provost::new().verb(["tools", "--errors", "--json"]).json();
+    for code in listed["errors"].as_array().unwrap() {
+        let details = json!({"fields": ["attempt_id", "session_id"]});
+        assert!(hints::read(code["hint"].as_str().unwrap(), &details).is_some(), "{code}");
+    }
+}
+
+/// What agents call tools, and the tool that is meant.
+const VERBS: &str = "
+cancel_attempt stop_attempt
+kill_attempt stop_attempt
+abort stop_attempt
+terminate_attempt stop_attempt
+mcp__provost__stop_attempt stop_attempt
+startAttempt start_task_attempt
+start_attempt start_task_attempt
+run_task start_task_attempt
+get_task_attempt get_attempt_status
+attempt_status get_attempt_status
+getAttemptStatus get_attempt_status
+get_logs tail_attempt_logs
+tail_logs tail_attempt_logs
+list_attempts list_task_attempts
+list_task list_tasks
+add_task create_task
+updateTask update_task
+list_repositories list_repos
+send_follow_up follow_up
+reply follow_up
+resume_attempt follow_up
+wait wait_for_attempts
+wait_for_attempt wait_for_attempts
+get_diff get_attempt_changes
+get_messages tail_session_messages
+get_patch get_attempt_patch
+read_file get_attempt_file
+";
+
+#[test]
+fn a_wrong_verb_is_a_protocol_error_that_names_the_right_one() {
+    let provost = Provost::running();
+    let tools = tools(&provost);
+    let mut client = provost.connect();
+    for line in VERBS.trim().lines() {
+        let (given, meant) = line.split_once(' ').unwrap();
+        let answer = client.ask("tools/call", &json!({"name": given, "arguments": {}}));
+        let error = &answer["error"];
+        assert_eq!(error["code"], -32602, "{given}: {answer}");
+        let hint = error["data"]["hint"].as_str().unwrap();
+        let step = hints::read(hint, &json!({}));
+        match step {
+            Some(hints::Step::Instead(tool)) if tools.contains(meant) => assert_eq!(tool, meant),
+            Some(hints::Step::Instead(tool)) => assert!(tools.contains(&tool), "{given}: {hint}"),
+            step => assert!(!tools.contains(meant), "{given}: {step:?}"),
+        }
+    }
+}
