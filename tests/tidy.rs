@@ -99,6 +99,23 @@ fn the_actors_know_no_protocol_database_or_command_line() {
 }
 
 #[test]
+fn every_scenario_has_its_test() {
+    let table = read(&root().join("tests/SCENARIOS.md"));
+    let rows = table.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").skip(1);
+        let name = |cell: &'_ str| cell.trim_matches('`').to_owned();
+        Some((name(cells.next()?), name(cells.next()?)))
+    });
+    let rows: Vec<_> = rows.filter(|(test, _)| test != "test").collect();
+    assert!(rows.len() > 40, "the table can't be read: {}", rows.len());
+    let missing: Vec<_> = rows
+        .iter()
+        .filter(|(test, file)| !read(&root().join(file)).contains(&format!("#[test]\nfn {test}(")))
+        .collect();
+    assert!(missing.is_empty(), "no such test: {missing:?}");
+}
+
+#[test]
 fn every_table_is_strict() {
     for entry in fs::read_dir(root().join("migrations")).unwrap() {
         let path = entry.unwrap().path();

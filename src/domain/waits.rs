@@ -80,7 +80,7 @@ impl Domain {
 /// go on waiting.
 fn cut_off() -> Refusal {
     Refusal::new(Code::DaemonRestarting, "The daemon was told to end during the wait.")
-        .hint("Call wait_for_attempts again, with the same after if it had one.")
+        .hint("Call the tool again when the daemon runs again.")
 }
 
 /// What a wait looks at of an attempt.
@@ -134,7 +134,7 @@ fn read_token(token: &str) -> Result<i64, Refusal> {
 
 fn unknown_token() -> Refusal {
     Refusal::new(Code::InvalidArgument, "`after` is none that wait_for_attempts gave")
-        .hint("Call wait_for_attempts again without after, or with the after of its last answer.")
+        .hint("Call the tool again without after. What it answers has one to go on with.")
         .detail("path", "after")
 }
 

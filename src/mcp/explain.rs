@@ -224,6 +224,7 @@ pub fn source(field: &str) -> Option<&'static str> {
         "repo_id" => "list_repos",
         "task_id" | "depends_on" => "list_tasks",
         "attempt_id" | "attempt_ids" => "list_task_attempts",
+        "paths" => "get_attempt_changes",
         "session_id" => "get_attempt_status",
         "executor" => "list_executors",
         _ => return None,

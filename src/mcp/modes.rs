@@ -114,7 +114,7 @@ impl Mode {
                 let other = others.iter().find(|field| has(field))?;
                 let message = format!("{tool} got both {one} and {other}.");
                 let hint = format!(
-                    "Call {tool} again with only {}, or with only {}.",
+                    "Call {tool} again without {other}. It goes by {} or by {}, not by both.",
                     ones.join(" and "),
                     others.join(" and ")
                 );

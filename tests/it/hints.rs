@@ -215,7 +215,9 @@ impl Follower<'_> {
         let needs = match list {
             "list_tasks" | "list_repos" => json!({"project_id": self.known["project_id"]}),
             "list_task_attempts" => json!({"task_id": self.known["task_id"]}),
-            "get_attempt_status" => json!({"attempt_id": self.known["attempt_id"]}),
+            "get_attempt_status" | "get_attempt_changes" => {
+                json!({"attempt_id": self.known["attempt_id"]})
+            }
             _ => json!({}),
         };
         let told = self.provost.call(list, &needs);
@@ -223,6 +225,7 @@ impl Follower<'_> {
         let (name, is_list) = match last {
             "depends_on" => ("task_id", path == last),
             "attempt_ids" => ("attempt_id", path == last),
+            "paths" => ("path", path == last),
             "session_id" => return told["latest_session_id"].clone(),
             name => (name, false),
         };

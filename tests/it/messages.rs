@@ -109,8 +109,16 @@ fn attempt_has_no_sessions() {
 fn missing_session_yields_actionable_hint() {
     let provost = Provost::running();
     let attempt = without_session(&provost);
-    let refusal = provost.refusal("tail_session_messages", &json!({"attempt_id": attempt.id}));
-    assert_eq!((&refusal["code"], &refusal["retryable"]), (&json!("no_session_yet"), &json!(true)));
-    let hint = refusal["hint"].as_str().unwrap();
-    assert!(hint.contains("get_attempt_status") && hint.contains("latest_session_id"), "{hint}");
+    let target = json!({"attempt_id": attempt.id});
+    let prompt = json!({"attempt_id": attempt.id, "action": "send", "prompt": "say x"});
+    for (tool, arguments) in [("tail_session_messages", target), ("follow_up", prompt)] {
+        let refusal = provost.refusal(tool, &arguments);
+        assert_eq!(refusal["code"], "no_session_yet");
+        assert_eq!(refusal["retryable"], true);
+        let hint = refusal["hint"].as_str().unwrap();
+        assert!(
+            hint.contains("get_attempt_status") && hint.contains("latest_session_id"),
+            "{hint}"
+        );
+    }
 }

@@ -17,7 +17,7 @@ use super::proc;
 use super::tree::Tree;
 
 /// How long the dying may take.
-pub const BUDGET: Duration = Duration::from_secs(2);
+pub const BUDGET: Duration = Duration::from_secs(10);
 
 /// What a kill came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -25,11 +25,11 @@ impl Domain {
         let workspace = self.workspace(attempt).await?;
         let most = self.artifacts.guards.file_max_bytes;
         let Ok(path) = plain(&input.path) else {
-            let hint = use_another(TOOL, attempt);
+            let hint = use_another(TOOL, "path");
             return Ok(blocked(&input.path, BlockedReason::PathOutsideWorkspace, hint));
         };
         if input.max_bytes.is_some_and(|bytes| bytes.get() > most) {
-            let hint = format!("Call {TOOL} again with max_bytes = {most} or less.");
+            let hint = format!("Call {TOOL} again with max_bytes = {most}.");
             return Ok(blocked(&input.path, BlockedReason::SizeExceeded, hint));
         }
         let range = range(&input, most);
@@ -40,7 +40,7 @@ impl Domain {
             return Err(workspace.file_not_found(&input.path));
         }
         if rest.is_empty() {
-            return Ok(blocked(&input.path, BlockedReason::NotAFile, use_another(TOOL, attempt)));
+            return Ok(blocked(&input.path, BlockedReason::NotAFile, use_another(TOOL, "path")));
         }
         let tree = {
             let (worktrees, folder) = (workspace.worktrees.clone(), workspace.folder.clone());
@@ -61,16 +61,16 @@ impl Domain {
         match blocking(move || tree.read(&rest, range)).await? {
             Ok(piece) => Ok(found(shown, range, input.line_count, piece)),
             Err(FileError::Outside) => {
-                let hint = use_another(TOOL, attempt);
+                let hint = use_another(TOOL, "path");
                 Ok(blocked(&input.path, BlockedReason::PathOutsideWorkspace, hint))
             }
             Err(FileError::NotAFile) => {
-                Ok(blocked(&input.path, BlockedReason::NotAFile, use_another(TOOL, attempt)))
+                Ok(blocked(&input.path, BlockedReason::NotAFile, use_another(TOOL, "path")))
             }
             Err(FileError::NotFound) => Err(workspace.file_not_found(&input.path)),
             Err(FileError::Io(error)) => {
                 let message = format!("{} can't be read: {error}", &*input.path);
-                let hint = use_another(TOOL, attempt);
+                let hint = use_another(TOOL, "path");
                 Err(Refusal::new(Code::WorkspaceFailed, message).hint(hint))
             }
         }

@@ -135,11 +135,7 @@ impl Workspace {
 
     fn file_not_found(&self, path: &str) -> Refusal {
         let message = format!("there is no file {path} in attempt {}", self.attempt);
-        let hint = format!(
-            "Call get_attempt_changes with attempt_id {} and use a path from its files.",
-            self.attempt
-        );
-        Refusal::new(Code::FileNotFound, message).hint(hint).detail("path", path)
+        Refusal::new(Code::FileNotFound, message).detail("path", path)
     }
 }
 
@@ -160,11 +156,9 @@ fn plain(path: &str) -> Result<Vec<u8>, Outside> {
     Ok(parts.join(&b'/'))
 }
 
-/// The hint where a path is not to be had.
-fn use_another(tool: &str, attempt: AttemptId) -> String {
-    format!(
-        "Call get_attempt_changes with attempt_id {attempt}, then {tool} with a path from its files."
-    )
+/// The hint where what a field names is not to be had.
+fn use_another(tool: &str, field: &str) -> String {
+    format!("Call {tool} again with {field} from get_attempt_changes.")
 }
 
 fn changed_file(repo: &str, change: &Change) -> ChangedFile {

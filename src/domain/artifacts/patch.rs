@@ -27,18 +27,18 @@ impl Domain {
         let (attempt, most) = (input.attempt_id, guards.patch_max_bytes);
         let workspace = self.workspace(attempt).await?;
         if input.paths.len() > guards.patch_max_paths {
-            let hint = format!("Call {TOOL} again with {} paths at most.", guards.patch_max_paths);
+            let hint = format!("Call {TOOL} again with paths, {} at most.", guards.patch_max_paths);
             return Ok(blocked(BlockedReason::TooManyPaths, hint));
         }
         let max_bytes = input.max_bytes.map_or(DEFAULT_BYTES.min(most), Limit::get);
         if max_bytes > most {
-            let hint = format!("Call {TOOL} again with max_bytes = {most} or less.");
+            let hint = format!("Call {TOOL} again with max_bytes = {most}.");
             return Ok(blocked(BlockedReason::SizeExceeded, hint));
         }
         let given: Vec<String> = input.paths.into_iter().map(Into::into).collect();
         let paths: Result<Vec<Vec<u8>>, Outside> = given.iter().map(|path| plain(path)).collect();
         let Ok(paths) = paths else {
-            let hint = use_another(TOOL, attempt);
+            let hint = use_another(TOOL, "paths");
             return Ok(blocked(BlockedReason::PathOutsideWorkspace, hint));
         };
         let wanted: Vec<(String, Vec<u8>)> = given.into_iter().zip(paths).collect();
@@ -185,7 +185,7 @@ async fn part(
 
 /// The refusal when none of the paths is changed.
 async fn unchanged(workspace: &Workspace, (given, path): &(String, Vec<u8>)) -> Refusal {
-    let mut refusal = workspace.file_not_found(given);
+    let mut refusal = workspace.file_not_found(given).hint(use_another(TOOL, "paths"));
     refusal.message = format!("No changed file of attempt {} is {given}.", workspace.attempt);
     for repo in &workspace.repos {
         let Ok(snapshot) = workspace.snapshot(TOOL, repo).await else { continue };

@@ -1,7 +1,9 @@
 //! Scratch git repositories.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use super::program;
 
@@ -48,13 +50,24 @@ impl Repo {
 
     /// What git says, without the last line feed.
     pub fn git(&self, args: &[&str]) -> String {
-        let output = program("git")
+        self.git_with_input(args, "")
+    }
+
+    /// The same, with something on its standard input.
+    pub fn git_with_input(&self, args: &[&str], input: &str) -> String {
+        let mut git = program("git")
             .args(args)
             .current_dir(&self.path)
             .env("HOME", &self.home)
             .env("GIT_CONFIG_NOSYSTEM", "1")
-            .output()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
             .unwrap();
+        // One that does not read has ended already; what it says tells why.
+        let _ = git.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = git.wait_with_output().unwrap();
         assert!(output.status.success(), "git {args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
