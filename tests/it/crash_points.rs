@@ -14,6 +14,10 @@ const COUNTED: &str = r#"echo "$PROVOST_ATTEMPT_ID" >> "$PROVOST_HOME/ran"; echo
 const STAYING: &str =
     r#"echo "$PROVOST_ATTEMPT_ID" >> "$PROVOST_HOME/ran"; echo on; exec sleep 1000"#;
 
+/// Does what its prompt says, and leaves a line for it.
+const TOLD: &str =
+    r#"echo "$PROVOST_ATTEMPT_ID $PROVOST_PROMPT" >> "$PROVOST_HOME/told"; eval "$PROVOST_PROMPT""#;
+
 /// The steps of a start, in their order.
 const START: &[&str] = &[
     "start.written",
@@ -22,6 +26,7 @@ const START: &[&str] = &[
     "worktree.next",
     "worktree.made",
     "worktrees.marked",
+    "log.begun",
     "manifest.written",
     "shim.spawned",
     "shim.started",
@@ -37,8 +42,11 @@ const START: &[&str] = &[
 const STOP: &[&str] = &[
     "intent.written",
     "intent.committed",
+    "held.written",
+    "held.committed",
     "stopping.written",
     "stopping.committed",
+    "interrupt.sent",
     "settled.written",
     "settled.committed",
     "answer.next",
@@ -50,6 +58,8 @@ const STOP: &[&str] = &[
 const QUEUED_STOP: &[&str] = &[
     "intent.written",
     "intent.committed",
+    "held.written",
+    "held.committed",
     "unqueued.written",
     "unqueued.committed",
     "answer.next",
@@ -104,6 +114,89 @@ fn a_start_cut_off_between_any_two_steps_makes_one_attempt_that_runs_once() {
         assert_eq!(board.repo().attempt_branches().len(), n + 1, "{failpoint}");
         assert_eq!(board.repo().worktrees().len(), n + 2, "{failpoint}");
         attempt.leaves_nobody();
+    }
+}
+
+/// The steps of a follow-up to an idle session, in their order.
+const SEND: &[&str] = &[
+    "follow_up.written",
+    "follow_up.committed",
+    "follow_up.answering",
+    "log.begun",
+    "manifest.written",
+    "shim.spawned",
+    "shim.started",
+    "running.written",
+    "running.committed",
+    "settled.written",
+    "settled.committed",
+    "closed.written",
+    "closed.committed",
+];
+
+#[test]
+fn a_follow_up_cut_off_between_any_two_steps_runs_once() {
+    let provost = Provost::new().executor("counted", PLAIN, COUNTED).started();
+    let board = provost.board();
+    let attempt = board.start("counted", "x");
+    attempt.settled();
+    for (n, failpoint) in SEND.iter().enumerate() {
+        let send = json!({"attempt_id": attempt.id, "action": "send", "prompt": failpoint,
+            "request_id": failpoint});
+        cut_off(&provost, failpoint, "follow_up", &send);
+        attempt.until("its turn has ended", |status| {
+            status["phase"] == "settled" && runs(&provost, &attempt) == n + 2
+        });
+        assert_eq!(attempt.said("user_message").len(), n + 2, "{failpoint}");
+        assert_eq!(attempt.said("assistant_message"), vec!["done"; n + 2], "{failpoint}");
+        attempt.leaves_nobody();
+    }
+}
+
+/// The steps from the end of one turn to the running of the next.
+const DELIVERY: &[&str] = &[
+    "settled.written",
+    "settled.committed",
+    "log.begun",
+    "manifest.written",
+    "shim.spawned",
+    "shim.started",
+    "running.written",
+    "running.committed",
+];
+
+#[test]
+fn a_queue_whose_delivery_is_cut_off_anywhere_delivers_each_prompt_once_and_in_order() {
+    let provost = Provost::new().executor("told", PLAIN, TOLD).started();
+    let board = provost.board();
+    for failpoint in DELIVERY {
+        let gate = provost.path(failpoint);
+        let attempt =
+            board.start("told", &format!("until [ -e {} ]; do sleep 0.02; done", gate.display()));
+        attempt.in_phase("running");
+        for n in 0..3 {
+            let queue =
+                json!({"attempt_id": attempt.id, "action": "queue", "prompt": format!("echo {n}")});
+            provost.call("follow_up", &queue);
+        }
+        provost.kill();
+        provost.start_to_die_at(failpoint);
+        fs::write(&gate, "").unwrap();
+        assert_eq!(provost.ended(), None, "{failpoint}: killed by a signal");
+        provost.start();
+        attempt.until("all have run", |status| {
+            status["phase"] == "settled" && status["queued_follow_ups"] == 0
+        });
+        let ran: Vec<String> = fs::read_to_string(provost.home().join("told"))
+            .unwrap()
+            .lines()
+            .filter_map(|line| {
+                line.strip_prefix(&format!("{} echo ", attempt.id)).map(str::to_owned)
+            })
+            .collect();
+        assert_eq!(ran, ["0", "1", "2"], "{failpoint}");
+        assert_eq!(attempt.said("assistant_message"), ["0", "1", "2"], "{failpoint}");
+        assert_eq!(attempt.status()["state"], "completed", "{failpoint}");
     }
 }
 

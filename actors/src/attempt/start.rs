@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
+use crate::failpoint;
 use crate::journal::Attempt;
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Control, Shim, SpawnError};
@@ -50,6 +51,7 @@ pub async fn process(
     let prepared = prepare::process(world, attempt, &*executor)?;
     let log = world.logs.get(attempt.attempt_id).await.map_err(|error| error.to_string())?;
     begin(&log, attempt, world, digest, prepared.opening).await?;
+    failpoint::hit("log", "begun");
     let stdin = prepared.stdin.as_deref();
     let dir = dir(world, attempt);
     let error = match world.shims.spawn(&dir, &prepared.manifest, stdin).await {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, oneshot, watch};
 
+use crate::failpoint;
 use crate::journal::{Attempt, Outcome};
 use crate::log::AttemptLog;
 use crate::process::manifest::ExitRecord;
@@ -87,7 +88,9 @@ impl Turn {
         match effect {
             Effect::Spawn => self.spawn(),
             Effect::Interrupt => self.command(|control| async move {
-                control.signal_leader(Signal::SIGINT).await.map(drop)
+                control.signal_leader(Signal::SIGINT).await?;
+                failpoint::hit("interrupt", "sent");
+                Ok(())
             }),
             Effect::Terminate => self.terminate(),
             Effect::KillTree => self.kill_tree(0),

@@ -2,33 +2,54 @@
 //! answered yet. Each is the call itself, made once more under its key with
 //! nobody listening; so a client that asks again joins it, or finds its answer.
 
+use std::collections::HashMap;
+
 use ractor::concurrency::oneshot;
 
-use crate::journal::{Intent, Key};
-use crate::refusal::Refusal;
+use crate::attempt::Notice;
+use crate::ids::AttemptId;
+use crate::journal::{Intent, Key, Priority};
 
 use super::State;
+use super::message::Message;
 
 impl State {
-    /// To be called when every attempt has its owner again.
-    pub(super) fn carry_through(&mut self, open: Vec<(Key, Intent)>) {
+    /// To be called when every attempt has its owner again. One that waits for a
+    /// slot and is to be stopped gets none meanwhile: it would run for a moment.
+    pub(super) fn carry_through(
+        &mut self,
+        open: Vec<(Key, Intent)>,
+        waiting: &HashMap<AttemptId, Priority>,
+    ) {
         for (key, intent) in open {
             match intent {
                 Intent::StopAttempt { attempt_id, force } => {
+                    let held_back = waiting.get(&attempt_id).copied();
+                    if held_back.is_some() {
+                        self.admission.leave(attempt_id);
+                    }
                     let (port, answer) = oneshot();
                     self.stop(Some(key), attempt_id, force, port.into());
-                    tokio::spawn(async move { tell(intent, answer.await.ok()) });
+                    let myself = self.myself.clone();
+                    tokio::spawn(async move {
+                        let is_done = match answer.await {
+                            Ok(Ok(_)) => true,
+                            // Refused, it is dropped: its caller asks again.
+                            Ok(Err(refusal)) => {
+                                tracing::warn!(?intent, %refusal, "an intent was dropped");
+                                false
+                            }
+                            Err(_) => false,
+                        };
+                        if is_done {
+                            tracing::info!(?intent, "an earlier daemon's intent carried through");
+                        } else if let Some(priority) = held_back {
+                            let wanted = Notice::SlotWanted(attempt_id, priority);
+                            let _ = myself.send_message(Message::Notice(wanted));
+                        }
+                    });
                 }
             }
         }
-    }
-}
-
-/// A refusal has dropped the intent; it is a call's, so its caller asks again.
-fn tell<T>(intent: Intent, answer: Option<Result<T, Refusal>>) {
-    match answer {
-        Some(Ok(_)) => tracing::info!(?intent, "an earlier daemon's intent carried through"),
-        Some(Err(refusal)) => tracing::warn!(?intent, %refusal, "an intent was dropped"),
-        None => tracing::debug!(?intent, "the daemon ends before an intent was carried through"),
     }
 }

@@ -1,6 +1,7 @@
 //! Starts: checked, admitted, written down, run; and what happens when a slot
 //! comes free or an earlier daemon's attempts are taken up.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::attempt::{self, Begin};
@@ -127,10 +128,15 @@ impl State {
             Err(refusal) => return drop(port.send(Err(refusal))),
         };
         let count = attempts.len();
+        let waiting: HashMap<AttemptId, Priority> = attempts
+            .iter()
+            .filter(|attempt| attempt.phase == Phase::Queued)
+            .map(|attempt| (attempt.attempt_id, attempt.priority))
+            .collect();
         for attempt in attempts {
             self.take_up(attempt).await;
         }
-        self.carry_through(intents);
+        self.carry_through(intents, &waiting);
         self.grant();
         let _ = port.send(Ok(count));
     }
