@@ -34,6 +34,7 @@ fn the_demo_works_and_leaves_nothing_behind() {
     assert!(output.status.success());
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(summary["ok"], true);
+    assert_eq!(summary["went_on"]["turns"], 3);
     assert_eq!(summary["stopped"]["processes"], 2);
     assert_nothing_is_left(dir.path());
 }

@@ -1,5 +1,5 @@
 //! `provost demo`: the main job on a scratch repository, end to end, as a story
-//! in three chapters and an end. It is a client like every other verb, and
+//! in four chapters and an end. It is a client like every other verb, and
 //! claims nothing that it has not checked.
 
 mod scratch;
@@ -35,6 +35,14 @@ write hello.txt Hello, world!
 run git add hello.txt && git commit --quiet --message='Greet the world' && git log --oneline
 say The greeting is in hello.txt, and committed.";
 
+/// What it is asked next, in the same session; it waits until the last is queued.
+const NEXT: &str = "\
+say A politer greeting, then.
+run sh wait-for queued";
+const LAST: &str = "\
+write hello.txt Good day, world!
+say Done. It is not committed.";
+
 const STUBBORN: &str = "\
 ignore-term
 fork
@@ -42,6 +50,7 @@ say I ignore SIGINT and SIGTERM, and I left a process in a session of its own.
 hang";
 
 /// Files by which demo and agent wait for each other.
+const QUEUED: &str = "queued";
 const KILLED: &str = "daemon-killed";
 const BACK: &str = "daemon-back";
 const MEANWHILE: &str = "meanwhile.txt";
@@ -94,36 +103,69 @@ impl Demo {
         text(&project, "project_id").clone_into(&mut self.project);
 
         self.chapter("1. An agent works on a branch and in a worktree of its own")?;
-        let worked = self.work().await?;
-        self.chapter("2. A stubborn agent is stopped, with all that it started")?;
+        let greeting = self.start("Greet the world", WORK).await?;
+        let mut log = Reader::new(&greeting.id);
+        let worked = self.work(&greeting, &mut log).await?;
+        self.chapter("2. It is given its next prompts, in the same session")?;
+        let went_on = self.go_on(&greeting, &mut log).await?;
+        self.chapter("3. A stubborn agent is stopped, with all that it started")?;
         let stopped = self.stop().await?;
-        self.chapter("3. The daemon is killed, and the agent does not notice")?;
+        self.chapter("4. The daemon is killed, and the agent does not notice")?;
         let survived = self.survive().await?;
-        self.chapter("4. Nothing is left behind")?;
+        self.chapter("5. Nothing is left behind")?;
         self.end().await?;
         self.say("\nAll of it worked.")?;
-        Ok(json!({"ok": true, "worked": worked, "stopped": stopped, "survived": survived}))
+        Ok(json!({
+            "ok": true, "worked": worked, "went_on": went_on, "stopped": stopped,
+            "survived": survived,
+        }))
     }
 
-    async fn work(&mut self) -> Result<Value, Failure> {
+    async fn work(&mut self, attempt: &Attempt, log: &mut Reader) -> Result<Value, Failure> {
         let base = self.scratch.git(&["rev-parse", "main"]).await?;
-        let attempt = self.start("Greet the world", WORK).await?;
-        let status = Reader::new(&attempt.id).follow(&mut self.context).await?;
+        let status = log.follow(&mut self.context).await?;
         check(text(&status, "state") == "completed", "the attempt is completed")?;
 
         let range = format!("main..{}", attempt.branch);
         let commits = self.scratch.git(&["log", "--oneline", "--no-color", &range]).await?;
         check(commits.lines().count() == 1, "its branch has one commit")?;
-        let range = format!("main...{}", attempt.branch);
-        let changes = ["diff", "--no-ext-diff", "--no-color", "--stat", &range];
-        let changes = self.scratch.git(&changes).await?;
-        check(changes.contains("hello.txt"), "the commit has the new file")?;
+        let changed = self.changed(attempt).await?;
+        check(changed == ["repo/hello.txt"], "the new file is all that it changed")?;
         check(self.scratch.git(&["rev-parse", "main"]).await? == base, "main is as it was")?;
 
         self.claim(&format!("on the branch {}: {commits}", attempt.branch))?;
-        self.claim(changes.lines().next().unwrap_or_default().trim())?;
+        self.claim(&format!("what it changed: {}", changed.join(", ")))?;
         self.claim("the branch main is as it was")?;
         Ok(json!({"attempt_id": attempt.id, "branch": attempt.branch, "commit": commits}))
+    }
+
+    async fn go_on(&mut self, attempt: &Attempt, log: &mut Reader) -> Result<Value, Failure> {
+        let target = json!({"attempt_id": attempt.id});
+        let follow_up = |action: &str, prompt: &str| json!({"attempt_id": attempt.id, "action": action, "prompt": prompt});
+        self.context.tool("follow_up", follow_up("send", NEXT)).await?;
+        self.follow_to(log, "A politer").await?;
+        let queue = self.context.tool("follow_up", follow_up("queue", LAST)).await?;
+        check(queue["queue"]["length"] == json!(1), "the last prompt waits")?;
+        self.claim("while it runs, one more prompt waits")?;
+        self.scratch.sign(QUEUED)?;
+        let status = log.follow(&mut self.context).await?;
+        check(text(&status, "state") == "completed", "both turns are completed")?;
+
+        let told = self.context.read("tail_session_messages", &target).await?;
+        let told = told["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let prompts: Vec<&str> = told
+            .iter()
+            .filter(|message| text(message, "role") == "user")
+            .map(|message| text(message, "text"))
+            .collect();
+        check(prompts == [WORK, NEXT, LAST], "the session has had three prompts, in order")?;
+        let paths = self.changed(attempt).await?;
+        let patch = json!({"attempt_id": attempt.id, "paths": paths});
+        let patch = self.context.read("get_attempt_patch", &patch).await?;
+        self.scratch.applies(text(&patch, "patch")).await?;
+        self.claim("the session has had three prompts, each in its turn")?;
+        self.claim("the patch of it all, committed or not, applies to main")?;
+        Ok(json!({"turns": prompts.len(), "patch": patch["patch"]}))
     }
 
     async fn stop(&mut self) -> Result<Value, Failure> {
@@ -208,6 +250,14 @@ impl Demo {
         let branch = text(&started, "workspace_branch").to_owned();
         self.claim(&format!("attempt {} started, executor fake", short(&id)))?;
         Ok(Attempt { id, branch })
+    }
+
+    /// The files that an attempt changed.
+    async fn changed(&mut self, attempt: &Attempt) -> Result<Vec<String>, Failure> {
+        let changes = json!({"attempt_id": attempt.id});
+        let changes = self.context.read("get_attempt_changes", &changes).await?;
+        let files = changes["files"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(files.iter().map(|file| text(file, "path").to_owned()).collect())
     }
 
     /// Prints the log as it comes, up to what the agent says so.

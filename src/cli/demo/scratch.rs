@@ -85,6 +85,13 @@ impl Scratch {
         git::run(&self.repo(), args).await.map_err(|error| Failure::Fault(format!("git: {error}")))
     }
 
+    /// Fails if a patch does not apply to the branch that is checked out.
+    pub async fn applies(&self, patch: &str) -> Result<(), Failure> {
+        let file = self.root.join("patch");
+        fs::write(&file, patch)?;
+        self.git(&["apply", "--check", &file.to_string_lossy()]).await.map(drop)
+    }
+
     /// The folder in which a branch is checked out.
     pub async fn worktree(&self, branch: &str) -> Result<PathBuf, Failure> {
         let listed = self.git(&["worktree", "list", "--porcelain"]).await?;
