@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::args::ID_PATTERN;
 use super::meant;
-use super::mend::mend;
+use super::mend::{mend, options};
 use super::modes::Mode;
 use super::schema::REQUEST_ID;
 
@@ -157,11 +157,6 @@ fn property<'a>(node: &'a Value, name: &str) -> Option<&'a Value> {
 fn properties(node: Option<&Value>) -> impl Iterator<Item = &str> {
     let fields = node.and_then(|node| node.get("properties")).and_then(Value::as_object);
     fields.into_iter().flatten().map(|(name, _)| name.as_str())
-}
-
-pub fn options(node: Option<&Value>) -> impl Iterator<Item = &str> {
-    let names = node.and_then(|node| node.get("enum")).and_then(Value::as_array);
-    names.into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// What a schema asks for, in words that end a sentence.

@@ -5,7 +5,6 @@
 use chrono::{DateTime, SecondsFormat};
 use serde_json::{Value, json};
 
-use super::explain::options;
 use super::meant;
 
 /// The longest value that a hint spells out, in bytes.
@@ -85,6 +84,11 @@ fn time_of_unix(number: i64) -> Option<Value> {
     let millis = if number.abs() < FAR { number.checked_mul(1000)? } else { number };
     let time = DateTime::from_timestamp_millis(millis)?;
     Some(json!(time.to_rfc3339_opts(SecondsFormat::Millis, true)))
+}
+
+pub fn options(node: Option<&Value>) -> impl Iterator<Item = &str> {
+    let names = node.and_then(|node| node.get("enum")).and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str)
 }
 
 #[cfg(test)]

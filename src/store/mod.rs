@@ -19,6 +19,7 @@ mod requests;
 mod resolve;
 mod sessions;
 mod tasks;
+mod turns;
 
 pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus};
 pub use open::OpenError;

@@ -4,11 +4,11 @@
 use provost_actors::event::{ProcessStatus, Timestamp};
 use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{
-    Answer, Attempt, AttemptStarted, Change, Key, Outcome, Phase, Process, State, TaskStatus,
+    Answer, Attempt, AttemptStarted, Change, Key, Outcome, Phase, State, TaskStatus,
 };
 use provost_actors::refusal::Refusal;
 
-use super::{Store, Writing, codec, commit, fault, follow_ups, requests};
+use super::{Store, Writing, codec, commit, fault, requests, turns};
 
 impl Store {
     pub(super) async fn insert_attempt(
@@ -74,13 +74,13 @@ impl Store {
         .await
         .map_err(fault)?;
         if changed.rows_affected() == 0 {
-            return Err(follow_ups::stale(attempt, epoch));
+            return Err(turns::stale(attempt, epoch));
         }
         change_process(&mut writing, process, change).await.map_err(fault)?;
         if let Change::Settled(_, turnover) = change
             && turnover.begun.is_some()
         {
-            follow_ups::turn_over(&mut writing, attempt, epoch, turnover).await?;
+            turns::turn_over(&mut writing, attempt, epoch, turnover).await?;
         }
         commit(writing, name(change)).await?;
         self.changes.announce(attempt);
@@ -172,34 +172,7 @@ async fn insert_rows(writing: Writing<'_>, attempt: &Attempt, now: i64) -> Resul
     .execute(&mut *writing)
     .await?;
     let session = attempt.session_id.to_string();
-    insert(writing, &session, attempt.attempt_id, &attempt.process, now).await
-}
-
-/// Writes a process that is to run.
-pub(super) async fn insert(
-    writing: Writing<'_>,
-    session: &str,
-    attempt: AttemptId,
-    process: &Process,
-    now: i64,
-) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "INSERT INTO processes (process_id, session_id, attempt_id, run_reason, turn, prompt,
-                                variant, status, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )
-    .bind(process.process_id.to_string())
-    .bind(session)
-    .bind(attempt.to_string())
-    .bind(codec::word(&process.run_reason))
-    .bind(process.turn)
-    .bind(&process.prompt)
-    .bind(&process.variant)
-    .bind(codec::word(&process.status))
-    .bind(now)
-    .execute(writing)
-    .await?;
-    Ok(())
+    turns::insert(writing, &session, attempt.attempt_id, &attempt.process, now).await
 }
 
 async fn change_process(

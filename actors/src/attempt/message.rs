@@ -13,12 +13,15 @@ use crate::refusal::Refusal;
 
 use super::lifecycle::Input;
 
+/// The port of one who asked for a stop.
+pub type StopPort = RpcReplyPort<Result<AttemptStopped, Refusal>>;
+
 /// To the actor.
 pub enum Message {
     FollowUp(FollowUpCall, RpcReplyPort<Result<Answer<FollowedUp>, Refusal>>),
     Stop {
         force: bool,
-        reply: RpcReplyPort<Result<AttemptStopped, Refusal>>,
+        reply: StopPort,
     },
     /// A running slot is its own.
     Granted,

@@ -40,6 +40,7 @@ mod prepare;
 pub mod queue;
 mod run;
 mod start;
+mod stop;
 mod stops;
 mod turn;
 

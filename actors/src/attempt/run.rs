@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::world::World;
 
 use super::lifecycle::{Effect, Ending, Input, Life};
-use super::message::{Handle, Happening};
+use super::message::{Handle, Happening, StopPort};
 use super::queue::{self, Queue};
 use super::stops::Stops;
 use super::turn::Turn;
@@ -38,7 +38,7 @@ pub struct State {
     /// Those of which something may be alive, oldest first. At most the last one
     /// is not settled.
     pub(super) turns: Vec<Turn>,
-    pub(super) stops: Stops,
+    pub(super) stops: Stops<StopPort>,
 }
 
 impl State {

@@ -1,132 +1,109 @@
-//! A stop, from the call to its answer: it goes to every turn of which
-//! something may be alive, and is answered when all have been heard.
+//! Who is asked to stop, and what they have said: a stop goes to every turn of
+//! which something may be alive, and is answered when all have been heard. Pure.
 
 use std::collections::HashMap;
 
-use ractor::RpcReplyPort;
-
 use crate::ids::ProcessId;
-use crate::journal::{AttemptStopped, Change, Phase, State as Standing};
-use crate::refusal::Refusal;
+use crate::journal::{Attempt, AttemptStopped, Phase};
 
-use super::Notice;
-use super::lifecycle::{Input, Stopped};
-use super::queue;
-use super::run::State;
+use super::lifecycle::Stopped;
 
-pub type StopPort = RpcReplyPort<Result<AttemptStopped, Refusal>>;
-
-/// The stop that is under way, if one is.
-#[derive(Default)]
-pub struct Stops {
-    ports: Vec<StopPort>,
+/// A stop that is under way. `P` is the port of a caller.
+#[derive(Debug)]
+pub struct Stops<P> {
+    ports: Vec<P>,
     /// The processes that were asked, oldest first.
     asked: Vec<ProcessId>,
     heard: HashMap<ProcessId, Stopped>,
     /// A turn that waited for its slot was taken out of the queue.
-    unqueued: bool,
+    pub unqueued: bool,
     forced: bool,
 }
 
-impl Stops {
-    fn ask(&mut self, process: ProcessId) {
-        self.heard.remove(&process);
-        if !self.asked.contains(&process) {
-            self.asked.push(process);
+impl<P> Default for Stops<P> {
+    fn default() -> Self {
+        Self {
+            ports: Vec::new(),
+            asked: Vec::new(),
+            heard: HashMap::new(),
+            unqueued: false,
+            forced: false,
         }
-    }
-
-    fn is_complete(&self) -> bool {
-        self.asked.iter().all(|process| self.heard.contains_key(process))
     }
 }
 
-impl State {
-    pub async fn stop(&mut self, force: bool, port: StopPort) {
-        self.stops.forced |= force;
-        if let Err(refusal) = self.hold().await {
-            let _ = port.send(Err(refusal));
-            return;
-        }
-        self.stops.ports.push(port);
-        let turns: Vec<ProcessId> = self.turns.iter().map(|turn| turn.handle.process).collect();
-        for &process in &turns {
-            self.stops.ask(process);
-        }
-        for process in turns {
-            match self.turn(process) {
-                Some(turn) if turn.finding => {
-                    turn.deferred = Some(force || turn.deferred.unwrap_or(false));
-                }
-                _ => self.step(process, Input::Stop { force }).await,
+impl<P> Stops<P> {
+    /// One more waits for the answer, and all of `processes` are asked, again if
+    /// they were before.
+    pub fn ask(&mut self, port: P, force: bool, processes: &[ProcessId]) {
+        self.ports.push(port);
+        self.forced |= force;
+        for process in processes {
+            self.heard.remove(process);
+            if !self.asked.contains(process) {
+                self.asked.push(*process);
             }
         }
-        self.answer_stops();
     }
 
-    /// Nothing more begins by itself: what waits is held, and a turn that waits
-    /// for its slot waits no more.
-    async fn hold(&mut self) -> Result<(), Refusal> {
-        let process = self.attempt.process.process_id;
-        let mut queue = self.queue.clone();
-        queue.step(queue::Input::Stop)?;
-        if queue != self.queue {
-            self.advance(process, &Change::Held).await?;
-            self.queue = queue;
-        }
-        if self.attempt.phase != Phase::Queued {
-            return Ok(());
-        }
-        let (phase, state) = match self.attempt.ended_as {
-            Some(state) => (Phase::Settled, state),
-            None => (Phase::Idle, Standing::Idle),
-        };
-        self.advance(process, &Change::Unqueued { phase, state }).await?;
-        (self.attempt.phase, self.attempt.state) = (phase, state);
-        // Held: nothing begins by it.
-        self.queue.step(queue::Input::TurnEnded)?;
-        self.stops.unqueued = true;
-        self.notify(Notice::SlotFreed(self.attempt.attempt_id));
-        Ok(())
+    pub fn hear(&mut self, process: ProcessId, stopped: Stopped) {
+        self.heard.insert(process, stopped);
     }
 
-    /// A turn has answered its stop.
-    pub(super) fn stopped(&mut self, process: ProcessId, stopped: Stopped) {
-        self.stops.heard.insert(process, stopped);
-        self.answer_stops();
+    /// Somebody waits, and nobody is left to be heard.
+    pub fn is_complete(&self) -> bool {
+        let is_heard = |process| self.heard.contains_key(process);
+        !self.ports.is_empty() && self.asked.iter().all(is_heard)
     }
 
-    fn answer_stops(&mut self) {
-        if self.stops.ports.is_empty() || !self.stops.is_complete() {
-            return;
-        }
-        let stops = std::mem::take(&mut self.stops);
-        // The newest of them speaks; the others are what was left of earlier turns.
-        let newest = stops.asked.last().filter(|_| !stops.unqueued);
-        let told = newest.and_then(|process| stops.heard.get(process));
-        let last = &self.attempt.process;
+    /// The answer, and who waits for it. The newest turn speaks; of what was left
+    /// of earlier ones only the survivors count.
+    pub fn answer(self, attempt: &Attempt) -> (Vec<P>, AttemptStopped) {
+        let newest = self.asked.last().copied().filter(|_| !self.unqueued);
+        let told = newest.and_then(|process| self.heard.get(&process));
+        let last = &attempt.process;
+        let has_run = attempt.phase == Phase::Settled && !self.unqueued;
+        let signals = told.map(|told| told.facts.signals.as_slice()).unwrap_or_default();
         let answer = AttemptStopped {
-            attempt_id: self.attempt.attempt_id,
-            execution_process_id: match newest {
-                Some(&process) => Some(process),
-                None => (self.attempt.phase == Phase::Settled && !stops.unqueued)
-                    .then_some(last.process_id),
-            },
-            stopped: stops.unqueued || told.is_some_and(|told| told.stopped),
-            state: self.attempt.state,
-            phase: self.attempt.phase,
-            forced: told.map_or(stops.forced, |told| told.facts.forced),
-            signals: told
-                .into_iter()
-                .flat_map(|told| &told.facts.signals)
-                .map(|&signal| signal.to_owned())
-                .collect(),
+            attempt_id: attempt.attempt_id,
+            execution_process_id: newest.or(has_run.then_some(last.process_id)),
+            stopped: self.unqueued || told.is_some_and(|told| told.stopped),
+            state: attempt.state,
+            phase: attempt.phase,
+            forced: told.map_or(self.forced, |told| told.facts.forced),
+            signals: signals.iter().map(|&signal| signal.to_owned()).collect(),
             exit_code: last.exit_code,
             exit_signal: last.exit_signal,
-            survivors: stops.heard.values().map(|stopped| stopped.survivors).sum(),
+            survivors: self.heard.values().map(|stopped| stopped.survivors).sum(),
         };
-        for port in stops.ports {
-            let _ = port.send(Ok(answer.clone()));
-        }
+        (self.ports, answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lifecycle::StopFacts;
+    use super::*;
+
+    fn heard() -> Stopped {
+        Stopped { stopped: true, facts: StopFacts::default(), exit: None, survivors: 0 }
+    }
+
+    #[test]
+    fn an_answer_waits_for_every_turn_also_for_those_that_are_asked_again() {
+        let [one, other] = [ProcessId::new(), ProcessId::new()];
+        let mut stops = Stops::default();
+        assert!(!stops.is_complete(), "nobody waits");
+        stops.ask("first", false, &[one, other]);
+        stops.hear(one, heard());
+        assert!(!stops.is_complete());
+        stops.ask("second", true, &[one, other]);
+        stops.hear(other, heard());
+        assert!(!stops.is_complete(), "one was asked again");
+        stops.hear(one, heard());
+        assert!(stops.is_complete());
+        let mut nothing = Stops::default();
+        nothing.ask("third", false, &[]);
+        assert!(nothing.is_complete());
     }
 }

@@ -1,0 +1,74 @@
+//! What a stop does to an attempt: what waits is held, every turn is told, and
+//! whoever asked is answered when all have ended.
+
+use crate::ids::ProcessId;
+use crate::journal::{Change, Phase, State as Standing};
+use crate::refusal::Refusal;
+
+use super::Notice;
+use super::lifecycle::{Input, Stopped};
+use super::message::StopPort;
+use super::queue;
+use super::run::State;
+
+impl State {
+    pub async fn stop(&mut self, force: bool, port: StopPort) {
+        if let Err(refusal) = self.hold().await {
+            let _ = port.send(Err(refusal));
+            return;
+        }
+        let turns: Vec<ProcessId> = self.turns.iter().map(|turn| turn.handle.process).collect();
+        self.stops.ask(port, force, &turns);
+        for process in turns {
+            match self.turn(process) {
+                Some(turn) if turn.finding => {
+                    turn.deferred = Some(force || turn.deferred.unwrap_or(false));
+                }
+                _ => self.step(process, Input::Stop { force }).await,
+            }
+        }
+        self.answer_stops();
+    }
+
+    /// Nothing more begins by itself: what waits is held, and a turn that waits
+    /// for its slot waits no more.
+    async fn hold(&mut self) -> Result<(), Refusal> {
+        let process = self.attempt.process.process_id;
+        let mut queue = self.queue.clone();
+        queue.step(queue::Input::Stop)?;
+        if queue != self.queue {
+            self.advance(process, &Change::Held).await?;
+            self.queue = queue;
+        }
+        if self.attempt.phase != Phase::Queued {
+            return Ok(());
+        }
+        let (phase, state) = match self.attempt.ended_as {
+            Some(state) => (Phase::Settled, state),
+            None => (Phase::Idle, Standing::Idle),
+        };
+        self.advance(process, &Change::Unqueued { phase, state }).await?;
+        (self.attempt.phase, self.attempt.state) = (phase, state);
+        // Held: nothing begins by it.
+        self.queue.step(queue::Input::TurnEnded)?;
+        self.stops.unqueued = true;
+        self.notify(Notice::SlotFreed(self.attempt.attempt_id));
+        Ok(())
+    }
+
+    /// A turn has answered its stop.
+    pub(super) fn stopped(&mut self, process: ProcessId, stopped: Stopped) {
+        self.stops.hear(process, stopped);
+        self.answer_stops();
+    }
+
+    fn answer_stops(&mut self) {
+        if !self.stops.is_complete() {
+            return;
+        }
+        let (ports, answer) = std::mem::take(&mut self.stops).answer(&self.attempt);
+        for port in ports {
+            let _ = port.send(Ok(answer.clone()));
+        }
+    }
+}
