@@ -147,6 +147,11 @@ impl Home {
         self.data_dir.join("trash")
     }
 
+    /// Takes what lasts no longer than a call.
+    pub fn scratch(&self) -> PathBuf {
+        self.data_dir.join("scratch")
+    }
+
     /// Held by the daemon of this home while it lives.
     pub fn lock(&self) -> &Path {
         &self.lock

@@ -57,6 +57,7 @@ pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     process::set_name(c"provost");
     let _lock = HomeLock::take(home.lock())?;
     raise_open_files_limit();
+    remove_scratch(home);
     process::become_subreaper()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(serve(home, config));
@@ -119,6 +120,16 @@ async fn serve(home: &Home, config: &Config) -> Result<(), DaemonError> {
     ended
 }
 
+/// What calls that an earlier daemon did not live to end have left.
+fn remove_scratch(home: &Home) {
+    let scratch = home.scratch();
+    if let Err(error) = std::fs::remove_dir_all(&scratch)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %scratch.display(), %error, "it can't be removed");
+    }
+}
+
 type Actors = (Arc<World>, ActorRef<gateway::Message>, JoinHandle<()>);
 
 async fn start_actors(home: &Home, config: &Config, store: &Store) -> Result<Actors, DaemonError> {
@@ -149,6 +160,7 @@ async fn start_actors(home: &Home, config: &Config, store: &Store) -> Result<Act
             attempts_dir: home.attempts(),
             worktrees_dir: home.worktrees(),
             trash_dir: home.trash(),
+            scratch_dir: home.scratch(),
             environment,
             home_variable: home.root().map(|root| root.to_string_lossy().into_owned()),
         },

@@ -39,6 +39,8 @@ pub struct Source {
     /// The attempt's branch.
     pub branch: String,
     pub target_branch: String,
+    /// Takes the scratch repository.
+    pub scratch: PathBuf,
 }
 
 impl Source {
@@ -100,7 +102,10 @@ impl Snapshot {
         let base = merge_base(source, &admin).await?;
         let format = git::run(&common, &["rev-parse", "--show-object-format"]).await?;
         let config = harmless_config(&common).await?;
-        let git_dir = blocking(move || scratch(&common, &admin, &format)).await?;
+        let git_dir = {
+            let place = source.scratch.clone();
+            blocking(move || scratch(&place, &common, &admin, &format)).await?
+        };
         let snapshot = Self { tree: Arc::new(tree), git_dir, config, base };
         // Without it, files marked as unchanged would count as such whatever is in
         // them. It fails when any has changed, which is no fault.
@@ -305,8 +310,9 @@ async fn harmless_config(common: &Path) -> Result<Vec<OsString>, GitError> {
 }
 
 /// The scratch repository: no branches, no history, the real one's objects.
-fn scratch(common: &Path, admin: &Path, format: &str) -> io::Result<TempDir> {
-    let dir = tempfile::Builder::new().prefix("provost-changes-").tempdir()?;
+fn scratch(place: &Path, common: &Path, admin: &Path, format: &str) -> io::Result<TempDir> {
+    fs::create_dir_all(place)?;
+    let dir = tempfile::Builder::new().prefix("changes-").tempdir_in(place)?;
     let path = dir.path();
     for folder in ["refs", "objects/info", "info"] {
         fs::create_dir_all(path.join(folder))?;

@@ -58,6 +58,7 @@ struct Workspace {
     attempt: AttemptId,
     task: TaskId,
     worktrees: PathBuf,
+    scratch: PathBuf,
     folder: String,
     branch: String,
     repos: Vec<AttemptRepo>,
@@ -75,6 +76,7 @@ impl Domain {
             attempt,
             task: view.task_id,
             worktrees: self.world.settings.worktrees_dir.clone(),
+            scratch: self.world.settings.scratch_dir.clone(),
             folder: view.folder,
             branch: view.branch,
             repos: view.repos,
@@ -92,6 +94,7 @@ impl Workspace {
             name: repo.name.clone(),
             branch: self.branch.clone(),
             target_branch: repo.target_branch.clone(),
+            scratch: self.scratch.clone(),
         };
         Snapshot::take(&source).await.map_err(|error| self.refusal(tool, repo, &error))
     }
@@ -116,6 +119,9 @@ impl Workspace {
                  task_id {} for a new worktree.",
                 self.branch, self.task
             )),
+            SnapshotError::Io(fault) if fault.kind() == std::io::ErrorKind::StorageFull => {
+                refusal(Code::StorageFull)
+            }
             _ => refusal(Code::WorkspaceFailed),
         };
         refusal.detail("repo_name", repo.name.as_str()).detail("path", path.as_str())

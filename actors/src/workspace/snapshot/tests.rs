@@ -26,6 +26,7 @@ impl Scene {
             name: "app".to_owned(),
             branch: "provost/x".to_owned(),
             target_branch: "main".to_owned(),
+            scratch: scratch.path().join("scratch"),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let scene = Self { scratch, runtime, source };
