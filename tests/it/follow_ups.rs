@@ -369,6 +369,26 @@ fn a_turn_that_can_not_start_is_over_and_the_next_one_has_its_turn() {
 }
 
 #[test]
+fn a_session_whose_executor_is_gone_says_what_to_mend() {
+    let provost = Provost::new().executor("agent", PLAIN, "cat").started();
+    let attempt = provost.board().start("agent", "first");
+    attempt.settled();
+    let program = provost.path("agent");
+    fs::rename(&program, provost.path("elsewhere")).unwrap();
+    let send = follow_up(&attempt, "send", "second");
+    let refusal = provost.refusal("follow_up", &send);
+    assert_eq!(refusal["code"], "executor_unavailable");
+    assert!(refusal["hint"].as_str().unwrap().starts_with("Mend "), "{refusal}");
+    provost.kill();
+    fs::write(provost.home().join("config.toml"), "").unwrap();
+    provost.start();
+    assert_eq!(provost.refusal("follow_up", &send)["code"], "executor_not_found");
+    // What needs no executor works all the same.
+    let cancel = json!({"attempt_id": attempt.id, "action": "cancel"});
+    assert_eq!(provost.call("follow_up", &cancel)["queue"]["status"], "empty");
+}
+
+#[test]
 fn follow_ups_of_what_is_not_there_say_so() {
     let provost = Provost::running();
     let board = provost.board();

@@ -47,7 +47,8 @@ async fn follow_up(
     };
     let runs = action != FollowUpAction::Cancel;
     if runs {
-        check::executor(&*world.executors, &attempt.executor, variant.as_deref())?;
+        check::executor(&*world.executors, &attempt.executor, variant.as_deref())
+            .map_err(not_of_the_call)?;
     }
     let queued_at = Timestamp::now();
     let follow_up = FollowUp { queue_id: QueueId::new(), prompt, variant, queued_at };
@@ -56,4 +57,16 @@ async fn follow_up(
         attempt::Message::FollowUp(FollowUpCall { key, action, follow_up, has_slot }, port)
     })
     .await
+}
+
+/// The executor is the session's: no other field of the call can mend it.
+fn not_of_the_call(mut refusal: Refusal) -> Refusal {
+    if refusal.code == Code::VariantNotFound {
+        return refusal;
+    }
+    refusal.details.remove("path");
+    refusal.hint(
+        "Mend the configuration of the session's executor, as the message says, then call the \
+         tool again. Or call start_task_attempt with another executor.",
+    )
 }
