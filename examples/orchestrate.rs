@@ -1,5 +1,6 @@
 //! An orchestrator in small: an MCP client over stdio that starts attempts,
-//! waits for them, reads their logs as they grow, and stops one. The executor is the example
+//! waits for them, reads their logs as they grow, looks at what one changed and
+//! gives it its next prompt, and stops another. The executor is the example
 //! `fake_executor`; home and repository are scratch.
 //!
 //! ```text
@@ -40,13 +41,19 @@ async fn orchestrate(provost: &Path, scratch: &Scratch) -> Result<()> {
     let task = client.call("create_task", task).await?;
 
     let attempt = client.start(&task, "remember the milk").await?;
-    let ended = client.follow(&attempt, |_| false).await?;
+    let mut log = Log::of(&attempt);
+    client.follow(&mut log, |_| false).await?;
+    let next = json!({"attempt_id": attempt, "action": "send", "prompt": "and the bread"});
+    client.call("follow_up", next).await?;
+    let ended = client.follow(&mut log, |_| false).await?;
     let newest = json!({"attempt_id": attempt, "limit": 1});
     let told = client.call("tail_session_messages", newest).await?;
-    println!("{}: {}\n", text(&ended["state"]), text(&told["messages"][0]["text"]));
+    println!("{}: {}", text(&ended["state"]), text(&told["messages"][0]["text"]));
+    let changes = client.call("get_attempt_changes", json!({"attempt_id": attempt})).await?;
+    println!("changed: {}\n", changes["files"]);
 
     let attempt = client.start(&task, "hang until stopped").await?;
-    client.follow(&attempt, |entry| entry["kind"] == "system_message").await?;
+    client.follow(&mut Log::of(&attempt), |entry| entry["kind"] == "system_message").await?;
     let stopped = client.call("stop_attempt", json!({"attempt_id": attempt})).await?;
     println!("stopped with {}, {} survivors", stopped["signals"], stopped["survivors"]);
 
@@ -54,6 +61,19 @@ async fn orchestrate(provost: &Path, scratch: &Scratch) -> Result<()> {
     client.0.cancel().await?;
     server.wait().await?;
     Ok(())
+}
+
+/// How far an attempt's log has been read.
+struct Log {
+    attempt: Value,
+    /// The index of the last entry seen; -1 before the first.
+    after: Value,
+}
+
+impl Log {
+    fn of(attempt: &Value) -> Self {
+        Self { attempt: attempt.clone(), after: json!(-1) }
+    }
 }
 
 struct Client(RunningService<RoleClient, ()>);
@@ -81,19 +101,18 @@ impl Client {
 
     /// Prints the log until the attempt has settled, or an entry is the last
     /// one wanted; returns how it stands. It asks only for what is new.
-    async fn follow(&self, attempt: &Value, last: impl Fn(&Value) -> bool) -> Result<Value> {
-        let mut after = json!(-1);
+    async fn follow(&self, log: &mut Log, last: impl Fn(&Value) -> bool) -> Result<Value> {
         loop {
             // Until it settles, but not for long: its log grows meanwhile.
-            let wait = json!({"attempt_ids": [attempt], "timeout_ms": 100});
+            let wait = json!({"attempt_ids": [log.attempt], "timeout_ms": 100});
             let mut waited = self.call("wait_for_attempts", wait).await?;
             // Asked after that: what a settled attempt has written is on the page.
-            let page = json!({"attempt_id": attempt, "after_entry_index": after});
+            let page = json!({"attempt_id": log.attempt, "after_entry_index": log.after});
             let page = self.call("tail_attempt_logs", page).await?;
             let entries = page["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
             for entry in entries {
                 println!("  {:<18}{}", text(&entry["kind"]), text(&entry["text"]));
-                after = entry["entry_index"].clone();
+                log.after = entry["entry_index"].clone();
             }
             if entries.iter().any(&last) || (entries.is_empty() && waited["timed_out"] == false) {
                 return Ok(waited["attempts"][0].take());

@@ -28,7 +28,8 @@ fn an_orchestrator_starts_reads_and_stops_attempts() {
     let mut orchestrate = Command::new(example("orchestrate"));
     let output = orchestrate.arg(PROVOST).env("TMPDIR", temporary.path()).output().unwrap();
     let printed = stdout(&output);
-    assert!(printed.contains("completed: I wrote NOTES.md: remember the milk"), "{printed}");
+    assert!(printed.contains("completed: I wrote NOTES.md: and the bread"), "{printed}");
+    assert!(printed.contains(r#"changed: [{"path":"repo/NOTES.md","status":"added""#), "{printed}");
     assert!(printed.contains(r#"stopped with ["SIGINT"], 0 survivors"#), "{printed}");
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
 }
