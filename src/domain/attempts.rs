@@ -200,8 +200,8 @@ fn next_action(status: &store::AttemptStatus) -> String {
              tail_attempt_logs to see what it does, or stop_attempt to end it."
         ),
         _ if status.queue_held && status.queued_follow_ups > 0 => format!(
-            "{} wait since it was stopped: call follow_up with attempt_id {id} and action send \
-             or queue to go on, or cancel to drop them.",
+            "Follow-ups wait since it was stopped ({}): call follow_up with attempt_id {id} and \
+             action send or queue to go on, or cancel to drop them.",
             status.queued_follow_ups
         ),
         (State::Failed, _) => format!(

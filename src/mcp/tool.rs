@@ -43,6 +43,8 @@ pub enum Effect {
     Adds,
     /// Sets an agent to work, which may reach anything.
     Starts,
+    /// The same, or drops what was to come.
+    Steers,
     /// Overwrites or ends what was there; asking twice is asking once.
     Replaces,
 }
@@ -205,8 +207,9 @@ impl Tool {
     /// The definition as `tools/list` gives it.
     pub fn definition(&self) -> rmcp::model::Tool {
         let row = &self.row;
-        let (adds, replaces) = (row.effect == Effect::Adds, row.effect == Effect::Replaces);
-        let (reads, starts) = (row.effect == Effect::Reads, row.effect == Effect::Starts);
+        let (adds, reads) = (row.effect == Effect::Adds, row.effect == Effect::Reads);
+        let replaces = matches!(row.effect, Effect::Replaces | Effect::Steers);
+        let starts = matches!(row.effect, Effect::Starts | Effect::Steers);
         let annotations = ToolAnnotations::with_title(row.title)
             .read_only(reads)
             .destructive(replaces)

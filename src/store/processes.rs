@@ -52,7 +52,7 @@ impl Store {
     ) -> Result<(), Refusal> {
         let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
         let (phase, state) = standing(change);
-        let holds = matches!(change, Change::Held);
+        let holds = matches!(change, Change::Held | Change::Unqueued { .. });
         let changed = sqlx::query(
             "UPDATE attempts SET phase = coalesce(?3, phase), state = coalesce(?4, state),
                     updated_at = ?5, queue_held = queue_held OR ?7,
@@ -77,6 +77,9 @@ impl Store {
             return Err(turns::stale(attempt, epoch));
         }
         change_process(&mut writing, process, change).await.map_err(fault)?;
+        if let Change::Unqueued { returned: Some(follow_up), .. } = change {
+            turns::put_back(&mut writing, attempt, follow_up).await.map_err(fault)?;
+        }
         if let Change::Settled(_, turnover) = change
             && turnover.begun.is_some()
         {
@@ -114,7 +117,7 @@ fn settles(change: &Change) -> bool {
 /// The attempt's phase and state after a change.
 fn standing(change: &Change) -> (Option<Phase>, Option<State>) {
     match change {
-        Change::Unqueued { phase, state } => (Some(*phase), Some(*state)),
+        Change::Unqueued { phase, state, .. } => (Some(*phase), Some(*state)),
         Change::Preparing => (Some(Phase::Preparing), Some(State::Running)),
         Change::Running { .. } => (Some(Phase::Running), Some(State::Running)),
         Change::Stopping => (Some(Phase::Stopping), None),

@@ -298,7 +298,12 @@ async fn one_taken_out_of_the_queue_has_run_nothing_and_needs_no_owner() {
     let status = store.status(queued.attempt_id).await.unwrap();
     assert_eq!((status.overview.state, status.latest_execution_process_id), (State::Idle, None));
     assert_eq!(store.unsettled().await.unwrap().len(), 1);
-    advance(&store, &queued, &Change::Unqueued { phase: Phase::Idle, state: State::Idle }).await;
+    advance(
+        &store,
+        &queued,
+        &Change::Unqueued { phase: Phase::Idle, state: State::Idle, returned: None },
+    )
+    .await;
     assert_eq!(store.unsettled().await.unwrap(), []);
 }
 

@@ -4,7 +4,7 @@
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::AttemptId;
-use provost_actors::journal::{Next, Process, Turnover};
+use provost_actors::journal::{FollowUp, Next, Process, Turnover};
 use provost_actors::refusal::{Code, Refusal};
 
 use super::{Writing, codec, fault};
@@ -56,18 +56,7 @@ async fn write_rows(
             .await?;
     }
     if let Some(added) = &turnover.added {
-        sqlx::query(
-            "INSERT INTO follow_ups (queue_id, session_id, prompt, variant, queued_at)
-             SELECT ?2, session_id, ?3, ?4, ?5 FROM sessions WHERE attempt_id = ?1
-             ORDER BY session_id DESC LIMIT 1",
-        )
-        .bind(attempt.to_string())
-        .bind(added.queue_id.to_string())
-        .bind(&added.prompt)
-        .bind(&added.variant)
-        .bind(added.queued_at.millis())
-        .execute(&mut *writing)
-        .await?;
+        wait(&mut *writing, attempt, added, None).await?;
     }
     if let Some(Next { process, .. }) = &turnover.begun {
         // One that was planned and never ran gives way to it.
@@ -84,6 +73,41 @@ async fn write_rows(
         .await?;
         insert(writing, &session, attempt, process, Timestamp::now().millis()).await?;
     }
+    Ok(())
+}
+
+/// Lets a follow-up wait before all others.
+pub(super) async fn put_back(
+    writing: Writing<'_>,
+    attempt: AttemptId,
+    follow_up: &FollowUp,
+) -> Result<(), sqlx::Error> {
+    let first: i64 = sqlx::query_scalar("SELECT coalesce(min(position), 1) FROM follow_ups")
+        .fetch_one(&mut *writing)
+        .await?;
+    wait(writing, attempt, follow_up, Some(first - 1)).await
+}
+
+/// Lets a follow-up wait; behind all others unless it has a position.
+async fn wait(
+    writing: Writing<'_>,
+    attempt: AttemptId,
+    follow_up: &FollowUp,
+    position: Option<i64>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO follow_ups (position, queue_id, session_id, prompt, variant, queued_at)
+         SELECT ?6, ?2, session_id, ?3, ?4, ?5 FROM sessions WHERE attempt_id = ?1
+         ORDER BY session_id DESC LIMIT 1",
+    )
+    .bind(attempt.to_string())
+    .bind(follow_up.queue_id.to_string())
+    .bind(&follow_up.prompt)
+    .bind(&follow_up.variant)
+    .bind(follow_up.queued_at.millis())
+    .bind(position)
+    .execute(writing)
+    .await?;
     Ok(())
 }
 

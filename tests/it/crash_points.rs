@@ -58,8 +58,6 @@ const STOP: &[&str] = &[
 const QUEUED_STOP: &[&str] = &[
     "intent.written",
     "intent.committed",
-    "held.written",
-    "held.committed",
     "unqueued.written",
     "unqueued.committed",
     "answer.next",

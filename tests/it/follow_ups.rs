@@ -232,21 +232,25 @@ fn a_follow_up_waits_for_a_slot_like_a_start_and_can_be_stopped_there() {
     let gate = provost.path("gate");
     let busy = board.start("fake", &wait_for(&gate));
     busy.in_phase("running");
-    provost.call("follow_up", &follow_up(&attempt, "send", "say dropped"));
+    provost.call("follow_up", &follow_up(&attempt, "send", "say kept"));
     let status = attempt.status();
     assert_eq!((&status["phase"], &status["state"]), (&json!("queued"), &json!("idle")));
     assert_eq!(status["latest_execution_process_id"], done["latest_execution_process_id"]);
     let stopped = attempt.stop();
     assert_eq!((&stopped["stopped"], &stopped["phase"]), (&json!(true), &json!("settled")));
     assert_eq!(stopped["state"], "completed");
+    // What was taken in to be run is not lost: it waits, held.
+    let status = attempt.status();
+    assert_eq!((&status["queued_follow_ups"], &status["queue_held"]), (&json!(1), &json!(true)));
 
-    provost.call("follow_up", &follow_up(&attempt, "send", "say second"));
+    let answer = provost.call("follow_up", &follow_up(&attempt, "queue", "say more"));
+    assert_eq!(answer["queue"]["messages"][0]["prompt"], "say more");
     // Nor does a restart lose its place.
     provost.kill_and_start();
     assert_eq!(attempt.status()["phase"], "queued");
     fs::write(gate, "").unwrap();
-    turns(&attempt, 2);
-    assert_eq!(attempt.said("assistant_message"), ["first", "second"]);
+    turns(&attempt, 3);
+    assert_eq!(attempt.said("assistant_message"), ["first", "kept", "more"]);
     assert_eq!(busy.settled()["state"], "completed");
 }
 
@@ -306,6 +310,11 @@ fn a_retried_follow_up_has_one_effect_and_one_answer() {
         assert_eq!(again.text, first.text);
         assert!(again.is_deduplicated);
     }
+    // By the session's id it comes to the same.
+    let mut by_session = send.clone();
+    by_session.as_object_mut().unwrap().remove("attempt_id");
+    by_session["session_id"] = attempt.started["session_id"].clone();
+    assert!(provost.answer("follow_up", &by_session).is_deduplicated);
     send["prompt"] = json!("say another");
     assert_eq!(provost.refusal("follow_up", &send)["code"], "idempotency_conflict");
     fs::write(gate, "").unwrap();

@@ -29,6 +29,8 @@ pub enum Input {
     Queue(FollowUp),
     Cancel,
     Stop,
+    /// A stop took the turn out of the queue for a slot; the prompt is to wait again.
+    Unqueued(Option<FollowUp>),
     /// However it ended.
     TurnEnded,
 }
@@ -42,6 +44,8 @@ pub struct Step {
     pub added: Option<FollowUp>,
     /// To be taken from them.
     pub taken: Vec<QueueId>,
+    /// To be put before all of them.
+    pub returned: Option<FollowUp>,
 }
 
 /// The session.
@@ -87,7 +91,7 @@ impl Queue {
                 self.held = false;
                 Ok(Step { begin: Some(follow_up), ..Step::default() })
             }
-            Input::Queue(_) if self.waiting.len() >= WAITING_MAX => Err(Refusal::new(
+            Input::Queue(_) if self.active && self.waiting.len() >= WAITING_MAX => Err(Refusal::new(
                 Code::RateLimited,
                 format!("{WAITING_MAX} follow-ups wait in this session already"),
             )
@@ -115,6 +119,14 @@ impl Queue {
                 self.held |= self.active;
                 Ok(Step::default())
             }
+            Input::Unqueued(returned) => {
+                self.active = false;
+                self.held = true;
+                if let Some(follow_up) = &returned {
+                    self.waiting.push_front(follow_up.clone());
+                }
+                Ok(Step { returned, ..Step::default() })
+            }
             Input::TurnEnded => {
                 self.active = false;
                 Ok(self.next())
@@ -129,7 +141,7 @@ impl Queue {
         }
         let begin = self.waiting.pop_front();
         self.active = begin.is_some();
-        Step { taken: begin.iter().map(|it| it.queue_id).collect(), begin, added: None }
+        Step { taken: begin.iter().map(|it| it.queue_id).collect(), begin, ..Step::default() }
     }
 }
 

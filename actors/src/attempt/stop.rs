@@ -1,8 +1,9 @@
 //! What a stop does to an attempt: what waits is held, every turn is told, and
 //! whoever asked is answered when all have ended.
 
-use crate::ids::ProcessId;
-use crate::journal::{Change, Phase, State as Standing};
+use crate::event::Timestamp;
+use crate::ids::{ProcessId, QueueId};
+use crate::journal::{Change, FollowUp, Phase, State as Standing};
 use crate::refusal::Refusal;
 
 use super::Notice;
@@ -33,24 +34,37 @@ impl State {
     /// Nothing more begins by itself: what waits is held, and a turn that waits
     /// for its slot waits no more.
     async fn hold(&mut self) -> Result<(), Refusal> {
-        let process = self.attempt.process.process_id;
+        if self.attempt.phase == Phase::Queued {
+            return self.unqueue().await;
+        }
         let mut queue = self.queue.clone();
         queue.step(queue::Input::Stop)?;
         if queue != self.queue {
-            self.advance(process, &Change::Held).await?;
+            self.advance(self.attempt.process.process_id, &Change::Held).await?;
             self.queue = queue;
         }
-        if self.attempt.phase != Phase::Queued {
-            return Ok(());
-        }
+        Ok(())
+    }
+
+    /// Takes the turn out of the queue for a slot. A follow-up was taken in to be
+    /// run, so it waits again; the prompt of a start goes with the start.
+    async fn unqueue(&mut self) -> Result<(), Refusal> {
+        let process = &self.attempt.process;
+        let returned = (self.attempt.epoch > 1).then(|| FollowUp {
+            queue_id: QueueId::new(),
+            prompt: process.prompt.clone(),
+            variant: process.variant.clone(),
+            queued_at: Timestamp::now(),
+        });
+        let mut queue = self.queue.clone();
+        queue.step(queue::Input::Unqueued(returned.clone()))?;
         let (phase, state) = match self.attempt.ended_as {
             Some(state) => (Phase::Settled, state),
             None => (Phase::Idle, Standing::Idle),
         };
-        self.advance(process, &Change::Unqueued { phase, state }).await?;
+        self.advance(process.process_id, &Change::Unqueued { phase, state, returned }).await?;
         (self.attempt.phase, self.attempt.state) = (phase, state);
-        // Held: nothing begins by it.
-        self.queue.step(queue::Input::TurnEnded)?;
+        self.queue = queue;
         self.stops.unqueued = true;
         self.notify(Notice::SlotFreed(self.attempt.attempt_id));
         Ok(())

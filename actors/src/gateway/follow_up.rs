@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use ractor::ActorRef;
+use serde::Serialize;
+use serde_json::json;
 
 use crate::attempt::{self, FollowUpCall};
 use crate::event::Timestamp;
 use crate::ids::QueueId;
-use crate::journal::{Answer, FollowUp, FollowUpAction, FollowedUp, Key, remembered};
+use crate::journal::{Answer, FollowUp, FollowUpAction, FollowedUp, Key};
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
 
 use super::message::{FollowUpRequest, Message, Port};
+use super::resolve::{Resolved, resolve};
 use super::{State, check, owners};
 
 impl State {
@@ -38,18 +41,13 @@ async fn follow_up(
     key: Option<Key>,
     request: FollowUpRequest,
 ) -> Result<Answer<FollowedUp>, Refusal> {
-    if let Some(answer) = remembered(&*world.journal, key.as_ref()).await? {
-        return Ok(answer);
-    }
-    let FollowUpRequest { attempt_id: id, action, prompt, variant } = request;
-    let Some(attempt) = world.journal.attempt(id).await? else {
-        return Err(owners::not_found(id));
+    let checked = check(world, &request);
+    let key = match resolve(&*world.journal, key, checked, |()| payload(&request)).await? {
+        Resolved::Before(answer) => return Ok(answer),
+        Resolved::Now(key, ()) => key,
     };
+    let FollowUpRequest { attempt_id: id, action, prompt, variant } = request;
     let runs = action != FollowUpAction::Cancel;
-    if runs {
-        check::executor(&*world.executors, &attempt.executor, variant.as_deref())
-            .map_err(not_of_the_call)?;
-    }
     let queued_at = Timestamp::now();
     let follow_up = FollowUp { queue_id: QueueId::new(), prompt, variant, queued_at };
     owners::ask(gateway, id, runs, |has_slot, port| {
@@ -57,6 +55,27 @@ async fn follow_up(
         attempt::Message::FollowUp(FollowUpCall { key, action, follow_up, has_slot }, port)
     })
     .await
+}
+
+async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> {
+    let Some(attempt) = world.journal.attempt(request.attempt_id).await? else {
+        return Err(owners::not_found(request.attempt_id));
+    };
+    if request.action == FollowUpAction::Cancel {
+        return Ok(());
+    }
+    let variant = request.variant.as_deref();
+    check::executor(&*world.executors, &attempt.executor, variant).map_err(not_of_the_call)
+}
+
+/// What makes two follow-ups the same call: by whichever id the session was named.
+fn payload(request: &FollowUpRequest) -> impl Serialize + use<> {
+    json!({
+        "attempt_id": request.attempt_id,
+        "action": request.action,
+        "prompt": request.prompt,
+        "variant": request.variant,
+    })
 }
 
 /// The executor is the session's: no other field of the call can mend it.

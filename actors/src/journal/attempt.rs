@@ -208,6 +208,8 @@ pub enum Change {
     Unqueued {
         phase: Phase,
         state: State,
+        /// Waits again, before all others.
+        returned: Option<FollowUp>,
     },
     /// A stop holds the follow-ups.
     Held,

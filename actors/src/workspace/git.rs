@@ -65,12 +65,22 @@ pub(super) fn command(dir: &Path) -> Command {
         .arg(dir)
         // A hook that hangs or fails would hang or fail the making of a worktree,
         // and outlive it. Those of the agent's own git are not touched.
-        .args(["-c", "core.hooksPath=/dev/null"])
+        .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .kill_on_drop(true);
+    // SAFETY: between fork and exec, prctl(2) is async-signal-safe and touches no
+    // memory of ours.
+    unsafe { command.pre_exec(die_with_us) };
     command
+}
+
+/// Has a git end when the daemon is killed: by SIGTERM, at which it removes its
+/// locks. The signal comes when the thread that forked ends (prctl(2)); those of
+/// a runtime that await live as long as it does.
+fn die_with_us() -> std::io::Result<()> {
+    Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM)?)
 }
 
 /// Runs a [`command`], and reads `limit` bytes of its stdout at most: one that

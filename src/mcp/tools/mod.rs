@@ -16,7 +16,7 @@ pub mod waits;
 use std::sync::LazyLock;
 
 use super::tool::Audience::{Board, Inside};
-use super::tool::Effect::{Adds, Reads, Replaces, Starts};
+use super::tool::Effect::{Adds, Reads, Replaces, Starts, Steers};
 use super::tool::Load::{Always, Search};
 use super::tool::{Row, Tool};
 
@@ -64,7 +64,7 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     read   get_attempt_changes "Get attempt changes" Board   Reads    Search artifacts::GET_ATTEMPT_CHANGES, &[];
     read   get_attempt_file    "Get attempt file"    Board   Reads    Search artifacts::GET_ATTEMPT_FILE,    artifacts::FILE_MODES;
     read   get_attempt_patch   "Get attempt patch"   Board   Reads    Search artifacts::GET_ATTEMPT_PATCH,   &[];
-    change follow_up           "Follow up"           Board   Starts   Always follow_up::FOLLOW_UP,           follow_up::FOLLOW_UP_MODES;
+    change follow_up           "Follow up"           Board   Steers   Always follow_up::FOLLOW_UP,           follow_up::FOLLOW_UP_MODES;
     change stop_attempt        "Stop attempt"        Board   Replaces Search attempts::STOP_ATTEMPT,         &[];
     read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];
 });

@@ -48,10 +48,13 @@ fn a_stop_holds_what_waits_until_the_next_send_or_queue() {
 }
 
 #[test]
-fn no_more_wait_than_may() {
+fn no_more_wait_than_may_but_a_full_queue_that_is_held_can_be_let_go_on() {
     let mut queue = Queue::new(true, vec![follow_up("x"); WAITING_MAX], false);
     let refusal = queue.step(Input::Queue(follow_up("y"))).unwrap_err();
     assert_eq!(refusal.code, Code::RateLimited);
+    let mut queue = Queue::new(false, vec![follow_up("x"); WAITING_MAX], true);
+    assert_eq!(begun(queue.step(Input::Queue(follow_up("y")))).as_deref(), Some("x"));
+    assert_eq!(queue.waiting().len(), WAITING_MAX);
 }
 
 /// The rules as the outside behaviour tells them, as plainly as can be: a list
@@ -94,6 +97,12 @@ impl Reference {
                 self.held = false;
             }
             Action::Stop => self.held = self.held || self.running,
+            Action::Unqueue => {
+                self.running = false;
+                self.held = true;
+                let prompt = self.ran.pop().unwrap();
+                self.line.insert(0, prompt);
+            }
             Action::TurnEnds => {
                 self.running = false;
                 self.go_on();
@@ -109,6 +118,8 @@ enum Action {
     Queue,
     Cancel,
     Stop,
+    /// A stop while the turn waits for its slot.
+    Unqueue,
     TurnEnds,
     /// Everything in memory is gone; what is on file is not.
     Crash,
@@ -128,6 +139,10 @@ struct OnFile {
 impl OnFile {
     fn write(&mut self, step: Step, queue: &Queue) {
         self.rows.extend(step.added);
+        if let Some(returned) = step.returned {
+            self.ran.pop();
+            self.rows.insert(0, returned);
+        }
         self.rows.retain(|row| !step.taken.contains(&row.queue_id));
         self.held = queue.is_held();
         self.active = queue.is_active();
@@ -141,7 +156,7 @@ proptest! {
         actions in prop::collection::vec(
             prop::sample::select(vec![
                 Action::Send, Action::Queue, Action::Queue, Action::Queue, Action::Cancel,
-                Action::Stop, Action::TurnEnds, Action::TurnEnds, Action::Crash,
+                Action::Stop, Action::Unqueue, Action::TurnEnds, Action::TurnEnds, Action::Crash,
                 Action::CrashBeforeWriting,
             ]),
             1..80,
@@ -158,7 +173,10 @@ proptest! {
                 Action::Queue => Input::Queue(follow_up(&prompt)),
                 Action::Cancel => Input::Cancel,
                 Action::Stop => Input::Stop,
-                Action::TurnEnds if !queue.is_active() => continue,
+                Action::TurnEnds | Action::Unqueue if !queue.is_active() => continue,
+                Action::Unqueue => {
+                    Input::Unqueued(reference.ran.last().map(|prompt| follow_up(prompt)))
+                }
                 Action::TurnEnds => Input::TurnEnded,
                 Action::Crash => {
                     queue = Queue::new(file.active, file.rows.clone(), file.held);
