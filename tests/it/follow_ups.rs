@@ -144,6 +144,22 @@ fn a_stop_holds_the_queue_until_the_next_send_or_queue() {
 }
 
 #[test]
+fn a_stop_answers_for_the_turn_that_it_stopped_though_the_next_has_begun() {
+    let provost = Provost::running();
+    let attempt = provost.board().start("fake", "ignore-term\nsay up\nhang");
+    attempt.has_said("up");
+    let mut client = provost.connect();
+    let stop = client.begin("stop_attempt", &json!({"attempt_id": attempt.id}));
+    attempt.in_phase("stopping");
+    provost.call("follow_up", &follow_up(&attempt, "queue", "say next\nhang"));
+    let stopped = client.outcome(stop).unwrap().output();
+    assert_eq!(stopped["stopped"], true);
+    assert_eq!(stopped["execution_process_id"], attempt.started["execution_process_id"]);
+    assert_eq!(stopped["exit_signal"], 9, "{stopped}");
+    attempt.stop();
+}
+
+#[test]
 fn a_queued_prompt_releases_what_a_stop_held_and_takes_its_place_behind() {
     let provost = Provost::running();
     let attempt = provost.board().start("fake", "say up\nhang");
@@ -239,6 +255,8 @@ fn a_follow_up_waits_for_a_slot_like_a_start_and_can_be_stopped_there() {
     let stopped = attempt.stop();
     assert_eq!((&stopped["stopped"], &stopped["phase"]), (&json!(true), &json!("settled")));
     assert_eq!(stopped["state"], "completed");
+    // What never ran is no process to speak of.
+    assert_eq!(attempt.stop()["execution_process_id"], Value::Null);
 
     provost.call("follow_up", &follow_up(&attempt, "send", "say second"));
     // Nor does a restart lose its place.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use ractor::RpcReplyPort;
 
+use crate::event::ProcessStatus;
 use crate::ids::ProcessId;
 use crate::journal::{AttemptStopped, Change, Phase, State as Standing};
 use crate::refusal::Refusal;
@@ -105,13 +106,20 @@ impl State {
         let newest = stops.asked.last().filter(|_| !stops.unqueued);
         let told = newest.and_then(|process| stops.heard.get(process));
         let last = &self.attempt.process;
+        let has_run = self.attempt.phase == Phase::Settled && last.status != ProcessStatus::Planned;
+        let process = match newest {
+            Some(&process) => Some(process),
+            None => (has_run && !stops.unqueued).then_some(last.process_id),
+        };
+        // By now the next turn may have begun, which this stop is not about.
+        let (exit_code, exit_signal) = match told.and_then(|told| told.exit.as_ref()) {
+            Some(exit) => (exit.exit_code, exit.exit_signal),
+            None if process == Some(last.process_id) => (last.exit_code, last.exit_signal),
+            None => (None, None),
+        };
         let answer = AttemptStopped {
             attempt_id: self.attempt.attempt_id,
-            execution_process_id: match newest {
-                Some(&process) => Some(process),
-                None => (self.attempt.phase == Phase::Settled && !stops.unqueued)
-                    .then_some(last.process_id),
-            },
+            execution_process_id: process,
             stopped: stops.unqueued || told.is_some_and(|told| told.stopped),
             state: self.attempt.state,
             phase: self.attempt.phase,
@@ -121,8 +129,8 @@ impl State {
                 .flat_map(|told| &told.facts.signals)
                 .map(|&signal| signal.to_owned())
                 .collect(),
-            exit_code: last.exit_code,
-            exit_signal: last.exit_signal,
+            exit_code,
+            exit_signal,
             survivors: stops.heard.values().map(|stopped| stopped.survivors).sum(),
         };
         for port in stops.ports {
