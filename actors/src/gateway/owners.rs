@@ -113,10 +113,7 @@ pub async fn ask<T: Send + 'static>(
         if let Ok(answer) = ractor::call!(owner, |port| message(has_slot, port)) {
             return answer;
         }
-        // It ended before it heard.
-        if has_slot {
-            let _ = gateway.send_message(Message::Notice(attempt::Notice::SlotFreed(id)));
-        }
+        // It ended before it heard; with it went the slot.
         tokio::time::sleep(RETRY).await;
     }
     Err(Refusal::internal(format!("the owner of attempt {id} does not answer")))
