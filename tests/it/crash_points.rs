@@ -2,6 +2,7 @@
 //! again with the same `request_id`: one effect, one answer.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -55,6 +56,20 @@ const QUEUED_STOP: &[&str] = &[
     "answer.next",
     "answer.kept",
     "stop_attempt.answering",
+];
+
+/// The steps of a follow-up that begins a turn.
+const SEND: &[&str] = &[
+    "follow_up.written",
+    "follow_up.committed",
+    "follow_up.answering",
+    "manifest.written",
+    "shim.spawned",
+    "shim.started",
+    "running.written",
+    "running.committed",
+    "settled.written",
+    "settled.committed",
 ];
 
 /// Makes a call whose daemon dies at a failpoint, and makes it twice again with
@@ -161,6 +176,67 @@ fn a_stop_that_nobody_asks_about_again_is_carried_through_all_the_same() {
     let answer = provost.answer("stop_attempt", &stop);
     assert!(answer.is_deduplicated, "its answer was kept: {}", answer.text);
     assert_eq!(answer.value["stopped"], true);
+}
+
+#[test]
+fn a_send_cut_off_between_any_two_steps_begins_one_turn() {
+    let provost = Provost::new().executor("counted", PLAIN, COUNTED).started();
+    let board = provost.board();
+    for failpoint in SEND {
+        let attempt = board.start("counted", "x");
+        attempt.settled();
+        let send = json!({"attempt_id": attempt.id, "action": "send", "prompt": "y",
+            "request_id": failpoint});
+        let answer = cut_off(&provost, failpoint, "follow_up", &send).output();
+        assert_eq!(answer["queue"]["status"], "started", "{failpoint}");
+        let status = attempt.settled();
+        assert_eq!(status["latest_execution_process_id"], answer["execution_process_id"]);
+        assert_eq!(status["state"], "completed", "{failpoint}");
+        assert_eq!(runs(&provost, &attempt), 2, "{failpoint}");
+        assert_eq!(attempt.said("user_message"), ["x", "y"], "{failpoint}");
+    }
+}
+
+#[test]
+fn a_prompt_that_waits_is_never_lost_and_never_runs_twice() {
+    let provost = Provost::running();
+    let board = provost.board();
+    for failpoint in ["follow_up.written", "follow_up.committed", "follow_up.answering"] {
+        let gate = provost.path(failpoint);
+        let attempt = board.start("fake", &until(&gate));
+        attempt.in_phase("running");
+        let queue = json!({"attempt_id": attempt.id, "action": "queue", "prompt": "say next",
+            "request_id": failpoint});
+        let answer = cut_off(&provost, failpoint, "follow_up", &queue).output();
+        assert_eq!(answer["queue"]["length"], 1, "{failpoint}");
+        fs::write(gate, "").unwrap();
+        runs_once(&attempt, failpoint);
+    }
+    for failpoint in ["settled.written", "settled.committed", "running.written"] {
+        let gate = provost.path(failpoint);
+        let attempt = board.start("fake", &until(&gate));
+        attempt.in_phase("running");
+        let queue = json!({"attempt_id": attempt.id, "action": "queue", "prompt": "say next"});
+        provost.call("follow_up", &queue);
+        provost.kill();
+        provost.start_to_die_at(failpoint);
+        fs::write(gate, "").unwrap();
+        assert_eq!(provost.ended(), None, "{failpoint}: killed by a signal");
+        provost.start();
+        runs_once(&attempt, failpoint);
+    }
+}
+
+/// A line for the fake executor: wait until a file is there.
+fn until(gate: &Path) -> String {
+    format!("run until [ -e {} ]; do sleep 0.02; done", gate.display())
+}
+
+fn runs_once(attempt: &Attempt, failpoint: &str) {
+    attempt.until("the second turn has ended", |status| {
+        status["phase"] == "settled" && status["queued_follow_ups"] == 0
+    });
+    assert_eq!(attempt.said("assistant_message"), ["next"], "{failpoint}");
 }
 
 #[test]
