@@ -8,7 +8,7 @@ use crate::attempt::{self, FollowUpCall};
 use crate::event::Timestamp;
 use crate::ids::QueueId;
 use crate::journal::{Answer, FollowUp, FollowUpAction, FollowedUp, Key, remembered};
-use crate::refusal::{Code, Refusal};
+use crate::refusal::Refusal;
 use crate::world::World;
 
 use super::message::{FollowUpRequest, Message, Port};
@@ -21,10 +21,6 @@ impl State {
         request: FollowUpRequest,
         port: Port<Answer<FollowedUp>>,
     ) {
-        if self.is_closing {
-            let _ = port.send(Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")));
-            return;
-        }
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(
             async move { drop(port.send(follow_up(&myself, &world, key, request).await)) },
