@@ -2,11 +2,10 @@
 //! again with the same `request_id`: one effect, one answer.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Attempt, Board, PLAIN, Provost};
+use crate::harness::{Answer, Attempt, Board, PLAIN, Provost, run_until};
 
 /// An executor that leaves a line for each time it runs.
 const COUNTED: &str = r#"echo "$PROVOST_ATTEMPT_ID" >> "$PROVOST_HOME/ran"; echo done"#;
@@ -203,7 +202,7 @@ fn a_prompt_that_waits_is_never_lost_and_never_runs_twice() {
     let board = provost.board();
     for failpoint in ["follow_up.written", "follow_up.committed", "follow_up.answering"] {
         let gate = provost.path(failpoint);
-        let attempt = board.start("fake", &until(&gate));
+        let attempt = board.start("fake", &run_until(&gate));
         attempt.in_phase("running");
         let queue = json!({"attempt_id": attempt.id, "action": "queue", "prompt": "say next",
             "request_id": failpoint});
@@ -214,7 +213,7 @@ fn a_prompt_that_waits_is_never_lost_and_never_runs_twice() {
     }
     for failpoint in ["settled.written", "settled.committed", "running.written"] {
         let gate = provost.path(failpoint);
-        let attempt = board.start("fake", &until(&gate));
+        let attempt = board.start("fake", &run_until(&gate));
         attempt.in_phase("running");
         let queue = json!({"attempt_id": attempt.id, "action": "queue", "prompt": "say next"});
         provost.call("follow_up", &queue);
@@ -225,11 +224,6 @@ fn a_prompt_that_waits_is_never_lost_and_never_runs_twice() {
         provost.start();
         runs_once(&attempt, failpoint);
     }
-}
-
-/// A line for the fake executor: wait until a file is there.
-fn until(gate: &Path) -> String {
-    format!("run until [ -e {} ]; do sleep 0.02; done", gate.display())
 }
 
 fn runs_once(attempt: &Attempt, failpoint: &str) {

@@ -1,16 +1,10 @@
 //! Further turns in the same session: sent, queued, held, cancelled.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Attempt, EVENTS, PLAIN, Provost, processes, wait_until};
-
-/// A line for the fake executor: wait until a file is there.
-fn wait_for(gate: &Path) -> String {
-    format!("run until [ -e {} ]; do sleep 0.02; done", gate.display())
-}
+use crate::harness::{Attempt, EVENTS, PLAIN, Provost, processes, run_until, wait_until};
 
 fn follow_up(attempt: &Attempt, action: &str, prompt: &str) -> Value {
     json!({"attempt_id": attempt.id, "action": action, "prompt": prompt})
@@ -87,7 +81,7 @@ fn what_is_queued_runs_in_order_one_at_a_time_however_turns_end() {
         let order = order.display();
         format!("run echo {name} begins >> {order}; sleep 0.05; echo {name} ends >> {order}\n{end}")
     };
-    let attempt = provost.board().start("fake", &wait_for(&gate));
+    let attempt = provost.board().start("fake", &run_until(&gate));
     attempt.in_phase("running");
     let ends = ["exit 3", "say fine", "run kill -9 $PPID", "exit 0"];
     for (number, end) in ends.into_iter().enumerate() {
@@ -177,7 +171,7 @@ fn a_queued_prompt_releases_what_a_stop_held_and_takes_its_place_behind() {
 fn cancel_empties_the_queue_and_leaves_the_turn_alone() {
     let provost = Provost::running();
     let gate = provost.path("gate");
-    let attempt = provost.board().start("fake", &wait_for(&gate));
+    let attempt = provost.board().start("fake", &run_until(&gate));
     attempt.in_phase("running");
     for prompt in ["say one", "say two"] {
         provost.call("follow_up", &follow_up(&attempt, "queue", prompt));
@@ -226,7 +220,7 @@ fn while_an_attempt_waits_for_its_slot_prompts_can_be_queued_and_not_sent() {
     let provost = Provost::new().config("[daemon]\nmax_running_attempts = 1").started();
     let board = provost.board();
     let gate = provost.path("gate");
-    let first = board.start("fake", &wait_for(&gate));
+    let first = board.start("fake", &run_until(&gate));
     let waiting = board.start("fake", "say first");
     assert_eq!(waiting.started["phase"], "queued");
     let refusal = provost.refusal("follow_up", &follow_up(&waiting, "send", "say no"));
@@ -246,7 +240,7 @@ fn a_follow_up_waits_for_a_slot_like_a_start_and_can_be_stopped_there() {
     let attempt = board.start("fake", "say first");
     let done = attempt.settled();
     let gate = provost.path("gate");
-    let busy = board.start("fake", &wait_for(&gate));
+    let busy = board.start("fake", &run_until(&gate));
     busy.in_phase("running");
     provost.call("follow_up", &follow_up(&attempt, "send", "say dropped"));
     let status = attempt.status();
@@ -288,7 +282,7 @@ fn an_attempt_that_was_taken_out_of_the_queue_is_begun_by_a_follow_up() {
 fn queued_follow_ups_outlive_the_daemon_and_each_runs_once() {
     let provost = Provost::running();
     let (gate, order) = (provost.path("gate"), provost.path("order"));
-    let attempt = provost.board().start("fake", &wait_for(&gate));
+    let attempt = provost.board().start("fake", &run_until(&gate));
     attempt.in_phase("running");
     for number in 0..6 {
         let prompt = format!("run echo {number} >> {}", order.display());
@@ -312,7 +306,7 @@ fn a_retried_follow_up_has_one_effect_and_one_answer() {
     let gate = provost.path("gate");
     let attempt = provost.board().start("fake", "say first");
     attempt.settled();
-    let mut send = follow_up(&attempt, "send", &wait_for(&gate));
+    let mut send = follow_up(&attempt, "send", &run_until(&gate));
     send["request_id"] = json!("send");
     let mut queue = follow_up(&attempt, "queue", "say third");
     queue["request_id"] = json!("queue");
