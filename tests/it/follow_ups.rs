@@ -216,6 +216,25 @@ echo "{\"kind\":\"system_message\",\"text\":\"own-$$\"}""#;
 }
 
 #[test]
+fn what_an_executor_said_of_its_session_last_of_all_is_known_to_the_next_turn() {
+    let script = r#"until [ -e "$PROVOST_HOME/gate" ]; do sleep 0.02; done
+echo "{\"kind\":\"assistant_message\",\"text\":\"${PROVOST_EXECUTOR_SESSION_ID:-none}\"}"
+echo '{"kind":"session","id":"own"}'"#;
+    let provost = Provost::new().executor("agent", EVENTS, script).started();
+    let attempt = provost.board().start("agent", "x");
+    attempt.in_phase("running");
+    provost.call("follow_up", &follow_up(&attempt, "queue", "x"));
+    let leader = attempt.leader();
+    // All that it says is taken in at once, with its end.
+    provost.kill();
+    fs::write(provost.home().join("gate"), "").unwrap();
+    wait_until("the executor has ended", || !processes::is_alive(leader));
+    provost.start();
+    turns(&attempt, 2);
+    assert_eq!(attempt.said("assistant_message"), ["none", "own"]);
+}
+
+#[test]
 fn while_an_attempt_waits_for_its_slot_prompts_can_be_queued_and_not_sent() {
     let provost = Provost::new().config("[daemon]\nmax_running_attempts = 1").started();
     let board = provost.board();
