@@ -5,6 +5,7 @@ use provost_actors::refusal::{Code, Refusal};
 use serde_json::Value;
 
 use super::Domain;
+use crate::mcp::{name_of, pointer_of, source};
 use crate::store::{Kind, Match};
 
 /// The shortest piece of an id that is looked up, as for people.
@@ -77,8 +78,7 @@ impl Slip {
         if refusal.code == Code::InvalidArgument {
             let path = refusal.details.get("path")?.as_str()?;
             let wanted = kind_of(path)?;
-            let pointer = path.replace('[', "/").replace(']', "").replace('.', "/");
-            let given = arguments.pointer(&format!("/{pointer}"))?.as_str()?;
+            let given = arguments.pointer(&pointer_of(path))?.as_str()?;
             return Some(Self { path: path.to_owned(), given: given.to_owned(), wanted });
         }
         let wanted = kind_not_found(refusal.code)?;
@@ -90,7 +90,7 @@ impl Slip {
 
 /// The kind of id that a field takes.
 fn kind_of(path: &str) -> Option<Kind> {
-    match path.rsplit('.').next()?.split('[').next()? {
+    match name_of(path) {
         "depends_on" => Some(Kind::Task),
         "attempt_ids" => Some(Kind::Attempt),
         name => Kind::ALL.into_iter().find(|kind| kind.field() == name),
@@ -110,7 +110,7 @@ fn kind_not_found(code: Code) -> Option<Kind> {
 
 /// The tool that tells the ids of a kind.
 fn list_of(kind: Kind) -> Option<&'static str> {
-    crate::mcp::source(kind.field())
+    source(kind.field())
 }
 
 /// Where in the arguments a text stands.

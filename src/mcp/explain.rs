@@ -250,7 +250,7 @@ fn join(pointer: &str, field: &str) -> String {
 }
 
 /// `repos[0].path` becomes `/repos/0/path`.
-fn pointer_of(path: &str) -> String {
+pub fn pointer_of(path: &str) -> String {
     format!("/{}", path.replace('[', "/").replace(']', "").replace('.', "/"))
 }
 

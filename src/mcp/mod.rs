@@ -8,8 +8,9 @@
 //! ```
 //!
 //! `tools` is the table of all there is to call, `resources` the same by URI,
-//! `prompts` what teaches it, and [`ask::Ask`] the only way out of here. Nothing in this folder owns state that outlives a connection,
-//! and nothing in it knows SQL, actors or processes.
+//! `prompts` what teaches it, and [`ask::Ask`] the only way out of here. Nothing in
+//! this folder owns state that outlives a connection, and nothing in it knows SQL,
+//! actors or processes.
 
 pub mod args;
 pub mod ask;
@@ -31,5 +32,5 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use explain::source;
+pub use explain::{name_of, pointer_of, source};
 pub use server::{Limits, serve};

@@ -1,6 +1,7 @@
 //! The MCP server of one connection: both eras of the protocol, one choke point
-//! for calls, whether by a tool's name or a resource's URI. It guards (role, number and time of calls, panics, cancellation)
-//! and leaves what a call means to its [`Tool`](super::tool::Tool).
+//! for calls, whether by a tool's name or a resource's URI. It guards (role, number
+//! and time of calls, panics, cancellation) and leaves what a call means to its
+//! [`Tool`](super::tool::Tool).
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;

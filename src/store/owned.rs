@@ -140,42 +140,32 @@ async fn waiting(reading: Writing<'_>, session: &str) -> Result<Vec<FollowUp>, R
     rows.into_iter().map(FollowUpRow::follow_up).collect()
 }
 
-/// Attempts whole: one by id, or all that need an owner, oldest first.
-async fn load(reading: Writing<'_>, attempt: Option<AttemptId>) -> Result<Vec<Attempt>, Refusal> {
-    let rows: Vec<AttemptRow> = sqlx::query_as(
-        "SELECT a.attempt_id, a.task_id, t.title, t.project_id, p.name AS project_name, t.priority,
-                a.branch, a.folder, a.executor, a.phase, a.state, a.epoch, a.queue_held,
-                s.session_id, s.executor_session_id,
-                (SELECT status FROM processes
-                 WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent'
-                   AND ended_at IS NOT NULL
-                 ORDER BY turn DESC, process_id DESC LIMIT 1) AS last_status,
-                x.process_id, x.run_reason, x.turn, x.prompt, x.variant, x.status,
-                x.exit_code, x.exit_signal
-         FROM attempts a
-         JOIN tasks t ON t.task_id = a.task_id
-         JOIN projects p ON p.project_id = t.project_id
-         JOIN processes x ON x.process_id = (
-             SELECT process_id FROM processes
-             WHERE attempt_id = a.attempt_id AND run_reason <> 'dev_server'
-             ORDER BY turn DESC, process_id DESC LIMIT 1)
-         JOIN sessions s ON s.session_id = x.session_id
-         WHERE CASE WHEN ?1 IS NULL
-               THEN a.phase IN ('queued', 'preparing', 'running', 'stopping')
-                    OR EXISTS (SELECT 1 FROM processes l WHERE l.attempt_id = a.attempt_id
-                               AND l.status <> 'planned' AND l.closed = 0)
-               ELSE a.attempt_id = ?1 END
-         ORDER BY a.created_at, a.attempt_id",
-    )
-    .bind(attempt.map(|id| id.to_string()))
-    .fetch_all(&mut *reading)
-    .await
-    .map_err(fault)?;
-    let mut attempts = Vec::with_capacity(rows.len());
-    for row in rows {
-        attempts.push(whole(reading, row).await?);
-    }
-    Ok(attempts)
+/// Attempts as their owners need them, oldest first; `$which` tells which.
+macro_rules! select {
+    ($which:literal) => {
+        concat!(
+            "SELECT a.attempt_id, a.task_id, t.title, t.project_id, p.name AS project_name,
+                    t.priority, a.branch, a.folder, a.executor, a.phase, a.state, a.epoch,
+                    a.queue_held, s.session_id, s.executor_session_id,
+                    (SELECT status FROM processes
+                     WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent'
+                       AND ended_at IS NOT NULL
+                     ORDER BY turn DESC, process_id DESC LIMIT 1) AS last_status,
+                    x.process_id, x.run_reason, x.turn, x.prompt, x.variant, x.status,
+                    x.exit_code, x.exit_signal
+             FROM attempts a
+             JOIN tasks t ON t.task_id = a.task_id
+             JOIN projects p ON p.project_id = t.project_id
+             JOIN processes x ON x.process_id = (
+                 SELECT process_id FROM processes
+                 WHERE attempt_id = a.attempt_id AND run_reason <> 'dev_server'
+                 ORDER BY turn DESC, process_id DESC LIMIT 1)
+             JOIN sessions s ON s.session_id = x.session_id
+             WHERE ",
+            $which,
+            " ORDER BY a.created_at, a.attempt_id"
+        )
+    };
 }
 
 impl Store {
@@ -184,11 +174,31 @@ impl Store {
         attempt: AttemptId,
     ) -> Result<Option<Attempt>, Refusal> {
         let mut reading = self.reader.acquire().await.map_err(fault)?;
-        Ok(load(&mut reading, Some(attempt)).await?.pop())
+        let row: Option<AttemptRow> = sqlx::query_as(select!("a.attempt_id = ?1"))
+            .bind(attempt.to_string())
+            .fetch_optional(&mut *reading)
+            .await
+            .map_err(fault)?;
+        match row {
+            Some(row) => whole(&mut reading, row).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     pub(super) async fn load_unsettled(&self) -> Result<Vec<Attempt>, Refusal> {
         let mut reading = self.reader.acquire().await.map_err(fault)?;
-        load(&mut reading, None).await
+        let rows: Vec<AttemptRow> = sqlx::query_as(select!(
+            "a.phase IN ('queued', 'preparing', 'running', 'stopping')
+             OR EXISTS (SELECT 1 FROM processes l WHERE l.attempt_id = a.attempt_id
+                        AND l.status <> 'planned' AND l.closed = 0)"
+        ))
+        .fetch_all(&mut *reading)
+        .await
+        .map_err(fault)?;
+        let mut attempts = Vec::with_capacity(rows.len());
+        for row in rows {
+            attempts.push(whole(&mut reading, row).await?);
+        }
+        Ok(attempts)
     }
 }

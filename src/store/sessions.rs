@@ -85,7 +85,9 @@ impl Store {
             "WITH turns AS (
                  SELECT process_id, turn, final_message IS NOT NULL AND ended_at IS NOT NULL AS ended
                  FROM processes
-                 WHERE session_id = ?1 AND run_reason = 'coding_agent' AND status <> 'planned'),
+                 -- By its attempt, for which there is an index.
+                 WHERE attempt_id = (SELECT attempt_id FROM sessions WHERE session_id = ?1)
+                   AND session_id = ?1 AND run_reason = 'coding_agent' AND status <> 'planned'),
              numbered AS (
                  SELECT process_id, is_answer,
                         row_number() OVER (ORDER BY turn, process_id, is_answer) - 1 AS message_index

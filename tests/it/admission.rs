@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::harness::{Attempt, Provost, wait_until};
+use crate::harness::{Attempt, Provost, run_until, wait_until};
 
 #[test]
 fn no_more_run_than_may_and_all_get_their_turn() {
@@ -40,8 +40,7 @@ fn the_queue_goes_by_priority_and_then_by_arrival() {
     let provost = Provost::new().config("[daemon]\nmax_running_attempts = 1").started();
     let board = provost.board();
     let (order, gate) = (provost.path("order"), provost.path("gate"));
-    let first =
-        board.start("fake", &format!("run until [ -e {} ]; do sleep 0.02; done", gate.display()));
+    let first = board.start("fake", &run_until(&gate));
     let priorities = ["low", "medium", "critical", "medium", "high", "critical"];
     let start = |(n, priority): (usize, &&str)| {
         let task = board.task_with("queued", &json!({"priority": priority}));

@@ -272,26 +272,25 @@ fn a_target_branch_that_is_gone_or_rewritten_is_an_error_with_a_way_out() {
     let provost = Provost::running();
     let board = provost.board();
     let repo = board.repo();
-    let attempt = done(&board, "write a.txt a");
+    let attempt = done(&board, "write a.txt a\nrun git add -A && git commit -qm a");
     let changes = arguments(&attempt, &json!({}));
     repo.git(&["checkout", "--quiet", "--orphan", "fresh"]);
     repo.commit("b", "b");
     repo.git(&["branch", "-D", "main"]);
-    let follow = |refusal: &Value| {
+    let run = |refusal: &Value| {
         let hint = refusal["hint"].as_str().unwrap();
         let command = hint.split('`').nth(1).unwrap();
-        let words: Vec<&str> = command.split(' ').skip(1).collect();
-        repo.git(&words);
-        let told = provost.call("get_attempt_changes", &changes);
-        assert_eq!(paths(&told), ["app/a.txt"]);
+        repo.git(&command.split(' ').skip(1).collect::<Vec<_>>())
     };
     let gone = provost.refusal("get_attempt_changes", &changes);
     assert_eq!(gone["code"], "branch_not_found");
-    follow(&gone);
+    run(&gone);
+    assert_eq!(paths(&provost.call("get_attempt_changes", &changes)), ["app/a.txt"]);
     repo.git(&["branch", "--force", "main", "fresh"]);
     let rewritten = provost.refusal("get_attempt_changes", &changes);
     assert_eq!(rewritten["code"], "workspace_failed");
-    follow(&rewritten);
+    assert!(run(&rewritten).contains("+++ b/a.txt"));
+    assert_eq!(repo.git(&["rev-parse", "main"]), repo.git(&["rev-parse", "fresh"]));
 }
 
 #[test]

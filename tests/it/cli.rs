@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Done, Provost, wait_until};
+use crate::harness::{Done, Provost, run_until, wait_until};
 
 #[test]
 fn a_first_walk_needs_nothing_but_a_repository() {
@@ -109,7 +109,7 @@ fn logs_give_back_all_that_was_written() {
 fn a_follower_of_the_log_lives_through_a_restart() {
     let provost = Provost::running();
     let gate = provost.path("gate");
-    let wait = format!("run until [ -e {} ]; do sleep 0.02; done", gate.display());
+    let wait = run_until(&gate);
     let attempt = provost.board().start("fake", &format!("say before\n{wait}\nsay after"));
     attempt.has_said("before");
     let done = std::thread::scope(|scope| {

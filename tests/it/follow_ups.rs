@@ -1,16 +1,10 @@
 //! Further turns in the same session: sent, queued, held, cancelled.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Attempt, EVENTS, PLAIN, Provost, processes, wait_until};
-
-/// A line for the fake executor: wait until a file is there.
-fn wait_for(gate: &Path) -> String {
-    format!("run until [ -e {} ]; do sleep 0.02; done", gate.display())
-}
+use crate::harness::{Attempt, EVENTS, PLAIN, Provost, processes, run_until, wait_until};
 
 fn follow_up(attempt: &Attempt, action: &str, prompt: &str) -> Value {
     json!({"attempt_id": attempt.id, "action": action, "prompt": prompt})
@@ -87,7 +81,7 @@ fn what_is_queued_runs_in_order_one_at_a_time_however_turns_end() {
         let order = order.display();
         format!("run echo {name} begins >> {order}; sleep 0.05; echo {name} ends >> {order}\n{end}")
     };
-    let attempt = provost.board().start("fake", &wait_for(&gate));
+    let attempt = provost.board().start("fake", &run_until(&gate));
     attempt.in_phase("running");
     let ends = ["exit 3", "say fine", "run kill -9 $PPID", "exit 0"];
     for (number, end) in ends.into_iter().enumerate() {
@@ -144,6 +138,22 @@ fn a_stop_holds_the_queue_until_the_next_send_or_queue() {
 }
 
 #[test]
+fn a_stop_answers_for_the_turn_that_it_stopped_though_the_next_has_begun() {
+    let provost = Provost::running();
+    let attempt = provost.board().start("fake", "ignore-term\nsay up\nhang");
+    attempt.has_said("up");
+    let mut client = provost.connect();
+    let stop = client.begin("stop_attempt", &json!({"attempt_id": attempt.id}));
+    attempt.in_phase("stopping");
+    provost.call("follow_up", &follow_up(&attempt, "queue", "say next\nhang"));
+    let stopped = client.outcome(stop).unwrap().output();
+    assert_eq!(stopped["stopped"], true);
+    assert_eq!(stopped["execution_process_id"], attempt.started["execution_process_id"]);
+    assert_eq!(stopped["exit_signal"], 9, "{stopped}");
+    attempt.stop();
+}
+
+#[test]
 fn a_queued_prompt_releases_what_a_stop_held_and_takes_its_place_behind() {
     let provost = Provost::running();
     let attempt = provost.board().start("fake", "say up\nhang");
@@ -161,7 +171,7 @@ fn a_queued_prompt_releases_what_a_stop_held_and_takes_its_place_behind() {
 fn cancel_empties_the_queue_and_leaves_the_turn_alone() {
     let provost = Provost::running();
     let gate = provost.path("gate");
-    let attempt = provost.board().start("fake", &wait_for(&gate));
+    let attempt = provost.board().start("fake", &run_until(&gate));
     attempt.in_phase("running");
     for prompt in ["say one", "say two"] {
         provost.call("follow_up", &follow_up(&attempt, "queue", prompt));
@@ -206,11 +216,30 @@ echo "{\"kind\":\"system_message\",\"text\":\"own-$$\"}""#;
 }
 
 #[test]
+fn what_an_executor_said_of_its_session_last_of_all_is_known_to_the_next_turn() {
+    let script = r#"until [ -e "$PROVOST_HOME/gate" ]; do sleep 0.02; done
+echo "{\"kind\":\"assistant_message\",\"text\":\"${PROVOST_EXECUTOR_SESSION_ID:-none}\"}"
+echo '{"kind":"session","id":"own"}'"#;
+    let provost = Provost::new().executor("agent", EVENTS, script).started();
+    let attempt = provost.board().start("agent", "x");
+    attempt.in_phase("running");
+    provost.call("follow_up", &follow_up(&attempt, "queue", "x"));
+    let leader = attempt.leader();
+    // All that it says is taken in at once, with its end.
+    provost.kill();
+    fs::write(provost.home().join("gate"), "").unwrap();
+    wait_until("the executor has ended", || !processes::is_alive(leader));
+    provost.start();
+    turns(&attempt, 2);
+    assert_eq!(attempt.said("assistant_message"), ["none", "own"]);
+}
+
+#[test]
 fn while_an_attempt_waits_for_its_slot_prompts_can_be_queued_and_not_sent() {
     let provost = Provost::new().config("[daemon]\nmax_running_attempts = 1").started();
     let board = provost.board();
     let gate = provost.path("gate");
-    let first = board.start("fake", &wait_for(&gate));
+    let first = board.start("fake", &run_until(&gate));
     let waiting = board.start("fake", "say first");
     assert_eq!(waiting.started["phase"], "queued");
     let refusal = provost.refusal("follow_up", &follow_up(&waiting, "send", "say no"));
@@ -230,7 +259,7 @@ fn a_follow_up_waits_for_a_slot_like_a_start_and_can_be_stopped_there() {
     let attempt = board.start("fake", "say first");
     let done = attempt.settled();
     let gate = provost.path("gate");
-    let busy = board.start("fake", &wait_for(&gate));
+    let busy = board.start("fake", &run_until(&gate));
     busy.in_phase("running");
     provost.call("follow_up", &follow_up(&attempt, "send", "say kept"));
     let status = attempt.status();
@@ -239,6 +268,8 @@ fn a_follow_up_waits_for_a_slot_like_a_start_and_can_be_stopped_there() {
     let stopped = attempt.stop();
     assert_eq!((&stopped["stopped"], &stopped["phase"]), (&json!(true), &json!("settled")));
     assert_eq!(stopped["state"], "completed");
+    // What never ran is no process to speak of.
+    assert_eq!(attempt.stop()["execution_process_id"], Value::Null);
     // What was taken in to be run is not lost: it waits, held.
     let status = attempt.status();
     assert_eq!((&status["queued_follow_ups"], &status["queue_held"]), (&json!(1), &json!(true)));
@@ -274,7 +305,7 @@ fn an_attempt_that_was_taken_out_of_the_queue_is_begun_by_a_follow_up() {
 fn queued_follow_ups_outlive_the_daemon_and_each_runs_once() {
     let provost = Provost::running();
     let (gate, order) = (provost.path("gate"), provost.path("order"));
-    let attempt = provost.board().start("fake", &wait_for(&gate));
+    let attempt = provost.board().start("fake", &run_until(&gate));
     attempt.in_phase("running");
     for number in 0..6 {
         let prompt = format!("run echo {number} >> {}", order.display());
@@ -298,7 +329,7 @@ fn a_retried_follow_up_has_one_effect_and_one_answer() {
     let gate = provost.path("gate");
     let attempt = provost.board().start("fake", "say first");
     attempt.settled();
-    let mut send = follow_up(&attempt, "send", &wait_for(&gate));
+    let mut send = follow_up(&attempt, "send", &run_until(&gate));
     send["request_id"] = json!("send");
     let mut queue = follow_up(&attempt, "queue", "say third");
     queue["request_id"] = json!("queue");

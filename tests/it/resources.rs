@@ -30,6 +30,8 @@ fn attempts_are_listed_and_read_as_resources() {
     assert_eq!(status, attempts[2].status());
     let log = read(&format!("provost://attempts/{newest}/log"));
     assert_eq!(log, attempts[2].page("normalized", &json!({})));
+    let changes = read(&format!("provost://attempts/{newest}/changes"));
+    assert_eq!(changes["summary"]["file_count"], 0);
     let unknown = read("provost://attempts/01900000-0000-7000-8000-000000000000");
     assert_eq!(unknown["code"], -32002, "{unknown}");
     assert!(unknown["data"]["hint"].as_str().unwrap().contains("list_task_attempts"));

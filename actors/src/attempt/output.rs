@@ -39,16 +39,15 @@ impl Output {
     pub async fn follow(mut self, session: impl Fn(String), drained: impl FnOnce()) {
         let mut told = self.session.clone();
         let mut drained = Some(drained);
+        let mut has_ended = false;
         let mut open = true;
         while open || drained.is_some() {
             tokio::select! {
                 biased;
                 exit = &mut self.exit, if drained.is_some() => {
+                    has_ended = true;
                     if let Ok((exit, closing)) = exit {
                         self.finish(exit, closing).await;
-                    }
-                    if let Some(drained) = drained.take() {
-                        drained();
                     }
                 }
                 changed = self.lengths.changed(), if open => {
@@ -60,6 +59,10 @@ impl Output {
             if let Some(id) = seen.as_ref().filter(|_| seen != told) {
                 session(id.clone());
                 told = seen;
+            }
+            // Last of all: the next turn may begin by it, and goes on in that session.
+            if let Some(drained) = drained.take_if(|_| has_ended) {
+                drained();
             }
         }
     }

@@ -96,7 +96,7 @@ impl Queue {
                 format!("{WAITING_MAX} follow-ups wait in this session already"),
             )
             .hint(
-                "Call get_attempt_status and follow_up again once fewer queued_follow_ups wait.",
+                "Call get_attempt_status until fewer queued_follow_ups wait, then the tool again.",
             )),
             Input::Queue(follow_up) => {
                 self.held = false;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::event::ProcessStatus;
 use crate::ids::ProcessId;
 use crate::journal::{Attempt, AttemptStopped, Phase};
 
@@ -62,18 +63,25 @@ impl<P> Stops<P> {
         let newest = self.asked.last().copied().filter(|_| !self.unqueued);
         let told = newest.and_then(|process| self.heard.get(&process));
         let last = &attempt.process;
-        let has_run = attempt.phase == Phase::Settled && !self.unqueued;
+        let has_run = attempt.phase == Phase::Settled && last.status != ProcessStatus::Planned;
+        let process = newest.or((has_run && !self.unqueued).then_some(last.process_id));
+        // By now the next turn may have begun, which this stop is not about.
+        let (exit_code, exit_signal) = match told.and_then(|told| told.exit.as_ref()) {
+            Some(exit) => (exit.exit_code, exit.exit_signal),
+            None if process == Some(last.process_id) => (last.exit_code, last.exit_signal),
+            None => (None, None),
+        };
         let signals = told.map(|told| told.facts.signals.as_slice()).unwrap_or_default();
         let answer = AttemptStopped {
             attempt_id: attempt.attempt_id,
-            execution_process_id: newest.or(has_run.then_some(last.process_id)),
+            execution_process_id: process,
             stopped: self.unqueued || told.is_some_and(|told| told.stopped),
             state: attempt.state,
             phase: attempt.phase,
             forced: told.map_or(self.forced, |told| told.facts.forced),
             signals: signals.iter().map(|&signal| signal.to_owned()).collect(),
-            exit_code: last.exit_code,
-            exit_signal: last.exit_signal,
+            exit_code,
+            exit_signal,
             survivors: self.heard.values().map(|stopped| stopped.survivors).sum(),
         };
         (self.ports, answer)

@@ -24,10 +24,6 @@ impl State {
         request: FollowUpRequest,
         port: Port<Answer<FollowedUp>>,
     ) {
-        if self.is_closing {
-            let _ = port.send(Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")));
-            return;
-        }
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(
             async move { drop(port.send(follow_up(&myself, &world, key, request).await)) },

@@ -29,6 +29,10 @@ pub struct Asked {
 
 impl State {
     pub(super) fn owner(&mut self, id: AttemptId, asked: Asked) {
+        if self.is_closing && asked.wants_slot {
+            let _ = asked.port.send(Err(ending()));
+            return;
+        }
         if let Some(owner) = self.owners.get(&id).cloned() {
             let has_slot = asked.wants_slot && self.admission.take(id);
             let _ = asked.port.send(Ok(Owned { owner, has_slot }));
@@ -98,6 +102,10 @@ pub fn not_found(id: AttemptId) -> Refusal {
         .detail("attempt_id", id.to_string())
 }
 
+fn ending() -> Refusal {
+    Refusal::new(Code::ShuttingDown, "the daemon is ending")
+}
+
 /// Asks the owner of an attempt. `message` is told whether a running slot has
 /// been taken for it.
 pub async fn ask<T: Send + 'static>(
@@ -106,17 +114,13 @@ pub async fn ask<T: Send + 'static>(
     wants_slot: bool,
     message: impl Fn(bool, RpcReplyPort<Result<T, Refusal>>) -> attempt::Message,
 ) -> Result<T, Refusal> {
-    let going = || Refusal::new(Code::ShuttingDown, "the daemon is ending");
     for _ in 0..TRIES {
         let owned = ractor::call!(gateway, |port| Message::Owner(id, wants_slot, port));
-        let Owned { owner, has_slot } = owned.map_err(|_| going())??;
+        let Owned { owner, has_slot } = owned.map_err(|_| ending())??;
         if let Ok(answer) = ractor::call!(owner, |port| message(has_slot, port)) {
             return answer;
         }
-        // It ended before it heard.
-        if has_slot {
-            let _ = gateway.send_message(Message::Notice(attempt::Notice::SlotFreed(id)));
-        }
+        // It ended before it heard; with it went the slot.
         tokio::time::sleep(RETRY).await;
     }
     Err(Refusal::internal(format!("the owner of attempt {id} does not answer")))

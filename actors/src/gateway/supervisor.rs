@@ -81,6 +81,9 @@ impl State {
     pub(super) fn ended(&mut self, id: AttemptId) {
         self.owners.remove(&id);
         self.failures.0.remove(&id);
+        // It held none; but one may have been taken for a call that it will not
+        // hear. Whoever makes that call again is given another one, or waits.
+        self.slot_freed(id);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs git, and the few questions that need no owner. Every run has a closed
 //! stdin, no prompts, no hooks, no inherited `GIT_*`, a deadline, and is killed
-//! when its caller goes away.
+//! when its caller goes away. None but a checkout fetches anything.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -66,6 +66,9 @@ pub(super) fn command(dir: &Path) -> Command {
         // A hook that hangs or fails would hang or fail the making of a worktree,
         // and outlive it. Those of the agent's own git are not touched.
         .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
+        // A commit that is missing from a partial clone would be asked for at its
+        // remote, by whatever program the configuration names.
+        .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
@@ -137,7 +140,18 @@ async fn read_up_to(
 
 /// Runs git in `dir` and returns its stdout, less the newline at its end.
 pub async fn run(dir: &Path, args: &[&str]) -> Result<String, GitError> {
-    let output = output(command(dir), args, usize::MAX).await?;
+    text(command(dir), args).await
+}
+
+/// The same where files are checked out, which a partial clone has yet to fetch.
+pub(super) async fn run_fetching(dir: &Path, args: &[&str]) -> Result<String, GitError> {
+    let mut command = command(dir);
+    command.env_remove("GIT_NO_LAZY_FETCH");
+    text(command, args).await
+}
+
+async fn text(command: Command, args: &[&str]) -> Result<String, GitError> {
+    let output = output(command, args, usize::MAX).await?;
     if !output.status.success() {
         return Err(output.failure());
     }

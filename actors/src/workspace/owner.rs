@@ -75,11 +75,11 @@ async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
 async fn try_add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     let path = new.path.to_string_lossy();
     if git::branch_tip(repo, &new.branch).await.is_some() {
-        git::run(repo, &["worktree", "add", "--quiet", &path, &new.branch]).await?;
+        git::run_fetching(repo, &["worktree", "add", "--quiet", &path, &new.branch]).await?;
     } else {
         let args =
             ["worktree", "add", "--quiet", "--no-track", "-b", &new.branch, &path, &new.base];
-        git::run(repo, &args).await?;
+        git::run_fetching(repo, &args).await?;
     }
     Ok(())
 }

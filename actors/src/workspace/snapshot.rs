@@ -244,7 +244,6 @@ impl Snapshot {
             .env("GIT_WORK_TREE", ".")
             .env("GIT_LITERAL_PATHSPECS", "1")
             .env("GIT_OPTIONAL_LOCKS", "0")
-            .env("GIT_NO_LAZY_FETCH", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1");
         command

@@ -108,9 +108,9 @@ impl Workspace {
                 "Run `git -C {path} branch {target} {base}`, then call {tool} again."
             )),
             SnapshotError::NoMergeBase { .. } => refusal(Code::WorkspaceFailed).hint(format!(
-                "Run `git -C {path} branch --force {target} {base}`, then call {tool} again; or \
-                 call start_task_attempt with task_id {} to start from {target} as it is now.",
-                self.task
+                "Run `git -C {path} diff {base} {}` for what was committed since it began; call \
+                 start_task_attempt with task_id {} to start from {target} as it is now.",
+                self.branch, self.task
             )),
             SnapshotError::Repository { .. } => refusal(Code::WorkspaceFailed)
                 .hint(format!("Put the repository back at {path}, then call {tool} again.")),

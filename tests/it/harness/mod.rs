@@ -18,6 +18,7 @@ pub mod processes;
 mod provost;
 mod repo;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub use attempt::{Attempt, texts};
@@ -31,6 +32,11 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Between two looks at something that is to come true.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// A line for the fake executor: wait until a file is there.
+pub fn run_until(gate: &Path) -> String {
+    format!("run until [ -e {} ]; do sleep 0.02; done", gate.display())
+}
 
 /// Waits until there is something.
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

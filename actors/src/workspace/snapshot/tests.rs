@@ -227,6 +227,26 @@ fn nothing_that_the_agent_configures_is_run_or_hides_a_change() {
 }
 
 #[test]
+fn a_commit_that_is_missing_is_not_fetched_the_way_the_agent_configures() {
+    let scene = Scene::new(&[(b"a", b"1\n")]);
+    let sprung = scene.scratch.path().join("sprung");
+    let trap = format!("touch {}; false", sprung.display());
+    for (key, value) in [
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", "ssh://nowhere/x"),
+        ("core.sshCommand", &trap),
+    ] {
+        scene.git(&["config", key, value]);
+    }
+    let head = scene.source.repo.join(".git/worktrees/app/HEAD");
+    fs::write(head, format!("{}\n", "1".repeat(40))).unwrap();
+    let _ = scene.take();
+    assert!(!sprung.exists());
+}
+
+#[test]
 fn repositories_in_the_worktree_are_told_by_their_commit_and_run_nothing() {
     let scene = Scene::new(&[(b"a", b"1\n")]);
     let sprung = scene.scratch.path().join("sprung");
