@@ -21,7 +21,8 @@ pub(super) async fn turn_over(
     let changed = sqlx::query(
         "UPDATE attempts SET queue_held = ?3, epoch = epoch + ?4, phase = coalesce(?5, phase),
                 state = coalesce(?6, state), updated_at = ?7,
-                revision = (SELECT max(revision) + 1 FROM attempts)
+                revision = CASE WHEN ?8 OR queue_held <> ?3
+                    THEN (SELECT max(revision) + 1 FROM attempts) ELSE revision END
          WHERE attempt_id = ?1 AND epoch = ?2",
     )
     .bind(attempt.to_string())
@@ -31,6 +32,7 @@ pub(super) async fn turn_over(
     .bind(standing.map(|(phase, _)| codec::word(&phase)))
     .bind(standing.map(|(_, state)| codec::word(&state)))
     .bind(Timestamp::now().millis())
+    .bind(turnover.begun.is_some() || turnover.added.is_some() || !turnover.taken.is_empty())
     .execute(writing)
     .await
     .map_err(fault)?;

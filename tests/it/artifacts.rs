@@ -357,3 +357,22 @@ fn the_verb_shows_the_patch_and_else_the_table() {
     assert_eq!(json["summary"]["file_count"], 2);
     assert_eq!(provost.verb(["diff", &attempt.id, "app/none"]).code, 4);
 }
+
+#[test]
+fn files_under_a_filter_of_the_persons_own_look_changed_only_when_they_are() {
+    let provost = Provost::running();
+    let config = provost.path("person").join(".gitconfig");
+    let filter = "[filter \"up\"]\n\tclean = tr a-z A-Z\n\tsmudge = tr A-Z a-z\n";
+    fs::write(&config, fs::read_to_string(&config).unwrap() + filter).unwrap();
+    let board = provost.board();
+    board.repo().commit(".gitattributes", "*.t filter=up\n");
+    board.repo().commit("a.t", "text\n");
+    // What is written again is as fresh as the index: git looks into it.
+    let same = done(&board, "run git checkout --quiet HEAD -- . && touch a.t");
+    let changes = ask(&provost, "get_attempt_changes", &same, &json!({}));
+    assert_eq!(changes["files"], json!([]), "{changes}");
+    let changed = done(&board, "run echo more >> a.t");
+    let paths = json!({"paths": ["app/a.t"]});
+    let patch = ask(&provost, "get_attempt_patch", &changed, &paths);
+    assert!(patch["patch"].as_str().unwrap().contains("+MORE"), "{patch}");
+}

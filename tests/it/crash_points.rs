@@ -237,6 +237,27 @@ fn a_stop_of_a_queued_attempt_cut_off_anywhere_takes_it_out_of_the_queue() {
 }
 
 #[test]
+fn a_turn_that_begins_after_a_stop_cut_off_is_not_its_victim() {
+    let provost = Provost::new().executor("staying", PLAIN, STAYING).started();
+    let attempt = provost.board().start("staying", "x");
+    attempt.has_said("on");
+    provost.kill();
+    provost.start_to_die_at("settled.committed");
+    let stop = json!({"attempt_id": attempt.id, "request_id": "stop"});
+    let mut client = provost.connect();
+    client.begin("stop_attempt", &stop);
+    assert_eq!(provost.ended(), None);
+    provost.start();
+    let send = json!({"attempt_id": attempt.id, "action": "send", "prompt": "y"});
+    let process = provost.call("follow_up", &send)["execution_process_id"].clone();
+    attempt.until("it runs again", |_| runs(&provost, &attempt) == 2);
+    assert_eq!(provost.call("stop_attempt", &stop)["stopped"], true);
+    let status = attempt.in_phase("running");
+    assert_eq!(status["latest_execution_process_id"], process);
+    attempt.stop();
+}
+
+#[test]
 fn a_stop_that_nobody_asks_about_again_is_carried_through_all_the_same() {
     let provost = Provost::new().executor("staying", PLAIN, STAYING).started();
     let board = provost.board();

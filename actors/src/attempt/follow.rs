@@ -71,6 +71,9 @@ impl State {
         let journal = &self.world.journal;
         let answer =
             journal.record_follow_up(key.as_ref(), &self.attempt, &turnover, &answer).await?;
+        if answer.deduplicated {
+            return Ok(answer);
+        }
         self.queue = queue;
         if let Some(next) = next {
             self.go_on(next);

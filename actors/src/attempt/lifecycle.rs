@@ -148,6 +148,11 @@ impl Life {
         Self { stop: Some(Stop { survivors: Some(0), ..Stop::default() }), ..Self::running() }
     }
 
+    /// Nothing of it has been started, nor is being.
+    pub fn is_preparing(&self) -> bool {
+        self.stage == Stage::Preparing
+    }
+
     /// Its process has been started, though nobody could tell so until now.
     pub fn find_started(&mut self) {
         if self.stage == Stage::Preparing {

@@ -205,12 +205,17 @@ impl State {
                     self.step(process, Input::Stop { force: false }).await;
                 }
             }
-            Adopted::NeverStarted if phase == Phase::Preparing => turn.prepare(),
+            Adopted::NeverStarted if phase == Phase::Preparing && turn.life.is_preparing() => {
+                turn.prepare();
+            }
             Adopted::NeverStarted if phase == Phase::Settled => {
                 self.step(process, Input::TreeGone).await;
             }
+            // Also when a spawn left it unsure: a stop may wait for its outcome.
             Adopted::NeverStarted => {
-                turn.life = Life::preparing();
+                if phase != Phase::Preparing {
+                    turn.life = Life::preparing();
+                }
                 let reason = crate::process::NEVER_STARTED;
                 self.step(process, Input::NotStarted(reason.into())).await;
             }

@@ -6,7 +6,7 @@ use crate::attempt::{self, Notice};
 use crate::ids::{AttemptId, ProjectId, RepoId, TaskId};
 use crate::journal::{
     Answer, Attempt, AttemptStarted, AttemptStopped, FollowUpAction, FollowedUp, Intent, Key,
-    NewTask, ProjectCreated, RepoAdded, TaskChange, TaskView,
+    NewTask, Priority, ProjectCreated, RepoAdded, TaskChange, TaskView,
 };
 use crate::refusal::Refusal;
 
@@ -43,6 +43,9 @@ pub enum Message {
     /// A keyed stop is over.
     Stopped(Key, Result<Answer<AttemptStopped>, Refusal>),
     Restored(Result<Left, Refusal>, Port<usize>),
+    /// A stop of an earlier daemon is over. With a priority: the attempt wants a
+    /// slot after all.
+    Carried(AttemptId, Option<Priority>),
     Notice(Notice),
     /// An attempt's actor has failed.
     Failed(AttemptId),

@@ -34,7 +34,7 @@ mod supervisor;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
 pub use message::{FollowUpRequest, Message, NewProject, Owned, Port, RepoPath, StartRequest};
 
@@ -56,6 +56,12 @@ pub struct State {
     owners: HashMap<AttemptId, ActorRef<attempt::Message>>,
     /// Who waits for an owner that is being made.
     loading: HashMap<AttemptId, Vec<owners::Asked>>,
+    /// Who may begin a turn when a stop has been carried through, by attempt.
+    carrying: HashMap<AttemptId, Vec<owners::Asked>>,
+    /// How many starts are being written down.
+    starting: usize,
+    /// Who waits until all has been stopped, those starts too.
+    closing: Vec<RpcReplyPort<()>>,
     stops: Flights<Port<Answer<AttemptStopped>>>,
     failures: supervisor::Failures,
     /// Everything is being stopped; nothing starts any more.
@@ -79,6 +85,9 @@ impl Actor for Gateway {
             admission,
             owners: HashMap::new(),
             loading: HashMap::new(),
+            carrying: HashMap::new(),
+            starting: 0,
+            closing: Vec::new(),
             stops: Flights::default(),
             failures: supervisor::Failures::default(),
             is_closing: false,
@@ -115,6 +124,7 @@ impl Actor for Gateway {
             Message::Counts(port) => drop(port.send(state.admission.counts())),
             Message::Restore(port) => state.restore(port),
             Message::Restored(left, port) => state.restored(left, port).await,
+            Message::Carried(attempt, queue_again) => state.carried(attempt, queue_again),
             Message::Notice(Notice::SlotWanted(attempt, priority)) => {
                 state.slot_wanted(attempt, priority);
             }

@@ -33,6 +33,11 @@ impl State {
             let _ = asked.port.send(Err(ending()));
             return;
         }
+        if asked.wants_slot
+            && let Some(waiting) = self.carrying.get_mut(&id)
+        {
+            return waiting.push(asked);
+        }
         if let Some(owner) = self.owners.get(&id).cloned() {
             let has_slot = asked.wants_slot && self.admission.take(id);
             let _ = asked.port.send(Ok(Owned { owner, has_slot }));

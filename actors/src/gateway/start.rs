@@ -58,6 +58,7 @@ impl State {
             state: attempt.state,
             phase: attempt.phase,
         };
+        self.starting += 1;
         let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
         tokio::spawn(async move {
             let recorded = journal.record_start(key.as_ref(), &attempt, &answer).await;
@@ -84,6 +85,12 @@ impl State {
         }
         let _ = port.send(answer);
         self.grant();
+        self.starting = self.starting.saturating_sub(1);
+        if self.starting == 0 {
+            for port in std::mem::take(&mut self.closing) {
+                self.stop_all(port);
+            }
+        }
     }
 
     /// A turn waits for its slot. It is written down and has an owner.

@@ -53,6 +53,9 @@ impl State {
     /// Nothing is started from here on.
     pub(super) fn stop_all(&mut self, port: RpcReplyPort<()>) {
         self.is_closing = true;
+        if self.starting > 0 {
+            return self.closing.push(port);
+        }
         let ids: Vec<AttemptId> = self.owners.keys().copied().collect();
         let myself = self.myself.clone();
         tokio::spawn(async move {

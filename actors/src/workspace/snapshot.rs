@@ -8,8 +8,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -293,8 +294,20 @@ async fn merge_base(source: &Source, admin: &Path) -> Result<String, SnapshotErr
     base.ok_or(SnapshotError::NoMergeBase { repo, branch })
 }
 
+/// The settings that the reading goes by: of the repository's, which an agent can
+/// write, those that run nothing; and the filters that the person or the system
+/// has set up (Git LFS, say), without which clean files would look changed.
 async fn harmless_config(common: &Path) -> Result<Vec<OsString>, GitError> {
-    let args = ["config", "-z", "--get-regexp", HARMLESS_CONFIG];
+    let mut settings = settings(common, &["--get-regexp", HARMLESS_CONFIG]).await?;
+    for of in ["--system", "--global"] {
+        settings.extend(self::settings(common, &[of, "--get-regexp", r"^filter\."]).await?);
+    }
+    Ok(settings)
+}
+
+/// `-c` and a setting, in turns, for what `git config` gives.
+async fn settings(common: &Path, which: &[&str]) -> Result<Vec<OsString>, GitError> {
+    let args = [&["config", "-z"], which].concat();
     let output = git::output(git::command(common), &args, 64 * 1024).await?;
     // `key\nvalue\0`; no value at all means true. 1 is "none of them".
     let settings = output.stdout.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
@@ -343,11 +356,16 @@ fn scratch(place: &Path, common: &Path, admin: &Path, format: &str) -> io::Resul
 /// git takes files younger than its index for unknown ("racy git"): a copy has
 /// to be as old as what it is a copy of.
 fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
-    let mut source = File::open(from)?;
-    let modified = source.metadata()?.modified()?;
+    // The agent can put anything there: what is no file is not waited for.
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
+    let source = File::options().read(true).custom_flags(flags).open(from)?;
+    let found = source.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other(format!("{} is no file", from.display())));
+    }
     let mut copy = File::create(to)?;
-    io::copy(&mut source, &mut copy)?;
-    copy.set_modified(modified)
+    io::copy(&mut source.take(found.len()), &mut copy)?;
+    copy.set_modified(found.modified()?)
 }
 
 async fn blocking<T: Send + 'static>(
