@@ -15,6 +15,7 @@ use provost_actors::refusal::{Code, Refusal};
 use provost_actors::workspace::changes::{Change, Status};
 use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::{Snapshot, SnapshotError, Source};
+use provost_actors::workspace::tree::Tree;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::Domain;
@@ -22,6 +23,9 @@ use crate::mcp::tools::artifacts::{ChangeStatus, ChangedFile};
 
 /// Calls that run git at once; each runs one git at a time.
 const GIT_AT_ONCE: usize = 8;
+
+/// How often a worktree is read when git fails.
+const TRIES: usize = 3;
 
 /// Bytes of content that are given when nobody says how many.
 const DEFAULT_BYTES: usize = 16_384;
@@ -86,7 +90,14 @@ impl Domain {
 }
 
 impl Workspace {
-    async fn snapshot(&self, tool: &str, repo: &AttemptRepo) -> Result<Snapshot, Refusal> {
+    /// What `read` tells of a repository's worktree. The agent works on meanwhile,
+    /// so git may meet a file that changes under its hands: then it looks afresh.
+    async fn read<T, F: Future<Output = Result<T, SnapshotError>>>(
+        &self,
+        tool: &str,
+        repo: &AttemptRepo,
+        read: impl Fn(Snapshot) -> F,
+    ) -> Result<T, Refusal> {
         let source = Source {
             repo: PathBuf::from(&repo.path),
             worktrees: self.worktrees.clone(),
@@ -96,7 +107,20 @@ impl Workspace {
             target_branch: repo.target_branch.clone(),
             scratch: self.scratch.clone(),
         };
-        Snapshot::take(&source).await.map_err(|error| self.refusal(tool, repo, &error))
+        let mut tries = 1;
+        loop {
+            let told = match Snapshot::take(&source).await {
+                Ok(snapshot) => read(snapshot).await,
+                Err(error) => Err(error),
+            };
+            match told {
+                Err(error) if error.may_pass() && tries < TRIES => {
+                    tracing::debug!(%error, repo = repo.name, "changes are read again");
+                    tries += 1;
+                }
+                told => return told.map_err(|error| self.refusal(tool, repo, &error)),
+            }
+        }
     }
 
     /// What is wrong, and what makes the call work again.
@@ -108,8 +132,10 @@ impl Workspace {
                 "Run `git -C {path} branch {target} {base}`, then call {tool} again."
             )),
             SnapshotError::NoMergeBase { .. } => refusal(Code::WorkspaceFailed).hint(format!(
-                "Run `git -C {path} branch --force {target} {base}`, then call {tool} again; or \
-                 call start_task_attempt with task_id {} to start from {target} as it is now.",
+                "Run `git -C {path} diff {base} {}` to see its work. What it did not commit lies \
+                 in {}. start_task_attempt with task_id {} starts anew from {target} as it is now.",
+                self.branch,
+                self.worktrees.join(&self.folder).join(&repo.name).display(),
                 self.task
             )),
             SnapshotError::Repository { .. } => refusal(Code::WorkspaceFailed)
@@ -139,10 +165,39 @@ impl Workspace {
         })
     }
 
+    /// The paths without the slashes that some of them begin with, if there is
+    /// something at each of those then.
+    async fn without_slash(&self, given: &[String]) -> Result<Option<Vec<String>>, Refusal> {
+        let mut there = Vec::new();
+        for path in given.iter().filter(|path| path.starts_with('/')) {
+            let Ok(path) = plain(path.trim_start_matches('/')) else { return Ok(None) };
+            let Some((repo, rest)) = self.locate(&path) else { return Ok(None) };
+            there.push((repo.name.clone(), rest.to_vec()));
+        }
+        let (worktrees, folder) = (self.worktrees.clone(), self.folder.clone());
+        let are_there = blocking(move || {
+            there.iter().all(|(repo, path)| {
+                Tree::open(&worktrees, &folder, repo).is_ok_and(|tree| tree.has(path))
+            })
+        });
+        let stripped = given.iter().map(|path| path.trim_start_matches('/').to_owned());
+        let stripped: Vec<String> = stripped.collect();
+        let is_plain = stripped.iter().all(|path| plain(path).is_ok());
+        Ok((are_there.await? && is_plain).then_some(stripped))
+    }
+
     fn file_not_found(&self, path: &str) -> Refusal {
         let message = format!("there is no file {path} in attempt {}", self.attempt);
         Refusal::new(Code::FileNotFound, message).detail("path", path)
     }
+}
+
+/// Does on a thread of its own what may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Refusal::internal(error.to_string()))
 }
 
 /// A path that leads, or may lead, out of the worktree.
