@@ -83,6 +83,10 @@ impl SnapshotError {
 fn gist(error: &GitError) -> String {
     const LONGEST: usize = 300;
     let said = error.to_string();
+    // git maps files into memory, and mmap(2) has this for one that was cut.
+    if said.contains("SIGBUS") {
+        return "a file was cut short while it was read".to_owned();
+    }
     let errors = said.lines().filter(|it| it.starts_with("fatal:") || it.starts_with("error:"));
     let errors = errors.collect::<Vec<_>>().join(" ");
     let told = if errors.is_empty() { said } else { errors };

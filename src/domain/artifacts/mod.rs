@@ -7,6 +7,7 @@ mod file;
 mod patch;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use provost_actors::attempt;
 use provost_actors::ids::{AttemptId, TaskId};
@@ -24,8 +25,9 @@ use crate::mcp::tools::artifacts::{ChangeStatus, ChangedFile};
 /// Calls that run git at once; each runs one git at a time.
 const GIT_AT_ONCE: usize = 8;
 
-/// How often a worktree is read when git fails.
-const TRIES: usize = 3;
+/// When a worktree is read again that git failed to read.
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200)];
 
 /// Bytes of content that are given when nobody says how many.
 const DEFAULT_BYTES: usize = 16_384;
@@ -107,19 +109,21 @@ impl Workspace {
             target_branch: repo.target_branch.clone(),
             scratch: self.scratch.clone(),
         };
-        let mut tries = 1;
+        let mut pauses = PAUSES.into_iter();
         loop {
             let told = match Snapshot::take(&source).await {
                 Ok(snapshot) => read(snapshot).await,
                 Err(error) => Err(error),
             };
-            match told {
-                Err(error) if error.may_pass() && tries < TRIES => {
-                    tracing::debug!(%error, repo = repo.name, "changes are read again");
-                    tries += 1;
-                }
-                told => return told.map_err(|error| self.refusal(tool, repo, &error)),
+            let error = match told {
+                Ok(told) => return Ok(told),
+                Err(error) => error,
+            };
+            match pauses.next().filter(|_| error.may_pass()) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Err(self.refusal(tool, repo, &error)),
             }
+            tracing::debug!(%error, repo = repo.name, "changes are read again");
         }
     }
 
@@ -148,6 +152,10 @@ impl Workspace {
             SnapshotError::Io(fault) if fault.kind() == std::io::ErrorKind::StorageFull => {
                 refusal(Code::StorageFull)
             }
+            error if error.may_pass() => refusal(Code::WorkspaceFailed).hint(format!(
+                "Call {tool} again when the attempt has settled. If git fails then too, mend what \
+                 the message names."
+            )),
             _ => refusal(Code::WorkspaceFailed),
         };
         refusal.detail("repo_name", repo.name.as_str()).detail("path", path.as_str())

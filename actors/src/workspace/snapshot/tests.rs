@@ -15,6 +15,7 @@ fn git_is_quoted_by_its_errors_and_briefly() {
         "error: a: short read fatal: no"
     );
     assert_eq!(gist("exit status: 3"), "exit status: 3");
+    assert_eq!(gist("signal: 7 (SIGBUS)"), "a file was cut short while it was read");
     assert_eq!(gist(&noise).chars().count(), 300);
 }
 
