@@ -2,6 +2,7 @@
 //! be read, else as a table of the files.
 
 use anstyle::{AnsiColor, Style};
+use provost_actors::workspace::quote;
 use serde_json::{Value, json};
 
 use super::context::{Context, text};
@@ -18,7 +19,7 @@ const PATCH_BYTES: u64 = 2_097_152;
 pub struct DiffArgs {
     /// The attempt's id, or 8 or more characters of its start or end
     attempt: String,
-    /// Only these files, as the table names them: REPOSITORY/PATH
+    /// Only these files, as the table names them: REPOSITORY/PATH, or quoted as git does
     #[arg(value_name = "PATH")]
     paths: Vec<String>,
     /// The table of changed files, even if the patch is short
@@ -96,8 +97,15 @@ fn row(file: &Value) -> Vec<String> {
         text(file, "status").to_owned(),
         count("added"),
         count("deleted"),
-        text(file, "path").to_owned(),
+        shown(text(file, "path")),
     ]
+}
+
+/// A path that stays on its line and can be given as PATH: as git quotes it, where
+/// it is not harmless as it is.
+fn shown(path: &str) -> String {
+    let is_plain = harmless(path) == path && !path.contains('\t');
+    if is_plain { path.to_owned() } else { quote::quoted(path.as_bytes()) }
 }
 
 fn total(summary: &Value) -> String {
@@ -129,6 +137,13 @@ mod tests {
     fn a_summary_is_a_line() {
         let summary = json!({"file_count": 1, "added": 2, "deleted": 3, "total_bytes": 4});
         assert_eq!(total(&summary), "1 file changed, 2 lines added, 3 deleted, 4 bytes");
+    }
+
+    #[test]
+    fn a_path_is_quoted_where_a_line_can_not_bear_it() {
+        assert_eq!(shown("app/ä b"), "app/ä b");
+        assert_eq!(shown("app/a\tb"), r#""app/a\011b""#);
+        assert_eq!(shown("app/\u{1b}[31m\n"), r#""app/\033[31m\012""#);
     }
 
     #[test]

@@ -62,7 +62,7 @@ enum Command {
     Project(project::ProjectCommand),
     /// Create a task and start an attempt at it; prints the attempt's id
     Run(run::RunArgs),
-    /// List the attempts that are under way
+    /// List the attempts that run or wait, and the newest 20
     Ps(attempts::PsArgs),
     /// Show how an attempt stands
     Status(attempts::StatusArgs),

@@ -28,8 +28,8 @@ pub struct WaitArgs {
     #[arg(long, conflicts_with = "any")]
     all: bool,
     /// For so many seconds at most; then exit with 6 [default: for ever]
-    #[arg(long, value_name = "S")]
-    timeout: Option<u32>,
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    timeout: Option<Duration>,
 }
 
 pub async fn wait(context: &mut Context, args: &WaitArgs) -> Result<Exit, Failure> {
@@ -37,7 +37,8 @@ pub async fn wait(context: &mut Context, args: &WaitArgs) -> Result<Exit, Failur
     for piece in &args.attempts {
         ids.push(context.attempt(piece).await?);
     }
-    let deadline = args.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
+    // A time too far off to be told is for ever.
+    let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut arguments = json!({"attempt_ids": ids, "until": "any_settled"});
     let mut printed = BTreeSet::new();
     loop {
@@ -65,6 +66,12 @@ pub async fn wait(context: &mut Context, args: &WaitArgs) -> Result<Exit, Failur
         }
         arguments["after"] = answer["after"].take();
     }
+}
+
+/// Seconds, also fractions of them.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 fn has_settled(attempt: &Value) -> bool {
@@ -119,6 +126,15 @@ mod tests {
         ];
         for (attempts, any, expected) in cases {
             assert_eq!(exit(&attempts, is_done(&attempts, any)), expected, "{attempts:?} {any}");
+        }
+    }
+
+    #[test]
+    fn seconds_may_have_fractions() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(seconds("30"), Ok(Duration::from_secs(30)));
+        for wrong in ["", "-1", "NaN", "1e99", "5s"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }
 

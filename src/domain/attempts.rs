@@ -19,6 +19,9 @@ use crate::store::{self, AttemptFilter, AttemptOverview};
 /// Longest final message that a status tells, in characters.
 const FINAL_MESSAGE_MAX: usize = 2000;
 
+/// The same where many are told.
+const FINAL_MESSAGE_OF_MANY_MAX: usize = 200;
+
 impl Domain {
     pub(super) async fn start(
         &self,
@@ -94,22 +97,25 @@ impl Domain {
         input: GetAttemptStatusInput,
     ) -> Result<AttemptStatusOutput, Refusal> {
         if let Some(attempt) = input.attempt_id {
-            return Ok(AttemptStatusOutput::One(Box::new(self.status(attempt).await?)));
+            let status = self.store.status(attempt).await?;
+            let status = self.told(status, FINAL_MESSAGE_MAX).await;
+            return Ok(AttemptStatusOutput::One(Box::new(status)));
         }
-        let mut attempts = Vec::new();
-        for attempt in input.attempt_ids.into_iter().flatten() {
-            attempts.push(self.status(attempt).await?);
+        let ids: Vec<AttemptId> = input.attempt_ids.into_iter().flatten().collect();
+        let mut attempts = Vec::with_capacity(ids.len());
+        for status in self.store.statuses(&ids).await? {
+            attempts.push(self.told(status, FINAL_MESSAGE_OF_MANY_MAX).await);
         }
         Ok(AttemptStatusOutput::Many(AttemptStatuses { attempts }))
     }
 
-    async fn status(&self, attempt: AttemptId) -> Result<AttemptStatus, Refusal> {
-        let status = self.store.status(attempt).await?;
-        let (tip, last_activity_at) = self.log_facts(attempt).await;
+    /// A status with what the log adds to it.
+    async fn told(&self, status: store::AttemptStatus, final_message_max: usize) -> AttemptStatus {
+        let (tip, last_activity_at) = self.log_facts(status.overview.attempt_id).await;
         let next = next_action(&status);
         let overview = status.overview;
-        Ok(AttemptStatus {
-            attempt_id: attempt,
+        AttemptStatus {
+            attempt_id: overview.attempt_id,
             task_id: overview.task_id,
             next_action: Some(next),
             workspace_branch: overview.workspace_branch,
@@ -129,9 +135,9 @@ impl Domain {
             queued_follow_ups: status.queued_follow_ups,
             queue_held: status.queue_held && status.queued_follow_ups > 0,
             usage: status.usage.map(Into::into),
-            final_message: status.final_message.map(|it| convert::cut(it, FINAL_MESSAGE_MAX)),
+            final_message: status.final_message.map(|it| convert::cut(it, final_message_max)),
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
-        })
+        }
     }
 
     pub(super) async fn stop(

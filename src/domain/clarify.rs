@@ -41,10 +41,11 @@ impl Domain {
             (None, Some(list)) => format!("Call {tool} again with {path} from {list}."),
             (None, None) => refusal.hint.clone(),
         };
+        let a = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
         let hint = match &meant {
             _ if found.kind == *wanted => again,
-            Some(id) => format!("{again} {given} is a {kind}; its {field} is {id}."),
-            None => format!("{again} {given} is a {kind}."),
+            Some(id) => format!("{again} {given} is {a} {kind}; its {field} is {id}."),
+            None => format!("{again} {given} is {a} {kind}."),
         };
         let refusal = refusal.hint(hint).detail("path", path.as_str()).detail("id_is", kind);
         match meant {

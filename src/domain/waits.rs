@@ -10,11 +10,12 @@ use provost_actors::refusal::{Code, Refusal};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Domain, convert};
+use crate::mcp::tools::attempts::LatestEntryIndex;
 use crate::mcp::tools::waits::{Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitedAttempt};
 use crate::store::AttemptStatus;
 
 /// Longest failure summary told, in characters: 50 attempts must stay small.
-const FAILURE_MAX: usize = 80;
+const FAILURE_MAX: usize = 60;
 
 impl Domain {
     pub(super) async fn wait(
@@ -60,6 +61,7 @@ impl Domain {
         let mut waited = Vec::with_capacity(statuses.len());
         for status in statuses {
             let attempt = status.overview.attempt_id;
+            let tip = self.log_tip(attempt).await;
             waited.push(WaitedAttempt {
                 attempt_id: attempt,
                 state: convert::state(status.overview.state),
@@ -69,7 +71,7 @@ impl Domain {
                 exit_code: status.exit_code,
                 failure_summary: status.failure_summary.map(|it| convert::cut(it, FAILURE_MAX)),
                 queued_follow_ups: status.queued_follow_ups,
-                latest_entry_index: self.log_tip(attempt).await.normalized,
+                latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
             });
         }
         waited

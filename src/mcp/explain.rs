@@ -40,8 +40,7 @@ impl Contract<'_> {
 
     /// A value that passed the schema and not its parser.
     pub fn unparsable(&self, path: &str, arguments: &Value) -> Refusal {
-        let pointer = pointer_of(path);
-        self.invalid(&pointer, arguments.pointer(&pointer).unwrap_or(&Value::Null))
+        self.invalid(&pointer_of(path), arguments)
     }
 
     fn refuse_mode(&self, arguments: &Value) -> Refusal {
@@ -64,7 +63,7 @@ impl Contract<'_> {
             ValidationErrorKind::Required { property } => {
                 self.missing(pointer, property.as_str().unwrap_or_default())
             }
-            _ => self.invalid(pointer, arguments.pointer(pointer).unwrap_or(&Value::Null)),
+            _ => self.invalid(pointer, arguments),
         }
     }
 
@@ -76,6 +75,9 @@ impl Contract<'_> {
         let free: Vec<&str> = known.iter().copied().filter(is_free).collect();
         let message = format!("`{path}` is not a field of {tool}.");
         let refusal = Refusal::new(Code::UnknownField, message).detail("path", path.as_str());
+        if let Some(instead) = meant::otherwise(field, &known) {
+            return refusal.hint(format!("Call {tool} again without {path}. {instead}"));
+        }
         if let Some(near) = meant::field(field, &free) {
             let hint = format!("Call {tool} again with {} instead of {path}.", join(pointer, near));
             return refusal.hint(hint).detail("nearest", near);
@@ -95,8 +97,9 @@ impl Contract<'_> {
         Refusal::new(Code::MissingRequired, message).hint(hint).detail("path", path)
     }
 
-    fn invalid(&self, pointer: &str, value: &Value) -> Refusal {
+    fn invalid(&self, pointer: &str, arguments: &Value) -> Refusal {
         let tool = self.tool;
+        let value = arguments.pointer(pointer).unwrap_or(&Value::Null);
         let path = join(pointer, "");
         let node = self.node(pointer);
         let expected = expected(node);
@@ -107,20 +110,27 @@ impl Contract<'_> {
             return refusal.hint(hint).detail("nearest", meant);
         }
         let hint = match source(name_of(&path)) {
+            _ if is_too_long(node, value) => format!("Call {tool} again with {path}, {expected}."),
             Some(list) => format!("Call {tool} again with {path} from {list}."),
             None if path == REQUEST_ID => format!("Call {tool} again with a new request_id."),
-            None if self.is_optional(pointer) => format!("Call {tool} again without {path}."),
+            None if self.is_optional(pointer, arguments) => {
+                format!("Call {tool} again without {path}.")
+            }
             None => format!("Call {tool} again with {path}, {expected}."),
         };
         refusal.hint(hint)
     }
 
-    /// Whether the call can do without the field.
-    fn is_optional(&self, pointer: &str) -> bool {
+    /// Whether the call can do without the field: neither its schema nor, with the
+    /// other fields as they are, a mode asks for it.
+    fn is_optional(&self, pointer: &str, arguments: &Value) -> bool {
         let Some((parent, field)) = pointer.rsplit_once('/') else { return false };
-        let counts = |mode: &Mode| matches!(mode, Mode::AnyOf(fields) if fields.contains(&field));
-        if self.modes.iter().any(counts) {
-            return false;
+        if let (Some(arguments), "") = (arguments.as_object(), parent) {
+            let mut rest = arguments.clone();
+            rest.shift_remove(field);
+            if self.modes.iter().any(|mode| mode.check(self.tool, &rest).is_some()) {
+                return false;
+            }
         }
         let parent = self.node(parent);
         let required = parent.and_then(|node| node.get("required")).and_then(Value::as_array);
@@ -191,6 +201,7 @@ fn expected(node: Option<&Value>) -> String {
             };
             match (bound("minItems"), bound("maxItems")) {
                 (Some(least), Some(most)) => format!("an array{of} with {least} to {most} items"),
+                (None, Some(most)) => format!("an array{of} with at most {most} items"),
                 _ => format!("an array{of}"),
             }
         }
@@ -198,6 +209,12 @@ fn expected(node: Option<&Value>) -> String {
         Some("object") => "an object".to_owned(),
         _ => "something else".to_owned(),
     }
+}
+
+/// Whether a list has more items than its schema allows.
+fn is_too_long(node: Option<&Value>, value: &Value) -> bool {
+    let most = node.and_then(|node| node.get("maxItems")).and_then(Value::as_u64);
+    most.zip(value.as_array()).is_some_and(|(most, items)| items.len() as u64 > most)
 }
 
 /// A value as a sentence can bear it: short.

@@ -53,6 +53,21 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("timeout_ms", &["timeout"]),
 ];
 
+/// Fields of other systems that say in another way what one of ours says: never to
+/// be renamed to it, and how to put it.
+const OTHERWISE: &[(&str, &[&str], &str)] = &[
+    (
+        "line_count",
+        &["end_line", "line_end", "last_line", "to_line"],
+        "line_count = end_line - start_line + 1.",
+    ),
+    (
+        "timeout_ms",
+        &["timeout_s", "timeout_sec", "timeout_secs", "timeout_seconds"],
+        "timeout_ms takes milliseconds.",
+    ),
+];
+
 /// Values of enums.
 const VALUES: &[(&str, &[&str])] = &[
     ("todo", &["open", "pending", "new", "backlog", "ready", "queued"]),
@@ -88,6 +103,15 @@ pub fn tool<'a>(given: &str, seen: &[&'a str]) -> Option<&'a str> {
 /// The field that was meant, of those that could stand there.
 pub fn field<'a>(given: &str, free: &[&'a str]) -> Option<&'a str> {
     nearest(given, free.iter().copied()).or_else(|| synonym(FIELDS, &snake_case(given), free))
+}
+
+/// How what a field was to say is said here, if by one of these fields.
+pub fn otherwise(given: &str, known: &[&str]) -> Option<&'static str> {
+    let given = snake_case(given);
+    let mut lines = OTHERWISE.iter();
+    lines
+        .find(|(name, words, _)| known.contains(name) && words.contains(&given.as_str()))
+        .map(|(_, _, how)| *how)
 }
 
 /// The value that was meant, of those that are allowed.
@@ -131,5 +155,7 @@ mod tests {
         assert_eq!(value("wombat", &statuses), None);
         assert_eq!(field("message", &["attempt_id", "prompt"]), Some("prompt"));
         assert_eq!(field("workspace_id", &["prompt"]), None);
+        assert!(otherwise("endLine", &["path", "line_count"]).is_some());
+        assert_eq!(otherwise("end_line", &["path"]), None);
     }
 }

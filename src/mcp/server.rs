@@ -46,7 +46,7 @@ can work; list_tasks shows the board, create_task adds to it.
 3. wait_for_attempts (attempt_ids) wakes you when one has settled; then again with after from its \
 answer. get_attempt_status tells all about one: failure_summary, next_action.
 4. tail_session_messages (attempt_id) shows the final answers, tail_attempt_logs every step; for \
-news, after_entry_index = latest_entry_index.
+news, after_entry_index = latest_entry_index of that channel.
 5. get_attempt_changes (attempt_id) lists what it changed; get_attempt_patch and get_attempt_file \
 show it.
 6. follow_up (attempt_id, action, prompt) goes on with the same agent; stop_attempt (attempt_id) \

@@ -266,8 +266,7 @@ impl Store {
         row.status()
     }
 
-    /// How each of these attempts stands, in the order asked, all of one
-    /// moment. No id may stand there twice.
+    /// How each of these attempts stands, in the order asked, all of one moment.
     pub async fn statuses(&self, attempts: &[AttemptId]) -> Result<Vec<AttemptStatus>, Refusal> {
         let ids: serde_json::Value = attempts.iter().map(ToString::to_string).collect();
         let rows: Vec<StatusRow> = sqlx::query_as(
@@ -284,7 +283,7 @@ impl Store {
             found.insert(status.overview.attempt_id, status);
         }
         let each = attempts.iter();
-        each.map(|id| found.remove(id).ok_or_else(|| attempt_not_found(*id))).collect()
+        each.map(|id| found.get(id).cloned().ok_or_else(|| attempt_not_found(*id))).collect()
     }
 
     /// The number of the latest change of any attempt.

@@ -160,6 +160,7 @@ fn artifact_retrieval_is_size_bounded() {
     assert_eq!(over["blocked_reason"], "size_exceeded");
     let many = patch(&json!({"paths": ["app/b.txt", "app/c.txt", "app/many.txt"]}));
     assert_eq!((&many["blocked_reason"], &many["patch"]), (&json!("too_many_paths"), &json!("")));
+    // A longer file than any patch may be is not even read.
     let giant = patch(&json!({"paths": ["app/giant.txt"]}));
     assert_eq!((&giant["blocked"], &giant["omitted"]), (&json!(true), &json!(["app/giant.txt"])));
 
@@ -172,6 +173,47 @@ fn artifact_retrieval_is_size_bounded() {
     let rest = json!({"paths": small["omitted"], "max_bytes": bytes.parse::<u64>().unwrap()});
     let rest = patch(&rest);
     assert_eq!((paths(&rest), &rest["omitted"]), (vec!["app/many.txt"], &json!([])));
+}
+
+#[test]
+fn a_hint_asks_for_no_fewer_bytes_than_the_call_did() {
+    let provost = Provost::running();
+    let attempt =
+        done(&provost.board(), &format!("{LINES}\nrun for n in 1 2 3; do cp many.txt $n; done"));
+    let some = json!({"paths": ["app/1", "app/2", "app/3", "app/many.txt"], "max_bytes": 1500});
+    let some = ask(&provost, "get_attempt_patch", &attempt, &some);
+    assert_eq!((paths(&some), &some["truncated"]), (vec!["app/1", "app/2"], &json!(true)));
+    assert!(some["hint"].as_str().unwrap().ends_with("and max_bytes = 1500."), "{some}");
+}
+
+#[test]
+fn too_many_paths_block_however_many_they_are() {
+    let provost = Provost::running();
+    let attempt = done(&provost.board(), "write b.txt b");
+    for count in [101, 5000] {
+        let many = json!({"paths": vec!["app/b.txt"; count]});
+        let many = ask(&provost, "get_attempt_patch", &attempt, &many);
+        assert_eq!(many["blocked_reason"], "too_many_paths");
+        let hint = many["hint"].as_str().unwrap();
+        assert!(
+            hint.starts_with("Call get_attempt_patch again with paths, 100 at most."),
+            "{hint}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_text_and_what_is_too_long_are_told_by_their_size() {
+    let provost = Provost::new().config("[guards]\nfile_max_bytes = 10").started();
+    let attempt = done(&provost.board(), "run printf 'a\\0b' > nul; seq 1 100 > many.txt");
+    let file = |more: &Value| ask(&provost, "get_attempt_file", &attempt, more);
+    let nul = file(&json!({"path": "app/nul"}));
+    assert_eq!((&nul["content"], &nul["encoding"]), (&json!("YQBi"), &json!("base64")));
+    let over = file(&json!({"path": "app/many.txt", "max_bytes": 11}));
+    assert_eq!((&over["blocked_reason"], &over["content"]), (&json!("size_exceeded"), &json!("")));
+    assert_eq!(over["size_bytes"], 292);
+    let missing = arguments(&attempt, &json!({"path": "app/none", "max_bytes": 11}));
+    assert_eq!(provost.refusal("get_attempt_file", &missing)["code"], "file_not_found");
 }
 
 #[test]
@@ -251,6 +293,13 @@ fn no_path_leads_out_of_the_worktree() {
     assert_eq!(patch["blocked_reason"], "path_outside_workspace");
     let missing = arguments(&attempt, &json!({"path": "app/none"}));
     assert_eq!(provost.refusal("get_attempt_file", &missing)["code"], "file_not_found");
+    // A slash too many is told, if there is something without it.
+    let file = ask(&provost, "get_attempt_file", &attempt, &json!({"path": "/app/README.md"}));
+    assert_eq!(file["hint"], "Call get_attempt_file again with path = \"app/README.md\".");
+    let paths = json!({"paths": ["/app/inside", "app/link"]});
+    let patch = ask(&provost, "get_attempt_patch", &attempt, &paths);
+    let hint = "Call get_attempt_patch again with paths = [\"app/inside\",\"app/link\"].";
+    assert_eq!(patch["hint"], hint);
 }
 
 #[test]
@@ -272,7 +321,7 @@ fn a_target_branch_that_is_gone_or_rewritten_is_an_error_with_a_way_out() {
     let provost = Provost::running();
     let board = provost.board();
     let repo = board.repo();
-    let attempt = done(&board, "write a.txt a\nrun git add -A && git commit -qm a");
+    let attempt = done(&board, "write a.txt a\nrun git add a.txt; git commit --quiet --message a");
     let changes = arguments(&attempt, &json!({}));
     repo.git(&["checkout", "--quiet", "--orphan", "fresh"]);
     repo.commit("b", "b");
@@ -280,7 +329,8 @@ fn a_target_branch_that_is_gone_or_rewritten_is_an_error_with_a_way_out() {
     let run = |refusal: &Value| {
         let hint = refusal["hint"].as_str().unwrap();
         let command = hint.split('`').nth(1).unwrap();
-        repo.git(&command.split(' ').skip(1).collect::<Vec<_>>())
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        repo.git(&words)
     };
     let gone = provost.refusal("get_attempt_changes", &changes);
     assert_eq!(gone["code"], "branch_not_found");
@@ -289,8 +339,25 @@ fn a_target_branch_that_is_gone_or_rewritten_is_an_error_with_a_way_out() {
     repo.git(&["branch", "--force", "main", "fresh"]);
     let rewritten = provost.refusal("get_attempt_changes", &changes);
     assert_eq!(rewritten["code"], "workspace_failed");
-    assert!(run(&rewritten).contains("+++ b/a.txt"));
+    assert!(rewritten["hint"].as_str().unwrap().contains("start_task_attempt"), "{rewritten}");
+    assert!(run(&rewritten).contains("a.txt"));
     assert_eq!(repo.git(&["rev-parse", "main"]), repo.git(&["rev-parse", "fresh"]));
+}
+
+#[test]
+fn an_orphan_in_the_worktree_is_not_blamed_on_the_target_branch() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let attempt = done(
+        &board,
+        "run git checkout --quiet --orphan fresh; git commit --quiet --message x; git log | cat",
+    );
+    let refusal = provost.refusal("get_attempt_changes", &arguments(&attempt, &json!({})));
+    assert_eq!(refusal["code"], "workspace_failed");
+    let message = refusal["message"].as_str().unwrap();
+    let both = "and the attempt's worktree have no commit in common.";
+    assert!(message.ends_with(both), "{message}");
+    assert!(!refusal["hint"].as_str().unwrap().contains("--force"), "{refusal}");
 }
 
 #[test]
@@ -375,4 +442,15 @@ fn files_under_a_filter_of_the_persons_own_look_changed_only_when_they_are() {
     let paths = json!({"paths": ["app/a.t"]});
     let patch = ask(&provost, "get_attempt_patch", &changed, &paths);
     assert!(patch["patch"].as_str().unwrap().contains("+MORE"), "{patch}");
+}
+
+#[test]
+fn a_name_that_the_table_quotes_is_one_that_the_verb_takes() {
+    let provost = Provost::running();
+    let attempt = done(&provost.board(), "run printf x > \"$(printf 'a\\tb\\nc\\033')\"");
+    let table = provost.verb(["diff", &attempt.id, "--stat"]).stdout;
+    let name = r#""app/a\011b\012c\033""#;
+    assert!(table.contains(name), "{table}");
+    let patch = provost.verb(["diff", &attempt.id, name]);
+    assert!(patch.code == 0 && patch.stdout.contains("+x"), "{patch:?}");
 }

@@ -85,6 +85,7 @@ fn names(board: &Board) -> Vec<(&'static str, String)> {
         ("fresh", provost.repo("fresh").path.to_str().unwrap().to_owned()),
         ("none", NONE.to_owned()),
         ("long", "x".repeat(1001)),
+        ("many", json!(vec![NONE; 51]).to_string()),
         ("deleted", deleted),
         ("homeless", lost.task("homeless")),
         ("blocked", board.task_with("blocked", &json!({"depends_on": [task]}))),

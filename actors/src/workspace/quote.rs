@@ -3,15 +3,32 @@
 
 use std::fmt::Write;
 
+/// The escapes of a letter that git writes, beside the octal ones (git-config(1),
+/// core.quotePath).
+const LETTERS: &[(u8, u8)] = &[
+    (b'a', 0x07),
+    (b'b', 0x08),
+    (b't', b'\t'),
+    (b'n', b'\n'),
+    (b'v', 0x0b),
+    (b'f', 0x0c),
+    (b'r', b'\r'),
+    (b'"', b'"'),
+    (b'\\', b'\\'),
+];
+
 /// `<repo>/<path>`, as clients see it.
 #[must_use]
 pub fn show(repo: &str, path: &[u8]) -> String {
     let bytes = [repo.as_bytes(), b"/", path].concat();
-    let Err(error) = String::from_utf8(bytes) else {
-        return format!("{repo}/{}", String::from_utf8_lossy(path));
-    };
+    String::from_utf8(bytes).unwrap_or_else(|error| quoted(error.as_bytes()))
+}
+
+/// The path in quotes, all of it printable ASCII.
+#[must_use]
+pub fn quoted(path: &[u8]) -> String {
     let mut text = String::from('"');
-    for byte in error.as_bytes() {
+    for byte in path {
         match byte {
             b'"' | b'\\' => text.extend(['\\', char::from(*byte)]),
             b' '..=b'~' => text.push(char::from(*byte)),
@@ -46,8 +63,7 @@ fn unquote(text: &str) -> Option<Vec<u8>> {
                 let digits = std::str::from_utf8(&digits).ok()?.to_owned();
                 bytes.push(u8::from_str_radix(&digits, 8).ok()?);
             }
-            same @ (b'"' | b'\\') => bytes.push(same),
-            _ => return None,
+            letter => bytes.push(LETTERS.iter().find(|(name, _)| *name == letter)?.1),
         }
     }
     Some(bytes)
@@ -65,10 +81,17 @@ mod tests {
         assert_eq!(show("app", b"caf\xe9\n\""), r#""app/caf\351\012\"""#);
     }
 
+    #[test]
+    fn gits_own_quoting_is_read() {
+        assert_eq!(read(r#""app/a\tb\n\\\"\303\244""#), "app/a\tb\n\\\"ä".as_bytes());
+        assert_eq!(read(r#""app/\q""#), br#""app/\q""#);
+    }
+
     proptest! {
         #[test]
         fn what_is_shown_is_read_back(path in proptest::collection::vec(any::<u8>(), 0..40)) {
             prop_assert_eq!(read(&show("app", &path)), [b"app/", &path[..]].concat());
+            prop_assert_eq!(read(&quoted(&path)), path);
         }
     }
 }

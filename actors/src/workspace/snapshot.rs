@@ -53,22 +53,45 @@ impl Source {
 /// Why it can't be told what an attempt changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    #[error("the repository {repo} can't be read: {why}", repo = .repo.display())]
+    #[error("the repository {repo} can't be read: {why}", repo = .repo.display(), why = gist(.why))]
     Repository { repo: PathBuf, why: GitError },
     #[error("the worktree {path} can't be read: {why}", path = .path.display())]
     Worktree { path: PathBuf, why: String },
     #[error("the target branch {branch} of {repo} is gone", repo = .repo.display())]
     TargetGone { repo: PathBuf, branch: String },
-    #[error("the target branch {branch} of {repo} has no commit in common with the attempt any more", repo = .repo.display())]
+    #[error("the target branch {branch} of {repo} and the attempt's worktree have no commit in common", repo = .repo.display())]
     NoMergeBase { repo: PathBuf, branch: String },
     #[error("more files changed than can be listed")]
     TooMany,
-    #[error("git can't tell what changed: {0}")]
+    #[error("git can't tell what changed: {}", gist(.0))]
     Git(#[from] GitError),
     #[error("git can't be prepared: {0}")]
     Io(#[from] io::Error),
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
+}
+
+impl SnapshotError {
+    /// Whether another look may find what this one didn't: git failed, for a file
+    /// changed while it was read, say.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Git(GitError::Failed(_)))
+    }
+}
+
+/// What matters of git's complaints: its errors without the warnings, cut.
+fn gist(error: &GitError) -> String {
+    const LONGEST: usize = 300;
+    let said = error.to_string();
+    // git maps files into memory, and mmap(2) has this for one that was cut.
+    if said.contains("SIGBUS") {
+        return "a file was cut short while it was read".to_owned();
+    }
+    let errors = said.lines().filter(|it| it.starts_with("fatal:") || it.starts_with("error:"));
+    let errors = errors.collect::<Vec<_>>().join(" ");
+    let told = if errors.is_empty() { said } else { errors };
+    told.chars().take(LONGEST).collect()
 }
 
 /// One or more files' part of a patch.
@@ -331,9 +354,9 @@ fn scratch(place: &Path, common: &Path, admin: &Path, format: &str) -> io::Resul
     }
     fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
     // Sparse checkout is on for its side effect: a file that is there counts, even
-    // when the index says to look past it.
+    // when the index says to look past it. safecrlf would warn of every file.
     let config = format!(
-        "[core]\nrepositoryformatversion = 1\nsparseCheckout = true\n[extensions]\nobjectFormat = {format}\n"
+        "[core]\nrepositoryformatversion = 1\nsparseCheckout = true\nsafecrlf = false\n[extensions]\nobjectFormat = {format}\n"
     );
     fs::write(path.join("config"), config)?;
     let objects = [common.join("objects").as_os_str().as_bytes(), b"\n"].concat();

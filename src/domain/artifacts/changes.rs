@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use provost_actors::refusal::Refusal;
 use provost_actors::workspace::changes::{Change, Status};
+use provost_actors::workspace::snapshot::Snapshot;
 use provost_actors::workspace::tree::Tree;
 
-use super::{Guards, changed_file};
+use super::{Guards, blocking, changed_file};
 use crate::domain::Domain;
 use crate::mcp::tools::artifacts::{
     BlockedReason, ChangedFile, ChangesSummary, GetAttemptChangesInput, GetAttemptChangesOutput,
@@ -28,14 +29,16 @@ impl Domain {
         if workspace.is_made {
             let _turn = self.artifacts.turn().await?;
             for repo in &workspace.repos {
-                let snapshot = workspace.snapshot(TOOL, repo).await?;
-                let changes = snapshot.changes().await;
-                let changes = changes.map_err(|error| workspace.refusal(TOOL, repo, &error))?;
+                let read = async |snapshot: Snapshot| {
+                    let changes = snapshot.changes().await?;
+                    Ok((Arc::clone(snapshot.tree()), changes))
+                };
+                let (tree, changes) = workspace.read(TOOL, repo, read).await?;
                 count(&mut summary, &changes);
                 let room = FILES_MAX.saturating_sub(files.len());
                 let listed = changes.iter().take(room);
                 files.extend(listed.map(|change| changed_file(&repo.name, change)));
-                summary.total_bytes += total_bytes(Arc::clone(snapshot.tree()), changes).await?;
+                summary.total_bytes += total_bytes(tree, changes).await?;
             }
         }
         Ok(answer(&self.artifacts.guards, input.force, summary, files))
@@ -51,12 +54,11 @@ fn count(summary: &mut ChangesSummary, changes: &[Change]) {
 }
 
 async fn total_bytes(tree: Arc<Tree>, changes: Vec<Change>) -> Result<u64, Refusal> {
-    let sum = move || {
+    blocking(move || {
         let there = changes.iter().filter(|change| change.status != Status::Deleted);
         there.map(|change| tree.size(&change.path)).sum()
-    };
-    let summed = tokio::task::spawn_blocking(sum).await;
-    summed.map_err(|error| Refusal::internal(error.to_string()))
+    })
+    .await
 }
 
 fn answer(

@@ -7,7 +7,7 @@ use provost_actors::workspace::page::Range;
 use provost_actors::workspace::quote;
 use provost_actors::workspace::tree::{FileError, Piece, Tree};
 
-use super::{DEFAULT_BYTES, Workspace, plain, use_another};
+use super::{DEFAULT_BYTES, Workspace, blocking, plain, use_another};
 use crate::domain::Domain;
 use crate::mcp::args::{Index, Limit};
 use crate::mcp::tools::artifacts::{
@@ -25,13 +25,13 @@ impl Domain {
         let workspace = self.workspace(attempt).await?;
         let most = self.artifacts.guards.file_max_bytes;
         let Ok(path) = plain(&input.path) else {
-            let hint = use_another(TOOL, "path");
+            let given = [String::from(input.path.clone())];
+            let hint = match workspace.without_slash(&given).await?.as_deref() {
+                Some([right]) => path_hint(right),
+                _ => use_another(TOOL, "path"),
+            };
             return Ok(blocked(&input.path, BlockedReason::PathOutsideWorkspace, hint));
         };
-        if input.max_bytes.is_some_and(|bytes| bytes.get() > most) {
-            let hint = format!("Call {TOOL} again with max_bytes = {most}.");
-            return Ok(blocked(&input.path, BlockedReason::SizeExceeded, hint));
-        }
         let range = range(&input, most);
         let Some((repo, rest)) = workspace.locate(&path) else {
             return Err(elsewhere(workspace, &input.path, path).await);
@@ -59,6 +59,11 @@ impl Domain {
         let shown = quote::show(&repo.name, rest);
         let rest = rest.to_vec();
         match blocking(move || tree.read(&rest, range)).await? {
+            Ok(piece) if input.max_bytes.is_some_and(|bytes| bytes.get() > most) => {
+                let hint = format!("Call {TOOL} again with max_bytes = {most}.");
+                let blocked = blocked(&input.path, BlockedReason::SizeExceeded, hint);
+                Ok(GetAttemptFileOutput { size_bytes: piece.size, ..blocked })
+            }
             Ok(piece) => Ok(found(shown, range, input.line_count, piece)),
             Err(FileError::Outside) => {
                 let hint = use_another(TOOL, "path");
@@ -82,7 +87,7 @@ fn range(input: &GetAttemptFileInput, most: usize) -> Range {
     if input.offset.is_some() || input.max_bytes.is_some() {
         return Range::Bytes {
             offset: input.offset.map_or(0, Index::get),
-            max_bytes: input.max_bytes.map_or(default, Limit::get),
+            max_bytes: input.max_bytes.map_or(default, Limit::get).min(most),
         };
     }
     let lines = |count: Limit<1, { usize::MAX }>| count.get() as u64;
@@ -103,11 +108,13 @@ async fn elsewhere(workspace: Workspace, given: &str, path: Vec<u8>) -> Refusal 
         })
     });
     match found.await {
-        Ok(Some(right)) => refusal
-            .hint(format!("Call {TOOL} again with path = {}.", serde_json::json!(right)))
-            .detail("nearest", right),
+        Ok(Some(right)) => refusal.hint(path_hint(&right)).detail("nearest", right),
         _ => refusal,
     }
+}
+
+fn path_hint(right: &str) -> String {
+    format!("Call {TOOL} again with path = {}.", serde_json::json!(right))
 }
 
 fn found(
@@ -138,10 +145,7 @@ fn found(
         None => format!("Call {TOOL} again with offset = {next} to read on."),
     });
     let (size_bytes, offset) = (piece.size, Some(piece.offset));
-    let (content, encoding) = match String::from_utf8(piece.content) {
-        Ok(text) => (text, Encoding::Utf8),
-        Err(error) => (BASE64_STANDARD.encode(error.as_bytes()), Encoding::Base64),
-    };
+    let (content, encoding) = encode(piece.content);
     GetAttemptFileOutput {
         path,
         content,
@@ -155,6 +159,17 @@ fn found(
         blocked_reason: None,
         truncated,
         hint,
+    }
+}
+
+/// Text as it is. JSON would make six bytes of each NUL, which no text has.
+fn encode(bytes: Vec<u8>) -> (String, Encoding) {
+    if bytes.contains(&0) {
+        return (BASE64_STANDARD.encode(bytes), Encoding::Base64);
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => (text, Encoding::Utf8),
+        Err(error) => (BASE64_STANDARD.encode(error.as_bytes()), Encoding::Base64),
     }
 }
 
@@ -173,11 +188,4 @@ fn blocked(path: &str, reason: BlockedReason, hint: String) -> GetAttemptFileOut
         truncated: false,
         hint: Some(hint),
     }
-}
-
-async fn blocking<T: Send + 'static>(
-    read: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Refusal> {
-    let read = tokio::task::spawn_blocking(read).await;
-    read.map_err(|error| Refusal::internal(error.to_string()))
 }

@@ -5,8 +5,10 @@
 mod changes;
 mod file;
 mod patch;
+mod shell;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use provost_actors::attempt;
 use provost_actors::ids::{AttemptId, TaskId};
@@ -15,6 +17,7 @@ use provost_actors::refusal::{Code, Refusal};
 use provost_actors::workspace::changes::{Change, Status};
 use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::{Snapshot, SnapshotError, Source};
+use provost_actors::workspace::tree::Tree;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::Domain;
@@ -22,6 +25,10 @@ use crate::mcp::tools::artifacts::{ChangeStatus, ChangedFile};
 
 /// Calls that run git at once; each runs one git at a time.
 const GIT_AT_ONCE: usize = 8;
+
+/// When a worktree is read again that git failed to read.
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200)];
 
 /// Bytes of content that are given when nobody says how many.
 const DEFAULT_BYTES: usize = 16_384;
@@ -86,7 +93,14 @@ impl Domain {
 }
 
 impl Workspace {
-    async fn snapshot(&self, tool: &str, repo: &AttemptRepo) -> Result<Snapshot, Refusal> {
+    /// What `read` tells of a repository's worktree. The agent works on meanwhile,
+    /// so git may meet a file that changes under its hands: then it looks afresh.
+    async fn read<T, F: Future<Output = Result<T, SnapshotError>>>(
+        &self,
+        tool: &str,
+        repo: &AttemptRepo,
+        read: impl Fn(Snapshot) -> F,
+    ) -> Result<T, Refusal> {
         let source = Source {
             repo: PathBuf::from(&repo.path),
             worktrees: self.worktrees.clone(),
@@ -96,21 +110,39 @@ impl Workspace {
             target_branch: repo.target_branch.clone(),
             scratch: self.scratch.clone(),
         };
-        Snapshot::take(&source).await.map_err(|error| self.refusal(tool, repo, &error))
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            let told = match Snapshot::take(&source).await {
+                Ok(snapshot) => read(snapshot).await,
+                Err(error) => Err(error),
+            };
+            let error = match told {
+                Ok(told) => return Ok(told),
+                Err(error) => error,
+            };
+            match pauses.next().filter(|_| error.may_pass()) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Err(self.refusal(tool, repo, &error)),
+            }
+            tracing::debug!(%error, repo = repo.name, "changes are read again");
+        }
     }
 
     /// What is wrong, and what makes the call work again.
     fn refusal(&self, tool: &str, repo: &AttemptRepo, error: &SnapshotError) -> Refusal {
         let AttemptRepo { path, target_branch: target, base_commit: base, .. } = repo;
+        let (place, branch) = (shell::quoted(path), shell::quoted(target));
         let refusal = |code| Refusal::new(code, error.to_string());
         let refusal = match error {
             SnapshotError::TargetGone { .. } => refusal(Code::BranchNotFound).hint(format!(
-                "Run `git -C {path} branch {target} {base}`, then call {tool} again."
+                "Run `git -C {place} branch {branch} {base}`, then call {tool} again."
             )),
             SnapshotError::NoMergeBase { .. } => refusal(Code::WorkspaceFailed).hint(format!(
-                "Run `git -C {path} diff {base} {}` for what was committed since it began; call \
-                 start_task_attempt with task_id {} to start from {target} as it is now.",
-                self.branch, self.task
+                "Run `git -C {place} diff {base} {}` to see its work. What it did not commit lies \
+                 in {}. start_task_attempt with task_id {} starts anew from {target} as it is now.",
+                shell::quoted(&self.branch),
+                self.worktrees.join(&self.folder).join(&repo.name).display(),
+                self.task
             )),
             SnapshotError::Repository { .. } => refusal(Code::WorkspaceFailed)
                 .hint(format!("Put the repository back at {path}, then call {tool} again.")),
@@ -122,6 +154,10 @@ impl Workspace {
             SnapshotError::Io(fault) if fault.kind() == std::io::ErrorKind::StorageFull => {
                 refusal(Code::StorageFull)
             }
+            error if error.may_pass() => refusal(Code::WorkspaceFailed).hint(format!(
+                "Call {tool} again when the attempt has settled. If git fails then too, mend what \
+                 the message names."
+            )),
             _ => refusal(Code::WorkspaceFailed),
         };
         refusal.detail("repo_name", repo.name.as_str()).detail("path", path.as_str())
@@ -139,10 +175,39 @@ impl Workspace {
         })
     }
 
+    /// The paths without the slashes that some of them begin with, if there is
+    /// something at each of those then.
+    async fn without_slash(&self, given: &[String]) -> Result<Option<Vec<String>>, Refusal> {
+        let mut there = Vec::new();
+        for path in given.iter().filter(|path| path.starts_with('/')) {
+            let Ok(path) = plain(path.trim_start_matches('/')) else { return Ok(None) };
+            let Some((repo, rest)) = self.locate(&path) else { return Ok(None) };
+            there.push((repo.name.clone(), rest.to_vec()));
+        }
+        let (worktrees, folder) = (self.worktrees.clone(), self.folder.clone());
+        let are_there = blocking(move || {
+            there.iter().all(|(repo, path)| {
+                Tree::open(&worktrees, &folder, repo).is_ok_and(|tree| tree.has(path))
+            })
+        });
+        let stripped = given.iter().map(|path| path.trim_start_matches('/').to_owned());
+        let stripped: Vec<String> = stripped.collect();
+        let is_plain = stripped.iter().all(|path| plain(path).is_ok());
+        Ok((are_there.await? && is_plain).then_some(stripped))
+    }
+
     fn file_not_found(&self, path: &str) -> Refusal {
         let message = format!("there is no file {path} in attempt {}", self.attempt);
         Refusal::new(Code::FileNotFound, message).detail("path", path)
     }
+}
+
+/// Does on a thread of its own what may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Refusal::internal(error.to_string()))
 }
 
 /// A path that leads, or may lead, out of the worktree.

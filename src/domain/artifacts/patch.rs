@@ -2,6 +2,7 @@
 //! that what is given always applies.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use provost_actors::journal::AttemptRepo;
 use provost_actors::refusal::Refusal;
@@ -9,7 +10,7 @@ use provost_actors::workspace::changes::{self, Change, Groups, Status};
 use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::{Part, Snapshot, SnapshotError};
 
-use super::{DEFAULT_BYTES, Outside, Workspace, changed_file, plain, use_another};
+use super::{DEFAULT_BYTES, Outside, Workspace, changed_file, plain, shell, use_another};
 use crate::domain::Domain;
 use crate::mcp::args::Limit;
 use crate::mcp::tools::artifacts::{
@@ -27,7 +28,11 @@ impl Domain {
         let (attempt, most) = (input.attempt_id, guards.patch_max_bytes);
         let workspace = self.workspace(attempt).await?;
         if input.paths.len() > guards.patch_max_paths {
-            let hint = format!("Call {TOOL} again with paths, {} at most.", guards.patch_max_paths);
+            let hint = format!(
+                "Call {TOOL} again with paths, {} at most. It is patch_max_paths of the \
+                 configuration that sets the limit.",
+                guards.patch_max_paths
+            );
             return Ok(blocked(BlockedReason::TooManyPaths, hint));
         }
         let max_bytes = input.max_bytes.map_or(DEFAULT_BYTES.min(most), Limit::get);
@@ -38,7 +43,12 @@ impl Domain {
         let given: Vec<String> = input.paths.into_iter().map(Into::into).collect();
         let paths: Result<Vec<Vec<u8>>, Outside> = given.iter().map(|path| plain(path)).collect();
         let Ok(paths) = paths else {
-            let hint = use_another(TOOL, "paths");
+            let hint = match workspace.without_slash(&given).await? {
+                Some(right) => {
+                    format!("Call {TOOL} again with paths = {}.", serde_json::json!(right))
+                }
+                None => use_another(TOOL, "paths"),
+            };
             return Ok(blocked(BlockedReason::PathOutsideWorkspace, hint));
         };
         let wanted: Vec<(String, Vec<u8>)> = given.into_iter().zip(paths).collect();
@@ -46,14 +56,16 @@ impl Domain {
             return Err(workspace.file_not_found(&wanted[0].0));
         }
         let _turn = self.artifacts.turn().await?;
-        let mut patch = Patch { room: max_bytes, most, ..Patch::default() };
+        let mut patch = Patch { asked: max_bytes, room: max_bytes, most, ..Patch::default() };
         for repo in &workspace.repos {
             let of_repo: Vec<&(String, Vec<u8>)> = wanted
                 .iter()
                 .filter(|(_, path)| workspace.locate(path).is_some_and(|(r, _)| r == repo))
                 .collect();
             if !of_repo.is_empty() {
-                patch.add(&workspace, repo, &of_repo).await?;
+                let below = (workspace.repos.len() > 1).then_some(repo.name.as_str());
+                let read = |snapshot| patch.clone().with(snapshot, repo, below, &of_repo);
+                patch = workspace.read(TOOL, repo, read).await?;
             }
         }
         let nowhere = wanted.iter().filter(|(_, path)| workspace.locate(path).is_none());
@@ -66,10 +78,12 @@ impl Domain {
 }
 
 /// A patch as it grows.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Patch {
     text: String,
     files: Vec<ChangedFile>,
+    /// Bytes that this call may give.
+    asked: usize,
     /// Bytes that may still be added.
     room: usize,
     /// Bytes that may be asked for.
@@ -86,21 +100,19 @@ struct Patch {
 }
 
 impl Patch {
-    /// Adds what was asked for of one repository.
-    async fn add(
-        &mut self,
-        workspace: &Workspace,
+    /// Adds what was asked for of one repository, whose paths begin with `below`.
+    async fn with(
+        mut self,
+        mut snapshot: Snapshot,
         repo: &AttemptRepo,
+        below: Option<&str>,
         wanted: &[&(String, Vec<u8>)],
-    ) -> Result<(), Refusal> {
-        let refusal = |error| workspace.refusal(TOOL, repo, &error);
-        let mut snapshot = workspace.snapshot(TOOL, repo).await?;
-        let all = snapshot.changes().await.map_err(refusal)?;
-        let below = (workspace.repos.len() > 1).then_some(repo.name.as_str());
+    ) -> Result<Self, SnapshotError> {
+        let all = snapshot.changes().await?;
         let groups = Groups::of(&all);
         let mut done = BTreeSet::new();
         for (given, path) in wanted {
-            let path = workspace.locate(path).map_or(&[][..], |(_, path)| path);
+            let path = path.get(repo.name.len() + 1..).unwrap_or_default();
             let Some(index) = changes::find(&all, path) else {
                 self.unchanged.push(given.clone());
                 continue;
@@ -111,7 +123,7 @@ impl Patch {
             let together = groups.with(index);
             done.extend(together.iter().copied());
             let group: Vec<&Change> = together.iter().map(|index| &all[*index]).collect();
-            match part(&mut snapshot, &group, below, self.most).await.map_err(refusal)? {
+            match part(&mut snapshot, &group, below, self.most).await? {
                 Part::Whole(text) if text.len() <= self.room => {
                     self.room -= text.len();
                     self.text.push_str(&text);
@@ -129,16 +141,19 @@ impl Patch {
                 }
             }
         }
-        Ok(())
+        Ok(self)
     }
 
     fn answer(self, workspace: &Workspace) -> GetAttemptPatchOutput {
-        let Self { text, files, left, longest, giant, way, unchanged, most, .. } = self;
+        let Self { text, files, left, giant, way, unchanged, most, .. } = self;
+        // Less than was asked for would only make for more calls.
+        let max_bytes = self.longest.max(self.asked);
         let mut hints = Vec::new();
         if !left.is_empty() {
             let paths = serde_json::json!(left);
-            hints
-                .push(format!("Call {TOOL} again with paths = {paths} and max_bytes = {longest}."));
+            hints.push(format!(
+                "Call {TOOL} again with paths = {paths} and max_bytes = {max_bytes}."
+            ));
         }
         if let Some(way) = way {
             hints.push(format!("{way} to read what is longer than {most} bytes as a patch."));
@@ -167,17 +182,27 @@ impl Patch {
 fn way(repo: &AttemptRepo, base: &str, change: &Change, shown: &str) -> String {
     if change.status == Status::Deleted {
         let path = String::from_utf8_lossy(&change.path);
-        return format!("Run `git -C {} show '{base}:{path}'`", repo.path);
+        let object = shell::quoted(&format!("{base}:{path}"));
+        return format!("Run `git -C {} show {object}`", shell::quoted(&repo.path));
     }
     format!("Call get_attempt_file with path = {}", serde_json::json!(shown))
 }
 
+/// The patch of changes that go together. That of a file added is no shorter than
+/// the file, so one beyond the limit needs no reading.
 async fn part(
     snapshot: &mut Snapshot,
     group: &[&Change],
     below: Option<&str>,
     limit: usize,
 ) -> Result<Part, SnapshotError> {
+    let added = group.iter().filter(|change| change.status == Status::Added);
+    let added: Vec<Vec<u8>> = added.map(|change| change.path.clone()).collect();
+    let tree = Arc::clone(snapshot.tree());
+    let is_longer = move || added.iter().any(|path| tree.size(path) > limit as u64);
+    if tokio::task::spawn_blocking(is_longer).await.map_err(std::io::Error::other)? {
+        return Ok(Part::TooLong);
+    }
     let paths: Vec<Vec<u8>> =
         group.iter().flat_map(|change| change.paths()).map(<[u8]>::to_vec).collect();
     snapshot.patch(&paths, below, limit).await
@@ -188,8 +213,8 @@ async fn unchanged(workspace: &Workspace, (given, path): &(String, Vec<u8>)) -> 
     let mut refusal = workspace.file_not_found(given).hint(use_another(TOOL, "paths"));
     refusal.message = format!("No changed file of attempt {} is {given}.", workspace.attempt);
     for repo in &workspace.repos {
-        let Ok(snapshot) = workspace.snapshot(TOOL, repo).await else { continue };
-        let Ok(all) = snapshot.changes().await else { continue };
+        let read = async |snapshot: Snapshot| snapshot.changes().await;
+        let Ok(all) = workspace.read(TOOL, repo, read).await else { continue };
         if changes::find(&all, path).is_some() {
             let right = quote::show(&repo.name, path);
             let hint = format!("Call {TOOL} again with paths = {}.", serde_json::json!([right]));

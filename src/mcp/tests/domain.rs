@@ -387,9 +387,12 @@ impl Ask for Samples {
             changed: false,
             latest_execution_process_id: Some(id()),
             exit_code: Some(-100),
-            failure_summary: Some("x".repeat(80)),
+            failure_summary: Some("x".repeat(60)),
             queued_follow_ups: 10,
-            latest_entry_index: Some(100_000),
+            latest_entry_index: LatestEntryIndex {
+                normalized: Some(100_000),
+                raw: Some(1_000_000),
+            },
         });
         Ok(WaitForAttemptsOutput {
             attempts: attempts.collect(),

@@ -145,10 +145,10 @@ pub struct GetAttemptFileOutput {
     pub path: String,
     /// The piece of the file; empty if blocked or beyond its end.
     pub content: String,
-    /// utf-8, or base64 for bytes that are none.
+    /// utf-8, or base64 for bytes that are none or have NUL among them.
     #[schemars(with = "String")]
     pub encoding: Encoding,
-    /// Bytes of the whole file; 0 if blocked.
+    /// Bytes of the whole file; 0 if there is none.
     pub size_bytes: u64,
     /// First line of content, from 1; null when bytes were asked for.
     pub start_line: Option<u64>,
@@ -175,8 +175,8 @@ pub struct GetAttemptPatchInput {
     /// Attempt whose patch is wanted, a UUID from start_task_attempt or list_task_attempts.
     #[schemars(with = "Id")]
     pub attempt_id: AttemptId,
-    /// Changed files, 1 to 100, as get_attempt_changes gives them.
-    pub paths: List<ArtifactPath, 1, 100>,
+    /// Changed files as get_attempt_changes gives them; over the limit of the daemon (100 unless set) it blocks.
+    pub paths: List<ArtifactPath, 1, 5000>,
     /// Most bytes of patch; 16384 if left out, over the limit of the daemon it blocks.
     pub max_bytes: Option<Count>,
 }

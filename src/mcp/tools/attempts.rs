@@ -239,9 +239,9 @@ pub struct AttemptStatus {
     pub queue_held: bool,
     /// Tokens used so far; null if the executor does not tell.
     pub usage: Option<AttemptUsage>,
-    /// Last message of the agent in the last finished turn, at most 2000 characters.
+    /// Last message of the agent in the last finished turn, at most 2000 characters; 200 with attempt_ids.
     pub final_message: Option<String>,
-    /// Where the logs end, for tail_attempt_logs.
+    /// Where the logs end: each channel's number is an after_entry_index of tail_attempt_logs.
     pub latest_entry_index: LatestEntryIndex,
     /// The call that helps most now; null if there is none.
     pub next_action: Option<String>,

@@ -4,7 +4,7 @@ use provost_actors::ids::{AttemptId, ProcessId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::attempts::{AttemptPhase, AttemptState};
+use super::attempts::{AttemptPhase, AttemptState, LatestEntryIndex};
 use crate::mcp::args::{Id, Limit, List, Text};
 
 pub const WAIT_FOR_ATTEMPTS: &str = "\
@@ -52,7 +52,7 @@ pub struct WaitForAttemptsOutput {
     pub after: String,
 }
 
-/// A status in short: 50 of them fit 16 KiB.
+/// A status in short: 50 of them take 18 KiB at most.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitedAttempt {
     /// Id of the attempt, a UUID.
@@ -69,10 +69,10 @@ pub struct WaitedAttempt {
     pub latest_execution_process_id: Option<ProcessId>,
     /// Exit code of that process; null while it runs or if a signal ended it.
     pub exit_code: Option<i32>,
-    /// Why it failed, at most 80 characters; null unless state is failed.
+    /// Why it failed, at most 60 characters; null unless state is failed.
     pub failure_summary: Option<String>,
     /// How many follow-ups wait.
     pub queued_follow_ups: u32,
-    /// Newest index of its normalized log; null while it is empty.
-    pub latest_entry_index: Option<u64>,
+    /// Where its logs end, as in get_attempt_status.
+    pub latest_entry_index: LatestEntryIndex,
 }

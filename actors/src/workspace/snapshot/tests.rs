@@ -6,6 +6,19 @@ use proptest::test_runner::TestRunner;
 use super::*;
 use crate::workspace::changes::Status;
 
+#[test]
+fn git_is_quoted_by_its_errors_and_briefly() {
+    let gist = |said: &str| gist(&GitError::Failed(said.to_owned()));
+    let noise = "warning: in the working copy of 'a', LF will be replaced by CRLF\n".repeat(100);
+    assert_eq!(
+        gist(&format!("{noise}error: a: short read\nfatal: no\n")),
+        "error: a: short read fatal: no"
+    );
+    assert_eq!(gist("exit status: 3"), "exit status: 3");
+    assert_eq!(gist("signal: 7 (SIGBUS)"), "a file was cut short while it was read");
+    assert_eq!(gist(&noise).chars().count(), 300);
+}
+
 /// A repository with a commit on `main`, and an attempt's worktree of it.
 struct Scene {
     scratch: TempDir,
