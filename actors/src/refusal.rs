@@ -6,7 +6,8 @@
 //! paths such as `repos[0].path`), V is JSON or a member of the details:
 //!
 //! ```text
-//! Call T again with F = V.                    Call T again with F from U.
+//! Call T again with F = V and G = W.          Call T again with F from U.
+//! Call T again with F = V instead of G and H. Call T again with F = V.
 //! Call T again with F instead of G.           Call T again without F.
 //! Call T again with exactly one of F and G.   Call T again with a new request_id.
 //! Call T again with F, what it must be.       Call T again with one or more of F, G.

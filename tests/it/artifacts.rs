@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::harness::{Attempt, Board, Provost, Repo};
+use crate::hints;
 
 const LINES: &str = "run seq 1 100 > many.txt";
 
@@ -118,7 +119,8 @@ fn guard_blocks_file_list_and_force_bypasses_guard() {
         assert_eq!(blocked["blocked"], true, "{guard}");
         assert_eq!(blocked["blocked_reason"], "threshold_exceeded");
         assert_eq!((&blocked["files"], &blocked["summary"]["file_count"]), (&json!([]), &json!(2)));
-        assert!(blocked["hint"].as_str().unwrap().contains("force = true"));
+        let forced = hints::go_on(&json!({}), &blocked);
+        assert_eq!(forced, json!({"force": true}));
         let forced = ask(&provost, "get_attempt_changes", &attempt, &json!({"force": true}));
         assert_eq!((&forced["blocked"], &forced["blocked_reason"]), (&json!(false), &Value::Null));
         assert_eq!(paths(&forced), ["app/b.txt", "app/many.txt"]);
@@ -152,8 +154,7 @@ fn artifact_retrieval_is_size_bounded() {
         (&over["blocked"], &over["blocked_reason"]),
         (&json!(true), &json!("size_exceeded"))
     );
-    assert!(over["hint"].as_str().unwrap().contains("max_bytes = 1000"));
-    let page = file(&json!({"path": "app/giant.txt", "max_bytes": 1000}));
+    let page = file(&hints::go_on(&json!({"path": "app/giant.txt"}), &over));
     assert_eq!((&page["blocked"], &page["next_offset"]), (&json!(false), &json!(1000)));
 
     let over = patch(&json!({"paths": ["app/b.txt"], "max_bytes": 2001}));
@@ -165,13 +166,11 @@ fn artifact_retrieval_is_size_bounded() {
     assert_eq!((&giant["blocked"], &giant["omitted"]), (&json!(true), &json!(["app/giant.txt"])));
 
     // What doesn't fit is left out whole, and the hint gets it.
-    let small = patch(&json!({"paths": ["app/many.txt", "app/b.txt"], "max_bytes": 300}));
+    let some = json!({"paths": ["app/many.txt", "app/b.txt"], "max_bytes": 300});
+    let small = patch(&some);
     assert_eq!((paths(&small), &small["truncated"]), (vec!["app/b.txt"], &json!(true)));
     assert_eq!(small["omitted"], json!(["app/many.txt"]));
-    let hint = small["hint"].as_str().unwrap();
-    let bytes = hint.rsplit_once("max_bytes = ").unwrap().1.trim_end_matches('.');
-    let rest = json!({"paths": small["omitted"], "max_bytes": bytes.parse::<u64>().unwrap()});
-    let rest = patch(&rest);
+    let rest = patch(&hints::go_on(&some, &small));
     assert_eq!((paths(&rest), &rest["omitted"]), (vec!["app/many.txt"], &json!([])));
 }
 
@@ -224,15 +223,18 @@ fn a_file_is_read_page_by_page_as_the_hints_say() {
         "run seq 1 10000 > lines.txt\nrun printf '%040000d' 0 > line.txt\n\
          run printf 'a\\377' > latin.txt",
     );
-    for (name, whole) in [
+    for (mut more, whole) in [
         ("lines.txt", (1..=10_000).fold(String::new(), |text, n| text + &format!("{n}\n"))),
         ("line.txt", "0".repeat(40_000)),
-    ] {
+    ]
+    .iter()
+    .flat_map(|(name, whole)| {
         let path = format!("app/{name}");
-        let (mut read, mut place) = (String::new(), json!({}));
+        let by_lines = json!({"path": path, "start_line": 1});
+        [(json!({"path": path}), whole.clone()), (by_lines, whole.clone())]
+    }) {
+        let mut read = String::new();
         loop {
-            let mut more = json!({"path": path});
-            more.as_object_mut().unwrap().extend(place.as_object().unwrap().clone());
             let page = ask(&provost, "get_attempt_file", &attempt, &more);
             let content = page["content"].as_str().unwrap();
             assert!(content.len() <= 16_384 && !content.is_empty());
@@ -240,10 +242,7 @@ fn a_file_is_read_page_by_page_as_the_hints_say() {
             if page["truncated"] == false {
                 break;
             }
-            let hint = page["hint"].as_str().unwrap();
-            let words: Vec<&str> = hint.split_whitespace().collect();
-            let at = words.iter().position(|word| *word == "=").unwrap();
-            place = json!({words[at - 1]: words[at + 1].parse::<u64>().unwrap()});
+            more = hints::go_on(&more, &page);
         }
         assert_eq!(read, whole);
     }

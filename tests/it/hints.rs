@@ -10,8 +10,8 @@ use crate::harness::Provost;
 /// What a hint asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Give a field this value.
-    Set(String, Value),
+    /// Give fields these values, and leave others out.
+    Set(Vec<(String, Value)>, Vec<String>),
     /// Give a field a value that another tool tells.
     From(String, String),
     /// Give a field under another name.
@@ -74,9 +74,8 @@ pub fn read(hint: &str, details: &Value) -> Option<Step> {
     }
     let field = word(with);
     let rest = &with[field.len()..];
-    if let Some(value) = rest.strip_prefix(" = ") {
-        let (value, rest) = value_of(value, details)?;
-        return rest.starts_with('.').then_some(Step::Set(field, value));
+    if rest.starts_with(" = ") {
+        return values(with, details);
     }
     if let Some(from) = rest.strip_prefix(" instead of ") {
         return Some(Step::Rename { to: field, from: word(from) });
@@ -85,6 +84,44 @@ pub fn read(hint: &str, details: &Value) -> Option<Step> {
         return Some(Step::From(field, word(list)));
     }
     rest.starts_with(", ").then_some(Step::Person)
+}
+
+/// `F = V and G = W instead of H and I.`
+fn values(mut text: &str, details: &Value) -> Option<Step> {
+    let mut given = Vec::new();
+    loop {
+        let field = word(text);
+        let (value, rest) = value_of(text[field.len()..].strip_prefix(" = ")?, details)?;
+        given.push((field, value));
+        if rest.starts_with('.') {
+            return Some(Step::Set(given, Vec::new()));
+        }
+        if let Some(left_out) = rest.strip_prefix(" instead of ") {
+            let left_out = left_out.split_once('.')?.0.split(" and ");
+            return Some(Step::Set(given, left_out.map(str::to_owned).collect()));
+        }
+        text = rest.strip_prefix(" and ")?;
+    }
+}
+
+/// The next call as the hint of an answer that was cut short, or blocked, says.
+pub fn go_on(arguments: &Value, answer: &Value) -> Value {
+    let hint = answer["hint"].as_str().unwrap();
+    let Some(Step::Set(given, left_out)) = read(hint, &Value::Null) else {
+        panic!("no way on: {hint}")
+    };
+    let mut arguments = arguments.clone();
+    set(&mut arguments, given, &left_out);
+    arguments
+}
+
+fn set(arguments: &mut Value, given: Vec<(String, Value)>, left_out: &[String]) {
+    for field in left_out {
+        remove(arguments, field);
+    }
+    for (path, value) in given {
+        *at(arguments, &steps(&path)) = value;
+    }
 }
 
 /// The tool, field or path that a text begins with.
@@ -177,7 +214,7 @@ impl Follower<'_> {
             let hint = refusal["hint"].as_str().unwrap();
             let step = read(hint, &refusal["details"]);
             match step.unwrap_or_else(|| panic!("no form of hint: {hint}")) {
-                Step::Set(path, value) => *at(&mut arguments, &steps(&path)) = value,
+                Step::Set(given, left_out) => set(&mut arguments, given, &left_out),
                 Step::From(path, list) => {
                     way = Way::Read;
                     let value = self.value_from(&path, &list, &arguments);

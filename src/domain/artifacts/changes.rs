@@ -77,7 +77,7 @@ fn answer(
             blocked_reason: Some(BlockedReason::ThresholdExceeded),
             files: Vec::new(),
             truncated: false,
-            hint: Some(format!("Call {TOOL} again with force = true for the list of files.")),
+            hint: Some(format!("Call {TOOL} again with force = true. It lists the files.")),
         };
     }
     let truncated = (files.len() as u64) < summary.file_count;

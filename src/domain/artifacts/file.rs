@@ -136,13 +136,13 @@ fn found(
     let hint = next_offset.filter(|_| truncated).map(|next| match end_line {
         Some(end) if !piece.in_line => {
             let count = left.map(|left| format!(" and line_count = {left}")).unwrap_or_default();
-            format!("Call {TOOL} again with start_line = {}{count} to read on.", end + 1)
+            format!("Call {TOOL} again with start_line = {}{count}. It reads on.", end + 1)
         }
         Some(end) => format!(
-            "Line {end} is longer than is given at once; call {TOOL} again with offset = {next} \
-             and without start_line and line_count to read on."
+            "Call {TOOL} again with offset = {next} instead of start_line and line_count. Line \
+             {end} is longer than is given at once."
         ),
-        None => format!("Call {TOOL} again with offset = {next} to read on."),
+        None => format!("Call {TOOL} again with offset = {next}. It reads on."),
     });
     let (size_bytes, offset) = (piece.size, Some(piece.offset));
     let (content, encoding) = encode(piece.content);
