@@ -101,6 +101,7 @@ fn status_lines(status: &Value) -> Vec<(&'static str, String)> {
         format!("{input} tokens in, {output} out{}", cost.unwrap_or_default())
     });
     let queued = status["queued_follow_ups"].as_u64().filter(|count| *count > 0);
+    let held = if status["queue_held"] == json!(true) { ", held since the stop" } else { "" };
     let executor = match text(status, "variant") {
         "" => given("executor"),
         variant => format!("{}/{variant}", text(status, "executor")),
@@ -121,7 +122,7 @@ fn status_lines(status: &Value) -> Vec<(&'static str, String)> {
         ("branch", given("workspace_branch")),
         ("session", given("latest_session_id")),
         ("active", given("last_activity_at")),
-        ("queued", queued.map(|count| count.to_string()).unwrap_or_default()),
+        ("queued", queued.map(|count| format!("{count}{held}")).unwrap_or_default()),
         ("usage", spent.unwrap_or_default()),
         ("said", given("final_message")),
     ];

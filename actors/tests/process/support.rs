@@ -2,9 +2,9 @@
 //! no process and no file behind.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use provost_actors::event::Stream;
 use provost_actors::ids::{AttemptId, ProcessId};
@@ -90,6 +90,11 @@ impl Drop for Bench {
                 process.signal(nix::libc::SIGKILL);
             }
         }
+        // A task that still looks for a shim may take a lock in it meanwhile.
+        let is_in_use = |error: &io::Error| error.kind() == io::ErrorKind::DirectoryNotEmpty;
+        while fs::remove_dir_all(self.root.path()).is_err_and(|error| is_in_use(&error))
+            && Instant::now() < deadline
+        {}
     }
 }
 
