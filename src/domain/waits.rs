@@ -14,8 +14,10 @@ use crate::mcp::tools::attempts::LatestEntryIndex;
 use crate::mcp::tools::waits::{Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitedAttempt};
 use crate::store::AttemptStatus;
 
-/// Longest failure summary told, in characters: 50 attempts must stay small.
-const FAILURE_MAX: usize = 60;
+/// Longest failure summary told, in characters, when one attempt is waited for.
+/// Many share what they may take up: 50 must stay small.
+const FAILURE_MAX: usize = 300;
+const FAILURES_MAX: usize = 3000;
 
 impl Domain {
     pub(super) async fn wait(
@@ -59,6 +61,7 @@ impl Domain {
 
     async fn waited(&self, statuses: Vec<AttemptStatus>, since: i64) -> Vec<WaitedAttempt> {
         let mut waited = Vec::with_capacity(statuses.len());
+        let most = FAILURE_MAX.min(FAILURES_MAX / statuses.len().max(1));
         for status in statuses {
             let attempt = status.overview.attempt_id;
             let tip = self.log_tip(attempt).await;
@@ -69,7 +72,7 @@ impl Domain {
                 changed: status.revision > since,
                 latest_execution_process_id: status.latest_execution_process_id,
                 exit_code: status.exit_code,
-                failure_summary: status.failure_summary.map(|it| convert::cut(it, FAILURE_MAX)),
+                failure_summary: status.failure_summary.map(|it| convert::cut(it, most)),
                 queued_follow_ups: status.queued_follow_ups,
                 latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
             });

@@ -69,7 +69,7 @@ pub struct WaitedAttempt {
     pub latest_execution_process_id: Option<ProcessId>,
     /// Exit code of that process; null while it runs or if a signal ended it.
     pub exit_code: Option<i32>,
-    /// Why it failed, at most 60 characters; null unless state is failed.
+    /// Why it failed, cut short; null unless state is failed.
     pub failure_summary: Option<String>,
     /// How many follow-ups wait.
     pub queued_follow_ups: u32,
