@@ -20,6 +20,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("payload", &[]),
     ("refusal", &[]),
     ("root", &[]),
+    ("text", &[]),
     ("event", &["ids"]),
     ("journal", &["event", "ids", "payload", "refusal"]),
     ("executor", &["event"]),
@@ -27,7 +28,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("process", &["event", "failpoint", "ids", "log"]),
     ("workspace", &["ids"]),
     ("world", &["executor", "journal", "log", "process", "workspace"]),
-    ("attempt", &["event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "workspace", "world"]),
+    ("attempt", &["event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "text", "workspace", "world"]),
     ("gateway", &["attempt", "event", "executor", "ids", "journal", "nearest", "payload", "refusal", "workspace", "world"]),
 ];
 

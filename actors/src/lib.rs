@@ -39,5 +39,6 @@ pub mod payload;
 pub mod process;
 pub mod refusal;
 pub mod root;
+pub mod text;
 pub mod workspace;
 pub mod world;

@@ -5,6 +5,7 @@ use provost_actors::gateway::{Message, StartRequest};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::{AttemptStopped, Phase, State};
 use provost_actors::refusal::{Code, Refusal};
+use provost_actors::text::cut;
 
 use super::{Domain, answered, board, convert};
 use crate::mcp::ask::{Answer, Key, RecentAttempt, Session};
@@ -135,7 +136,7 @@ impl Domain {
             queued_follow_ups: status.queued_follow_ups,
             queue_held: status.queue_held && status.queued_follow_ups > 0,
             usage: status.usage.map(Into::into),
-            final_message: status.final_message.map(|it| convert::cut(it, final_message_max)),
+            final_message: status.final_message.map(|it| cut(it, final_message_max)),
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
         }
     }

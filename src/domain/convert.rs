@@ -63,22 +63,3 @@ pub fn task_status_in(status: wire::TaskStatus) -> TaskStatus {
         wire::TaskStatus::Cancelled => TaskStatus::Cancelled,
     }
 }
-
-/// A text of at most so many characters; one that was cut ends in `…`.
-pub fn cut(text: String, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text,
-        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_that_was_cut_says_so() {
-        assert_eq!(cut("öäü".to_owned(), 3), "öäü");
-        assert_eq!(cut("öäüß".to_owned(), 3), "öä…");
-    }
-}

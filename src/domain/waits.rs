@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use provost_actors::journal::Phase;
 use provost_actors::refusal::{Code, Refusal};
+use provost_actors::text::cut;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Domain, convert};
@@ -72,7 +73,7 @@ impl Domain {
                 changed: status.revision > since,
                 latest_execution_process_id: status.latest_execution_process_id,
                 exit_code: status.exit_code,
-                failure_summary: status.failure_summary.map(|it| convert::cut(it, most)),
+                failure_summary: status.failure_summary.map(|it| cut(it, most)),
                 queued_follow_ups: status.queued_follow_ups,
                 latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
             });

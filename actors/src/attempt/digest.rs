@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, RawEntry, Usage};
 use crate::executor::{Normalizer, Observed};
+use crate::text::cut;
 
 /// Longest final message kept, in characters: a transcript tells all of it.
 const FINAL_MESSAGE_MAX: usize = 16_000;
@@ -60,13 +61,6 @@ impl Digest {
             }
             Observed::Entry(_) | Observed::InProgress(_) => {}
         }
-    }
-}
-
-fn cut(text: String, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text,
-        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
     }
 }
 

@@ -5,6 +5,7 @@ use ractor::RpcReplyPort;
 
 use crate::journal::{Answer, FollowUpAction, FollowedUp, Phase, Turnover, Waiting, remembered};
 use crate::refusal::Refusal;
+use crate::text::cut;
 
 use super::Notice;
 use super::message::FollowUpCall;
@@ -83,15 +84,11 @@ impl State {
 }
 
 fn told(queue: &Queue) -> Vec<Waiting> {
-    let cut = |prompt: &str| match prompt.char_indices().nth(PROMPT_MAX) {
-        None => prompt.to_owned(),
-        Some((end, _)) => format!("{}…", &prompt[..end]),
-    };
     let first = queue.waiting().iter().take(TOLD_MAX);
     first
         .map(|it| Waiting {
             queue_id: it.queue_id,
-            prompt: cut(&it.prompt),
+            prompt: cut(it.prompt.clone(), PROMPT_MAX),
             queued_at: it.queued_at,
         })
         .collect()

@@ -1,0 +1,22 @@
+//! Texts that must be short. Pure.
+
+/// The text if it has `most` characters at most; else its beginning, which ends
+/// in `…` then.
+#[must_use]
+pub fn cut(text: String, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text,
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_says_so_and_is_no_longer_than_it_may_be() {
+        assert_eq!(cut("öäü".to_owned(), 3), "öäü");
+        assert_eq!(cut("öäüß".to_owned(), 3), "öä…");
+    }
+}
