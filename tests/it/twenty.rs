@@ -35,6 +35,9 @@ fn persist(client: &mut Client, tool: &str, arguments: &Value) -> Answer {
 /// from each when it has its answer. Returns what all of them were told.
 fn call_from_all(provost: &Provost, death: Death, tool: &str, arguments: &Value) -> Value {
     provost.kill();
+    // Each of the bridges may have set a daemon going; the slowest may not have come
+    // to the lock yet.
+    processes::kill_all_with("PROVOST_HOME", &provost.home().to_string_lossy());
     match death {
         Death::At(failpoint) => provost.start_to_die_at(failpoint),
         Death::After(_) => provost.start(),

@@ -158,28 +158,40 @@ impl Provost {
 
     /// Starts the daemon in the foreground and waits until it answers.
     pub fn start(&self) {
-        self.start_as(self.command(&["daemon"]));
+        self.start_with(&[]);
     }
 
     /// Starts a daemon that dies as by SIGKILL at a failpoint.
     pub fn start_to_die_at(&self, failpoint: &str) {
-        let mut daemon = self.command(&["daemon"]);
-        daemon.env("PROVOST_FAILPOINT", failpoint);
-        self.start_as(daemon);
+        self.start_with(&[("PROVOST_FAILPOINT", failpoint)]);
     }
 
-    fn start_as(&self, mut daemon: Command) {
+    /// One that a bridge set going and that is slow to come may be first: it has to
+    /// go, for the daemon of a test is the test's own.
+    fn start_with(&self, variables: &[(&str, &str)]) {
         let file = |path| File::options().append(true).create(true).open(path).unwrap();
-        daemon.stdin(Stdio::null()).stdout(file(self.path("stdout"))).stderr(file(self.log()));
-        let daemon = daemon.spawn().unwrap();
         let mut slot = self.daemon.lock().unwrap();
         assert!(slot.is_none(), "a daemon runs already");
-        let daemon = slot.insert(daemon);
-        eventually("the daemon answers", || {
-            let ended = daemon.try_wait().unwrap();
-            assert!(ended.is_none(), "the daemon ended ({ended:?}): {}", self.said());
-            self.try_connect()
-        });
+        loop {
+            let mut daemon = self.command(&["daemon"]);
+            daemon.envs(variables.iter().copied());
+            daemon.stdin(Stdio::null()).stdout(file(self.path("stdout"))).stderr(file(self.log()));
+            let mut daemon = daemon.spawn().unwrap();
+            let is_ours = eventually("the daemon answers", || {
+                if let Some(ended) = daemon.try_wait().unwrap() {
+                    assert_eq!(ended.code(), Some(3), "the daemon ended: {}", self.said());
+                    return Some(false);
+                }
+                self.try_connect().map(|_| self.pid() == daemon.id().cast_signed())
+            });
+            if is_ours {
+                *slot = Some(daemon);
+                return;
+            }
+            let _ = daemon.kill();
+            daemon.wait().unwrap();
+            processes::kill_hard(self.pid());
+        }
     }
 
     /// Waits until a daemon answers that somebody else starts.
