@@ -18,14 +18,8 @@ const STAYING: &str =
 const TOLD: &str =
     r#"echo "$PROVOST_ATTEMPT_ID $PROVOST_PROMPT" >> "$PROVOST_HOME/told"; eval "$PROVOST_PROMPT""#;
 
-/// The steps of a start, in their order.
-const START: &[&str] = &[
-    "start.written",
-    "start.committed",
-    "start_task_attempt.answering",
-    "worktree.next",
-    "worktree.made",
-    "worktrees.marked",
+/// The steps of a turn once its worktrees are there, in their order.
+const TURN: &[&str] = &[
     "log.begun",
     "manifest.written",
     "shim.spawned",
@@ -36,6 +30,16 @@ const START: &[&str] = &[
     "settled.committed",
     "closed.written",
     "closed.committed",
+];
+
+/// The steps of a start before them.
+const START: &[&str] = &[
+    "start.written",
+    "start.committed",
+    "start_task_attempt.answering",
+    "worktree.next",
+    "worktree.made",
+    "worktrees.marked",
 ];
 
 /// The steps of a stop.
@@ -100,7 +104,7 @@ fn one_attempt(board: &Board, task: &str) {
 fn a_start_cut_off_between_any_two_steps_makes_one_attempt_that_runs_once() {
     let provost = Provost::new().executor("counted", PLAIN, COUNTED).started();
     let board = provost.board();
-    for (n, failpoint) in START.iter().enumerate() {
+    for (n, failpoint) in START.iter().chain(TURN).enumerate() {
         let task = board.task(failpoint);
         let start = json!({"task_id": task, "executor": "counted", "request_id": failpoint});
         let answer = cut_off(&provost, failpoint, "start_task_attempt", &start);
@@ -115,22 +119,8 @@ fn a_start_cut_off_between_any_two_steps_makes_one_attempt_that_runs_once() {
     }
 }
 
-/// The steps of a follow-up to an idle session, in their order.
-const SEND: &[&str] = &[
-    "follow_up.written",
-    "follow_up.committed",
-    "follow_up.answering",
-    "log.begun",
-    "manifest.written",
-    "shim.spawned",
-    "shim.started",
-    "running.written",
-    "running.committed",
-    "settled.written",
-    "settled.committed",
-    "closed.written",
-    "closed.committed",
-];
+/// The steps of a follow-up to an idle session before those of its turn.
+const SEND: &[&str] = &["follow_up.written", "follow_up.committed", "follow_up.answering"];
 
 #[test]
 fn a_follow_up_cut_off_between_any_two_steps_runs_once() {
@@ -138,7 +128,7 @@ fn a_follow_up_cut_off_between_any_two_steps_runs_once() {
     let board = provost.board();
     let attempt = board.start("counted", "x");
     attempt.settled();
-    for (n, failpoint) in SEND.iter().enumerate() {
+    for (n, failpoint) in SEND.iter().chain(TURN).enumerate() {
         let send = json!({"attempt_id": attempt.id, "action": "send", "prompt": failpoint,
             "request_id": failpoint});
         cut_off(&provost, failpoint, "follow_up", &send);
