@@ -116,6 +116,21 @@ fn every_scenario_has_its_test() {
     assert!(missing.is_empty(), "no such test: {missing:?}");
 }
 
+/// A row of the fault matrix ends with a link: the test's name, to its file.
+#[test]
+fn every_fault_has_its_test() {
+    let readme = read(&root().join("README.md"));
+    let matrix = readme.split("### The fault matrix").nth(1).unwrap();
+    let linked = matrix.lines().filter_map(|line| {
+        let (name, file) = line.strip_prefix("| ")?.split_once("[`")?.1.split_once("`](")?;
+        Some((name, file.strip_suffix(") |")?))
+    });
+    let is_there =
+        |name: &str, file: &str| read(&root().join(file)).contains(&format!("\nfn {name}("));
+    let missing: Vec<_> = linked.filter(|(name, file)| !is_there(name, file)).collect();
+    assert!(missing.is_empty(), "no such test: {missing:?}");
+}
+
 #[test]
 fn every_table_is_strict() {
     for entry in fs::read_dir(root().join("migrations")).unwrap() {

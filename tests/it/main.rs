@@ -14,6 +14,7 @@ mod crash_points;
 mod daemon;
 mod errors;
 mod executors;
+mod faults;
 mod follow_ups;
 mod idempotency;
 mod lines;

@@ -1,0 +1,1 @@
+//! Faults of what Provost is given: its configuration, and the repositories it works in.

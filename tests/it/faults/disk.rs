@@ -1,0 +1,1 @@
+//! Faults of the disk and of the home's files.

@@ -1,0 +1,1 @@
+//! Faults of time and of names: clocks, pids, boots, locks and sockets.

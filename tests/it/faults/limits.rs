@@ -1,0 +1,1 @@
+//! Executors that go beyond what they are allowed.

@@ -1,0 +1,1 @@
+//! Whatever executors may write, and however much.

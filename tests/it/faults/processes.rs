@@ -1,0 +1,1 @@
+//! Whatever becomes of executors and of what they start.

@@ -1,0 +1,1 @@
+//! Values that no log and no file of the home may hold.
