@@ -16,16 +16,17 @@ const LINES_MAX: usize = 520;
 const ACTORS: &[(&str, &[&str])] = &[
     ("failpoint", &[]),
     ("ids", &[]),
+    ("limits", &[]),
     ("nearest", &[]),
     ("payload", &[]),
     ("refusal", &[]),
     ("root", &[]),
     ("text", &[]),
     ("event", &["ids"]),
-    ("journal", &["event", "ids", "payload", "refusal"]),
-    ("executor", &["event"]),
+    ("journal", &["event", "ids", "limits", "payload", "refusal"]),
+    ("executor", &["event", "limits"]),
     ("log", &["event", "executor", "ids"]),
-    ("process", &["event", "failpoint", "ids", "log"]),
+    ("process", &["event", "failpoint", "ids", "limits", "log"]),
     ("workspace", &["ids"]),
     ("world", &["executor", "journal", "log", "process", "workspace"]),
     ("attempt", &["event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "text", "workspace", "world"]),
@@ -126,7 +127,7 @@ fn every_fault_has_its_test() {
         Some((name, file.strip_suffix(") |")?))
     });
     let is_there =
-        |name: &str, file: &str| read(&root().join(file)).contains(&format!("\nfn {name}("));
+        |name: &str, file: &str| read(&root().join(file)).contains(&format!("fn {name}("));
     let missing: Vec<_> = linked.filter(|(name, file)| !is_there(name, file)).collect();
     assert!(missing.is_empty(), "no such test: {missing:?}");
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::event::{Event, RawEntry, Usage};
+use crate::limits::Limits;
 
 /// An executor as `list_executors` tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +108,8 @@ pub trait Normalizer: Send {
 /// The executors that can be named in `start_task_attempt`.
 pub trait Executors: Send + Sync {
     fn get(&self, name: &str) -> Option<Arc<dyn Executor>>;
+    /// What processes of an executor may use.
+    fn limits(&self, name: &str) -> Limits;
     /// In a fixed order.
     fn all(&self) -> Vec<Arc<dyn Executor>>;
 }

@@ -33,6 +33,7 @@ pub mod failpoint;
 pub mod gateway;
 pub mod ids;
 pub mod journal;
+pub mod limits;
 pub mod log;
 pub mod nearest;
 pub mod payload;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::ConfigError;
 use super::reader::{Item, Table, nearest};
+use super::settings::{TABLE, Value};
 
 /// What an executor says on its standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +110,8 @@ pub struct ExecutorConfig {
     /// One of `variants`.
     pub default_variant: Option<String>,
     pub variants: BTreeMap<String, VariantConfig>,
+    /// Those of `[limits]` that are its own.
+    pub limits: BTreeMap<&'static str, u64>,
     /// The line in `config.toml` where its table begins, from 1.
     pub line: usize,
 }
@@ -122,6 +125,7 @@ const KEYS: &[&str] = &[
     "env_pass",
     "default_variant",
     "variants",
+    "limits",
 ];
 
 /// Reads the table `[executors]`.
@@ -151,6 +155,7 @@ fn read_one(item: &Item<'_>) -> Result<ExecutorConfig, ConfigError> {
         env_pass: read_env_pass(&table)?,
         default_variant: read_default(&table, &variants)?,
         variants,
+        limits: table.get("limits").map_or(Ok(BTreeMap::new()), |item| read_limits(&item))?,
         line: item.line(),
     })
 }
@@ -217,6 +222,19 @@ fn read_variants(item: &Item<'_>) -> Result<BTreeMap<String, VariantConfig>, Con
         Ok((name.to_owned(), variant))
     };
     item.table()?.items().map(one).collect()
+}
+
+fn read_limits(item: &Item<'_>) -> Result<BTreeMap<&'static str, u64>, ConfigError> {
+    let table = item.table()?;
+    let known = || TABLE.iter().filter(|setting| setting.section == "limits");
+    table.only(&known().map(|setting| setting.key).collect::<Vec<_>>())?;
+    let mut limits = BTreeMap::new();
+    for setting in known() {
+        let Some(item) = table.get(setting.key) else { continue };
+        let value = item.integer().filter(|value| setting.check(&Value::Integer(*value)));
+        limits.insert(setting.key, value.ok_or_else(|| item.invalid(&setting.expected()))?);
+    }
+    Ok(limits)
 }
 
 fn read_default(

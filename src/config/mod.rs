@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use executors::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
 use reader::{Source, Table};
-pub use settings::{Guards, Settings};
+pub use settings::{Guards, Limits, Settings};
 use settings::{Setting, TABLE, Value};
 
 /// Why the configuration can't be used. The CLI ends with exit code 2.
@@ -77,6 +77,19 @@ impl Config {
         };
         let environment = |name: &str| std::env::var(name).ok();
         Self::resolve(Source { file, text: &text }, &environment, flags)
+    }
+
+    /// What the processes of an executor may use: its own limits over those of all.
+    pub fn limits(&self, executor: &str) -> Limits {
+        let mut settings = self.settings.clone();
+        let own = self.executors.get(executor).map(|executor| &executor.limits);
+        for (key, value) in own.into_iter().flatten() {
+            let is_it = |setting: &&Setting| (setting.section, setting.key) == ("limits", *key);
+            if let Some(setting) = TABLE.iter().find(is_it) {
+                (setting.set)(&mut settings, Value::Integer(*value));
+            }
+        }
+        settings.limits
     }
 
     fn resolve(

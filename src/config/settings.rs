@@ -189,6 +189,21 @@ settings! {
         /// Bytes kept on disk per execution process; beyond it the oldest go.
         spool_max_bytes: u64 = 1_073_741_824u64, Allowed::Integer(1024..=TIB);
     }
+    /// What an executor may use, for all that have no limits of their own.
+    limits Limits {
+        /// Seconds that a turn may take; 0 = any.
+        wall_secs: u64 = 0u64, Allowed::Integer(0..=CENTURY_SECS);
+        /// Seconds without output and processor time after which a turn is ended; 0 = never.
+        idle_secs: u64 = 0u64, Allowed::Integer(0..=CENTURY_SECS);
+        /// Bytes of private memory for an executor and all it starts; 0 = any.
+        memory_bytes: u64 = 0u64, Allowed::Integer(0..=1 << 60);
+        /// Processes that an executor may have at once, itself included; 0 = any.
+        processes: u64 = 0u64, Allowed::Integer(0..=MANY);
+        /// Files that each of its processes may have open; 0 = as many as the daemon was given.
+        open_files: u64 = 0u64, Allowed::Integer(0..=1 << 31);
+        /// How much nicer an executor is than the daemon.
+        nice: u64 = 0u64, Allowed::Integer(0..=19);
+    }
     /// Limits beyond which an answer is blocked.
     guards Guards {
         /// Files that get_attempt_changes lists unforced.

@@ -73,6 +73,9 @@ fn fields(executor: &ExecutorConfig) -> Vec<(String, Json)> {
         ("env_pass".to_owned(), json!(executor.env_pass)),
         ("default_variant".to_owned(), json!(executor.default_variant)),
     ];
+    for (name, value) in &executor.limits {
+        fields.push((format!("limits.{name}"), json!(value)));
+    }
     for (name, variant) in &executor.variants {
         fields.push((format!("variants.{name}.args"), json!(variant.args)));
         fields.push((format!("variants.{name}.env"), names(&variant.env)));

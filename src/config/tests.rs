@@ -16,6 +16,13 @@ branch_prefix = "provost/"
 ring_entries = 5000
 ring_bytes = 8388608
 spool_max_bytes = 1073741824
+[limits]
+wall_secs = 0
+idle_secs = 0
+memory_bytes = 0
+processes = 0
+open_files = 0
+nice = 0
 [guards]
 changes_max_files = 200
 changes_max_lines = 10000

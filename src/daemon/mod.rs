@@ -9,12 +9,14 @@ mod lock;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_actors::executor::Executors;
 use provost_actors::gateway::{self, Gateway};
 use provost_actors::log::Logs;
-use provost_actors::process::{self, Shims};
+use provost_actors::process::{self, Shims, cgroup};
 use provost_actors::root::Root;
 use provost_actors::workspace::Repositories;
 use provost_actors::world::{Settings, World};
@@ -137,10 +139,12 @@ async fn start_actors(home: &Home, config: &Config, store: &Store) -> Result<Act
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let settings = &config.settings;
+    let executors = Registry::new(config, &environment);
+    let cgroups = cgroups(&executors);
     let (root, _) = Actor::spawn(None, Root, ()).await?;
     let world = Arc::new(World {
         journal: Arc::new(store.clone()),
-        executors: Arc::new(Registry::new(&config.executors, &environment)),
+        executors: Arc::new(executors),
         shims: Shims::new("/proc/self/exe".into()),
         repositories: Repositories::new(root.get_cell()),
         logs: Logs::new(
@@ -161,6 +165,7 @@ async fn start_actors(home: &Home, config: &Config, store: &Store) -> Result<Act
             worktrees_dir: home.worktrees(),
             trash_dir: home.trash(),
             scratch_dir: home.scratch(),
+            cgroups,
             environment,
             home_variable: home.root().map(|root| root.to_string_lossy().into_owned()),
         },
@@ -168,6 +173,13 @@ async fn start_actors(home: &Home, config: &Config, store: &Store) -> Result<Act
     let (gateway, ended) =
         Actor::spawn_linked(None, Gateway, Arc::clone(&world), root.get_cell()).await?;
     Ok((world, gateway, ended))
+}
+
+/// Where cgroups may be made, if an executor's limits ask for any.
+fn cgroups(executors: &Registry) -> Option<PathBuf> {
+    let mut all = executors.all().into_iter();
+    all.find(|executor| executors.limits(&executor.describe().name).want_cgroup())?;
+    cgroup::base().inspect_err(|reason| tracing::warn!(%reason, "limits are held by looking")).ok()
 }
 
 fn guards(guards: &config::Guards) -> Guards {

@@ -136,6 +136,7 @@ impl Domain {
             queued_follow_ups: status.queued_follow_ups,
             queue_held: status.queue_held && status.queued_follow_ups > 0,
             usage: status.usage.map(Into::into),
+            limits: status.limits.into_iter().map(convert::limit).collect(),
             final_message: status.final_message.map(|it| cut(it, final_message_max)),
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
         }

@@ -2,8 +2,9 @@
 //! a new word on either side is an error of the compiler.
 
 use provost_actors::journal::{Phase, Priority, State, TaskStatus};
+use provost_actors::limits::{Applied, Hold};
 
-use crate::mcp::tools::attempts::{AttemptPhase, AttemptState};
+use crate::mcp::tools::attempts::{AttemptLimit, AttemptPhase, AttemptState};
 use crate::mcp::tools::tasks as wire;
 
 pub fn state(state: State) -> AttemptState {
@@ -24,6 +25,16 @@ pub fn phase(phase: Phase) -> AttemptPhase {
         Phase::Idle => AttemptPhase::Idle,
         Phase::Settled => AttemptPhase::Settled,
     }
+}
+
+pub fn limit(applied: Applied) -> AttemptLimit {
+    let Applied { limit, value, hold, reason } = applied;
+    let hold = match hold {
+        Hold::Kernel => "kernel",
+        Hold::Watched => "watched",
+        Hold::No => "no",
+    };
+    AttemptLimit { limit, value, hold: hold.to_owned(), reason }
 }
 
 pub fn priority(priority: Priority) -> wire::Priority {

@@ -128,6 +128,7 @@ mod tests {
             env_pass: vec!["KEY_*".into()],
             default_variant: None,
             variants: BTreeMap::from([("fast".into(), fast)]),
+            limits: BTreeMap::new(),
             line: 1,
         };
         let environment = BTreeMap::from([

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use provost_actors::event::{Timestamp, Usage};
 use provost_actors::ids::{AttemptId, ProcessId, ProjectId, RepoId, SessionId, TaskId};
 use provost_actors::journal::{AttemptRepo, Phase, State, TaskStatus};
+use provost_actors::limits::Applied;
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
@@ -50,6 +51,8 @@ pub struct AttemptStatus {
     pub failure_summary: Option<String>,
     pub final_message: Option<String>,
     pub usage: Option<Usage>,
+    /// How the limits of that process are held.
+    pub limits: Vec<Applied>,
     pub queued_follow_ups: u32,
     /// A stop holds the queue.
     pub queue_held: bool,
@@ -131,6 +134,7 @@ struct StatusRow {
     failure_summary: Option<String>,
     final_message: Option<String>,
     usage: Option<String>,
+    limits: Option<String>,
     queued_follow_ups: u32,
     queue_held: bool,
     revision: i64,
@@ -151,6 +155,7 @@ impl StatusRow {
             revision: self.revision,
             settled_revision: self.settled_revision,
             usage: self.usage.and_then(|usage| serde_json::from_str(&usage).ok()),
+            limits: self.limits.and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default(),
             overview,
         })
     }

@@ -186,15 +186,17 @@ async fn change_process(
     let process = process.to_string();
     match change {
         Change::Unqueued { .. } | Change::Held | Change::Preparing | Change::Stopping => {}
-        Change::Running { pid, start_time, boot_id } => {
+        Change::Running { pid, start_time, boot_id, limits } => {
             sqlx::query(
-                "UPDATE processes SET status = 'running', pid = ?2, start_time = ?3, boot_id = ?4
+                "UPDATE processes SET status = 'running', pid = ?2, start_time = ?3, boot_id = ?4,
+                        limits = ?5
                  WHERE process_id = ?1",
             )
             .bind(process)
             .bind(pid)
             .bind(i64::try_from(*start_time).unwrap_or(i64::MAX))
             .bind(boot_id)
+            .bind(serde_json::to_string(limits).ok())
             .execute(writing)
             .await?;
         }

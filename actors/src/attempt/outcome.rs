@@ -14,7 +14,8 @@ pub fn decide(ending: &Ending, digest: &Digest, now: Timestamp) -> Outcome {
     let exit = ending.exit.as_ref();
     let completed = match (&digest.turn_ended, exit) {
         (Some(ended), _) => !ended.failed,
-        (None, Some(exit)) => exit.exit_code == Some(0),
+        // Whatever it made of being ended for its limit.
+        (None, Some(exit)) => exit.exit_code == Some(0) && exit.limit.is_none(),
         (None, None) => false,
     };
     let status = match (completed, &ending.stopped) {
@@ -65,6 +66,9 @@ fn summary(ending: &Ending, digest: &Digest) -> String {
             (None, None) => "it ended without a trace".to_owned(),
         },
     };
+    if let Some(limit) = exit.and_then(|exit| exit.limit.as_ref()) {
+        text = format!("{limit}: {text}");
+    }
     if let Some(stop) = &ending.stopped {
         text.push_str(if stop.forced {
             "; stopped by stop_attempt (force)"
@@ -102,6 +106,7 @@ mod tests {
             exit_code: code,
             exit_signal: signal,
             reason: None,
+            limit: None,
             at: Timestamp::from_millis(7),
             stdout_bytes: 0,
             stderr_bytes: 0,

@@ -9,6 +9,7 @@ use crate::executor::{Executor, Stdin, Turn};
 use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::journal::Attempt;
+use crate::process::cgroup::Cgroup;
 use crate::process::manifest::{self, Manifest, StdinSource};
 use crate::workspace::NewWorktree;
 use crate::world::World;
@@ -119,6 +120,8 @@ pub fn process(
             },
         ),
     ];
+    let limits = world.executors.limits(&attempt.executor);
+    let cgroup = settings.cgroups.as_deref().filter(|_| limits.want_cgroup());
     let manifest = Manifest {
         v: manifest::VERSION,
         attempt_id: attempt.attempt_id,
@@ -135,6 +138,9 @@ pub fn process(
         cwd: working_dir(world, attempt),
         stdin,
         spool_max_bytes: settings.spool_max_bytes,
+        limits,
+        cgroup: cgroup.map(|base| Cgroup::named(base, &process.process_id.to_string())),
+        grace_ms: u64::try_from(settings.stop_grace.as_millis()).unwrap_or(u64::MAX),
     };
     Ok(Prepared { manifest, stdin: bytes, opening })
 }

@@ -174,6 +174,7 @@ impl State {
             pid: shim.started.pid,
             start_time: shim.started.start_time,
             boot_id: shim.started.boot_id.clone(),
+            limits: shim.started.limits.clone(),
         };
         self.with(process, |turn| turn.attach(shim, log));
         self.attempt.process.status = ProcessStatus::Running;

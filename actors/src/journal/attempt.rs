@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{ProcessStatus, RunReason, Timestamp, Usage};
 use crate::ids::{AttemptId, ProcessId, ProjectId, QueueId, RepoId, SessionId, TaskId};
+use crate::limits::Applied;
 
 use super::Priority;
 
@@ -220,6 +221,8 @@ pub enum Change {
         pid: i32,
         start_time: u64,
         boot_id: String,
+        /// Those that are set.
+        limits: Vec<Applied>,
     },
     Stopping,
     ExecutorSession(String),

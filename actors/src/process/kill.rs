@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nix::libc::{SIGCONT, SIGKILL, SIGSTOP};
 use serde::{Deserialize, Serialize};
 
+use super::cgroup::Cgroup;
 use super::identity::Process;
 use super::proc;
 use super::tree::Tree;
@@ -40,7 +41,8 @@ pub struct Survivor {
 /// of. `reap` is called whenever children of ours may have died.
 pub fn kill_tree(tree: &Tree, reap: &mut dyn FnMut()) -> KillReport {
     let deadline = Instant::now() + BUDGET;
-    let mut round = Round { victims: BTreeSet::new(), deadline, reap };
+    let cgroup = tree.cgroup.as_ref();
+    let mut round = Round { victims: BTreeSet::new(), deadline, cgroup, reap };
     round.kill_all(&|| tree.members());
     round.kill_all(&|| tree.marked());
 
@@ -76,6 +78,7 @@ pub fn signal_tree(tree: &Tree, signal: i32) -> usize {
 struct Round<'a> {
     victims: BTreeSet<Process>,
     deadline: Instant,
+    cgroup: Option<&'a Cgroup>,
     reap: &'a mut dyn FnMut(),
 }
 
@@ -93,6 +96,9 @@ impl Round<'_> {
             nobody = 0;
             for process in &found {
                 process.signal(SIGKILL);
+            }
+            if let Some(cgroup) = self.cgroup {
+                cgroup.kill();
             }
             for process in &found {
                 self.wait_dead(*process);

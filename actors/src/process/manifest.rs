@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId};
+use crate::limits::{Applied, Limits};
+
+use super::cgroup::Cgroup;
 
 /// What the shim is to run: the intent, on disk before anything is spawned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +34,14 @@ pub struct Manifest {
     pub stdin: StdinSource,
     /// Oldest segments go when more is held, in bytes.
     pub spool_max_bytes: u64,
+    #[serde(default)]
+    pub limits: Limits,
+    /// What holds them, where the daemon may make such.
+    #[serde(default)]
+    pub cgroup: Option<Cgroup>,
+    /// From the SIGTERM of a passed limit to its SIGKILL, in milliseconds.
+    #[serde(default)]
+    pub grace_ms: u64,
 }
 
 /// Where the process's standard input comes from.
@@ -56,6 +67,9 @@ pub struct Started {
     /// `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
     pub at: Timestamp,
+    /// How its limits are held.
+    #[serde(default)]
+    pub limits: Vec<Applied>,
 }
 
 /// How it ended. A process is finished when this is on disk, and not before.
@@ -66,6 +80,9 @@ pub struct ExitRecord {
     pub exit_signal: Option<i32>,
     /// Why neither is known, or why the program could not be run at all.
     pub reason: Option<String>,
+    /// The limit for which it was ended, in a sentence.
+    #[serde(default)]
+    pub limit: Option<String>,
     pub at: Timestamp,
     /// Bytes of each stream spooled when the end had been seen and the pipes
     /// held no more; what daemonized children write later comes after these.
@@ -101,6 +118,7 @@ impl ExitRecord {
             exit_code: None,
             exit_signal: None,
             reason: Some(reason.to_owned()),
+            limit: None,
             at: Timestamp::now(),
             stdout_bytes: 0,
             stderr_bytes: 0,

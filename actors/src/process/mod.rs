@@ -47,6 +47,7 @@
 //!   end, and an end is no end of file: daemonized children write on.
 
 mod attach;
+pub mod cgroup;
 mod control;
 pub mod identity;
 mod inherited;
@@ -59,6 +60,8 @@ mod rescue;
 pub mod shim;
 mod shims;
 pub mod tree;
+pub mod usage;
+pub mod watch;
 pub mod wire;
 
 pub use attach::AttachError;

@@ -13,6 +13,8 @@ pub struct Stat {
     pub ppid: i32,
     pub session: i32,
     pub threads: u32,
+    /// Processor time of its own and of the children it has waited for, in ticks.
+    pub cpu_ticks: u64,
     /// Clock ticks after boot.
     pub start_time: u64,
 }
@@ -31,7 +33,9 @@ impl Stat {
             str::from_utf8(&line[after_name..]).ok()?.split_ascii_whitespace().collect();
         // fields[0] is the third of proc_pid_stat(5).
         let field = |number: usize| fields.get(number - 3).copied();
+        let ticks = |number: usize| field(number)?.parse::<u64>().ok();
         Some(Self {
+            cpu_ticks: ticks(14)? + ticks(15)? + ticks(16)? + ticks(17)?,
             state: *field(3)?.as_bytes().first()?,
             ppid: field(4)?.parse().ok()?,
             session: field(6)?.parse().ok()?,
@@ -78,6 +82,13 @@ pub fn children(pid: i32) -> Vec<i32> {
     children
 }
 
+/// The real user id of a process.
+pub fn real_uid(pid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    uids.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// The process's environment as the kernel shows it: `NAME=value` ended by NUL
 /// each. Empty for what is gone, dead or not ours to read.
 pub fn environ(pid: i32) -> Vec<u8> {
@@ -113,14 +124,22 @@ mod tests {
     #[test]
     fn a_name_full_of_parentheses_and_spaces_hides_no_field() {
         let line = b"77 (a) Z 1 (b) ) S 5 77 70 0 -1 0 0 0 0 0 1 2 3 4 20 0 3 0 4242 0 0";
-        let expected = Stat { state: b'S', ppid: 5, session: 70, threads: 3, start_time: 4242 };
+        let expected = Stat {
+            state: b'S',
+            ppid: 5,
+            session: 70,
+            threads: 3,
+            cpu_ticks: 1 + 2 + 3 + 4,
+            start_time: 4242,
+        };
         assert_eq!(Stat::parse(line), Some(expected));
         assert_eq!(Stat::parse(&line[..40]), None);
     }
 
     #[test]
     fn a_dead_first_thread_is_no_dead_process() {
-        let stat = Stat { state: b'Z', ppid: 1, session: 1, threads: 2, start_time: 0 };
+        let stat =
+            Stat { state: b'Z', ppid: 1, session: 1, threads: 2, cpu_ticks: 0, start_time: 0 };
         assert!(!stat.is_dead());
         assert!(Stat { threads: 1, ..stat }.is_dead());
     }

@@ -154,6 +154,9 @@ impl Shims {
         let Some(_lock) = try_lock(dir)? else { return Err(AdoptError::Unresponsive) };
         let (manifest, tree) = read_tree(dir)?;
         let report = kill_tree(&tree, &mut || self.reap_strays());
+        if let Some(cgroup) = &manifest.cgroup {
+            cgroup.remove();
+        }
         let mut spool = Writer::open(dir, manifest.spool_max_bytes)?;
         spool.sync()?;
         spool.trim();
@@ -294,6 +297,7 @@ fn read_tree(dir: &Path) -> io::Result<(Manifest, Tree)> {
         roots: leader.into_iter().collect(),
         session_of: leader,
         adopter: Some(own),
+        cgroup: manifest.cgroup.clone(),
         marker: Marker { attempt: manifest.attempt_id, process: manifest.process_id },
         spared: BTreeSet::from([own]),
     };

@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 
 use nix::unistd::geteuid;
 
+use super::cgroup::Cgroup;
 use super::identity::Process;
 use super::names::ARGUMENT;
 use super::proc::{self, Stat};
@@ -28,6 +29,8 @@ pub struct Tree {
     pub session_of: Option<Process>,
     /// Whose orphans may be ours: the subreaper above a shim that has died.
     pub adopter: Option<i32>,
+    /// All that is in it.
+    pub cgroup: Option<Cgroup>,
     pub marker: Marker,
     /// Never part of the tree, nor what is below them: the daemon, ourselves.
     pub spared: BTreeSet<i32>,
@@ -44,6 +47,9 @@ impl Tree {
         }
         for root in self.roots.iter().filter(|root| root.is_alive()) {
             self.add(root.pid, &mut found);
+        }
+        for pid in self.cgroup.iter().flat_map(Cgroup::members) {
+            self.add(pid, &mut found);
         }
         if let Some(leader) = self.session_of {
             for pid in proc::all() {

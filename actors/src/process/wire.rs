@@ -358,6 +358,7 @@ mod tests {
                 exit_code: None,
                 exit_signal: Some(9),
                 reason: None,
+                limit: None,
                 at: Timestamp::from_millis(1),
                 stdout_bytes: 4,
                 stderr_bytes: 0,

@@ -3,6 +3,7 @@
 
 mod control;
 mod kill;
+mod limits;
 mod rescue;
 mod spool;
 mod start;

@@ -8,6 +8,7 @@ use std::{fs, io};
 
 use provost_actors::event::Stream;
 use provost_actors::ids::{AttemptId, ProcessId};
+use provost_actors::limits::Limits;
 use provost_actors::log::spool::format::{INDEX, RECORD_LEN, Record, segment_path, segments};
 use provost_actors::process::Shims;
 use provost_actors::process::identity::Process;
@@ -55,6 +56,9 @@ impl Bench {
             cwd: self.root.path().into(),
             stdin: StdinSource::Pipe,
             spool_max_bytes: 1 << 30,
+            limits: Limits::default(),
+            cgroup: None,
+            grace_ms: 0,
         };
         (self.root.path().join(process_id.to_string()), manifest)
     }

@@ -122,6 +122,12 @@ fn status() -> AttemptStatus {
         queued_follow_ups: 0,
         queue_held: false,
         usage: Some(AttemptUsage { input_tokens: 1, output_tokens: 2, cost_usd: None }),
+        limits: vec![AttemptLimit {
+            limit: "nice".to_owned(),
+            value: 3,
+            hold: "kernel".to_owned(),
+            reason: None,
+        }],
         final_message: None,
         latest_entry_index: LatestEntryIndex { normalized: Some(3), raw: None },
         next_action: None,

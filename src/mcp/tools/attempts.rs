@@ -239,12 +239,26 @@ pub struct AttemptStatus {
     pub queue_held: bool,
     /// Tokens used so far; null if the executor does not tell.
     pub usage: Option<AttemptUsage>,
+    /// Limits of that process that the configuration sets.
+    pub limits: Vec<AttemptLimit>,
     /// Last message of the agent in the last finished turn, at most 2000 characters; 200 with attempt_ids.
     pub final_message: Option<String>,
     /// Where the logs end: each channel's number is an after_entry_index of tail_attempt_logs.
     pub latest_entry_index: LatestEntryIndex,
     /// The call that helps most now; null if there is none.
     pub next_action: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AttemptLimit {
+    /// Its name in the configuration, such as wall_secs.
+    pub limit: String,
+    /// What it is set to.
+    pub value: u64,
+    /// kernel (can't be passed), watched (looked at all the time) or no (not held).
+    pub hold: String,
+    /// Why it is not held by the kernel, if it might be; null otherwise.
+    pub reason: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

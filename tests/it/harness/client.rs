@@ -9,6 +9,7 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Instant;
 
+use nix::libc;
 use serde_json::{Value, json};
 
 use super::PATIENCE;
@@ -39,7 +40,23 @@ impl Client {
 
     /// Speaks to the daemon's socket; `None` when nobody listens.
     pub fn over_socket(socket: &Path, hello: &Value) -> Option<Self> {
-        let stream = UnixStream::connect(socket).ok()?;
+        Self::greeting(UnixStream::connect(socket).ok()?, hello)
+    }
+
+    /// The same as another user, whom the daemon serves alone.
+    pub fn over_socket_of(user: u32, socket: &Path, hello: &Value) -> Option<Self> {
+        let connect = || {
+            // SAFETY: three integers. Of the bare system call only this thread, which
+            // does nothing else, becomes another user.
+            let result = unsafe { libc::syscall(libc::SYS_setresuid, -1, user, -1) };
+            assert_eq!(result, 0, "becoming {user}");
+            UnixStream::connect(socket).ok()
+        };
+        let stream = std::thread::scope(|scope| scope.spawn(connect).join().unwrap())?;
+        Self::greeting(stream, hello)
+    }
+
+    fn greeting(stream: UnixStream, hello: &Value) -> Option<Self> {
         let ends = (stream.try_clone().unwrap(), stream.try_clone().unwrap());
         let mut client = Self::new(Box::new(ends.0), ends.1, End::Socket(stream));
         client.send(hello);

@@ -2,7 +2,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, lchown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -23,6 +24,8 @@ pub struct Provost {
     root: TempDir,
     home: PathBuf,
     variables: Vec<(String, String)>,
+    program: PathBuf,
+    user: Option<u32>,
     daemon: Mutex<Option<Child>>,
     client: Mutex<Option<Client>>,
 }
@@ -65,7 +68,8 @@ impl Provost {
         let identity = "[user]\nname = Test\nemail = test@example.invalid\n";
         fs::write(person.join(".gitconfig"), identity).unwrap();
         let (daemon, client) = (Mutex::default(), Mutex::default());
-        Self { root, home, variables: Vec::new(), daemon, client }
+        let program = env!("CARGO_BIN_EXE_provost").into();
+        Self { root, home, variables: Vec::new(), program, user: None, daemon, client }
     }
 
     /// Adds to `config.toml`.
@@ -86,6 +90,21 @@ impl Provost {
     /// Adds to the environment of the daemon and of the verbs.
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Whatever is run from here on is run by a user without privileges, to whom
+    /// all that is there is given. Asks for root.
+    pub fn for_nobody(mut self) -> Self {
+        const NOBODY: u32 = 65534;
+        // Cargo's folder may be closed to others.
+        let copy = self.path("provost");
+        fs::copy(&self.program, &copy).unwrap();
+        self.program = copy;
+        self.user = Some(NOBODY);
+        for entry in walk(self.root.path()) {
+            lchown(entry, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
         self
     }
 
@@ -126,7 +145,10 @@ impl Provost {
 
     /// `provost` with these arguments, in an environment of its own.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = program(env!("CARGO_BIN_EXE_provost"));
+        let mut command = program(&self.program);
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
         command
             .args(args)
             .current_dir(self.root.path())
@@ -242,7 +264,11 @@ impl Provost {
 
     fn try_connect(&self) -> Option<Client> {
         let hello = json!({"provost": "hello", "v": 1, "role": "all", "client": "cli"});
-        Client::over_socket(&self.home.join("run/daemon.sock"), &hello)
+        let socket = self.home.join("run/daemon.sock");
+        match self.user {
+            Some(user) => Client::over_socket_of(user, &socket, &hello),
+            None => Client::over_socket(&socket, &hello),
+        }
     }
 
     /// A client of `provost mcp`, before its handshake.
@@ -284,6 +310,17 @@ impl Provost {
     pub fn processes(&self) -> Vec<i32> {
         processes::with_variable("PROVOST_HOME", &self.home.to_string_lossy())
     }
+}
+
+/// A folder and all below it.
+fn walk(path: &Path) -> Vec<PathBuf> {
+    let mut found = vec![path.to_owned()];
+    if path.is_dir() && !path.is_symlink() {
+        for entry in fs::read_dir(path).unwrap() {
+            found.extend(walk(&entry.unwrap().path()));
+        }
+    }
+    found
 }
 
 impl Drop for Provost {

@@ -9,6 +9,7 @@ fn exit(code: i32) -> ExitRecord {
         exit_code: Some(code),
         exit_signal: None,
         reason: None,
+        limit: None,
         at: Timestamp::from_millis(0),
         stdout_bytes: 0,
         stderr_bytes: 0,

@@ -24,12 +24,14 @@
 //! - `supervisor`: the loop.
 //! - `leader`: the states above.
 //! - `takeover`: what a daemon hands to a shim that goes on for a dead one.
+//! - `guard`: its limits.
 //! - `client`: one connection. `stdin`: what is on its way to standard input.
 //!
 //! Invariants: only SIGKILL or the end of the tree ends a shim. A byte is taken
 //! from a pipe only when the spool has room for it. No peer can make it wait.
 
 mod client;
+mod guard;
 mod leader;
 mod start;
 mod stdin;

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{self, Child, Command, ExitStatus, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
@@ -19,6 +19,7 @@ use nix::sys::signal::{sigaction, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
 
+use super::guard::{Bounds, Guard};
 use super::leader::{Ending, Kinship, Leader, Life};
 use super::stdin::Stdin;
 use super::supervisor::Supervisor;
@@ -30,6 +31,7 @@ use crate::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource,
 use crate::process::names::{LOCK, SOCKET, STDIN_FILE};
 use crate::process::proc;
 use crate::process::tree::Marker;
+use crate::process::usage;
 
 /// Wanted size of an output pipe, in bytes. Larger ones would soon use up what
 /// the kernel allows one user's pipes in all (`pipe-user-pages-soft`, pipe(7)).
@@ -70,6 +72,7 @@ pub fn start() -> Result<Supervisor, String> {
     Ok(Supervisor {
         leader: Leader { process, kinship: Kinship::Own, life: Life::Running },
         marker: Marker { attempt: manifest.attempt_id, process: manifest.process_id },
+        guard: Guard::new(&manifest, Duration::ZERO),
         spool,
         pipes,
         stdin: Stdin::new(stdin, 0),
@@ -106,6 +109,7 @@ pub fn take_over() -> Result<Supervisor, String> {
     let mut supervisor = Supervisor {
         leader: Leader { process: takeover.leader, kinship, life },
         marker: Marker { attempt: manifest.attempt_id, process: manifest.process_id },
+        guard: Guard::new(&manifest, usage::age(takeover.leader)),
         spool,
         pipes: [ends.stdout, ends.stderr],
         stdin: Stdin::new(ends.stdin, takeover.stdin_sequence),
@@ -211,7 +215,7 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
         StdinSource::Pipe => Stdio::piped(),
     };
     let folder = std::env::current_dir()?;
-    let epoch = manifest.epoch;
+    let (epoch, bounds) = (manifest.epoch, Bounds::prepare(manifest));
     let mut command = Command::new(&manifest.program);
     command
         .args(&manifest.args)
@@ -223,12 +227,12 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
         .stderr(Stdio::piped());
     // By its absolute path: the child's working folder is the executor's by then.
     // SAFETY: the shim has one thread, so the child of its fork may do what it likes.
-    unsafe { command.pre_exec(move || become_leader(&folder, epoch)) };
+    unsafe { command.pre_exec(move || become_leader(&folder, epoch, &bounds)) };
     command.spawn()
 }
 
 /// Runs in the child, before its exec: who it will be is on disk before it is.
-fn become_leader(folder: &Path, epoch: u64) -> io::Result<()> {
+fn become_leader(folder: &Path, epoch: u64, bounds: &Bounds) -> io::Result<()> {
     setsid()?;
     for signal in 1..=libc::SIGRTMAX() {
         // SAFETY: only defaults; the two signals and those of libc that can't be set are let be.
@@ -244,6 +248,7 @@ fn become_leader(folder: &Path, epoch: u64) -> io::Result<()> {
         start_time: Process::of(pid).map_or(0, |process| process.start_time),
         boot_id: proc::boot_id()?,
         at: Timestamp::now(),
+        limits: bounds.apply(),
     };
     manifest::write_durably(folder, Started::FILE, &started)
 }

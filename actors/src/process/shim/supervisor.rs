@@ -16,6 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
 use super::client::Client;
+use super::guard::{Guard, Measure};
 use super::leader::{Ending, Kinship, Leader, Life};
 use super::stdin::Stdin;
 use crate::event::Stream;
@@ -42,6 +43,7 @@ const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 pub struct Supervisor {
     pub leader: Leader,
     pub marker: Marker,
+    pub guard: Guard,
     pub spool: Writer,
     /// The reading ends of standard output and error, until their end.
     pub pipes: [Option<OwnedFd>; 2],
@@ -100,6 +102,9 @@ impl Supervisor {
         }
         self.spool.trim();
         self.announce(&Notice::TreeGone);
+        if let Some(cgroup) = self.guard.cgroup() {
+            cgroup.remove();
+        }
         // Whoever comes from here on finds the exit record instead.
         let _ = fs::remove_file(SOCKET);
         drop(self.lock);
@@ -155,7 +160,7 @@ impl Supervisor {
     fn next_deadline(&self, tick_due: Option<Instant>) -> Option<Instant> {
         let retry = self.stalled.as_ref().map(|(_, at)| *at);
         let look = self.is_watching().then_some(self.look_at);
-        [tick_due, retry, look].into_iter().flatten().min()
+        [tick_due, retry, look, self.guard.due()].into_iter().flatten().min()
     }
 
     /// Whether nothing but looking tells what comes next: how an adopted leader
@@ -178,14 +183,34 @@ impl Supervisor {
             self.leader_ended(ending);
         }
         if self.stalled.is_none()
-            && let Some(record) = self.leader.record_due(self.lengths())
+            && let Some(mut record) = self.leader.record_due(self.lengths())
         {
+            record.limit = self.guard.reason().map(str::to_owned);
             self.write_down(record);
         }
+        self.keep_to_limits(now);
         if self.is_watching() && self.look_at <= now {
             self.look_at = now + LOOK_AROUND;
             let tree = self.tree();
             self.is_tree_gone = tree.members().is_empty() && tree.marked().is_empty();
+        }
+    }
+
+    fn keep_to_limits(&mut self, now: Instant) {
+        if self.guard.due().is_none_or(|at| at > now) {
+            return;
+        }
+        let (tree, bytes) = (self.tree(), self.lengths().iter().sum());
+        match self.guard.look(now, bytes, &tree) {
+            Some(Measure::Terminate) => {
+                signal_tree(&tree, libc::SIGTERM);
+                self.stdin.close();
+                self.feed_stdin();
+            }
+            Some(Measure::Kill) => {
+                self.kill();
+            }
+            None => {}
         }
     }
 
@@ -230,6 +255,7 @@ impl Supervisor {
     pub fn leader_ended(&mut self, ending: Ending) {
         let left = self.pipes.each_ref().map(|pipe| pipe.as_ref().map_or(0, bytes_in));
         self.leader.ended(ending, left);
+        self.guard.leader_ended();
     }
 
     fn accept(&mut self) {
@@ -363,6 +389,7 @@ impl Supervisor {
             roots: Vec::new(),
             session_of: None,
             adopter: None,
+            cgroup: self.guard.cgroup().cloned(),
             marker: self.marker,
             spared,
         };

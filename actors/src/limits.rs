@@ -1,0 +1,64 @@
+//! What an execution process may use, and how that is seen to. Data only.
+
+use serde::{Deserialize, Serialize};
+
+/// Limits of one execution process with all it starts; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Seconds from its start to its end, suspended time not counted.
+    pub wall_secs: u64,
+    /// Seconds without a byte written and (nearly) without processor time used.
+    pub idle_secs: u64,
+    /// Bytes of private memory, all its processes together.
+    pub memory_bytes: u64,
+    /// Processes alive at once.
+    pub processes: u64,
+    /// Descriptors open in any one of its processes (`RLIMIT_NOFILE`, getrlimit(2)).
+    pub open_files: u64,
+    /// Added to its niceness, 0 to 19 (nice(2)).
+    pub nice: u64,
+}
+
+impl Limits {
+    /// Whether a cgroup would hold what else is only watched.
+    pub fn want_cgroup(&self) -> bool {
+        self.memory_bytes > 0 || self.processes > 0
+    }
+
+    /// Those that are set, by the names that the configuration gives them.
+    pub fn set(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("wall_secs", self.wall_secs),
+            ("idle_secs", self.idle_secs),
+            ("memory_bytes", self.memory_bytes),
+            ("processes", self.processes),
+            ("open_files", self.open_files),
+            ("nice", self.nice),
+        ]
+        .into_iter()
+        .filter(|(_, value)| *value > 0)
+    }
+}
+
+/// How a limit is seen to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hold {
+    /// The kernel holds it: it can't be passed for a moment.
+    Kernel,
+    /// It is looked at several times a second: it can be passed for so long.
+    Watched,
+    /// Nobody holds it.
+    No,
+}
+
+/// A limit that is set, and what became of it at the start of its process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    pub limit: String,
+    pub value: u64,
+    pub hold: Hold,
+    /// Why it is not held by the kernel, where it might be.
+    pub reason: Option<String>,
+}

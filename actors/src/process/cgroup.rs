@@ -1,0 +1,153 @@
+//! A cgroup v2 for one execution process, where the daemon may make one
+//! (cgroups(7)): it holds limits that `/proc` can only watch, and nothing that
+//! was started in it leaves it without privilege.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// What a service's own process goes into, so that its cgroup may have others
+/// beside it: no cgroup with processes has controlled children.
+const LEAF: &str = "provost-daemon";
+/// The controllers that limits are held by.
+const CONTROLLERS: [&str; 2] = ["memory", "pids"];
+
+/// A cgroup by its folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cgroup {
+    dir: PathBuf,
+}
+
+impl Cgroup {
+    /// The cgroup of a name below `base`, made or not.
+    pub fn named(base: &Path, name: &str) -> Self {
+        Self { dir: base.join(format!("provost-{name}")) }
+    }
+
+    /// Makes it.
+    pub fn make(&self) -> io::Result<()> {
+        match fs::create_dir(&self.dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets one of its files, such as `pids.max`.
+    pub fn set(&self, file: &str, value: u64) -> io::Result<()> {
+        fs::write(self.dir.join(file), value.to_string())
+    }
+
+    /// Takes the calling process in, and with it all that it will start.
+    pub fn enter(&self) -> io::Result<()> {
+        fs::write(self.dir.join("cgroup.procs"), "0")
+    }
+
+    /// Who is in it.
+    pub fn members(&self) -> Vec<i32> {
+        let procs = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
+        procs.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Kills all that are in it in one step (Linux 5.14).
+    pub fn kill(&self) {
+        // Without it they are killed one by one.
+        let _ = fs::write(self.dir.join("cgroup.kill"), "1");
+    }
+
+    /// Whether the kernel has killed one of its processes for want of memory.
+    pub fn was_out_of_memory(&self) -> bool {
+        let events = fs::read_to_string(self.dir.join("memory.events")).unwrap_or_default();
+        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        kills.is_some_and(|count| count.trim() != "0")
+    }
+
+    /// Removes it, once nobody is in it.
+    pub fn remove(&self) {
+        let _ = fs::remove_dir(&self.dir);
+    }
+}
+
+/// Where cgroups may be made: below this process's own one, with the controllers
+/// that there are. To be called once, by the daemon. `Err` is a sentence.
+pub fn base() -> Result<PathBuf, String> {
+    let base = own()?;
+    let probe = Cgroup::named(&base, &format!("probe-{}", std::process::id()));
+    probe
+        .make()
+        .map_err(|error| format!("no cgroup can be made in {}: {error}", base.display()))?;
+    probe.remove();
+    for controller in CONTROLLERS {
+        if !enable(&base, controller) && is_alone(&base) {
+            let leaf = base.join(LEAF);
+            let moved =
+                fs::create_dir_all(&leaf).and_then(|()| fs::write(leaf.join("cgroup.procs"), "0"));
+            if moved.is_ok() {
+                enable(&base, controller);
+            }
+        }
+    }
+    Ok(base)
+}
+
+/// Lets cgroups below have a controller. `false`: not while processes are in it.
+fn enable(base: &Path, controller: &str) -> bool {
+    let holds = |file: &str| {
+        let list = fs::read_to_string(base.join(file)).unwrap_or_default();
+        list.split_ascii_whitespace().any(|word| word == controller)
+    };
+    if !holds("cgroup.controllers") || holds("cgroup.subtree_control") {
+        return true;
+    }
+    fs::write(base.join("cgroup.subtree_control"), format!("+{controller}")).is_ok()
+}
+
+fn is_alone(base: &Path) -> bool {
+    let procs = fs::read_to_string(base.join("cgroup.procs")).unwrap_or_default();
+    procs.trim() == std::process::id().to_string()
+}
+
+fn own() -> Result<PathBuf, String> {
+    let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    locate(&cgroups, &mounts).ok_or_else(|| "no cgroup v2 is mounted".to_owned())
+}
+
+/// The folder of this process's cgroup: its path in the hierarchy (the line `0::`
+/// of proc_pid_cgroup(5)), below where that hierarchy is mounted
+/// (proc_pid_mountinfo(5)).
+fn locate(cgroups: &str, mounts: &str) -> Option<PathBuf> {
+    let path = cgroups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    mounts.lines().find_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let mut fields = mount.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        let below = path.strip_prefix(root.trim_end_matches('/'))?;
+        let is_v2 = kind.split(' ').next() == Some("cgroup2");
+        is_v2.then(|| Path::new(point).join(below.trim_start_matches('/')))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_own_cgroup_is_found_below_the_mount() {
+        let mounts = "\
+21 1 0:20 / /sys rw shared:7 - sysfs sysfs rw
+30 21 0:26 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids
+31 21 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 master:1 - cgroup2 cgroup2 rw
+";
+        let cgroups = "4:memory:/a\n0::/user.slice/provost.service\n";
+        let found = locate(cgroups, mounts).unwrap();
+        assert_eq!(found, Path::new("/sys/fs/cgroup/unified/user.slice/provost.service"));
+        let inside = mounts.replace("0:27 / ", "0:27 /user.slice ");
+        let found = locate(cgroups, &inside).unwrap();
+        assert_eq!(found, Path::new("/sys/fs/cgroup/unified/provost.service"));
+        assert_eq!(locate("4:memory:/a\n", mounts), None);
+        assert_eq!(locate(cgroups, "21 1 0:20 / /sys rw - sysfs sysfs rw\n"), None);
+    }
+}

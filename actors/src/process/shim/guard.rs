@@ -1,0 +1,222 @@
+//! Keeps a process to its limits: sets those that the kernel holds, looks after
+//! the others, and says when the tree is to end. Holds whether or not there is a
+//! daemon.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::getuid;
+
+use crate::limits::{Applied, Hold, Limits};
+use crate::process::cgroup::Cgroup;
+use crate::process::manifest::Manifest;
+use crate::process::tree::Tree;
+use crate::process::usage::{Usage, tasks_of};
+use crate::process::watch::{Sample, Watch};
+
+/// Tasks that the kernel allows beyond a limit of processes, which is looked at
+/// in any case: threads are tasks, too, and agents have a dozen each.
+const TASKS_EACH: u64 = 16;
+const TASKS_MORE: u64 = 64;
+
+/// What a tree over its limits gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// SIGTERM.
+    Terminate,
+    Kill,
+}
+
+/// One process's limits.
+#[derive(Debug)]
+pub struct Guard {
+    limits: Limits,
+    cgroup: Option<Cgroup>,
+    grace: Duration,
+    /// When the process was started.
+    began: Instant,
+    watch: Watch,
+    look_at: Option<Instant>,
+    /// Why the tree is to end.
+    reason: Option<String>,
+    kill_at: Option<Instant>,
+}
+
+impl Guard {
+    /// Of a process that is `age` old.
+    pub fn new(manifest: &Manifest, age: Duration) -> Self {
+        let now = Instant::now();
+        let watch = Watch::new(manifest.limits, Sample { at: age, ..Sample::default() });
+        let pause = watch.pause(age);
+        Self {
+            limits: manifest.limits,
+            cgroup: manifest.cgroup.clone(),
+            grace: Duration::from_millis(manifest.grace_ms),
+            began: now.checked_sub(age).unwrap_or(now),
+            watch,
+            look_at: pause.map(|pause| now + pause),
+            reason: None,
+            kill_at: None,
+        }
+    }
+
+    /// When to [look](Self::look) next.
+    pub fn due(&self) -> Option<Instant> {
+        self.look_at.or(self.kill_at)
+    }
+
+    /// Why the tree was ended, once it was.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    pub fn cgroup(&self) -> Option<&Cgroup> {
+        self.cgroup.as_ref()
+    }
+
+    /// The leader has ended: the limits were its turn's.
+    pub fn leader_ended(&mut self) {
+        self.look_at = None;
+        // What killed it is known by now.
+        if self.reason.is_none() && self.was_out_of_memory() {
+            let sample = self.sample(0, None);
+            self.reason = self.watch.look(sample).map(|breach| breach.reason);
+        }
+    }
+
+    /// Looks, if it is time to.
+    pub fn look(&mut self, now: Instant, bytes: u64, tree: &Tree) -> Option<Measure> {
+        if self.look_at.is_some_and(|at| at <= now) {
+            let sample = self.sample(bytes, self.watch.needs_tree().then_some(tree));
+            let Some(breach) = self.watch.look(sample) else {
+                self.look_at = self.watch.pause(sample.at).map(|pause| now + pause);
+                return None;
+            };
+            self.reason = Some(breach.reason);
+            self.look_at = None;
+            self.kill_at = (!breach.at_once).then(|| now + self.grace);
+            return Some(if breach.at_once { Measure::Kill } else { Measure::Terminate });
+        }
+        self.kill_at.take_if(|at| *at <= now).map(|_| Measure::Kill)
+    }
+
+    fn sample(&self, bytes: u64, tree: Option<&Tree>) -> Sample {
+        let members = tree.map(Tree::members).unwrap_or_default();
+        let Usage { cpu, memory } = Usage::of(&members);
+        Sample {
+            at: self.began.elapsed(),
+            bytes,
+            cpu,
+            memory,
+            processes: members.len() as u64,
+            out_of_memory: self.was_out_of_memory(),
+        }
+    }
+
+    fn was_out_of_memory(&self) -> bool {
+        let is_held = self.limits.memory_bytes > 0;
+        is_held && self.cgroup.as_ref().is_some_and(Cgroup::was_out_of_memory)
+    }
+}
+
+/// What is set before the process runs.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    limits: Limits,
+    /// Made, and why not if it should have been.
+    cgroup: Result<Cgroup, String>,
+    /// Tasks that the user may have then, in all.
+    tasks: u64,
+}
+
+impl Bounds {
+    /// Makes ready what can be made ready before the fork.
+    pub fn prepare(manifest: &Manifest) -> Self {
+        let limits = manifest.limits;
+        let cgroup = match &manifest.cgroup {
+            Some(cgroup) => match cgroup.make() {
+                Ok(()) => Ok(cgroup.clone()),
+                Err(error) => Err(format!("its cgroup can't be made: {error}")),
+            },
+            None => Err("there is no cgroup v2 that may be used".to_owned()),
+        };
+        let uid = getuid();
+        let is_counted = limits.processes > 0 && !uid.is_root();
+        let tasks = if is_counted { tasks_of(uid.as_raw()) + tasks(limits.processes) } else { 0 };
+        Self { limits, cgroup, tasks }
+    }
+
+    /// Sets them for the calling process, and tells which hold how.
+    pub fn apply(&self) -> Vec<Applied> {
+        let entered = self.cgroup.as_ref().map_err(Clone::clone).and_then(|cgroup| {
+            cgroup.enter().map_err(|error| format!("its cgroup can't be entered: {error}"))?;
+            Ok(cgroup)
+        });
+        let mut applied = Vec::new();
+        for (limit, value) in self.limits.set() {
+            let (hold, reason) = match limit {
+                "memory_bytes" => held_by(entered.as_ref(), "memory.max", value),
+                "processes" => self.bound_processes(entered.as_ref(), value),
+                "open_files" => kernel(bound_open_files(value)),
+                "nice" => kernel(renice(value)),
+                _ => (Hold::Watched, None),
+            };
+            applied.push(Applied { limit: limit.to_owned(), value, hold, reason });
+        }
+        applied
+    }
+
+    fn bound_processes(
+        &self,
+        cgroup: Result<&&Cgroup, &String>,
+        value: u64,
+    ) -> (Hold, Option<String>) {
+        let (hold, reason) = held_by(cgroup, "pids.max", tasks(value));
+        if hold == Hold::Kernel || self.tasks == 0 {
+            return (hold, reason);
+        }
+        match setrlimit(Resource::RLIMIT_NPROC, self.tasks, self.tasks) {
+            Ok(()) => (Hold::Kernel, None),
+            Err(errno) => (Hold::Watched, Some(errno.desc().to_owned())),
+        }
+    }
+}
+
+fn tasks(processes: u64) -> u64 {
+    processes.saturating_mul(TASKS_EACH).saturating_add(TASKS_MORE)
+}
+
+/// By a file of the cgroup, else by looking.
+fn held_by(cgroup: Result<&&Cgroup, &String>, file: &str, value: u64) -> (Hold, Option<String>) {
+    match cgroup.map_err(Clone::clone).and_then(|cgroup| {
+        cgroup.set(file, value).map_err(|error| format!("{file} can't be set: {error}"))
+    }) {
+        Ok(()) => (Hold::Kernel, None),
+        Err(reason) => (Hold::Watched, Some(reason)),
+    }
+}
+
+fn kernel(result: io::Result<()>) -> (Hold, Option<String>) {
+    match result {
+        Ok(()) => (Hold::Kernel, None),
+        Err(error) => (Hold::No, Some(error.to_string())),
+    }
+}
+
+fn bound_open_files(value: u64) -> io::Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if value > hard && !getuid().is_root() {
+        return Err(io::Error::other(format!("the hard limit is {hard} already")));
+    }
+    Ok(setrlimit(Resource::RLIMIT_NOFILE, value, value)?)
+}
+
+fn renice(value: u64) -> io::Result<()> {
+    Errno::clear();
+    // SAFETY: one integer in, one out; -1 may be a niceness, so errno tells.
+    let niceness = unsafe { libc::nice(i32::try_from(value).unwrap_or(19)) };
+    if niceness == -1 && Errno::last_raw() != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

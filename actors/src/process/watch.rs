@@ -1,0 +1,177 @@
+//! When a limit has been passed: looks at what a tree uses, one sample after
+//! another. Pure; time is what the samples say.
+
+use std::time::Duration;
+
+use crate::limits::Limits;
+
+/// Processor time under this share of the time gone by is none: timers tick in
+/// processes that do nothing, too.
+const IDLE_SHARE: u32 = 100;
+/// Between two looks, where memory or processes are watched: how far a limit can
+/// be passed.
+const CLOSE_LOOK: Duration = Duration::from_millis(100);
+/// Bounds of the time between two looks for idleness.
+const IDLE_LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+/// What a tree had used by some moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Since the start of the process.
+    pub at: Duration,
+    /// Bytes written to both streams.
+    pub bytes: u64,
+    /// Processor time of all members and of the dead they have waited for.
+    pub cpu: Duration,
+    /// Private bytes in memory.
+    pub memory: u64,
+    pub processes: u64,
+    /// The kernel has killed one for want of memory in its cgroup.
+    pub out_of_memory: bool,
+}
+
+/// A limit that has been passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// A sentence: which limit, and by how much it is set.
+    pub reason: String,
+    /// No time is to be given: what goes on is worse by the moment.
+    pub at_once: bool,
+}
+
+/// Watches one process's limits.
+#[derive(Debug)]
+pub struct Watch {
+    limits: Limits,
+    /// The last sample that was not idle.
+    busy: Sample,
+    last: Sample,
+}
+
+impl Watch {
+    /// From `now` on; idleness is counted from here.
+    pub fn new(limits: Limits, now: Sample) -> Self {
+        Self { limits, busy: now, last: now }
+    }
+
+    /// How long nothing needs to be looked at; `None`: ever.
+    pub fn pause(&self, now: Duration) -> Option<Duration> {
+        let Limits { wall_secs, idle_secs, memory_bytes, processes, .. } = self.limits;
+        let wall = (wall_secs > 0).then(|| Duration::from_secs(wall_secs).saturating_sub(now));
+        let idle = (idle_secs > 0)
+            .then(|| (Duration::from_secs(idle_secs) / 10).clamp(IDLE_LOOK.0, IDLE_LOOK.1));
+        let close = (memory_bytes > 0 || processes > 0).then_some(CLOSE_LOOK);
+        [wall, idle, close].into_iter().flatten().min()
+    }
+
+    /// Whether what a look costs is needed: processor time, memory, processes.
+    pub fn needs_tree(&self) -> bool {
+        let Limits { idle_secs, memory_bytes, processes, .. } = self.limits;
+        idle_secs > 0 || memory_bytes > 0 || processes > 0
+    }
+
+    /// Takes the next sample.
+    pub fn look(&mut self, now: Sample) -> Option<Breach> {
+        let slice = now.at.saturating_sub(self.last.at);
+        let used = now.cpu.saturating_sub(self.last.cpu);
+        if now.bytes != self.last.bytes || used * IDLE_SHARE > slice {
+            self.busy = now;
+        }
+        self.last = now;
+        let Limits { wall_secs, idle_secs, memory_bytes, processes, .. } = self.limits;
+        let over = |limit: u64, value: u64| limit > 0 && value >= limit;
+        let breach = |at_once, reason| Some(Breach { reason, at_once });
+        if processes > 0 && now.processes > processes {
+            let reason = "it had more processes than its limit of";
+            breach(true, format!("{reason} {processes} (processes)"))
+        } else if memory_bytes > 0 && (now.out_of_memory || now.memory > memory_bytes) {
+            let reason = "it took more memory than its limit of";
+            breach(true, format!("{reason} {memory_bytes} bytes (memory_bytes)"))
+        } else if over(wall_secs, now.at.as_secs()) {
+            breach(false, format!("it ran for longer than its limit of {wall_secs} s (wall_secs)"))
+        } else if over(idle_secs, now.at.saturating_sub(self.busy.at).as_secs()) {
+            breach(false, format!("it did nothing for its limit of {idle_secs} s (idle_secs)"))
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(secs: u64) -> Sample {
+        Sample { at: Duration::from_secs(secs), processes: 1, ..Sample::default() }
+    }
+
+    fn reason(watch: &mut Watch, sample: Sample) -> Option<String> {
+        watch.look(sample).map(|breach| breach.reason)
+    }
+
+    #[test]
+    fn each_limit_is_passed_by_its_own_measure() {
+        let limits = Limits {
+            wall_secs: 100,
+            idle_secs: 10,
+            memory_bytes: 1000,
+            processes: 3,
+            ..Limits::default()
+        };
+        let mut watch = Watch::new(limits, at(0));
+        assert_eq!(watch.look(Sample { memory: 1000, processes: 3, ..at(1) }), None);
+        assert!(
+            reason(&mut watch, Sample { processes: 4, ..at(2) }).unwrap().contains("processes")
+        );
+        assert!(reason(&mut watch, Sample { memory: 1001, ..at(3) }).unwrap().contains("memory"));
+        assert_eq!(watch.look(at(9)), None);
+        assert!(reason(&mut watch, at(10)).unwrap().contains("idle_secs"));
+        assert_eq!(watch.look(Sample { bytes: 1, ..at(99) }), None);
+        assert!(reason(&mut watch, Sample { bytes: 2, ..at(100) }).unwrap().contains("wall_secs"));
+    }
+
+    #[test]
+    fn bytes_and_processor_time_are_work_and_a_ticking_timer_is_none() {
+        let limits = Limits { idle_secs: 10, ..Limits::default() };
+        let mut watch = Watch::new(limits, at(0));
+        let cpu = |at: Sample, millis| Sample { cpu: Duration::from_millis(millis), ..at };
+        assert_eq!(watch.look(cpu(at(5), 100)), None);
+        assert_eq!(watch.look(cpu(at(14), 150)), None);
+        assert!(watch.look(cpu(at(15), 155)).is_some());
+        // Members may die, and their time with them.
+        assert_eq!(watch.look(Sample { bytes: 9, ..cpu(at(16), 0) }), None);
+    }
+
+    #[test]
+    fn without_limits_nothing_wakes_it() {
+        let watch = Watch::new(Limits { open_files: 9, nice: 3, ..Limits::default() }, at(0));
+        assert_eq!(watch.pause(Duration::ZERO), None);
+        assert!(!watch.needs_tree());
+    }
+
+    proptest! {
+        #[test]
+        fn a_process_that_writes_is_never_idle_and_one_that_does_nothing_always_is(
+            idle_secs in 1..50_u64,
+            steps in prop::collection::vec(1..5_u64, 1..100),
+        ) {
+            let limits = Limits { idle_secs, ..Limits::default() };
+            let (mut busy, mut lazy) = (Watch::new(limits, at(0)), Watch::new(limits, at(0)));
+            let mut now = 0;
+            for (step, bytes) in steps.iter().zip(1..) {
+                now += step;
+                prop_assert_eq!(busy.look(Sample { bytes, ..at(now) }), None);
+                prop_assert_eq!(lazy.look(at(now)).is_some(), now >= idle_secs);
+            }
+        }
+
+        #[test]
+        fn a_pause_never_sleeps_past_the_wall(wall_secs in 1..1000_u64, idle_secs in 0..1000_u64, now in 0..2000_u64) {
+            let watch = Watch::new(Limits { wall_secs, idle_secs, ..Limits::default() }, at(0));
+            let pause = watch.pause(Duration::from_secs(now)).unwrap();
+            prop_assert!(pause <= Duration::from_secs(wall_secs.saturating_sub(now)));
+        }
+    }
+}
