@@ -6,6 +6,13 @@ ci:
 demo:
     cargo run --quiet -- demo
 
+# What a thousand live attempts cost, and what 10 GB of log: the figures of
+# docs/scale.md. Takes some ten minutes and 30 GB of disk.
+scale:
+    cargo build --release --bin provost --example scale
+    target/release/examples/scale live 1000
+    target/release/examples/scale flood 50 200
+
 test:
     cargo test --workspace
 
