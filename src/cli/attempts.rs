@@ -123,10 +123,25 @@ fn status_lines(status: &Value) -> Vec<(&'static str, String)> {
         ("session", given("latest_session_id")),
         ("active", given("last_activity_at")),
         ("queued", queued.map(|count| format!("{count}{held}")).unwrap_or_default()),
+        ("limits", limits(&status["limits"])),
         ("usage", spent.unwrap_or_default()),
         ("said", given("final_message")),
     ];
     lines.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// `wall_secs 60, memory_bytes 1000 (watched: no cgroup …)`.
+fn limits(limits: &Value) -> String {
+    let one = |limit: &Value| {
+        let set = format!("{} {}", text(limit, "limit"), limit["value"]);
+        match (text(limit, "hold"), text(limit, "reason")) {
+            (_, "") => set,
+            ("no", reason) => format!("{set} (not held: {reason})"),
+            (hold, reason) => format!("{set} ({hold}: {reason})"),
+        }
+    };
+    let limits = limits.as_array().map(Vec::as_slice).unwrap_or_default();
+    limits.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 fn print_status(out: &mut Output, status: &Value) -> Result<(), Failure> {
@@ -208,6 +223,8 @@ mod tests {
             "executor": "fake", "variant": null, "exit_code": 3, "failure_summary": "exit code 3",
             "usage": {"input_tokens": 10, "output_tokens": 2, "cost_usd": null},
             "queued_follow_ups": 0, "final_message": "one\ntwo",
+            "limits": [{"limit": "nice", "value": 3, "hold": "kernel", "reason": null},
+                {"limit": "processes", "value": 9, "hold": "watched", "reason": "no cgroup"}],
         });
         insta::assert_snapshot!(
             status_lines(&status)
