@@ -10,6 +10,7 @@ use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::journal::Attempt;
 use crate::process::manifest::{self, Manifest, StdinSource};
+use crate::secret::Secrets;
 use crate::workspace::NewWorktree;
 use crate::world::World;
 
@@ -81,6 +82,7 @@ async fn blocking<T: Send + 'static>(
 /// A process ready to be spawned.
 pub struct Prepared {
     pub manifest: Manifest,
+    pub secrets: Secrets,
     pub stdin: Option<Vec<u8>>,
     /// The entries that its turn begins with.
     pub opening: Vec<(Timestamp, Event)>,
@@ -119,6 +121,9 @@ pub fn process(
             },
         ),
     ];
+    let own = &settings.environment;
+    let mut env = environment::make(own, &launch.env, settings.home_variable.as_deref(), attempt);
+    let secrets = settings.secret_names.take_out(&mut env, own);
     let manifest = Manifest {
         v: manifest::VERSION,
         attempt_id: attempt.attempt_id,
@@ -126,17 +131,13 @@ pub fn process(
         epoch: attempt.epoch,
         program: launch.program,
         args: launch.args,
-        env: environment::make(
-            &settings.environment,
-            &launch.env,
-            settings.home_variable.as_deref(),
-            attempt,
-        ),
+        env,
+        secrets: secrets.names(),
         cwd: working_dir(world, attempt),
         stdin,
         spool_max_bytes: settings.spool_max_bytes,
     };
-    Ok(Prepared { manifest, stdin: bytes, opening })
+    Ok(Prepared { manifest, secrets, stdin: bytes, opening })
 }
 
 /// The worktree of the only repository, or the folder that holds them all.

@@ -4,6 +4,7 @@
 mod control;
 mod kill;
 mod rescue;
+mod secrets;
 mod spool;
 mod start;
 mod support;
