@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use nix::libc::SIGKILL;
@@ -12,6 +13,7 @@ use provost_actors::process::{Adopted, Shim, ShimEvent};
 use provost_actors::secret::{Names, Secrets};
 
 use crate::rescue::{alone, kill_shim, rescue, shim_pid};
+use crate::spool::{SmallDisk, ended_after_stalls, private_kib};
 use crate::support::{Bench, covered, ended, event, exited, held, lines, spooled, until};
 
 const SECRET: &str = "sesame-open-1234567890";
@@ -30,6 +32,12 @@ async fn run(bench: &Bench, text: &str) -> (PathBuf, Shim) {
     let (dir, manifest, secrets) = script(bench, text);
     let shim = bench.shims.spawn_with(&dir, &manifest, None, &secrets).await.unwrap();
     (dir, shim)
+}
+
+/// What numbered lines with the secret become.
+fn redacted(numbers: RangeInclusive<u32>) -> String {
+    let lines: Vec<String> = numbers.map(|i| format!("{i} [redacted:A_TOKEN]\n")).collect();
+    lines.concat()
 }
 
 #[track_caller]
@@ -121,7 +129,7 @@ async fn shims_killed_again_and_again_show_no_secret_and_lose_no_byte() {
     shim.control.write_stdin(b"\n".to_vec()).await.unwrap();
     let record = ended(&mut shim).await;
     assert_eq!((record.exit_code, record.exit_signal), (Some(21), None));
-    let expected: String = (1..=30_000).map(|i| format!("{i} [redacted:A_TOKEN]\n")).collect();
+    let expected = redacted(1..=30_000);
     for stream in [Stream::Stdout, Stream::Stderr] {
         assert!(held(&dir, stream) == expected.as_bytes(), "{stream:?}");
         assert_eq!(covered(&dir, stream), expected.len() as u64);
@@ -146,4 +154,46 @@ async fn half_a_secret_outlives_the_shim_that_held_it_back() {
     shim.control.write_stdin(b"\n".to_vec()).await.unwrap();
     ended(&mut shim).await;
     assert_eq!(held(&dir, Stream::Stdout), b"> [redacted:A_TOKEN]\n");
+}
+
+#[tokio::test]
+async fn on_a_full_disk_what_is_to_be_redacted_waits_as_well() {
+    let disk = tempfile::tempdir().unwrap();
+    let Some(_mounted) = SmallDisk::mount(disk.path()) else {
+        eprintln!("not checked: only root may mount a small disk");
+        return;
+    };
+    let ballast = disk.path().join("ballast");
+    fs::write(&ballast, vec![0; 1 << 20]).unwrap();
+
+    let _turn = alone().await;
+    let bench = Bench::new();
+    let text = "seq -f \"%.0f $A_TOKEN\" 1 40000; printf %s $A_TOKEN | cut -c1-9 >&2; exit 8";
+    let (_, manifest, secrets) = script(&bench, text);
+    let dir = disk.path().join("process");
+    let mut shim = bench.shims.spawn_with(&dir, &manifest, None, &secrets).await.unwrap();
+    let ShimEvent::Stalled(reason) = event(&mut shim).await else { panic!("not stalled") };
+    assert!(reason.contains("No space"), "{reason}");
+    // What was on its way is not the dead shim's alone.
+    let pid = shim_pid(&dir);
+    kill_shim(&mut shim, pid).await;
+    let mut shim = rescue(&bench, &dir, shim).await;
+    fs::remove_file(&ballast).unwrap();
+
+    assert_eq!(ended_after_stalls(&mut shim).await, Some(8));
+    let expected = redacted(1..=40_000);
+    assert!(held(&dir, Stream::Stdout) == expected.as_bytes());
+    assert_eq!(covered(&dir, Stream::Stdout), expected.len() as u64);
+    assert_eq!(held(&dir, Stream::Stderr), [&SECRET.as_bytes()[..9], b"\n"].concat());
+}
+
+#[tokio::test]
+async fn a_shim_with_secrets_stays_small() {
+    let bench = Bench::new();
+    let text = "yes \"$A_TOKEN\" | head -c 10000000; echo end >&2; read l";
+    let (dir, shim) = run(&bench, text).await;
+    until("all is spooled", || held(&dir, Stream::Stderr) == b"end\n").await;
+    let shim_pid = Stat::of(shim.started.pid).unwrap().ppid;
+    until("it is small", || private_kib(shim_pid) <= 3 * 1024).await;
+    shim.control.kill_tree().await.unwrap();
 }

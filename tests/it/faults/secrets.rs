@@ -84,7 +84,7 @@ fn spooled(dir: &Path) -> String {
 
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(dir).unwrap().flatten() {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => found.extend(files(&entry.path())),
             Ok(kind) if kind.is_file() => found.push(entry.path()),

@@ -26,6 +26,7 @@ use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::event::Stream;
+use crate::failpoint;
 use crate::log::spool::write::{CHUNK, Taken, Writer};
 use crate::secret::Needle;
 use crate::secret::redact::Redactor;
@@ -68,7 +69,7 @@ impl Stage {
     pub fn create(stream: Stream, needles: &[Needle], spool: &Writer) -> io::Result<Self> {
         let file = File::from(memfd_create(c"provost-stage", MFdFlags::MFD_CLOEXEC)?);
         let needles = serde_json::to_vec(needles)?;
-        let start = (HEAD + needles.len()).next_multiple_of(PAGE as usize) as u64;
+        let start = ((HEAD + needles.len()) as u64).next_multiple_of(PAGE);
         file.set_len(start)?;
         for (place, number) in [VERSION, start, 0, spool.len(stream)].into_iter().enumerate() {
             file.write_all_at(&number.to_le_bytes(), place as u64 * 8)?;
@@ -109,6 +110,7 @@ impl Stage {
     pub fn take(&mut self, spool: &mut Writer, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
         self.spool(spool, false)?;
         let taken = self.fill(pipe)?;
+        failpoint::hit("stage", "filled");
         if let Taken::Bytes(count) = taken {
             self.untold += count;
         }
@@ -159,6 +161,7 @@ impl Stage {
         while !rest.is_empty() {
             rest = &rest[spool.append(self.stream, rest)?..];
         }
+        failpoint::hit("stage", "spooled");
         self.advance(redacted.used, spool.len(self.stream))
     }
 

@@ -408,7 +408,7 @@ impl Supervisor {
     }
 
     fn take_once(&mut self, stream: Stream) -> io::Result<Taken> {
-        let Some(pipe) = &self.pipes[stream as usize] else { return Ok(Taken::End) };
+        let Some(pipe) = &self.pipes[stream as usize] else { return Ok(Taken::Nothing) };
         match &mut self.stages {
             Some(stages) => stages[stream as usize].take(&mut self.spool, pipe.as_fd()),
             None => self.spool.take(stream, pipe.as_fd()),

@@ -114,7 +114,7 @@ fn a_flood_passes_through_little_memory_and_across_segments() {
     for number in 0..40_000 {
         let line = format!("{number} secret\n");
         bench.write(line.as_bytes());
-        write!(expected, "{number} [redacted:SECRET]\n").unwrap();
+        writeln!(expected, "{number} [redacted:SECRET]").unwrap();
         if number % 2000 == 0 {
             bench.take();
             let blocks = nix::sys::stat::fstat(&bench.stage.file).unwrap().st_blocks;
