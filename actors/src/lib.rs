@@ -40,6 +40,7 @@ pub mod payload;
 pub mod process;
 pub mod refusal;
 pub mod root;
+pub mod secret;
 pub mod text;
 pub mod workspace;
 pub mod world;

@@ -10,6 +10,7 @@ use crate::executor::Executors;
 use crate::journal::Journal;
 use crate::log::Logs;
 use crate::process::Shims;
+use crate::secret::Names;
 use crate::workspace::Repositories;
 
 /// Shared by all actors; nothing in it belongs to any one attempt.
@@ -45,6 +46,8 @@ pub struct Settings {
     pub cgroups: Option<PathBuf>,
     /// The daemon's own environment, of which executors get a part.
     pub environment: BTreeMap<String, String>,
+    /// Which variables of an executor's environment no file may show.
+    pub secret_names: Names,
     /// `PROVOST_HOME` for executors, when the home is one folder.
     pub home_variable: Option<String>,
 }

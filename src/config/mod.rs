@@ -177,7 +177,9 @@ fn parse(setting: &Setting, text: &str, origin: &str) -> Result<Value, ConfigErr
 fn from_file(setting: &Setting, root: &Table<'_>) -> Result<Given, ConfigError> {
     let Some(section) = root.get(setting.section) else { return Ok(None) };
     let Some(item) = section.table()?.get(setting.key) else { return Ok(None) };
-    let value = item.integer().map(Value::Integer).or_else(|| item.text().ok().map(Value::Text));
+    let value = item.integer().map(Value::Integer);
+    let value = value.or_else(|| item.text().ok().map(Value::Text));
+    let value = value.or_else(|| item.texts().ok().map(Value::Texts));
     match value.filter(|value| setting.check(value)) {
         Some(value) => Ok(Some((value, Origin::File(item.line())))),
         None => Err(item.invalid(&setting.expected())),

@@ -4,12 +4,15 @@
 
 use std::ops::RangeInclusive;
 
+use provost_actors::secret::Names;
+
 /// A setting's value as the file, the environment or a flag gives it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(untagged)]
 pub enum Value {
     Integer(u64),
     Text(String),
+    Texts(Vec<String>),
 }
 
 /// What a setting may be.
@@ -18,6 +21,8 @@ pub enum Allowed {
     Integer(RangeInclusive<u64>),
     /// The beginning of a branch name (git-check-ref-format(1)).
     BranchPrefix,
+    /// Which variables hold secrets; in the environment, separated by commas.
+    SecretNames,
 }
 
 /// One setting.
@@ -57,6 +62,7 @@ impl Setting {
             Allowed::BranchPrefix => {
                 "the beginning of a branch name, such as \"provost/\"".to_owned()
             }
+            Allowed::SecretNames => "an array of \"NAME\", \"PREFIX_*\" or \"*_SUFFIX\"".to_owned(),
         }
     }
 
@@ -65,9 +71,10 @@ impl Setting {
         match (&self.allowed, value) {
             (Allowed::Integer(range), Value::Integer(number)) => range.contains(number),
             (Allowed::BranchPrefix, Value::Text(text)) => is_branch_prefix(text),
-            (Allowed::Integer(_), Value::Text(_)) | (Allowed::BranchPrefix, Value::Integer(_)) => {
-                false
+            (Allowed::SecretNames, Value::Texts(names)) => {
+                names.iter().all(|name| Names::is_pattern(name))
             }
+            _ => false,
         }
     }
 
@@ -76,6 +83,10 @@ impl Setting {
         let value = match self.allowed {
             Allowed::Integer(_) => Value::Integer(text.trim().parse().ok()?),
             Allowed::BranchPrefix => Value::Text(text.to_owned()),
+            Allowed::SecretNames => {
+                let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+                Value::Texts(names.map(str::to_owned).collect())
+            }
         };
         self.check(&value).then_some(value)
     }
@@ -114,6 +125,18 @@ impl Typed for String {
     fn assign(&mut self, value: Value) {
         if let Value::Text(text) = value {
             *self = text;
+        }
+    }
+}
+
+impl Typed for Vec<String> {
+    fn to_value(&self) -> Value {
+        Value::Texts(self.clone())
+    }
+
+    fn assign(&mut self, value: Value) {
+        if let Value::Texts(texts) = value {
+            *self = texts;
         }
     }
 }
@@ -204,6 +227,11 @@ settings! {
         /// How much nicer an executor is than the daemon.
         nice: u64 = 0u64, Allowed::Integer(0..=19);
     }
+    /// What no log and no file may show.
+    secrets Secrets {
+        /// Variables of executors whose values are secrets.
+        names: Vec<String> = Names::DEFAULT.map(str::to_owned), Allowed::SecretNames;
+    }
     /// Limits beyond which an answer is blocked.
     guards Guards {
         /// Files that get_attempt_changes lists unforced.
@@ -252,6 +280,7 @@ mod tests {
             let value = match setting.allowed {
                 Allowed::Integer(ref range) => Value::Integer(*range.end()),
                 Allowed::BranchPrefix => Value::Text("other/".to_owned()),
+                Allowed::SecretNames => Value::Texts(vec!["OTHER".to_owned()]),
             };
             (setting.set)(&mut settings, value.clone());
             for other in TABLE {

@@ -1,8 +1,8 @@
-//! What `config show` tells: every value with its origin. Values of `env`
-//! tables may be secrets: only their names are told. Pure.
+//! What `config show` tells: every value with its origin, but no secret. Pure.
 
 use std::collections::BTreeMap;
 
+use provost_actors::secret::Names;
 use serde_json::{Value as Json, json};
 
 use super::settings::TABLE;
@@ -35,9 +35,10 @@ impl Config {
             variable: Some(setting.variable()),
             doc: Some(setting.doc()),
         });
+        let secrets = Names::new(self.settings.secrets.names.clone());
         let executors = self.executors.iter().flat_map(|(name, executor)| {
             let origin = self.describe(&Origin::File(executor.line));
-            fields(executor).into_iter().map(move |(field, value)| Shown {
+            fields(executor, &secrets).into_iter().map(move |(field, value)| Shown {
                 key: format!("executors.{name}.{field}"),
                 value,
                 origin: origin.clone(),
@@ -58,8 +59,18 @@ impl Config {
     }
 }
 
-fn fields(executor: &ExecutorConfig) -> Vec<(String, Json)> {
-    let names = |env: &BTreeMap<String, String>| json!(env.keys().collect::<Vec<_>>());
+/// What is told of a value that is a secret, or holds one.
+const HIDDEN: &str = "***";
+
+fn fields(executor: &ExecutorConfig, secrets: &Names) -> Vec<(String, Json)> {
+    let shown = |env: &BTreeMap<String, String>| {
+        let mut told = env.clone();
+        let taken = secrets.take_out(&mut told, &BTreeMap::new());
+        let hidden =
+            taken.env.into_keys().chain(env.keys().filter(|&name| secrets.name(name)).cloned());
+        told.extend(hidden.map(|name| (name, HIDDEN.to_owned())));
+        json!(told)
+    };
     let prompt = match executor.prompt {
         PromptVia::Stdin => "stdin",
         PromptVia::Arg => "arg",
@@ -69,7 +80,7 @@ fn fields(executor: &ExecutorConfig) -> Vec<(String, Json)> {
         ("command".to_owned(), json!(executor.command)),
         ("prompt".to_owned(), json!(prompt)),
         ("supports_mcp".to_owned(), json!(executor.supports_mcp)),
-        ("env".to_owned(), names(&executor.env)),
+        ("env".to_owned(), shown(&executor.env)),
         ("env_pass".to_owned(), json!(executor.env_pass)),
         ("default_variant".to_owned(), json!(executor.default_variant)),
     ];
@@ -78,7 +89,7 @@ fn fields(executor: &ExecutorConfig) -> Vec<(String, Json)> {
     }
     for (name, variant) in &executor.variants {
         fields.push((format!("variants.{name}.args"), json!(variant.args)));
-        fields.push((format!("variants.{name}.env"), names(&variant.env)));
+        fields.push((format!("variants.{name}.env"), shown(&variant.env)));
     }
     fields
 }

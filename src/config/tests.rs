@@ -23,6 +23,8 @@ memory_bytes = 0
 processes = 0
 open_files = 0
 nice = 0
+[secrets]
+names = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"]
 [guards]
 changes_max_files = 200
 changes_max_lines = 10000
@@ -133,6 +135,10 @@ fn faults_name_the_place_the_key_and_what_is_allowed() {
             "config.toml:2: `worktrees.branch_prefix` must be the beginning of a branch name, such as \"provost/\"",
         ),
         (
+            "[secrets]\nnames = [\"A_*\", \"*\"]",
+            "config.toml:2: `secrets.names` must be an array of \"NAME\", \"PREFIX_*\" or \"*_SUFFIX\"",
+        ),
+        (
             "[executors.a]\nprotocol = \"plian\"",
             "config.toml:2: `executors.a.protocol` must be one of plain, events, fake, claude, codex, gemini, opencode, qwen, copilot, acp (did you mean \"plain\"?)",
         ),
@@ -203,11 +209,26 @@ fn every_protocol_is_spelled_one_way() {
 }
 
 #[test]
-fn show_tells_everything_but_the_values_of_environments() {
-    let text = CONTRACT.replace("supports_mcp", "env = { TOKEN = \"hunter2\" }\nsupports_mcp");
+fn show_tells_everything_but_secrets() {
+    let env = r#"env = { MY_TOKEN = "hunter2", URL = "me:hunter2@host", PIN_SECRET = "123", MODE = "x" }"#;
+    let text = CONTRACT.replace("supports_mcp", &format!("{env}\nsupports_mcp"));
     let shown = serde_json::to_string_pretty(&parse(&text).unwrap().show()).unwrap();
-    assert!(!shown.contains("hunter2"));
+    assert!(!shown.contains("hunter2") && !shown.contains("123"));
     insta::assert_snapshot!(shown);
+    let open = text.replace("names = [", "names = [] # [");
+    let shown = serde_json::to_string(&parse(&open).unwrap().show()).unwrap();
+    assert!(shown.contains("hunter2"));
+}
+
+#[test]
+fn the_environment_gives_secret_names_between_commas() {
+    let names = |text: &str| {
+        let environment = |name: &str| (name == "PROVOST_SECRETS_NAMES").then(|| text.to_owned());
+        parse_with("", &environment, &[]).map(|config| config.settings.secrets.names)
+    };
+    assert_eq!(names("A, *_B").unwrap(), ["A", "*_B"]);
+    assert!(names("").unwrap().is_empty());
+    assert!(names("A*B").is_err());
 }
 
 proptest! {

@@ -18,6 +18,7 @@ use provost_actors::gateway::{self, Gateway};
 use provost_actors::log::Logs;
 use provost_actors::process::{self, Shims, cgroup};
 use provost_actors::root::Root;
+use provost_actors::secret::Names;
 use provost_actors::workspace::Repositories;
 use provost_actors::world::{Settings, World};
 use ractor::{Actor, ActorRef};
@@ -167,6 +168,7 @@ async fn start_actors(home: &Home, config: &Config, store: &Store) -> Result<Act
             scratch_dir: home.scratch(),
             cgroups,
             environment,
+            secret_names: Names::new(settings.secrets.names.clone()),
             home_variable: home.root().map(|root| root.to_string_lossy().into_owned()),
         },
     });

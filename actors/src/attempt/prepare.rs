@@ -11,6 +11,7 @@ use crate::ids::AttemptId;
 use crate::journal::Attempt;
 use crate::process::cgroup::Cgroup;
 use crate::process::manifest::{self, Manifest, StdinSource};
+use crate::secret::Secrets;
 use crate::workspace::NewWorktree;
 use crate::world::World;
 
@@ -82,6 +83,7 @@ async fn blocking<T: Send + 'static>(
 /// A process ready to be spawned.
 pub struct Prepared {
     pub manifest: Manifest,
+    pub secrets: Secrets,
     pub stdin: Option<Vec<u8>>,
     /// The entries that its turn begins with.
     pub opening: Vec<(Timestamp, Event)>,
@@ -122,6 +124,9 @@ pub fn process(
     ];
     let limits = world.executors.limits(&attempt.executor);
     let cgroup = settings.cgroups.as_deref().filter(|_| limits.want_cgroup());
+    let own = &settings.environment;
+    let mut env = environment::make(own, &launch.env, settings.home_variable.as_deref(), attempt);
+    let secrets = settings.secret_names.take_out(&mut env, own);
     let manifest = Manifest {
         v: manifest::VERSION,
         attempt_id: attempt.attempt_id,
@@ -129,12 +134,8 @@ pub fn process(
         epoch: attempt.epoch,
         program: launch.program,
         args: launch.args,
-        env: environment::make(
-            &settings.environment,
-            &launch.env,
-            settings.home_variable.as_deref(),
-            attempt,
-        ),
+        env,
+        secrets: secrets.names(),
         cwd: working_dir(world, attempt),
         stdin,
         spool_max_bytes: settings.spool_max_bytes,
@@ -142,7 +143,7 @@ pub fn process(
         cgroup: cgroup.map(|base| Cgroup::named(base, &process.process_id.to_string())),
         grace_ms: u64::try_from(settings.stop_grace.as_millis()).unwrap_or(u64::MAX),
     };
-    Ok(Prepared { manifest, stdin: bytes, opening })
+    Ok(Prepared { manifest, secrets, stdin: bytes, opening })
 }
 
 /// The worktree of the only repository, or the folder that holds them all.

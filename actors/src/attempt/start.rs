@@ -54,7 +54,8 @@ pub async fn process(
     failpoint::hit("log", "begun");
     let stdin = prepared.stdin.as_deref();
     let dir = dir(world, attempt);
-    let error = match world.shims.spawn(&dir, &prepared.manifest, stdin).await {
+    let spawned = world.shims.spawn_with(&dir, &prepared.manifest, stdin, &prepared.secrets).await;
+    let error = match spawned {
         Ok(shim) => return Ok((shim, log)),
         Err(error) => error,
     };

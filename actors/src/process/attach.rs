@@ -50,13 +50,15 @@ impl From<io::Error> for AttachError {
 }
 
 /// What keeps an executor whole when its shim dies: duplicates of its pipes'
-/// ends, so that none of them breaks, and a handle on it.
+/// ends, so that none of them breaks, of its stages, and a handle on it.
 #[derive(Debug, Default)]
 pub struct Lifeline {
     pub stdout: Option<OwnedFd>,
     pub stderr: Option<OwnedFd>,
     /// `None` once standard input is closed: a copy would keep it open.
     pub stdin: Option<OwnedFd>,
+    /// Where both outputs lie between pipe and spool, if there are secrets.
+    pub stages: Option<[OwnedFd; 2]>,
     /// The leader, if it lived still when we attached.
     pub leader: Option<PidFd>,
     /// The shim itself.
@@ -90,7 +92,8 @@ pub fn attach(dir: &Path) -> Result<Attached, AttachError> {
     };
     stream.write_all(&Request::Pipes.encode())?;
     let mut fds = Vec::new();
-    let Notice::Pipes { stdout, stderr, stdin } = read_notice(&mut stream, &mut fds)? else {
+    let Notice::Pipes { stdout, stderr, stdin, staged } = read_notice(&mut stream, &mut fds)?
+    else {
         return Err(WireError::Malformed(b'f').into());
     };
     let mut fds = fds.into_iter();
@@ -99,6 +102,7 @@ pub fn attach(dir: &Path) -> Result<Attached, AttachError> {
         stdout: end(stdout),
         stderr: end(stderr),
         stdin: end(stdin),
+        stages: end(staged).zip(end(staged)).map(<[OwnedFd; 2]>::from),
         leader: None,
         shim,
     };

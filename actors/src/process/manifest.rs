@@ -28,8 +28,12 @@ pub struct Manifest {
     /// Absolute path of the program.
     pub program: PathBuf,
     pub args: Vec<String>,
-    /// The whole environment: nothing is inherited beyond it.
+    /// The environment, secrets apart: nothing is inherited beyond it.
     pub env: BTreeMap<String, String>,
+    /// The variables that are or hold secrets: their values are handed to the
+    /// shim in memory, and do not show in the spool.
+    #[serde(default)]
+    pub secrets: Vec<String>,
     pub cwd: PathBuf,
     pub stdin: StdinSource,
     /// Oldest segments go when more is held, in bytes.

@@ -12,6 +12,9 @@
 //!          shim and leader
 //! ```
 //!
+//! With secrets a memfd is handed over at the spawn, and two lie between pipes
+//! and spool, of which the lifeline has copies too.
+//!
 //! One execution process is one folder, and the folder is the truth about it;
 //! `log::spool` tells what is in it. Its **leader** is the executor that the
 //! manifest names, its **tree** is all that the leader started.
@@ -43,12 +46,14 @@
 //!   when somebody else reaped.
 //! - Nobody here calls `waitpid(-1)` but a shim, whose children are all of its tree.
 //! - Log bytes pass through pipes and files, never through a socket or a channel.
+//! - No secret's value is on disk, and none in an environment but the executor's.
 //! - A process is finished when its exit record is on disk. End of file is no
 //!   end, and an end is no end of file: daemonized children write on.
 
 mod attach;
 pub mod cgroup;
 mod control;
+mod handing;
 pub mod identity;
 mod inherited;
 pub mod kill;

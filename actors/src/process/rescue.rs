@@ -70,9 +70,9 @@ struct Handover {
 impl Handover {
     /// What is held again, the lock apart.
     fn back(self) -> Hold {
-        let Ends { stdout, stderr, stdin, leader, .. } = self.ends;
+        let Ends { stdout, stderr, stdin, leader, stages, .. } = self.ends;
         Hold {
-            lifeline: Lifeline { stdout, stderr, stdin, leader, shim: None },
+            lifeline: Lifeline { stdout, stderr, stdin, stages, leader, shim: None },
             status: self.takeover.status,
             roots: self.takeover.roots,
             stdin_sequence: self.takeover.stdin_sequence,
@@ -217,13 +217,13 @@ impl Shims {
         roots.extend(self.claim_orphans(dir)?);
         let learn = || reap_leader(leader).map(ExitStatusExt::into_raw);
         let status = if is_recorded { None } else { status.or_else(learn) };
-        let Lifeline { stdout, stderr, stdin, leader: handle, .. } = lifeline;
+        let Lifeline { stdout, stderr, stdin, stages, leader: handle, .. } = lifeline;
         let watched = match &handle {
             Some(handle) if !is_recorded && status.is_none() => Some(handle.try_clone()?),
             _ => None,
         };
         let takeover = Takeover { leader, status, roots, stdin_sequence };
-        let ends = Ends { lock, stdout, stderr, stdin, leader: handle };
+        let ends = Ends { lock, stdout, stderr, stdin, leader: handle, stages };
         let (ours, theirs) = UnixStream::pair()?;
         takeover::send(&ours, takeover.clone(), &ends)?;
         ours.shutdown(Shutdown::Write)?;

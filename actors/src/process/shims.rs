@@ -16,9 +16,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::failpoint;
+use crate::secret::Secrets;
 
 use super::attach::{self, AttachError, Attached, attach};
 use super::control::Shim;
+use super::handing;
 use super::identity::{Identity, Process};
 use super::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
 use super::names::{ARGUMENT, LOCK, STDIN_FILE};
@@ -98,20 +100,32 @@ impl Shims {
         Self { program, known: Arc::default() }
     }
 
-    /// Starts an execution process in a folder of its own, which is made if need
-    /// be. `stdin` goes with [`StdinSource::File`].
+    /// Starts an execution process without secrets in a folder of its own, which
+    /// is made if need be. `stdin` goes with [`StdinSource::File`].
     pub async fn spawn(
         &self,
         dir: &Path,
         manifest: &Manifest,
         stdin: Option<&[u8]>,
     ) -> Result<Shim, SpawnError> {
+        self.spawn_with(dir, manifest, stdin, &Secrets::default()).await
+    }
+
+    /// Starts one with secrets, which the manifest names.
+    pub async fn spawn_with(
+        &self,
+        dir: &Path,
+        manifest: &Manifest,
+        stdin: Option<&[u8]>,
+        secrets: &Secrets,
+    ) -> Result<Shim, SpawnError> {
         let (folder, intent, stdin) = (dir.to_owned(), manifest.clone(), stdin.map(<[u8]>::to_vec));
         blocking(move || prepare(&folder, &intent, stdin.as_deref()))
             .await
             .map_err(SpawnError::Prepare)?;
         failpoint::hit("manifest", "written");
-        let refused = match self.launch(dir, &[], Stdio::null()).await {
+        let handed = handing::pack(secrets).map_err(SpawnError::Shim)?;
+        let refused = match self.launch(dir, &[], handed).await {
             Ok(()) => None,
             // Perhaps because another came first.
             Err(SpawnError::Refused(reason)) => Some(reason),

@@ -107,11 +107,13 @@ pub enum Notice {
         report: KillReport,
     },
     /// Descriptors come with this frame: stdout's and stderr's reading ends,
-    /// as far as they are open, and standard input's writing end.
+    /// as far as they are open, standard input's writing end, and the stages of
+    /// both outputs.
     Pipes {
         stdout: bool,
         stderr: bool,
         stdin: bool,
+        staged: bool,
     },
     Pong {
         ticket: u32,
@@ -201,8 +203,8 @@ impl Notice {
                 frame(b's', &[&ticket.to_le_bytes(), &count.to_le_bytes()])
             }
             Self::Killed { ticket, report } => frame(b'k', &[&ticket.to_le_bytes(), &json(report)]),
-            Self::Pipes { stdout, stderr, stdin } => {
-                frame(b'f', &[&[u8::from(*stdout), u8::from(*stderr), u8::from(*stdin)]])
+            Self::Pipes { stdout, stderr, stdin, staged } => {
+                frame(b'f', &[&[*stdout, *stderr, *stdin, *staged].map(u8::from)])
             }
             Self::Pong { ticket } => frame(b'p', &[&ticket.to_le_bytes()]),
         }
@@ -231,6 +233,8 @@ impl Notice {
                 stdout: body.u8()? != 0,
                 stderr: body.u8()? != 0,
                 stdin: body.u8()? != 0,
+                // Shims that know of no stages end here.
+                staged: body.rest().first().is_some_and(|&is| is != 0),
             },
             b'p' => Self::Pong { ticket: body.u32()? },
             _ => return Err(body.malformed()),
@@ -371,7 +375,8 @@ mod tests {
                 ticket: 1,
                 report: KillReport { signalled: 4, survivors: vec![survivor] },
             },
-            Notice::Pipes { stdout: true, stderr: false, stdin: true },
+            Notice::Pipes { stdout: true, stderr: false, stdin: true, staged: false },
+            Notice::Pipes { stdout: true, stderr: true, stdin: false, staged: true },
             Notice::Pong { ticket: 4 },
         ] {
             assert_eq!(Notice::decode(only_frame(&notice.encode())), Ok(notice));
@@ -382,6 +387,8 @@ mod tests {
     fn a_shim_of_another_version_is_told_apart_from_nonsense() {
         assert_eq!(Notice::decode(b"H\x02{}"), Err(WireError::Version(2)));
         assert_eq!(Notice::decode(b"H\x01{}"), Err(WireError::Malformed(b'H')));
+        let pipes = Notice::Pipes { stdout: true, stderr: true, stdin: true, staged: false };
+        assert_eq!(Notice::decode(b"f\x01\x01\x01"), Ok(pipes), "of before there were stages");
         assert_eq!(first_frame(&[0, 0, 0, 0, 1]), Err(WireError::Malformed(0)));
         assert_eq!(first_frame(&[255; 5]), Err(WireError::TooLong(0xffff_ffff)));
     }

@@ -5,6 +5,7 @@ mod control;
 mod kill;
 mod limits;
 mod rescue;
+mod secrets;
 mod spool;
 mod start;
 mod support;

@@ -18,7 +18,7 @@ use crate::support::{Bench, covered, ended, event, exited, held, lines, spooled,
 
 /// Orphans without a marker go to whichever rescue comes first, and all tests
 /// here are one process: so one at a time.
-async fn alone() -> MutexGuard<'static, ()> {
+pub async fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     become_subreaper().unwrap();
     TURN.lock().await
@@ -30,12 +30,12 @@ fn shim_of(started: &Started) -> Process {
 }
 
 /// Kills the shim and waits until the connection tells.
-async fn kill_shim(shim: &mut Shim, process: Process) {
+pub async fn kill_shim(shim: &mut Shim, process: Process) {
     process.signal(SIGKILL);
     while event(shim).await != ShimEvent::Closed {}
 }
 
-async fn rescue(bench: &Bench, dir: &Path, shim: Shim) -> Shim {
+pub async fn rescue(bench: &Bench, dir: &Path, shim: Shim) -> Shim {
     match bench.shims.rescue(dir, shim.control).await.unwrap() {
         Adopted::Live(shim) => shim,
         other => panic!("{other:?}"),
@@ -87,7 +87,7 @@ async fn a_rescued_executor_is_talked_to_as_before() {
 }
 
 /// The process that holds a folder as its working folder: its shim.
-fn shim_pid(dir: &Path) -> Process {
+pub fn shim_pid(dir: &Path) -> Process {
     let is_there =
         |pid: &i32| std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == dir);
     proc::all().into_iter().filter(is_there).find_map(Process::of).unwrap()

@@ -80,7 +80,7 @@ async fn a_shim_stays_small_with_an_executor_at_work() {
     shim.control.kill_tree().await.unwrap();
 }
 
-fn private_kib(pid: i32) -> u64 {
+pub fn private_kib(pid: i32) -> u64 {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let value =
         |line: &str| line.split_ascii_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok());
@@ -88,10 +88,10 @@ fn private_kib(pid: i32) -> u64 {
 }
 
 /// A file system of its own, so small that it fills. `None` without the right to mount.
-struct SmallDisk<'a>(&'a Path);
+pub struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
-    fn mount(at: &'a Path) -> Option<Self> {
+    pub fn mount(at: &'a Path) -> Option<Self> {
         let mounted = mount_tool("mount", &["-t", "tmpfs", "-o", "size=2m", "none"], at);
         mounted.then_some(Self(at))
     }
@@ -132,7 +132,7 @@ async fn on_a_full_disk_the_executor_waits_and_nothing_is_lost() {
     assert_eq!(covered(&dir, Stream::Stdout), expected.len() as u64);
 }
 
-async fn ended_after_stalls(shim: &mut provost_actors::process::Shim) -> Option<i32> {
+pub async fn ended_after_stalls(shim: &mut provost_actors::process::Shim) -> Option<i32> {
     let record = exited(shim).await;
     while event(shim).await != ShimEvent::Closed {}
     record.exit_code

@@ -53,6 +53,7 @@ impl Bench {
                 (Marker::ATTEMPT.into(), self.attempt.to_string()),
                 (Marker::PROCESS.into(), process_id.to_string()),
             ]),
+            secrets: Vec::new(),
             cwd: self.root.path().into(),
             stdin: StdinSource::Pipe,
             spool_max_bytes: 1 << 30,

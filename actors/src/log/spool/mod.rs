@@ -1,4 +1,4 @@
-//! The spool: what one process wrote, on disk, byte for byte.
+//! The spool: what one process wrote, on disk, byte for byte, secrets redacted.
 //!
 //! ```text
 //! <attempt dir>/<process id>/

@@ -4,7 +4,8 @@
 //! Bytes go by splice(2) from the pipe to the file and are never in this
 //! process's memory, so killing it loses none. Room for them is reserved before
 //! they are taken: on a full disk they stay in the pipe, and the writer at its
-//! other end waits. Every call leaves the folder such that [`Writer::open`]
+//! other end waits. (Bytes that secrets are taken out of come from memory instead;
+//! whoever [appends](Writer::append) them keeps what they are made from.) Every call leaves the folder such that [`Writer::open`]
 //! can go on from it.
 
 use std::collections::VecDeque;
@@ -124,25 +125,49 @@ impl Writer {
     /// # Errors
     /// No room, or the disk fails. Nothing is lost by it: call again later.
     pub fn take(&mut self, stream: Stream, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
+        self.make_ready(stream)?;
+        let tail = &mut self.tails[stream as usize];
+        let offset = tail.end;
+        let taken = tail.take(&self.dir, self.segment_bytes, pipe, &mut self.can_splice)?;
+        if let Taken::Bytes(count) = taken {
+            self.record(stream, offset, count)?;
+        }
+        Ok(taken)
+    }
+
+    /// Appends the first of some bytes, [`CHUNK`] at most. Returns how many.
+    ///
+    /// # Errors
+    /// No room, or the disk fails. How far it has come, [`len`](Self::len) tells.
+    pub fn append(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<usize> {
+        self.make_ready(stream)?;
+        let tail = &mut self.tails[stream as usize];
+        let offset = tail.end;
+        let count = tail.append(&self.dir, self.segment_bytes, bytes)?;
+        self.record(stream, offset, count)?;
+        Ok(count)
+    }
+
+    /// Makes room for the next record, and begins the next segment if it is time.
+    fn make_ready(&mut self, stream: Stream) -> io::Result<()> {
         self.index.flush()?;
         self.index.file.reserve(self.index.len, RECORD_LEN as u64, self.index.len + 64 * 1024)?;
-
         let tail = &mut self.tails[stream as usize];
         if tail.end - tail.start >= self.segment_bytes {
             self.closed.push_back((stream, tail.start, tail.end - tail.start));
             tail.start = tail.end;
             tail.file = None;
         }
-        let offset = tail.end;
-        let taken = tail.take(&self.dir, self.segment_bytes, pipe, &mut self.can_splice)?;
-        if let Taken::Bytes(count) = taken {
-            let len = u32::try_from(count).unwrap_or(u32::MAX);
-            let at_ms = Timestamp::now().millis();
-            self.index.unwritten = Some(Record { at_ms, stream, offset, len });
-            self.index.flush()?;
-            self.drop_oldest();
-        }
-        Ok(taken)
+        Ok(())
+    }
+
+    fn record(&mut self, stream: Stream, offset: u64, count: usize) -> io::Result<()> {
+        let len = u32::try_from(count).unwrap_or(u32::MAX);
+        let at_ms = Timestamp::now().millis();
+        self.index.unwritten = Some(Record { at_ms, stream, offset, len });
+        self.index.flush()?;
+        self.drop_oldest();
+        Ok(())
     }
 
     /// Writes everything through to the disk.
@@ -216,16 +241,9 @@ impl Tail {
         pipe: BorrowedFd<'_>,
         can_splice: &mut bool,
     ) -> io::Result<Taken> {
+        let count = self.make_room(dir, segment_bytes)?;
         let at = self.end - self.start;
-        let count = CHUNK.min(usize::try_from(segment_bytes - at).unwrap_or(CHUNK));
-        if self.file.is_none() {
-            let path = format::segment_path(dir, self.stream, self.start);
-            self.file = Some(Reserved { file: open(&path)?, until: 0 });
-        }
-        let Some(reserved) = &mut self.file else { return Ok(Taken::Nothing) };
-        // Steps grow with the segment: small ones for the many that stay small.
-        let step = (at / 4).max(CHUNK as u64);
-        reserved.reserve(at, count as u64, (at + step).min(segment_bytes))?;
+        let Some(reserved) = &self.file else { return Ok(Taken::Nothing) };
 
         if *can_splice && self.unwritten.is_empty() {
             let mut offset = at.cast_signed();
@@ -252,6 +270,32 @@ impl Tail {
         self.unwritten.clear();
         self.end += count as u64;
         Ok(Taken::Bytes(count))
+    }
+
+    fn append(&mut self, dir: &Path, segment_bytes: u64, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.make_room(dir, segment_bytes)?.min(bytes.len());
+        let Some(reserved) = &self.file else { return Err(io::ErrorKind::NotFound.into()) };
+        reserved.file.write_all_at(&bytes[..count], self.end - self.start)?;
+        self.end += count as u64;
+        Ok(count)
+    }
+
+    /// Opens the current segment, and sets room aside for what one call may add
+    /// to it. Returns for how many bytes.
+    fn make_room(&mut self, dir: &Path, segment_bytes: u64) -> io::Result<usize> {
+        let at = self.end - self.start;
+        let count = CHUNK.min(usize::try_from(segment_bytes - at).unwrap_or(CHUNK));
+        let reserved = match &mut self.file {
+            Some(reserved) => reserved,
+            file => {
+                let path = format::segment_path(dir, self.stream, self.start);
+                file.insert(Reserved { file: open(&path)?, until: 0 })
+            }
+        };
+        // Steps grow with the segment: small ones for the many that stay small.
+        let step = (at / 4).max(CHUNK as u64);
+        reserved.reserve(at, count as u64, (at + step).min(segment_bytes))?;
+        Ok(count)
     }
 }
 

@@ -132,15 +132,22 @@ impl Client {
         }
     }
 
-    /// Says which pipes there are, and passes them (unix(7), `SCM_RIGHTS`).
-    pub fn send_pipes(&mut self, [stdout, stderr, stdin]: [Option<BorrowedFd<'_>>; 3]) {
+    /// Says which pipes there are, and passes them (unix(7), `SCM_RIGHTS`), and
+    /// the stages if there are any.
+    pub fn send_pipes(
+        &mut self,
+        [stdout, stderr, stdin]: [Option<BorrowedFd<'_>>; 3],
+        stages: Option<[BorrowedFd<'_>; 2]>,
+    ) {
         let notice = Notice::Pipes {
             stdout: stdout.is_some(),
             stderr: stderr.is_some(),
             stdin: stdin.is_some(),
+            staged: stages.is_some(),
         };
+        let pipes = [stdout, stderr, stdin].into_iter().flatten();
         let fds: Vec<RawFd> =
-            [stdout, stderr, stdin].iter().flatten().map(AsRawFd::as_raw_fd).collect();
+            pipes.chain(stages.into_iter().flatten()).map(|end| end.as_raw_fd()).collect();
         let rights = [ControlMessage::ScmRights(&fds)];
         let rights = if fds.is_empty() { &[] } else { &rights[..] };
         let frame = notice.encode();

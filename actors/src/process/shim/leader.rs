@@ -116,6 +116,11 @@ impl Leader {
         }
     }
 
+    /// Whether it has ended and its pipes hold no more of what it wrote.
+    pub fn is_drained(&self) -> bool {
+        matches!(self.life, Life::Draining { left: [0, 0], .. })
+    }
+
     /// What to write down, once all that it wrote is in the spool.
     pub fn record_due(&self, lengths: [u64; 2]) -> Option<ExitRecord> {
         let Life::Draining { ending, at, left: [0, 0] } = &self.life else { return None };

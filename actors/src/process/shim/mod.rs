@@ -26,6 +26,7 @@
 //! - `takeover`: what a daemon hands to a shim that goes on for a dead one.
 //! - `guard`: its limits.
 //! - `client`: one connection. `stdin`: what is on its way to standard input.
+//! - `stage`: what is on its way to the spool, secrets being taken out of it.
 //!
 //! Invariants: only SIGKILL or the end of the tree ends a shim. A byte is taken
 //! from a pipe only when the spool has room for it. No peer can make it wait.
@@ -33,6 +34,7 @@
 mod client;
 mod guard;
 mod leader;
+mod stage;
 mod start;
 mod stdin;
 mod supervisor;

@@ -21,17 +21,20 @@ use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
 
 use super::guard::{Bounds, Guard};
 use super::leader::{Ending, Kinship, Leader, Life};
+use super::stage::Stage;
 use super::stdin::Stdin;
 use super::supervisor::Supervisor;
 use super::takeover;
-use crate::event::Timestamp;
+use crate::event::{Stream, Timestamp};
 use crate::log::spool::write::Writer;
+use crate::process::handing;
 use crate::process::identity::Process;
 use crate::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource, VERSION};
 use crate::process::names::{LOCK, SOCKET, STDIN_FILE};
 use crate::process::proc;
 use crate::process::tree::Marker;
 use crate::process::usage;
+use crate::secret::Secrets;
 
 /// Wanted size of an output pipe, in bytes. Larger ones would soon use up what
 /// the kernel allows one user's pipes in all (`pipe-user-pages-soft`, pipe(7)).
@@ -47,8 +50,11 @@ pub fn start() -> Result<Supervisor, String> {
     if already(Started::FILE) || already(ExitRecord::FILE) {
         return Err("this process was started before, or given up".into());
     }
-    let manifest = read_manifest()?;
+    let mut manifest = read_manifest()?;
     let (spool, listener) = prepare(&manifest)?;
+    let secrets = receive_secrets(&manifest)?;
+    let stages = make_stages(&secrets, &spool).map_err(|error| format!("no stages: {error}"))?;
+    manifest.env.extend(secrets.env);
     let mut child = spawn(&manifest).map_err(|error| {
         let reason = reason_not_started(&manifest, &error);
         give_up(&reason);
@@ -75,6 +81,7 @@ pub fn start() -> Result<Supervisor, String> {
         guard: Guard::new(&manifest, Duration::ZERO),
         spool,
         pipes,
+        stages,
         stdin: Stdin::new(stdin, 0),
         listener,
         signals,
@@ -94,6 +101,7 @@ pub fn take_over() -> Result<Supervisor, String> {
         .map_err(|error| format!("can't receive what to go on with: {error}"))?;
     let manifest = read_manifest()?;
     let (spool, listener) = prepare(&manifest)?;
+    let stages = take_over_stages(&manifest, ends.stages)?;
     let record: Option<ExitRecord> = manifest::read(Path::new("."), ExitRecord::FILE)
         .map_err(|error| format!("can't read {}: {error}", ExitRecord::FILE))?;
     let life = match record {
@@ -112,6 +120,7 @@ pub fn take_over() -> Result<Supervisor, String> {
         guard: Guard::new(&manifest, usage::age(takeover.leader)),
         spool,
         pipes: [ends.stdout, ends.stderr],
+        stages,
         stdin: Stdin::new(ends.stdin, takeover.stdin_sequence),
         listener,
         signals,
@@ -122,6 +131,7 @@ pub fn take_over() -> Result<Supervisor, String> {
         look_at: Instant::now(),
         lock: ends.lock,
     };
+    supervisor.take_all();
     if let Some(status) = takeover.status {
         supervisor.leader_ended(Ending::Known(ExitStatus::from_raw(status)));
     }
@@ -138,6 +148,35 @@ fn prepare(manifest: &Manifest) -> Result<(Writer, UnixListener), String> {
     Writer::open(Path::new("."), manifest.spool_max_bytes)
         .and_then(|spool| Ok((spool, listen()?)))
         .map_err(|error| format!("can't prepare the folder: {error}"))
+}
+
+fn receive_secrets(manifest: &Manifest) -> Result<Secrets, String> {
+    let secrets = handing::unpack().map_err(|error| format!("can't receive secrets: {error}"))?;
+    let named = secrets.names() == manifest.secrets;
+    named.then_some(secrets).ok_or_else(|| "the secrets are not those of the manifest".to_owned())
+}
+
+/// Only secrets need stages: without them bytes go straight from pipe to spool.
+fn make_stages(secrets: &Secrets, spool: &Writer) -> io::Result<Option<[Stage; 2]>> {
+    if secrets.needles.is_empty() {
+        return Ok(None);
+    }
+    let stage = |stream| Stage::create(stream, &secrets.needles, spool);
+    Ok(Some([stage(Stream::Stdout)?, stage(Stream::Stderr)?]))
+}
+
+fn take_over_stages(
+    manifest: &Manifest,
+    stages: Option<[OwnedFd; 2]>,
+) -> Result<Option<[Stage; 2]>, String> {
+    let Some([stdout, stderr]) = stages else {
+        // Sooner no output than one that shows secrets.
+        let is_plain = manifest.secrets.is_empty();
+        return is_plain.then_some(None).ok_or_else(|| "its stages are lost".to_owned());
+    };
+    Stage::open(Stream::Stdout, stdout)
+        .and_then(|stdout| Ok(Some([stdout, Stage::open(Stream::Stderr, stderr)?])))
+        .map_err(|error| format!("can't go on with its stages: {error}"))
 }
 
 /// Says to whoever started us how it went, then leaves its pipe and terminal.

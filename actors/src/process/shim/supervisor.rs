@@ -18,6 +18,7 @@ use nix::sys::signalfd::SignalFd;
 use super::client::Client;
 use super::guard::{Guard, Measure};
 use super::leader::{Ending, Kinship, Leader, Life};
+use super::stage::Stage;
 use super::stdin::Stdin;
 use crate::event::Stream;
 use crate::log::spool::write::{Taken, Writer};
@@ -47,6 +48,8 @@ pub struct Supervisor {
     pub spool: Writer,
     /// The reading ends of standard output and error, until their end.
     pub pipes: [Option<OwnedFd>; 2],
+    /// What they wrote passes through these if there are secrets.
+    pub stages: Option<[Stage; 2]>,
     pub stdin: Stdin,
     pub listener: UnixListener,
     /// Tells of dead children.
@@ -175,14 +178,14 @@ impl Supervisor {
         let now = Instant::now();
         if self.stalled.as_ref().is_some_and(|(_, at)| *at <= now) {
             self.stalled = None;
-            for stream in STREAMS {
-                self.take(stream);
-            }
+            self.take_all();
         }
         if let Some(ending) = self.leader.ending(now) {
             self.leader_ended(ending);
         }
         if self.stalled.is_none()
+            && self.leader.is_drained()
+            && self.release()
             && let Some(mut record) = self.leader.record_due(self.lengths())
         {
             record.limit = self.guard.reason().map(str::to_owned);
@@ -344,7 +347,8 @@ impl Supervisor {
 
     fn send_pipes(&mut self, number: usize) {
         let [stdout, stderr] = self.pipes.each_ref().map(|pipe| pipe.as_ref().map(AsFd::as_fd));
-        self.clients[number].send_pipes([stdout, stderr, self.stdin.open_pipe()]);
+        let stages = self.stages.as_ref().map(|stages| stages.each_ref().map(AsFd::as_fd));
+        self.clients[number].send_pipes([stdout, stderr, self.stdin.open_pipe()], stages);
     }
 
     fn signal(&mut self, target: Target, signal: i32) -> u32 {
@@ -409,11 +413,16 @@ impl Supervisor {
         }
     }
 
+    pub fn take_all(&mut self) {
+        for stream in STREAMS {
+            self.take(stream);
+        }
+    }
+
     /// Moves some of what a pipe holds to the spool.
     fn take(&mut self, stream: Stream) {
         for _ in 0..CHUNKS {
-            let Some(pipe) = &self.pipes[stream as usize] else { return };
-            match self.spool.take(stream, pipe.as_fd()) {
+            match self.take_once(stream) {
                 Ok(Taken::Bytes(count)) => self.leader.drained(stream as usize, Some(count)),
                 Ok(Taken::Nothing) => return self.leader.drained(stream as usize, None),
                 Ok(Taken::End) => {
@@ -425,6 +434,21 @@ impl Supervisor {
         }
     }
 
+    fn take_once(&mut self, stream: Stream) -> io::Result<Taken> {
+        let Some(pipe) = &self.pipes[stream as usize] else { return Ok(Taken::Nothing) };
+        match &mut self.stages {
+            Some(stages) => stages[stream as usize].take(&mut self.spool, pipe.as_fd()),
+            None => self.spool.take(stream, pipe.as_fd()),
+        }
+    }
+
+    /// Spools what the stages hold back. `false` if there is no room.
+    fn release(&mut self) -> bool {
+        let mut stages = self.stages.iter_mut().flatten();
+        let released = stages.try_for_each(|stage| stage.release(&mut self.spool));
+        released.map_err(|error| self.stall(&error)).is_ok()
+    }
+
     /// Takes what the pipes hold at the very end. `false` if there is no room.
     fn take_the_rest(&mut self) -> bool {
         if self.stalled.is_some() {
@@ -432,10 +456,8 @@ impl Supervisor {
         }
         for stream in STREAMS {
             let mut left = self.pipes[stream as usize].as_ref().map_or(0, bytes_in);
-            while left > 0
-                && let Some(pipe) = &self.pipes[stream as usize]
-            {
-                match self.spool.take(stream, pipe.as_fd()) {
+            while left > 0 {
+                match self.take_once(stream) {
                     Ok(Taken::Bytes(count)) => left = left.saturating_sub(count as u64),
                     Ok(Taken::Nothing | Taken::End) => break,
                     Err(error) => {
@@ -445,7 +467,7 @@ impl Supervisor {
                 }
             }
         }
-        self.spool.sync().map_err(|error| self.stall(&error)).is_ok()
+        self.release() && self.spool.sync().map_err(|error| self.stall(&error)).is_ok()
     }
 
     fn stall(&mut self, error: &io::Error) {

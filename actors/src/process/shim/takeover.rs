@@ -36,20 +36,24 @@ pub struct Ends {
     pub stderr: Option<OwnedFd>,
     pub stdin: Option<OwnedFd>,
     pub leader: Option<PidFd>,
+    pub stages: Option<[OwnedFd; 2]>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Message {
     takeover: Takeover,
-    /// Which of stdout, stderr, stdin and leader come after the lock.
-    present: [bool; 4],
+    /// Which of stdout, stderr, stdin, leader and the two stages come after the lock.
+    present: [bool; 6],
 }
 
 /// Sends it; it is received even if we are gone by then.
 pub fn send(stream: &UnixStream, takeover: Takeover, ends: &Ends) -> io::Result<()> {
     let pipes = [&ends.stdout, &ends.stderr, &ends.stdin].map(|end| end.as_ref().map(AsFd::as_fd));
     let [stdout, stderr, stdin] = pipes;
-    let optional = [stdout, stderr, stdin, ends.leader.as_ref().map(AsFd::as_fd)];
+    let [out_stage, err_stage] =
+        [0, 1].map(|number| ends.stages.as_ref().map(|stages| stages[number].as_fd()));
+    let leader = ends.leader.as_ref().map(AsFd::as_fd);
+    let optional = [stdout, stderr, stdin, leader, out_stage, err_stage];
     let present = optional.map(|end| end.is_some());
     let fds: Vec<RawFd> = std::iter::once(ends.lock.as_fd())
         .chain(optional.into_iter().flatten())
@@ -81,6 +85,9 @@ pub fn receive() -> io::Result<(Takeover, Ends)> {
     let Message { takeover, present } = serde_json::from_slice(&bytes)?;
     let mut fds = fds.into_iter();
     let lock = fds.next().ok_or(io::ErrorKind::InvalidData)?.into();
-    let [stdout, stderr, stdin, leader] = present.map(|is| is.then(|| fds.next()).flatten());
-    Ok((takeover, Ends { lock, stdout, stderr, stdin, leader: leader.map(PidFd::from) }))
+    let [stdout, stderr, stdin, leader, out_stage, err_stage] =
+        present.map(|is| is.then(|| fds.next()).flatten());
+    let leader = leader.map(PidFd::from);
+    let stages = out_stage.zip(err_stage).map(<[OwnedFd; 2]>::from);
+    Ok((takeover, Ends { lock, stdout, stderr, stdin, leader, stages }))
 }

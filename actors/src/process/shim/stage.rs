@@ -1,0 +1,195 @@
+//! Where one stream's bytes lie between the pipe and the spool while secrets are
+//! taken out of them: a file in memory alone, of which the daemon holds a
+//! duplicate, so that what is on its way outlives this process like what is
+//! still in the pipe.
+//!
+//! ```text
+//!  pipe ──splice──▶ [ head | needles | …used… | held back, or just come in ]
+//!                              read, redact ▶ spool, then the head says so
+//! ```
+//!
+//! How many bytes have come in is the file's length, which the kernel moves
+//! together with them. The head says how many of them are used up, and how long
+//! the spool was then. Between the two, what the spool gets next is a function
+//! of the bytes here: whoever was killed after writing some of it is followed by
+//! one that finds the spool longer than the head says, and writes the rest.
+//! Used bytes are given back to the kernel; no offset here ever starts anew.
+
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use crate::event::Stream;
+use crate::failpoint;
+use crate::log::spool::write::{CHUNK, Taken, Writer};
+use crate::secret::Needle;
+use crate::secret::redact::Redactor;
+
+/// Version of what is in the file, its first number: shims hand it on.
+const VERSION: u64 = 1;
+/// Four numbers of 8 bytes, little endian: the version, where the stream starts
+/// in this file, and [`Progress`].
+const HEAD: usize = 32;
+const PROGRESS: u64 = 16;
+/// What the stream's start is aligned to, so that whole pages become free.
+const PAGE: u64 = 4096;
+
+/// One stream on its way. At most [`CHUNK`] bytes and a needle's length wait here.
+#[derive(Debug)]
+pub struct Stage {
+    stream: Stream,
+    file: File,
+    redactor: Redactor,
+    /// Where the stream starts in the file.
+    start: u64,
+    /// Bytes of the stream that have come in.
+    len: u64,
+    progress: Progress,
+    /// Bytes taken from the pipe and not told of yet.
+    untold: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    /// Bytes of the stream that are used up.
+    used: u64,
+    /// The spool's length when they were.
+    spooled: u64,
+}
+
+impl Stage {
+    /// # Errors
+    /// There is no memory for it.
+    pub fn create(stream: Stream, needles: &[Needle], spool: &Writer) -> io::Result<Self> {
+        let file = File::from(memfd_create(c"provost-stage", MFdFlags::MFD_CLOEXEC)?);
+        let needles = serde_json::to_vec(needles)?;
+        let start = ((HEAD + needles.len()) as u64).next_multiple_of(PAGE);
+        file.set_len(start)?;
+        for (place, number) in [VERSION, start, 0, spool.len(stream)].into_iter().enumerate() {
+            file.write_all_at(&number.to_le_bytes(), place as u64 * 8)?;
+        }
+        file.write_all_at(&needles, HEAD as u64)?;
+        Self::open(stream, file.into())
+    }
+
+    /// Goes on with one that another shim has made.
+    ///
+    /// # Errors
+    /// It is of another version, or not whole.
+    pub fn open(stream: Stream, file: OwnedFd) -> io::Result<Self> {
+        let file = File::from(file);
+        let number = |place| {
+            let mut bytes = [0; 8];
+            file.read_exact_at(&mut bytes, place).map(|()| u64::from_le_bytes(bytes))
+        };
+        let (version, start) = (number(0)?, number(8)?);
+        if version != VERSION {
+            return Err(io::Error::other(format!("a stage of version {version}")));
+        }
+        let progress = Progress { used: number(PROGRESS)?, spooled: number(PROGRESS + 8)? };
+        let mut needles = vec![0; usize::try_from(start).map_err(io::Error::other)? - HEAD];
+        file.read_exact_at(&mut needles, HEAD as u64)?;
+        let mut needles = serde_json::Deserializer::from_slice(&needles).into_iter();
+        let needles: Vec<Needle> = needles.next().ok_or(io::ErrorKind::InvalidData)??;
+        let redactor = Redactor::new(needles).map_err(io::Error::other)?;
+        let len = file.metadata()?.len() - start;
+        Ok(Self { stream, file, redactor, start, len, progress, untold: 0 })
+    }
+
+    /// Takes what a pipe holds, [`CHUNK`] at most, and spools what can be told to
+    /// be no secret.
+    ///
+    /// # Errors
+    /// No room, or the disk fails. Nothing is lost by it: call again later.
+    pub fn take(&mut self, spool: &mut Writer, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
+        self.spool(spool, false)?;
+        let taken = self.fill(pipe)?;
+        failpoint::hit("stage", "filled");
+        if let Taken::Bytes(count) = taken {
+            self.untold += count;
+        }
+        self.spool(spool, taken == Taken::End)?;
+        Ok(match mem::take(&mut self.untold) {
+            0 => taken,
+            count => Taken::Bytes(count),
+        })
+    }
+
+    /// Spools what is held back as well: whoever was writing has ended.
+    ///
+    /// # Errors
+    /// As for [`take`](Self::take).
+    pub fn release(&mut self, spool: &mut Writer) -> io::Result<()> {
+        self.spool(spool, true)
+    }
+
+    fn fill(&mut self, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
+        let mut end = (self.start + self.len).cast_signed();
+        let flags = SpliceFFlags::SPLICE_F_NONBLOCK;
+        match splice(pipe, None, &self.file, Some(&mut end), CHUNK, flags) {
+            Ok(0) => Ok(Taken::End),
+            Ok(count) => {
+                self.len += count as u64;
+                Ok(Taken::Bytes(count))
+            }
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Taken::Nothing),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn spool(&mut self, spool: &mut Writer, is_end: bool) -> io::Result<()> {
+        let Progress { used, spooled } = self.progress;
+        if used == self.len {
+            return Ok(());
+        }
+        let mut bytes = vec![0; usize::try_from(self.len - used).map_err(io::Error::other)?];
+        self.file.read_exact_at(&mut bytes, self.start + used)?;
+        let there = spool.len(self.stream).saturating_sub(spooled);
+        let there = usize::try_from(there).map_err(io::Error::other)?;
+        let mut redacted = self.redactor.redact(&bytes, is_end);
+        if there > redacted.bytes.len() {
+            // What was held back is being written: at an end, which is gone through with.
+            redacted = self.redactor.redact(&bytes, true);
+        }
+        let mut rest = redacted.bytes.get(there..).unwrap_or_default();
+        while !rest.is_empty() {
+            rest = &rest[spool.append(self.stream, rest)?..];
+        }
+        failpoint::hit("stage", "spooled");
+        self.advance(redacted.used, spool.len(self.stream))
+    }
+
+    /// So many bytes are used up. One write within a page: all of it, or nothing.
+    fn advance(&mut self, count: usize, spooled: u64) -> io::Result<()> {
+        let progress = Progress { used: self.progress.used + count as u64, spooled };
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&progress.used.to_le_bytes());
+        bytes[8..].copy_from_slice(&progress.spooled.to_le_bytes());
+        self.file.write_all_at(&bytes, PROGRESS)?;
+        let page = |offset: u64| offset / PAGE * PAGE;
+        let free = page(self.progress.used)..page(progress.used);
+        self.progress = progress;
+        if !free.is_empty() {
+            let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+            let from = (self.start + free.start).cast_signed();
+            // What can't be given back takes memory, and nothing worse.
+            let _ = fallocate(&self.file, punch, from, (free.end - free.start).cast_signed());
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Stage {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests;

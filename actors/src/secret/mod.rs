@@ -1,0 +1,203 @@
+//! Secrets: which variables hold one, and what of them no file may show. Pure.
+//!
+//! ```text
+//!  the environment made ─┬─ without a secret ──▶ manifest.json
+//!                        └─ with one ──▶ Secrets ──(memory only)──▶ shim ─▶ executor
+//!                                           └─ needles ─▶ redact ─▶ spool
+//! ```
+
+pub mod redact;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of the shortest value that is a secret: shorter ones are everywhere.
+const VALUE_MIN: usize = 4;
+/// Bytes of the shortest line of a secret that is one by itself.
+const LINE_MIN: usize = 8;
+
+/// Which variables hold secrets: `NAME`, `PREFIX_*` or `*_SUFFIX` each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names(Vec<String>);
+
+impl Names {
+    /// What is a secret unless the configuration says otherwise.
+    pub const DEFAULT: [&str; 4] = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"];
+
+    #[must_use]
+    pub fn new(patterns: Vec<String>) -> Self {
+        Self(patterns)
+    }
+
+    /// Whether a text can be one of these patterns.
+    #[must_use]
+    pub fn is_pattern(text: &str) -> bool {
+        let stem = text.strip_suffix('*').or_else(|| text.strip_prefix('*')).unwrap_or(text);
+        !stem.is_empty() && !stem.contains(['*', '=', '\0'])
+    }
+
+    /// Whether a variable of this name holds a secret.
+    #[must_use]
+    pub fn name(&self, variable: &str) -> bool {
+        self.0.iter().any(|pattern| match (pattern.strip_suffix('*'), pattern.strip_prefix('*')) {
+            (Some(prefix), _) => variable.starts_with(prefix),
+            (_, Some(suffix)) => variable.ends_with(suffix),
+            _ => pattern == variable,
+        })
+    }
+
+    /// Takes what must not be written down out of an executor's environment.
+    /// `own` is the daemon's: a variable of it that is named without a `*` is a
+    /// secret as well, given to the executor or not.
+    #[must_use]
+    pub fn take_out(
+        &self,
+        env: &mut BTreeMap<String, String>,
+        own: &BTreeMap<String, String>,
+    ) -> Secrets {
+        let given = env.iter().filter(|(name, _)| self.name(name));
+        let held = own.iter().filter(|(name, _)| self.0.contains(name));
+        let needles = needles(given.chain(held));
+        let shows_one = |value: &str| needles.iter().any(|needle| value.contains(&needle.text));
+        let env = env.extract_if(.., |_, value| shows_one(value)).collect();
+        Secrets { env, needles }
+    }
+}
+
+/// What a shim is told in memory alone.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secrets {
+    /// Variables of the executor whose values are secrets or hold one.
+    pub env: BTreeMap<String, String>,
+    /// What its output must not show.
+    pub needles: Vec<Needle>,
+}
+
+/// A text that stands for a secret, and the name of the variable that has it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Needle {
+    pub name: String,
+    /// Never empty.
+    pub text: String,
+}
+
+impl Secrets {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.env.is_empty() && self.needles.is_empty()
+    }
+
+    /// The variables concerned, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let needles = self.needles.iter().map(|needle| &needle.name);
+        let names: BTreeSet<&String> = self.env.keys().chain(needles).collect();
+        names.into_iter().cloned().collect()
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Secrets({:?})", self.names())
+    }
+}
+
+impl fmt::Debug for Needle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Needle({:?})", self.name)
+    }
+}
+
+/// The forms in which values may show: as they are, within JSON, and line by line.
+fn needles<'v>(values: impl Iterator<Item = (&'v String, &'v String)>) -> Vec<Needle> {
+    let mut seen = BTreeSet::new();
+    let mut needles = Vec::new();
+    for (name, value) in values {
+        // What ends a file that a value was read from is no part of the secret.
+        let value = value.trim_matches(['\r', '\n']);
+        if value.len() < VALUE_MIN {
+            continue;
+        }
+        let lines = value.lines().filter(|line| line.len() >= LINE_MIN).map(str::to_owned);
+        for text in [value.to_owned(), within_json(value)].into_iter().chain(lines) {
+            if seen.insert(text.clone()) {
+                needles.push(Needle { name: name.clone(), text });
+            }
+        }
+    }
+    needles
+}
+
+fn within_json(value: &str) -> String {
+    let quoted = serde_json::Value::from(value).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn names(patterns: &[&str]) -> Names {
+        Names::new(patterns.iter().map(|&pattern| pattern.to_owned()).collect())
+    }
+
+    fn texts(secrets: &Secrets) -> Vec<(&str, &str)> {
+        secrets.needles.iter().map(|n| (n.name.as_str(), n.text.as_str())).collect()
+    }
+
+    #[test]
+    fn names_are_exact_or_open_at_one_end() {
+        let names = names(&["KEY", "MY_*", "*_TOKEN"]);
+        for name in ["KEY", "MY_", "MY_X", "A_TOKEN", "_TOKEN"] {
+            assert!(names.name(name), "{name}");
+        }
+        for name in ["KEYS", "A_KEY", "XMY_", "TOKEN", "A_TOKENS", ""] {
+            assert!(!names.name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_has_one_star_at_an_end_at_most() {
+        assert!(["A", "A_*", "*_A"].into_iter().chain(Names::DEFAULT).all(Names::is_pattern));
+        assert!(!["", "*", "**", "*A*", "A*B", "A=B"].into_iter().any(Names::is_pattern));
+    }
+
+    #[test]
+    fn secrets_are_taken_out_and_so_is_what_holds_one() {
+        let mut env = map(&[
+            ("A_TOKEN", "hunter2"),
+            ("B_TOKEN", "abc"),
+            ("URL", "http://me:hunter2@host"),
+            ("MODE", "fast"),
+        ]);
+        let own = map(&[("MASTER", "of the house"), ("C_TOKEN", "not given"), ("PATH", "/bin")]);
+        let secrets = names(&["*_TOKEN", "MASTER"]).take_out(&mut env, &own);
+        assert_eq!(env, map(&[("B_TOKEN", "abc"), ("MODE", "fast")]));
+        let hidden = [("A_TOKEN", "hunter2"), ("URL", "http://me:hunter2@host")];
+        assert_eq!(secrets.env, map(&hidden));
+        assert_eq!(texts(&secrets), [("A_TOKEN", "hunter2"), ("MASTER", "of the house")]);
+        assert_eq!(format!("{secrets:?}"), r#"Secrets(["A_TOKEN", "MASTER", "URL"])"#);
+        assert!(names(&[]).take_out(&mut env, &own).is_empty());
+    }
+
+    #[test]
+    fn a_secret_has_a_form_within_json_and_its_longer_lines() {
+        let mut env = map(&[("A_KEY", "first line\nsecond\nthird \"line\"\n"), ("B_KEY", "a\tbc")]);
+        let secrets = names(&["*_KEY"]).take_out(&mut env, &BTreeMap::new());
+        let expected = [
+            ("A_KEY", "first line\nsecond\nthird \"line\""),
+            ("A_KEY", "first line\\nsecond\\nthird \\\"line\\\""),
+            ("A_KEY", "first line"),
+            ("A_KEY", "third \"line\""),
+            ("B_KEY", "a\tbc"),
+            ("B_KEY", "a\\tbc"),
+        ];
+        assert_eq!(texts(&secrets), expected);
+    }
+}
