@@ -41,6 +41,8 @@ pub struct Settings {
     pub trash_dir: PathBuf,
     /// Takes what lasts no longer than a call. Empty when a daemon starts.
     pub scratch_dir: PathBuf,
+    /// Soft limit of open files that executors get; `None`: the daemon's.
+    pub open_files: Option<u64>,
     /// The daemon's own environment, of which executors get a part.
     pub environment: BTreeMap<String, String>,
     /// `PROVOST_HOME` for executors, when the home is one folder.

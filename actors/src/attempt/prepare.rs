@@ -135,6 +135,7 @@ pub fn process(
         cwd: working_dir(world, attempt),
         stdin,
         spool_max_bytes: settings.spool_max_bytes,
+        open_files: settings.open_files,
     };
     Ok(Prepared { manifest, stdin: bytes, opening })
 }

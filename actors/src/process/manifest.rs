@@ -31,6 +31,9 @@ pub struct Manifest {
     pub stdin: StdinSource,
     /// Oldest segments go when more is held, in bytes.
     pub spool_max_bytes: u64,
+    /// Soft limit of open files, where the daemon raised its own; `None`: as inherited.
+    #[serde(default)]
+    pub open_files: Option<u64>,
 }
 
 /// Where the process's standard input comes from.

@@ -55,6 +55,7 @@ impl Bench {
             cwd: self.root.path().into(),
             stdin: StdinSource::Pipe,
             spool_max_bytes: 1 << 30,
+            open_files: None,
         };
         (self.root.path().join(process_id.to_string()), manifest)
     }

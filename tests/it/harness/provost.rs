@@ -126,9 +126,20 @@ impl Provost {
 
     /// `provost` with these arguments, in an environment of its own.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = program(env!("CARGO_BIN_EXE_provost"));
+        let mut command = self.environment(program(env!("CARGO_BIN_EXE_provost")));
+        command.args(args);
         command
-            .args(args)
+    }
+
+    /// A shell script in the same environment, which calls `"$PROVOST"`.
+    pub fn shell(&self, script: &str) -> Command {
+        let mut command = self.environment(program("/bin/sh"));
+        command.args(["-c", script]).env("PROVOST", env!("CARGO_BIN_EXE_provost"));
+        command
+    }
+
+    fn environment(&self, mut command: Command) -> Command {
+        command
             .current_dir(self.root.path())
             .env_clear()
             .env("PATH", std::env::var("PATH").unwrap())
@@ -159,6 +170,11 @@ impl Provost {
     /// Starts the daemon in the foreground and waits until it answers.
     pub fn start(&self) {
         self.start_with(&[]);
+    }
+
+    /// A daemon that is to end by itself, how it does.
+    pub fn fails_to_start(&self) -> Done {
+        self.verb(["daemon"])
     }
 
     /// Starts a daemon that dies as by SIGKILL at a failpoint.

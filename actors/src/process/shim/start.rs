@@ -14,6 +14,7 @@ use std::time::Instant;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal};
 use nix::sys::signal::{sigaction, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -211,7 +212,7 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
         StdinSource::Pipe => Stdio::piped(),
     };
     let folder = std::env::current_dir()?;
-    let epoch = manifest.epoch;
+    let (epoch, open_files) = (manifest.epoch, manifest.open_files);
     let mut command = Command::new(&manifest.program);
     command
         .args(&manifest.args)
@@ -223,12 +224,12 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
         .stderr(Stdio::piped());
     // By its absolute path: the child's working folder is the executor's by then.
     // SAFETY: the shim has one thread, so the child of its fork may do what it likes.
-    unsafe { command.pre_exec(move || become_leader(&folder, epoch)) };
+    unsafe { command.pre_exec(move || become_leader(&folder, epoch, open_files)) };
     command.spawn()
 }
 
 /// Runs in the child, before its exec: who it will be is on disk before it is.
-fn become_leader(folder: &Path, epoch: u64) -> io::Result<()> {
+fn become_leader(folder: &Path, epoch: u64, open_files: Option<u64>) -> io::Result<()> {
     setsid()?;
     for signal in 1..=libc::SIGRTMAX() {
         // SAFETY: only defaults; the two signals and those of libc that can't be set are let be.
@@ -245,7 +246,12 @@ fn become_leader(folder: &Path, epoch: u64) -> io::Result<()> {
         boot_id: proc::boot_id()?,
         at: Timestamp::now(),
     };
-    manifest::write_durably(folder, Started::FILE, &started)
+    manifest::write_durably(folder, Started::FILE, &started)?;
+    if let Some(soft) = open_files {
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+        setrlimit(Resource::RLIMIT_NOFILE, soft.min(hard), hard)?;
+    }
+    Ok(())
 }
 
 /// Best effort; lowering it again takes a privilege, raising none.
