@@ -1,6 +1,6 @@
 //! Makes what a turn starts from: the worktrees, and the manifest of its process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::journal::Attempt;
 use crate::process::manifest::{self, Manifest, StdinSource};
-use crate::workspace::NewWorktree;
+use crate::workspace::{NewWorktree, git, locks};
 use crate::world::World;
 
 use super::environment;
@@ -36,6 +36,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
         blocking(move || manifest::read::<Marker>(&dir, MARKER)).await.map_err(readable)?
     };
     if found.is_some() {
+        release_locks(&folder, attempt).await;
         return Ok(());
     }
     tokio::fs::create_dir_all(&folder)
@@ -64,6 +65,24 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
     written.map_err(readable)?;
     failpoint::hit("worktrees", "marked");
     Ok(())
+}
+
+/// Sets aside what a git of an earlier turn left locked when it was killed.
+async fn release_locks(folder: &Path, attempt: &Attempt) {
+    for repo in &attempt.repos {
+        let worktree = folder.join(&repo.name);
+        let looked = worktree.clone();
+        let found = tokio::task::spawn_blocking(move || locks::of(&looked)).await;
+        for lock in found.unwrap_or_default() {
+            let Ok(common) = git::common_dir(repo.path.as_ref()).await else { return };
+            let (path, worktree) = (lock.clone(), worktree.clone());
+            match blocking(move || locks::set_aside(&path, &worktree, &common)).await {
+                Ok(true) => tracing::warn!(lock = %lock.display(), "nobody held it: set aside"),
+                Ok(false) => {}
+                Err(error) => tracing::warn!(lock = %lock.display(), %error, "it stays"),
+            }
+        }
+    }
 }
 
 /// Whether the attempt's worktrees were made: until then there is nothing in them.

@@ -55,7 +55,7 @@ mod tests {
         fs::write(worktree.join(".git"), format!("gitdir: {}\n", dir.display())).unwrap();
         let lock = dir.join("index.lock");
         let held = fs::File::create(&lock).unwrap();
-        assert_eq!(of(&worktree), [lock.clone()]);
+        assert_eq!(of(&worktree), std::slice::from_ref(&lock));
         assert!(!set_aside(&lock, &worktree, &common).unwrap(), "it is open");
         drop(held);
         assert!(!set_aside(&lock, &worktree, &root.join("other")).unwrap(), "it is another's");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::harness::{Attempt, Board, PLAIN, Provost, Repo, processes, wait_until};
+use crate::harness::{Attempt, Board, PLAIN, Provost, processes};
 
 /// A home with an executor `agent` that waits for `gate` and exits with 3.
 fn with_a_gate() -> Provost {
@@ -134,26 +134,24 @@ fn a_git_that_hangs_holds_up_its_own_repository_alone_and_no_stop() {
     assert_eq!(second.said("assistant_message"), ["at last"]);
 }
 
-/// The folder that git keeps for a worktree.
-fn git_dir(repo: &Repo, worktree: &std::path::Path) -> PathBuf {
-    let link = fs::read_to_string(worktree.join(".git")).unwrap();
-    repo.path.join(link.trim().strip_prefix("gitdir: ").unwrap())
-}
-
 #[test]
-fn a_lock_that_a_dead_git_left_keeps_nobody_from_starting_or_reading() {
-    let provost = with_a_gate();
+fn a_lock_that_a_dead_git_left_keeps_nobody_from_starting_reading_or_going_on() {
+    // Killed with the index locked; the next turn commits.
+    let script = "lock=\"$(git rev-parse --git-dir)/index.lock\"\n\
+        if [ -e new.txt ]; then git add . && git -c user.name=a -c user.email=a@b commit -qm new\n\
+        else echo text > new.txt; : > \"$lock\"; echo locked; exec sleep 1000; fi";
+    let provost = Provost::new().executor("agent", PLAIN, script).started();
     let board = provost.board();
-    open_gate(&provost);
     fs::write(board.repo().path.join(".git/index.lock"), "").unwrap();
-    let attempt = board.start("fake", "write new.txt text");
-    assert_eq!(attempt.settled()["state"], "completed");
-    let lock = git_dir(board.repo(), &worktree(&provost, &attempt)).join("index.lock");
-    fs::write(&lock, "").unwrap();
+    let attempt = board.start("agent", "begin");
+    attempt.has_said("locked");
+    attempt.stop_by_force();
     let changes = provost.call("get_attempt_changes", &json!({"attempt_id": attempt.id}));
     assert_eq!(changes["files"][0]["path"], "app/new.txt");
-    let send = json!({"attempt_id": attempt.id, "action": "send", "prompt": "say on"});
-    provost.call("follow_up", &send);
-    wait_until("both turns are over", || attempt.said("assistant_message") == ["on"]);
-    assert_eq!(attempt.settled()["state"], "completed");
+    provost.call("follow_up", &send(&attempt));
+    let status = attempt.until("it has committed", |status| status["state"] != "running");
+    assert_eq!(status["state"], "completed", "{status}: {:?}", attempt.lines("stderr"));
+    let branch = attempt.started["workspace_branch"].as_str().unwrap();
+    assert_eq!(board.repo().git(&["log", "-1", "--format=%s", branch]), "new");
+    assert!(board.repo().path.join(".git/index.lock").exists(), "the person's own is not ours");
 }
