@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
@@ -36,6 +36,15 @@ pub struct Done {
 }
 
 impl Done {
+    fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self {
+            code: output.status.code().expect("a verb ends by itself"),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+
     /// What it printed, as JSON.
     pub fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{self:?}");
@@ -158,13 +167,7 @@ impl Provost {
 
     /// Runs what [`command`](Self::command) made.
     pub fn done(mut command: Command) -> Done {
-        let output = command.stdin(Stdio::null()).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Done {
-            code: output.status.code().expect("a verb ends by itself"),
-            stdout: text(output.stdout),
-            stderr: text(output.stderr),
-        }
+        Done::of(command.stdin(Stdio::null()).output().unwrap())
     }
 
     /// Starts the daemon in the foreground and waits until it answers.
@@ -174,7 +177,11 @@ impl Provost {
 
     /// A daemon that is to end by itself, how it does.
     pub fn fails_to_start(&self) -> Done {
-        self.verb(["daemon"])
+        let mut daemon = self.command(&["daemon"]);
+        daemon.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut daemon = daemon.spawn().unwrap();
+        eventually("the daemon ends by itself", || daemon.try_wait().unwrap());
+        Done::of(daemon.wait_with_output().unwrap())
     }
 
     /// Starts a daemon that dies as by SIGKILL at a failpoint.
