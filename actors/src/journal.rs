@@ -272,6 +272,10 @@ pub trait Journal: Send + Sync + 'static {
     /// been closed, oldest first: all that need an owner.
     async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal>;
 
+    /// Tells readers, until told otherwise, that an attempt waits for the disk, and
+    /// why. It is not written down: there may be no room for that.
+    fn waits_for_disk(&self, attempt: AttemptId, reason: Option<&str>);
+
     /// Writes a change, if the attempt's row is still of this epoch.
     async fn advance(
         &self,

@@ -44,6 +44,8 @@ pub struct Settings {
     pub scratch_dir: PathBuf,
     /// Where cgroups may be made, if anywhere.
     pub cgroups: Option<PathBuf>,
+    /// Soft limit of open files that executors get; `None`: the daemon's.
+    pub open_files: Option<u64>,
     /// The daemon's own environment, of which executors get a part.
     pub environment: BTreeMap<String, String>,
     /// Which variables of an executor's environment no file may show.

@@ -61,6 +61,7 @@ fn row(attempt: &Value, now: Timestamp) -> Vec<String> {
 fn standing(attempt: &Value) -> String {
     match text(attempt, "phase") {
         "settled" | "" => text(attempt, "state").to_owned(),
+        phase if attempt["waiting_on"] == "disk" => format!("{phase}, waits for disk"),
         phase => phase.to_owned(),
     }
 }

@@ -62,9 +62,11 @@ pub enum Failure {
 impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Client(ClientError::Unreachable(_) | ClientError::Lost(_))
-            | Self::Home(_)
-            | Self::Daemon(DaemonError::Lock(_)) => Exit::Unreachable,
+            Self::Client(ClientError::Unreachable(_) | ClientError::Lost(_)) | Self::Home(_) => {
+                Exit::Unreachable
+            }
+            // Whoever started it in the background waits for the other one.
+            Self::Daemon(error) if error.is_second() => Exit::Unreachable,
             Self::Client(ClientError::Refused(envelope)) => envelope.code.map_or(Exit::Refused, of),
             // Nobody reads what is printed any more (`| head`): done.
             Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,

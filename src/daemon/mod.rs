@@ -6,6 +6,7 @@
 
 mod listen;
 mod lock;
+mod strangers;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -55,21 +56,28 @@ pub enum DaemonError {
     GatewayEnded,
 }
 
+impl DaemonError {
+    /// Another daemon runs on the home.
+    pub fn is_second(&self) -> bool {
+        matches!(self, Self::Lock(LockError::Held { .. }))
+    }
+}
+
 /// Runs the daemon of a home until it is told to end.
 pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     process::set_name(c"provost");
     let _lock = HomeLock::take(home.lock())?;
-    raise_open_files_limit();
+    let open_files = raise_open_files_limit();
     remove_scratch(home);
     process::become_subreaper()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ended = runtime.block_on(serve(home, config));
+    let ended = runtime.block_on(serve(home, config, open_files));
     // Tasks that still read a spool have nothing to lose: it stays on disk.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
 }
 
-async fn serve(home: &Home, config: &Config) -> Result<(), DaemonError> {
+async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<(), DaemonError> {
     let idempotency = &config.settings.idempotency;
     let ttl = |secs: u64| (secs > 0).then(|| Duration::from_secs(secs));
     let times = TimesToLive {
@@ -77,13 +85,16 @@ async fn serve(home: &Home, config: &Config) -> Result<(), DaemonError> {
         intents: ttl(idempotency.in_progress_ttl_secs),
     };
     let store = Store::open(&home.database(), times).await?;
-    let (world, gateway, mut gateway_ended) = start_actors(home, config, &store).await?;
+    let (world, gateway, mut gateway_ended) =
+        start_actors(home, config, open_files, &store).await?;
     let count = ractor::call!(gateway, gateway::Message::Restore)
         .map_err(|error| DaemonError::Restore(error.to_string()))?
         .map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     if count > 0 {
         tracing::info!(count, "attempts of an earlier daemon taken up");
     }
+
+    strangers::report(home.attempts(), &store).await;
 
     let ending = CancellationToken::new();
     let shims = world.shims.clone();
@@ -135,7 +146,12 @@ fn remove_scratch(home: &Home) {
 
 type Actors = (Arc<World>, ActorRef<gateway::Message>, JoinHandle<()>);
 
-async fn start_actors(home: &Home, config: &Config, store: &Store) -> Result<Actors, DaemonError> {
+async fn start_actors(
+    home: &Home,
+    config: &Config,
+    open_files: Option<u64>,
+    store: &Store,
+) -> Result<Actors, DaemonError> {
     let environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
@@ -167,6 +183,7 @@ async fn start_actors(home: &Home, config: &Config, store: &Store) -> Result<Act
             trash_dir: home.trash(),
             scratch_dir: home.scratch(),
             cgroups,
+            open_files,
             environment,
             secret_names: Names::new(settings.secrets.names.clone()),
             home_variable: home.root().map(|root| root.to_string_lossy().into_owned()),
@@ -222,10 +239,12 @@ async fn reap(shims: &Shims) -> Result<(), tokio::task::JoinError> {
 }
 
 /// An attempt costs the daemon some descriptors; the soft limit is often 1,024.
-fn raise_open_files_limit() {
+/// Returns what it was, for executors: a program that uses select(2) does not
+/// bear more than it expects.
+fn raise_open_files_limit() -> Option<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // Refused where the hard limit is beyond the kernel's: then it stays.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    // Refused where the hard limit is beyond the kernel's: then it stays.
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).ok()?;
+    Some(soft)
 }

@@ -113,7 +113,7 @@ impl Domain {
     /// A status with what the log adds to it.
     async fn told(&self, status: store::AttemptStatus, final_message_max: usize) -> AttemptStatus {
         let (tip, last_activity_at) = self.log_facts(status.overview.attempt_id).await;
-        let next = next_action(&status);
+        let (next, waiting_on) = (next_action(&status), waiting_on(&status.overview));
         let overview = status.overview;
         AttemptStatus {
             attempt_id: overview.attempt_id,
@@ -122,7 +122,7 @@ impl Domain {
             workspace_branch: overview.workspace_branch,
             state: convert::state(overview.state),
             phase: convert::phase(overview.phase),
-            waiting_on: (overview.phase == Phase::Queued).then(|| "a running slot".to_owned()),
+            waiting_on,
             executor: overview.executor,
             variant: overview.variant,
             created_at: overview.created_at,
@@ -193,9 +193,25 @@ fn stopped(stopped: AttemptStopped) -> StopAttemptOutput {
     }
 }
 
+/// What keeps an attempt from going on.
+pub(super) fn waiting_on(overview: &AttemptOverview) -> Option<String> {
+    let what = match overview.phase {
+        _ if overview.waits_for_disk.is_some() => "disk",
+        Phase::Queued => "a running slot",
+        _ => return None,
+    };
+    Some(what.to_owned())
+}
+
 /// The next call that makes sense, in a sentence.
 fn next_action(status: &store::AttemptStatus) -> String {
     let (overview, id) = (&status.overview, status.overview.attempt_id);
+    if let Some(reason) = &overview.waits_for_disk {
+        return format!(
+            "It waits for the disk ({reason}), and goes on once PROVOST_HOME can be written; call \
+             wait_for_attempts with attempt_ids [{id}]."
+        );
+    }
     match (overview.state, overview.phase) {
         (_, Phase::Queued) => {
             format!("It waits for a running slot; call wait_for_attempts with attempt_ids [{id}].")

@@ -89,6 +89,7 @@ fn line(attempt: &AttemptOverview) -> Value {
         "workspace_branch": attempt.workspace_branch,
         "state": attempt.state,
         "phase": attempt.phase,
+        "waiting_on": super::attempts::waiting_on(attempt),
         "created_at": attempt.created_at,
         "updated_at": attempt.updated_at,
     })

@@ -10,6 +10,7 @@ use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::cut;
 use tokio::time::{Instant, timeout_at};
 
+use super::attempts::waiting_on;
 use super::{Domain, convert};
 use crate::mcp::tools::attempts::LatestEntryIndex;
 use crate::mcp::tools::waits::{Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitedAttempt};
@@ -26,7 +27,9 @@ impl Domain {
         input: WaitForAttemptsInput,
     ) -> Result<WaitForAttemptsOutput, Refusal> {
         let after = input.after.as_deref().map(read_token).transpose()?;
-        if after.is_some() && after > Some(self.store.newest_revision().await?) {
+        if let Some(after) = after
+            && after.revision > self.store.newest_revision().await?
+        {
             return Err(unknown_token());
         }
         let timeout = u64::try_from(input.timeout_ms.get()).unwrap_or(u64::MAX);
@@ -40,16 +43,21 @@ impl Domain {
         loop {
             let is_over = Instant::now() >= deadline;
             let statuses = self.store.statuses(&attempts).await?;
-            let newest = statuses.iter().map(|status| status.revision).max().unwrap_or_default();
-            let began = *began.get_or_insert(newest);
+            let now = Seen::of(&statuses);
+            let began = *began.get_or_insert(now);
             let since = after.unwrap_or(began);
-            let standings: Vec<Standing> = statuses.iter().map(Standing::of).collect();
-            let holds = holds(input.until, after, began, &standings);
+            let standings: Vec<Standing> = (0..)
+                .zip(&statuses)
+                .map(|(at, status)| Standing::of(status, since.differs(now, at)))
+                .collect();
+            let revision = after.map(|after| after.revision);
+            let holds = holds(input.until, revision, began.revision, &standings);
             if holds || is_over {
+                let newest = Seen { revision: now.revision.max(since.revision), ..now };
                 return Ok(WaitForAttemptsOutput {
-                    attempts: self.waited(statuses, since).await,
+                    attempts: self.waited(statuses, &standings, since.revision).await,
                     timed_out: !holds,
-                    after: write_token(newest.max(since)),
+                    after: write_token(newest),
                 });
             }
             tokio::select! {
@@ -60,17 +68,23 @@ impl Domain {
         }
     }
 
-    async fn waited(&self, statuses: Vec<AttemptStatus>, since: i64) -> Vec<WaitedAttempt> {
+    async fn waited(
+        &self,
+        statuses: Vec<AttemptStatus>,
+        standings: &[Standing],
+        since: i64,
+    ) -> Vec<WaitedAttempt> {
         let mut waited = Vec::with_capacity(statuses.len());
         let most = FAILURE_MAX.min(FAILURES_MAX / statuses.len().max(1));
-        for status in statuses {
+        for (status, standing) in statuses.into_iter().zip(standings) {
             let attempt = status.overview.attempt_id;
             let tip = self.log_tip(attempt).await;
             waited.push(WaitedAttempt {
                 attempt_id: attempt,
                 state: convert::state(status.overview.state),
                 phase: convert::phase(status.overview.phase),
-                changed: status.revision > since,
+                waiting_on: waiting_on(&status.overview),
+                changed: standing.is_news(since),
                 latest_execution_process_id: status.latest_execution_process_id,
                 exit_code: status.exit_code,
                 failure_summary: status.failure_summary.map(|it| cut(it, most)),
@@ -97,11 +111,19 @@ struct Standing {
     /// The number of the change by which it last settled; 0 if it never has.
     settled_revision: i64,
     is_settled: bool,
+    /// It waits for the disk and did not, or the other way round.
+    disk_changed: bool,
 }
 
 impl Standing {
-    fn of(status: &AttemptStatus) -> Self {
+    /// Whether anything has changed since that revision.
+    fn is_news(&self, since: i64) -> bool {
+        self.revision > since || self.disk_changed
+    }
+
+    fn of(status: &AttemptStatus, disk_changed: bool) -> Self {
         Self {
+            disk_changed,
             revision: status.revision,
             settled_revision: status.settled_revision,
             is_settled: matches!(status.overview.phase, Phase::Settled | Phase::Idle),
@@ -117,7 +139,7 @@ fn holds(until: Until, after: Option<i64>, began: i64, attempts: &[Standing]) ->
     let all_are_settled = || attempts.iter().all(|attempt| attempt.is_settled);
     match (until, after) {
         (Until::AnyChange, _) => {
-            attempts.iter().any(|attempt| attempt.revision > after.unwrap_or(began))
+            attempts.iter().any(|attempt| attempt.is_news(after.unwrap_or(began)))
         }
         (Until::AnySettled, None) => attempts.iter().any(|attempt| attempt.is_settled),
         // Where all are settled there is nothing left to wait for.
@@ -128,14 +150,50 @@ fn holds(until: Until, after: Option<i64>, began: i64, attempts: &[Standing]) ->
     }
 }
 
-/// The token says which changes its holder knows of: those up to a number.
-fn write_token(revision: i64) -> String {
-    format!("r{revision}")
+/// What the holder of a token has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// All changes up to this number.
+    revision: i64,
+    /// A bit for each attempt, in the order asked: it waits for the disk. That is
+    /// no change of a row, so it has no number.
+    for_disk: u64,
 }
 
-fn read_token(token: &str) -> Result<i64, Refusal> {
-    let digits = token.strip_prefix('r').filter(|it| it.bytes().all(|byte| byte.is_ascii_digit()));
-    digits.and_then(|digits| digits.parse().ok()).ok_or_else(unknown_token)
+impl Seen {
+    fn of(statuses: &[AttemptStatus]) -> Self {
+        let waits = |status: &AttemptStatus| u64::from(status.overview.waits_for_disk.is_some());
+        Self {
+            revision: statuses.iter().map(|status| status.revision).max().unwrap_or_default(),
+            // The tool takes 50 attempts at most.
+            for_disk: statuses.iter().rev().fold(0, |bits, status| bits << 1 | waits(status)),
+        }
+    }
+
+    /// Whether one of the attempts began or ceased to wait for the disk.
+    fn differs(self, now: Self, at: u32) -> bool {
+        (self.for_disk ^ now.for_disk) >> at & 1 == 1
+    }
+}
+
+/// `r42`, or `r42d5` where the first and the third attempt wait for the disk.
+fn write_token(seen: Seen) -> String {
+    match seen {
+        Seen { revision, for_disk: 0 } => format!("r{revision}"),
+        Seen { revision, for_disk } => format!("r{revision}d{for_disk:x}"),
+    }
+}
+
+fn read_token(token: &str) -> Result<Seen, Refusal> {
+    let read = || {
+        let (revision, for_disk) = match token.strip_prefix('r')?.split_once('d') {
+            Some((revision, bits)) => (revision, u64::from_str_radix(bits, 16).ok()?),
+            None => (&token[1..], 0),
+        };
+        let seen = Seen { revision: revision.parse().ok()?, for_disk };
+        Some(seen).filter(|seen| write_token(*seen) == token)
+    };
+    read().filter(|seen| seen.revision >= 0).ok_or_else(unknown_token)
 }
 
 fn unknown_token() -> Refusal {
@@ -151,7 +209,7 @@ mod tests {
     use super::*;
 
     fn standing(revision: i64, settled_revision: i64, is_settled: bool) -> Standing {
-        Standing { revision, settled_revision, is_settled }
+        Standing { revision, settled_revision, is_settled, disk_changed: false }
     }
 
     #[test]
@@ -177,12 +235,39 @@ mod tests {
             assert_eq!(holds(until, after, 4, &attempts), expected, "{until:?} {after:?}");
         }
         assert!(holds(Until::AnyChange, None, 3, &[runs, ended]));
+        let stalled = Standing { disk_changed: true, ..runs };
+        assert!(holds(Until::AnyChange, Some(4), 4, &[stalled, ended]));
+        assert!(!holds(Until::AnySettled, None, 4, &[stalled]));
+    }
+
+    #[test]
+    fn a_wait_for_the_disk_is_news_to_whoever_has_not_seen_it() {
+        let before = read_token("r7d2").unwrap();
+        let now = Seen { revision: 7, for_disk: 0b101 };
+        let differ = [0, 1, 2, 3].map(|at| before.differs(now, at));
+        assert_eq!(differ, [true, true, true, false]);
     }
 
     #[test]
     fn only_our_own_tokens_are_taken() {
-        assert_eq!(read_token(&write_token(42)).unwrap(), 42);
-        for bad in ["", "r", "42", "r-1", "r1x", "r+1", "r99999999999999999999"] {
+        for for_disk in [0, 1, 0b101, (1 << 50) - 1] {
+            let seen = Seen { revision: 42, for_disk };
+            assert_eq!(read_token(&write_token(seen)).unwrap(), seen);
+        }
+        for bad in [
+            "",
+            "r",
+            "42",
+            "r-1",
+            "r1x",
+            "r+1",
+            "r01",
+            "r99999999999999999999",
+            "r1d",
+            "r1d0",
+            "r1dg",
+            "d1",
+        ] {
             assert_eq!(read_token(bad).unwrap_err().code, Code::InvalidArgument, "{bad}");
         }
     }

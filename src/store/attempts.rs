@@ -9,7 +9,7 @@ use provost_actors::limits::Applied;
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::changes::Watch;
+use super::changes::{Changes, Watch};
 use super::{Page, Store, Writing, codec, fault, rows_for, tasks};
 
 /// Which attempts of a task to list.
@@ -34,6 +34,8 @@ pub struct AttemptOverview {
     pub variant: Option<String>,
     pub state: State,
     pub phase: Phase,
+    /// Why it waits for the disk, if it does.
+    pub waits_for_disk: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub latest_session_id: Option<SessionId>,
@@ -104,9 +106,11 @@ struct OverviewRow {
 }
 
 impl OverviewRow {
-    fn overview(self) -> Result<AttemptOverview, Refusal> {
+    fn overview(self, changes: &Changes) -> Result<AttemptOverview, Refusal> {
+        let attempt_id = codec::id(&self.attempt_id)?;
         Ok(AttemptOverview {
-            attempt_id: codec::id(&self.attempt_id)?,
+            attempt_id,
+            waits_for_disk: changes.waits_for_disk(attempt_id),
             task_id: codec::id(&self.task_id)?,
             task_title: self.title,
             project_id: codec::id(&self.project_id)?,
@@ -142,8 +146,8 @@ struct StatusRow {
 }
 
 impl StatusRow {
-    fn status(self) -> Result<AttemptStatus, Refusal> {
-        let overview = self.overview.overview()?;
+    fn status(self, changes: &Changes) -> Result<AttemptStatus, Refusal> {
+        let overview = self.overview.overview(changes)?;
         Ok(AttemptStatus {
             latest_execution_process_id: codec::optional_id(self.process_id.as_deref())?,
             exit_code: self.exit_code,
@@ -226,7 +230,8 @@ impl Store {
         .fetch_all(&self.reader)
         .await
         .map_err(fault)?;
-        let items = rows.into_iter().map(OverviewRow::overview).collect::<Result<_, _>>()?;
+        let items =
+            rows.into_iter().map(|row| row.overview(&self.changes)).collect::<Result<_, _>>()?;
         Ok(Page::cut(items, filter.limit))
     }
 
@@ -244,7 +249,7 @@ impl Store {
         .fetch_all(&self.reader)
         .await
         .map_err(fault)?;
-        rows.into_iter().map(OverviewRow::overview).collect()
+        rows.into_iter().map(|row| row.overview(&self.changes)).collect()
     }
 
     /// The newest attempts of all projects, with their tasks' titles.
@@ -268,7 +273,7 @@ impl Store {
             .await
             .map_err(fault)?
             .ok_or_else(|| attempt_not_found(attempt))?;
-        row.status()
+        row.status(&self.changes)
     }
 
     /// How each of these attempts stands, in the order asked, all of one moment.
@@ -284,7 +289,7 @@ impl Store {
         .map_err(fault)?;
         let mut found = HashMap::with_capacity(rows.len());
         for row in rows {
-            let status = row.status()?;
+            let status = row.status(&self.changes)?;
             found.insert(status.overview.attempt_id, status);
         }
         let each = attempts.iter();

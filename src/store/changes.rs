@@ -1,6 +1,7 @@
 //! Wake-ups for those who wait for attempts to change. They are hints: whoever
-//! is woken reads the tables, which alone say what is so. Registered before it
-//! reads, a waiter misses no change that comes after.
+//! is woken reads the tables, which say what is so. Registered before it reads, a
+//! waiter misses no change that comes after. One thing is told here and in no
+//! table: which attempts wait for the disk, for then there may be no room in one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,8 @@ struct Waiting {
     /// The number that the next watch gets.
     next: u64,
     by_attempt: HashMap<AttemptId, HashMap<u64, Arc<Notify>>>,
+    /// The attempts that wait for the disk, and why.
+    for_disk: HashMap<AttemptId, String>,
 }
 
 impl Changes {
@@ -26,6 +29,24 @@ impl Changes {
         for wake in waiting.by_attempt.get(&attempt).into_iter().flat_map(HashMap::values) {
             wake.notify_one();
         }
+    }
+
+    /// Notes why an attempt waits for the disk, or that it does no longer.
+    pub(super) fn wait_for_disk(&self, attempt: AttemptId, reason: Option<&str>) {
+        let mut waiting = self.lock();
+        let before = match reason {
+            Some(reason) => waiting.for_disk.insert(attempt, reason.to_owned()),
+            None => waiting.for_disk.remove(&attempt),
+        };
+        drop(waiting);
+        if before.as_deref() != reason {
+            self.announce(attempt);
+        }
+    }
+
+    /// Why an attempt waits for the disk, if it does.
+    pub(super) fn waits_for_disk(&self, attempt: AttemptId) -> Option<String> {
+        self.lock().for_disk.get(&attempt).cloned()
     }
 
     pub(super) fn watch(&self, attempts: &[AttemptId]) -> Watch {
@@ -98,6 +119,22 @@ mod tests {
         assert_eq!(watches.each_ref().map(is_woken), [false; 3], "woken once for both");
         changes.announce(other);
         assert_eq!(watches.each_ref().map(is_woken), [false, true, true]);
+    }
+
+    #[test]
+    fn a_wait_for_the_disk_is_announced_when_it_begins_and_when_it_ends() {
+        let (changes, one) = (Changes::default(), AttemptId::new());
+        let watch = changes.watch(&[one]);
+        changes.wait_for_disk(one, None);
+        assert!(!is_woken(&watch), "nothing has changed");
+        changes.wait_for_disk(one, Some("full"));
+        assert!(is_woken(&watch));
+        assert_eq!(changes.waits_for_disk(one).as_deref(), Some("full"));
+        changes.wait_for_disk(one, Some("full"));
+        assert!(!is_woken(&watch));
+        changes.wait_for_disk(one, None);
+        assert!(is_woken(&watch));
+        assert_eq!(changes.waits_for_disk(one), None);
     }
 
     #[test]

@@ -91,6 +91,10 @@ impl Journal for Store {
         self.load_unsettled().await
     }
 
+    fn waits_for_disk(&self, attempt: AttemptId, reason: Option<&str>) {
+        self.changes.wait_for_disk(attempt, reason);
+    }
+
     async fn advance(
         &self,
         attempt: AttemptId,

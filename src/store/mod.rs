@@ -20,6 +20,7 @@ mod resolve;
 mod sessions;
 mod tasks;
 mod turns;
+mod wal;
 
 pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus};
 pub use open::OpenError;
@@ -75,10 +76,10 @@ fn rows_for(limit: usize) -> i64 {
 /// What SQLite's error means to a caller.
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 fn fault(error: sqlx::Error) -> Refusal {
-    // SQLITE_FULL, and IOERR_WRITE or IOERR_FSYNC that a full disk gives too
-    // (https://www.sqlite.org/rescode.html).
+    // SQLITE_FULL, and IOERR_WRITE, _FSYNC, _TRUNCATE or _SHMSIZE that a full disk
+    // gives too (https://www.sqlite.org/rescode.html).
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    if matches!(code.as_deref(), Some("13" | "778" | "1034")) {
+    if matches!(code.as_deref(), Some("13" | "778" | "1034" | "1546" | "4874")) {
         return Refusal::new(Code::StorageFull, format!("the database can't be written: {error}"));
     }
     tracing::error!(%error, "the store failed");

@@ -1,14 +1,16 @@
-//! Opens the database of a home and brings its schema up to date.
+//! Opens the database of a home and brings its schema up to date, once it has been
+//! seen to be whole: one that is not is left as it is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use provost_actors::event::Timestamp;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection};
 
 use super::changes::Changes;
-use super::{Store, TimesToLive};
+use super::{Store, TimesToLive, wal};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
 
@@ -17,6 +19,19 @@ static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
 pub enum OpenError {
     #[error("the database can't be opened: {0}")]
     Database(#[from] sqlx::Error),
+    #[error(
+        "the database {} is damaged ({what}). It was left as it is, and executors run on: put a \
+         good copy in its place, or move it away to begin with an empty board",
+        path.display()
+    )]
+    Damaged { path: PathBuf, what: String },
+    #[error(
+        "the write-ahead log {path}-wal is damaged: SQLite would forget commits that were made. It \
+         was left as it is, and executors run on: keep a copy of it, then take over what can still \
+         be read with `sqlite3 {path} 'PRAGMA wal_checkpoint(TRUNCATE)'`",
+        path = path.display()
+    )]
+    LosesCommits { path: PathBuf },
     #[error("the database is of a newer version of Provost (it has migration {0}); use that one")]
     Newer(i64),
     #[error("the database's schema can't be brought up to date: {0}")]
@@ -35,6 +50,7 @@ impl From<MigrateError> for OpenError {
 impl Store {
     /// Opens or makes the database. The caller holds the home's lock.
     pub async fn open(path: &Path, times: TimesToLive) -> Result<Self, OpenError> {
+        check(path).await?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
@@ -73,6 +89,48 @@ impl Store {
     }
 }
 
+/// That what is there is whole, without a change to it.
+async fn check(path: &Path) -> Result<(), OpenError> {
+    let (database, mut log) = (path.to_owned(), path.as_os_str().to_owned());
+    log.push("-wal");
+    let read = move || {
+        let is_lost = std::fs::read(log).is_ok_and(|log| wal::loses_commits(&log));
+        (std::fs::metadata(database).is_ok_and(|file| file.len() > 0), is_lost)
+    };
+    let (is_there, is_lost) =
+        tokio::task::spawn_blocking(read).await.map_err(|_| sqlx::Error::WorkerCrashed)?;
+    if is_lost {
+        return Err(OpenError::LosesCommits { path: path.to_owned() });
+    }
+    if !is_there {
+        return Ok(());
+    }
+    let said = async {
+        let options = SqliteConnectOptions::new().filename(path).read_only(true);
+        let mut reading = options.connect().await?;
+        let said: String =
+            sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut reading).await?;
+        reading.close().await?;
+        Ok(said)
+    };
+    match said.await {
+        Ok(said) if said == "ok" => Ok(()),
+        Ok(what) => Err(OpenError::Damaged { path: path.to_owned(), what }),
+        Err(error) if is_damage(&error) => {
+            Err(OpenError::Damaged { path: path.to_owned(), what: error.to_string() })
+        }
+        Err(error) => Err(OpenError::Database(error)),
+    }
+}
+
+/// `SQLITE_CORRUPT` with its extensions, and `SQLITE_NOTADB`
+/// (<https://www.sqlite.org/rescode.html>).
+fn is_damage(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.and_then(|code| code.parse::<u32>().ok())
+        .is_some_and(|code| matches!(code & 0xff, 11 | 26))
+}
+
 /// Connections are kept for ever: a file needs no freshness.
 fn pool(connections: u32) -> SqlitePoolOptions {
     SqlitePoolOptions::new()
@@ -81,4 +139,9 @@ fn pool(connections: u32) -> SqlitePoolOptions {
         .idle_timeout(None)
         .max_lifetime(None)
         .acquire_timeout(Duration::from_secs(30))
+        // SQLite itself rolls back what a full disk cut off; then sqlx's own rollback
+        // fails, and the connection would be in a transaction for ever.
+        .before_acquire(|connection, _| {
+            Box::pin(std::future::ready(Ok(!connection.is_in_transaction())))
+        })
 }

@@ -11,6 +11,17 @@ use provost_actors::refusal::Refusal;
 use super::{Store, Writing, codec, commit, fault, requests, turns};
 
 impl Store {
+    /// Which of these processes no row tells of.
+    pub async fn unknown_processes(&self, ids: &[String]) -> Result<Vec<String>, sqlx::Error> {
+        sqlx::query_scalar(
+            "SELECT value FROM json_each(?1)
+             WHERE value NOT IN (SELECT process_id FROM processes)",
+        )
+        .bind(serde_json::Value::from(ids).to_string())
+        .fetch_all(&self.reader)
+        .await
+    }
+
     pub(super) async fn insert_attempt(
         &self,
         key: Option<&Key>,

@@ -59,6 +59,19 @@ pub enum Happening {
     ReadOut,
     /// Try again to write the outcome down.
     Record,
+    /// One of its writers waits for the disk, and why; `None`: no longer.
+    Disk(Writer, Option<String>),
+}
+
+/// What of a turn writes to the disk, and waits where that can't be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Writer {
+    /// The shim, and with it the executor, whose pipes fill.
+    Spool,
+    /// The output task.
+    Log,
+    /// The actor, with the turn's outcome.
+    Row,
 }
 
 /// The way from a turn's tasks back to the actor.

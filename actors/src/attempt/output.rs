@@ -16,7 +16,7 @@ use super::digest;
 /// Makes the closing entries, once all that the executor said is known.
 pub type Closing = Arc<dyn Fn(&ExitRecord) -> Vec<(Timestamp, Event)> + Send + Sync>;
 
-/// Between tries to take in the end of a log that can't be written.
+/// Between tries to take in what can't be written to the log.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// One process's output.
@@ -34,26 +34,33 @@ pub struct Output {
 
 impl Output {
     /// Runs until the shim and all that may write have ended. Tells the
-    /// executor's session id as soon as it is seen, and that the log holds
-    /// everything up to the exit.
-    pub async fn follow(mut self, session: impl Fn(String), drained: impl FnOnce()) {
+    /// executor's session id as soon as it is seen, that the log holds
+    /// everything up to the exit, and while it waits for the disk: why.
+    pub async fn follow(
+        mut self,
+        session: impl Fn(String),
+        drained: impl FnOnce(),
+        disk: impl Fn(Option<String>),
+    ) {
         let mut told = self.session.clone();
         let mut drained = Some(drained);
         let mut has_ended = false;
         let mut open = true;
-        while open || drained.is_some() {
+        let mut waits = false;
+        while open || drained.is_some() || waits {
             tokio::select! {
                 biased;
                 exit = &mut self.exit, if drained.is_some() => {
                     has_ended = true;
                     if let Ok((exit, closing)) = exit {
-                        self.finish(exit, closing).await;
+                        self.finish(exit, closing, &mut waits, &disk).await;
                     }
                 }
                 changed = self.lengths.changed(), if open => {
                     open = changed.is_ok();
-                    self.pump().await;
+                    self.pump(&mut waits, &disk).await;
                 }
+                () = tokio::time::sleep(RETRY), if waits => self.pump(&mut waits, &disk).await,
             }
             let seen = self.digest.get().executor_session_id;
             if let Some(id) = seen.as_ref().filter(|_| seen != told) {
@@ -67,12 +74,14 @@ impl Output {
         }
     }
 
-    /// All that the spool holds now. A fault is logged and tried again with the
-    /// next bytes, for the spool keeps them.
-    async fn pump(&self) {
-        if let Err(error) = self.take_in().await {
+    /// All that the spool holds now. A fault is logged and tried again, for the
+    /// spool keeps the bytes: soon if it is the disk's, else with the next ones.
+    async fn pump(&self, waits: &mut bool, disk: &impl Fn(Option<String>)) {
+        let taken = self.take_in().await;
+        if let Err(error) = &taken {
             tracing::error!(process = %self.process, %error, "the log can't be taken in");
         }
+        tell_disk(&taken, waits, disk);
     }
 
     async fn take_in(&self) -> Result<(), LogError> {
@@ -82,9 +91,17 @@ impl Output {
 
     /// Takes in the end. After it nothing comes that would bring another try, so
     /// what may pass by itself, a full disk say, is waited for.
-    async fn finish(&self, exit: ExitRecord, closing: Closing) {
+    async fn finish(
+        &self,
+        exit: ExitRecord,
+        closing: Closing,
+        waits: &mut bool,
+        disk: &impl Fn(Option<String>),
+    ) {
         loop {
-            match self.try_finish(&exit, &closing).await {
+            let finished = self.try_finish(&exit, &closing).await;
+            tell_disk(&finished, waits, disk);
+            match finished {
                 Ok(()) => return,
                 Err(error @ LogError::Io(_)) => {
                     tracing::error!(process = %self.process, %error, "the log's end waits");
@@ -117,5 +134,17 @@ impl Output {
         let (log, process) = (Arc::clone(&self.log), self.process);
         let done = tokio::task::spawn_blocking(move || work(&log, process)).await;
         done.unwrap_or_else(|panic| Err(LogError::Damaged(panic.to_string())))
+    }
+}
+
+/// Tells, when it begins and when it ends, that the log waits for the disk.
+fn tell_disk(taken: &Result<(), LogError>, waits: &mut bool, disk: &impl Fn(Option<String>)) {
+    let reason = match taken {
+        Err(LogError::Io(error)) => Some(error.to_string()),
+        _ => None,
+    };
+    if reason.is_some() || *waits {
+        *waits = reason.is_some();
+        disk(reason);
     }
 }

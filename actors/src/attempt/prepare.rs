@@ -1,6 +1,6 @@
 //! Makes what a turn starts from: the worktrees, and the manifest of its process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::journal::Attempt;
 use crate::process::cgroup::Cgroup;
 use crate::process::manifest::{self, Manifest, StdinSource};
 use crate::secret::Secrets;
-use crate::workspace::NewWorktree;
+use crate::workspace::{NewWorktree, git, locks};
 use crate::world::World;
 
 use super::environment;
@@ -38,6 +38,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
         blocking(move || manifest::read::<Marker>(&dir, MARKER)).await.map_err(readable)?
     };
     if found.is_some() {
+        release_locks(&folder, attempt).await;
         return Ok(());
     }
     tokio::fs::create_dir_all(&folder)
@@ -66,6 +67,24 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
     written.map_err(readable)?;
     failpoint::hit("worktrees", "marked");
     Ok(())
+}
+
+/// Sets aside what a git of an earlier turn left locked when it was killed.
+async fn release_locks(folder: &Path, attempt: &Attempt) {
+    for repo in &attempt.repos {
+        let worktree = folder.join(&repo.name);
+        let looked = worktree.clone();
+        let found = tokio::task::spawn_blocking(move || locks::of(&looked)).await;
+        for lock in found.unwrap_or_default() {
+            let Ok(common) = git::common_dir(repo.path.as_ref()).await else { return };
+            let (path, worktree) = (lock.clone(), worktree.clone());
+            match blocking(move || locks::set_aside(&path, &worktree, &common)).await {
+                Ok(true) => tracing::warn!(lock = %lock.display(), "nobody held it: set aside"),
+                Ok(false) => {}
+                Err(error) => tracing::warn!(lock = %lock.display(), %error, "it stays"),
+            }
+        }
+    }
 }
 
 /// Whether the attempt's worktrees were made: until then there is nothing in them.
@@ -142,6 +161,7 @@ pub fn process(
         limits,
         cgroup: cgroup.map(|base| Cgroup::named(base, &process.process_id.to_string())),
         grace_ms: u64::try_from(settings.stop_grace.as_millis()).unwrap_or(u64::MAX),
+        open_files: settings.open_files,
     };
     Ok(Prepared { manifest, secrets, stdin: bytes, opening })
 }

@@ -13,11 +13,12 @@ use crate::journal::{
 };
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
-use crate::refusal::Refusal;
+use crate::refusal::{Code, Refusal};
 use crate::world::World;
 
+use super::disk::Waiting;
 use super::lifecycle::{Effect, Ending, Input, Life};
-use super::message::{Handle, Happening, StopPort};
+use super::message::{Handle, Happening, StopPort, Writer};
 use super::queue::{self, Queue};
 use super::stops::Stops;
 use super::turn::Turn;
@@ -39,6 +40,8 @@ pub struct State {
     /// is not settled.
     pub(super) turns: Vec<Turn>,
     pub(super) stops: Stops<StopPort>,
+    /// Its writers that wait for the disk.
+    pub(super) for_disk: Waiting,
 }
 
 impl State {
@@ -56,7 +59,10 @@ impl State {
             worktrees: Arc::default(),
             turns: Vec::new(),
             stops: Stops::default(),
+            for_disk: Waiting::default(),
         };
+        // What an actor that failed had told is no longer known.
+        state.world.journal.waits_for_disk(state.attempt.attempt_id, None);
         for process in state.attempt.leftovers.clone() {
             state.take_turn(process, Life::settled()).find();
         }
@@ -148,6 +154,7 @@ impl State {
             Happening::ShimClosed => self.with(process, Turn::shim_closed),
             Happening::KillTree { tries } => self.with(process, |turn| turn.kill_tree(tries)),
             Happening::ReadOut => self.with(process, Turn::read_out),
+            Happening::Disk(writer, reason) => self.disk(process, writer, reason),
         }
     }
 
@@ -286,12 +293,16 @@ impl State {
         let turnover =
             Turnover { added: None, taken: step.taken, held: queue.is_held(), begun: next.clone() };
         let settled = Change::Settled(outcome, Box::new(turnover));
-        if self.advance(process, &settled).await.is_err() {
+        if let Err(refusal) = self.advance(process, &settled).await {
+            if refusal.code == Code::StorageFull {
+                self.disk(process, Writer::Row, Some(refusal.message));
+            }
             self.with(process, |turn| {
                 turn.handle.tell_after(RECORD_RETRY, || Happening::Record);
             });
             return;
         }
+        self.disk(process, Writer::Row, None);
         self.with(process, |turn| turn.unrecorded = None);
         self.queue = queue;
         match next {
@@ -305,6 +316,7 @@ impl State {
     pub async fn close(&mut self) {
         while let Some(over) = self.turns.iter().position(Turn::is_over) {
             let turn = self.turns.remove(over);
+            self.disk_closed(turn.handle.process);
             let _ = self.advance(turn.handle.process, &Change::Closed).await;
         }
         if self.turns.is_empty() && !self.queue.is_active() {

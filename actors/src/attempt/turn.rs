@@ -15,7 +15,7 @@ use crate::process::{Adopted, Control, ControlError, Shim, ShimEvent, Signal};
 use crate::world::World;
 
 use super::lifecycle::{Effect, Ending, Input, Life, Timer};
-use super::message::{Handle, Happening};
+use super::message::{Handle, Happening, Writer};
 use super::output::{Closing, Output};
 use super::start::NotStarted;
 use super::{digest, outcome, prepare, start};
@@ -192,12 +192,18 @@ impl Turn {
                     ShimEvent::Exited(exit) => handle.tell(Happening::Life(Input::Exited(exit))),
                     ShimEvent::Stalled(reason) => {
                         tracing::warn!(%attempt, %reason, "the spool takes no bytes; it waits");
+                        handle.tell(Happening::Disk(Writer::Spool, Some(reason)));
                     }
-                    ShimEvent::Resumed => tracing::info!(%attempt, "the spool takes bytes again"),
+                    ShimEvent::Resumed => {
+                        tracing::info!(%attempt, "the spool takes bytes again");
+                        handle.tell(Happening::Disk(Writer::Spool, None));
+                    }
                     ShimEvent::TreeGone => {}
                     ShimEvent::Closed => break,
                 }
             }
+            // Whoever takes the shim's place says so anew.
+            handle.tell(Happening::Disk(Writer::Spool, None));
             handle.tell(Happening::ShimClosed);
         });
     }
@@ -225,6 +231,7 @@ impl Turn {
                 .follow(
                     |id| handle.tell(Happening::ExecutorSession(id)),
                     || handle.tell(Happening::Life(Input::Drained)),
+                    |waits| handle.tell(Happening::Disk(Writer::Log, waits)),
                 )
                 .await;
             handle.tell(Happening::ReadOut);

@@ -46,6 +46,9 @@ pub struct Manifest {
     /// From the SIGTERM of a passed limit to its SIGKILL, in milliseconds.
     #[serde(default)]
     pub grace_ms: u64,
+    /// Soft limit of open files, where the daemon raised its own; `None`: as inherited.
+    #[serde(default)]
+    pub open_files: Option<u64>,
 }
 
 /// Where the process's standard input comes from.

@@ -15,6 +15,7 @@
 mod beneath;
 pub mod changes;
 pub mod git;
+pub mod locks;
 mod owner;
 pub mod page;
 pub mod quote;

@@ -60,6 +60,7 @@ impl Bench {
             limits: Limits::default(),
             cgroup: None,
             grace_ms: 0,
+            open_files: None,
         };
         (self.root.path().join(process_id.to_string()), manifest)
     }

@@ -390,6 +390,7 @@ impl Ask for Samples {
             attempt_id: *attempt,
             state: AttemptState::Failed,
             phase: AttemptPhase::Settled,
+            waiting_on: None,
             changed: false,
             latest_execution_process_id: Some(id()),
             exit_code: Some(-100),

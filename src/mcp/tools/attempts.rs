@@ -206,7 +206,7 @@ pub struct AttemptStatus {
     pub state: AttemptState,
     /// queued, preparing, running, stopping, idle or settled.
     pub phase: AttemptPhase,
-    /// What a queued attempt waits for; null otherwise.
+    /// a running slot while it is queued, disk while nothing can be written; null otherwise.
     pub waiting_on: Option<String>,
     /// Who does the work.
     pub executor: String,

@@ -31,7 +31,7 @@ pub struct WaitForAttemptsInput {
     #[schemars(with = "List<Id, 1, 50>")]
     pub attempt_ids: List<AttemptId, 1, 50>,
     /// any_settled (the default: nothing runs or waits in one of them), all_settled, or any_change
-    /// (of state, phase, queue or turn; log lines don't count).
+    /// (of state, phase, queue, turn or a wait for the disk; log lines don't count).
     #[serde(default)]
     pub until: Until,
     /// The `after` of the last answer for the same attempts: then nothing in between is missed.
@@ -52,7 +52,7 @@ pub struct WaitForAttemptsOutput {
     pub after: String,
 }
 
-/// A status in short: 50 of them take 18 KiB at most.
+/// A status in short: 50 of them take 19 KiB at most.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitedAttempt {
     /// Id of the attempt, a UUID.
@@ -62,6 +62,8 @@ pub struct WaitedAttempt {
     pub state: AttemptState,
     /// queued, preparing, running, stopping, idle or settled.
     pub phase: AttemptPhase,
+    /// As in get_attempt_status.
+    pub waiting_on: Option<String>,
     /// Whether it changed since after; without after, since the call began.
     pub changed: bool,
     /// Its latest process, a UUID; null before the first.

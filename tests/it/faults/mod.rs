@@ -2,6 +2,8 @@
 //! was promised checked from outside. One module a kind of fault.
 
 mod configuration;
+mod database;
+mod descriptors;
 mod disk;
 mod identity;
 mod limits;

@@ -14,6 +14,7 @@
 mod attempt;
 mod board;
 mod client;
+pub mod disk;
 pub mod processes;
 mod provost;
 mod repo;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, lchown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
@@ -39,6 +39,15 @@ pub struct Done {
 }
 
 impl Done {
+    fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self {
+            code: output.status.code().expect("a verb ends by itself"),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+
     /// What it printed, as JSON.
     pub fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{self:?}");
@@ -145,12 +154,23 @@ impl Provost {
 
     /// `provost` with these arguments, in an environment of its own.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = program(&self.program);
+        let mut command = self.environment(program(&self.program));
+        command.args(args);
+        command
+    }
+
+    /// A shell script in the same environment, which calls `"$PROVOST"`.
+    pub fn shell(&self, script: &str) -> Command {
+        let mut command = self.environment(program("/bin/sh"));
+        command.args(["-c", script]).env("PROVOST", &self.program);
+        command
+    }
+
+    fn environment(&self, mut command: Command) -> Command {
         if let Some(user) = self.user {
             command.uid(user).gid(user);
         }
         command
-            .args(args)
             .current_dir(self.root.path())
             .env_clear()
             .env("PATH", std::env::var("PATH").unwrap())
@@ -169,18 +189,21 @@ impl Provost {
 
     /// Runs what [`command`](Self::command) made.
     pub fn done(mut command: Command) -> Done {
-        let output = command.stdin(Stdio::null()).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Done {
-            code: output.status.code().expect("a verb ends by itself"),
-            stdout: text(output.stdout),
-            stderr: text(output.stderr),
-        }
+        Done::of(command.stdin(Stdio::null()).output().unwrap())
     }
 
     /// Starts the daemon in the foreground and waits until it answers.
     pub fn start(&self) {
         self.start_with(&[]);
+    }
+
+    /// A daemon that is to end by itself, how it does.
+    pub fn fails_to_start(&self) -> Done {
+        let mut daemon = self.command(&["daemon"]);
+        daemon.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut daemon = daemon.spawn().unwrap();
+        eventually("the daemon ends by itself", || daemon.try_wait().unwrap());
+        Done::of(daemon.wait_with_output().unwrap())
     }
 
     /// Starts a daemon that dies as by SIGKILL at a failpoint.

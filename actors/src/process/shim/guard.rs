@@ -130,6 +130,8 @@ pub struct Bounds {
     cgroup: Result<Cgroup, String>,
     /// Tasks that the user may have then, in all.
     tasks: u64,
+    /// Soft limit of open files, when none is set.
+    open_files: Option<u64>,
 }
 
 impl Bounds {
@@ -146,10 +148,10 @@ impl Bounds {
         let uid = getuid();
         let is_counted = limits.processes > 0 && !uid.is_root();
         let tasks = if is_counted { tasks_of(uid.as_raw()) + tasks(limits.processes) } else { 0 };
-        Self { limits, cgroup, tasks }
+        Self { limits, cgroup, tasks, open_files: manifest.open_files }
     }
 
-    /// Sets them for the calling process, and tells which hold how.
+    /// Sets them for the calling process, open files apart, and tells which hold how.
     pub fn apply(&self) -> Vec<Applied> {
         let entered = self.cgroup.as_ref().map_err(Clone::clone).and_then(|cgroup| {
             cgroup.enter().map_err(|error| format!("its cgroup can't be entered: {error}"))?;
@@ -160,13 +162,25 @@ impl Bounds {
             let (hold, reason) = match limit {
                 "memory_bytes" => held_by(entered.as_ref(), "memory.max", value),
                 "processes" => self.bound_processes(entered.as_ref(), value),
-                "open_files" => kernel(bound_open_files(value)),
+                "open_files" => kernel(may_open(value)),
                 "nice" => kernel(renice(value)),
                 _ => (Hold::Watched, None),
             };
             applied.push(Applied { limit: limit.to_owned(), value, hold, reason });
         }
         applied
+    }
+
+    /// Last of all before the program runs: what comes before may need more.
+    pub fn limit_open_files(&self) -> io::Result<()> {
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+        let (soft, hard) = match (self.limits.open_files, self.open_files) {
+            (0, None) => return Ok(()),
+            (0, Some(soft)) => (soft.min(hard), hard),
+            (limit, _) if may_open(limit).is_ok() => (limit, limit),
+            _ => (hard, hard),
+        };
+        Ok(setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?)
     }
 
     fn bound_processes(
@@ -206,12 +220,13 @@ fn kernel(result: io::Result<()>) -> (Hold, Option<String>) {
     }
 }
 
-fn bound_open_files(value: u64) -> io::Result<()> {
+/// Whether a limit of open files can be set: none beyond the hard one.
+fn may_open(value: u64) -> io::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    if value > hard && !getuid().is_root() {
+    if value > hard {
         return Err(io::Error::other(format!("the hard limit is {hard} already")));
     }
-    Ok(setrlimit(Resource::RLIMIT_NOFILE, value, value)?)
+    Ok(())
 }
 
 fn renice(value: u64) -> io::Result<()> {

@@ -289,7 +289,9 @@ fn become_leader(folder: &Path, epoch: u64, bounds: &Bounds) -> io::Result<()> {
         at: Timestamp::now(),
         limits: bounds.apply(),
     };
-    manifest::write_durably(folder, Started::FILE, &started)
+    manifest::write_durably(folder, Started::FILE, &started)?;
+    // Last of all: what was done here needed some, too.
+    bounds.limit_open_files()
 }
 
 /// Best effort; lowering it again takes a privilege, raising none.

@@ -1,0 +1,173 @@
+//! A database that is damaged, lost in part, or of another version. Executors
+//! need none; so the daemon may refuse to start, and says what to do.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::harness::{Attempt, Board, Done, PLAIN, Provost, processes};
+
+/// A home with an executor `agent` that waits for `gate` and exits with 3, and an
+/// attempt at it that runs.
+fn with_an_attempt(provost: &Provost) -> (Board<'_>, Attempt<'_>) {
+    let board = provost.board();
+    let attempt = board.start("agent", "wait");
+    attempt.in_phase("running");
+    (board, attempt)
+}
+
+fn home() -> Provost {
+    let provost = Provost::new();
+    let gate = provost.path("gate");
+    let script = format!("until [ -e {} ]; do sleep 0.02; done; exit 3", gate.display());
+    provost.executor("agent", PLAIN, &script).started()
+}
+
+fn file(provost: &Provost, end: &str) -> PathBuf {
+    provost.home().join(format!("provost.db{end}"))
+}
+
+/// Changes a file where it is.
+fn garble(path: &PathBuf, at: usize, with: &[u8]) -> Vec<u8> {
+    let whole = fs::read(path).unwrap();
+    let mut garbled = whole.clone();
+    garbled[at..at + with.len()].copy_from_slice(with);
+    fs::write(path, garbled).unwrap();
+    whole
+}
+
+/// That no daemon starts, on whatever way, and that the way out is told.
+fn refuses(provost: &Provost, why: &str) -> Done {
+    let done = provost.fails_to_start();
+    assert_eq!(done.code, 1, "{done:?}");
+    assert!(done.stderr.contains(why), "{done:?}");
+    assert!(done.stderr.contains("executors run on"), "{done:?}");
+    let listed = provost.verb(["ps"]);
+    assert_eq!(listed.code, 3, "{listed:?}");
+    assert!(listed.stderr.contains(why), "{listed:?}");
+    done
+}
+
+fn ends_well(provost: &Provost, attempt: &Attempt) {
+    fs::write(provost.path("gate"), "").unwrap();
+    assert_eq!(attempt.settled()["exit_code"], 3);
+}
+
+#[test]
+fn a_byte_flipped_in_the_write_ahead_log_is_seen_before_it_costs_a_commit() {
+    let provost = home();
+    let (board, attempt) = with_an_attempt(&provost);
+    let tasks: Vec<String> = (0..20).map(|n| board.task(&n.to_string())).collect();
+    let leader = attempt.leader();
+    provost.kill();
+    let log = file(&provost, "-wal");
+    let len = fs::metadata(&log).unwrap().len();
+    let whole = garble(&log, usize::try_from(len / 2).unwrap(), b"garbage");
+    let garbled = fs::read(&log).unwrap();
+    refuses(&provost, "provost.db-wal is damaged");
+    assert!(fs::read(&log).unwrap() == garbled, "left as it is");
+    assert!(processes::parent(leader).is_some(), "the executor is alive");
+    fs::write(&log, whole).unwrap();
+    provost.start();
+    for task in tasks {
+        provost.call("get_task", &json!({"task_id": task}));
+    }
+    ends_well(&provost, &attempt);
+}
+
+#[test]
+fn a_write_ahead_log_cut_short_costs_its_last_commits_and_no_process() {
+    let provost = home();
+    let (board, attempt) = with_an_attempt(&provost);
+    board.task("last");
+    let leader = attempt.leader();
+    provost.kill();
+    let log = fs::OpenOptions::new().write(true).open(file(&provost, "-wal")).unwrap();
+    log.set_len(log.metadata().unwrap().len() - 100).unwrap();
+    provost.start();
+    assert_eq!(attempt.leader(), leader);
+    ends_well(&provost, &attempt);
+}
+
+#[test]
+fn a_damaged_database_is_left_as_it_is_and_its_copy_put_back_works() {
+    let provost = home();
+    let (board, attempt) = with_an_attempt(&provost);
+    for n in 0..50 {
+        board.task(&format!("{n} {}", "x".repeat(200)));
+    }
+    let leader = attempt.leader();
+    assert_eq!(provost.verb(["shutdown"]).code, 0);
+    provost.ended();
+    let database = file(&provost, "");
+    for (at, with) in [(0, vec![0x5a; 100]), (4096 * 2, vec![0x5a; 4096 * 3])] {
+        let whole = garble(&database, at, &with);
+        let garbled = fs::read(&database).unwrap();
+        refuses(&provost, "provost.db is damaged");
+        assert!(fs::read(&database).unwrap() == garbled, "left as it is");
+        assert!(processes::parent(leader).is_some(), "the executor is alive");
+        fs::write(&database, whole).unwrap();
+    }
+    provost.start();
+    ends_well(&provost, &attempt);
+}
+
+#[test]
+fn after_a_lost_database_each_process_that_nobody_knows_is_named() {
+    let provost = home();
+    let (_, attempt) = with_an_attempt(&provost);
+    let (leader, dir) = (attempt.leader(), attempt.dir());
+    provost.kill();
+    for end in ["", "-wal", "-shm"] {
+        fs::rename(file(&provost, end), provost.path(&format!("kept{end}"))).unwrap();
+    }
+    provost.start();
+    let said = provost.said();
+    let named = |line: &&str| line.contains(dir.to_str().unwrap()) && line.contains("runs on");
+    assert_eq!(said.lines().filter(named).count(), 1, "{said}");
+    assert!(processes::parent(leader).is_some(), "the executor is alive");
+    provost.kill();
+    for end in ["", "-wal", "-shm"] {
+        fs::rename(provost.path(&format!("kept{end}")), file(&provost, end)).unwrap();
+    }
+    provost.start();
+    ends_well(&provost, &attempt);
+}
+
+#[test]
+fn a_database_of_a_newer_version_is_not_touched() {
+    let provost = home();
+    let (board, attempt) = with_an_attempt(&provost);
+    let task = board.task("kept");
+    provost.kill();
+    provost.sql(&["INSERT INTO _sqlx_migrations (version, description, success, checksum,
+                       execution_time) VALUES (9999, 'to come', 1, x'00', 0)"]);
+    let before = fs::read(file(&provost, "")).unwrap();
+    let done = provost.fails_to_start();
+    assert_eq!(done.code, 1, "{done:?}");
+    assert!(done.stderr.contains("newer version of Provost"), "{done:?}");
+    assert!(fs::read(file(&provost, "")).unwrap() == before, "not touched");
+    provost.sql(&["DELETE FROM _sqlx_migrations WHERE version = 9999"]);
+    provost.start();
+    provost.call("get_task", &json!({"task_id": task}));
+    ends_well(&provost, &attempt);
+}
+
+#[test]
+fn a_stale_shared_memory_file_of_the_database_is_made_anew() {
+    let provost = home();
+    let (board, attempt) = with_an_attempt(&provost);
+    let shared = file(&provost, "-shm");
+    let early = fs::read(&shared).unwrap();
+    let tasks: Vec<String> = (0..5).map(|n| board.task(&n.to_string())).collect();
+    for stale in [early, vec![0xa5; 32_768]] {
+        provost.kill();
+        fs::write(&shared, stale).unwrap();
+        provost.start();
+        for task in &tasks {
+            provost.call("get_task", &json!({"task_id": task}));
+        }
+    }
+    ends_well(&provost, &attempt);
+}
