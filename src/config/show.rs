@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_actors::secret::Names;
+use provost_actors::secret::{Names, Needle};
 use serde_json::{Value as Json, json};
 
 use super::settings::TABLE;
@@ -59,28 +59,55 @@ impl Config {
     }
 }
 
-/// What is told of a value that is a secret, or holds one.
+/// What is told instead of a value that is a secret, or holds one.
 const HIDDEN: &str = "***";
 
+/// Tells an executor's values without its secrets.
+struct Teller<'c> {
+    names: &'c Names,
+    needles: Vec<Needle>,
+}
+
+impl<'c> Teller<'c> {
+    fn of(executor: &ExecutorConfig, names: &'c Names) -> Self {
+        let variants = executor.variants.values().map(|variant| &variant.env);
+        let secrets = |env: &BTreeMap<String, String>| {
+            names.take_out(&mut env.clone(), &BTreeMap::new()).needles
+        };
+        let needles = std::iter::once(&executor.env).chain(variants).flat_map(secrets).collect();
+        Self { names, needles }
+    }
+
+    fn text<'t>(&self, text: &'t str) -> &'t str {
+        let holds_one = self.needles.iter().any(|needle| text.contains(&needle.text));
+        if holds_one { HIDDEN } else { text }
+    }
+
+    fn texts(&self, texts: &[String]) -> Json {
+        texts.iter().map(|text| self.text(text)).collect()
+    }
+
+    fn env(&self, env: &BTreeMap<String, String>) -> Json {
+        let told = |name: &String, value| {
+            let value = if self.names.name(name) { HIDDEN } else { self.text(value) };
+            (name.clone(), json!(value))
+        };
+        env.iter().map(|(name, value)| told(name, value)).collect()
+    }
+}
+
 fn fields(executor: &ExecutorConfig, secrets: &Names) -> Vec<(String, Json)> {
-    let shown = |env: &BTreeMap<String, String>| {
-        let mut told = env.clone();
-        let taken = secrets.take_out(&mut told, &BTreeMap::new());
-        let hidden =
-            taken.env.into_keys().chain(env.keys().filter(|&name| secrets.name(name)).cloned());
-        told.extend(hidden.map(|name| (name, HIDDEN.to_owned())));
-        json!(told)
-    };
+    let teller = Teller::of(executor, secrets);
     let prompt = match executor.prompt {
         PromptVia::Stdin => "stdin",
         PromptVia::Arg => "arg",
     };
     let mut fields = vec![
         ("protocol".to_owned(), json!(executor.protocol.as_str())),
-        ("command".to_owned(), json!(executor.command)),
+        ("command".to_owned(), teller.texts(&executor.command)),
         ("prompt".to_owned(), json!(prompt)),
         ("supports_mcp".to_owned(), json!(executor.supports_mcp)),
-        ("env".to_owned(), shown(&executor.env)),
+        ("env".to_owned(), teller.env(&executor.env)),
         ("env_pass".to_owned(), json!(executor.env_pass)),
         ("default_variant".to_owned(), json!(executor.default_variant)),
     ];
@@ -88,8 +115,8 @@ fn fields(executor: &ExecutorConfig, secrets: &Names) -> Vec<(String, Json)> {
         fields.push((format!("limits.{name}"), json!(value)));
     }
     for (name, variant) in &executor.variants {
-        fields.push((format!("variants.{name}.args"), json!(variant.args)));
-        fields.push((format!("variants.{name}.env"), shown(&variant.env)));
+        fields.push((format!("variants.{name}.args"), teller.texts(&variant.args)));
+        fields.push((format!("variants.{name}.env"), teller.env(&variant.env)));
     }
     fields
 }

@@ -212,6 +212,7 @@ fn every_protocol_is_spelled_one_way() {
 fn show_tells_everything_but_secrets() {
     let env = r#"env = { MY_TOKEN = "hunter2", URL = "me:hunter2@host", PIN_SECRET = "123", MODE = "x" }"#;
     let text = CONTRACT.replace("supports_mcp", &format!("{env}\nsupports_mcp"));
+    let text = text.replace("--fast", "--key=hunter2");
     let shown = serde_json::to_string_pretty(&parse(&text).unwrap().show()).unwrap();
     assert!(!shown.contains("hunter2") && !shown.contains("123"));
     insta::assert_snapshot!(shown);

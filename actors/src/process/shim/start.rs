@@ -53,7 +53,8 @@ pub fn start() -> Result<Supervisor, String> {
     let mut manifest = read_manifest()?;
     let (spool, listener) = prepare(&manifest)?;
     let secrets = receive_secrets(&manifest)?;
-    let stages = make_stages(&secrets, &spool).map_err(|error| format!("no stages: {error}"))?;
+    let stages = make_stages(&secrets, &spool)
+        .map_err(|error| format!("no memory to redact output in: {error}"))?;
     manifest.env.extend(secrets.env);
     let mut child = spawn(&manifest).map_err(|error| {
         let reason = reason_not_started(&manifest, &error);

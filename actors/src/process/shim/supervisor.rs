@@ -413,6 +413,7 @@ impl Supervisor {
         }
     }
 
+    /// Moves some of what waits in pipes and stages to the spool.
     pub fn take_all(&mut self) {
         for stream in STREAMS {
             self.take(stream);
