@@ -23,6 +23,7 @@ pub struct Provost {
     root: TempDir,
     home: PathBuf,
     variables: Vec<(String, String)>,
+    program: PathBuf,
     daemon: Mutex<Option<Child>>,
     client: Mutex<Option<Client>>,
 }
@@ -65,7 +66,8 @@ impl Provost {
         let identity = "[user]\nname = Test\nemail = test@example.invalid\n";
         fs::write(person.join(".gitconfig"), identity).unwrap();
         let (daemon, client) = (Mutex::default(), Mutex::default());
-        Self { root, home, variables: Vec::new(), daemon, client }
+        let program = env!("CARGO_BIN_EXE_provost").into();
+        Self { root, home, variables: Vec::new(), program, daemon, client }
     }
 
     /// Adds to `config.toml`.
@@ -87,6 +89,18 @@ impl Provost {
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Runs a copy of the program that the test may do with what it likes.
+    pub fn copied(mut self) -> Self {
+        let copy = self.path("provost");
+        fs::copy(&self.program, &copy).unwrap();
+        self.program = copy;
+        self
+    }
+
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     pub fn started(self) -> Self {
@@ -126,7 +140,12 @@ impl Provost {
 
     /// `provost` with these arguments, in an environment of its own.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = program(env!("CARGO_BIN_EXE_provost"));
+        self.command_of(&self.program, args)
+    }
+
+    /// Any program in that environment.
+    fn command_of(&self, name: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Command {
+        let mut command = program(name);
         command
             .args(args)
             .current_dir(self.root.path())
@@ -158,22 +177,30 @@ impl Provost {
 
     /// Starts the daemon in the foreground and waits until it answers.
     pub fn start(&self) {
-        self.start_with(&[]);
+        self.start_with(&[], &[]);
+    }
+
+    /// Starts the daemon by way of a program that executes what follows its own
+    /// arguments, and stays the same process.
+    pub fn start_by(&self, wrapper: &[&str]) {
+        self.start_with(wrapper, &[]);
     }
 
     /// Starts a daemon that dies as by SIGKILL at a failpoint.
     pub fn start_to_die_at(&self, failpoint: &str) {
-        self.start_with(&[("PROVOST_FAILPOINT", failpoint)]);
+        self.start_with(&[], &[("PROVOST_FAILPOINT", failpoint)]);
     }
 
     /// One that a bridge set going and that is slow to come may be first: it has to
     /// go, for the daemon of a test is the test's own.
-    fn start_with(&self, variables: &[(&str, &str)]) {
+    fn start_with(&self, wrapper: &[&str], variables: &[(&str, &str)]) {
         let file = |path| File::options().append(true).create(true).open(path).unwrap();
         let mut slot = self.daemon.lock().unwrap();
         assert!(slot.is_none(), "a daemon runs already");
         loop {
-            let mut daemon = self.command(&["daemon"]);
+            let program = self.program.to_str().unwrap();
+            let words = [wrapper, &[program, "daemon"]].concat();
+            let mut daemon = self.command_of(words[0], &words[1..]);
             daemon.envs(variables.iter().copied());
             daemon.stdin(Stdio::null()).stdout(file(self.path("stdout"))).stderr(file(self.log()));
             let mut daemon = daemon.spawn().unwrap();
