@@ -160,7 +160,9 @@ impl RawWriter {
         let mut from = blocks.saturating_sub(1);
         if raw.index.len() < blocks {
             // A power cut took the end: what was known lies beyond it.
-            positions.values_mut().for_each(|position| *position = Position::default());
+            for position in positions.values_mut() {
+                *position = Position::default();
+            }
             from = 0;
         }
         for number in from..raw.index.len() {

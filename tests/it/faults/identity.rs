@@ -409,9 +409,7 @@ fn a_program_replaced_or_deleted_under_a_running_daemon_changes_nothing_for_it()
     ends("fake");
     // A shim that has died is replaced as well.
     processes::kill_hard(running.shim());
-    eventually("another shim goes on", || {
-        processes::working_in(&running.dir()).first().copied()
-    });
+    eventually("another shim goes on", || processes::working_in(&running.dir()).first().copied());
     assert_eq!(running.stop()["survivors"], 0);
     running.leaves_nobody();
 }

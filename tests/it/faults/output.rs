@@ -58,7 +58,8 @@ fn a_progress_bar_of_a_million_steps_is_one_line() {
     assert_eq!(done["text"], "done");
     assert!(bar.iter().rev().skip(1).all(|part| part["continued"] == true));
     let steps = texts(bar).concat();
-    let numbers = steps.split('\r').filter(|step| !step.is_empty()).map(|step| step.trim_end_matches('%'));
+    let numbers =
+        steps.split('\r').filter(|step| !step.is_empty()).map(|step| step.trim_end_matches('%'));
     assert!(numbers.eq((1..=STEPS).map(|number| number.to_string())));
 }
 
@@ -171,9 +172,10 @@ fn a_spool_deleted_under_a_running_executor_harms_neither_it_nor_the_daemon() {
         .executor("ticker", PLAIN, script)
         .started();
     let board = provost.board();
-    let gate = provost.path("gate");
-    let [ending, stopped] = [(); 2].map(|()| board.start("ticker", &gate.to_string_lossy()));
-    for attempt in [&ending, &stopped] {
+    let (gate, never) = (provost.path("gate"), provost.path("never"));
+    let [ending, stopped, found] =
+        [&gate, &never, &never].map(|gate| board.start("ticker", &gate.to_string_lossy()));
+    for attempt in [&ending, &stopped, &found] {
         attempt.has_said("tick 3");
         let (leader, dir) = (attempt.leader(), attempt.dir());
         fs::remove_dir_all(dir).unwrap();
@@ -185,8 +187,15 @@ fn a_spool_deleted_under_a_running_executor_harms_neither_it_nor_the_daemon() {
     fs::write(&gate, "").unwrap();
     assert_eq!(ending.settled()["exit_code"], 5);
     ending.leaves_nobody();
+    // Nothing tells the next daemon how that one is: it is ended, and said to have failed.
+    assert!(!found.processes().is_empty());
+    provost.kill_and_start();
+    let status = found.settled();
+    assert_eq!(status["state"], "failed");
+    assert!(status["failure_summary"].as_str().unwrap().contains("deleted"), "{status}");
+    found.leaves_nobody();
     // What was shown before is shown still, and the daemon serves.
-    assert_eq!(ending.page("normalized", &json!({}))["entries"][0]["kind"], "process_start");
+    assert_eq!(ending.normalized()[0]["kind"], "user_message");
     assert_eq!(board.start("fake", "say next").settled()["state"], "completed");
 }
 

@@ -13,7 +13,8 @@ const QUICK: &str = "[daemon]\nstop_grace_ms = 400";
 
 #[test]
 fn an_executor_that_crashes_is_told_with_its_signal() {
-    let provost = Provost::new().executor("crash", PLAIN, "read signal; kill -$signal $$").started();
+    let provost =
+        Provost::new().executor("crash", PLAIN, "read signal; kill -$signal $$").started();
     let board = provost.board();
     for (name, number) in [("SEGV", 11), ("ABRT", 6), ("BUS", 7)] {
         let status = board.start("crash", &format!("{name}\n")).settled();
@@ -95,7 +96,8 @@ fn an_executor_killed_for_want_of_memory_is_told_so_and_nothing_else_is_harmed()
 
 #[test]
 fn one_that_closes_its_output_runs_until_it_ends() {
-    let script = "read gate; echo up; exec >&- 2>&-; until [ -e $gate ]; do sleep 0.05; done; exit 7";
+    let script =
+        "read gate; echo up; exec >&- 2>&-; until [ -e $gate ]; do sleep 0.05; done; exit 7";
     let provost = Provost::new().executor("mute", PLAIN, script).started();
     let gate = provost.path("gate");
     let attempt = provost.board().start("mute", &gate.to_string_lossy());
@@ -220,7 +222,10 @@ const ESCAPES: &[(&str, &str)] = &[
     ("double fork", "( ( sleep 1000 & ) & )"),
     ("double fork and setsid", "( ( setsid sleep 1000 & ) & )"),
     ("no environment", "( env -i setsid /bin/sleep 1000 & )"),
-    ("another terminal", "( setsid script -qec 'sleep 1000' /dev/null </dev/null >/dev/null 2>&1 & )"),
+    (
+        "another terminal",
+        "( setsid script -qec 'sleep 1000' /dev/null </dev/null >/dev/null 2>&1 & )",
+    ),
     (
         "ignores everything",
         "( setsid sh -c 'trap \"\" HUP INT TERM QUIT USR1 USR2 PIPE; while :; do sleep 0.1; done' & )",
@@ -293,7 +298,9 @@ fn fifty_daemons_one_after_another_leave_nothing_behind() {
     let folders = || ["", "run", "attempts", "worktrees"].map(files);
     let settled = || {
         // One status of each, so that all have been taken up.
-        attempts.iter().for_each(|attempt| drop(attempt.in_phase("running")));
+        for attempt in &attempts {
+            attempt.in_phase("running");
+        }
         processes::open_files(provost.pid())
     };
     provost.kill_and_start();

@@ -58,7 +58,7 @@ fn shown(dir: &Path, process: ProcessId) -> [BTreeMap<u64, String>; 2] {
     })
 }
 
-fn flip(path: &Path, byte: u64, bit: u8) {
+fn flip(path: &Path, byte: u64, bit: u64) {
     let mut bytes = fs::read(path).unwrap();
     bytes[usize::try_from(byte).unwrap()] ^= 1 << bit;
     let mut file = File::options().write(true).open(path).unwrap();
@@ -87,7 +87,7 @@ fn a_flipped_bit_in_any_file_never_turns_an_entry_into_another() {
         for bit in 0..bits {
             let damaged = root.path().join("damaged");
             copy_dir(&whole, &damaged);
-            flip(&damaged.join(name), (length / 2 + bit / 8).min(length - 1), (bit % 8) as u8);
+            flip(&damaged.join(name), (length / 2 + bit / 8).min(length - 1), bit % 8);
             let shown = shown(&damaged, process);
             opened += usize::from(!shown[0].is_empty());
             for (channel, expected) in shown.iter().zip(&expected) {
