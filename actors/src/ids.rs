@@ -1,11 +1,32 @@
 //! The ids of everything that Provost names: UUIDv7 newtypes, so that an
-//! attempt id can't be passed where a session id goes. Pure.
+//! attempt id can't be passed where a session id goes. Reads the clock, and
+//! never goes back when that does: later ids are the larger ones.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+use uuid::{ContextV7, Timestamp, Uuid};
+
+/// Goes on from the largest time seen (RFC 9562, 6.2).
+static CLOCK: Mutex<ContextV7> = Mutex::new(ContextV7::new());
+
+fn make(timestamp: impl FnOnce(&ContextV7) -> Timestamp) -> Uuid {
+    let clock = CLOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    Uuid::new_v7(timestamp(&clock))
+}
+
+/// Ids made from now on are larger than this one, made before a restart: the
+/// clock may have been set back since. What is no UUIDv7 counts for nothing.
+pub fn go_on_after(latest: &str) {
+    let latest = Uuid::parse_str(latest).ok().and_then(|latest| latest.get_timestamp());
+    if let Some((seconds, nanos)) = latest.map(|latest| latest.to_unix()) {
+        // The counter begins at random below its half: a millisecond on, any is larger.
+        let next = std::time::Duration::new(seconds, nanos) + std::time::Duration::from_millis(1);
+        make(|clock| Timestamp::from_unix(clock, next.as_secs(), next.subsec_nanos()));
+    }
+}
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -15,11 +36,11 @@ macro_rules! id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// A new id. UUIDv7 (RFC 9562): sorts by the time of its making.
+            /// A new id. UUIDv7 (RFC 9562): sorts by the order of their making.
             #[must_use]
             #[expect(clippy::new_without_default, reason = "every call gives another value")]
             pub fn new() -> Self {
-                Self(Uuid::now_v7())
+                Self(make(|clock| Timestamp::now(clock)))
             }
 
             /// The last 8 characters: what people are shown. The start of a
@@ -75,3 +96,22 @@ id!(
     /// A follow-up that waits in a session's queue.
     QueueId
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_go_on_behind_one_of_a_clock_that_was_ahead() {
+        let before = AttemptId::new();
+        let (seconds, nanos) = before.0.get_timestamp().unwrap().to_unix();
+        let ahead = Timestamp::from_unix_time(seconds + 60, nanos, u128::MAX >> 54, 74);
+        let ahead = Uuid::new_v7(ahead);
+        go_on_after("nonsense");
+        go_on_after(&ahead.to_string());
+        let ids: Vec<AttemptId> = (0..1000).map(|_| AttemptId::new()).collect();
+        assert!(ids[0].0 > ahead && ids.is_sorted());
+        go_on_after(&before.to_string());
+        assert!(AttemptId::new() > ids[999]);
+    }
+}

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use provost_actors::event::Timestamp;
+use provost_actors::ids;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
@@ -13,6 +14,13 @@ use super::changes::Changes;
 use super::{Store, TimesToLive, wal};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
+
+/// The id that was made last: a UUIDv7's text sorts as it does.
+const LATEST_ID: &str = "SELECT max(id) FROM (
+    SELECT max(project_id) AS id FROM projects UNION ALL SELECT max(repo_id) FROM repos
+    UNION ALL SELECT max(task_id) FROM tasks UNION ALL SELECT max(attempt_id) FROM attempts
+    UNION ALL SELECT max(session_id) FROM sessions
+    UNION ALL SELECT max(process_id) FROM processes)";
 
 /// Why a home's database can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +70,8 @@ impl Store {
         let writer = pool(1).connect_with(options.clone()).await?;
         MIGRATIONS.run(&writer).await?;
         let reader = pool(4).connect_with(options.read_only(true)).await?;
+        let latest: Option<String> = sqlx::query_scalar(LATEST_ID).fetch_one(&reader).await?;
+        ids::go_on_after(&latest.unwrap_or_default());
         Ok(Self { writer, reader, times, changes: Changes::default() })
     }
 

@@ -142,6 +142,13 @@ fn standing(change: &Change) -> (Option<Phase>, Option<State>) {
 
 async fn insert_rows(writing: Writing<'_>, attempt: &Attempt, now: i64) -> Result<(), sqlx::Error> {
     let attempt_id = attempt.attempt_id.to_string();
+    // Attempts are listed by their times: a clock that was set back must not make
+    // this one older than the last.
+    let last: Option<i64> =
+        sqlx::query_scalar("SELECT created_at FROM attempts ORDER BY attempt_id DESC LIMIT 1")
+            .fetch_optional(&mut *writing)
+            .await?;
+    let now = last.map_or(now, |last| now.max(last + 1));
     sqlx::query(
         "INSERT INTO attempts (attempt_id, task_id, branch, folder, executor, phase, state, epoch,
                                created_at, updated_at, revision)

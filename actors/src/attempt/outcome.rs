@@ -2,6 +2,8 @@
 //! executor's own terminal event, its exit code, our own stop. Exit codes lie
 //! both ways, so they come second. Pure.
 
+use nix::libc::SIGKILL;
+
 use crate::event::{Event, ProcessStatus, Timestamp};
 use crate::journal::Outcome;
 
@@ -56,6 +58,10 @@ fn summary(ending: &Ending, digest: &Digest) -> String {
     let mut text = match exit {
         Some(exit) => match (exit.exit_code, exit.exit_signal, &exit.reason) {
             (Some(code), _, _) => format!("exit code {code}"),
+            (None, Some(SIGKILL), _) if ending.stopped.is_none() => format!(
+                "killed by {}, not by Provost; the kernel does so when memory runs out",
+                signal_name(SIGKILL)
+            ),
             (None, Some(signal), _) => format!("killed by {}", signal_name(signal)),
             (None, None, Some(reason)) => reason.clone(),
             (None, None, None) => "its exit status is not known".to_owned(),

@@ -1,7 +1,7 @@
 //! Brings an attempt's process to life, or finds out what became of it: the two
 //! tasks that end with a process to attach to.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
 use crate::failpoint;
 use crate::journal::Attempt;
 use crate::log::AttemptLog;
-use crate::process::{Adopted, Control, Shim, SpawnError};
+use crate::process::{Adopted, Control, Marker, Shim, SpawnError};
 use crate::world::World;
 
 use super::digest::{self, Digesting};
@@ -111,7 +111,8 @@ async fn find(
     let log = world.logs.get(attempt.attempt_id).await.map_err(|error| error.to_string())?;
     let dir = dir(world, attempt);
     let found = world.shims.adopt(&dir).await.map_err(|error| error.to_string())?;
-    let found = settle_lost(world, &dir, found).await?;
+    let has_run = attempt.process.status == ProcessStatus::Running;
+    let found = settle_lost(world, attempt, has_run, found).await?;
     if matches!(found, Adopted::NeverStarted) {
         // Its start is still to come, or comes to nothing.
         world.shims.reopen(&dir).await.map_err(|error| error.to_string())?;
@@ -127,7 +128,7 @@ pub async fn rescued(world: &World, attempt: &Attempt, control: Control) -> Adop
     let mut found = world.shims.rescue(&dir, control).await;
     loop {
         let settled = match found {
-            Ok(found) => settle_lost(world, &dir, found).await,
+            Ok(found) => settle_lost(world, attempt, true, found).await,
             Err(error) => Err(error.to_string()),
         };
         match settled {
@@ -141,13 +142,24 @@ pub async fn rescued(world: &World, attempt: &Attempt, control: Control) -> Adop
     }
 }
 
-/// One that nobody supervises is ended for good, and its end recorded.
-async fn settle_lost(world: &World, dir: &Path, found: Adopted) -> Result<Adopted, String> {
+/// One that nobody supervises is ended for good, and its end recorded; so is one
+/// that has run and of which the disk knows nothing.
+async fn settle_lost(
+    world: &World,
+    attempt: &Attempt,
+    has_run: bool,
+    found: Adopted,
+) -> Result<Adopted, String> {
     match found {
-        Adopted::Lost { .. } => match world.shims.sweep(dir).await {
+        Adopted::Lost { .. } => match world.shims.sweep(&dir(world, attempt)).await {
             Ok(swept) => Ok(Adopted::Ended(swept.record)),
             Err(error) => Err(error.to_string()),
         },
+        Adopted::NeverStarted if has_run => {
+            let (attempt, process) = (attempt.attempt_id, attempt.process.process_id);
+            let swept = world.shims.sweep_deleted(Marker { attempt, process }).await;
+            swept.map(Adopted::Ended).map_err(|error| error.to_string())
+        }
         found => Ok(found),
     }
 }

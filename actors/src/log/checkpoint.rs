@@ -94,8 +94,11 @@ impl Checkpoint {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error.into()),
         };
-        let checkpoint: Self =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        // It only saves work: all of it can be made anew from the other files.
+        let Ok(checkpoint) = serde_json::from_slice::<Self>(&bytes) else {
+            tracing::error!(path = %path.display(), "it is damaged; the log is read from its beginning");
+            return Ok(Self::default());
+        };
         if checkpoint.v != VERSION {
             return Err(damaged(format!("version {} is not known", checkpoint.v)));
         }

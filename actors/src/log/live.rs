@@ -72,10 +72,11 @@ impl Live {
         self.state().processes.insert(process);
     }
 
-    /// The executor wrote something at this time.
+    /// The executor wrote something at this time; what comes later counts, also
+    /// by a clock that was set back.
     pub fn active(&self, at: Option<Timestamp>) {
         let mut state = self.state();
-        state.last_activity_at = state.last_activity_at.max(at);
+        state.last_activity_at = at.or(state.last_activity_at);
     }
 
     /// New raw entries, after which the channel stands at `next`.

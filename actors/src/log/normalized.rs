@@ -157,6 +157,11 @@ impl NormalizedWriter {
         })?;
         segment.set_len(torn_at)?;
         cut_marks(&mut index, end.offset)?;
+        let is_marked = index.last()?.is_some_and(|mark| end.entry - mark.entry <= MARK_ENTRIES);
+        if !is_marked && end.entry > 0 {
+            tracing::error!(path = %dir.join(INDEX).display(), "it is damaged, and made anew");
+            mark_anew(&mut index, dir, &starts, end)?;
+        }
         let last_mark = index.last()?.unwrap_or_default();
         Ok(Self { files, index, segment, segment_start, oldest, end, last_mark, max_bytes })
     }
@@ -251,6 +256,35 @@ impl Draft {
 fn cut_marks(index: &mut RecordFile<Mark>, end: u64) -> io::Result<()> {
     while index.last()?.is_some_and(|mark| mark.offset > end) {
         index.truncate(index.len() - 1)?;
+    }
+    Ok(())
+}
+
+/// Makes the marks anew from the lines themselves.
+fn mark_anew(
+    index: &mut RecordFile<Mark>,
+    dir: &Path,
+    starts: &[u64],
+    end: Mark,
+) -> Result<(), LogError> {
+    #[derive(Deserialize)]
+    struct Head {
+        entry_index: u64,
+    }
+    index.truncate(0)?;
+    let mut offset = starts.first().copied().unwrap_or(0);
+    let mut lines = LineReader::new(Files { dir: dir.to_owned() }, offset);
+    let mut due = 0;
+    while let Some(line) = lines.next_line()?.filter(|_| offset < end.offset) {
+        let head = split_line(line).and_then(|(json, _)| serde_json::from_slice(json).ok());
+        // A damaged line is passed over: a mark before it leads there.
+        if let Some(Head { entry_index: entry }) = head
+            && (entry >= due || starts.contains(&offset))
+        {
+            index.push(&Mark { entry, offset })?;
+            due = entry + MARK_ENTRIES;
+        }
+        offset += line.len() as u64 + 1;
     }
     Ok(())
 }

@@ -147,7 +147,8 @@ pub struct RawWriter {
 impl RawWriter {
     /// Opens an attempt's index and finds where the channel and its processes
     /// stand. `positions` are those of when the index had `blocks` records, and
-    /// are brought up to date.
+    /// are brought up to date; with fewer records, the rest is to be [numbered
+    /// again](Self::number_again).
     pub fn open(
         dir: &Path,
         blocks: u64,
@@ -156,7 +157,14 @@ impl RawWriter {
         let index = RecordFile::open(&dir.join(INDEX))?;
         let mut raw = Self { index, dir: dir.to_owned(), next: 0, growing: None };
         let mut newest = BTreeMap::new();
-        let from = blocks.min(raw.index.len()).saturating_sub(1);
+        let mut from = blocks.saturating_sub(1);
+        if raw.index.len() < blocks {
+            // A power cut took the end: what was known lies beyond it.
+            for position in positions.values_mut() {
+                *position = Position::default();
+            }
+            from = 0;
+        }
         for number in from..raw.index.len() {
             newest.insert(raw.block(number)?.process, number);
         }
@@ -204,6 +212,29 @@ impl RawWriter {
     pub fn gap(&mut self, process: ProcessId, after: Position) -> io::Result<()> {
         self.next += 1;
         self.start_block(process, after, BlockKind::AfterGap)
+    }
+
+    /// Numbers all lines of a process again, when the end of the index was lost.
+    /// They get the numbers they had, unless other processes wrote at the same time.
+    pub fn number_again(
+        &mut self,
+        process: ProcessId,
+        from: Position,
+        has_ended: bool,
+    ) -> Result<Position, LogError> {
+        let mut lines = ProcessLines::at(&process_dir(&self.dir, process), from);
+        loop {
+            let before = lines.position();
+            match lines.next_step(ALL)? {
+                Step::Line(line) => drop(self.number(process, before, line)?),
+                Step::Gap => self.gap(process, lines.position())?,
+                Step::Idle => break,
+            }
+        }
+        if has_ended {
+            self.end(process, &mut lines)?;
+        }
+        Ok(lines.position())
     }
 
     /// Ends the process's open lines.

@@ -79,16 +79,22 @@ impl Writer {
             }
         })?;
         let mut positions = known.iter().map(|(id, known)| (*id, known.position)).collect();
-        let raw = RawWriter::open(dir, blocks, &mut positions)?;
+        let mut raw = RawWriter::open(dir, blocks, &mut positions)?;
         for (process, position) in positions {
             known.entry(process).or_default().position = position;
+        }
+        if raw.blocks() < blocks {
+            tracing::error!(dir = %dir.display(), "raw.idx has lost its end, which is made anew");
+            for (process, Progress { position, finished, .. }) in &mut known {
+                *position = raw.number_again(*process, *position, *finished)?;
+            }
         }
         let processes: BTreeMap<_, _> =
             known.into_iter().map(|(id, progress)| (id, Process::new(progress))).collect();
         let mut last_activity = None;
         for process in processes.keys() {
             let last = SpoolReader::open(&process_dir(dir, *process)).last_record()?;
-            last_activity = last_activity.max(last.map(|it| Timestamp::from_millis(it.at_ms)));
+            last_activity = last.map(|it| Timestamp::from_millis(it.at_ms)).or(last_activity);
         }
         let ids = processes.keys().copied().collect();
         live.reset(raw.next(), normalized.end().entry, ids, last_activity);

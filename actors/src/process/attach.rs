@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::cmsg_space;
+use nix::libc;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, getsockopt, recvmsg};
 use nix::unistd::geteuid;
@@ -73,6 +74,15 @@ pub struct Attached {
     pub lifeline: Lifeline,
 }
 
+/// Lets a shim go on that somebody has stopped (SIGSTOP): it would answer nobody.
+/// One that runs takes no notice.
+pub fn wake(shim: Option<&PidFd>) {
+    if let Some(shim) = shim {
+        // It may be dead by now; then its socket tells.
+        let _ = shim.signal(libc::SIGCONT);
+    }
+}
+
 /// Attaches to the shim of a folder.
 pub fn attach(dir: &Path) -> Result<Attached, AttachError> {
     // By way of the open folder: `sun_path` (unix(7)) is too short for many paths.
@@ -84,6 +94,7 @@ pub fn attach(dir: &Path) -> Result<Attached, AttachError> {
         return Err(AttachError::Foreign);
     }
     let shim = PidFd::open(peer.pid()).ok();
+    wake(shim.as_ref());
     stream.set_read_timeout(Some(DEADLINE))?;
     stream.set_write_timeout(Some(DEADLINE))?;
 

@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::attach::{Attached, Lifeline};
+use super::attach::{self, Attached, Lifeline};
 use super::kill::{self, KillReport};
 use super::manifest::{ExitRecord, Started};
 use super::wire::{self, Notice, Request, STDIN_MESSAGE_MAX, Target};
@@ -207,6 +207,7 @@ impl Control {
 
     async fn ask(&self, request: impl FnOnce(u32) -> Request) -> Result<Notice, ControlError> {
         let (ticket, answer) = self.shared.wait_for_answer().ok_or(ControlError::Closed)?;
+        attach::wake(lock(&self.shared.lifeline).shim.as_ref());
         let ask = async {
             self.requests.send(request(ticket)).await.map_err(|_| ControlError::Closed)?;
             answer.await.map_err(|_| ControlError::Closed)

@@ -75,6 +75,7 @@ pub use inherited::close_inherited;
 pub use nix::sys::signal::Signal;
 pub use rescue::{LOST, Swept, become_subreaper};
 pub use shims::{AdoptError, Adopted, NEVER_STARTED, Shims, SpawnError};
+pub use tree::Marker;
 
 /// What ps(1) calls this process, at most 15 bytes: one that was started as
 /// `/proc/self/exe` would be called "exe".

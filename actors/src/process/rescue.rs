@@ -16,6 +16,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use nix::libc;
 use nix::sys::prctl;
 use nix::unistd::getsid;
 
@@ -38,6 +39,9 @@ const RESCUE_TRIES: u32 = 10;
 
 /// Why nothing is known of a process's end after its shim and the daemon died.
 pub const LOST: &str = "the supervising process and the daemon died while it ran";
+
+/// Why nothing is known of a process's end when its folder is not there any more.
+pub const DELETED: &str = "the folder with its output and its records was deleted while it ran";
 
 /// What a sweep came to.
 #[derive(Clone, Debug)]
@@ -138,6 +142,37 @@ impl Shims {
         tokio::task::spawn_blocking(move || shims.sweep_now(&dir))
             .await
             .map_err(io::Error::other)?
+    }
+
+    /// The same for a process whose folder has been deleted: its shim can't be
+    /// reached any more and goes first, then whoever came from it.
+    ///
+    /// # Errors
+    /// The work panicked.
+    pub async fn sweep_deleted(&self, marker: Marker) -> io::Result<ExitRecord> {
+        let shims = self.clone();
+        blocking(move || {
+            let own = std::process::id().cast_signed();
+            let tree = Tree {
+                below: None,
+                roots: Vec::new(),
+                session_of: None,
+                adopter: Some(own),
+                cgroup: None,
+                marker,
+                spared: BTreeSet::from([own]),
+            };
+            for shim in tree.shims_above() {
+                shim.signal(libc::SIGKILL);
+                if let Some(dying) = shim.open() {
+                    dying.wait_dead(DEADLINE);
+                }
+            }
+            let report = kill_tree(&tree, &mut || shims.reap_strays());
+            tracing::error!(attempt = %marker.attempt, ?report, "{DELETED}");
+            Ok(ExitRecord::unknown(DELETED))
+        })
+        .await
     }
 
     /// Reaps dead orphans that nobody waits for. To be called now and then.

@@ -75,6 +75,13 @@ impl Tree {
         found.into_iter().collect()
     }
 
+    /// The shims that answer for those who carry the marker.
+    pub fn shims_above(&self) -> BTreeSet<Process> {
+        let carries = |pid: &i32| self.marker.claims(&proc::environ(*pid));
+        let shim = |pid| shim_above(pid, &self.spared).and_then(Process::of);
+        proc::all().into_iter().filter(carries).filter_map(shim).collect()
+    }
+
     /// Adds a process and all below it.
     fn add(&self, pid: i32, found: &mut BTreeSet<Process>) {
         let mut pids = vec![pid];
@@ -90,17 +97,7 @@ impl Tree {
 
     /// Whether a living shim that isn't ours answers for the process.
     fn has_other_shim_above(&self, pid: i32) -> bool {
-        let mut pid = pid;
-        while let Some(stat) = Stat::of(pid).filter(|stat| stat.ppid > 1) {
-            pid = stat.ppid;
-            if self.spared.contains(&pid) {
-                return false;
-            }
-            if is_shim(pid) {
-                return true;
-            }
-        }
-        false
+        shim_above(pid, &self.spared).is_some()
     }
 
     /// A session's number is its first process's pid, and stays taken while the
@@ -147,6 +144,20 @@ fn value<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
     environ
         .split(|&byte| byte == 0)
         .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
+/// The next shim above a process, unless one that is spared comes first.
+fn shim_above(mut pid: i32, spared: &BTreeSet<i32>) -> Option<i32> {
+    while let Some(stat) = Stat::of(pid).filter(|stat| stat.ppid > 1) {
+        pid = stat.ppid;
+        if spared.contains(&pid) {
+            return None;
+        }
+        if is_shim(pid) {
+            return Some(pid);
+        }
+    }
+    None
 }
 
 /// Whether the process is a shim, whoever's.

@@ -5,7 +5,7 @@ use std::fs;
 use nix::sys::resource::{Resource, getrlimit};
 use serde_json::{Value, json};
 
-use crate::harness::{Attempt, PLAIN, Provost, processes, wait_until};
+use crate::harness::{Attempt, PLAIN, Provost, is_root, processes, wait_until};
 
 /// Some four thousand processes, each of which waits for its own two.
 const BOMB: &str = r#"
@@ -30,14 +30,6 @@ fn ended_for(attempt: &Attempt<'_>, limit: &str) -> Value {
     assert!(summary.contains(limit), "{summary}");
     wait_until("all of it is dead", || attempt.processes().is_empty());
     status
-}
-
-fn is_root(what: &str) -> bool {
-    let is_root = nix::unistd::geteuid().is_root();
-    if !is_root {
-        eprintln!("{what}: not tried, for it takes root");
-    }
-    is_root
 }
 
 #[test]
@@ -123,7 +115,7 @@ fn a_fork_bomb_is_ended_and_everyone_else_is_served_meanwhile() {
 
 #[test]
 fn a_fork_bomb_of_a_user_without_privileges_meets_the_kernel() {
-    if !is_root("a bomb of another user") {
+    if !is_root() {
         return;
     }
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();

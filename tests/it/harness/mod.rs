@@ -15,6 +15,7 @@ mod attempt;
 mod board;
 mod client;
 pub mod disk;
+pub mod native;
 pub mod processes;
 mod provost;
 mod repo;
@@ -61,8 +62,18 @@ fn pause() {
     std::thread::sleep(PAUSE);
 }
 
+/// Whether root runs the tests; where a fault takes root to bring about, and there
+/// is none, that is said.
+pub fn is_root() -> bool {
+    let is_root = nix::unistd::geteuid().is_root();
+    if !is_root {
+        eprintln!("not tested: it takes root");
+    }
+    is_root
+}
+
 /// The one place where tests spawn programs.
 #[expect(clippy::disallowed_methods, reason = "a test is no daemon")]
-fn program(name: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+pub fn program(name: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
     std::process::Command::new(name)
 }

@@ -25,6 +25,11 @@ pub fn working_in(dir: &Path) -> Vec<i32> {
     working_where(|cwd| cwd == dir)
 }
 
+/// The living processes that work somewhere below a folder.
+pub fn working_below(dir: &Path) -> Vec<i32> {
+    working_where(|cwd| cwd.starts_with(dir))
+}
+
 fn working_where(is_there: impl Fn(&Path) -> bool) -> Vec<i32> {
     let works =
         |pid: &i32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| is_there(&cwd));
@@ -44,8 +49,48 @@ pub fn parent(pid: i32) -> Option<i32> {
     fields.next()?.parse().ok().filter(|_| !is_dead)
 }
 
+/// The living children of a process.
+pub fn children(of: i32) -> Vec<i32> {
+    all().into_iter().filter(|pid| parent(*pid) == Some(of)).collect()
+}
+
 pub fn is_alive(pid: i32) -> bool {
     parent(pid).is_some()
+}
+
+/// Its state, a letter of proc_pid_stat(5); `None` when there is no such process.
+pub fn state(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// The dead that a parent has not reaped.
+pub fn zombies_of(parent: i32) -> usize {
+    let is_zombie = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).trim_start();
+        fields.starts_with(&format!("Z {parent} "))
+    };
+    all().iter().filter(|pid| is_zombie(pid)).count()
+}
+
+/// Its processor time so far, in clock ticks, mostly of 10 ms.
+pub fn ticks(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace();
+    fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+/// The largest its resident memory has been, in KiB.
+pub fn peak_memory(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// How many files it has open.
+pub fn open_files(pid: i32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
 /// The name of its program, 15 bytes at most.
@@ -71,7 +116,7 @@ pub fn kill_all_with(name: &str, value: &str) {
 
 /// Kills all that work somewhere below a folder.
 pub fn kill_all_below(dir: &Path) {
-    kill_all(|| working_where(|cwd| cwd.starts_with(dir)));
+    kill_all(|| working_below(dir));
 }
 
 fn kill_all(find: impl Fn() -> Vec<i32>) {

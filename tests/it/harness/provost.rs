@@ -104,17 +104,27 @@ impl Provost {
 
     /// Whatever is run from here on is run by a user without privileges, to whom
     /// all that is there is given. Asks for root.
-    pub fn for_nobody(mut self) -> Self {
+    pub fn for_nobody(self) -> Self {
         const NOBODY: u32 = 65534;
         // Cargo's folder may be closed to others.
+        let mut provost = self.copied();
+        provost.user = Some(NOBODY);
+        for entry in walk(provost.root.path()) {
+            lchown(entry, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        provost
+    }
+
+    /// Runs a copy of the program that the test may do with what it likes.
+    pub fn copied(mut self) -> Self {
         let copy = self.path("provost");
         fs::copy(&self.program, &copy).unwrap();
         self.program = copy;
-        self.user = Some(NOBODY);
-        for entry in walk(self.root.path()) {
-            lchown(entry, Some(NOBODY), Some(NOBODY)).unwrap();
-        }
         self
+    }
+
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     pub fn started(self) -> Self {
@@ -154,19 +164,20 @@ impl Provost {
 
     /// `provost` with these arguments, in an environment of its own.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.environment(program(&self.program));
-        command.args(args);
-        command
+        self.command_of(&self.program, args)
     }
 
     /// A shell script in the same environment, which calls `"$PROVOST"`.
     pub fn shell(&self, script: &str) -> Command {
-        let mut command = self.environment(program("/bin/sh"));
-        command.args(["-c", script]).env("PROVOST", &self.program);
+        let mut command = self.command_of("/bin/sh", &["-c", script]);
+        command.env("PROVOST", &self.program);
         command
     }
 
-    fn environment(&self, mut command: Command) -> Command {
+    /// Any program in that environment.
+    fn command_of(&self, name: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Command {
+        let mut command = program(name);
+        command.args(args);
         if let Some(user) = self.user {
             command.uid(user).gid(user);
         }
@@ -194,7 +205,13 @@ impl Provost {
 
     /// Starts the daemon in the foreground and waits until it answers.
     pub fn start(&self) {
-        self.start_with(&[]);
+        self.start_with(&[], &[]);
+    }
+
+    /// Starts the daemon by way of a program that executes what follows its own
+    /// arguments, and stays the same process.
+    pub fn start_by(&self, wrapper: &[&str]) {
+        self.start_with(wrapper, &[]);
     }
 
     /// A daemon that is to end by itself, how it does.
@@ -208,17 +225,19 @@ impl Provost {
 
     /// Starts a daemon that dies as by SIGKILL at a failpoint.
     pub fn start_to_die_at(&self, failpoint: &str) {
-        self.start_with(&[("PROVOST_FAILPOINT", failpoint)]);
+        self.start_with(&[], &[("PROVOST_FAILPOINT", failpoint)]);
     }
 
     /// One that a bridge set going and that is slow to come may be first: it has to
     /// go, for the daemon of a test is the test's own.
-    fn start_with(&self, variables: &[(&str, &str)]) {
+    fn start_with(&self, wrapper: &[&str], variables: &[(&str, &str)]) {
         let file = |path| File::options().append(true).create(true).open(path).unwrap();
         let mut slot = self.daemon.lock().unwrap();
         assert!(slot.is_none(), "a daemon runs already");
         loop {
-            let mut daemon = self.command(&["daemon"]);
+            let program = self.program.to_str().unwrap();
+            let words = [wrapper, &[program, "daemon"]].concat();
+            let mut daemon = self.command_of(words[0], &words[1..]);
             daemon.envs(variables.iter().copied());
             daemon.stdin(Stdio::null()).stdout(file(self.path("stdout"))).stderr(file(self.log()));
             let mut daemon = daemon.spawn().unwrap();

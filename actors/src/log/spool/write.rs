@@ -23,6 +23,7 @@ use crate::event::{Stream, Timestamp};
 
 /// Most bytes that one call takes, and so that one record covers.
 pub const CHUNK: usize = 64 * 1024;
+const NOWHERE: &str = "/dev/null";
 const BOTH: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
 /// What one look into a pipe came to.
@@ -91,11 +92,14 @@ impl Writer {
         let mut tails = [Tail::new(Stream::Stdout), Tail::new(Stream::Stderr)];
         for tail in &mut tails {
             let starts = format::segments(dir, tail.stream)?;
+            // The clock may have been set back between two of them.
+            let mut newest = None;
             for (position, &start) in starts.iter().enumerate() {
                 let meta = fs::metadata(format::segment_path(dir, tail.stream, start))?;
                 (tail.start, tail.end) = (start, start + meta.len());
+                newest = newest.max(Some(meta.modified()?));
                 if position + 1 < starts.len() {
-                    closed.push((meta.modified()?, (tail.stream, start, meta.len())));
+                    closed.push((newest, (tail.stream, start, meta.len())));
                 }
             }
         }
@@ -178,7 +182,11 @@ impl Writer {
         self.index.flush()?;
         for tail in &self.tails {
             if let Some(reserved) = &tail.file {
-                reserved.file.sync_data()?;
+                match reserved.file.sync_data() {
+                    // fsync(2): a special file. It is `NOWHERE`.
+                    Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+                    synced => synced?,
+                }
             }
         }
         self.index.file.file.sync_data()
@@ -289,7 +297,13 @@ impl Tail {
             Some(reserved) => reserved,
             file => {
                 let path = format::segment_path(dir, self.stream, self.start);
-                file.insert(Reserved { file: open(&path)?, until: 0 })
+                let opened = match open(&path) {
+                    // The folder has been deleted, and nobody will look for it: the
+                    // executor must not wait for ever.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => open(NOWHERE)?,
+                    opened => opened?,
+                };
+                file.insert(Reserved { file: opened, until: 0 })
             }
         };
         // Steps grow with the segment: small ones for the many that stay small.
@@ -303,7 +317,7 @@ impl Index {
     /// Opens it, cut after the last good record. Also returns where the bytes
     /// of each stream end that records cover; `ends` is where the streams do.
     fn open(dir: &Path, ends: [u64; 2]) -> io::Result<(Self, [u64; 2])> {
-        let file = open(&dir.join(INDEX))?;
+        let file = open(dir.join(INDEX))?;
         let mut covered = [0; 2];
         let (mut position, mut len) = (0, 0);
         let mut reader = io::BufReader::with_capacity(CHUNK, &file);
@@ -343,7 +357,7 @@ impl Reserved {
         let room = |until: u64| {
             let (from, len) = (self.until.cast_signed(), (until - self.until).cast_signed());
             match fallocate(&self.file, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, len) {
-                Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(until),
+                Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::ENODEV) => Ok(until),
                 Err(errno) => Err(errno),
             }
         };
@@ -360,7 +374,7 @@ impl Reserved {
 }
 
 /// Not for appending: splice(2) refuses such files.
-fn open(path: &Path) -> io::Result<File> {
+fn open(path: impl AsRef<Path>) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 

@@ -2,6 +2,7 @@
 //! [`SpoolFiles`], which writes what the shim would.
 
 mod crash;
+mod damage;
 mod follow;
 mod retention;
 mod whole;

@@ -35,7 +35,8 @@ fn both_channels_tell_the_life_of_an_attempt() {
     assert_eq!((last.turn, last.execution_process_id, last.entry_index), (2, second, 7));
     let tip = log.tip();
     assert_eq!((tip.raw, tip.normalized), (Some(4), Some(7)));
-    assert_eq!(tip.last_activity_at, Some(at(1_000_003)));
+    // What was written last counts, also by a clock that was set back.
+    assert_eq!(tip.last_activity_at, Some(at(1_000_001)));
 }
 
 #[test]
