@@ -10,7 +10,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use super::changes::Changes;
 use super::{Store, TimesToLive};
 
-static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
+pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
 
 /// Why a home's database can't be used.
 #[derive(Debug, thiserror::Error)]

@@ -39,6 +39,8 @@ pub struct State {
     /// is not settled.
     pub(super) turns: Vec<Turn>,
     pub(super) stops: Stops<StopPort>,
+    /// How many look at the worktrees, to take them away.
+    pub(super) collecting: usize,
 }
 
 impl State {
@@ -56,6 +58,7 @@ impl State {
             worktrees: Arc::default(),
             turns: Vec::new(),
             stops: Stops::default(),
+            collecting: 0,
         };
         for process in state.attempt.leftovers.clone() {
             state.take_turn(process, Life::settled()).find();
@@ -306,7 +309,7 @@ impl State {
             let turn = self.turns.remove(over);
             let _ = self.advance(turn.handle.process, &Change::Closed).await;
         }
-        if self.turns.is_empty() && !self.queue.is_active() {
+        if self.turns.is_empty() && !self.queue.is_active() && self.collecting == 0 {
             // Told first: whoever finds no actor here any more finds it gone there.
             self.notify(Notice::Ended(self.attempt.attempt_id));
             self.myself.stop(None);

@@ -48,6 +48,7 @@
 
 mod attach;
 mod control;
+pub mod held;
 pub mod identity;
 mod inherited;
 pub mod kill;
