@@ -84,7 +84,7 @@ async fn empty_trash(context: &mut Context, args: &GcArgs) -> Result<Exit, Failu
     }
     let rows: Vec<Vec<String>> = list(&told, "trash")
         .iter()
-        .map(|it| ["verdict", "trashed_at", "name", "reason"].map(|key| text(it, key).to_owned()))
+        .map(|it| ["verdict", "since", "name", "reason"].map(|key| text(it, key).to_owned()))
         .map(Vec::from)
         .collect();
     context.out.table(&["VERDICT", "SINCE", "NAME", "WHY"], &rows)?;

@@ -10,7 +10,7 @@ use provost_actors::event::Stream;
 use provost_actors::log::spool::format::{INDEX, RECORD_LEN, Record, segment_path, segments};
 use provost_actors::process::held;
 use provost_actors::process::manifest::{ExitRecord, Manifest};
-use provost_actors::workspace::git;
+use provost_actors::workspace::{git, proof};
 
 use super::check::{Check, Cure};
 use crate::home::Home;
@@ -36,6 +36,7 @@ pub fn on_disk(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
             } else if process.closed {
                 findings.extend(unended(&folder));
                 findings.extend(spool(&folder));
+                findings.extend(half_written(&folder));
             }
         }
         if attempt.is_over() {
@@ -71,6 +72,19 @@ fn unended(folder: &Path) -> Option<Check> {
         Check::warn("attempts", format!("{} holds no exit record", folder.display()))
             .hint("How that process ended is in the attempt's status alone.")
     })
+}
+
+/// Files that somebody died while writing.
+fn half_written(folder: &Path) -> Vec<Check> {
+    let is_half = |name: &String| name.strip_suffix(".tmp").is_some_and(|it| it.starts_with('.'));
+    let names = names_in(folder).into_iter().filter(is_half);
+    names
+        .map(|name| {
+            let path = folder.join(name);
+            Check::note("attempts", format!("{} was never finished", path.display()))
+                .cure(Cure::Trash(path))
+        })
+        .collect()
 }
 
 /// Whether the records of a spool are whole and its segments hold what they say.
@@ -133,16 +147,18 @@ fn index_locks(home: &Home, attempt: &InspectedAttempt) -> Vec<Check> {
 
 /// The lock of a worktree's index, if it is there.
 pub fn index_lock(worktree: &Path) -> Option<PathBuf> {
-    if fs::symlink_metadata(worktree).ok()?.is_symlink() {
+    // No link may lead out of the folder of all worktrees.
+    let all = worktree.parent()?.parent()?;
+    let expected = all.canonicalize().ok()?.join(worktree.strip_prefix(all).ok()?);
+    if worktree.canonicalize().ok()? != expected {
         return None;
     }
     let link = fs::read_to_string(worktree.join(".git")).ok()?;
     let admin = worktree.join(link.strip_prefix("gitdir: ")?.trim_end());
     // Only where git's own record leads back: no link of an agent's leads us on.
-    let leads_to = fs::read_to_string(admin.join("gitdir")).ok()?;
-    let is_registered = Path::new(leads_to.trim_end()) == worktree.join(".git");
     let lock = admin.join("index.lock");
-    (is_registered && lock.symlink_metadata().ok()?.is_file()).then_some(lock)
+    (proof::is_registration_of(&admin, worktree) && lock.symlink_metadata().ok()?.is_file())
+        .then_some(lock)
 }
 
 /// Whether nobody works in the worktree or with its git.

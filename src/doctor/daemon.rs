@@ -23,6 +23,13 @@ pub struct Found {
     socket: Socket,
 }
 
+impl Found {
+    /// Whether a daemon has the home.
+    pub fn is_held(&self) -> bool {
+        matches!(self.lock, Lock::Held(_))
+    }
+}
+
 #[derive(Debug)]
 enum Lock {
     Missing,
@@ -122,7 +129,7 @@ fn is_alive(pid: i32) -> bool {
 }
 
 fn about_socket(home: &Home, found: &Found) -> Check {
-    let is_held = matches!(found.lock, Lock::Held(_));
+    let is_held = found.is_held();
     let path = home.socket().display();
     match &found.socket {
         Socket::Answers(info) => {

@@ -14,7 +14,7 @@ use super::attempts::{index_lock, is_abandoned};
 use super::check::{Check, Cure, Status};
 use super::daemon::is_stale;
 use super::processes::{ancestors, attempt_of};
-use crate::daemon::HomeLock;
+use crate::daemon::{HomeLock, LockError};
 use crate::home::Home;
 
 /// Mends all that can be; tells with each what was done.
@@ -25,9 +25,16 @@ pub fn all(home: &Home, mut checks: Vec<Check>) -> Vec<Check> {
     let lock = HomeLock::take(home.lock());
     for check in &mut checks {
         let Some(cure) = check.cure.take() else { continue };
-        if let Err(error) = &lock {
-            check.hint = Some(format!("Run `provost shutdown` first: {error}."));
-            continue;
+        match &lock {
+            Ok(_) => {}
+            Err(LockError::Held { .. }) => {
+                check.hint = Some("Run `provost shutdown` first, then this again.".to_owned());
+                continue;
+            }
+            Err(error) => {
+                check.hint = Some(format!("It was left alone: {error}."));
+                continue;
+            }
         }
         match apply(home, &cure) {
             Ok(done) => {
@@ -51,6 +58,7 @@ fn apply(home: &Home, cure: &Cure) -> Result<String, String> {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 fn shown(error: io::Error) -> String {
     error.to_string()
 }

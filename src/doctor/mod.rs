@@ -24,12 +24,12 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Looks the home over; with `mends`, mends what can be.
 pub async fn examine(home: &Home, mends: bool) -> Vec<Check> {
+    let found = daemon::find(home).await;
     let mut checks = blocking("home", {
-        let home = home.clone();
-        move || place::checks(&home)
+        let (home, is_held) = (home.clone(), found.is_held());
+        move || place::checks(&home, is_held)
     })
     .await;
-    let found = daemon::find(home).await;
     checks.extend(daemon::checks(home, &found));
     let (database, attempts) = within("database", database::checks(home)).await;
     checks.extend(database);

@@ -21,7 +21,8 @@ const INODES_LOW: u64 = 10_000;
 /// Folders in a path cost nothing, but git and agents have their limits.
 const PATH_LONG: usize = 200;
 
-pub fn checks(home: &Home) -> Vec<Check> {
+/// `is_held`: a daemon has the home.
+pub fn checks(home: &Home, is_held: bool) -> Vec<Check> {
     let data = home.data_dir();
     if !data.exists() {
         let message = format!("{} is not there", data.display());
@@ -34,7 +35,7 @@ pub fn checks(home: &Home) -> Vec<Check> {
     checks.push(space(data));
     checks.push(file_system(data));
     checks.push(path_length(home));
-    checks.extend(leftovers(home));
+    checks.extend(leftovers(home, is_held));
     checks
 }
 
@@ -144,7 +145,7 @@ fn path_length(home: &Home) -> Check {
     Check::ok("paths", "none is too long")
 }
 
-fn leftovers(home: &Home) -> Vec<Check> {
+fn leftovers(home: &Home, is_held: bool) -> Vec<Check> {
     let entries = |folder: &Path| fs::read_dir(folder).map_or(0, Iterator::count);
     let mut checks = Vec::new();
     match entries(&home.trash()) {
@@ -157,6 +158,7 @@ fn leftovers(home: &Home) -> Vec<Check> {
     // A daemon clears its own when it starts: while none runs, nobody needs it.
     match entries(&home.scratch()) {
         0 => {}
+        _ if is_held => {}
         count => checks.push(
             Check::note("scratch", format!("{count} scratch folders are left of calls"))
                 .cure(Cure::Trash(home.scratch())),

@@ -42,7 +42,7 @@ pub(super) struct EmptyTrash {
 #[derive(Debug, Serialize)]
 struct Trashed {
     name: String,
-    trashed_at: Timestamp,
+    since: Timestamp,
     /// `removable`, `removed` or `kept`.
     verdict: &'static str,
     reason: Option<String>,
@@ -113,9 +113,9 @@ fn empty(trash: &Path, wish: &EmptyTrash) -> io::Result<Value> {
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let trashed_at = trashed_at(&name, &entry.metadata()?);
-        let mut thing = Trashed { name, trashed_at, verdict: "removable", reason: None };
-        if thing.trashed_at > before {
+        let since = put_there(&name, &entry.metadata()?);
+        let mut thing = Trashed { name, since, verdict: "removable", reason: None };
+        if thing.since > before {
             thing.verdict = "kept";
             thing.reason = Some("it has not been there for long enough".to_owned());
         } else if let Some(reason) = obstacle(&entry.path()) {
@@ -141,7 +141,7 @@ fn answer(wish: &EmptyTrash, told: &[Trashed]) -> Value {
 }
 
 /// By the UUIDv7 that its name begins with; else by its last change.
-fn trashed_at(name: &str, found: &fs::Metadata) -> Timestamp {
+fn put_there(name: &str, found: &fs::Metadata) -> Timestamp {
     let id = name.get(..36).and_then(|id| uuid::Uuid::parse_str(id).ok());
     match id.and_then(|id| id.get_timestamp()) {
         Some(at) => {

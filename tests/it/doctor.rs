@@ -268,7 +268,7 @@ fn an_orphan_of_an_attempt_that_is_over_is_killed_and_nobody_else() {
     let orphan = |attempt: &str, home: &Path| {
         let mut command = provost.command(&[]);
         command.env("PROVOST_HOME", home).env("PROVOST_ATTEMPT_ID", attempt);
-        sleep_with(command)
+        sleep_with(&command)
     };
     let other_home = provost.path("other");
     let mut ours = orphan(&over.id, provost.home());
@@ -293,7 +293,7 @@ fn an_orphan_of_an_attempt_that_is_over_is_killed_and_nobody_else() {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a process that looks like an attempt's")]
-fn sleep_with(command: std::process::Command) -> std::process::Child {
+fn sleep_with(command: &std::process::Command) -> std::process::Child {
     let mut sleep = std::process::Command::new("sleep");
     sleep.arg("600").env_clear();
     sleep.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));

@@ -167,7 +167,12 @@ fn what_only_the_worktree_knows_stays() {
           echo nested >>\"$(git -C .. rev-parse --git-common-dir)/info/exclude\"",
             "another repository",
         ),
-        ("run cp -r . /tmp/none 2>/dev/null; git worktree lock .", "locked"),
+        ("run git worktree lock .", "locked"),
+        (
+            "run git commit --quiet --allow-empty -m x; git update-ref refs/worktree/mine HEAD; \
+          git reset --quiet --hard HEAD~1; git reflog expire --expire=now --all",
+            "commits that no branch holds",
+        ),
         ("run echo more >../beside.txt", "beside.txt lies beside"),
         ("run touch \"$(git rev-parse --git-dir)/MERGE_HEAD\"", "MERGE_HEAD"),
         ("run touch \"$(git rev-parse --git-dir)/index.lock\"", "index.lock"),

@@ -85,7 +85,9 @@ pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
         .ok_or_else(|| because(format!("its target branch {} is gone", source.target_branch)))?;
 
     let unmerged = count(&source.repo, &[&head, &branch, "--not", &target, base]).await?;
-    let strays = strays(source, &common, &admin, &[&head], &[&target, &branch, base]).await?;
+    let own = own_references(&source.repo, &admin).await?;
+    let own: Vec<&str> = std::iter::once(&*head).chain(own.lines()).collect();
+    let strays = strays(source, &common, &admin, &own, &[&target, &branch, base]).await?;
     let uncommitted = uncommitted(&snapshot, &head).await?;
     let unsaved = match (uncommitted, strays.len(), unmerged) {
         (true, ..) => Some("it has changes that are not committed".to_owned()),
@@ -99,8 +101,16 @@ pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
     };
     let ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"];
     let ignored = snapshot.listing(&ignored).await?;
-    let ignored = ignored.iter().filter(|byte| **byte == 0).count();
+    let ignored = ignored.split(|byte| *byte == 0).filter(|path| !path.is_empty()).count();
     Ok(Proof { unsaved, ignored, snapshot, admin, common, head, strays })
+}
+
+/// The commits that references of the worktree's alone name (gitrepository-layout(5)).
+async fn own_references(repo: &Path, admin: &Path) -> Result<String, GitError> {
+    let admin = admin.to_string_lossy();
+    let kinds = ["refs/worktree", "refs/bisect", "refs/rewritten"];
+    let list = ["--git-dir", &*admin, "for-each-ref", "--format=%(objectname)"];
+    git::run(repo, &[&list[..], &kinds].concat()).await
 }
 
 /// How many commits there are in a range.
@@ -172,8 +182,7 @@ fn logged(log: &Path) -> std::io::Result<BTreeSet<String>> {
 
 /// What speaks against taking the worktree away, whatever its state.
 fn obstacle(worktree: &Path, admin: &Path) -> std::io::Result<Option<String>> {
-    let registered = fs::read_to_string(admin.join("gitdir"))?;
-    if Path::new(registered.trim_end()) != worktree.join(".git") {
+    if !is_registration_of(admin, worktree) {
         return Ok(Some("git has it registered at another place".to_owned()));
     }
     if admin.join("locked").exists() {
@@ -184,6 +193,9 @@ fn obstacle(worktree: &Path, admin: &Path) -> std::io::Result<Option<String>> {
     }
     if let Some(sign) = UNDER_WAY.iter().find(|sign| admin.join(sign).exists()) {
         return Ok(Some(format!("something is under way in it ({sign})")));
+    }
+    if admin.join("reftable").exists() {
+        return Ok(Some("its references are of a form (reftable) that is not looked into".into()));
     }
     if admin.join("modules").exists() {
         return Ok(Some("it has submodules, whose git is its own".to_owned()));
@@ -275,14 +287,28 @@ impl Proof {
 /// there or not.
 pub async fn registration(repo: &Path, worktree: &Path) -> Result<Option<PathBuf>, GitError> {
     let common = git::common_dir(repo).await?;
-    let link = worktree.join(".git");
+    let worktree = worktree.to_owned();
     let found = tokio::task::spawn_blocking(move || {
         let entries = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
-        let leads_there = |admin: &PathBuf| {
-            let link_of = fs::read_to_string(admin.join("gitdir"));
-            link_of.is_ok_and(|path| Path::new(path.trim_end()) == link)
-        };
-        entries.map(|entry| entry.path()).find(leads_there)
+        entries.map(|entry| entry.path()).find(|admin| is_registration_of(admin, &worktree))
     });
     found.await.map_err(|error| GitError::Failed(error.to_string()))
+}
+
+/// Whether this folder of git's is that of the worktree, which need not be there.
+#[must_use]
+pub fn is_registration_of(admin: &Path, worktree: &Path) -> bool {
+    let Ok(link) = fs::read_to_string(admin.join("gitdir")) else { return false };
+    // Relative with `worktree.useRelativePaths` (git-config(1)).
+    real(&admin.join(link.trim_end())) == real(worktree).join(".git")
+}
+
+/// A path without links and `..`, as far as there is anything at it.
+fn real(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, there)) = there else { return path.to_owned() };
+    match path.strip_prefix(above) {
+        Ok(rest) if !rest.as_os_str().is_empty() => there.join(rest),
+        _ => there,
+    }
 }
