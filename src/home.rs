@@ -59,14 +59,34 @@ impl Home {
         }
     }
 
+    /// The home that the environment names, as it lies there: nothing is made,
+    /// changed or checked.
+    pub fn unopened() -> Result<Self, HomeError> {
+        let mut home = match std::env::var_os(HOME_VARIABLE).filter(|value| !value.is_empty()) {
+            Some(root) => {
+                let root = std::path::absolute(root).map_err(HomeError::WorkingDirectory)?;
+                Self::in_one(real(&root))
+            }
+            None => Self::over_xdg(&Xdg::new().map_err(HomeError::NoUserHome)?),
+        };
+        for dir in [&mut home.config_dir, &mut home.data_dir, &mut home.run_dir] {
+            *dir = real(dir);
+        }
+        home.socket = socket_path(&home.run_dir);
+        Ok(home)
+    }
+
     /// Opens the home in one folder. A relative `root` is taken from the
     /// working directory; symbolic links in it are resolved, so that two names
     /// of a folder are one home.
     pub fn at(root: impl AsRef<OsStr>) -> Result<Self, HomeError> {
         let root = std::path::absolute(Path::new(&root)).map_err(HomeError::WorkingDirectory)?;
-        let root = private_folder(&root)?;
+        Self::in_one(private_folder(&root)?).make()
+    }
+
+    fn in_one(root: PathBuf) -> Self {
         let run_dir = root.join("run");
-        let home = Self {
+        Self {
             config_dir: root.clone(),
             data_dir: root.clone(),
             lock: run_dir.join("daemon.lock"),
@@ -74,16 +94,22 @@ impl Home {
             socket: PathBuf::new(),
             run_dir,
             root: Some(root),
-        };
-        home.make()
+        }
     }
 
     /// Opens the home spread over the XDG base directories.
     fn xdg(dirs: &Xdg) -> Result<Self, HomeError> {
+        let home = Self::over_xdg(dirs);
+        if let Some(state_dir) = home.log.parent() {
+            private_folder(state_dir)?;
+        }
+        home.make()
+    }
+
+    fn over_xdg(dirs: &Xdg) -> Self {
         let data_dir = dirs.data_dir().join("provost");
         let state_dir = dirs.state_dir().unwrap_or_else(|| dirs.data_dir()).join("provost");
-        private_folder(&state_dir)?;
-        let home = Self {
+        Self {
             root: None,
             config_dir: dirs.config_dir().join("provost"),
             run_dir: dirs
@@ -96,8 +122,7 @@ impl Home {
             log: state_dir.join("daemon.log"),
             socket: PathBuf::new(),
             data_dir,
-        };
-        home.make()
+        }
     }
 
     fn make(mut self) -> Result<Self, HomeError> {
@@ -122,6 +147,14 @@ impl Home {
     /// The folder of everything that must be kept.
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
+    }
+
+    /// The folders that are ours alone, outermost first.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let mut folders = vec![self.config_dir.clone(), self.data_dir.clone()];
+        folders.extend([self.run_dir.clone(), self.attempts(), self.worktrees()]);
+        folders.dedup();
+        folders
     }
 
     pub fn config_file(&self) -> PathBuf {
@@ -194,6 +227,11 @@ fn user_runtime_dir() -> Option<PathBuf> {
     let dir = PathBuf::from(format!("/run/user/{user}"));
     let owner = fs::symlink_metadata(&dir).ok().filter(fs::Metadata::is_dir)?.uid();
     (owner == user.as_raw()).then_some(dir)
+}
+
+/// A path without links, where there is something at it.
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Makes a folder and what is missing above it, and closes it to others.

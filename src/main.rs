@@ -9,6 +9,7 @@ mod cli;
 mod client;
 mod config;
 mod daemon;
+mod doctor;
 mod domain;
 mod executors;
 mod home;

@@ -49,7 +49,8 @@ const SRC: &[(&str, &[&str])] = &[
     ("bridge", &["client", "jsonrpc"]),
     ("domain", &["client", "mcp", "role", "store"]),
     ("daemon", &["client", "config", "domain", "executors", "home", "mcp", "store"]),
-    ("cli", &["bridge", "client", "config", "daemon", "home", "role", "telemetry"]),
+    ("doctor", &["client", "config", "daemon", "executors", "home", "store"]),
+    ("cli", &["bridge", "client", "config", "daemon", "doctor", "home", "role", "telemetry"]),
     ("main", &["cli", "executors"]),
 ];
 

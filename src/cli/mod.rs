@@ -1,6 +1,6 @@
 //! The command line: what a person or a script types, one function a verb.
 //!
-//! Every verb but `daemon`, `config`, `completions` and `tools --errors` is a
+//! Every verb but `daemon`, `doctor`, `config`, `completions` and `tools --errors` is a
 //! client of the daemon's socket; none reads its database. Results go to
 //! standard output, everything else to standard error.
 
@@ -9,8 +9,10 @@ mod context;
 mod daemon;
 mod demo;
 mod diff;
+mod doctor;
 mod exit;
 mod follow_up;
+mod gc;
 mod logs;
 mod output;
 mod project;
@@ -84,6 +86,16 @@ enum Command {
     Tools(tools::ToolsArgs),
     /// Show the main job on a scratch repository; needs no keys and no network
     Demo,
+    /// Check the home, the machine and the executors
+    ///
+    /// Looking changes nothing and starts no daemon. Exits with 1 if anything fails.
+    Doctor(doctor::DoctorArgs),
+    /// Show worktrees that are finished with, and move them to the trash
+    ///
+    /// A worktree goes when its attempt has settled, all in it is committed, its commits are
+    /// merged into its target branch, and nobody works in it. All others stay, and no branch is
+    /// ever deleted.
+    Gc(gc::GcArgs),
     /// Look at the configuration
     #[command(subcommand)]
     Config(daemon::ConfigCommand),
@@ -126,6 +138,14 @@ fn start(cli: Cli) -> Result<Exit, Failure> {
             telemetry::start(telemetry::CLIENT_DEFAULT)?;
             return runtime()?.block_on(demo::demo(out));
         }
+        Command::Doctor(args) => {
+            telemetry::start(telemetry::CLIENT_DEFAULT)?;
+            let runtime = runtime()?;
+            let exit = runtime.block_on(doctor::doctor(&mut out, &args));
+            // A disk that hangs is told, not waited for.
+            runtime.shutdown_background();
+            return exit;
+        }
         command => {
             telemetry::start(telemetry::CLIENT_DEFAULT)?;
             let home = Home::from_environment()?;
@@ -166,10 +186,12 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
             context.set_role(args.role);
             tools::tools(context).await
         }
+        Command::Gc(args) => gc::gc(context, &args).await,
         Command::Shutdown(args) => daemon::shutdown(context, &args).await,
         Command::Daemon(_)
         | Command::Mcp { .. }
         | Command::Demo
+        | Command::Doctor(_)
         | Command::Config(_)
         | Command::Completions { .. } => Ok(Exit::Done),
     }?;

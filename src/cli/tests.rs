@@ -38,6 +38,10 @@ fn every_verb_is_there_with_its_flags() {
         "provost call list_projects -",
         "provost tools --role orchestrator --json --errors",
         "provost demo --json",
+        "provost doctor --fix --json",
+        "provost gc",
+        "provost gc --yes --snapshot --older-than 7d --project p --json",
+        "provost gc --empty-trash --older-than 0 --yes",
         "provost config show",
         "provost shutdown --stop-all",
         "provost completions bash",
@@ -58,6 +62,8 @@ fn nonsense_is_a_usage_error() {
         "provost wait",
         "provost wait --any --all 12345678",
         "provost wait --timeout soon 12345678",
+        "provost gc --empty-trash --snapshot",
+        "provost gc --older-than soon",
     ] {
         assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
     }
@@ -69,7 +75,8 @@ fn help_says_what_there_is() {
     command.build();
     insta::assert_snapshot!("help", command.render_long_help().to_string());
     for name in [
-        "daemon", "mcp", "init", "run", "logs", "diff", "stop", "wait", "call", "tools", "shutdown",
+        "daemon", "mcp", "init", "run", "logs", "diff", "stop", "wait", "call", "tools",
+        "shutdown", "doctor", "gc",
     ] {
         let verb = command.find_subcommand_mut(name).unwrap();
         insta::assert_snapshot!(format!("help_{name}"), verb.render_long_help().to_string());

@@ -32,7 +32,7 @@ use crate::domain::{Domain, Guards};
 use crate::executors::Registry;
 use crate::home::Home;
 use crate::store::{OpenError, Store, TimesToLive};
-use lock::{HomeLock, LockError};
+pub use lock::{HomeLock, LockError};
 
 /// How often kept answers are pruned.
 const PRUNE_EVERY: Duration = Duration::from_hours(1);

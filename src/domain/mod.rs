@@ -7,6 +7,7 @@ mod attempts;
 mod bare;
 mod board;
 mod clarify;
+mod collect;
 mod convert;
 mod follow_up;
 mod logs;

@@ -10,6 +10,7 @@ mod attempts;
 mod changes;
 mod codec;
 mod follow_ups;
+mod inspect;
 mod journal;
 mod open;
 mod owned;
@@ -22,7 +23,8 @@ mod tasks;
 mod turns;
 mod wal;
 
-pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus};
+pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus, WorkspaceView};
+pub use inspect::{InspectedAttempt, Inspection, inspect};
 pub use open::OpenError;
 pub use resolve::{Kind, Match};
 pub use sessions::Target;

@@ -13,7 +13,7 @@ use sqlx::{ConnectOptions, Connection};
 use super::changes::Changes;
 use super::{Store, TimesToLive, wal};
 
-static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
+pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
 
 /// The id that was made last: a UUIDv7's text sorts as it does.
 const LATEST_ID: &str = "SELECT max(id) FROM (

@@ -11,6 +11,7 @@ use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
 
+use super::collect::{Collect, CollectPort, Examined};
 use super::lifecycle::Input;
 
 /// The port of one who asked for a stop.
@@ -23,6 +24,10 @@ pub enum Message {
         force: bool,
         reply: StopPort,
     },
+    /// Takes its worktrees away, if nothing would be lost with them.
+    Collect(Collect, CollectPort),
+    /// They have been looked at.
+    Examined(Collect, Examined, CollectPort),
     /// A running slot is its own.
     Granted,
     /// From the tasks of one of its turns.

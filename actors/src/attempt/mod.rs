@@ -29,6 +29,7 @@
 //! * The actor lives while anything of the attempt does, or waits for a slot.
 //!   Whoever asks for an attempt without one has it made. Its end kills nothing.
 
+mod collect;
 pub mod digest;
 mod disk;
 mod environment;
@@ -49,8 +50,10 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
 
+pub use collect::{Collect, CollectPort, Collection, Saved, Verdict};
+pub use environment::is_base;
 pub use message::{FollowUpCall, Message, Notice};
-pub use prepare::has_worktrees;
+pub use prepare::{MARKER, has_worktrees, was_collected};
 
 use crate::journal::Attempt;
 use crate::world::World;
@@ -98,6 +101,8 @@ impl Actor for AttemptActor {
         match message {
             Message::FollowUp(call, port) => state.follow_up(call, port).await,
             Message::Stop { force, reply } => state.stop(force, reply).await,
+            Message::Collect(how, port) => state.collect(how, port),
+            Message::Examined(how, examined, port) => state.examined(how, examined, port).await,
             Message::Granted => state.granted().await,
             Message::Turn(process, happening) => state.happened(process, happening).await,
         }

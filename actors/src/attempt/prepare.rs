@@ -19,7 +19,9 @@ use super::environment;
 
 /// Written when all worktrees of an attempt are whole. Until it is there,
 /// nothing has run in them and they may be made anew.
-const MARKER: &str = "worktrees.json";
+pub const MARKER: &str = "worktrees.json";
+/// What the marker is called once the worktrees were taken away.
+pub const COLLECTED: &str = "collected.json";
 
 #[derive(Serialize, Deserialize)]
 struct Marker {
@@ -35,7 +37,8 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
     tokio::fs::create_dir_all(&dir).await.map_err(readable)?;
     let found = {
         let dir = dir.clone();
-        blocking(move || manifest::read::<Marker>(&dir, MARKER)).await.map_err(readable)?
+        let folder = folder.clone();
+        blocking(move || found(&dir, &folder)).await.map_err(readable)?
     };
     if found.is_some() {
         release_locks(&folder, attempt).await;
@@ -87,7 +90,27 @@ async fn release_locks(folder: &Path, attempt: &Attempt) {
     }
 }
 
-/// Whether the attempt's worktrees were made: until then there is nothing in them.
+/// The marker. Where a collection was cut off before the folder went, it is put
+/// back; where one was made, the worktrees are as if they had never been.
+fn found(dir: &Path, folder: &Path) -> std::io::Result<Option<Marker>> {
+    let found = manifest::read(dir, MARKER)?;
+    if found.is_some() || !dir.join(COLLECTED).exists() {
+        return Ok(found);
+    }
+    if folder.symlink_metadata().is_err() {
+        return std::fs::remove_file(dir.join(COLLECTED)).map(|()| None);
+    }
+    std::fs::rename(dir.join(COLLECTED), dir.join(MARKER))?;
+    manifest::read(dir, MARKER)
+}
+
+/// Whether the attempt had worktrees that were taken away.
+pub async fn was_collected(world: &World, attempt: AttemptId) -> std::io::Result<bool> {
+    let dir = world.settings.attempts_dir.join(attempt.to_string());
+    Ok(tokio::fs::try_exists(dir.join(COLLECTED)).await? && !has_worktrees(world, attempt).await?)
+}
+
+/// Whether the attempt has worktrees: until then there is nothing in them.
 pub async fn has_worktrees(world: &World, attempt: AttemptId) -> std::io::Result<bool> {
     let dir = world.settings.attempts_dir.join(attempt.to_string());
     tokio::fs::try_exists(dir.join(MARKER)).await

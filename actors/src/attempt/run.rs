@@ -42,6 +42,8 @@ pub struct State {
     pub(super) stops: Stops<StopPort>,
     /// Its writers that wait for the disk.
     pub(super) for_disk: Waiting,
+    /// How many look at the worktrees, to take them away.
+    pub(super) collecting: usize,
 }
 
 impl State {
@@ -60,6 +62,7 @@ impl State {
             turns: Vec::new(),
             stops: Stops::default(),
             for_disk: Waiting::default(),
+            collecting: 0,
         };
         // What an actor that failed had told is no longer known.
         state.world.journal.waits_for_disk(state.attempt.attempt_id, None);
@@ -319,7 +322,7 @@ impl State {
             self.disk_closed(turn.handle.process);
             let _ = self.advance(turn.handle.process, &Change::Closed).await;
         }
-        if self.turns.is_empty() && !self.queue.is_active() {
+        if self.turns.is_empty() && !self.queue.is_active() && self.collecting == 0 {
             // Told first: whoever finds no actor here any more finds it gone there.
             self.notify(Notice::Ended(self.attempt.attempt_id));
             self.myself.stop(None);

@@ -2,7 +2,7 @@
 
 use ractor::RpcReplyPort;
 
-use crate::attempt::{self, Notice};
+use crate::attempt::{self, Collect, CollectPort, Notice};
 use crate::ids::{AttemptId, ProjectId, RepoId, TaskId};
 use crate::journal::{
     Answer, Attempt, AttemptStarted, AttemptStopped, FollowUpAction, FollowedUp, Intent, Key,
@@ -23,6 +23,8 @@ pub enum Message {
     Start(Option<Key>, StartRequest, Port<Answer<AttemptStarted>>),
     Stop(Option<Key>, AttemptId, bool, Port<Answer<AttemptStopped>>),
     FollowUp(Option<Key>, FollowUpRequest, Port<Answer<FollowedUp>>),
+    /// Takes an attempt's worktrees away, if nothing would be lost with them.
+    Collect(AttemptId, Collect, CollectPort),
     /// How many attempts run and how many wait.
     Counts(RpcReplyPort<(usize, usize)>),
     /// Takes up what an earlier daemon left. Answered when all have an owner.

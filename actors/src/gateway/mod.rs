@@ -21,6 +21,7 @@
 mod admission;
 mod board;
 mod check;
+mod collect;
 mod flights;
 mod follow_up;
 mod intents;
@@ -114,6 +115,7 @@ impl Actor for Gateway {
                 state.recorded(*attempt, answer, port).await;
             }
             Message::Stop(key, attempt, force, port) => state.stop(key, attempt, force, port),
+            Message::Collect(attempt, how, port) => state.collect(attempt, how, port),
             Message::FollowUp(key, request, port) => state.follow_up(key, request, port),
             Message::Owner(attempt, wants_slot, port) => {
                 state.owner(attempt, owners::Asked { wants_slot, port });

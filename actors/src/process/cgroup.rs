@@ -70,15 +70,25 @@ impl Cgroup {
     }
 }
 
-/// Where cgroups may be made: below this process's own one, with the controllers
-/// that there are. To be called once, by the daemon. `Err` is a sentence.
-pub fn base() -> Result<PathBuf, String> {
-    let base = own()?;
-    let probe = Cgroup::named(&base, &format!("probe-{}", std::process::id()));
-    probe
-        .make()
-        .map_err(|error| format!("no cgroup can be made in {}: {error}", base.display()))?;
+/// The cgroup of this process, if others may be made below it. `Err` is a sentence.
+pub fn place() -> Result<PathBuf, String> {
+    let place = own()?;
+    let probe = Cgroup::named(&place, &format!("probe-{}", std::process::id()));
+    let made = probe.make();
+    made.map_err(|error| format!("no cgroup can be made in {}: {error}", place.display()))?;
     probe.remove();
+    Ok(place)
+}
+
+/// The controllers of limits that cgroups below one can have.
+pub fn controllers(place: &Path) -> Vec<&'static str> {
+    CONTROLLERS.into_iter().filter(|name| lists(place, "cgroup.controllers", name)).collect()
+}
+
+/// The [place](place) with the controllers that there are. To be called once, by
+/// the daemon: a service's own process may have to leave it.
+pub fn base() -> Result<PathBuf, String> {
+    let base = place()?;
     for controller in CONTROLLERS {
         if !enable(&base, controller) && is_alone(&base) {
             let leaf = base.join(LEAF);
@@ -94,14 +104,16 @@ pub fn base() -> Result<PathBuf, String> {
 
 /// Lets cgroups below have a controller. `false`: not while processes are in it.
 fn enable(base: &Path, controller: &str) -> bool {
-    let holds = |file: &str| {
-        let list = fs::read_to_string(base.join(file)).unwrap_or_default();
-        list.split_ascii_whitespace().any(|word| word == controller)
-    };
-    if !holds("cgroup.controllers") || holds("cgroup.subtree_control") {
+    let is_there = lists(base, "cgroup.controllers", controller);
+    if !is_there || lists(base, "cgroup.subtree_control", controller) {
         return true;
     }
     fs::write(base.join("cgroup.subtree_control"), format!("+{controller}")).is_ok()
+}
+
+fn lists(cgroup: &Path, file: &str, controller: &str) -> bool {
+    let list = fs::read_to_string(cgroup.join(file)).unwrap_or_default();
+    list.split_ascii_whitespace().any(|word| word == controller)
 }
 
 fn is_alone(base: &Path) -> bool {

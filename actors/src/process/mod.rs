@@ -54,6 +54,7 @@ mod attach;
 pub mod cgroup;
 mod control;
 mod handing;
+pub mod held;
 pub mod identity;
 mod inherited;
 pub mod kill;

@@ -9,8 +9,9 @@
 //! all writes to one repository go through one actor, however many attempts
 //! start in it at once. Reads need no owner and go straight to git: what an
 //! attempt changed is told by a [`snapshot`] of its worktree, what is in a file by
-//! the open [`tree`]. Nothing here knows what a task or an executor is; nothing is
-//! ever deleted, what stands in the way of a worktree is moved to the trash folder.
+//! the open [`tree`], whether nothing would be lost with it by a [`proof`]. Nothing
+//! here knows what a task or an executor is; nothing is ever deleted, what stands in
+//! the way of a worktree is moved to the trash folder.
 
 mod beneath;
 pub mod changes;
@@ -18,6 +19,7 @@ pub mod git;
 pub mod locks;
 mod owner;
 pub mod page;
+pub mod proof;
 pub mod quote;
 pub mod snapshot;
 pub mod tree;

@@ -1,4 +1,5 @@
-//! The owner of one repository: an actor that makes worktrees, one at a time.
+//! The owner of one repository: an actor that makes worktrees, and forgets those
+//! that were taken away, one at a time.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::Mutex;
 
 use super::git::{self, GitError};
+use super::proof;
 
 /// A worktree to be made.
 #[derive(Clone, Debug)]
@@ -21,6 +23,7 @@ pub struct NewWorktree {
 
 pub(super) enum Message {
     Add(NewWorktree, RpcReplyPort<Result<(), GitError>>),
+    Forget(PathBuf, RpcReplyPort<Result<(), GitError>>),
 }
 
 struct Owner;
@@ -49,6 +52,9 @@ impl Actor for Owner {
             Message::Add(worktree, reply) => {
                 let _ = reply.send(add(repo, &worktree).await);
             }
+            Message::Forget(worktree, reply) => {
+                let _ = reply.send(forget(repo, &worktree).await);
+            }
         }
         Ok(())
     }
@@ -70,6 +76,17 @@ async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     let path = new.path.to_string_lossy();
     let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
     try_add(repo, new).await
+}
+
+/// Ends the registration of a worktree that is there no more, and none but it.
+async fn forget(repo: &Path, worktree: &Path) -> Result<(), GitError> {
+    // git would delete what is there; it may have been made anew.
+    let is_there = tokio::fs::symlink_metadata(worktree).await.is_ok();
+    if is_there || proof::registration(repo, worktree).await?.is_none() {
+        return Ok(());
+    }
+    let path = worktree.to_string_lossy();
+    git::run(repo, &["worktree", "remove", "--force", &path]).await.map(drop)
 }
 
 async fn try_add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
@@ -105,6 +122,13 @@ impl Repositories {
     pub async fn add_worktree(&self, repo: &Path, worktree: NewWorktree) -> Result<(), GitError> {
         let owner = self.owner(repo).await?;
         ractor::call!(owner, |reply| Message::Add(worktree, reply))
+            .unwrap_or_else(|error| Err(GitError::Failed(format!("the git owner ended: {error}"))))
+    }
+
+    /// Has the repository at `repo` forget a worktree, if it is there no more.
+    pub async fn forget_worktree(&self, repo: &Path, worktree: PathBuf) -> Result<(), GitError> {
+        let owner = self.owner(repo).await?;
+        ractor::call!(owner, |reply| Message::Forget(worktree, reply))
             .unwrap_or_else(|error| Err(GitError::Failed(format!("the git owner ended: {error}"))))
     }
 

@@ -45,7 +45,9 @@ pub struct Source {
 }
 
 impl Source {
-    fn worktree(&self) -> PathBuf {
+    /// Where the worktree lies.
+    #[must_use]
+    pub fn worktree(&self) -> PathBuf {
         self.worktrees.join(&self.folder).join(&self.name)
     }
 }
@@ -119,10 +121,7 @@ impl Snapshot {
         let common = git::common_dir(repo)
             .await
             .map_err(|why| SnapshotError::Repository { repo: repo.clone(), why })?;
-        let (tree, admin) = {
-            let (source, common) = (source.clone(), common.clone());
-            blocking(move || Ok(open(&source, &common))).await??
-        };
+        let (tree, admin) = open_worktree(source, &common).await?;
         let base = merge_base(source, &admin).await?;
         let format = git::run(&common, &["rev-parse", "--show-object-format"]).await?;
         let config = harmless_config(&common).await?;
@@ -195,7 +194,10 @@ impl Snapshot {
         Ok(changes::parse(&self.listing(&args).await?)?)
     }
 
-    async fn listing<A: AsRef<OsStr>>(&self, args: &[A]) -> Result<Vec<u8>, SnapshotError> {
+    pub(super) async fn listing<A: AsRef<OsStr>>(
+        &self,
+        args: &[A],
+    ) -> Result<Vec<u8>, SnapshotError> {
         let output = self.git(args, LISTING_MAX).await?;
         if output.is_cut {
             return Err(SnapshotError::TooMany);
@@ -254,11 +256,21 @@ impl Snapshot {
         Ok(Some(output.stdout))
     }
 
-    async fn git<A: AsRef<OsStr>>(&self, args: &[A], limit: usize) -> Result<Output, GitError> {
+    /// A copy, under this name, of the index that the worktree has now.
+    pub(super) async fn copy_index(&self, admin: &Path, name: &str) -> io::Result<PathBuf> {
+        let (from, to) = (admin.join("index"), self.git_dir.path().join(name));
+        blocking(move || copy_with_time(&from, &to).map(|()| to)).await
+    }
+
+    pub(super) async fn git<A: AsRef<OsStr>>(
+        &self,
+        args: &[A],
+        limit: usize,
+    ) -> Result<Output, GitError> {
         git::output(self.command(), args, limit).await
     }
 
-    fn command(&self) -> Command {
+    pub(super) fn command(&self) -> Command {
         let mut command = git::command(Path::new("."));
         command
             // The open folder, not its name: that may be a link by now.
@@ -281,7 +293,16 @@ fn diff(options: &[&str]) -> Vec<OsString> {
     common.iter().chain(options).map(OsString::from).collect()
 }
 
-/// Opens the worktree and finds what git keeps of it in the repository.
+/// Opens the worktree and finds what git keeps of it in the repository, whose
+/// shared folder is `common`.
+pub(super) async fn open_worktree(
+    source: &Source,
+    common: &Path,
+) -> Result<(Tree, PathBuf), SnapshotError> {
+    let (source, common) = (source.clone(), common.to_owned());
+    blocking(move || Ok(open(&source, &common))).await?
+}
+
 fn open(source: &Source, common: &Path) -> Result<(Tree, PathBuf), SnapshotError> {
     let failed = |why: String| SnapshotError::Worktree { path: source.worktree(), why };
     let tree = Tree::open(&source.worktrees, &source.folder, &source.name)

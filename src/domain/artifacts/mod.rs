@@ -22,6 +22,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::Domain;
 use crate::mcp::tools::artifacts::{ChangeStatus, ChangedFile};
+use crate::store::WorkspaceView;
 
 /// Calls that run git at once; each runs one git at a time.
 const GIT_AT_ONCE: usize = 8;
@@ -79,6 +80,9 @@ impl Domain {
         let is_made = attempt::has_worktrees(&self.world, attempt)
             .await
             .map_err(|error| Refusal::internal(format!("the attempt's folder: {error}")))?;
+        if !is_made && attempt::was_collected(&self.world, attempt).await.unwrap_or(false) {
+            return Err(collected(attempt, &view));
+        }
         Ok(Workspace {
             attempt,
             task: view.task_id,
@@ -90,6 +94,25 @@ impl Domain {
             is_made,
         })
     }
+}
+
+/// Its worktrees were taken away; its branch was not.
+fn collected(attempt: AttemptId, view: &WorkspaceView) -> Refusal {
+    let message = format!(
+        "the worktrees of attempt {attempt} were collected (`provost gc`); its work is on branch {}",
+        view.branch
+    );
+    let refusal = Refusal::new(Code::WorkspaceFailed, message);
+    let Some(AttemptRepo { path, base_commit, .. }) = view.repos.first() else { return refusal };
+    refusal
+        .hint(format!(
+            "Run `git -C {} diff {base_commit} {}` to see its work; follow_up makes its worktrees \
+             anew. If there is a reference refs/provost/snapshots/{attempt}, it holds what was not \
+             committed.",
+            shell::quoted(path),
+            shell::quoted(&view.branch),
+        ))
+        .detail("branch", view.branch.as_str())
 }
 
 impl Workspace {

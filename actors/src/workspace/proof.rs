@@ -1,0 +1,314 @@
+//! Whether a worktree may go: only where nothing would be lost with it. All that
+//! is read is read from a [`Snapshot`], so nothing in the worktree is touched and
+//! nothing runs that the agent configured. What can't be told for sure is kept.
+//!
+//! Lost with a worktree are what is not committed, its own HEAD with the log of
+//! where it was, the git of its submodules, and repositories that lie in it.
+//! Branches, tags and stashes are the repository's and stay.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::git::{self, GitError};
+use super::snapshot::{self, Snapshot, SnapshotError, Source};
+
+/// Commits that only a worktree's HEAD was at; more are not looked into.
+const STRAYS_MAX: usize = 100;
+/// Files and folders of git's that stand for something begun and not ended.
+const UNDER_WAY: [&str; 7] = [
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "BISECT_LOG",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+];
+
+/// What is known of a worktree that can be looked at.
+#[derive(Debug)]
+pub struct Proof {
+    /// What would be lost with it, in words; `None`: nothing.
+    pub unsaved: Option<String>,
+    /// Files and folders in it that git ignores.
+    pub ignored: usize,
+    snapshot: Snapshot,
+    admin: PathBuf,
+    common: PathBuf,
+    head: String,
+    /// Commits that no branch holds.
+    strays: Vec<String>,
+}
+
+/// Why a worktree has to stay, whatever is wished: a sentence's part.
+#[derive(Debug, thiserror::Error)]
+pub enum Keep {
+    #[error("{0}")]
+    Because(String),
+    #[error(transparent)]
+    Unreadable(#[from] SnapshotError),
+    #[error("git can't tell: {0}")]
+    Git(#[from] GitError),
+    #[error("it can't be looked into: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+fn because(reason: impl Into<String>) -> Keep {
+    Keep::Because(reason.into())
+}
+
+/// Looks at a worktree whose attempt began at the commit `base`.
+pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
+    let common = git::common_dir(&source.repo)
+        .await
+        .map_err(|why| SnapshotError::Repository { repo: source.repo.clone(), why })?;
+    let (_, admin) = snapshot::open_worktree(source, &common).await?;
+    {
+        let (source, admin) = (source.clone(), admin.clone());
+        let looked = tokio::task::spawn_blocking(move || obstacle(&source.worktree(), &admin));
+        if let Some(reason) = looked.await.map_err(std::io::Error::other)?? {
+            return Err(because(reason));
+        }
+    }
+    let git_dir = admin.to_string_lossy();
+    let head = ["--git-dir", &*git_dir, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
+    let head = git::run(&source.repo, &head)
+        .await
+        .map_err(|_| because("a branch without a commit is checked out in it"))?;
+    let branch = git::branch_tip(&source.repo, &source.branch)
+        .await
+        .ok_or_else(|| because(format!("its branch {} is gone", source.branch)))?;
+    let snapshot = Snapshot::take(source).await?;
+    let target = git::branch_tip(&source.repo, &source.target_branch)
+        .await
+        .ok_or_else(|| because(format!("its target branch {} is gone", source.target_branch)))?;
+
+    let unmerged = count(&source.repo, &[&head, &branch, "--not", &target, base]).await?;
+    let own = own_references(&source.repo, &admin).await?;
+    let own: Vec<&str> = std::iter::once(&*head).chain(own.lines()).collect();
+    let strays = strays(source, &common, &admin, &own, &[&target, &branch, base]).await?;
+    let uncommitted = uncommitted(&snapshot, &head).await?;
+    let unsaved = match (uncommitted, strays.len(), unmerged) {
+        (true, ..) => Some("it has changes that are not committed".to_owned()),
+        (false, 1.., _) => Some("it was at commits that no branch holds".to_owned()),
+        (false, 0, 1..) => Some(format!(
+            "{unmerged} of its commits {} not merged into {}",
+            if unmerged == 1 { "is" } else { "are" },
+            source.target_branch
+        )),
+        (false, 0, 0) => None,
+    };
+    let ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"];
+    let ignored = snapshot.listing(&ignored).await?;
+    let ignored = ignored.split(|byte| *byte == 0).filter(|path| !path.is_empty()).count();
+    Ok(Proof { unsaved, ignored, snapshot, admin, common, head, strays })
+}
+
+/// The commits that references of the worktree's alone name (gitrepository-layout(5)).
+async fn own_references(repo: &Path, admin: &Path) -> Result<String, GitError> {
+    let admin = admin.to_string_lossy();
+    let kinds = ["refs/worktree", "refs/bisect", "refs/rewritten"];
+    let list = ["--git-dir", &*admin, "for-each-ref", "--format=%(objectname)"];
+    git::run(repo, &[&list[..], &kinds].concat()).await
+}
+
+/// How many commits there are in a range.
+async fn count(repo: &Path, range: &[&str]) -> Result<usize, GitError> {
+    let args = [&["rev-list", "--count", "--ignore-missing"], range].concat();
+    let counted = git::run(repo, &args).await?;
+    counted.parse().map_err(|_| GitError::Failed(format!("rev-list said {counted:?}")))
+}
+
+/// Whether the worktree, or its index, is not as HEAD is. What git ignores is
+/// not looked at.
+async fn uncommitted(snapshot: &Snapshot, head: &str) -> Result<bool, Keep> {
+    for args in [
+        &["diff", "--quiet", "--no-ext-diff", "--no-textconv", head, "--"][..],
+        // Staged and then taken back in the file alone.
+        &["diff", "--quiet", "--cached", "--no-ext-diff", head, "--"],
+    ] {
+        let output = snapshot.git(args, usize::MAX).await?;
+        match output.status.code() {
+            Some(0) => {}
+            Some(1) => return Ok(true),
+            _ => return Err(output.failure().into()),
+        }
+    }
+    Ok(false)
+}
+
+/// The commits that the worktree's HEAD is or was at and that neither these
+/// commits nor the branch's own log hold: their record goes with the worktree.
+async fn strays(
+    source: &Source,
+    common: &Path,
+    admin: &Path,
+    heads: &[&str],
+    held: &[&str],
+) -> Result<Vec<String>, Keep> {
+    let log_of_branch = common.join("logs/refs/heads").join(&source.branch);
+    let been = logged(&admin.join("logs/HEAD"))?;
+    let kept = logged(&log_of_branch)?;
+    let been: Vec<&String> = been.difference(&kept).collect();
+    let most = format!("--max-count={}", STRAYS_MAX + 1);
+    let mut args = vec!["rev-list", "--ignore-missing", &most];
+    args.extend(heads);
+    args.extend(been.iter().map(|commit| commit.as_str()));
+    args.push("--not");
+    args.extend(held);
+    args.extend(kept.iter().map(String::as_str));
+    let found = git::run(&source.repo, &args).await?;
+    let found: Vec<String> = found.lines().map(str::to_owned).collect();
+    if found.len() > STRAYS_MAX {
+        return Err(because("it was at many commits that no branch holds"));
+    }
+    Ok(found)
+}
+
+/// The commits that a log of git's names (gitformat: old, new, who, when).
+fn logged(log: &Path) -> std::io::Result<BTreeSet<String>> {
+    let text = match fs::read(log) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error),
+    };
+    let is_commit = |id: &&str| {
+        id.len() >= 40 && id.bytes().all(|b| b.is_ascii_hexdigit()) && id.contains(|c| c != '0')
+    };
+    let ids = text.lines().flat_map(|line| line.split(' ').take(2));
+    Ok(ids.filter(is_commit).map(str::to_owned).collect())
+}
+
+/// What speaks against taking the worktree away, whatever its state.
+fn obstacle(worktree: &Path, admin: &Path) -> std::io::Result<Option<String>> {
+    if !is_registration_of(admin, worktree) {
+        return Ok(Some("git has it registered at another place".to_owned()));
+    }
+    if admin.join("locked").exists() {
+        return Ok(Some("it is locked (`git worktree lock`)".to_owned()));
+    }
+    if admin.join("index.lock").exists() {
+        return Ok(Some("a git command is, or was, at work in it (index.lock)".to_owned()));
+    }
+    if let Some(sign) = UNDER_WAY.iter().find(|sign| admin.join(sign).exists()) {
+        return Ok(Some(format!("something is under way in it ({sign})")));
+    }
+    if admin.join("reftable").exists() {
+        return Ok(Some("its references are of a form (reftable) that is not looked into".into()));
+    }
+    if admin.join("modules").exists() {
+        return Ok(Some("it has submodules, whose git is its own".to_owned()));
+    }
+    let nested = nested_repository(worktree)?;
+    Ok(nested.map(|path| format!("it holds another repository, {}", path.display())))
+}
+
+/// A repository somewhere in the worktree, ignored or not. Links are not followed.
+fn nested_repository(worktree: &Path) -> std::io::Result<Option<PathBuf>> {
+    let mut folders = vec![worktree.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let is_top = folder == worktree;
+            if !is_top && entry.file_name() == ".git" {
+                return Ok(Some(folder));
+            }
+            if entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    Ok(None)
+}
+
+impl Proof {
+    /// Keeps what would be lost, under a reference of this name. `None`: the
+    /// branch has it all. What the reference held before, it holds still.
+    pub async fn save(&self, reference: &str) -> Result<Option<String>, Keep> {
+        let tree_of = format!("{}^{{tree}}", self.head);
+        let before = git::run(&self.common, &["rev-parse", &tree_of]).await?;
+        let staged = self.tree(Some("index.staged")).await?;
+        self.write(&["add", "--all"], None).await?;
+        let tree = self.tree(None).await?;
+        if tree == before && staged == before && self.strays.is_empty() {
+            return Ok(None);
+        }
+        let mut parents = vec![self.head.clone()];
+        if staged != before && staged != tree {
+            parents.push(self.commit(&staged, &parents, "What was staged").await?);
+        }
+        let earlier = format!("{reference}^{{commit}}");
+        let earlier = ["rev-parse", "--verify", "--quiet", "--end-of-options", &earlier];
+        parents.extend(git::run(&self.common, &earlier).await.ok());
+        parents.extend(self.strays.iter().filter(|stray| **stray != self.head).cloned());
+        let commit = self.commit(&tree, &parents, "What was not committed").await?;
+        let args = ["update-ref", "-m", "provost gc", reference, &commit];
+        git::run(&self.common, &args).await?;
+        Ok(Some(commit))
+    }
+
+    /// The tree of an index: a copy of the worktree's under this name, or that of
+    /// the scratch repository.
+    async fn tree(&self, staged: Option<&'static str>) -> Result<String, Keep> {
+        let index = match staged {
+            Some(name) => Some(self.snapshot.copy_index(&self.admin, name).await?),
+            None => None,
+        };
+        self.write(&["write-tree"], index.as_deref()).await
+    }
+
+    async fn commit(&self, tree: &str, parents: &[String], about: &str) -> Result<String, Keep> {
+        let mut args = vec!["commit-tree", tree, "-m", about];
+        args.extend(parents.iter().flat_map(|parent| ["-p", parent]));
+        self.write(&args, None).await
+    }
+
+    /// git from the scratch repository, its objects kept in the real one.
+    async fn write(&self, args: &[&str], index: Option<&Path>) -> Result<String, Keep> {
+        let mut command = self.snapshot.command();
+        command
+            .args(["-c", "core.fsync=all", "-c", "core.fsyncObjectFiles=true"])
+            .env("GIT_OBJECT_DIRECTORY", self.common.join("objects"))
+            .envs(index.map(|index| ("GIT_INDEX_FILE", index)));
+        for who in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{who}_NAME"), "Provost");
+            command.env(format!("GIT_{who}_EMAIL"), "provost@localhost");
+        }
+        let output = git::output(command, args, usize::MAX).await?;
+        if !output.status.success() {
+            return Err(output.failure().into());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+}
+
+/// Where git keeps what it has registered for this worktree, whether that is
+/// there or not.
+pub async fn registration(repo: &Path, worktree: &Path) -> Result<Option<PathBuf>, GitError> {
+    let common = git::common_dir(repo).await?;
+    let worktree = worktree.to_owned();
+    let found = tokio::task::spawn_blocking(move || {
+        let entries = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).find(|admin| is_registration_of(admin, &worktree))
+    });
+    found.await.map_err(|error| GitError::Failed(error.to_string()))
+}
+
+/// Whether this folder of git's is that of the worktree, which need not be there.
+#[must_use]
+pub fn is_registration_of(admin: &Path, worktree: &Path) -> bool {
+    let Ok(link) = fs::read_to_string(admin.join("gitdir")) else { return false };
+    // Relative with `worktree.useRelativePaths` (git-config(1)).
+    real(&admin.join(link.trim_end())) == real(worktree).join(".git")
+}
+
+/// A path without links and `..`, as far as there is anything at it.
+fn real(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, there)) = there else { return path.to_owned() };
+    match path.strip_prefix(above) {
+        Ok(rest) if !rest.as_os_str().is_empty() => there.join(rest),
+        _ => there,
+    }
+}

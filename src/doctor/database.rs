@@ -1,0 +1,71 @@
+//! The database: its schema, whether it is sound. It is only read.
+
+use std::fs;
+
+use super::check::Check;
+use crate::home::Home;
+use crate::store::{InspectedAttempt, Inspection, inspect};
+
+/// A write-ahead log larger than this, in bytes, is no longer checkpointed.
+const WAL_LARGE: u64 = 256 << 20;
+
+const DAMAGED: &str = "Nothing mends it by itself. Run `provost shutdown`, copy provost.db with its \
+                       -wal and -shm, and try `sqlite3 provost.db .recover` on the copy. Worktrees, \
+                       branches and logs do not depend on it.";
+
+/// The checks, and the attempts as far as they can be read.
+pub async fn checks(home: &Home) -> (Vec<Check>, Option<Vec<InspectedAttempt>>) {
+    let path = home.database();
+    let name = "database";
+    if !path.exists() {
+        return (vec![Check::ok(name, "there is none yet")], None);
+    }
+    let found = match inspect(&path).await {
+        Ok(found) => found,
+        Err(error) => {
+            let check = Check::fail(name, format!("it can't be read: {error}")).hint(DAMAGED);
+            return (vec![check], None);
+        }
+    };
+    let mut checks = vec![soundness(&found)];
+    checks.extend(schema(&found));
+    let wal = fs::metadata(path.with_extension("db-wal")).map_or(0, |found| found.len());
+    if wal > WAL_LARGE {
+        let message = format!("its write-ahead log has {} MiB", wal >> 20);
+        checks.push(Check::warn(name, message).hint("Run `provost shutdown`; it is merged then."));
+    }
+    let is_readable = found.schema == Some(Inspection::newest_schema()) && found.damage.is_empty();
+    (checks, is_readable.then_some(found.attempts))
+}
+
+fn soundness(found: &Inspection) -> Check {
+    match (found.damage.first(), found.dangling) {
+        (Some(damage), _) => {
+            Check::fail("database", format!("it is damaged: {damage}")).hint(DAMAGED)
+        }
+        (None, 0) => Check::ok("database", format!("it is sound (SQLite {})", found.sqlite)),
+        (None, dangling) => {
+            Check::fail("database", format!("{dangling} rows refer to nothing")).hint(DAMAGED)
+        }
+    }
+}
+
+fn schema(found: &Inspection) -> Option<Check> {
+    let newest = Inspection::newest_schema();
+    let check = match found.schema {
+        None if !found.damage.is_empty() => return None,
+        None => Check::fail("schema", "it is no database of Provost's")
+            .hint("Move provost.db away; a new one is made."),
+        Some(schema) if schema > newest => {
+            let message = format!("it is of a newer version (schema {schema}, this has {newest})");
+            Check::fail("schema", message).hint("Use that version of Provost.")
+        }
+        Some(schema) if schema < newest => Check::note(
+            "schema",
+            format!("it is of an older version (schema {schema} of {newest})"),
+        )
+        .hint("The next daemon brings it up to date."),
+        Some(schema) => Check::ok("schema", format!("{schema}, the newest")),
+    };
+    Some(check)
+}

@@ -1,0 +1,143 @@
+//! The machine: git, the kernel, limits, control groups, the clock.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit};
+use provost_actors::event::Timestamp;
+use provost_actors::process::cgroup;
+use provost_actors::workspace::git;
+
+use super::check::Check;
+use crate::home::Home;
+
+/// The oldest that will do.
+const GIT: (u32, u32) = (2, 31);
+const LINUX: (u32, u32) = (5, 3);
+/// openat2(2) and close_range(2) are there, and used, from these on.
+const LINUX_GOOD: (u32, u32) = (5, 9);
+/// An attempt costs the daemon some ten descriptors.
+const FILES_LOW: u64 = 4096;
+const PROCESSES_LOW: u64 = 1024;
+const GIT_DEADLINE: Duration = Duration::from_secs(5);
+/// 2020: a clock before that was never set.
+const EARLIEST: i64 = 1_577_836_800_000;
+
+pub async fn checks(home: &Home) -> (Vec<Check>, ()) {
+    let mut checks = vec![git_version().await, kernel(), limits(), temporary_folder(), clock(home)];
+    checks.push(control_groups());
+    checks.extend(systemd());
+    (checks, ())
+}
+
+async fn git_version() -> Check {
+    let hint = format!("Install git {}.{} or later.", GIT.0, GIT.1);
+    let asked = git::run(Path::new("/"), &["--version"]);
+    let said = match tokio::time::timeout(GIT_DEADLINE, asked).await {
+        Ok(Ok(said)) => said,
+        Ok(Err(error)) => return Check::fail("git", error.to_string()).hint(hint),
+        Err(_) => return Check::fail("git", "it does not answer").hint("See what `git` is."),
+    };
+    match said.split(' ').nth(2).and_then(version) {
+        Some(found) if found >= GIT => Check::ok("git", said),
+        Some(_) => Check::fail("git", said).hint(hint),
+        None => Check::warn("git", format!("its version is not known: {said}")),
+    }
+}
+
+fn kernel() -> Check {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = release.trim();
+    match version(release) {
+        Some(found) if found < LINUX => Check::fail("kernel", format!("Linux {release}"))
+            .hint("Linux 5.3 or later is needed, for pidfd_open(2)."),
+        Some(found) if found < LINUX_GOOD => {
+            Check::note("kernel", format!("Linux {release}, without openat2 or close_range"))
+        }
+        Some(_) => Check::ok("kernel", format!("Linux {release}")),
+        None => Check::warn("kernel", format!("its version is not known: {release}")),
+    }
+}
+
+/// The first two numbers of a version.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn limits() -> Check {
+    let hard = |resource| getrlimit(resource).map_or(u64::MAX, |(_, hard)| hard);
+    let (files, processes) = (hard(Resource::RLIMIT_NOFILE), hard(Resource::RLIMIT_NPROC));
+    let shown = |limit: u64| {
+        if limit == u64::MAX { "no limit".to_owned() } else { limit.to_string() }
+    };
+    let message = format!("open files {}, processes {}", shown(files), shown(processes));
+    if files < FILES_LOW || processes < PROCESSES_LOW {
+        return Check::warn("limits", message)
+            .hint("Raise them (`ulimit -n`, `ulimit -u`, or LimitNOFILE= and LimitNPROC=).");
+    }
+    Check::ok("limits", message)
+}
+
+fn temporary_folder() -> Check {
+    let path = std::env::temp_dir();
+    let mode = nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK;
+    match nix::unistd::access(&path, mode) {
+        Ok(()) => Check::ok("tmpdir", path.display().to_string()),
+        Err(error) => Check::warn("tmpdir", format!("{}: {error}", path.display()))
+            .hint("Set TMPDIR to a folder that can be written: agents need one."),
+    }
+}
+
+fn clock(home: &Home) -> Check {
+    let now = Timestamp::now();
+    let changed = fs::metadata(home.database()).and_then(|found| found.modified()).ok();
+    let ahead = changed.and_then(|at| at.elapsed().err()).map(|error| error.duration());
+    match ahead {
+        _ if now.millis() < EARLIEST => {
+            Check::warn("clock", format!("it says {now}")).hint("Set it: ages are told by it.")
+        }
+        Some(ahead) if ahead > Duration::from_mins(1) => {
+            let message = format!("it was set back: the database is {} s ahead", ahead.as_secs());
+            Check::note("clock", message).hint("Order does not depend on it, ages do.")
+        }
+        _ => Check::ok("clock", now.to_string()),
+    }
+}
+
+/// Whether the kernel can hold limits of memory and processes (cgroups(7)).
+fn control_groups() -> Check {
+    const WATCHED: &str = "limits of memory, and root's of processes, are held by looking";
+    let name = "cgroups";
+    match cgroup::place() {
+        Ok(place) => match cgroup::controllers(&place).as_slice() {
+            [] => Check::note(name, format!("writable, without controllers: {WATCHED}")),
+            controllers => Check::ok(name, format!("writable; {}", controllers.join(", "))),
+        },
+        Err(reason) => Check::note(name, format!("{reason}: {WATCHED}"))
+            .hint("With systemd, Delegate=yes in the daemon's unit."),
+    }
+}
+
+/// With systemd's default, agents would end with the daemon's service.
+fn systemd() -> Option<Check> {
+    std::env::var_os("INVOCATION_ID")?;
+    Some(Check::note("systemd", "this runs in a unit of systemd's").hint(
+        "A unit of the daemon's needs KillMode=process, or agents end with it; and \
+             Delegate=yes for limits.",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        assert_eq!(version("2.47.3"), Some((2, 47)));
+        assert_eq!(version("6.18.0-rc1+"), Some((6, 18)));
+        assert!(version("2.9.0") < version("2.31.0"));
+        assert_eq!(version("unknown"), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! Mends what was found, while no daemon runs: the home's lock is held meanwhile,
+//! so none starts in between. Each cure proves anew that it is safe, and does
+//! nothing where proof is lacking.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+use provost_actors::process::identity::Process;
+
+use super::attempts::{index_lock, is_abandoned};
+use super::check::{Check, Cure, Status};
+use super::daemon::is_stale;
+use super::processes::{ancestors, attempt_of};
+use crate::daemon::{HomeLock, LockError};
+use crate::home::Home;
+
+/// Mends all that can be; tells with each what was done.
+pub fn all(home: &Home, mut checks: Vec<Check>) -> Vec<Check> {
+    if checks.iter().all(|check| check.cure.is_none()) {
+        return checks;
+    }
+    let lock = HomeLock::take(home.lock());
+    for check in &mut checks {
+        let Some(cure) = check.cure.take() else { continue };
+        match &lock {
+            Ok(_) => {}
+            Err(LockError::Held { .. }) => {
+                check.hint = Some("Run `provost shutdown` first, then this again.".to_owned());
+                continue;
+            }
+            Err(error) => {
+                check.hint = Some(format!("It was left alone: {error}."));
+                continue;
+            }
+        }
+        match apply(home, &cure) {
+            Ok(done) => {
+                check.message = format!("{}: {done}", check.message);
+                (check.status, check.fixed) = (Status::Ok, true);
+                (check.hint, check.fixable) = (None, false);
+            }
+            Err(why) => check.hint = Some(format!("It was left alone: {why}.")),
+        }
+    }
+    checks
+}
+
+fn apply(home: &Home, cure: &Cure) -> Result<String, String> {
+    match cure {
+        Cure::RemoveSocket => remove_socket(home.socket()),
+        Cure::Close { path, mode } => close(path, *mode),
+        Cure::RemoveIndexLock { lock, worktree } => remove_index_lock(lock, worktree),
+        Cure::Kill { attempt, processes } => Ok(kill(home, attempt, processes)),
+        Cure::Trash(path) => trash(home, path),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
+fn shown(error: io::Error) -> String {
+    error.to_string()
+}
+
+/// The lock is ours, so no daemon listens there; whoever else does keeps it.
+fn remove_socket(socket: &Path) -> Result<String, String> {
+    if !is_stale(socket) {
+        return Err("somebody listens at it".to_owned());
+    }
+    fs::remove_file(socket).map_err(shown)?;
+    Ok("removed".to_owned())
+}
+
+fn close(path: &Path, mode: u32) -> Result<String, String> {
+    let found = fs::symlink_metadata(path).map_err(shown)?;
+    if found.is_symlink() || found.uid() != nix::unistd::geteuid().as_raw() {
+        return Err("it is not ours".to_owned());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(shown)?;
+    Ok(format!("closed (mode {mode:o})"))
+}
+
+fn remove_index_lock(lock: &Path, worktree: &Path) -> Result<String, String> {
+    if index_lock(worktree).as_deref() != Some(lock) || !is_abandoned(lock, worktree) {
+        return Err("somebody may hold it".to_owned());
+    }
+    fs::remove_file(lock).map_err(shown)?;
+    Ok("removed".to_owned())
+}
+
+/// Each is killed by a handle that is opened before its marker is read again.
+fn kill(home: &Home, attempt: &str, processes: &[Process]) -> String {
+    let own = ancestors();
+    let is_ours = |process: &&Process| {
+        !own.contains(&process.pid)
+            && attempt_of(home, process.pid).as_deref() == Some(attempt)
+            && process.is_alive()
+    };
+    let killed = processes
+        .iter()
+        .filter(is_ours)
+        .filter(|process| process.signal(Signal::SIGKILL as i32))
+        .count();
+    format!("{killed} killed")
+}
+
+fn trash(home: &Home, path: &Path) -> Result<String, String> {
+    let trash = home.trash();
+    DirBuilder::new().recursive(true).mode(0o700).create(&trash).map_err(shown)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    fs::rename(path, trash.join(format!("{}-{name}", uuid::Uuid::now_v7()))).map_err(shown)?;
+    Ok("moved to the trash".to_owned())
+}

@@ -1,0 +1,218 @@
+//! The bare methods behind `provost gc`: worktrees that are not needed any more,
+//! and the trash. A person's word; no tool leads here.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use provost_actors::attempt::{Collect, Collection, Verdict};
+use provost_actors::event::Timestamp;
+use provost_actors::gateway::Message;
+use provost_actors::ids::ProjectId;
+use provost_actors::process::held;
+use provost_actors::refusal::Refusal;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Domain;
+use crate::store::AttemptOverview;
+
+/// What of an attempt is to be collected, and whether it is only to be told.
+#[derive(Deserialize)]
+pub(super) struct Gc {
+    yes: bool,
+    #[serde(default)]
+    snapshot: bool,
+    /// Only attempts that nothing has changed for so long.
+    #[serde(default)]
+    older_than_secs: u64,
+    #[serde(default)]
+    project_id: Option<ProjectId>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct EmptyTrash {
+    yes: bool,
+    older_than_secs: u64,
+}
+
+/// One thing in the trash, and what becomes of it.
+#[derive(Debug, Serialize)]
+struct Trashed {
+    name: String,
+    since: Timestamp,
+    /// `removable`, `removed` or `kept`.
+    verdict: &'static str,
+    reason: Option<String>,
+}
+
+impl Domain {
+    /// Attempt by attempt: each is proved and taken away by its owner.
+    pub(super) async fn gc(&self, wish: Gc) -> Result<Value, Refusal> {
+        let how = Collect { is_dry: !wish.yes, snapshot: wish.snapshot };
+        let before = before(wish.older_than_secs);
+        let mut told = Vec::new();
+        for attempt in self.store.overview(true).await? {
+            let is_meant = wish.project_id.is_none_or(|project| project == attempt.project_id)
+                && attempt.updated_at <= before;
+            if !is_meant {
+                continue;
+            }
+            let id = attempt.attempt_id;
+            match self.gateway(|port| Message::Collect(id, how, port)).await {
+                Ok(Some(collection)) => told.push(line(&attempt, &collection)),
+                Ok(None) => {}
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        Ok(json!({"dry_run": how.is_dry, "attempts": told}))
+    }
+
+    pub(super) async fn empty_trash(&self, wish: EmptyTrash) -> Result<Value, Refusal> {
+        let trash = self.world.settings.trash_dir.clone();
+        let emptied = tokio::task::spawn_blocking(move || empty(&trash, &wish));
+        let told = emptied.await.map_err(|error| Refusal::internal(error.to_string()))?;
+        let told = told.map_err(|error| Refusal::internal(format!("the trash: {error}")))?;
+        Ok(told)
+    }
+}
+
+fn before(older_than_secs: u64) -> Timestamp {
+    let age = Duration::from_secs(older_than_secs).as_millis();
+    let age = i64::try_from(age).unwrap_or(i64::MAX);
+    Timestamp::from_millis(Timestamp::now().millis().saturating_sub(age))
+}
+
+fn line(attempt: &AttemptOverview, collection: &Collection) -> Value {
+    let Collection { verdict, reason, folder, ignored, snapshots } = collection;
+    // What was to be saved is of interest only where it was not.
+    let reason = reason.as_ref().filter(|_| *verdict != Verdict::Collected);
+    json!({
+        "attempt_id": attempt.attempt_id,
+        "task_title": attempt.task_title,
+        "project_name": attempt.project_name,
+        "workspace_branch": attempt.workspace_branch,
+        "verdict": verdict,
+        "reason": reason,
+        "folder": folder,
+        "ignored": ignored,
+        "snapshots": snapshots,
+    })
+}
+
+fn empty(trash: &Path, wish: &EmptyTrash) -> io::Result<Value> {
+    let before = before(wish.older_than_secs);
+    let mut told = Vec::new();
+    let entries = match fs::read_dir(trash) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(answer(wish, &told)),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let since = put_there(&name, &entry.metadata()?);
+        let mut thing = Trashed { name, since, verdict: "removable", reason: None };
+        if thing.since > before {
+            thing.verdict = "kept";
+            thing.reason = Some("it has not been there for long enough".to_owned());
+        } else if let Some(reason) = obstacle(&entry.path()) {
+            thing.verdict = "kept";
+            thing.reason = Some(reason);
+        } else if wish.yes {
+            match remove(&entry.path()) {
+                Ok(()) => thing.verdict = "removed",
+                Err(error) => {
+                    thing.verdict = "kept";
+                    thing.reason = Some(error.to_string());
+                }
+            }
+        }
+        told.push(thing);
+    }
+    told.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(answer(wish, &told))
+}
+
+fn answer(wish: &EmptyTrash, told: &[Trashed]) -> Value {
+    json!({"dry_run": !wish.yes, "trash": told})
+}
+
+/// By the UUIDv7 that its name begins with; else by its last change.
+fn put_there(name: &str, found: &fs::Metadata) -> Timestamp {
+    let id = name.get(..36).and_then(|id| uuid::Uuid::parse_str(id).ok());
+    match id.and_then(|id| id.get_timestamp()) {
+        Some(at) => {
+            let (secs, nanos) = at.to_unix();
+            let millis = secs.saturating_mul(1000) + u64::from(nanos / 1_000_000);
+            Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
+        }
+        None => Timestamp::from_millis(found.ctime().saturating_mul(1000)),
+    }
+}
+
+/// Removing follows no link, but would go into what is mounted.
+fn obstacle(path: &Path) -> Option<String> {
+    if let Some(mount) = held::mount_below(path) {
+        return Some(format!("{} is mounted in it", mount.display()));
+    }
+    held::user_of(path).map(|pid| format!("process {pid} works in it or has a file of it open"))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    if !fs::symlink_metadata(path)?.is_dir() {
+        return fs::remove_file(path);
+    }
+    match fs::remove_dir_all(path) {
+        // Some tools make the folders of their caches read-only.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_folders(path)?;
+            fs::remove_dir_all(path)
+        }
+        removed => removed,
+    }
+}
+
+fn open_folders(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_folders(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_old_enough_goes_and_what_a_link_leads_to_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (trash, outside) = (dir.path().join("trash"), dir.path().join("outside"));
+        fs::create_dir_all(trash.join("0192f0c1-2345-7abc-8def-0123456789ab-old/sub")).unwrap();
+        fs::create_dir_all(trash.join(format!("{}-new", uuid::Uuid::now_v7()))).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("file"), "precious").unwrap();
+        symlink(&outside, trash.join("0192f0c1-2345-7abc-8def-0123456789ab-old/sub/link")).unwrap();
+        symlink(&outside, trash.join("0192f0c1-2345-7abc-8def-0123456789ac-link")).unwrap();
+        let wish = |yes| EmptyTrash { yes, older_than_secs: 3600 };
+        let told = empty(&trash, &wish(false)).unwrap();
+        let verdicts = |told: &Value| {
+            let told = told["trash"].as_array().unwrap().iter();
+            told.map(|it| it["verdict"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(verdicts(&told), ["removable", "removable", "kept"]);
+        assert_eq!(fs::read_dir(&trash).unwrap().count(), 3, "only told");
+        let told = empty(&trash, &wish(true)).unwrap();
+        assert_eq!(verdicts(&told), ["removed", "removed", "kept"]);
+        assert_eq!(fs::read_dir(&trash).unwrap().count(), 1);
+        assert!(outside.join("file").exists());
+    }
+}
