@@ -24,7 +24,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("event", &["ids"]),
     ("journal", &["event", "ids", "payload", "refusal"]),
     ("executor", &["event"]),
-    ("log", &["event", "executor", "ids"]),
+    ("log", &["event", "executor", "failpoint", "ids"]),
     ("process", &["event", "failpoint", "ids", "log"]),
     ("workspace", &["ids"]),
     ("world", &["executor", "journal", "log", "process", "workspace"]),

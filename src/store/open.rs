@@ -4,6 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use provost_actors::event::Timestamp;
+use provost_actors::failpoint;
+use sqlx::SqlitePool;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
@@ -44,7 +46,7 @@ impl Store {
             .foreign_keys(true)
             .busy_timeout(Duration::from_secs(30));
         let writer = pool(1).connect_with(options.clone()).await?;
-        MIGRATIONS.run(&writer).await?;
+        migrate(&writer).await?;
         let reader = pool(4).connect_with(options.read_only(true)).await?;
         Ok(Self { writer, reader, times, changes: Changes::default() })
     }
@@ -71,6 +73,18 @@ impl Store {
         self.reader.close().await;
         self.writer.close().await;
     }
+}
+
+/// Each migration is one transaction, and so is each note that one is done.
+async fn migrate(writer: &SqlitePool) -> Result<(), OpenError> {
+    let mut connection = writer.acquire().await?;
+    connection.lock_handle().await?.set_commit_hook(|| {
+        failpoint::hit("migration", "written");
+        true
+    });
+    MIGRATIONS.run(&mut *connection).await?;
+    connection.lock_handle().await?.remove_commit_hook();
+    Ok(())
 }
 
 /// Connections are kept for ever: a file needs no freshness.

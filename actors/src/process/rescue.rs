@@ -31,6 +31,7 @@ use super::shim::takeover::{self, Ends, Takeover};
 use super::shims::{AdoptError, Adopted, Shims, SpawnError, blocking, try_lock};
 use super::tree::{Marker, Tree, is_shim};
 use crate::event::Stream;
+use crate::failpoint;
 use crate::log::spool::write::Writer;
 
 /// How many shims are started one after another while each is killed on its way.
@@ -154,6 +155,7 @@ impl Shims {
         let Some(_lock) = try_lock(dir)? else { return Err(AdoptError::Unresponsive) };
         let (manifest, tree) = read_tree(dir)?;
         let report = kill_tree(&tree, &mut || self.reap_strays());
+        failpoint::hit("sweep", "killed");
         let mut spool = Writer::open(dir, manifest.spool_max_bytes)?;
         spool.sync()?;
         spool.trim();
@@ -180,10 +182,12 @@ impl Shims {
         self.wait_for(leader.pid);
         let (shims, folder, held) = (self.clone(), dir.to_owned(), std::mem::take(hold));
         let gathered = blocking(move || shims.gather(&folder, leader, is_recorded, held)).await;
+        failpoint::hit("rescue", "gathered");
         let launched = match gathered {
             Ok((mut handover, theirs)) => {
                 let watched = handover.watched.take();
                 let launched = self.launch(dir, &[RESCUE], OwnedFd::from(theirs).into()).await;
+                failpoint::hit("rescue", "launched");
                 *hold = handover.back();
                 launched.map(|()| watched)
             }

@@ -19,6 +19,7 @@ use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
 
 use super::format::{self, INDEX, RECORD_LEN, Record};
 use crate::event::{Stream, Timestamp};
+use crate::failpoint;
 
 /// Most bytes that one call takes, and so that one record covers.
 pub const CHUNK: usize = 64 * 1024;
@@ -136,10 +137,12 @@ impl Writer {
         let offset = tail.end;
         let taken = tail.take(&self.dir, self.segment_bytes, pipe, &mut self.can_splice)?;
         if let Taken::Bytes(count) = taken {
+            failpoint::hit("spool", "taken");
             let len = u32::try_from(count).unwrap_or(u32::MAX);
             let at_ms = Timestamp::now().millis();
             self.index.unwritten = Some(Record { at_ms, stream, offset, len });
             self.index.flush()?;
+            failpoint::hit("spool", "recorded");
             self.drop_oldest();
         }
         Ok(taken)

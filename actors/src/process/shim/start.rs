@@ -24,6 +24,7 @@ use super::stdin::Stdin;
 use super::supervisor::Supervisor;
 use super::takeover;
 use crate::event::Timestamp;
+use crate::failpoint;
 use crate::log::spool::write::Writer;
 use crate::process::identity::Process;
 use crate::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource, VERSION};
@@ -47,11 +48,14 @@ pub fn start() -> Result<Supervisor, String> {
     }
     let manifest = read_manifest()?;
     let (spool, listener) = prepare(&manifest)?;
+    failpoint::hit("executor", "next");
     let mut child = spawn(&manifest).map_err(|error| {
         let reason = reason_not_started(&manifest, &error);
         give_up(&reason);
         reason
     })?;
+
+    failpoint::hit("executor", "spawned");
 
     let started: Option<Started> = manifest::read(Path::new("."), Started::FILE).ok().flatten();
     let process = Process {
@@ -89,8 +93,10 @@ pub fn take_over() -> Result<Supervisor, String> {
     let signals = become_shim().map_err(|error| format!("can't become a shim: {error}"))?;
     let (takeover, ends) = takeover::receive()
         .map_err(|error| format!("can't receive what to go on with: {error}"))?;
+    failpoint::hit("takeover", "received");
     let manifest = read_manifest()?;
     let (spool, listener) = prepare(&manifest)?;
+    failpoint::hit("takeover", "prepared");
     let record: Option<ExitRecord> = manifest::read(Path::new("."), ExitRecord::FILE)
         .map_err(|error| format!("can't read {}: {error}", ExitRecord::FILE))?;
     let life = match record {

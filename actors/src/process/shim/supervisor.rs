@@ -19,6 +19,7 @@ use super::client::Client;
 use super::leader::{Ending, Kinship, Leader, Life};
 use super::stdin::Stdin;
 use crate::event::Stream;
+use crate::failpoint;
 use crate::log::spool::write::{Taken, Writer};
 use crate::process::kill::{KillReport, kill_tree, signal_tree};
 use crate::process::manifest::{self, ExitRecord};
@@ -100,6 +101,7 @@ impl Supervisor {
         }
         self.spool.trim();
         self.announce(&Notice::TreeGone);
+        failpoint::hit("tree", "gone");
         // Whoever comes from here on finds the exit record instead.
         let _ = fs::remove_file(SOCKET);
         drop(self.lock);
@@ -190,6 +192,7 @@ impl Supervisor {
     }
 
     fn write_down(&mut self, record: ExitRecord) {
+        failpoint::hit("exit", "next");
         let written = self
             .spool
             .sync()
@@ -198,6 +201,7 @@ impl Supervisor {
             Err(error) if error.kind() != io::ErrorKind::NotFound => self.stall(&error),
             // Written, or the folder has been deleted and nobody will look for it.
             _ => {
+                failpoint::hit("exit", "recorded");
                 self.announce(&Notice::Exited(record.clone()));
                 self.leader.life = Life::Recorded(record);
             }
@@ -346,6 +350,7 @@ impl Supervisor {
                 dead.push((pid, status));
             }
         });
+        failpoint::hit("tree", "killed");
         for (pid, status) in dead {
             self.child_ended(pid, status);
         }
