@@ -21,6 +21,8 @@ const HOME: [&str; 9] = [
     "trash",
     "worktrees",
 ];
+/// Length of an attempt's short id.
+const SHORT: usize = 8;
 const ROOT: [&str; 4] = ["home", "person", "repo", "witnesses"];
 const RUN: [&str; 2] = ["daemon.lock", "daemon.sock"];
 
@@ -61,10 +63,15 @@ impl Fleet {
             let told = || format!("in {}: {more:?}", folder.display());
             check(&mut self.checks, more.is_empty(), told)?;
         }
-        let mut worktrees = 0;
+        // By the short ids that folders and branches begin with.
+        let (mut all, mut whole) = (BTreeSet::new(), BTreeSet::new());
         for attempt in names(&home.join("attempts"))? {
             let folder = home.join("attempts").join(&attempt);
-            worktrees += usize::from(folder.join("worktrees.json").exists());
+            let short = attempt[attempt.len() - SHORT..].to_owned();
+            if folder.join("worktrees.json").exists() {
+                whole.insert(short.clone());
+            }
+            all.insert(short);
             for process in names(&folder)? {
                 let left = names(&folder.join(&process)).unwrap_or_default();
                 let temporary = left.iter().chain([&process]).find(|name| {
@@ -74,15 +81,26 @@ impl Fleet {
                 check(&mut self.checks, temporary.is_none(), told)?;
             }
         }
-        // An attempt keeps its worktree and its branch; the first worktree is the repository's.
-        let listed = self.scratch.git(&["worktree", "list", "--porcelain"])?;
-        let listed = listed.iter().filter(|line| line.starts_with("worktree ")).count() - 1;
-        let branches = self.scratch.git(&["branch", "--list", "provost/*"])?.len();
-        let folders = names(&home.join("worktrees"))?.len();
-        let counts = [listed, branches, folders];
-        let is_so = counts == [worktrees; 3];
-        let told = || format!("{worktrees} attempts have worktrees, branches, folders: {counts:?}");
-        check(&mut self.checks, is_so, told)?;
+        // An attempt keeps what it worked in; one that was stopped before that was
+        // made may have the beginnings of it.
+        let branches = self.scratch.git(&["branch", "--list", "--format=%(refname:short)"])?;
+        let branches = branches.iter().filter_map(|name| name.strip_prefix("provost/"));
+        let worktrees = self.scratch.git(&["worktree", "list", "--porcelain"])?;
+        let below = format!("worktree {}/", home.join("worktrees").display());
+        let worktrees = worktrees.iter().filter_map(|line| line.strip_prefix(&below));
+        let folders = names(&home.join("worktrees"))?;
+        for names in [
+            branches.collect(),
+            worktrees.collect(),
+            folders.iter().map(|it| &**it).collect::<Vec<_>>(),
+        ] {
+            let found: BTreeSet<String> =
+                names.iter().map(|name| name[..SHORT].to_owned()).collect();
+            let is_so =
+                found.len() == names.len() && whole.is_subset(&found) && found.is_subset(&all);
+            let told = || format!("not those of the attempts {whole:?}: {names:?}");
+            check(&mut self.checks, is_so, told)?;
+        }
         let locks = locks_below(&self.scratch.repo().join(".git"))?;
         check(&mut self.checks, locks.is_empty(), || format!("locks of git: {locks:?}"))?;
         let head = self.scratch.git(&["status", "--porcelain"])?;

@@ -144,10 +144,7 @@ pub const FAULTS: &[Fault] = &[
         Kind::Daemon(Way::Rescue, &["rescue.gathered", "rescue.launched"]),
     ),
     fault("daemon, in a migration", Kind::Migration),
-    fault(
-        "a shim, between intent and effect",
-        Kind::Shim(Way::Any, &["executor.next"]),
-    ),
+    fault("a shim, between intent and effect", Kind::Shim(Way::Any, &["executor.next"])),
     fault(
         "a shim, between spawn and record",
         Kind::Shim(Way::Any, &["executor.spawned", "handshake.made"]),
@@ -275,9 +272,8 @@ impl Fleet {
         if let Some(shim) = armed {
             self.is_attached(&shim)?;
             let seed = self.seed_of(&shim.process_id);
-            let is_its = |attempt: &Attempt| {
-                attempt.turns.iter().any(|turn| Some(turn.script.seed) == seed)
-            };
+            let is_its =
+                |attempt: &Attempt| attempt.turns.iter().any(|turn| Some(turn.script.seed) == seed);
             if let Some(which) = self.attempts.iter().position(is_its) {
                 self.stop(which)?;
             }

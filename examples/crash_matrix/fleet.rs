@@ -271,8 +271,7 @@ impl Fleet {
         if let Some(word) = self.betrayal.take_if(|_| is_long) {
             prompt = format!("{prompt} {word}");
         }
-        let start =
-            json!({"task_id": attempt.task_id, "executor": "scripted", "prompt": prompt});
+        let start = json!({"task_id": attempt.task_id, "executor": "scripted", "prompt": prompt});
         let key = self.ask("start_task_attempt", start)?;
         self.attempts[which].asked = Some(Asked::Start(key));
         Ok(())

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -69,19 +70,13 @@ enum Verdict {
 impl Fleet {
     /// One look at everything.
     pub fn look(&mut self) -> Result<()> {
-        let t = Instant::now();
         let census = self.scratch.census();
         self.look_at_processes(&census)?;
-        eprintln!("  processes {:?}", t.elapsed());
         self.read_logs()?;
-        eprintln!("  logs {:?}", t.elapsed());
         self.look_at_statuses()?;
-        eprintln!("  statuses {:?}", t.elapsed());
         self.look_at_witnesses()?;
         self.suspicions.forget_the_rest();
-        let r = self.retire();
-        eprintln!("  retire {:?}", t.elapsed());
-        r
+        self.retire()
     }
 
     fn look_at_processes(&mut self, census: &Census) -> Result<()> {
@@ -111,10 +106,15 @@ impl Fleet {
 
     /// Reads what is new in each raw log.
     fn read_logs(&mut self) -> Result<()> {
-        let open = |which: &usize, fleet: &Self| !fleet.attempts[*which].id.is_empty();
+        self.read_logs_of(0..self.attempts.len())
+    }
+
+    fn read_logs_of(&mut self, attempts: Range<usize>) -> Result<()> {
         let mut asked: Vec<(usize, Key)> = Vec::new();
-        for which in (0..self.attempts.len()).filter(|which| open(which, self)).collect::<Vec<_>>() {
-            asked.push((which, self.ask_for_log(which)?));
+        for which in attempts {
+            if !self.attempts[which].id.is_empty() {
+                asked.push((which, self.ask_for_log(which)?));
+            }
         }
         while let Some((which, key)) = asked.pop() {
             let page = self.session.answer(&self.scratch, key)?.value;
@@ -186,13 +186,14 @@ impl Fleet {
 
     /// Is done with some of those that have settled.
     fn retire(&mut self) -> Result<()> {
+        let census = self.scratch.census();
         let mut which = 0;
         while which < self.attempts.len() {
             let goes = self.rng.u8(..2) == 0 || self.attempts[which].is_stopped;
             let attempt = &mut self.attempts[which];
             if attempt.is_settled() && (goes || attempt.closing.is_some()) {
                 let since = *attempt.closing.get_or_insert_with(Instant::now);
-                match self.verdict(which)? {
+                match self.verdict(which, &census)? {
                     Verdict::Fine => {
                         let attempt = self.attempts.swap_remove(which);
                         self.retired.insert(attempt.id);
@@ -211,10 +212,9 @@ impl Fleet {
     }
 
     /// Judges an attempt as a whole.
-    fn verdict(&mut self, which: usize) -> Result<Verdict> {
+    fn verdict(&mut self, which: usize, census: &Census) -> Result<Verdict> {
         let id = self.attempts[which].id.clone();
         let folders = self.folders(&id)?;
-        let census = self.scratch.census();
         let alive: Vec<&String> =
             folders.values().map(|(process, _)| process).filter(|it| census.has(it)).collect();
         if !alive.is_empty() {
@@ -225,7 +225,7 @@ impl Fleet {
             return Ok(Verdict::NotYet(format!("something of {alive:?} is alive")));
         }
         // In the meantime it may have said its last.
-        self.read_logs()?;
+        self.read_logs_of(which..which + 1)?;
         let mut ran = Vec::new();
         for number in 0..self.attempts[which].turns.len() {
             let seed = self.attempts[which].turns[number].script.seed;
@@ -301,9 +301,7 @@ impl Fleet {
         match exit.ending {
             Some(ending) if ending == turn.script.ending && is_complete => Ok(Verdict::Fine),
             Some(_) if may_be_cut && is_whole => Ok(Verdict::Fine),
-            Some(ending) if ending == turn.script.ending || may_be_cut => {
-                Ok(Verdict::NotYet(told))
-            }
+            Some(ending) if ending == turn.script.ending || may_be_cut => Ok(Verdict::NotYet(told)),
             // Nobody could see its end, and that is what is told.
             None if turn.may_be_lost || may_be_cut || self.is_ambushed(folder) => {
                 self.lost += 1;

@@ -134,11 +134,9 @@ fn run(options: &Options) -> Result<()> {
             matrix.rng.shuffle(&mut bag);
         }
         let fault = bag.pop().unwrap_or_default();
-        let t0 = Instant::now();
-        let result = matrix.round(fault, options, &mut table).and_then(|()| {
-            if round == options.rounds { matrix.leave() } else { Ok(()) }
-        });
-        eprintln!("{round} {} {:?}", FAULTS[fault].name, t0.elapsed());
+        let result = matrix
+            .round(fault, options, &mut table)
+            .and_then(|()| if round == options.rounds { matrix.leave() } else { Ok(()) });
         let checks = matrix.fleet.as_mut().map_or(0, |fleet| std::mem::take(&mut fleet.checks));
         table.checked(fault, checks, u32::from(result.is_err()));
         if let Err(error) = result {
@@ -189,9 +187,7 @@ impl Matrix {
             fleet.act()?;
         }
         let fleet = self.fleet.as_mut().ok_or("no home")?;
-        let t0 = Instant::now();
         let is_reached = fleet.inject(kind)?;
-        eprintln!("  inject {:?}", t0.elapsed());
         table.injected(fault, is_reached);
         fleet.look()
     }

@@ -130,7 +130,9 @@ impl Scratch {
             let is_it = self.daemon().is_some_and(|daemon| daemon.pid == pid);
             match daemon.try_wait()? {
                 Some(status) if status.code().is_some_and(|code| code != 3) => {
-                    return Err(format!("a daemon that was to die at {place} ended: {status}").into());
+                    return Err(
+                        format!("a daemon that was to die at {place} ended: {status}").into()
+                    );
                 }
                 Some(status) if status.code().is_none() => return Ok(daemon),
                 None if is_it => return Ok(daemon),

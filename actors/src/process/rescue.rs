@@ -130,13 +130,13 @@ impl Shims {
     }
 
     /// Kills what is left of a process that nobody supervises, takes in what it
-    /// wrote last, and records its end as unknown unless it is known.
+    /// wrote last, and records its end as unknown for this reason, unless it is known.
     ///
     /// # Errors
     /// A shim supervises it after all, or the folder can't be read or written.
-    pub async fn sweep(&self, dir: &Path) -> Result<Swept, AdoptError> {
+    pub async fn sweep(&self, dir: &Path, reason: &'static str) -> Result<Swept, AdoptError> {
         let (shims, dir) = (self.clone(), dir.to_owned());
-        tokio::task::spawn_blocking(move || shims.sweep_now(&dir))
+        tokio::task::spawn_blocking(move || shims.sweep_now(&dir, reason))
             .await
             .map_err(io::Error::other)?
     }
@@ -151,7 +151,7 @@ impl Shims {
         }
     }
 
-    fn sweep_now(&self, dir: &Path) -> Result<Swept, AdoptError> {
+    fn sweep_now(&self, dir: &Path, reason: &str) -> Result<Swept, AdoptError> {
         let Some(_lock) = try_lock(dir)? else { return Err(AdoptError::Unresponsive) };
         let (manifest, tree) = read_tree(dir)?;
         let report = kill_tree(&tree, &mut || self.reap_strays());
@@ -165,7 +165,7 @@ impl Shims {
         let record = ExitRecord {
             stdout_bytes: spool.len(Stream::Stdout),
             stderr_bytes: spool.len(Stream::Stderr),
-            ..ExitRecord::unknown(LOST)
+            ..ExitRecord::unknown(reason)
         };
         manifest::write_durably(dir, ExitRecord::FILE, &record)?;
         Ok(Swept { record, report })
