@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::fleet::{Ambush, Attempt, Fleet};
-use crate::processes::{Process, Shim};
+use crate::processes::{Process, Shim, started};
 use crate::script::{Script, parse};
 use crate::{Result, pause, wait_until};
 
@@ -151,7 +151,10 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         "a shim, between frame and index",
-        Kind::Shim(Way::Any, &["spool.taken", "spool.recorded"]),
+        Kind::Shim(
+            Way::Any,
+            &["spool.taken", "spool.taken@2", "spool.taken@5", "spool.recorded@2"],
+        ),
     ),
     fault("a shim, in the middle of a frame", Kind::Shim(Way::Flood, &["spool.taken"])),
     fault(
@@ -183,7 +186,7 @@ impl Fleet {
             Kind::Shim(way, places) => self.shim_dies_at(way, places),
             Kind::Rescuer(places) => self.rescuer_dies_at(places),
             // That of a home to come.
-            Kind::Migration => Ok(true),
+            Kind::Migration => self.finish().map(|()| true),
         }
     }
 
@@ -218,7 +221,7 @@ impl Fleet {
 
     fn daemon_dies_at(&mut self, way: Way, places: &[&str]) -> Result<bool> {
         self.finish()?;
-        let place = self.some_place(places, 3);
+        let place = self.some_place(places, if way == Way::Any { 3 } else { 1 });
         let mut daemon = self.scratch.start_to_die_at(&place)?;
         let shim = if way == Way::Rescue { self.some_shim()? } else { None };
         self.act()?;
@@ -243,7 +246,7 @@ impl Fleet {
 
     fn shim_dies_at(&mut self, way: Way, places: &[&str]) -> Result<bool> {
         self.finish()?;
-        let place = self.some_place(places, 2);
+        let place = self.some_place(places, 1);
         let mut daemon = self.scratch.start_to_die_at(&format!("shim:{place}"))?;
         let from = SystemTime::now();
         let wanted = match way {
@@ -398,18 +401,16 @@ impl Fleet {
 
     /// The living executor of an execution process.
     fn leader(&self, process_id: &str) -> Result<Option<Process>> {
-        let started = self.folder_of(process_id).join("started.json");
-        let Ok(bytes) = fs::read(started) else { return Ok(None) };
-        let started: serde_json::Value = serde_json::from_slice(&bytes)?;
-        let pid = started["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
-        let process = pid.zip(started["start_time"].as_u64());
-        let process = process.map(|(pid, start_time)| Process { pid, start_time });
-        Ok(process.filter(|process| process.is_alive()))
+        let started = started(&self.folder_of(process_id))?;
+        Ok(started.filter(|process| process.is_alive()))
     }
 
-    /// A place of some, come by for the first time or a later one.
+    /// One of some places, come by for the first time or a later one.
     fn some_place(&mut self, places: &[&str], times: u32) -> String {
         let place = places[self.rng.usize(..places.len())];
+        if place.contains('@') {
+            return place.to_owned();
+        }
         format!("{place}@{}", self.rng.u32(1..=times))
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::executor::Witness;
 use crate::fleet::{Attempt, Fleet, Turn};
-use crate::processes::Census;
+use crate::processes::{Census, started};
 use crate::script::{Ending, STREAMS, line, parse, seed_of};
 use crate::session::Key;
 use crate::{PATIENCE, Result, check};
@@ -285,8 +285,10 @@ impl Fleet {
         let attempt = &self.attempts[which];
         let turn = &attempt.turns[number];
         let witness = self.witness(turn.script.seed)?;
-        let is_same = witness.as_ref().is_none_or(|it| it.process_id == *process)
-            && turn.process_id.as_ref().is_none_or(|it| *it == *process);
+        let is_same = match &witness {
+            Some(it) => it.process_id == *process && started(folder)? == Some(it.process),
+            None => true,
+        } && turn.process_id.as_ref().is_none_or(|it| *it == *process);
         check(&mut self.checks, is_same, || format!("{witness:?} is not {process}"))?;
         let (seen, lines) = (turn.seen, turn.script.lines());
         let is_complete = seen == lines && turn.torn == [false; 2];

@@ -125,7 +125,7 @@ fn run(options: &Options) -> Result<()> {
     let seed = options.seed.unwrap_or_else(|| Rng::new().u64(..1 << 32));
     let began = Instant::now();
     let mut table = Table::new();
-    let mut matrix = Matrix { program, rng: Rng::with_seed(seed), fleet: None, lost: 0 };
+    let mut matrix = Matrix { program, rng: Rng::with_seed(seed), fleet: None, checks: 0, lost: 0 };
     let mut bag: Vec<usize> = Vec::new();
     for round in 1..=options.rounds {
         if bag.is_empty() {
@@ -137,8 +137,7 @@ fn run(options: &Options) -> Result<()> {
         let result = matrix
             .round(fault, options, &mut table)
             .and_then(|()| if round == options.rounds { matrix.leave() } else { Ok(()) });
-        let checks = matrix.fleet.as_mut().map_or(0, |fleet| std::mem::take(&mut fleet.checks));
-        table.checked(fault, checks, u32::from(result.is_err()));
+        table.checked(fault, matrix.take_checks(), u32::from(result.is_err()));
         if let Err(error) = result {
             println!("{table}\n");
             let kept = matrix.keep();
@@ -167,6 +166,7 @@ struct Matrix {
     rng: Rng,
     /// What goes on in the home of the moment.
     fleet: Option<Fleet>,
+    checks: u64,
     lost: u64,
 }
 
@@ -210,9 +210,16 @@ impl Matrix {
         if let Some(fleet) = &mut self.fleet {
             fleet.end()?;
             self.lost += fleet.lost;
+            self.checks += fleet.checks;
             self.fleet = None;
         }
         Ok(())
+    }
+
+    /// How many checks were made since it was asked last.
+    fn take_checks(&mut self) -> u64 {
+        let fleet = self.fleet.as_mut().map_or(0, |fleet| std::mem::take(&mut fleet.checks));
+        fleet + std::mem::take(&mut self.checks)
     }
 
     /// Leaves the home as it is found, and says where.

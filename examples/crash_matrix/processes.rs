@@ -55,6 +55,15 @@ impl Process {
     }
 }
 
+/// Who was started as the executor of an execution process, as its folder tells.
+pub fn started(folder: &Path) -> Result<Option<Process>> {
+    let Ok(bytes) = fs::read(folder.join("started.json")) else { return Ok(None) };
+    let started: serde_json::Value = serde_json::from_slice(&bytes)?;
+    let pid = started["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+    let process = pid.zip(started["start_time"].as_u64());
+    Ok(process.map(|(pid, start_time)| Process { pid, start_time }))
+}
+
 /// A shim, by the folder that it works in.
 #[derive(Clone, Debug)]
 pub struct Shim {
