@@ -37,6 +37,8 @@ pub enum Way {
     Rescue,
     /// A turn that begins with more output than is taken at once.
     Flood,
+    /// A short turn, waited for.
+    Exit,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,14 @@ pub enum Kind {
 pub struct Fault {
     pub name: &'static str,
     pub kind: Kind,
+}
+
+/// How a shim died that was told to.
+struct Death {
+    /// Where it was told to.
+    on_the_spot: bool,
+    /// The daemon held on to its process by then: nothing may be lost.
+    was_held: bool,
 }
 
 const fn fault(name: &'static str, kind: Kind) -> Fault {
@@ -159,7 +169,7 @@ pub const FAULTS: &[Fault] = &[
     fault("a shim, in the middle of a frame", Kind::Shim(Way::Flood, &["spool.taken"])),
     fault(
         "a shim, between exit and record",
-        Kind::Shim(Way::Any, &["exit.next", "exit.recorded", "tree.gone"]),
+        Kind::Shim(Way::Exit, &["exit.next", "exit.recorded", "tree.gone"]),
     ),
     fault("a shim, in a stop", Kind::Shim(Way::Stop, &["tree.killed"])),
     fault(
@@ -261,19 +271,22 @@ impl Fleet {
         if way == Way::Stop {
             self.stop_armed()?;
         }
-        let is_reached = self.armed_shim_dies()?;
-        self.ambushes.push(Ambush { from, until: SystemTime::now(), is_used: false });
+        let patience = if way == Way::Exit { REACH * 3 } else { REACH };
+        let death = self.armed_shim_dies(patience)?;
+        if !death.was_held {
+            self.ambushes.push(Ambush { from, until: SystemTime::now() });
+        }
         let _ = daemon.kill();
         daemon.wait()?;
         self.finish()?;
-        Ok(is_reached)
+        Ok(death.on_the_spot)
     }
 
     /// Asks for the stop of the attempt whose shim was told to die.
     fn stop_armed(&mut self) -> Result<()> {
         let armed = self.armed_shim(Instant::now() + REACH);
         if let Some(shim) = armed {
-            self.is_attached(&shim)?;
+            self.wait_until_held(&shim)?;
             let seed = self.seed_of(&shim.process_id);
             let is_its =
                 |attempt: &Attempt| attempt.turns.iter().any(|turn| Some(turn.script.seed) == seed);
@@ -294,13 +307,13 @@ impl Fleet {
             shim.process.kill();
         }
         self.finish()?;
-        let is_reached = self.armed_shim_dies()?;
+        let death = self.armed_shim_dies(REACH)?;
         if let Some(shim) = &victim {
             self.is_rescued(shim)?;
         }
         let _ = daemon.kill();
         daemon.wait()?;
-        Ok(is_reached && victim.is_some())
+        Ok(death.on_the_spot && victim.is_some())
     }
 
     fn armed_shim(&self, deadline: Instant) -> Option<Shim> {
@@ -316,30 +329,35 @@ impl Fleet {
 
     /// Waits for the shim that was told to die; if it lives on it is killed, so
     /// that it does not do it when nobody expects it.
-    fn armed_shim_dies(&mut self) -> Result<bool> {
-        let deadline = Instant::now() + REACH;
+    fn armed_shim_dies(&mut self, patience: Duration) -> Result<Death> {
+        let deadline = Instant::now() + patience;
+        let mut death = Death { on_the_spot: true, was_held: false };
         // One that is not seen has died already, or nothing was started.
-        let Some(shim) = self.armed_shim(Instant::now() + REACH / 5) else { return Ok(true) };
+        let Some(shim) = self.armed_shim(Instant::now() + REACH / 5) else { return Ok(death) };
         while shim.process.is_alive() && Instant::now() < deadline {
+            death.was_held |= self.is_held(&shim)? == Some(true) && shim.process.is_alive();
             self.session.listen(&self.scratch, Duration::from_millis(5))?;
             pause(Duration::from_millis(1));
         }
-        let is_reached = !shim.process.is_alive();
-        if !is_reached {
-            self.is_attached(&shim)?;
+        if shim.process.is_alive() {
+            self.wait_until_held(&shim)?;
             shim.process.kill_and_wait()?;
+            death = Death { on_the_spot: false, was_held: true };
         }
         self.is_rescued(&shim)?;
-        Ok(is_reached)
+        Ok(death)
     }
 
-    /// Waits until the daemon holds what it needs to do without a shim.
-    fn is_attached(&self, shim: &Shim) -> Result<()> {
-        wait_until("the daemon holds on to a process", || {
-            let Some(leader) = self.leader(&shim.process_id)? else { return Ok(true) };
-            let Some(pipe) = leader.stdout() else { return Ok(true) };
-            Ok(self.scratch.daemon().is_some_and(|daemon| daemon.holds().contains(&pipe)))
-        })
+    /// Whether the daemon holds what it needs to do without this shim; `None` once
+    /// the executor has ended.
+    fn is_held(&self, shim: &Shim) -> Result<Option<bool>> {
+        let pipe = self.leader(&shim.process_id)?.and_then(Process::stdout);
+        let daemon = self.scratch.daemon();
+        Ok(pipe.map(|pipe| daemon.is_some_and(|daemon| daemon.holds().contains(&pipe))))
+    }
+
+    fn wait_until_held(&self, shim: &Shim) -> Result<()> {
+        wait_until("the daemon holds on to a process", || Ok(self.is_held(shim)? != Some(false)))
     }
 
     /// Waits until another shim has gone on, or nothing is left to go on with.
@@ -420,7 +438,7 @@ impl Fleet {
             match way {
                 Way::Stop => self.stop(which)?,
                 Way::FollowUp => self.follow_up(which)?,
-                Way::Any | Way::Rescue | Way::Flood => {}
+                Way::Any | Way::Rescue | Way::Flood | Way::Exit => {}
             }
         }
         Ok(())

@@ -83,7 +83,6 @@ impl Attempt {
 pub struct Ambush {
     pub from: SystemTime,
     pub until: SystemTime,
-    pub is_used: bool,
 }
 
 /// All that is going on in one home.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::executor::Witness;
-use crate::fleet::{Attempt, Fleet, Turn};
+use crate::fleet::{Ambush, Attempt, Fleet, Turn};
 use crate::processes::{Census, started};
 use crate::script::{Ending, STREAMS, line, parse, seed_of};
 use crate::session::Key;
@@ -319,9 +319,10 @@ impl Fleet {
     fn is_ambushed(&mut self, folder: &Path) -> bool {
         let begun = fs::metadata(folder.join("manifest.json")).and_then(|meta| meta.modified());
         let Ok(begun) = begun else { return false };
-        let mut ambushes = self.ambushes.iter_mut();
-        let ambush = ambushes.find(|it| !it.is_used && (it.from..=it.until).contains(&begun));
-        ambush.map(|ambush| ambush.is_used = true).is_some()
+        let its = |ambush: &Ambush| (ambush.from..=ambush.until).contains(&begun);
+        // It was one shim's.
+        let ambush = self.ambushes.iter().position(its);
+        ambush.map(|ambush| self.ambushes.swap_remove(ambush)).is_some()
     }
 
     pub fn witness(&self, seed: u64) -> Result<Option<Witness>> {

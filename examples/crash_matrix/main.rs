@@ -151,7 +151,7 @@ fn run(options: &Options) -> Result<()> {
     }
     println!("{table}\n");
     println!(
-        "{} attempts lost daemon and shim at once, and say so; all else is known.\n\
+        "{} turns lost daemon and shim at once, or their shim at its start, and say so.\n\
          {} rounds in {:.0?}; again: crash_matrix --seed {seed} --rounds {}",
         matrix.lost,
         options.rounds,
