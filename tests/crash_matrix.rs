@@ -1,6 +1,7 @@
 //! A short run of the crash matrix: each fault at least once. The long ones are
 //! `just crash-matrix`.
 #![expect(clippy::disallowed_methods, reason = "the tests start the example")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::path::Path;
 use std::process::{Command, Output};

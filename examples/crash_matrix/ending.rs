@@ -74,9 +74,9 @@ impl Fleet {
             all.insert(short);
             for process in names(&folder)? {
                 let left = names(&folder.join(&process)).unwrap_or_default();
-                let temporary = left.iter().chain([&process]).find(|name| {
-                    name.starts_with('.') || name.ends_with(".tmp") || *name == "sock"
-                });
+                let mut all = left.iter().chain([&process]);
+                // Temporary files are hidden ones.
+                let temporary = all.find(|name| name.starts_with('.') || *name == "sock");
                 let told = || format!("{temporary:?} is left in {attempt}/{process}");
                 check(&mut self.checks, temporary.is_none(), told)?;
             }

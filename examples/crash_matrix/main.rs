@@ -43,7 +43,7 @@ use scratch::Scratch;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Set in the process that runs the matrix; the first one is its init.
 const INNER: &str = "CRASH_MATRIX_INNER";
 
@@ -185,6 +185,7 @@ impl Matrix {
             fleet.betrayal.clone_from(&options.r#break);
             let fleet = self.fleet.insert(fleet);
             fleet.act()?;
+            fleet.finish()?;
         }
         let fleet = self.fleet.as_mut().ok_or("no home")?;
         let is_reached = fleet.inject(kind)?;

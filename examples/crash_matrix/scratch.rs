@@ -152,7 +152,9 @@ impl Scratch {
             let marked = marked.into_iter().map(|marked| marked.process);
             // Daemons first: they would start what replaces the others.
             let all: Vec<Process> = others.into_iter().chain(shims).chain(marked).collect();
-            all.iter().for_each(|process| process.kill());
+            for process in &all {
+                process.kill();
+            }
             Ok(all.is_empty())
         });
     }
