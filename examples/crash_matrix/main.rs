@@ -10,6 +10,7 @@
 //! ```
 //!
 //! - `script` and `executor`: what the executors do, and doing it.
+//! - `init`: the first process, to which everything falls that loses its parent.
 //! - `scratch`, `session`, `processes`: a home, a client, and who is alive.
 //! - `fleet`: what is asked for. `faults`: who dies. `judge` and `ending`: what
 //!   is found after each round, and when a home is left.
@@ -18,6 +19,7 @@ mod ending;
 mod executor;
 mod faults;
 mod fleet;
+mod init;
 mod judge;
 mod processes;
 mod report;
@@ -33,7 +35,6 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use fastrand::Rng;
-use nix::sys::wait::{WaitStatus, wait};
 
 use faults::{FAULTS, Kind};
 use fleet::{Fleet, LIVE};
@@ -80,7 +81,7 @@ fn main() -> ExitCode {
     let done = match &options.role {
         Some(Role::Executor { witnesses }) => executor::run(witnesses),
         Some(Role::Leftover { millis }) => executor::stay(Duration::from_millis(*millis)),
-        None if std::env::var_os(INNER).is_none() => return be_init(),
+        None if std::env::var_os(INNER).is_none() => return init::run(INNER),
         None => run(&options),
     };
     match done {
@@ -88,34 +89,6 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("crash_matrix: {error}");
             ExitCode::FAILURE
-        }
-    }
-}
-
-/// Runs the matrix in a child, and reaps what the killed leave to their init: a
-/// kernel tells how a process ended once it has been reaped.
-fn be_init() -> ExitCode {
-    let started = nix::sys::prctl::set_child_subreaper(true).map_err(Box::from).and_then(|()| {
-        Ok(command(std::env::current_exe()?)
-            .args(std::env::args_os().skip(1))
-            .env(INNER, "1")
-            .spawn()?)
-    });
-    let child = match started {
-        Ok(child) => child.id().cast_signed(),
-        Err::<_, Box<dyn Error>>(error) => {
-            eprintln!("crash_matrix: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    loop {
-        match wait() {
-            Ok(WaitStatus::Exited(pid, code)) if pid.as_raw() == child => {
-                return ExitCode::from(u8::try_from(code).unwrap_or(1));
-            }
-            Ok(WaitStatus::Signaled(pid, ..)) if pid.as_raw() == child => return ExitCode::FAILURE,
-            Ok(_) => {}
-            Err(_) => return ExitCode::FAILURE,
         }
     }
 }
