@@ -29,3 +29,8 @@ clients:
 # Licences, advisories, duplicate crates; needs cargo-deny.
 deny:
     cargo deny check
+
+# Daemon, shims and bridge are killed again and again: is anything lost?
+crash-matrix *OPTIONS:
+    cargo build --release --bin provost --example crash_matrix
+    cargo run --quiet --release --example crash_matrix -- {{ OPTIONS }}

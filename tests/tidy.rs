@@ -26,7 +26,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("event", &["ids"]),
     ("journal", &["event", "ids", "limits", "payload", "refusal"]),
     ("executor", &["event", "limits"]),
-    ("log", &["event", "executor", "ids"]),
+    ("log", &["event", "executor", "failpoint", "ids"]),
     ("process", &["event", "failpoint", "ids", "limits", "log", "secret"]),
     ("workspace", &["ids"]),
     ("world", &["executor", "journal", "log", "process", "secret", "workspace"]),

@@ -1,6 +1,10 @@
 //! Deaths on demand: places at which a test lets this process be killed, between
 //! two steps that a crash may part. Every build has them, so that the binary that
 //! is proved is the one that runs; unarmed, a place costs one look at a flag.
+//!
+//! `PROVOST_FAILPOINT` names a place: `what.moment`, or `what.moment@3` for the
+//! third time it is come by. `shim:what.moment` is the death of the first shim
+//! that the daemon starts, `rescue:…` that of the first one that takes over.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Kills this process with SIGKILL if `PROVOST_FAILPOINT` names this place:
-/// `what.moment`, or `what.moment@3` for the third time it is come by.
+/// The environment variable that names a place.
+pub const VARIABLE: &str = "PROVOST_FAILPOINT";
+
+/// Kills this process with SIGKILL if [`VARIABLE`] names this place.
 #[inline]
 pub fn hit(what: &str, moment: &str) {
     if ARMED.as_ref().is_some_and(|failpoint| failpoint.is_due(what, moment)) {
@@ -17,24 +23,44 @@ pub fn hit(what: &str, moment: &str) {
     }
 }
 
+/// What the next child of a kind is to find in [`VARIABLE`]: the first one gets
+/// the place that is named for its kind, and no later one does.
+#[must_use]
+pub fn pass_on(kind: &str) -> Option<String> {
+    ARMED.as_ref()?.pass_on(kind)
+}
+
 /// The place, and how often it is still come by before it kills.
 struct Failpoint {
+    /// The kind of child that is to die; `None`: this process.
+    whose: Option<String>,
     name: String,
     left: AtomicU64,
 }
 
 static ARMED: LazyLock<Option<Failpoint>> =
-    LazyLock::new(|| std::env::var("PROVOST_FAILPOINT").ok().map(|text| parse(&text)));
+    LazyLock::new(|| std::env::var(VARIABLE).ok().map(|text| parse(&text)));
 
 fn parse(text: &str) -> Failpoint {
-    let (name, times) = text.split_once('@').unwrap_or((text, "1"));
-    Failpoint { name: name.to_owned(), left: AtomicU64::new(times.parse().unwrap_or(1)) }
+    let (whose, place) = match text.split_once(':') {
+        Some((whose, place)) => (Some(whose.to_owned()), place),
+        None => (None, text),
+    };
+    let (name, times) = place.split_once('@').unwrap_or((place, "1"));
+    Failpoint { whose, name: name.to_owned(), left: AtomicU64::new(times.parse().unwrap_or(1)) }
 }
 
 impl Failpoint {
     fn is_due(&self, what: &str, moment: &str) -> bool {
-        self.name.split_once('.') == Some((what, moment))
+        self.whose.is_none()
+            && self.name.split_once('.') == Some((what, moment))
             && self.left.fetch_sub(1, Ordering::Relaxed) == 1
+    }
+
+    fn pass_on(&self, kind: &str) -> Option<String> {
+        let is_for_it = self.whose.as_deref() == Some(kind);
+        let times = if is_for_it { self.left.swap(0, Ordering::Relaxed) } else { 0 };
+        (times > 0).then(|| format!("{}@{times}", self.name))
     }
 }
 
@@ -59,5 +85,15 @@ mod tests {
         assert_eq!(due("a.b"), [true, false, false, false, false]);
         assert_eq!(due("a.b@3"), [false, false, true, false, false]);
         assert_eq!(due("b.b"), [false; 5]);
+    }
+
+    #[test]
+    fn the_death_of_a_child_is_passed_on_to_the_first_of_its_kind() {
+        let failpoint = parse("shim:a.b@2");
+        assert!(!failpoint.is_due("a", "b") && !failpoint.is_due("a", "b"));
+        assert_eq!(failpoint.pass_on("rescue"), None);
+        assert_eq!(failpoint.pass_on("shim").as_deref(), Some("a.b@2"));
+        assert_eq!(failpoint.pass_on("shim"), None);
+        assert_eq!(parse("a.b").pass_on("shim"), None);
     }
 }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use provost_actors::event::Timestamp;
+use provost_actors::failpoint;
 use provost_actors::ids;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection};
+use sqlx::{ConnectOptions, Connection, SqlitePool};
 
 use super::changes::Changes;
 use super::{Store, TimesToLive, wal};
@@ -68,7 +69,7 @@ impl Store {
             .foreign_keys(true)
             .busy_timeout(Duration::from_secs(30));
         let writer = pool(1).connect_with(options.clone()).await?;
-        MIGRATIONS.run(&writer).await?;
+        migrate(&writer).await?;
         let reader = pool(4).connect_with(options.read_only(true)).await?;
         let latest: Option<String> = sqlx::query_scalar(LATEST_ID).fetch_one(&reader).await?;
         ids::go_on_after(&latest.unwrap_or_default());
@@ -139,6 +140,18 @@ fn is_damage(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
     code.and_then(|code| code.parse::<u32>().ok())
         .is_some_and(|code| matches!(code & 0xff, 11 | 26))
+}
+
+/// Each migration is one transaction, and so is each note that one is done.
+async fn migrate(writer: &SqlitePool) -> Result<(), OpenError> {
+    let mut connection = writer.acquire().await?;
+    connection.lock_handle().await?.set_commit_hook(|| {
+        failpoint::hit("migration", "written");
+        true
+    });
+    MIGRATIONS.run(&mut *connection).await?;
+    connection.lock_handle().await?.remove_commit_hook();
+    Ok(())
 }
 
 /// Connections are kept for ever: a file needs no freshness.

@@ -68,6 +68,30 @@ fn a_stop_after_the_shim_was_killed_leaves_nobody() {
 }
 
 #[test]
+fn a_shim_killed_at_its_very_end_leaves_no_socket() {
+    let provost = Provost::new();
+    provost.start_to_die_at("shim:tree.gone");
+    let attempt = provost.board().start("fake", "say bye");
+    assert_eq!(attempt.settled()["state"], "completed");
+    wait_until("its socket is gone", || !attempt.dir().join("sock").exists());
+    attempt.leaves_nobody();
+}
+
+#[test]
+fn a_shim_killed_before_the_daemon_held_on_ends_the_attempt_once_and_says_so() {
+    let provost = Provost::new();
+    provost.start_to_die_at("shim:handshake.made");
+    let attempt = provost.board().start("fake", "say up\nhang");
+    let status = attempt.settled();
+    assert_eq!(status["state"], "failed");
+    let summary = status["failure_summary"].as_str().unwrap();
+    assert!(summary.contains("died while it was starting it"), "{summary}");
+    attempt.leaves_nobody();
+    provost.kill_and_start();
+    assert_eq!(attempt.said("process_end").len(), 1);
+}
+
+#[test]
 fn daemon_and_shim_killed_at_once_end_the_attempt_as_failed_and_leave_no_orphan() {
     let provost = Provost::running();
     let attempt = provost.board().start("fake", "ignore-term\nfork\nsay up\nhang");

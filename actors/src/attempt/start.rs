@@ -9,7 +9,7 @@ use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
 use crate::failpoint;
 use crate::journal::Attempt;
 use crate::log::AttemptLog;
-use crate::process::{Adopted, Control, Marker, Shim, SpawnError};
+use crate::process::{Adopted, Control, LOST, Marker, Shim, SpawnError};
 use crate::world::World;
 
 use super::digest::{self, Digesting};
@@ -17,6 +17,8 @@ use super::prepare;
 
 /// Between tries to reach what can't be reached now.
 const RETRY: Duration = Duration::from_secs(1);
+/// Why a process is ended whose shim died before the daemon could hold on to it.
+const SHIM_DIED: &str = "the supervising process died while it was starting it";
 
 /// The folder of the attempt's newest process.
 pub fn dir(world: &World, attempt: &Attempt) -> PathBuf {
@@ -63,12 +65,13 @@ pub async fn process(
     match error {
         SpawnError::Unreachable(_) => return Err(NotStarted::Unsure),
         // Something may run that nobody supervises, and the dying shim may hold
-        // the folder's lock for a while yet.
+        // the folder's lock for a while yet. What it has written is read then.
         SpawnError::Died => {
-            while let Err(error) = world.shims.sweep(&dir).await {
+            while let Err(error) = world.shims.sweep(&dir, SHIM_DIED).await {
                 tracing::error!(attempt = %attempt.attempt_id, %error, "not swept yet");
                 tokio::time::sleep(RETRY).await;
             }
+            return Err(NotStarted::Unsure);
         }
         SpawnError::Prepare(_) | SpawnError::Shim(_) | SpawnError::Refused(_) => {}
     }
@@ -151,7 +154,7 @@ async fn settle_lost(
     found: Adopted,
 ) -> Result<Adopted, String> {
     match found {
-        Adopted::Lost { .. } => match world.shims.sweep(&dir(world, attempt)).await {
+        Adopted::Lost { .. } => match world.shims.sweep(&dir(world, attempt), LOST).await {
             Ok(swept) => Ok(Adopted::Ended(swept.record)),
             Err(error) => Err(error.to_string()),
         },

@@ -14,6 +14,7 @@ use super::normalized::{Mark, Origin};
 use super::source::Position;
 use crate::event::{Timestamp, Usage};
 use crate::executor::Observed;
+use crate::failpoint;
 use crate::ids::ProcessId;
 
 const FILE: &str = "checkpoint.json";
@@ -113,6 +114,7 @@ impl Checkpoint {
             File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         file.write_all(&serde_json::to_vec(self)?)?;
         file.sync_data()?;
+        failpoint::hit("checkpoint", "written");
         fs::rename(&temporary, dir.join(FILE))?;
         if durably { File::open(dir)?.sync_all() } else { Ok(()) }
     }

@@ -25,6 +25,7 @@ use super::segments::Found;
 use super::source::{ALL, Position, ProcessLines, RawLine, Step};
 use super::spool::read::SpoolReader;
 use crate::event::{RawEntry, Stream, Timestamp};
+use crate::failpoint;
 use crate::ids::ProcessId;
 
 /// The index file's name.
@@ -269,6 +270,7 @@ impl RawWriter {
         kind: BlockKind,
     ) -> io::Result<()> {
         self.index.push(&Block { first: self.next, process, start, kind })?;
+        failpoint::hit("block", "begun");
         self.growing = Some(Growing { process, entries: 0, bytes: 0 });
         Ok(())
     }

@@ -19,6 +19,7 @@ use super::spool::read::SpoolReader;
 use super::{Limits, LogError, Pumped};
 use crate::event::{Event, RawEntry, Timestamp};
 use crate::executor::{Normalizer, Observed};
+use crate::failpoint;
 use crate::ids::ProcessId;
 
 /// Raw bytes numbered and normalized at a time.
@@ -264,6 +265,7 @@ impl Writer {
         }
         self.live.active(lines.last_at()?);
         self.show_raw(&entries)?;
+        failpoint::hit("lines", "shown");
         observed.extend(self.normalize(id, &entries)?);
         self.unsaved += bytes;
         self.settle()?;
@@ -294,6 +296,7 @@ impl Writer {
     fn commit(&mut self, id: ProcessId, said: Said) -> Result<(), LogError> {
         let origins: Vec<Origin> = said.drafts.iter().map(|draft| draft.origin).collect();
         let entries = self.normalized.append(said.drafts)?;
+        failpoint::hit("entries", "filed");
         if let Some(process) = self.processes.get_mut(&id) {
             for origin in origins {
                 process.progress.note(origin);

@@ -32,6 +32,7 @@ use super::shim::takeover::{self, Ends, Takeover};
 use super::shims::{AdoptError, Adopted, Shims, SpawnError, blocking, try_lock};
 use super::tree::{Marker, Tree, is_shim};
 use crate::event::Stream;
+use crate::failpoint;
 use crate::log::spool::write::Writer;
 
 /// How many shims are started one after another while each is killed on its way.
@@ -133,13 +134,13 @@ impl Shims {
     }
 
     /// Kills what is left of a process that nobody supervises, takes in what it
-    /// wrote last, and records its end as unknown unless it is known.
+    /// wrote last, and records its end as unknown for this reason, unless it is known.
     ///
     /// # Errors
     /// A shim supervises it after all, or the folder can't be read or written.
-    pub async fn sweep(&self, dir: &Path) -> Result<Swept, AdoptError> {
+    pub async fn sweep(&self, dir: &Path, reason: &'static str) -> Result<Swept, AdoptError> {
         let (shims, dir) = (self.clone(), dir.to_owned());
-        tokio::task::spawn_blocking(move || shims.sweep_now(&dir))
+        tokio::task::spawn_blocking(move || shims.sweep_now(&dir, reason))
             .await
             .map_err(io::Error::other)?
     }
@@ -185,13 +186,14 @@ impl Shims {
         }
     }
 
-    fn sweep_now(&self, dir: &Path) -> Result<Swept, AdoptError> {
+    fn sweep_now(&self, dir: &Path, reason: &str) -> Result<Swept, AdoptError> {
         let Some(_lock) = try_lock(dir)? else { return Err(AdoptError::Unresponsive) };
         let (manifest, tree) = read_tree(dir)?;
         let report = kill_tree(&tree, &mut || self.reap_strays());
         if let Some(cgroup) = &manifest.cgroup {
             cgroup.remove();
         }
+        failpoint::hit("sweep", "killed");
         let mut spool = Writer::open(dir, manifest.spool_max_bytes)?;
         spool.sync()?;
         spool.trim();
@@ -201,7 +203,7 @@ impl Shims {
         let record = ExitRecord {
             stdout_bytes: spool.len(Stream::Stdout),
             stderr_bytes: spool.len(Stream::Stderr),
-            ..ExitRecord::unknown(LOST)
+            ..ExitRecord::unknown(reason)
         };
         manifest::write_durably(dir, ExitRecord::FILE, &record)?;
         Ok(Swept { record, report })
@@ -218,10 +220,12 @@ impl Shims {
         self.wait_for(leader.pid);
         let (shims, folder, held) = (self.clone(), dir.to_owned(), std::mem::take(hold));
         let gathered = blocking(move || shims.gather(&folder, leader, is_recorded, held)).await;
+        failpoint::hit("rescue", "gathered");
         let launched = match gathered {
             Ok((mut handover, theirs)) => {
                 let watched = handover.watched.take();
                 let launched = self.launch(dir, &[RESCUE], OwnedFd::from(theirs).into()).await;
+                failpoint::hit("rescue", "launched");
                 *hold = handover.back();
                 launched.map(|()| watched)
             }

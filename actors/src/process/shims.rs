@@ -23,7 +23,7 @@ use super::control::Shim;
 use super::handing;
 use super::identity::{Identity, Process};
 use super::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
-use super::names::{ARGUMENT, LOCK, STDIN_FILE};
+use super::names::{ARGUMENT, LOCK, RESCUE, SOCKET, STDIN_FILE};
 
 /// How long a shim may take from its spawn to its word that the executor runs.
 const START: Duration = Duration::from_secs(30);
@@ -192,6 +192,8 @@ impl Shims {
         arguments: &[&str],
         stdin: Stdio,
     ) -> Result<(), SpawnError> {
+        // Whose death a test may ask for.
+        let kind = if arguments.contains(&RESCUE) { RESCUE } else { "shim" };
         // Nothing here makes the standard library fork: a daemon's memory is not
         // copied, and the executor's surroundings are the shim's to make.
         #[expect(clippy::disallowed_methods, reason = "this is where shims are spawned")]
@@ -201,6 +203,7 @@ impl Shims {
             .arg(ARGUMENT)
             .args(arguments)
             .env_clear()
+            .envs(failpoint::pass_on(kind).map(|place| (failpoint::VARIABLE, place)))
             .current_dir(dir)
             .stdin(stdin)
             .stdout(Stdio::piped())
@@ -293,6 +296,8 @@ fn look(dir: &Path) -> Result<Found, AdoptError> {
 
 /// What a folder without a shim tells, its lock being held.
 fn judge(dir: &Path) -> io::Result<Found> {
+    // Of a shim that was killed; best effort, for nobody listens there any more.
+    let _ = std::fs::remove_file(dir.join(SOCKET));
     let record: Option<ExitRecord> = manifest::read(dir, ExitRecord::FILE)?;
     let started: Option<Started> = manifest::read(dir, Started::FILE)?;
     Ok(match (record, started) {

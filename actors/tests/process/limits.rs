@@ -4,6 +4,7 @@ use std::fs;
 
 use nix::libc::SIGKILL;
 use provost_actors::limits::{Hold, Limits};
+use provost_actors::process::LOST;
 use provost_actors::process::cgroup::{self, Cgroup};
 use provost_actors::process::identity::Process;
 use provost_actors::process::proc;
@@ -53,7 +54,7 @@ async fn nothing_leaves_a_cgroup_even_when_shim_and_daemon_are_gone() {
     shim_itself.signal(SIGKILL);
     until("the shim is dead", || !shim_itself.is_alive()).await;
     assert!(lost.is_alive());
-    bench.shims.sweep(&dir).await.unwrap();
+    bench.shims.sweep(&dir, LOST).await.unwrap();
     assert!(!lost.is_alive() && !leader.is_alive());
     assert!(!fs::exists(base.join(format!("provost-{}", manifest.process_id))).unwrap());
 }

@@ -162,7 +162,7 @@ async fn what_neither_shim_nor_daemon_held_is_swept_away() {
 
     let Adopted::Lost { leader } = bench.shims.adopt(&dir).await.unwrap() else { panic!() };
     assert_eq!(leader.pid, tree.iter().map(|process| process.pid).min().unwrap());
-    let swept = bench.shims.sweep(&dir).await.unwrap();
+    let swept = bench.shims.sweep(&dir, LOST).await.unwrap();
     assert!(swept.report.survivors.is_empty(), "{swept:?}");
     assert_eq!(swept.record.reason.as_deref(), Some(LOST));
     assert_eq!(covered(&dir, Stream::Stdout), swept.record.stdout_bytes);
@@ -171,6 +171,6 @@ async fn what_neither_shim_nor_daemon_held_is_swept_away() {
     assert!(alive <= 1, "{alive} live on");
 
     let Adopted::Ended(record) = bench.shims.adopt(&dir).await.unwrap() else { panic!() };
-    let again: ExitRecord = bench.shims.sweep(&dir).await.unwrap().record;
+    let again: ExitRecord = bench.shims.sweep(&dir, LOST).await.unwrap().record;
     assert_eq!((&record, &record), (&swept.record, &again));
 }

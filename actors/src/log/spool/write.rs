@@ -20,6 +20,7 @@ use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
 
 use super::format::{self, INDEX, RECORD_LEN, Record};
 use crate::event::{Stream, Timestamp};
+use crate::failpoint;
 
 /// Most bytes that one call takes, and so that one record covers.
 pub const CHUNK: usize = 64 * 1024;
@@ -166,10 +167,12 @@ impl Writer {
     }
 
     fn record(&mut self, stream: Stream, offset: u64, count: usize) -> io::Result<()> {
+        failpoint::hit("spool", "taken");
         let len = u32::try_from(count).unwrap_or(u32::MAX);
         let at_ms = Timestamp::now().millis();
         self.index.unwritten = Some(Record { at_ms, stream, offset, len });
         self.index.flush()?;
+        failpoint::hit("spool", "recorded");
         self.drop_oldest();
         Ok(())
     }

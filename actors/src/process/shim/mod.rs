@@ -43,6 +43,7 @@ pub mod takeover;
 use std::process::ExitCode;
 
 use super::names::{ARGUMENT, RESCUE};
+use crate::failpoint;
 
 /// Runs as a shim if the command line says so, until it has nothing left to do.
 /// To be called first thing in `main`; `None` means that this is no shim.
@@ -60,6 +61,7 @@ pub fn enter() -> Option<ExitCode> {
         Err(reason) => format!("err {reason}\n"),
     };
     start::hand_shake(&word);
+    failpoint::hit("handshake", "made");
     match started {
         Ok(supervisor) => {
             supervisor.run();

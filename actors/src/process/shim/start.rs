@@ -26,6 +26,7 @@ use super::stdin::Stdin;
 use super::supervisor::Supervisor;
 use super::takeover;
 use crate::event::{Stream, Timestamp};
+use crate::failpoint;
 use crate::log::spool::write::Writer;
 use crate::process::handing;
 use crate::process::identity::Process;
@@ -56,11 +57,14 @@ pub fn start() -> Result<Supervisor, String> {
     let stages = make_stages(&secrets, &spool)
         .map_err(|error| format!("no memory to redact output in: {error}"))?;
     manifest.env.extend(secrets.env);
+    failpoint::hit("executor", "next");
     let mut child = spawn(&manifest).map_err(|error| {
         let reason = reason_not_started(&manifest, &error);
         give_up(&reason);
         reason
     })?;
+
+    failpoint::hit("executor", "spawned");
 
     let started: Option<Started> = manifest::read(Path::new("."), Started::FILE).ok().flatten();
     let process = Process {
@@ -100,9 +104,11 @@ pub fn take_over() -> Result<Supervisor, String> {
     let signals = become_shim().map_err(|error| format!("can't become a shim: {error}"))?;
     let (takeover, ends) = takeover::receive()
         .map_err(|error| format!("can't receive what to go on with: {error}"))?;
+    failpoint::hit("takeover", "received");
     let manifest = read_manifest()?;
     let (spool, listener) = prepare(&manifest)?;
     let stages = take_over_stages(&manifest, ends.stages)?;
+    failpoint::hit("takeover", "prepared");
     let record: Option<ExitRecord> = manifest::read(Path::new("."), ExitRecord::FILE)
         .map_err(|error| format!("can't read {}: {error}", ExitRecord::FILE))?;
     let life = match record {

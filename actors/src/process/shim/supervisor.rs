@@ -21,6 +21,7 @@ use super::leader::{Ending, Kinship, Leader, Life};
 use super::stage::Stage;
 use super::stdin::Stdin;
 use crate::event::Stream;
+use crate::failpoint;
 use crate::log::spool::write::{Taken, Writer};
 use crate::process::kill::{KillReport, kill_tree, signal_tree};
 use crate::process::manifest::{self, ExitRecord};
@@ -108,6 +109,7 @@ impl Supervisor {
         if let Some(cgroup) = self.guard.cgroup() {
             cgroup.remove();
         }
+        failpoint::hit("tree", "gone");
         // Whoever comes from here on finds the exit record instead.
         let _ = fs::remove_file(SOCKET);
         drop(self.lock);
@@ -218,6 +220,7 @@ impl Supervisor {
     }
 
     fn write_down(&mut self, record: ExitRecord) {
+        failpoint::hit("exit", "next");
         let written = self
             .spool
             .sync()
@@ -226,6 +229,7 @@ impl Supervisor {
             Err(error) if error.kind() != io::ErrorKind::NotFound => self.stall(&error),
             // Written, or the folder has been deleted and nobody will look for it.
             _ => {
+                failpoint::hit("exit", "recorded");
                 self.announce(&Notice::Exited(record.clone()));
                 self.leader.life = Life::Recorded(record);
             }
@@ -376,6 +380,7 @@ impl Supervisor {
                 dead.push((pid, status));
             }
         });
+        failpoint::hit("tree", "killed");
         for (pid, status) in dead {
             self.child_ended(pid, status);
         }

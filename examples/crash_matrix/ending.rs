@@ -1,0 +1,127 @@
+//! The end of a home: everything is stopped, and what is left must be what was
+//! promised to be left.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use crate::fleet::Fleet;
+use crate::{PATIENCE, Result, check};
+
+/// What may lie in a home and beside it.
+const HOME: [&str; 9] = [
+    "attempts",
+    "config.toml",
+    "daemon.log",
+    "provost.db",
+    "provost.db-shm",
+    "provost.db-wal",
+    "run",
+    "trash",
+    "worktrees",
+];
+/// Length of an attempt's short id.
+const SHORT: usize = 8;
+const ROOT: [&str; 4] = ["home", "person", "repo", "witnesses"];
+const RUN: [&str; 2] = ["daemon.lock", "daemon.sock"];
+
+impl Fleet {
+    /// Stops all that runs and looks at what is left.
+    pub fn end(&mut self) -> Result<()> {
+        self.finish()?;
+        for which in 0..self.attempts.len() {
+            self.stop(which)?;
+        }
+        self.finish()?;
+        let deadline = Instant::now() + PATIENCE;
+        while !self.attempts.is_empty() {
+            self.look()?;
+            self.finish()?;
+            if Instant::now() > deadline {
+                let left: Vec<_> = self.attempts.iter().map(|it| &it.status).collect();
+                return Err(format!("never settled: {left:?}").into());
+            }
+        }
+        self.nobody_is_left()?;
+        self.nothing_is_left()
+    }
+
+    fn nobody_is_left(&mut self) -> Result<()> {
+        let census = self.scratch.census();
+        let is_empty = census.marked.is_empty() && census.shims.is_empty();
+        check(&mut self.checks, is_empty, || format!("left alive: {census:?}"))
+    }
+
+    fn nothing_is_left(&mut self) -> Result<()> {
+        let home = self.scratch.home();
+        for (folder, may_be) in
+            [(self.scratch.root(), &ROOT[..]), (&home, &HOME[..]), (&home.join("run"), &RUN[..])]
+        {
+            let found = names(folder)?;
+            let more: Vec<_> = found.iter().filter(|it| !may_be.contains(&it.as_str())).collect();
+            let told = || format!("in {}: {more:?}", folder.display());
+            check(&mut self.checks, more.is_empty(), told)?;
+        }
+        // By the short ids that folders and branches begin with.
+        let (mut all, mut whole) = (BTreeSet::new(), BTreeSet::new());
+        for attempt in names(&home.join("attempts"))? {
+            let folder = home.join("attempts").join(&attempt);
+            let short = attempt[attempt.len() - SHORT..].to_owned();
+            if folder.join("worktrees.json").exists() {
+                whole.insert(short.clone());
+            }
+            all.insert(short);
+            for process in names(&folder)? {
+                let left = names(&folder.join(&process)).unwrap_or_default();
+                let mut all = left.iter().chain([&process]);
+                // Temporary files are hidden ones.
+                let temporary = all.find(|name| name.starts_with('.') || *name == "sock");
+                let told = || format!("{temporary:?} is left in {attempt}/{process}");
+                check(&mut self.checks, temporary.is_none(), told)?;
+            }
+        }
+        // An attempt keeps what it worked in; one that was stopped before that was
+        // made may have the beginnings of it.
+        let branches = self.scratch.git(&["branch", "--list", "--format=%(refname:short)"])?;
+        let branches = branches.iter().filter_map(|name| name.strip_prefix("provost/"));
+        let worktrees = self.scratch.git(&["worktree", "list", "--porcelain"])?;
+        let below = format!("worktree {}/", home.join("worktrees").display());
+        let worktrees = worktrees.iter().filter_map(|line| line.strip_prefix(&below));
+        let folders = names(&home.join("worktrees"))?;
+        for names in [
+            branches.collect(),
+            worktrees.collect(),
+            folders.iter().map(|it| &**it).collect::<Vec<_>>(),
+        ] {
+            let found: BTreeSet<String> =
+                names.iter().map(|name| name[..SHORT].to_owned()).collect();
+            let is_so =
+                found.len() == names.len() && whole.is_subset(&found) && found.is_subset(&all);
+            let told = || format!("not those of the attempts {whole:?}: {names:?}");
+            check(&mut self.checks, is_so, told)?;
+        }
+        let locks = locks_below(&self.scratch.repo().join(".git"))?;
+        check(&mut self.checks, locks.is_empty(), || format!("locks of git: {locks:?}"))?;
+        let head = self.scratch.git(&["status", "--porcelain"])?;
+        check(&mut self.checks, head.is_empty(), || format!("the repository: {head:?}"))
+    }
+}
+
+fn names(folder: &Path) -> Result<BTreeSet<String>> {
+    let entries = fs::read_dir(folder)?;
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+fn locks_below(folder: &Path) -> Result<Vec<String>> {
+    let mut locks = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            locks.extend(locks_below(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "lock") {
+            locks.push(path.display().to_string());
+        }
+    }
+    Ok(locks)
+}
