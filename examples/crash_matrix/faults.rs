@@ -12,6 +12,8 @@ use crate::{Result, pause, wait_until};
 
 /// How long a place may take to be come by; then it is an ordinary kill.
 const REACH: Duration = Duration::from_millis(1500);
+/// A kernel's tick lasts no longer.
+const TICK: Duration = Duration::from_millis(10);
 /// A random instant lies within this after calls were sent.
 const INSTANT_MS: u64 = 120;
 
@@ -257,8 +259,10 @@ impl Fleet {
     fn shim_dies_at(&mut self, way: Way, places: &[&str]) -> Result<bool> {
         self.finish()?;
         let place = self.some_place(places, 1);
+        // What waited to be started is started before the daemon listens; times of
+        // files lag behind by a tick of the kernel's.
+        let from = SystemTime::now() - TICK;
         let mut daemon = self.scratch.start_to_die_at(&format!("shim:{place}"))?;
-        let from = SystemTime::now();
         let wanted = match way {
             Way::Flood => Script::is_loud,
             // Stays for long enough to be stopped.

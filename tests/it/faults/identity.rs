@@ -383,6 +383,7 @@ fn a_stale_lock_and_a_stale_socket_are_in_nobodys_way() {
     wait_until("it is the daemon's", || {
         fs::metadata(&socket).is_ok_and(|meta| meta.ino() != theirs)
     });
+    provost.is_started();
     provost.call("list_projects", &json!({}));
     provost.kill();
     daemon.wait().unwrap();

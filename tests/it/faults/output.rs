@@ -22,19 +22,22 @@ fn settled_in_bounds<'p>(provost: &'p Provost, executor: &str) -> Attempt<'p> {
     board.start("fake", "say warm").settled();
     let before = processes::peak_memory(provost.pid());
     let attempt = board.start(executor, "x");
-    // As long as it goes on, it may take as long as it likes.
-    let (mut status, mut phase) = (attempt.status(), Value::Null);
-    while phase != "settled" {
-        let seen = status["latest_entry_index"].clone();
-        status = attempt.until("it goes on", |status| {
-            status["phase"] == "settled" || status["latest_entry_index"] != seen
-        });
-        phase = status["phase"].clone();
-    }
+    let status = as_it_goes_on(&attempt, |status| status["phase"] == "settled");
     assert_eq!(status["state"], "completed", "{status}");
     let grown = processes::peak_memory(provost.pid()) - before;
     assert!(grown < MEMORY_MAX, "the daemon's memory grew by {grown} KiB");
     attempt
+}
+
+/// Waits for something; as long as the log grows it may take as long as it likes.
+fn as_it_goes_on(attempt: &Attempt<'_>, holds: impl Fn(&Value) -> bool) -> Value {
+    let mut status = attempt.status();
+    while !holds(&status) {
+        let seen = status["latest_entry_index"].clone();
+        status = attempt
+            .until("it goes on", |status| holds(status) || status["latest_entry_index"] != seen);
+    }
+    status
 }
 
 #[test]
@@ -158,7 +161,7 @@ fn a_writer_as_fast_as_can_be_is_stopped_and_what_it_wrote_is_whole() {
         lines += 1;
         bytes += full(lines);
     }
-    attempt.until("all of it is in the log", |status| {
+    as_it_goes_on(&attempt, |status| {
         status["latest_entry_index"]["raw"].as_u64() == Some(lines - 1)
     });
     let tail = attempt.page("raw", &json!({"after_entry_index": lines - 101, "limit": 100}));
