@@ -144,22 +144,21 @@ impl Shims {
 
     /// Makes a folder that was [closed](Adopted::NeverStarted) fit for a start
     /// again. A shim that a dead daemon sent may still come: one of the two gets
-    /// the lock, the other is refused, and `spawn` attaches to whichever runs.
+    /// the lock, the other is refused, and `spawn` attaches to whichever runs. One
+    /// that comes while the folder is closed holds the lock for a moment, to be
+    /// refused: its end is waited for.
     pub async fn reopen(&self, dir: &Path) -> io::Result<()> {
-        let dir = dir.to_owned();
-        blocking(move || {
-            if !dir.join(Manifest::FILE).exists() {
+        let deadline = Instant::now() + attach::DEADLINE;
+        loop {
+            let folder = dir.to_owned();
+            if blocking(move || try_reopen(&folder)).await? {
                 return Ok(());
             }
-            let Some(_lock) = try_lock(&dir)? else { return Ok(()) };
-            match manifest::read::<ExitRecord>(&dir, ExitRecord::FILE)? {
-                Some(record) if record.reason.as_deref() == Some(NEVER_STARTED) => {
-                    std::fs::remove_file(dir.join(ExitRecord::FILE))
-                }
-                _ => Ok(()),
+            if Instant::now() > deadline {
+                return Err(io::ErrorKind::ResourceBusy.into());
             }
-        })
-        .await
+            sleep(AGAIN).await;
+        }
     }
 
     /// Finds out what became of the process of a folder: after a restart, or
@@ -292,6 +291,22 @@ fn look(dir: &Path) -> Result<Found, AdoptError> {
         Err(AttachError::Unresponsive) => Err(AdoptError::Unresponsive),
         Err(error) => Err(AdoptError::Attach(error)),
     }
+}
+
+/// `false`: the folder is closed, and its lock is held.
+fn try_reopen(dir: &Path) -> io::Result<bool> {
+    let is_closed = || -> io::Result<bool> {
+        let record: Option<ExitRecord> = manifest::read(dir, ExitRecord::FILE)?;
+        Ok(record.is_some_and(|record| record.reason.as_deref() == Some(NEVER_STARTED)))
+    };
+    if !is_closed()? {
+        return Ok(true);
+    }
+    let Some(_lock) = try_lock(dir)? else { return Ok(false) };
+    if is_closed()? {
+        std::fs::remove_file(dir.join(ExitRecord::FILE))?;
+    }
+    Ok(true)
 }
 
 /// What a folder without a shim tells, its lock being held.

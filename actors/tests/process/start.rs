@@ -8,7 +8,7 @@ use provost_actors::event::Stream;
 use provost_actors::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
 use provost_actors::process::{Adopted, NEVER_STARTED, SpawnError};
 
-use crate::support::{Bench, ended, held, lines};
+use crate::support::{Bench, ended, held, lines, until};
 
 #[tokio::test]
 async fn exit_codes_and_signals_are_told_apart() {
@@ -181,4 +181,30 @@ async fn a_start_that_was_given_up_can_be_made_again() {
     let mut again = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
     assert_eq!(ended(&mut again).await.exit_code, Some(0));
     assert_eq!(held(&dir, Stream::Stdout), b"once\n");
+}
+
+#[tokio::test]
+async fn a_late_shim_that_is_being_refused_does_not_keep_a_folder_closed() {
+    let bench = Bench::new();
+    let (dir, manifest) = bench.script("echo once");
+    fs::create_dir(&dir).unwrap();
+    manifest::write_durably(&dir, Manifest::FILE, &manifest).unwrap();
+    assert!(matches!(bench.shims.adopt(&dir).await.unwrap(), Adopted::NeverStarted));
+    // As it does from the moment it comes to the moment it has seen the record.
+    let lock = fs::File::options().write(true).open(dir.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let (shims, folder) = (bench.shims.clone(), dir.clone());
+    let reopening = tokio::spawn(async move { shims.reopen(&folder).await });
+    until("it waits, or is done", || reopening.is_finished() || is_open_twice(&dir.join("lock")))
+        .await;
+    drop(lock);
+    reopening.await.unwrap().unwrap();
+    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    assert_eq!(ended(&mut shim).await.exit_code, Some(0));
+}
+
+/// Whether this process has a file open more than once.
+fn is_open_twice(path: &std::path::Path) -> bool {
+    let fds = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    fds.filter(|fd| fs::read_link(fd.path()).is_ok_and(|to| to == *path)).count() > 1
 }
