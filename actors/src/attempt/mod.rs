@@ -102,7 +102,9 @@ impl Actor for AttemptActor {
             Message::FollowUp(call, port) => state.follow_up(call, port).await,
             Message::Stop { force, reply } => state.stop(force, reply).await,
             Message::Collect(how, port) => state.collect(how, port),
-            Message::Examined(how, examined, port) => state.examined(how, examined, port).await,
+            Message::Examined(how, newest, examined, port) => {
+                state.examined(how, newest, examined, port).await;
+            }
             Message::Granted => state.granted().await,
             Message::Turn(process, happening) => state.happened(process, happening).await,
         }
