@@ -35,6 +35,7 @@ mod disk;
 mod environment;
 mod follow;
 pub mod lifecycle;
+pub mod locks;
 mod message;
 mod outcome;
 mod output;

@@ -12,10 +12,10 @@ use crate::journal::Attempt;
 use crate::process::cgroup::Cgroup;
 use crate::process::manifest::{self, Manifest, StdinSource};
 use crate::secret::Secrets;
-use crate::workspace::{NewWorktree, git, locks};
+use crate::workspace::NewWorktree;
 use crate::world::World;
 
-use super::environment;
+use super::{environment, locks};
 
 /// Written when all worktrees of an attempt are whole. Until it is there,
 /// nothing has run in them and they may be made anew.
@@ -76,17 +76,17 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
 async fn release_locks(folder: &Path, attempt: &Attempt) {
     for repo in &attempt.repos {
         let worktree = folder.join(&repo.name);
-        let looked = worktree.clone();
-        let found = tokio::task::spawn_blocking(move || locks::of(&looked)).await;
-        for lock in found.unwrap_or_default() {
-            let Ok(common) = git::common_dir(repo.path.as_ref()).await else { return };
-            let (path, worktree) = (lock.clone(), worktree.clone());
-            match blocking(move || locks::set_aside(&path, &worktree, &common)).await {
-                Ok(true) => tracing::warn!(lock = %lock.display(), "nobody held it: set aside"),
-                Ok(false) => {}
-                Err(error) => tracing::warn!(lock = %lock.display(), %error, "it stays"),
+        let released = tokio::task::spawn_blocking(move || {
+            for lock in locks::of(&worktree) {
+                match locks::set_aside(&lock, &worktree) {
+                    Ok(true) => tracing::warn!(lock = %lock.display(), "nobody held it: set aside"),
+                    Ok(false) => {}
+                    Err(error) => tracing::warn!(lock = %lock.display(), %error, "it stays"),
+                }
             }
-        }
+        });
+        // A panic is told by its hook, and a lock that stays by git.
+        let _ = released.await;
     }
 }
 
