@@ -157,7 +157,7 @@ struct Known {
 }
 
 /// Whether git knows the worktrees and branches of attempts.
-pub async fn in_git(home: &Home, attempts: &[InspectedAttempt]) -> (Vec<Check>, ()) {
+pub async fn in_git(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     let mut repos: BTreeMap<&str, Option<Known>> = BTreeMap::new();
     let mut findings = Vec::new();
     for (_, path) in attempts.iter().flat_map(|attempt| &attempt.repos) {
@@ -180,7 +180,7 @@ pub async fn in_git(home: &Home, attempts: &[InspectedAttempt]) -> (Vec<Check>, 
             }
         }
     }
-    (told("worktrees", findings, || "git knows them, and their branches".to_owned()), ())
+    told("worktrees", findings, || "git knows them, and their branches".to_owned())
 }
 
 async fn known_of(repo: &Path) -> Result<Known, git::GitError> {
