@@ -94,14 +94,17 @@ async fn release_locks(folder: &Path, attempt: &Attempt) {
 /// back; where one was made, the worktrees are as if they had never been.
 fn found(dir: &Path, folder: &Path) -> std::io::Result<Option<Marker>> {
     let found = manifest::read(dir, MARKER)?;
-    if found.is_some() || !dir.join(COLLECTED).exists() {
+    if found.is_some() {
         return Ok(found);
     }
-    if folder.symlink_metadata().is_err() {
+    if dir.join(COLLECTED).exists() && folder.symlink_metadata().is_err() {
         return std::fs::remove_file(dir.join(COLLECTED)).map(|()| None);
     }
-    std::fs::rename(dir.join(COLLECTED), dir.join(MARKER))?;
-    manifest::read(dir, MARKER)
+    match std::fs::rename(dir.join(COLLECTED), dir.join(MARKER)) {
+        // There was no collection, or another one has just put it back.
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => manifest::read(dir, MARKER),
+    }
 }
 
 /// Whether the attempt had worktrees that were taken away.
