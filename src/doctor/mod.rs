@@ -31,7 +31,7 @@ pub async fn examine(home: &Home, mends: bool) -> Vec<Check> {
     })
     .await;
     checks.extend(daemon::checks(home, &found));
-    let looked = within("database", database::checks(home)).await;
+    let looked = within("database", database::checks(home, found.is_held())).await;
     let (database, attempts) = looked.unwrap_or_else(|late| (vec![late], None));
     checks.extend(database);
     if let Some(attempts) = attempts {
