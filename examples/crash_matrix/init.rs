@@ -34,7 +34,8 @@ fn supervise(variable: &str) -> Result<i32> {
     let mut code = None;
     loop {
         let signal = signals.wait()?;
-        if signal != Signal::SIGCHLD {
+        // Reaped, its number may be another's.
+        if signal != Signal::SIGCHLD && code.is_none() {
             kill(matrix, Signal::SIGKILL)?;
         }
         loop {

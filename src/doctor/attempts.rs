@@ -5,12 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use provost_actors::attempt::MARKER;
+use provost_actors::attempt::{MARKER, locks};
 use provost_actors::event::Stream;
 use provost_actors::log::spool::format::{INDEX, RECORD_LEN, Record, segment_path, segments};
-use provost_actors::process::held;
 use provost_actors::process::manifest::{ExitRecord, Manifest};
-use provost_actors::workspace::{git, proof};
+use provost_actors::workspace::git;
 
 use super::check::{Check, Cure};
 use crate::home::Home;
@@ -40,7 +39,7 @@ pub fn on_disk(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
             }
         }
         if attempt.is_over() {
-            findings.extend(index_locks(home, attempt));
+            findings.extend(left_locked(home, attempt));
         }
     }
     let known: BTreeSet<&str> = attempts.iter().map(|it| it.attempt_id.as_str()).collect();
@@ -133,38 +132,18 @@ fn held_to(folder: &Path, stream: Stream) -> io::Result<u64> {
 }
 
 /// Locks that a dead git left in the worktrees of an attempt that is over.
-fn index_locks(home: &Home, attempt: &InspectedAttempt) -> Vec<Check> {
+fn left_locked(home: &Home, attempt: &InspectedAttempt) -> Vec<Check> {
     let worktrees = attempt.repos.iter().map(|(name, _)| worktree(home, attempt, name));
-    let locked = worktrees.filter_map(|worktree| Some((index_lock(&worktree)?, worktree)));
+    let locked = worktrees.flat_map(|worktree| {
+        locks::of(&worktree).into_iter().map(move |it| (it, worktree.clone()))
+    });
     locked
-        .filter(|(lock, worktree)| is_abandoned(lock, worktree))
+        .filter(|(lock, worktree)| locks::is_abandoned(lock, worktree))
         .map(|(lock, worktree)| {
             let message = format!("{} is held by nobody", lock.display());
-            Check::warn("worktrees", message).cure(Cure::RemoveIndexLock { lock, worktree })
+            Check::warn("worktrees", message).cure(Cure::RemoveLock { lock, worktree })
         })
         .collect()
-}
-
-/// The lock of a worktree's index, if it is there.
-pub fn index_lock(worktree: &Path) -> Option<PathBuf> {
-    // No link may lead out of the folder of all worktrees.
-    let all = worktree.parent()?.parent()?;
-    let expected = all.canonicalize().ok()?.join(worktree.strip_prefix(all).ok()?);
-    if worktree.canonicalize().ok()? != expected {
-        return None;
-    }
-    let link = fs::read_to_string(worktree.join(".git")).ok()?;
-    let admin = worktree.join(link.strip_prefix("gitdir: ")?.trim_end());
-    // Only where git's own record leads back: no link of an agent's leads us on.
-    let lock = admin.join("index.lock");
-    (proof::is_registration_of(&admin, worktree) && lock.symlink_metadata().ok()?.is_file())
-        .then_some(lock)
-}
-
-/// Whether nobody works in the worktree or with its git.
-pub fn is_abandoned(lock: &Path, worktree: &Path) -> bool {
-    let admin = lock.parent().unwrap_or(lock);
-    held::user_of(worktree).is_none() && held::user_of(admin).is_none()
 }
 
 fn worktree(home: &Home, attempt: &InspectedAttempt, name: &str) -> PathBuf {
@@ -178,7 +157,7 @@ struct Known {
 }
 
 /// Whether git knows the worktrees and branches of attempts.
-pub async fn in_git(home: &Home, attempts: &[InspectedAttempt]) -> (Vec<Check>, ()) {
+pub async fn in_git(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     let mut repos: BTreeMap<&str, Option<Known>> = BTreeMap::new();
     let mut findings = Vec::new();
     for (_, path) in attempts.iter().flat_map(|attempt| &attempt.repos) {
@@ -201,7 +180,7 @@ pub async fn in_git(home: &Home, attempts: &[InspectedAttempt]) -> (Vec<Check>, 
             }
         }
     }
-    (told("worktrees", findings, || "git knows them, and their branches".to_owned()), ())
+    told("worktrees", findings, || "git knows them, and their branches".to_owned())
 }
 
 async fn known_of(repo: &Path) -> Result<Known, git::GitError> {

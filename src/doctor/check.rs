@@ -52,8 +52,8 @@ pub enum Cure {
     RemoveSocket,
     /// A folder or file of ours is open to others.
     Close { path: PathBuf, mode: u32 },
-    /// The lock of an attempt's index that nobody holds.
-    RemoveIndexLock { lock: PathBuf, worktree: PathBuf },
+    /// A lock of git's in an attempt's worktree that nobody holds.
+    RemoveLock { lock: PathBuf, worktree: PathBuf },
     /// Processes of an attempt that is over.
     Kill { attempt: String, processes: Vec<Process> },
     /// What a dead process left behind.

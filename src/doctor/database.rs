@@ -4,7 +4,7 @@ use std::fs;
 
 use super::check::Check;
 use crate::home::Home;
-use crate::store::{InspectedAttempt, Inspection, inspect};
+use crate::store::{InspectedAttempt, Inspection, inspect, is_log_damaged};
 
 /// A write-ahead log larger than this, in bytes, is no longer checkpointed.
 const WAL_LARGE: u64 = 256 << 20;
@@ -14,11 +14,19 @@ const DAMAGED: &str = "Nothing mends it by itself. Run `provost shutdown`, copy 
                        branches and logs do not depend on it.";
 
 /// The checks, and the attempts as far as they can be read.
-pub async fn checks(home: &Home) -> (Vec<Check>, Option<Vec<InspectedAttempt>>) {
+/// `is_held`: a daemon has the home, and may be writing.
+pub async fn checks(home: &Home, is_held: bool) -> (Vec<Check>, Option<Vec<InspectedAttempt>>) {
     let path = home.database();
     let name = "database";
     if !path.exists() {
         return (vec![Check::ok(name, "there is none yet")], None);
+    }
+    let log_of = path.clone();
+    let look = tokio::task::spawn_blocking(move || !is_held && is_log_damaged(&log_of));
+    if look.await.unwrap_or(false) {
+        let message = "its write-ahead log is damaged: SQLite would forget commits";
+        let hint = "Keep a copy of the home; `provost daemon` says what can be done.";
+        return (vec![Check::fail(name, message).hint(hint)], None);
     }
     let found = match inspect(&path).await {
         Ok(found) => found,

@@ -22,13 +22,13 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const ANSWER_MAX: u64 = 4096;
 const SHOWN: usize = 60;
 
-pub async fn checks(home: &Home) -> (Vec<Check>, ()) {
+pub async fn checks(home: &Home) -> Vec<Check> {
     let config = match Config::load(&home.config_file(), &[]) {
         Ok(config) => config,
         Err(error) => {
             let check = Check::fail("configuration", error.to_string())
                 .hint("Mend it there; a daemon that runs goes on with what it has read.");
-            return (vec![check], ());
+            return vec![check];
         }
     };
     let file = home.config_file();
@@ -44,7 +44,7 @@ pub async fn checks(home: &Home) -> (Vec<Check>, ()) {
     let executors = Registry::new(&config, &environment).all();
     let asked = executors.iter().map(|executor| of_executor(&**executor, &environment));
     checks.extend(futures_util::future::join_all(asked).await);
-    (checks, ())
+    checks
 }
 
 async fn of_executor(executor: &dyn Executor, environment: &BTreeMap<String, String>) -> Check {

@@ -8,9 +8,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use nix::sys::signal::Signal;
+use provost_actors::attempt::locks;
 use provost_actors::process::identity::Process;
 
-use super::attempts::{index_lock, is_abandoned};
 use super::check::{Check, Cure, Status};
 use super::daemon::is_stale;
 use super::processes::{ancestors, attempt_of};
@@ -52,7 +52,7 @@ fn apply(home: &Home, cure: &Cure) -> Result<String, String> {
     match cure {
         Cure::RemoveSocket => remove_socket(home.socket()),
         Cure::Close { path, mode } => close(path, *mode),
-        Cure::RemoveIndexLock { lock, worktree } => remove_index_lock(lock, worktree),
+        Cure::RemoveLock { lock, worktree } => remove_lock(lock, worktree),
         Cure::Kill { attempt, processes } => Ok(kill(home, attempt, processes)),
         Cure::Trash(path) => trash(home, path),
     }
@@ -81,15 +81,17 @@ fn close(path: &Path, mode: u32) -> Result<String, String> {
     Ok(format!("closed (mode {mode:o})"))
 }
 
-fn remove_index_lock(lock: &Path, worktree: &Path) -> Result<String, String> {
-    if index_lock(worktree).as_deref() != Some(lock) || !is_abandoned(lock, worktree) {
+fn remove_lock(lock: &Path, worktree: &Path) -> Result<String, String> {
+    let is_there = locks::of(worktree).iter().any(|found| found == lock);
+    if !is_there || !locks::is_abandoned(lock, worktree) {
         return Err("somebody may hold it".to_owned());
     }
     fs::remove_file(lock).map_err(shown)?;
     Ok("removed".to_owned())
 }
 
-/// Each is killed by a handle that is opened before its marker is read again.
+/// Each is proved anew by its marker and then, by way of a handle, its start time:
+/// whoever has its pid by now is not signalled.
 fn kill(home: &Home, attempt: &str, processes: &[Process]) -> String {
     let own = ancestors();
     let is_ours = |process: &&Process| {

@@ -31,7 +31,8 @@ pub async fn examine(home: &Home, mends: bool) -> Vec<Check> {
     })
     .await;
     checks.extend(daemon::checks(home, &found));
-    let (database, attempts) = within("database", database::checks(home)).await;
+    let looked = within("database", database::checks(home, found.is_held())).await;
+    let (database, attempts) = looked.unwrap_or_else(|late| (vec![late], None));
     checks.extend(database);
     if let Some(attempts) = attempts {
         let of_disk = blocking("attempts", {
@@ -39,34 +40,24 @@ pub async fn examine(home: &Home, mends: bool) -> Vec<Check> {
             move || attempts::on_disk(&home, &attempts)
         });
         checks.extend(of_disk.await);
-        checks.extend(within("worktrees", attempts::in_git(home, &attempts)).await.0);
+        let in_git = within("worktrees", attempts::in_git(home, &attempts)).await;
+        checks.extend(in_git.unwrap_or_else(|late| vec![late]));
         let home = home.clone();
         checks.extend(blocking("processes", move || processes::checks(&home, &attempts)).await);
     }
-    checks.extend(within("executors", executors::checks(home)).await.0);
-    checks.extend(within("machine", machine::checks(home)).await.0);
+    let executors = within("executors", executors::checks(home)).await;
+    checks.extend(executors.unwrap_or_else(|late| vec![late]));
+    let machine = within("machine", machine::checks(home)).await;
+    checks.extend(machine.unwrap_or_else(|late| vec![late]));
     if mends {
         checks = mend::all(home, checks);
     }
     checks
 }
 
-/// What a group found, or that it took too long. It may find more than checks.
-trait Found {
-    fn too_late(check: Check) -> Self;
-}
-
-impl<T: Default> Found for (Vec<Check>, T) {
-    fn too_late(check: Check) -> Self {
-        (vec![check], T::default())
-    }
-}
-
-async fn within<T: Found>(name: &str, group: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(DEADLINE, group).await {
-        Ok(found) => found,
-        Err(_) => T::too_late(late(name)),
-    }
+/// What a group found; `Err`: it took too long.
+async fn within<T>(name: &str, group: impl Future<Output = T>) -> Result<T, Check> {
+    tokio::time::timeout(DEADLINE, group).await.map_err(|_| late(name))
 }
 
 async fn blocking(name: &str, group: impl FnOnce() -> Vec<Check> + Send + 'static) -> Vec<Check> {

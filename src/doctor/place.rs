@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -130,8 +130,7 @@ fn spliced(file: &File) -> io::Result<()> {
     let (read, write) = nix::unistd::pipe()?;
     nix::unistd::write(&write, b"x")?;
     let mut offset = 0;
-    let moved = splice(&read, None, file, Some(&mut offset), 1, SpliceFFlags::SPLICE_F_NONBLOCK)?;
-    debug_assert!(moved == 1 && file.as_raw_fd() >= 0);
+    splice(&read, None, file, Some(&mut offset), 1, SpliceFFlags::SPLICE_F_NONBLOCK)?;
     Ok(())
 }
 

@@ -29,6 +29,7 @@ pub use open::OpenError;
 pub use resolve::{Kind, Match};
 pub use sessions::Target;
 pub use tasks::TaskFilter;
+pub use wal::is_damaged as is_log_damaged;
 
 use std::time::Duration;
 

@@ -102,11 +102,10 @@ impl Store {
 
 /// That what is there is whole, without a change to it.
 async fn check(path: &Path) -> Result<(), OpenError> {
-    let (database, mut log) = (path.to_owned(), path.as_os_str().to_owned());
-    log.push("-wal");
+    let database = path.to_owned();
     let read = move || {
-        let is_lost = std::fs::read(log).is_ok_and(|log| wal::loses_commits(&log));
-        (std::fs::metadata(database).is_ok_and(|file| file.len() > 0), is_lost)
+        let is_there = std::fs::metadata(&database).is_ok_and(|file| file.len() > 0);
+        (is_there, wal::is_damaged(&database))
     };
     let (is_there, is_lost) =
         tokio::task::spawn_blocking(read).await.map_err(|_| sqlx::Error::WorkerCrashed)?;

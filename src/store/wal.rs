@@ -3,6 +3,8 @@
 //! power cut tore, and wrong where commits that were answered come after it.
 //! The format is that of <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
 
+use std::path::Path;
+
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 
@@ -39,6 +41,13 @@ pub fn loses_commits(log: &[u8]) -> bool {
         }
     }
     left_out > 1
+}
+
+/// The same of the log beside a database, which nobody may be writing. Blocks.
+pub fn is_damaged(database: &Path) -> bool {
+    let mut log = database.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::read(log).is_ok_and(|log| loses_commits(&log))
 }
 
 fn number(bytes: &[u8], at: usize) -> u32 {

@@ -20,6 +20,7 @@ use ractor::RpcReplyPort;
 use serde::Serialize;
 
 use crate::failpoint;
+use crate::ids::ProcessId;
 use crate::journal::{Attempt, Phase};
 use crate::process::held;
 use crate::refusal::Refusal;
@@ -90,16 +91,24 @@ impl State {
         self.collecting += 1;
         let (myself, world) = (self.myself.clone(), self.world.clone());
         let (attempt, busy) = (self.attempt.clone(), self.busy());
+        let newest = attempt.process.process_id;
         tokio::spawn(async move {
             let examined = examine(&world, &attempt, how, busy).await;
             if !how.is_dry {
                 failpoint::hit("collect", "examined");
             }
-            let _ = myself.send_message(Message::Examined(how, examined, port));
+            let _ = myself.send_message(Message::Examined(how, newest, examined, port));
         });
     }
 
-    pub async fn examined(&mut self, how: Collect, examined: Examined, port: CollectPort) {
+    /// `newest` was the newest process when the look began.
+    pub async fn examined(
+        &mut self,
+        how: Collect,
+        newest: ProcessId,
+        examined: Examined,
+        port: CollectPort,
+    ) {
         self.collecting -= 1;
         let mut told = match examined {
             Examined::Told(collection) => collection,
@@ -112,7 +121,10 @@ impl State {
                 return;
             }
         };
-        if let Some(reason) = self.busy() {
+        // A turn may have begun and ended meanwhile: what it left was not looked at.
+        let is_stale = newest != self.attempt.process.process_id;
+        let worked = || is_stale.then(|| "a turn ran in it meanwhile".to_owned());
+        if let Some(reason) = self.busy().or_else(worked) {
             told = kept(&told.folder, reason);
         }
         if how.is_dry || told.verdict != Verdict::Collectable {

@@ -26,8 +26,8 @@ pub enum Message {
     },
     /// Takes its worktrees away, if nothing would be lost with them.
     Collect(Collect, CollectPort),
-    /// They have been looked at.
-    Examined(Collect, Examined, CollectPort),
+    /// They have been looked at, since this process was the newest.
+    Examined(Collect, ProcessId, Examined, CollectPort),
     /// A running slot is its own.
     Granted,
     /// From the tasks of one of its turns.

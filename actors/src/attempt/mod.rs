@@ -35,6 +35,7 @@ mod disk;
 mod environment;
 mod follow;
 pub mod lifecycle;
+pub mod locks;
 mod message;
 mod outcome;
 mod output;
@@ -102,7 +103,9 @@ impl Actor for AttemptActor {
             Message::FollowUp(call, port) => state.follow_up(call, port).await,
             Message::Stop { force, reply } => state.stop(force, reply).await,
             Message::Collect(how, port) => state.collect(how, port),
-            Message::Examined(how, examined, port) => state.examined(how, examined, port).await,
+            Message::Examined(how, newest, examined, port) => {
+                state.examined(how, newest, examined, port).await;
+            }
             Message::Granted => state.granted().await,
             Message::Turn(process, happening) => state.happened(process, happening).await,
         }

@@ -58,10 +58,12 @@ fn summary(ending: &Ending, digest: &Digest) -> String {
     let mut text = match exit {
         Some(exit) => match (exit.exit_code, exit.exit_signal, &exit.reason) {
             (Some(code), _, _) => format!("exit code {code}"),
-            (None, Some(SIGKILL), _) if ending.stopped.is_none() => format!(
-                "killed by {}, not by Provost; the kernel does so when memory runs out",
-                signal_name(SIGKILL)
-            ),
+            (None, Some(SIGKILL), _) if ending.stopped.is_none() && exit.limit.is_none() => {
+                format!(
+                    "killed by {}, not by Provost; the kernel does so when memory runs out",
+                    signal_name(SIGKILL)
+                )
+            }
             (None, Some(signal), _) => format!("killed by {}", signal_name(signal)),
             (None, None, Some(reason)) => reason.clone(),
             (None, None, None) => "its exit status is not known".to_owned(),
@@ -158,6 +160,20 @@ mod tests {
         let outcome = decide_now(&ended(None, None), &Digest::default());
         assert!(outcome.failure_summary.is_some());
         assert_eq!(outcome.at, Timestamp::from_millis(9));
+    }
+
+    #[test]
+    fn a_kill_is_laid_to_the_kernel_only_if_it_was_not_for_a_limit() {
+        let summary = |exit| {
+            let outcome = decide_now(&ended(exit, None), &Digest::default());
+            outcome.failure_summary.unwrap()
+        };
+        let killed = exit(None, Some(9));
+        assert!(summary(killed.clone()).contains("not by Provost"));
+        let limit = Some("it ran for longer than its limit of 1 s (wall_secs)".to_owned());
+        let expected =
+            "it ran for longer than its limit of 1 s (wall_secs): killed by SIGKILL (signal 9)";
+        assert_eq!(summary(ExitRecord { limit, ..killed }), expected);
     }
 
     #[test]

@@ -12,10 +12,10 @@ use crate::journal::Attempt;
 use crate::process::cgroup::Cgroup;
 use crate::process::manifest::{self, Manifest, StdinSource};
 use crate::secret::Secrets;
-use crate::workspace::{NewWorktree, git, locks};
+use crate::workspace::NewWorktree;
 use crate::world::World;
 
-use super::environment;
+use super::{environment, locks};
 
 /// Written when all worktrees of an attempt are whole. Until it is there,
 /// nothing has run in them and they may be made anew.
@@ -76,17 +76,17 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
 async fn release_locks(folder: &Path, attempt: &Attempt) {
     for repo in &attempt.repos {
         let worktree = folder.join(&repo.name);
-        let looked = worktree.clone();
-        let found = tokio::task::spawn_blocking(move || locks::of(&looked)).await;
-        for lock in found.unwrap_or_default() {
-            let Ok(common) = git::common_dir(repo.path.as_ref()).await else { return };
-            let (path, worktree) = (lock.clone(), worktree.clone());
-            match blocking(move || locks::set_aside(&path, &worktree, &common)).await {
-                Ok(true) => tracing::warn!(lock = %lock.display(), "nobody held it: set aside"),
-                Ok(false) => {}
-                Err(error) => tracing::warn!(lock = %lock.display(), %error, "it stays"),
+        let released = tokio::task::spawn_blocking(move || {
+            for lock in locks::of(&worktree) {
+                match locks::set_aside(&lock, &worktree) {
+                    Ok(true) => tracing::warn!(lock = %lock.display(), "nobody held it: set aside"),
+                    Ok(false) => {}
+                    Err(error) => tracing::warn!(lock = %lock.display(), %error, "it stays"),
+                }
             }
-        }
+        });
+        // A panic is told by its hook, and a lock that stays by git.
+        let _ = released.await;
     }
 }
 
@@ -94,14 +94,17 @@ async fn release_locks(folder: &Path, attempt: &Attempt) {
 /// back; where one was made, the worktrees are as if they had never been.
 fn found(dir: &Path, folder: &Path) -> std::io::Result<Option<Marker>> {
     let found = manifest::read(dir, MARKER)?;
-    if found.is_some() || !dir.join(COLLECTED).exists() {
+    if found.is_some() {
         return Ok(found);
     }
-    if folder.symlink_metadata().is_err() {
+    if dir.join(COLLECTED).exists() && folder.symlink_metadata().is_err() {
         return std::fs::remove_file(dir.join(COLLECTED)).map(|()| None);
     }
-    std::fs::rename(dir.join(COLLECTED), dir.join(MARKER))?;
-    manifest::read(dir, MARKER)
+    match std::fs::rename(dir.join(COLLECTED), dir.join(MARKER)) {
+        // There was no collection, or another one has just put it back.
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => manifest::read(dir, MARKER),
+    }
 }
 
 /// Whether the attempt had worktrees that were taken away.

@@ -10,15 +10,22 @@ use super::proc;
 /// A process that uses something in the folder; `None` when nobody does. The
 /// caller itself doesn't count.
 pub fn user_of(folder: &Path) -> Option<i32> {
-    let own = std::process::id().cast_signed();
-    proc::all().into_iter().filter(|pid| *pid != own).find(|pid| uses(*pid, folder))
+    let (folder, own) = (placed(folder), std::process::id().cast_signed());
+    proc::all().into_iter().filter(|pid| *pid != own).find(|pid| uses(*pid, &folder))
 }
 
 /// A mount point at or below the folder (proc_pid_mountinfo(5)).
 pub fn mount_below(folder: &Path) -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let (folder, mounts) = (placed(folder), fs::read_to_string("/proc/self/mountinfo").ok()?);
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
-    points.map(|point| PathBuf::from(unescaped(point))).find(|point| point.starts_with(folder))
+    points.map(|point| PathBuf::from(unescaped(point))).find(|point| point.starts_with(&folder))
+}
+
+/// A path as the kernel shows it: without links above it. What is a link itself
+/// stands for itself.
+fn placed(path: &Path) -> PathBuf {
+    let above = path.parent().and_then(|above| above.canonicalize().ok());
+    above.zip(path.file_name()).map_or_else(|| path.to_owned(), |(above, name)| above.join(name))
 }
 
 fn uses(pid: i32, folder: &Path) -> bool {
@@ -52,9 +59,12 @@ mod tests {
         let mut child =
             Command::new("sleep").arg("600").current_dir(folder.join("below")).spawn().unwrap();
         let (within, beside) = (user_of(&folder), user_of(&folder.join("other")));
+        std::os::unix::fs::symlink(&folder, folder.join("other")).unwrap();
+        let by_link = user_of(&folder.join("other/below"));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!((within, beside), (Some(child.id().cast_signed()), None));
+        let pid = Some(child.id().cast_signed());
+        assert_eq!((within, beside, by_link), (pid, None, pid));
     }
 
     #[test]

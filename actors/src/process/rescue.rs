@@ -146,7 +146,7 @@ impl Shims {
     }
 
     /// The same for a process whose folder has been deleted: its shim can't be
-    /// reached any more and goes first, then whoever came from it.
+    /// reached any more and goes as well.
     ///
     /// # Errors
     /// The work panicked.
@@ -164,6 +164,9 @@ impl Shims {
                 spared: BTreeSet::from([own]),
             };
             for shim in tree.shims_above() {
+                // Before it, all below it: once it is dead, nothing leads to those
+                // that have shaken the marker off.
+                kill_tree(&Tree { below: Some(shim.pid), ..tree.clone() }, &mut || {});
                 shim.signal(libc::SIGKILL);
                 if let Some(dying) = shim.open() {
                     dying.wait_dead(DEADLINE);

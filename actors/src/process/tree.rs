@@ -75,10 +75,16 @@ impl Tree {
         found.into_iter().collect()
     }
 
-    /// The shims that answer for those who carry the marker.
+    /// The shims of this very process above those who carry the marker. A shim works
+    /// in its process's folder, and still does when that has been deleted.
     pub fn shims_above(&self) -> BTreeSet<Process> {
+        let folder = format!("/{}/{}", self.marker.attempt, self.marker.process);
+        let is_own = |shim: &i32| {
+            let cwd = fs::read_link(format!("/proc/{shim}/cwd")).unwrap_or_default();
+            cwd.to_string_lossy().trim_end_matches(" (deleted)").ends_with(&folder)
+        };
         let carries = |pid: &i32| self.marker.claims(&proc::environ(*pid));
-        let shim = |pid| shim_above(pid, &self.spared).and_then(Process::of);
+        let shim = |pid| shim_above(pid, &self.spared).filter(is_own).and_then(Process::of);
         proc::all().into_iter().filter(carries).filter_map(shim).collect()
     }
 

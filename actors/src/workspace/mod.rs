@@ -16,7 +16,6 @@
 mod beneath;
 pub mod changes;
 pub mod git;
-pub mod locks;
 mod owner;
 pub mod page;
 pub mod proof;

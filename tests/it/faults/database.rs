@@ -66,6 +66,9 @@ fn a_byte_flipped_in_the_write_ahead_log_is_seen_before_it_costs_a_commit() {
     let whole = garble(&log, usize::try_from(len / 2).unwrap(), b"garbage");
     let garbled = fs::read(&log).unwrap();
     refuses(&provost, "provost.db-wal is damaged");
+    let told = provost.verb(["doctor"]);
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(told.stdout.contains("write-ahead log is damaged"), "{told:?}");
     assert!(fs::read(&log).unwrap() == garbled, "left as it is");
     assert!(processes::parent(leader).is_some(), "the executor is alive");
     fs::write(&log, whole).unwrap();

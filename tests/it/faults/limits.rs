@@ -70,6 +70,20 @@ fn a_limit_is_of_one_turn_and_the_next_one_begins_anew() {
 }
 
 #[test]
+fn what_a_turn_left_behind_outlives_its_limits_also_under_another_shim() {
+    let script = "n=0; ( while :; do n=$((n + 1)); echo \"tick $n\"; sleep 0.05; done & )";
+    let provost = limited(script, "wall_secs = 2").started();
+    let attempt = provost.board().start("agent", "x");
+    let status = attempt.settled();
+    assert_eq!(status["state"], "completed", "{status}");
+    processes::kill_hard(attempt.shim());
+    // Under another shim, twice its time later.
+    attempt.has_said("tick 80");
+    attempt.stop();
+    attempt.leaves_nobody();
+}
+
+#[test]
 fn one_that_neither_writes_nor_computes_is_ended_and_one_that_does_is_not() {
     let provost = limited("echo up; sleep 1000", "idle_secs = 1")
         .executor("writer", PLAIN, "for i in $(seq 40); do echo $i; sleep 0.1; done")

@@ -175,7 +175,7 @@ fn a_writer_as_fast_as_can_be_is_stopped_and_what_it_wrote_is_whole() {
 
 #[test]
 fn a_spool_deleted_under_a_running_executor_harms_neither_it_nor_the_daemon() {
-    let script = "read gate; echo up; n=0\n\
+    let script = "read gate; echo up; n=0; ( env -i setsid /bin/sleep 1000 & )\n\
         until [ -e $gate ]; do n=$((n+1)); echo \"tick $n\"; sleep 0.02; done\n\
         echo \"the first of this stream\" >&2; exit 5";
     let provost = Provost::new()
@@ -199,12 +199,14 @@ fn a_spool_deleted_under_a_running_executor_harms_neither_it_nor_the_daemon() {
     assert_eq!(ending.settled()["exit_code"], 5);
     ending.leaves_nobody();
     // Nothing tells the next daemon how that one is: it is ended, and said to have failed.
-    assert!(!found.processes().is_empty());
+    let worktree = fs::read_link(format!("/proc/{}/cwd", found.processes()[0])).unwrap();
+    assert!(processes::working_in(&worktree).len() > 1);
     provost.kill_and_start();
     let status = found.settled();
     assert_eq!(status["state"], "failed");
     assert!(status["failure_summary"].as_str().unwrap().contains("deleted"), "{status}");
     found.leaves_nobody();
+    assert_eq!(processes::working_in(&worktree), [0; 0], "nor one without an environment");
     // What was shown before is shown still, and the daemon serves.
     assert_eq!(ending.normalized()[0]["kind"], "user_message");
     assert_eq!(board.start("fake", "say next").settled()["state"], "completed");

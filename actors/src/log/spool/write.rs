@@ -5,8 +5,8 @@
 //! process's memory, so killing it loses none. Room for them is reserved before
 //! they are taken: on a full disk they stay in the pipe, and the writer at its
 //! other end waits. (Bytes that secrets are taken out of come from memory instead;
-//! whoever [appends](Writer::append) them keeps what they are made from.) Every call leaves the folder such that [`Writer::open`]
-//! can go on from it.
+//! whoever [appends](Writer::append) them keeps what they are made from.) Every call
+//! leaves the folder such that [`Writer::open`] can go on from it.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};

@@ -116,6 +116,10 @@ pub fn take_over() -> Result<Supervisor, String> {
         None if ends.leader.is_some() => Life::Running,
         None => Life::Dead { since: Instant::now() },
     };
+    let mut guard = Guard::new(&manifest, usage::age(takeover.leader));
+    if matches!(life, Life::Recorded(_)) {
+        guard.leader_ended();
+    }
     let kinship = Kinship::Adopted {
         handle: ends.leader,
         adopter: getppid().as_raw(),
@@ -124,7 +128,7 @@ pub fn take_over() -> Result<Supervisor, String> {
     let mut supervisor = Supervisor {
         leader: Leader { process: takeover.leader, kinship, life },
         marker: Marker { attempt: manifest.attempt_id, process: manifest.process_id },
-        guard: Guard::new(&manifest, usage::age(takeover.leader)),
+        guard,
         spool,
         pipes: [ends.stdout, ends.stderr],
         stages,
