@@ -32,6 +32,8 @@ pub fn start(default: &'static str) -> Result<(), TelemetryError> {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(ansi)
+        // It would be told on stderr, which has just failed, by a panic.
+        .log_internal_errors(false)
         .try_init();
     Ok(())
 }

@@ -105,6 +105,10 @@ fn line(attempt: &AttemptOverview, collection: &Collection) -> Value {
 fn empty(trash: &Path, wish: &EmptyTrash) -> io::Result<Value> {
     let before = before(wish.older_than_secs);
     let mut told = Vec::new();
+    // A link may lead to what is not ours.
+    if fs::symlink_metadata(trash).is_ok_and(|meta| !meta.is_dir()) {
+        return Err(io::Error::other(format!("{} is no folder", trash.display())));
+    }
     let entries = match fs::read_dir(trash) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(answer(wish, &told)),

@@ -158,6 +158,8 @@ struct Seen {
     /// A bit for each attempt, in the order asked: it waits for the disk. That is
     /// no change of a row, so it has no number.
     for_disk: u64,
+    /// Tells which attempts those bits are of.
+    asked: u32,
 }
 
 impl Seen {
@@ -167,30 +169,40 @@ impl Seen {
             revision: statuses.iter().map(|status| status.revision).max().unwrap_or_default(),
             // The tool takes 50 attempts at most.
             for_disk: statuses.iter().rev().fold(0, |bits, status| bits << 1 | waits(status)),
+            asked: statuses.iter().fold(0, |sum, status| {
+                let short = status.overview.attempt_id.short();
+                u32::rotate_left(sum, 5) ^ u32::from_str_radix(&short, 16).unwrap_or_default()
+            }),
         }
     }
 
     /// Whether one of the attempts began or ceased to wait for the disk.
     fn differs(self, now: Self, at: u32) -> bool {
-        (self.for_disk ^ now.for_disk) >> at & 1 == 1
+        // A token of other attempts has seen nothing of these.
+        let seen = if self.asked == now.asked { self.for_disk } else { 0 };
+        (seen ^ now.for_disk) >> at & 1 == 1
     }
 }
 
-/// `r42`, or `r42d5` where the first and the third attempt wait for the disk.
+/// `r42`, or `r42d5.8a` where the first and the third attempt wait for the disk.
 fn write_token(seen: Seen) -> String {
     match seen {
-        Seen { revision, for_disk: 0 } => format!("r{revision}"),
-        Seen { revision, for_disk } => format!("r{revision}d{for_disk:x}"),
+        Seen { revision, for_disk: 0, .. } => format!("r{revision}"),
+        Seen { revision, for_disk, asked } => format!("r{revision}d{for_disk:x}.{asked:x}"),
     }
 }
 
 fn read_token(token: &str) -> Result<Seen, Refusal> {
     let read = || {
-        let (revision, for_disk) = match token.strip_prefix('r')?.split_once('d') {
-            Some((revision, bits)) => (revision, u64::from_str_radix(bits, 16).ok()?),
-            None => (&token[1..], 0),
+        let hexadecimal = |digits: &str| u64::from_str_radix(digits, 16).ok();
+        let (revision, for_disk, asked) = match token.strip_prefix('r')?.split_once('d') {
+            Some((revision, rest)) => {
+                let (bits, asked) = rest.split_once('.')?;
+                (revision, hexadecimal(bits)?, u32::try_from(hexadecimal(asked)?).ok()?)
+            }
+            None => (&token[1..], 0, 0),
         };
-        let seen = Seen { revision: revision.parse().ok()?, for_disk };
+        let seen = Seen { revision: revision.parse().ok()?, for_disk, asked };
         Some(seen).filter(|seen| write_token(*seen) == token)
     };
     read().filter(|seen| seen.revision >= 0).ok_or_else(unknown_token)
@@ -242,16 +254,19 @@ mod tests {
 
     #[test]
     fn a_wait_for_the_disk_is_news_to_whoever_has_not_seen_it() {
-        let before = read_token("r7d2").unwrap();
-        let now = Seen { revision: 7, for_disk: 0b101 };
+        let before = read_token("r7d2.8a").unwrap();
+        let now = Seen { revision: 7, for_disk: 0b101, asked: 0x8a };
         let differ = [0, 1, 2, 3].map(|at| before.differs(now, at));
         assert_eq!(differ, [true, true, true, false]);
+        // Of other attempts, or the same in another order.
+        let others = Seen { asked: 0x8b, ..now };
+        assert_eq!([0, 1, 2, 3].map(|at| before.differs(others, at)), [true, false, true, false]);
     }
 
     #[test]
     fn only_our_own_tokens_are_taken() {
-        for for_disk in [0, 1, 0b101, (1 << 50) - 1] {
-            let seen = Seen { revision: 42, for_disk };
+        for (for_disk, asked) in [(0, 0), (1, 0), (0b101, 7), ((1 << 50) - 1, u32::MAX)] {
+            let seen = Seen { revision: 42, for_disk, asked };
             assert_eq!(read_token(&write_token(seen)).unwrap(), seen);
         }
         for bad in [
@@ -265,7 +280,11 @@ mod tests {
             "r99999999999999999999",
             "r1d",
             "r1d0",
-            "r1dg",
+            "r1d0.1",
+            "r1d1",
+            "r1d1.",
+            "r1d1.1ffffffff",
+            "r1dg.1",
             "d1",
         ] {
             assert_eq!(read_token(bad).unwrap_err().code, Code::InvalidArgument, "{bad}");

@@ -36,14 +36,17 @@ pub fn decide(ending: &Ending, digest: &Digest, now: Timestamp) -> Outcome {
     }
 }
 
-/// The entry that a process's log ends with.
+/// The entry that a process's log ends with; `limit` is the one it was ended for.
 #[must_use]
-pub fn process_end(outcome: &Outcome) -> Event {
-    let text = match (outcome.exit_code, outcome.exit_signal) {
+pub fn process_end(outcome: &Outcome, limit: Option<&str>) -> Event {
+    let mut text = match (outcome.exit_code, outcome.exit_signal) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("killed by {}", signal_name(signal)),
         (None, None) => "its exit status is not known".to_owned(),
     };
+    if let Some(limit) = limit {
+        text = format!("{limit}: {text}");
+    }
     Event::ProcessEnd {
         text,
         exit_code: outcome.exit_code,

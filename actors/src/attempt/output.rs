@@ -1,6 +1,7 @@
 //! Takes what a process writes from its spool into the attempt's log: a task
 //! beside the actor, so that no flood is ever in front of a stop.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,7 +104,7 @@ impl Output {
             tell_disk(&finished, waits, disk);
             match finished {
                 Ok(()) => return,
-                Err(error @ LogError::Io(_)) => {
+                Err(error) if may_pass(&error).is_some() => {
                     tracing::error!(process = %self.process, %error, "the log's end waits");
                     tokio::time::sleep(RETRY).await;
                 }
@@ -137,12 +138,18 @@ impl Output {
     }
 }
 
+/// Why the log can't be written now, if that may pass: a file that is not there
+/// does not come back.
+fn may_pass(error: &LogError) -> Option<String> {
+    match error {
+        LogError::Io(error) if error.kind() != io::ErrorKind::NotFound => Some(error.to_string()),
+        _ => None,
+    }
+}
+
 /// Tells, when it begins and when it ends, that the log waits for the disk.
 fn tell_disk(taken: &Result<(), LogError>, waits: &mut bool, disk: &impl Fn(Option<String>)) {
-    let reason = match taken {
-        Err(LogError::Io(error)) => Some(error.to_string()),
-        _ => None,
-    };
+    let reason = taken.as_ref().err().and_then(may_pass);
     if reason.is_some() || *waits {
         *waits = reason.is_some();
         disk(reason);

@@ -256,7 +256,7 @@ impl Turn {
             let stopped = stopped.clone();
             let ending = Ending { exit: Some(exit.clone()), reason: None, stopped };
             let outcome = outcome::decide(&ending, &digest.get(), exit.at);
-            vec![(exit.at, outcome::process_end(&outcome))]
+            vec![(exit.at, outcome::process_end(&outcome, exit.limit.as_deref()))]
         });
         // The task lives until it was told.
         let _ = told.send((exit, closing));

@@ -72,7 +72,11 @@ impl Cgroup {
 
 /// The cgroup of this process, if others may be made below it. `Err` is a sentence.
 pub fn place() -> Result<PathBuf, String> {
-    let place = own()?;
+    let mut place = own()?;
+    // A service's process that went, or was put, into the leaf.
+    if place.ends_with(LEAF) {
+        place.pop();
+    }
     let probe = Cgroup::named(&place, &format!("probe-{}", std::process::id()));
     let made = probe.make();
     made.map_err(|error| format!("no cgroup can be made in {}: {error}", place.display()))?;

@@ -314,6 +314,11 @@ fn judge(dir: &Path) -> io::Result<Found> {
     // Of a shim that was killed; best effort, for nobody listens there any more.
     let _ = std::fs::remove_file(dir.join(SOCKET));
     let record: Option<ExitRecord> = manifest::read(dir, ExitRecord::FILE)?;
+    let manifest: Option<Manifest> = manifest::read(dir, Manifest::FILE).unwrap_or_default();
+    if let Some(cgroup) = manifest.and_then(|manifest| manifest.cgroup) {
+        // The same; while somebody is in it, it stays.
+        cgroup.remove();
+    }
     let started: Option<Started> = manifest::read(dir, Started::FILE)?;
     Ok(match (record, started) {
         (Some(record), _) if record.reason.as_deref() == Some(NEVER_STARTED) => Found::NeverStarted,

@@ -70,6 +70,11 @@ impl Watch {
         idle_secs > 0 || memory_bytes > 0 || processes > 0
     }
 
+    /// From here on time is no matter.
+    pub fn turn_ended(&mut self) {
+        (self.limits.wall_secs, self.limits.idle_secs) = (0, 0);
+    }
+
     /// Takes the next sample.
     pub fn look(&mut self, now: Sample) -> Option<Breach> {
         let slice = now.at.saturating_sub(self.last.at);

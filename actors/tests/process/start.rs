@@ -204,7 +204,7 @@ async fn a_late_shim_that_is_being_refused_does_not_keep_a_folder_closed() {
 }
 
 /// Whether this process has a file open more than once.
-fn is_open_twice(path: &std::path::Path) -> bool {
+fn is_open_twice(path: &Path) -> bool {
     let fds = fs::read_dir("/proc/self/fd").unwrap().flatten();
     fds.filter(|fd| fs::read_link(fd.path()).is_ok_and(|to| to == *path)).count() > 1
 }

@@ -26,6 +26,15 @@ fn waits_for_the_disk(attempt: &Attempt) -> Value {
     attempt.until("it waits for the disk", |status| status["waiting_on"] == "disk")
 }
 
+/// Its own log may lie on the disk that is full.
+#[test]
+fn a_daemon_that_can_not_log_serves_all_the_same() {
+    let provost = Provost::new().variable("PROVOST_LOG", "trace");
+    provost.start_by(&["/bin/sh", "-c", "exec \"$@\" 2>/dev/full", "sh"]);
+    let attempt = provost.board().start("fake", "lines 100\nsay done");
+    assert_eq!(attempt.settled()["state"], "completed");
+}
+
 #[test]
 fn on_a_full_disk_the_executor_waits_and_goes_on_with_nothing_lost() {
     let script =

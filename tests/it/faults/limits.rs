@@ -40,6 +40,31 @@ fn a_turn_over_its_time_is_ended_with_all_it_started() {
     let status = ended_for(&attempt, "longer than its limit of 1 s (wall_secs)");
     let held = json!([{"limit": "wall_secs", "value": 1, "hold": "watched", "reason": null}]);
     assert_eq!(status["limits"], held);
+    assert!(attempt.said("process_end")[0].contains("wall_secs"), "its log tells as well");
+}
+
+#[test]
+fn the_turn_after_one_that_was_ended_for_its_limit_finds_nobody() {
+    let script = "(trap '' TERM; setsid sleep 1000 </dev/null >/dev/null 2>&1) & sleep 1000";
+    let provost = Provost::new()
+        .executor("agent", PLAIN, script)
+        // It would have a minute yet.
+        .config("[executors.agent.limits]\nwall_secs = 1\n[daemon]\nstop_grace_ms = 60000")
+        .started();
+    let attempt = provost.board().start("agent", "x");
+    attempt.settled();
+    attempt.leaves_nobody();
+}
+
+#[test]
+fn what_a_turn_leaves_behind_has_its_limits_of_memory_and_processes() {
+    let hungry = "head -c 1G /dev/zero | tail -n 1 | wc -c";
+    let script =
+        format!("setsid sh -c '{hungry}; sleep 1000' </dev/null >/dev/null 2>&1 & echo bye");
+    let provost = limited(&script, "memory_bytes = 100000000").started();
+    let attempt = provost.board().start("agent", "x");
+    assert_eq!(attempt.settled()["state"], "completed");
+    wait_until("it is ended", || attempt.processes().is_empty());
 }
 
 #[test]

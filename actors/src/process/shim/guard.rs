@@ -43,6 +43,8 @@ pub struct Guard {
     /// Why the tree is to end.
     reason: Option<String>,
     kill_at: Option<Instant>,
+    /// The leader has ended.
+    is_over: bool,
 }
 
 impl Guard {
@@ -60,6 +62,7 @@ impl Guard {
             look_at: pause.map(|pause| now + pause),
             reason: None,
             kill_at: None,
+            is_over: false,
         }
     }
 
@@ -77,14 +80,27 @@ impl Guard {
         self.cgroup.as_ref()
     }
 
-    /// The leader has ended: the limits were its turn's.
+    /// The leader has ended, and with it what its turn may take of time. What it
+    /// leaves behind may take no more memory and processes than before.
     pub fn leader_ended(&mut self) {
-        self.look_at = None;
+        if self.is_over {
+            return;
+        }
+        self.is_over = true;
+        let sample = self.sample(0, None);
         // What killed it is known by now.
-        if self.reason.is_none() && self.was_out_of_memory() {
-            let sample = self.sample(0, None);
+        if self.reason.is_none() && sample.out_of_memory {
             self.reason = self.watch.look(sample).map(|breach| breach.reason);
         }
+        self.watch.turn_ended();
+        self.look_at = self.watch.pause(sample.at).map(|pause| Instant::now() + pause);
+    }
+
+    /// Takes away what is left of the grace of a tree that is to end; `false` if
+    /// there is none. To be asked once the leader has ended, for the next turn must
+    /// find nobody.
+    pub fn hurry(&mut self) -> bool {
+        self.kill_at.take().is_some()
     }
 
     /// Looks, if it is time to.
@@ -95,8 +111,11 @@ impl Guard {
                 self.look_at = self.watch.pause(sample.at).map(|pause| now + pause);
                 return None;
             };
-            self.reason = Some(breach.reason);
             self.look_at = None;
+            if self.is_over {
+                return Some(Measure::Kill);
+            }
+            self.reason = Some(breach.reason);
             self.kill_at = (!breach.at_once).then(|| now + self.grace);
             return Some(if breach.at_once { Measure::Kill } else { Measure::Terminate });
         }
@@ -196,6 +215,23 @@ impl Bounds {
             Ok(()) => (Hold::Kernel, None),
             Err(errno) => (Hold::Watched, Some(errno.desc().to_owned())),
         }
+    }
+}
+
+/// Lets this process go before all that it watches over, where it may: what forks
+/// without end leaves nobody else a turn. What it starts is as all are (sched(7)).
+pub fn go_first(limits: &Limits) {
+    if limits.processes > 0 {
+        let priority = libc::sched_param { sched_priority: 1 };
+        // SAFETY: the calling process, one struct that is only read. Without the
+        // privilege it fails, and the kernel holds the limit for such a user.
+        unsafe {
+            libc::sched_setscheduler(
+                0,
+                libc::SCHED_RR | libc::SCHED_RESET_ON_FORK,
+                &raw const priority,
+            )
+        };
     }
 }
 

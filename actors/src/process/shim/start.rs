@@ -19,7 +19,7 @@ use nix::sys::signal::{sigaction, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
 
-use super::guard::{Bounds, Guard};
+use super::guard::{Bounds, Guard, go_first};
 use super::leader::{Ending, Kinship, Leader, Life};
 use super::stage::Stage;
 use super::stdin::Stdin;
@@ -58,6 +58,7 @@ pub fn start() -> Result<Supervisor, String> {
         .map_err(|error| format!("no memory to redact output in: {error}"))?;
     manifest.env.extend(secrets.env);
     failpoint::hit("executor", "next");
+    go_first(&manifest.limits);
     let mut child = spawn(&manifest).map_err(|error| {
         let reason = reason_not_started(&manifest, &error);
         give_up(&reason);
@@ -116,6 +117,7 @@ pub fn take_over() -> Result<Supervisor, String> {
         None if ends.leader.is_some() => Life::Running,
         None => Life::Dead { since: Instant::now() },
     };
+    go_first(&manifest.limits);
     let mut guard = Guard::new(&manifest, usage::age(takeover.leader));
     if matches!(life, Life::Recorded(_)) {
         guard.leader_ended();

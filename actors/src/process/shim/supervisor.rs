@@ -185,6 +185,9 @@ impl Supervisor {
         if let Some(ending) = self.leader.ending(now) {
             self.leader_ended(ending);
         }
+        if !matches!(self.leader.life, Life::Running) && self.guard.hurry() {
+            self.kill();
+        }
         if self.stalled.is_none()
             && self.leader.is_drained()
             && self.release()
