@@ -38,7 +38,7 @@ pub async fn measure(attempts: usize) -> Result<()> {
     let starts = stream::iter(0..attempts).map(|_| client.call("start_task_attempt", start()));
     let started: Vec<Value> = starts.buffered(AT_ONCE).try_collect().await?;
     let ids: Vec<Value> = started.iter().map(|started| started["attempt_id"].clone()).collect();
-    all_have_said(&client, &ids, 2).await?;
+    all_have_said(&client, &ids, &vec![2; ids.len()]).await?;
     let starting = begun.elapsed();
 
     let live = calls(&client, &ids).await?;
@@ -55,7 +55,8 @@ pub async fn measure(attempts: usize) -> Result<()> {
     let client = scratch.client().await?;
     client.call("get_attempt_status", json!({"attempt_id": ids[0]})).await?;
     let answering = begun.elapsed();
-    all_have_said(&client, &ids, said.iter().max().unwrap_or(&0) + 1).await?;
+    let more: Vec<i64> = said.iter().map(|index| index + 1).collect();
+    all_have_said(&client, &ids, &more).await?;
     let attached = begun.elapsed();
     let again = calls(&client, &ids).await?;
 
@@ -147,9 +148,9 @@ async fn last_indexes(client: &Client, ids: &[Value]) -> Result<Vec<i64>> {
     Ok(indexes)
 }
 
-/// Waits until all logs have come to an entry.
-async fn all_have_said(client: &Client, ids: &[Value], entry: i64) -> Result<()> {
-    while last_indexes(client, ids).await?.into_iter().any(|index| index < entry) {
+/// Waits until each log has come to an entry.
+async fn all_have_said(client: &Client, ids: &[Value], entries: &[i64]) -> Result<()> {
+    while last_indexes(client, ids).await?.iter().zip(entries).any(|(is, wanted)| is < wanted) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Ok(())

@@ -40,8 +40,9 @@ impl HomeLock {
         let deadline = Instant::now() + LINGERS;
         loop {
             match Self::try_take(path) {
-                Err(LockError::Held { pid: Some(pid), .. })
-                    if is_dead(&pid) && Instant::now() < deadline =>
+                // Of one that has just taken it, the pid is still to come.
+                Err(LockError::Held { pid, .. })
+                    if pid.as_deref().is_none_or(is_dead) && Instant::now() < deadline =>
                 {
                     #[expect(clippy::disallowed_methods, reason = "between two tries")]
                     std::thread::sleep(PAUSE);
