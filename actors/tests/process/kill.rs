@@ -4,10 +4,11 @@ use std::os::unix::process::ExitStatusExt;
 
 use nix::sys::signal::Signal;
 use provost_actors::event::Stream;
+use provost_actors::process::ShimEvent;
 use provost_actors::process::identity::Process;
 use provost_actors::process::proc;
 
-use crate::support::{Bench, PATIENCE, ended, held, lines, until};
+use crate::support::{Bench, PATIENCE, ended, event, exited, held, lines, until};
 
 /// Starts children of every kind; each prints its pid. The leader stays.
 const TORTURE: &str = r#"
@@ -97,9 +98,11 @@ async fn what_forks_faster_than_it_is_looked_at_dies_too() {
     manifest.args = vec!["python3".into(), "-c".into(), hydra.into()];
     let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
     lines(&dir, 1).await;
+    // The first head is off; the others go on.
+    assert_eq!(exited(&mut shim).await.exit_code, Some(0));
     let report = shim.control.kill_tree().await.unwrap();
     assert!(report.survivors.is_empty(), "{report:?}");
-    assert_eq!(ended(&mut shim).await.exit_code, Some(0));
+    assert_eq!(event(&mut shim).await, ShimEvent::TreeGone);
 }
 
 #[tokio::test]
