@@ -141,7 +141,7 @@ fn left_locked(home: &Home, attempt: &InspectedAttempt) -> Vec<Check> {
         .filter(|(lock, worktree)| locks::is_abandoned(lock, worktree))
         .map(|(lock, worktree)| {
             let message = format!("{} is held by nobody", lock.display());
-            Check::warn("worktrees", message).cure(Cure::RemoveLock { lock, worktree })
+            Check::warn("worktrees", message).cure(Cure::SetLockAside { lock, worktree })
         })
         .collect()
 }

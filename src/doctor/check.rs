@@ -53,7 +53,7 @@ pub enum Cure {
     /// A folder or file of ours is open to others.
     Close { path: PathBuf, mode: u32 },
     /// A lock of git's in an attempt's worktree that nobody holds.
-    RemoveLock { lock: PathBuf, worktree: PathBuf },
+    SetLockAside { lock: PathBuf, worktree: PathBuf },
     /// Processes of an attempt that is over.
     Kill { attempt: String, processes: Vec<Process> },
     /// What a dead process left behind.

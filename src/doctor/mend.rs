@@ -52,7 +52,7 @@ fn apply(home: &Home, cure: &Cure) -> Result<String, String> {
     match cure {
         Cure::RemoveSocket => remove_socket(home.socket()),
         Cure::Close { path, mode } => close(path, *mode),
-        Cure::RemoveLock { lock, worktree } => remove_lock(lock, worktree),
+        Cure::SetLockAside { lock, worktree } => set_lock_aside(lock, worktree),
         Cure::Kill { attempt, processes } => Ok(kill(home, attempt, processes)),
         Cure::Trash(path) => trash(home, path),
     }
@@ -81,13 +81,14 @@ fn close(path: &Path, mode: u32) -> Result<String, String> {
     Ok(format!("closed (mode {mode:o})"))
 }
 
-fn remove_lock(lock: &Path, worktree: &Path) -> Result<String, String> {
+fn set_lock_aside(lock: &Path, worktree: &Path) -> Result<String, String> {
     let is_there = locks::of(worktree).iter().any(|found| found == lock);
-    if !is_there || !locks::is_abandoned(lock, worktree) {
-        return Err("somebody may hold it".to_owned());
+    // It lies in the repository, where nothing is ever deleted.
+    if is_there && locks::set_aside(lock, worktree).map_err(shown)? {
+        Ok("renamed".to_owned())
+    } else {
+        Err("somebody may hold it".to_owned())
     }
-    fs::remove_file(lock).map_err(shown)?;
-    Ok("removed".to_owned())
 }
 
 /// Each is proved anew by its marker and then, by way of a handle, its start time:

@@ -117,6 +117,9 @@ fn file_system(data: &Path) -> Check {
         Err(error) => return Check::note(name, format!("it can't be tried: {error}")),
     };
     if let Err(error) = spliced(&file) {
+        if error.kind() == io::ErrorKind::StorageFull {
+            return Check::note(name, "there is no room to try splice(2)");
+        }
         return Check::fail(name, format!("splice(2) does not work in the home: {error}"))
             .hint("Put PROVOST_HOME on a local file system such as ext4, xfs or btrfs.");
     }

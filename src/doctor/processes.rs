@@ -106,10 +106,9 @@ fn shims(home: &Home, by_id: &BTreeMap<&str, &InspectedAttempt>) -> Vec<Check> {
             let is_open = !process.closed && process.status != "planned";
             if is_open && process.status == "running" && !at_work.contains_key(&dir) {
                 let message = format!("attempt {} runs, and has no shim", attempt.attempt_id);
-                checks.push(
-                    Check::warn("processes", message)
-                        .hint("The daemon finds out what became of it; `provost ps` starts one."),
-                );
+                checks.push(Check::warn("processes", message).hint(
+                    "A daemon finds out what became of it; if none runs, `provost ps` starts one.",
+                ));
             }
             // A planned one may be starting just now.
             if !process.closed {

@@ -192,11 +192,13 @@ fn kept(folder: &Path, reason: String) -> Collection {
 async fn examine(world: &World, attempt: &Attempt, how: Collect, busy: Option<String>) -> Examined {
     let dir = world.settings.attempts_dir.join(attempt.attempt_id.to_string());
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
-    let (is_made, was_collected) = (dir.join(MARKER).exists(), dir.join(COLLECTED).exists());
+    let exists = async |path: PathBuf| tokio::fs::symlink_metadata(path).await.is_ok();
+    let is_made = exists(dir.join(MARKER)).await;
+    let was_collected = exists(dir.join(COLLECTED)).await;
     if !is_made && !was_collected {
         return Examined::Nothing;
     }
-    let is_there = fs::symlink_metadata(&folder).is_ok();
+    let is_there = exists(folder.clone()).await;
     if !is_made && !is_there {
         for repo in &attempt.repos {
             let worktree = folder.join(&repo.name);
@@ -213,7 +215,7 @@ async fn examine(world: &World, attempt: &Attempt, how: Collect, busy: Option<St
     };
     if !is_made && !how.is_dry {
         // A collection was cut off before the folder went: it is whole again.
-        if let Err(error) = fs::rename(dir.join(COLLECTED), dir.join(MARKER)) {
+        if let Err(error) = tokio::fs::rename(dir.join(COLLECTED), dir.join(MARKER)).await {
             return Examined::Told(kept(&folder, format!("{}: {error}", dir.display())));
         }
     }

@@ -26,6 +26,8 @@ pub struct Sample {
     /// Private bytes in memory.
     pub memory: u64,
     pub processes: u64,
+    /// Its output finds no room on the disk: it may only be able to wait.
+    pub stalled: bool,
     /// The kernel has killed one for want of memory in its cgroup.
     pub out_of_memory: bool,
 }
@@ -79,7 +81,7 @@ impl Watch {
     pub fn look(&mut self, now: Sample) -> Option<Breach> {
         let slice = now.at.saturating_sub(self.last.at);
         let used = now.cpu.saturating_sub(self.last.cpu);
-        if now.bytes != self.last.bytes || used * IDLE_SHARE > slice {
+        if now.stalled || now.bytes != self.last.bytes || used * IDLE_SHARE > slice {
             self.busy = now;
         }
         self.last = now;
@@ -145,8 +147,12 @@ mod tests {
         assert_eq!(watch.look(cpu(at(5), 100)), None);
         assert_eq!(watch.look(cpu(at(14), 150)), None);
         assert!(watch.look(cpu(at(15), 155)).is_some());
+        // Whoever waits for the disk is not idle.
+        assert_eq!(watch.look(Sample { stalled: true, ..cpu(at(100), 155) }), None);
+        assert_eq!(watch.look(cpu(at(109), 155)), None);
+        assert!(watch.look(cpu(at(110), 155)).is_some());
         // Members may die, and their time with them.
-        assert_eq!(watch.look(Sample { bytes: 9, ..cpu(at(16), 0) }), None);
+        assert_eq!(watch.look(Sample { bytes: 9, ..cpu(at(116), 0) }), None);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Guard {
             return;
         }
         self.is_over = true;
-        let sample = self.sample(0, None);
+        let sample = self.sample(0, false, None);
         // What killed it is known by now.
         if self.reason.is_none() && sample.out_of_memory {
             self.reason = self.watch.look(sample).map(|breach| breach.reason);
@@ -104,9 +104,16 @@ impl Guard {
     }
 
     /// Looks, if it is time to.
-    pub fn look(&mut self, now: Instant, bytes: u64, tree: &Tree) -> Option<Measure> {
+    pub fn look(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        stalled: bool,
+        tree: &Tree,
+    ) -> Option<Measure> {
         if self.look_at.is_some_and(|at| at <= now) {
-            let sample = self.sample(bytes, self.watch.needs_tree().then_some(tree));
+            let tree = self.watch.needs_tree().then_some(tree);
+            let sample = self.sample(bytes, stalled, tree);
             let Some(breach) = self.watch.look(sample) else {
                 self.look_at = self.watch.pause(sample.at).map(|pause| now + pause);
                 return None;
@@ -122,12 +129,13 @@ impl Guard {
         self.kill_at.take_if(|at| *at <= now).map(|_| Measure::Kill)
     }
 
-    fn sample(&self, bytes: u64, tree: Option<&Tree>) -> Sample {
+    fn sample(&self, bytes: u64, stalled: bool, tree: Option<&Tree>) -> Sample {
         let members = tree.map(Tree::members).unwrap_or_default();
         let Usage { cpu, memory } = Usage::of(&members);
         Sample {
             at: self.began.elapsed(),
             bytes,
+            stalled,
             cpu,
             memory,
             processes: members.len() as u64,

@@ -209,7 +209,7 @@ impl Supervisor {
             return;
         }
         let (tree, bytes) = (self.tree(), self.lengths().iter().sum());
-        match self.guard.look(now, bytes, &tree) {
+        match self.guard.look(now, bytes, self.stalled.is_some(), &tree) {
             Some(Measure::Terminate) => {
                 signal_tree(&tree, libc::SIGTERM);
                 self.stdin.close();
