@@ -348,6 +348,20 @@ impl Provost {
         });
     }
 
+    /// Removes what shims would have, had they not been killed.
+    fn remove_cgroups(&self) {
+        let below = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
+        for attempt in below(&self.home.join("attempts")) {
+            for process in below(&attempt.path()) {
+                let manifest = fs::read(process.path().join("manifest.json")).unwrap_or_default();
+                let manifest: Value = serde_json::from_slice(&manifest).unwrap_or_default();
+                if let Some(cgroup) = manifest["cgroup"].as_str() {
+                    let _ = fs::remove_dir(cgroup);
+                }
+            }
+        }
+    }
+
     /// The processes that came from this home, the daemon included.
     pub fn processes(&self) -> Vec<i32> {
         processes::with_variable("PROVOST_HOME", &self.home.to_string_lossy())
@@ -378,5 +392,6 @@ impl Drop for Provost {
         processes::kill_all_with("PROVOST_HOME", &self.home.to_string_lossy());
         // Shims have no environment: they are told by where they work.
         processes::kill_all_below(&self.home);
+        self.remove_cgroups();
     }
 }
