@@ -265,7 +265,9 @@ impl Ask for Samples {
             supports_mcp: false,
             supports_resume: true,
             supports_interrupt: true,
+            supports_approvals: true,
             unavailable_reason: None,
+            install: None,
         };
         Ok(ListExecutorsOutput { executors: vec![description.into()] })
     }
