@@ -47,6 +47,7 @@ mod start;
 mod stop;
 mod stops;
 mod turn;
+mod voice;
 
 use std::sync::Arc;
 

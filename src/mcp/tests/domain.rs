@@ -160,7 +160,7 @@ fn events() -> Vec<Event> {
             cached_tokens: Some(3),
             cost_usd: Some(0.5),
         },
-        Event::ErrorMessage { text: text(), error_type: ErrorType::Quota },
+        Event::ErrorMessage { text: text(), error_type: ErrorType::Quota, resume_at: None },
         Event::SystemMessage { text: text() },
         Event::ProcessStart {
             text: text(),
