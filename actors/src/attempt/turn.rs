@@ -2,14 +2,17 @@
 //! that bring about what the life asks for. Each effect is quick, or a task of
 //! its own that reports back through the [`Handle`].
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, oneshot, watch};
 
+use crate::event::{Event, Timestamp};
+use crate::executor::{Message, OnQuota};
 use crate::failpoint;
 use crate::journal::{Attempt, Outcome};
-use crate::log::AttemptLog;
+use crate::log::{AttemptLog, LogError};
 use crate::process::manifest::ExitRecord;
 use crate::process::{Adopted, Control, ControlError, Shim, ShimEvent, Signal};
 use crate::world::World;
@@ -264,7 +267,7 @@ impl Turn {
         let closing: Closing = Arc::new(move |exit| {
             let stopped = stopped.clone();
             let ending = Ending { exit: Some(exit.clone()), reason: None, stopped };
-            let outcome = outcome::decide(&ending, &digest.get(), exit.at);
+            let outcome = outcome::decide(&ending, &digest.get(), OnQuota::Never, exit.at);
             vec![(exit.at, outcome::process_end(&outcome, exit.limit.as_deref()))]
         });
         // The task lives until it was told.
@@ -298,6 +301,27 @@ impl Turn {
                 tracing::warn!(%error, "an executor was not interrupted by its protocol");
             }
             failpoint::hit("interrupt", "said");
+        });
+    }
+
+    /// Tells the executor the verdict on its request, and the log too.
+    pub fn tell_verdict(&self, entry: Event, answer: Message) {
+        let (handle, world, attempt) = self.for_task();
+        let voice = self.voice.clone();
+        tokio::spawn(async move {
+            let told = async {
+                if voice.has_said(answer.key.clone()).await? {
+                    return Ok(());
+                }
+                let log = world.logs.get(attempt.attempt_id).await?;
+                let (process, turn) = (handle.process, attempt.process.turn);
+                let append = move || log.append(process, turn, Timestamp::now(), entry);
+                tokio::task::spawn_blocking(append).await.map_err(io::Error::other)??;
+                voice.say(answer).await.map(drop).map_err(LogError::from)
+            };
+            if let Err(error) = told.await {
+                tracing::error!(%error, "an executor was not told the verdict on its request");
+            }
         });
     }
 
