@@ -11,6 +11,7 @@ mod plain;
 mod program;
 #[cfg(test)]
 mod transcripts;
+mod words;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
