@@ -20,10 +20,19 @@ pub fn action(tool_name: &str, input: &Value) -> Action {
         | "view" | "view_image" | "zoom_image" => (ActionKind::FileRead, "path"),
         "Bash" | "BashOutput" | "exec_command" | "run_shell_command" | "shell" | "bash"
         | "local_shell" | "run_commands" | "write_stdin" => (ActionKind::Command, "command"),
-        "Grep" | "grep_search" | "search_file_content" | "grep" | "search_codebase" | "rg"
-        | "codesearch" | "Glob" | "glob" | "LS" | "list_directory" | "list" | "ls" => {
-            (ActionKind::Search, "query")
-        }
+        "Grep"
+        | "grep_search"
+        | "search_file_content"
+        | "grep"
+        | "search_codebase"
+        | "rg"
+        | "codesearch"
+        | "Glob"
+        | "glob"
+        | "LS"
+        | "list_directory"
+        | "list"
+        | "ls" => (ActionKind::Search, "query"),
         "WebSearch" | "web_search" | "google_web_search" | "websearch" | "SearchWeb" => {
             (ActionKind::WebFetch, "query")
         }
@@ -75,15 +84,14 @@ const SPELLINGS: [(&str, &[&str]); 5] = [
 
 fn act(kind: ActionKind, detail: &str, input: &Value) -> Action {
     let spellings = SPELLINGS.iter().find(|(name, _)| *name == detail);
-    let value = spellings.into_iter().flat_map(|(_, names)| *names).find_map(|name| {
-        match &input[*name] {
+    let value =
+        spellings.into_iter().flat_map(|(_, names)| *names).find_map(|name| match &input[*name] {
             Value::String(text) => Some(text.clone()),
             Value::Array(words) => {
                 Some(words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
             }
             _ => None,
-        }
-    });
+        });
     let detail = value.map(|value| (detail.to_owned(), Value::from(value)));
     Action { kind, detail: detail.into_iter().collect() }
 }
