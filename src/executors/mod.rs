@@ -3,14 +3,18 @@
 //! what it says and does no I/O.
 
 mod adapter;
+mod claude;
 mod configured;
 mod events;
 pub mod fake;
 mod json;
 mod plain;
 mod program;
+mod qwen;
+mod streamed;
 #[cfg(test)]
 mod transcripts;
+mod words;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,6 +67,8 @@ fn adapter(protocol: Protocol) -> &'static dyn Adapter {
     match protocol {
         Protocol::Plain => &plain::Plain,
         Protocol::Fake => &fake::Fake,
+        Protocol::Claude => &claude::Claude,
+        Protocol::Qwen => &qwen::Qwen,
         // The adapters of the real CLIs come here.
         _ => &events::Events,
     }
