@@ -126,7 +126,8 @@ impl State {
         let answer = executor.and_then(|executor| executor.answer(&approval.request, &verdict));
         let Some(answer) = answer else { return };
         let entry = Event::SystemMessage { text: told(&approval.request, &verdict) };
-        self.with(process, |turn| turn.tell_verdict(entry, answer));
+        let id = approval.approval_id;
+        self.with(process, |turn| turn.tell_verdict(id, entry, answer));
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, oneshot, watch};
 use crate::event::{Event, Timestamp};
 use crate::executor::{Message, OnQuota};
 use crate::failpoint;
+use crate::ids::ApprovalId;
 use crate::journal::{Attempt, Outcome};
 use crate::log::{AttemptLog, LogError};
 use crate::process::manifest::ExitRecord;
@@ -305,18 +306,15 @@ impl Turn {
     }
 
     /// Tells the executor the verdict on its request, and the log too.
-    pub fn tell_verdict(&self, entry: Event, answer: Message) {
+    pub fn tell_verdict(&self, approval: ApprovalId, entry: Event, answer: Message) {
         let (handle, world, attempt) = self.for_task();
         let voice = self.voice.clone();
         tokio::spawn(async move {
             let told = async {
-                if voice.has_said(answer.key.clone()).await? {
-                    return Ok(());
-                }
                 let log = world.logs.get(attempt.attempt_id).await?;
-                let (process, turn) = (handle.process, attempt.process.turn);
-                let append = move || log.append(process, turn, Timestamp::now(), entry);
-                tokio::task::spawn_blocking(append).await.map_err(io::Error::other)??;
+                let (process, now) = (handle.process, Timestamp::now());
+                let told = move || log.tell_verdict(process, approval, now, entry);
+                tokio::task::spawn_blocking(told).await.map_err(io::Error::other)??;
                 voice.say(answer).await.map(drop).map_err(LogError::from)
             };
             if let Err(error) = told.await {

@@ -98,7 +98,7 @@ impl StreamJson {
         self.streamed.flush(out);
         if let Some(text) = self.error.take() {
             let error_type = words::error_type(None, &text);
-            out.push(Observed::Entry(Event::ErrorMessage { text, error_type }));
+            out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at: None }));
         }
     }
 
