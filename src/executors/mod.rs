@@ -5,9 +5,13 @@
 mod adapter;
 mod claude;
 mod configured;
+mod copilot;
 mod events;
 pub mod fake;
+mod gemini;
 mod json;
+mod kimi;
+mod opencode;
 mod plain;
 mod program;
 mod qwen;
@@ -68,7 +72,11 @@ fn adapter(protocol: Protocol) -> &'static dyn Adapter {
         Protocol::Plain => &plain::Plain,
         Protocol::Fake => &fake::Fake,
         Protocol::Claude => &claude::Claude,
+        Protocol::Gemini => &gemini::Gemini,
+        Protocol::Opencode => &opencode::Opencode,
         Protocol::Qwen => &qwen::Qwen,
+        Protocol::Copilot => &copilot::Copilot,
+        Protocol::Kimi => &kimi::Kimi,
         // The adapters of the real CLIs come here.
         _ => &events::Events,
     }

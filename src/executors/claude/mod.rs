@@ -26,7 +26,10 @@ impl Adapter for Claude {
         call.option("effort", "--effort");
         call.option("permission_mode", "--permission-mode");
         if call.options.get("approvals").is_some_and(|asks| asks == "yes") {
-            call.args.extend(["--permission-prompt-tool".to_owned(), "stdio".to_owned()]);
+            // A question has more answers than yes and no: it is not to be asked.
+            let asks =
+                ["--permission-prompt-tool", "stdio", "--disallowedTools", "AskUserQuestion"];
+            call.args.extend(asks.map(ToOwned::to_owned));
         }
         if let Some(id) = &turn.executor_session_id {
             call.args.extend(["--resume".to_owned(), id.clone()]);

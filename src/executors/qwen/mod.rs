@@ -28,7 +28,8 @@ impl Adapter for Qwen {
             let config = control::mcp_config(&turn.mcp).to_string();
             call.args.extend(["--mcp-config".to_owned(), config]);
         }
-        let dialogue = json!({ "prompt": turn.prompt });
+        let is_resumed = turn.executor_session_id.is_some();
+        let dialogue = json!({ "prompt": turn.prompt, "is_resumed": is_resumed });
         Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
     }
 
