@@ -90,8 +90,9 @@ fn limits(limits: &config::Limits) -> Limits {
 
 #[cfg(test)]
 pub mod tests {
-    use provost_actors::executor::{McpServer, Turn};
+    use provost_actors::executor::{Launch, McpServer, Turn};
 
+    use super::adapter::Call;
     use super::*;
 
     /// A first turn with this prompt.
@@ -104,5 +105,22 @@ pub mod tests {
         };
         let (cwd, scratch) = ("/w".into(), "/s".into());
         Turn { prompt: prompt.to_owned(), cwd, scratch, mcp, ..Turn::nowhere() }
+    }
+
+    /// How a protocol launches its program with these options: a first turn, and
+    /// one that goes on with the conversation `c1`.
+    pub fn launches(protocol: Protocol, options: &[(&str, &str)]) -> [Launch; 2] {
+        let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        let call = Call {
+            program: "/bin/agent".into(),
+            args: vec!["--own".to_owned()],
+            env: BTreeMap::new(),
+            options: options.collect(),
+            prompt: config::PromptVia::Stdin,
+            supports_mcp: true,
+        };
+        let first = turn("do it");
+        let next = Turn { executor_session_id: Some("c1".into()), ..turn("go on") };
+        [first, next].map(|turn| adapter(protocol).launch(&turn, call.clone()).unwrap())
     }
 }

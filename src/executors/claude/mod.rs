@@ -51,3 +51,15 @@ impl Adapter for Claude {
         Some(control::verdict(request, verdict))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Protocol;
+    use crate::executors::tests::launches;
+
+    #[test]
+    fn a_turn_is_launched_and_a_later_one_resumes_it() {
+        let options = [("model", "m"), ("permission_mode", "default"), ("approvals", "yes")];
+        insta::assert_debug_snapshot!(launches(Protocol::Claude, &options));
+    }
+}

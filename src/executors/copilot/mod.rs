@@ -60,3 +60,15 @@ fn mcp_config(server: &McpServer) -> Value {
         json!({ "type": "local", "tools": ["*"], "command": command, "args": args, "env": env });
     json!({ "mcpServers": { *name: entry } })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Protocol;
+    use crate::executors::tests::launches;
+
+    #[test]
+    fn a_turn_is_launched_and_a_later_one_resumes_it() {
+        let options = [("model", "m"), ("allow_all", "on")];
+        insta::assert_debug_snapshot!(launches(Protocol::Copilot, &options));
+    }
+}

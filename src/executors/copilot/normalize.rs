@@ -68,7 +68,12 @@ impl Dialect for Copilot {
                 self.error = Some((text(data, "message").to_owned(), status));
             }
             "session.info" | "session.warning" => {
-                out.push(system(text(data, "message").to_owned()));
+                let kind = text(data, "infoType").to_owned() + text(data, "warningType");
+                out.push(system(format!("{kind}: {}", text(data, "message"))));
+            }
+            "session.mcp_server_status_changed" => {
+                let (name, status) = (text(data, "serverName"), text(data, "status"));
+                out.push(system(format!("MCP {name} {status}")));
             }
             "abort" => self.is_aborted = true,
             "result" => self.result(message, at, out),
@@ -87,9 +92,9 @@ impl Dialect for Copilot {
             | "session.skills_loaded"
             | "session.tools_updated"
             | "session.mcp_server_tools_loaded"
+            | "session.mcp_servers_loaded"
             | "tool.shell_output"
             | "tool.execution_partial_result" => {}
-            "session.mcp_servers_loaded" => servers(data, out),
             _ => return false,
         }
         true
@@ -184,18 +189,6 @@ fn failure(data: &Value) -> (String, Option<u16>) {
     let message = message.and_then(|error| error["message"].as_str().map(ToOwned::to_owned));
     let message = message.unwrap_or_else(|| told.to_owned());
     (status.map_or(message.clone(), |status: u16| format!("{status} {message}")), status)
-}
-
-/// Those of the servers that are to be used and aren't switched off.
-fn servers(data: &Value, out: &mut Vec<Observed>) {
-    let servers = data["servers"].as_array().into_iter().flatten();
-    let used = servers.filter(|server| server["status"] != "disabled");
-    let told: Vec<String> = used
-        .map(|server| format!("MCP {} {}", text(server, "name"), text(server, "status")))
-        .collect();
-    if !told.is_empty() {
-        out.push(system(told.join(", ")));
-    }
 }
 
 #[cfg(test)]

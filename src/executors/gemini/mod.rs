@@ -49,3 +49,15 @@ fn settings(server: &McpServer) -> Value {
     let entry = json!({ "command": command, "args": args, "env": env, "trust": true });
     json!({ "mcpServers": { *name: entry } })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Protocol;
+    use crate::executors::tests::launches;
+
+    #[test]
+    fn a_turn_is_launched_and_a_later_one_resumes_it() {
+        let options = [("model", "m"), ("approval_mode", "yolo")];
+        insta::assert_debug_snapshot!(launches(Protocol::Gemini, &options));
+    }
+}

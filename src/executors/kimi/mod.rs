@@ -31,3 +31,15 @@ impl Adapter for Kimi {
         normalize::normalizer()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Protocol;
+    use crate::executors::tests::launches;
+
+    #[test]
+    fn a_turn_is_launched_and_a_later_one_resumes_it() {
+        let options = [("model", "m")];
+        insta::assert_debug_snapshot!(launches(Protocol::Kimi, &options));
+    }
+}

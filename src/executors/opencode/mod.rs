@@ -58,3 +58,29 @@ fn add_way_back(env: &mut BTreeMap<String, String>, server: &McpServer) -> Resul
     env.insert(CONFIG.to_owned(), config.to_string());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Protocol;
+    use crate::executors::tests::{self, launches};
+
+    #[test]
+    fn a_turn_is_launched_and_a_later_one_resumes_it() {
+        let options = [("model", "p/m"), ("auto", "yes")];
+        insta::assert_debug_snapshot!(launches(Protocol::Opencode, &options));
+    }
+
+    #[test]
+    fn the_way_back_joins_what_the_user_configured() {
+        let set = |content: &str| BTreeMap::from([(CONFIG.to_owned(), content.to_owned())]);
+        let server = &tests::turn("").mcp;
+        let mut env = set(r#"{"model": "p/m", "mcp": {"own": {"type": "remote"}}}"#);
+        add_way_back(&mut env, server).unwrap();
+        let config: Value = serde_json::from_str(&env[CONFIG]).unwrap();
+        assert_eq!(config["model"], "p/m");
+        assert_eq!(config["mcp"]["own"]["type"], "remote");
+        assert_eq!(config["mcp"]["provost"]["type"], "local");
+        assert!(add_way_back(&mut set("// none"), server).is_err());
+    }
+}

@@ -42,7 +42,9 @@ impl Dialect for Opencode {
                 let error = [text(data, "message"), text(&message["error"], "name"), "an error"];
                 let error = error.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
                 let status = data["statusCode"].as_u64().and_then(|code| code.try_into().ok());
-                words::fail(error.to_owned(), status, None, at, out);
+                let seconds = text(&data["responseHeaders"], "retry-after");
+                let limit = words::resume_at(&format!("retry-after: {seconds}"), at);
+                words::fail(error.to_owned(), status, limit, at, out);
             }
             _ => return false,
         }

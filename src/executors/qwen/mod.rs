@@ -41,3 +41,15 @@ impl Adapter for Qwen {
         Some(control::verdict(request, verdict))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Protocol;
+    use crate::executors::tests::launches;
+
+    #[test]
+    fn a_turn_is_launched_and_a_later_one_resumes_it() {
+        let options = [("approval_mode", "yolo")];
+        insta::assert_debug_snapshot!(launches(Protocol::Qwen, &options));
+    }
+}
