@@ -90,7 +90,8 @@ fn limits(limits: &config::Limits) -> Limits {
 
 #[cfg(test)]
 pub mod tests {
-    use provost_actors::executor::{Launch, McpServer, Turn};
+    use provost_actors::executor::{McpServer, Stdin, Turn};
+    use serde_json::{Value, json};
 
     use super::adapter::Call;
     use super::*;
@@ -109,7 +110,7 @@ pub mod tests {
 
     /// How a protocol launches its program with these options: a first turn, and
     /// one that goes on with the conversation `c1`.
-    pub fn launches(protocol: Protocol, options: &[(&str, &str)]) -> [Launch; 2] {
+    pub fn launches(protocol: Protocol, options: &[(&str, &str)]) -> [Value; 2] {
         let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         let call = Call {
             program: "/bin/agent".into(),
@@ -121,6 +122,18 @@ pub mod tests {
         };
         let first = turn("do it");
         let next = Turn { executor_session_id: Some("c1".into()), ..turn("go on") };
-        [first, next].map(|turn| adapter(protocol).launch(&turn, call.clone()).unwrap())
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        [first, next].map(|turn| {
+            let launch = adapter(protocol).launch(&turn, call.clone()).unwrap();
+            let stdin = match &launch.stdin {
+                Stdin::Bytes(bytes) => text(bytes),
+                other => format!("{other:?}"),
+            };
+            let files = launch.files.iter().map(|(name, bytes)| (name.clone(), text(bytes)));
+            json!({
+                "args": launch.args, "env": launch.env, "stdin": stdin,
+                "files": files.collect::<BTreeMap<_, _>>(), "dialogue": launch.dialogue,
+            })
+        })
     }
 }

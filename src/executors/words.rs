@@ -335,9 +335,9 @@ pub fn fail(
     out: &mut Vec<Observed>,
 ) {
     let (text, error_type) = (error.clone(), error_type(status, &error));
-    out.push(Observed::Entry(Event::ErrorMessage { text, error_type }));
     let is_limit = error_type == ErrorType::Quota;
     let resume_at = limit.or_else(|| resume_at(&error, at)).filter(|_| is_limit);
+    out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
     let (error, error_type) = (Some(error), Some(error_type));
     out.push(Observed::TurnEnded(TurnEnded { failed: true, error, error_type, resume_at }));
 }

@@ -60,6 +60,6 @@ mod tests {
     #[test]
     fn a_turn_is_launched_and_a_later_one_resumes_it() {
         let options = [("model", "m"), ("permission_mode", "default"), ("approvals", "yes")];
-        insta::assert_debug_snapshot!(launches(Protocol::Claude, &options));
+        insta::assert_json_snapshot!(launches(Protocol::Claude, &options));
     }
 }

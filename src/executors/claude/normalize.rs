@@ -104,7 +104,8 @@ impl StreamJson {
         self.streamed.flush(out);
         if let Some(text) = self.error.take() {
             let error_type = words::error_type(None, &text);
-            out.push(Observed::Entry(Event::ErrorMessage { text, error_type }));
+            let resume_at = self.limit.take();
+            out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
         }
     }
 

@@ -69,6 +69,6 @@ mod tests {
     #[test]
     fn a_turn_is_launched_and_a_later_one_resumes_it() {
         let options = [("model", "m"), ("allow_all", "on")];
-        insta::assert_debug_snapshot!(launches(Protocol::Copilot, &options));
+        insta::assert_json_snapshot!(launches(Protocol::Copilot, &options));
     }
 }

@@ -104,7 +104,8 @@ impl Dialect for Copilot {
         self.flush(out);
         if let Some((text, status)) = self.error.take() {
             let error_type = words::error_type(status, &text);
-            out.push(Observed::Entry(Event::ErrorMessage { text, error_type }));
+            let resume_at = None;
+            out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
         }
     }
 }

@@ -58,6 +58,6 @@ mod tests {
     #[test]
     fn a_turn_is_launched_and_a_later_one_resumes_it() {
         let options = [("model", "m"), ("approval_mode", "yolo")];
-        insta::assert_debug_snapshot!(launches(Protocol::Gemini, &options));
+        insta::assert_json_snapshot!(launches(Protocol::Gemini, &options));
     }
 }

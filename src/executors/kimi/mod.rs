@@ -40,6 +40,6 @@ mod tests {
     #[test]
     fn a_turn_is_launched_and_a_later_one_resumes_it() {
         let options = [("model", "m")];
-        insta::assert_debug_snapshot!(launches(Protocol::Kimi, &options));
+        insta::assert_json_snapshot!(launches(Protocol::Kimi, &options));
     }
 }

@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_turn_is_launched_and_a_later_one_resumes_it() {
         let options = [("model", "p/m"), ("auto", "yes")];
-        insta::assert_debug_snapshot!(launches(Protocol::Opencode, &options));
+        insta::assert_json_snapshot!(launches(Protocol::Opencode, &options));
     }
 
     #[test]

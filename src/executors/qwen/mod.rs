@@ -50,6 +50,6 @@ mod tests {
     #[test]
     fn a_turn_is_launched_and_a_later_one_resumes_it() {
         let options = [("approval_mode", "yolo")];
-        insta::assert_debug_snapshot!(launches(Protocol::Qwen, &options));
+        insta::assert_json_snapshot!(launches(Protocol::Qwen, &options));
     }
 }
