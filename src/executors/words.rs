@@ -3,6 +3,7 @@
 
 use provost_actors::event::{Action, ActionKind, ErrorType, Event, Timestamp, Usage};
 use provost_actors::executor::{Observed, TurnEnded};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// What a tool call does, by the name that the CLI gives the tool.
@@ -278,7 +279,7 @@ fn duration(text: &str) -> Option<i64> {
 
 /// Tokens of a turn. `input` counts those that came from a cache, too, and
 /// `cached` says how many: the CLIs differ in what they call input.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tokens {
     pub input: u64,
     pub output: u64,
@@ -287,6 +288,19 @@ pub struct Tokens {
 }
 
 impl Tokens {
+    /// Those of both.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input + other.input,
+            output: self.output + other.output,
+            cached: self.cached + other.cached,
+            cost_usd: match (self.cost_usd, other.cost_usd) {
+                (Some(one), Some(other)) => Some(one + other),
+                (one, other) => one.or(other),
+            },
+        }
+    }
+
     /// As the turn's `token_usage` entry and as the turn's usage so far.
     pub fn tell(self, out: &mut Vec<Observed>) {
         let Self { input: input_tokens, output: output_tokens, cached, cost_usd } = self;
@@ -301,12 +315,37 @@ impl Tokens {
     }
 }
 
-/// A turn that failed, told as an entry and as its end.
-pub fn fail(error: String, kind: ErrorType, resume_at: Option<Timestamp>, out: &mut Vec<Observed>) {
-    let text = error.clone();
-    out.push(Observed::Entry(Event::ErrorMessage { text, error_type: kind, resume_at }));
-    let (error, error_type) = (Some(error), Some(kind));
+/// A call of a tool.
+pub fn tool_use(id: &str, tool_name: &str, action: Action) -> Observed {
+    Observed::Entry(Event::ToolUse {
+        text: title(tool_name, &action),
+        tool_call_id: id.to_owned(),
+        tool_name: tool_name.to_owned(),
+        action,
+    })
+}
+
+/// A turn that failed, told as an entry and as its end. `limit`: when the limit
+/// is over that caused it, where that was told beside the error.
+pub fn fail(
+    error: String,
+    status: Option<u16>,
+    limit: Option<Timestamp>,
+    at: Timestamp,
+    out: &mut Vec<Observed>,
+) {
+    let (text, error_type) = (error.clone(), error_type(status, &error));
+    let is_limit = error_type == ErrorType::Quota;
+    let resume_at = limit.or_else(|| resume_at(&error, at)).filter(|_| is_limit);
+    out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
+    let (error, error_type) = (Some(error), Some(error_type));
     out.push(Observed::TurnEnded(TurnEnded { failed: true, error, error_type, resume_at }));
+}
+
+/// A turn that was interrupted.
+pub fn interrupted() -> Observed {
+    let error = Some("the turn was interrupted".to_owned());
+    Observed::TurnEnded(TurnEnded { failed: true, error, ..TurnEnded::default() })
 }
 
 #[cfg(test)]

@@ -26,7 +26,10 @@ impl Adapter for Claude {
         call.option("effort", "--effort");
         call.option("permission_mode", "--permission-mode");
         if call.options.get("approvals").is_some_and(|asks| asks == "yes") {
-            call.args.extend(["--permission-prompt-tool".to_owned(), "stdio".to_owned()]);
+            // A question has more answers than yes and no: it is not to be asked.
+            let asks =
+                ["--permission-prompt-tool", "stdio", "--disallowedTools", "AskUserQuestion"];
+            call.args.extend(asks.map(ToOwned::to_owned));
         }
         if let Some(id) = &turn.executor_session_id {
             call.args.extend(["--resume".to_owned(), id.clone()]);
@@ -46,5 +49,17 @@ impl Adapter for Claude {
 
     fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
         Some(control::verdict(request, verdict))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Protocol;
+    use crate::executors::tests::launches;
+
+    #[test]
+    fn a_turn_is_launched_and_a_later_one_resumes_it() {
+        let options = [("model", "m"), ("permission_mode", "default"), ("approvals", "yes")];
+        insta::assert_json_snapshot!(launches(Protocol::Claude, &options));
     }
 }

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use provost_actors::event::{Event, Timestamp, ToolStatus};
 use provost_actors::executor::{Normalizer, Observed, Request, TurnEnded};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::control;
-use crate::executors::json::{Dialect, Json, system};
+use crate::executors::json::{Dialect, Json, count, plain, system, text};
 use crate::executors::streamed::{Kind, Streamed};
 use crate::executors::words::{self, Tokens};
 
@@ -35,6 +35,8 @@ pub fn normalizer(flavour: Flavour, dialogue: &Value) -> Box<dyn Normalizer> {
         error: None,
         limit: None,
         is_cancelled: false,
+        answers: Tokens::default(),
+        before: (dialogue["is_resumed"] != true).then(Tokens::default),
     })
 }
 
@@ -56,6 +58,10 @@ struct StreamJson {
     limit: Option<Timestamp>,
     /// An interrupt was confirmed.
     is_cancelled: bool,
+    /// What the answers of this turn used, as each of them tells.
+    answers: Tokens,
+    /// What the conversation had used before this turn, where that is known.
+    before: Option<Tokens>,
 }
 
 impl Dialect for StreamJson {
@@ -98,7 +104,8 @@ impl StreamJson {
         self.streamed.flush(out);
         if let Some(text) = self.error.take() {
             let error_type = words::error_type(None, &text);
-            out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at: None }));
+            let resume_at = self.limit.take();
+            out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
         }
     }
 
@@ -190,6 +197,7 @@ impl StreamJson {
             return true;
         }
         let Some(blocks) = content.as_array() else { return false };
+        self.answers = self.answers.plus(self.usage(&message["message"]["usage"]));
         for block in blocks {
             let kind = match text(block, "type") {
                 "text" => Some((Kind::Message, text(block, "text"))),
@@ -239,12 +247,14 @@ impl StreamJson {
         let kind = text(block, "type");
         out.push(match (kind, block["id"].as_str(), block["tool_use_id"].as_str()) {
             ("tool_use" | "server_tool_use" | "mcp_tool_use", Some(id), _) => {
-                let (tool_name, input) = (text(block, "name"), &block["input"]);
-                Observed::Entry(tool_use(id, tool_name, input))
+                let tool_name = text(block, "name");
+                words::tool_use(id, tool_name, words::action(tool_name, &block["input"]))
             }
             (_, _, Some(id)) if kind.ends_with("tool_result") => {
                 let text = plain(&block["content"]);
-                let is_refused = self.denied.remove(id) || is_rejected(message, id);
+                let is_refused = self.denied.remove(id)
+                    || is_rejected(message, id)
+                    || (text.starts_with("[Operation Cancelled] Reason:") && !self.is_cancelled);
                 let status = match (is_refused, block["is_error"] == true) {
                     (true, _) => ToolStatus::Denied,
                     (_, true) => ToolStatus::Failed,
@@ -295,24 +305,54 @@ impl StreamJson {
             // What a command of the CLI's own answered.
             out.push(Kind::Message.entry(said.to_owned()));
         }
-        tokens(self.flavour, message).tell(out);
+        self.tokens(message).tell(out);
         let was_cancelled = std::mem::take(&mut self.is_cancelled)
             || text(message, "terminal_reason").starts_with("aborted");
         if !is_error {
             out.push(Observed::TurnEnded(TurnEnded::default()));
         } else if was_cancelled {
-            let error = Some("the turn was interrupted".to_owned());
-            let ended = TurnEnded { failed: true, error, ..TurnEnded::default() };
-            out.push(Observed::TurnEnded(ended));
+            out.push(words::interrupted());
         } else {
             let error = error(message).or(noted).unwrap_or_else(|| subtype.replace('_', " "));
             let status = message["api_error_status"].as_u64().and_then(|n| n.try_into().ok());
-            let kind = words::error_type(status, &error);
-            let resume_at = self.limit.take().or_else(|| words::resume_at(&error, at));
-            words::fail(error, kind, resume_at, out);
+            words::fail(error, status, self.limit.take(), at, out);
         }
         self.has_spoken = false;
         true
+    }
+
+    /// What the turn used that this result ends.
+    fn tokens(&mut self, result: &Value) -> Tokens {
+        if let Some(models) = result["model_usage_since_last_result"].as_object() {
+            return of_models(models);
+        }
+        let mut told = self.usage(&result["usage"]);
+        told.cost_usd = result["total_cost_usd"].as_f64();
+        if self.flavour == Flavour::Claude {
+            return told;
+        }
+        // Qwen Code counts from the beginning of the conversation, which may have
+        // been in another process: then its messages tell.
+        let answers = std::mem::take(&mut self.answers);
+        match self.before.replace(told) {
+            Some(before) => Tokens {
+                input: told.input.saturating_sub(before.input),
+                output: told.output.saturating_sub(before.output),
+                cached: told.cached.saturating_sub(before.cached),
+                cost_usd: None,
+            },
+            None => answers,
+        }
+    }
+
+    fn usage(&self, usage: &Value) -> Tokens {
+        let cached = count(usage, "cache_read_input_tokens");
+        let beside = match self.flavour {
+            Flavour::Claude => cached + count(usage, "cache_creation_input_tokens"),
+            Flavour::Qwen => 0,
+        };
+        let input = count(usage, "input_tokens") + beside;
+        Tokens { input, output: count(usage, "output_tokens"), cached, cost_usd: None }
     }
 }
 
@@ -363,16 +403,6 @@ fn retry(cause: &str, attempt: &Value, most: &Value, delay_ms: &Value) -> String
     format!("the model's answer: {cause}; attempt {attempt} of {most} follows in {seconds:.1} s")
 }
 
-fn tool_use(id: &str, tool_name: &str, input: &Value) -> Event {
-    let action = words::action(tool_name, input);
-    Event::ToolUse {
-        text: words::title(tool_name, &action),
-        tool_call_id: id.to_owned(),
-        tool_name: tool_name.to_owned(),
-        action,
-    }
-}
-
 /// Its permission was refused, as the message says of its results.
 fn is_rejected(message: &Value, id: &str) -> bool {
     let results = message["tool_result_meta"].as_array();
@@ -392,44 +422,16 @@ fn exit_code(text: &str) -> Option<i32> {
     text.lines().find_map(told)
 }
 
-/// The tokens of a turn, those of its subagents included where they are told.
-fn tokens(flavour: Flavour, result: &Value) -> Tokens {
-    if let Some(models) = result["model_usage_since_last_result"].as_object() {
-        return models.values().map(of_model).fold(Tokens::default(), sum);
-    }
-    let usage = &result["usage"];
-    let count = |name: &str| usage[name].as_u64().unwrap_or_default();
-    let cached = count("cache_read_input_tokens");
-    let beside = match flavour {
-        Flavour::Claude => cached + count("cache_creation_input_tokens"),
-        Flavour::Qwen => 0,
+/// Of all models that a turn used, those of its subagents included.
+fn of_models(models: &Map<String, Value>) -> Tokens {
+    let of_model = |usage: &Value| {
+        let cached = count(usage, "cacheReadInputTokens");
+        let created = count(usage, "cacheCreationInputTokens");
+        let input = count(usage, "inputTokens") + created + cached;
+        let output = count(usage, "outputTokens");
+        Tokens { input, output, cached, cost_usd: usage["costUSD"].as_f64() }
     };
-    let cost_usd = result["total_cost_usd"].as_f64();
-    let input = count("input_tokens") + beside;
-    Tokens { input, output: count("output_tokens"), cached, cost_usd }
-}
-
-fn of_model(usage: &Value) -> Tokens {
-    let count = |name: &str| usage[name].as_u64().unwrap_or_default();
-    let cached = count("cacheReadInputTokens");
-    Tokens {
-        input: count("inputTokens") + count("cacheCreationInputTokens") + cached,
-        output: count("outputTokens"),
-        cached,
-        cost_usd: usage["costUSD"].as_f64(),
-    }
-}
-
-fn sum(one: Tokens, other: Tokens) -> Tokens {
-    Tokens {
-        input: one.input + other.input,
-        output: one.output + other.output,
-        cached: one.cached + other.cached,
-        cost_usd: match (one.cost_usd, other.cost_usd) {
-            (Some(one), Some(other)) => Some(one + other),
-            (one, other) => one.or(other),
-        },
-    }
+    models.values().map(of_model).fold(Tokens::default(), Tokens::plus)
 }
 
 /// What went wrong, as far as the result tells.
@@ -438,24 +440,6 @@ fn error(result: &Value) -> Option<String> {
     let errors = errors.collect::<Vec<_>>().join("; ");
     let texts = [text(result, "result"), &errors, text(&result["error"], "message")];
     texts.into_iter().find(|text| !text.is_empty()).map(ToOwned::to_owned)
-}
-
-/// The text of a message's or a result's content; what is no text, by its name.
-fn plain(content: &Value) -> String {
-    let part = |part: &Value| match part["text"].as_str() {
-        Some(text) => text.to_owned(),
-        None => format!("[{}]", part["type"].as_str().unwrap_or("part")),
-    };
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().map(part).collect::<Vec<_>>().join("\n"),
-        Value::Null => String::new(),
-        other => other.to_string(),
-    }
-}
-
-fn text<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -28,7 +28,8 @@ impl Adapter for Qwen {
             let config = control::mcp_config(&turn.mcp).to_string();
             call.args.extend(["--mcp-config".to_owned(), config]);
         }
-        let dialogue = json!({ "prompt": turn.prompt });
+        let is_resumed = turn.executor_session_id.is_some();
+        let dialogue = json!({ "prompt": turn.prompt, "is_resumed": is_resumed });
         Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
     }
 
@@ -38,5 +39,17 @@ impl Adapter for Qwen {
 
     fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
         Some(control::verdict(request, verdict))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Protocol;
+    use crate::executors::tests::launches;
+
+    #[test]
+    fn a_turn_is_launched_and_a_later_one_resumes_it() {
+        let options = [("approval_mode", "yolo")];
+        insta::assert_json_snapshot!(launches(Protocol::Qwen, &options));
     }
 }
