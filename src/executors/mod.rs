@@ -3,6 +3,7 @@
 //! what it says and does no I/O.
 
 mod adapter;
+mod codex;
 mod configured;
 mod events;
 pub mod fake;
@@ -63,6 +64,7 @@ fn adapter(protocol: Protocol) -> &'static dyn Adapter {
     match protocol {
         Protocol::Plain => &plain::Plain,
         Protocol::Fake => &fake::Fake,
+        Protocol::Codex => &codex::Codex,
         // The adapters of the real CLIs come here.
         _ => &events::Events,
     }
