@@ -12,6 +12,7 @@ mod plain;
 mod program;
 #[cfg(test)]
 mod transcripts;
+mod version;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -190,6 +190,7 @@ fn told(item: &Value) -> Option<Event> {
 fn call(item: &Value) -> Option<Call> {
     let arguments = || match &item["arguments"] {
         Value::Null => String::new(),
+        Value::Object(none) if none.is_empty() => String::new(),
         arguments => arguments.to_string(),
     };
     let (kind, detail, words) = match text(item, "type") {
