@@ -50,7 +50,7 @@ const SRC: &[(&str, &[&str])] = &[
     ("domain", &["client", "mcp", "role", "store"]),
     ("daemon", &["client", "config", "domain", "executors", "home", "mcp", "store"]),
     ("doctor", &["client", "config", "daemon", "executors", "home", "store"]),
-    ("cli", &["bridge", "client", "config", "daemon", "doctor", "home", "role", "telemetry"]),
+    ("cli", &["bridge", "client", "config", "daemon", "doctor", "executors", "home", "role", "telemetry"]),
     ("main", &["cli", "executors"]),
 ];
 

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -21,6 +22,8 @@ use crate::limits::Limits;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     pub name: String,
+    /// What it speaks, as the configuration calls it.
+    pub protocol: &'static str,
     pub variants: Vec<String>,
     pub default_variant: Option<String>,
     pub supports_mcp: bool,
@@ -110,8 +113,15 @@ pub enum Stdin {
 }
 
 /// A coding-agent CLI, or anything configured as one.
+#[async_trait]
 pub trait Executor: Send + Sync {
     fn describe(&self) -> Description;
+
+    /// The version of the program that is there, where it can be told: within
+    /// seconds when it is asked for the first time, else at once.
+    async fn version(&self) -> Option<String> {
+        None
+    }
 
     /// The command line of a turn. `Err` says in a sentence why it can't run now.
     fn launch(&self, turn: &Turn) -> Result<Launch, String>;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::context::{Context, text};
 use super::exit::{Exit, Failure};
+use super::output::Output;
 use super::render;
 
 /// Asked for at once; the tool gives less when it must.
@@ -130,20 +131,13 @@ impl Reader {
 
     fn print(&self, context: &mut Context, entry: &Value) -> Result<(), Failure> {
         let out = &mut context.out;
-        if out.is_json() {
-            out.json_line(entry)?;
-        } else if self.channel == Channel::Normalized {
-            let lines = render::normalized(entry).lines(|style, text| out.paint(style, text));
-            for line in lines {
-                out.line(&line)?;
-            }
-        } else {
-            let line =
-                if out.is_terminal() { render::raw(entry) } else { text(entry, "text").into() };
-            out.raw(&line)?;
-            if entry["continued"] != json!(true) {
-                out.raw("\n")?;
-            }
+        if self.channel == Channel::Normalized || out.is_json() {
+            return print(out, entry);
+        }
+        let line = if out.is_terminal() { render::raw(entry) } else { text(entry, "text").into() };
+        out.raw(&line)?;
+        if entry["continued"] != json!(true) {
+            out.raw("\n")?;
         }
         Ok(())
     }
@@ -179,6 +173,17 @@ impl Reader {
             tokio::time::sleep(pause).await;
         }
     }
+}
+
+/// Prints an entry: as JSON, or one of the normalized channel for people.
+pub fn print(out: &mut Output, entry: &Value) -> Result<(), Failure> {
+    if out.is_json() {
+        return Ok(out.json_line(entry)?);
+    }
+    for line in render::normalized(entry).lines(|style, text| out.paint(style, text)) {
+        out.line(&line)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod daemon;
 mod demo;
 mod diff;
 mod doctor;
+mod executors;
 mod exit;
 mod follow_up;
 mod gc;
@@ -18,6 +19,7 @@ mod logs;
 mod output;
 mod project;
 mod render;
+mod replay;
 mod run;
 mod tools;
 mod wait;
@@ -71,6 +73,10 @@ enum Command {
     Status(attempts::StatusArgs),
     /// Print an attempt's log
     Logs(logs::LogsArgs),
+    /// Derive an attempt's entries anew, and compare them with its log
+    ///
+    /// Exits with 1 if they do not come out as they are on file, byte for byte.
+    Replay(replay::ReplayArgs),
     /// Show what an attempt changed
     Diff(diff::DiffArgs),
     /// Give an attempt's agent its next prompt, now
@@ -91,6 +97,8 @@ enum Command {
     Call(tools::CallArgs),
     /// List the MCP tools
     Tools(tools::ToolsArgs),
+    /// List the executors, and how to install what is missing
+    Executors,
     /// Show the main job on a scratch repository; needs no keys and no network
     Demo,
     /// Check the home, the machine and the executors
@@ -183,6 +191,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Ps(args) => attempts::ps(context, &args).await,
         Command::Status(args) => attempts::status(context, &args).await,
         Command::Logs(args) => logs::logs(context, args).await,
+        Command::Replay(args) => replay::replay(context, &args).await,
         Command::Diff(args) => diff::diff(context, &args).await,
         Command::Send(args) => follow_up::send(context, &args).await,
         Command::Queue(args) => follow_up::queue(context, &args).await,
@@ -196,6 +205,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
             context.set_role(args.role);
             tools::tools(context).await
         }
+        Command::Executors => executors::executors(context).await,
         Command::Gc(args) => gc::gc(context, &args).await,
         Command::Shutdown(args) => daemon::shutdown(context, &args).await,
         Command::Daemon(_)

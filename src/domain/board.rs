@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use provost_actors::executor::Executor;
 use provost_actors::gateway::{Message, NewProject, RepoPath};
 use provost_actors::ids::TaskId;
 use provost_actors::journal::{NewTask, TaskChange, TaskView};
@@ -19,6 +20,10 @@ use crate::mcp::tools::tasks::{
     ListTasksOutput, Task, TaskOutput, TaskSummary, UpdateTaskInput,
 };
 use crate::store::TaskFilter;
+
+/// Protocols that anybody's own programs speak. They may not know `--version`, and
+/// are not run for it without a person's word.
+const OF_OWN_PROGRAMS: [&str; 2] = ["plain", "events"];
 
 impl Domain {
     pub(super) async fn projects(
@@ -92,18 +97,12 @@ impl Domain {
 
     /// Looks for each executor's program, which is a matter of files.
     pub(super) async fn executors(&self) -> Result<ListExecutorsOutput, Refusal> {
-        let world = Arc::clone(&self.world);
-        let described = tokio::task::spawn_blocking(move || {
-            let all = world.executors.all();
-            let mut told: Vec<_> = all.iter().map(|executor| executor.describe()).collect();
-            // Those that can be set to work come first.
-            told.sort_by_key(|description| description.unavailable_reason.is_some());
-            told
-        });
-        let described = described.await.map_err(|error| Refusal::internal(error.to_string()))?;
-        Ok(ListExecutorsOutput {
-            executors: described.into_iter().map(ExecutorSummary::from).collect(),
-        })
+        let all = self.world.executors.all();
+        let told = all.into_iter().map(summary_of);
+        let mut executors = futures_util::future::try_join_all(told).await?;
+        // Those that can be set to work come first.
+        executors.sort_by_key(|executor| !executor.available);
+        Ok(ListExecutorsOutput { executors })
     }
 
     pub(super) async fn tasks(&self, input: ListTasksInput) -> Result<ListTasksOutput, Refusal> {
@@ -169,6 +168,15 @@ impl Domain {
         let answer = self.gateway(|port| Message::DeleteTask(key, task, port)).await?;
         Ok(answered(answer, |deleted_task_id| DeleteTaskOutput { deleted_task_id }))
     }
+}
+
+async fn summary_of(executor: Arc<dyn Executor>) -> Result<ExecutorSummary, Refusal> {
+    let asked = Arc::clone(&executor);
+    let described = tokio::task::spawn_blocking(move || asked.describe()).await;
+    let described = described.map_err(|error| Refusal::internal(error.to_string()))?;
+    let may_run = !OF_OWN_PROGRAMS.contains(&described.protocol);
+    let version = if may_run { executor.version().await } else { None };
+    Ok(ExecutorSummary::new(described, version))
 }
 
 fn whole(view: TaskView) -> TaskOutput {

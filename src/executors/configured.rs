@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
+use provost_actors::attempt::is_base;
 use provost_actors::executor::{
     Description, Executor, Launch, Message, Normalizer, OnQuota, Request, Turn, Verdict,
 };
 use serde_json::Value;
+use tokio::sync::Mutex;
 
 use super::adapter::{Adapter, Call};
 use super::program;
+use super::version::Version;
 use crate::config::{self, ExecutorConfig, Protocol, VariantConfig};
 
 /// Configured under a name.
@@ -19,6 +23,9 @@ pub struct Configured {
     search: String,
     /// What `env_pass` takes from the daemon's environment.
     passed: BTreeMap<String, String>,
+    /// What every executor gets of it.
+    base: BTreeMap<String, String>,
+    version: Mutex<Option<Version>>,
 }
 
 impl Configured {
@@ -34,7 +41,9 @@ impl Configured {
             .filter(|(name, _)| config.env_pass.iter().any(|pattern| matches(pattern, name)))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        Self { name, config, adapter, search, passed }
+        let base = environment.iter().filter(|(name, _)| is_base(name));
+        let base = base.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Self { name, config, adapter, search, passed, base, version: Mutex::default() }
     }
 
     fn variant(&self, name: Option<&String>) -> Result<Option<&VariantConfig>, String> {
@@ -67,11 +76,13 @@ impl Configured {
     }
 }
 
+#[async_trait]
 impl Executor for Configured {
     fn describe(&self) -> Description {
         let abilities = self.adapter.abilities();
         Description {
             name: self.name.clone(),
+            protocol: self.config.protocol.as_str(),
             variants: self.config.variants.keys().cloned().collect(),
             default_variant: self.config.default_variant.clone(),
             supports_mcp: self.config.supports_mcp,
@@ -81,6 +92,19 @@ impl Executor for Configured {
             unavailable_reason: self.call(None).err(),
             install: self.config.install.clone(),
         }
+    }
+
+    async fn version(&self) -> Option<String> {
+        if self.config.protocol == Protocol::Fake {
+            return Some(env!("CARGO_PKG_VERSION").to_owned());
+        }
+        let call = self.call(self.variant(None).ok()?).ok()?;
+        let mut env = self.base.clone();
+        env.extend(call.env);
+        let mut version = self.version.lock().await;
+        let known = version.take();
+        *version = Version::find(call.program, env, known).await;
+        version.as_ref()?.version.clone()
     }
 
     fn launch(&self, turn: &Turn) -> Result<Launch, String> {

@@ -4,6 +4,7 @@
 
 mod adapter;
 mod claude;
+mod codex;
 mod configured;
 mod copilot;
 mod events;
@@ -18,6 +19,7 @@ mod qwen;
 mod streamed;
 #[cfg(test)]
 mod transcripts;
+mod version;
 mod words;
 
 use std::collections::BTreeMap;
@@ -77,6 +79,7 @@ fn adapter(protocol: Protocol) -> &'static dyn Adapter {
         Protocol::Qwen => &qwen::Qwen,
         Protocol::Copilot => &copilot::Copilot,
         Protocol::Kimi => &kimi::Kimi,
+        Protocol::Codex => &codex::Codex,
         // The adapters of the real CLIs come here.
         _ => &events::Events,
     }

@@ -22,9 +22,11 @@ fn the_list_is_true_and_all_of_it_can_be_started() {
     };
     assert_eq!(
         find("plain-one"),
-        json!({"executor": "plain-one", "variants": ["fast", "slow"], "default_variant": "slow",
-            "supports_mcp": true, "available": true, "unavailable_reason": null,
-            "supports_resume": false, "supports_interrupt": false})
+        json!({"executor": "plain-one", "protocol": "plain", "version": null,
+            "variants": ["fast", "slow"], "default_variant": "slow", "supports_mcp": true,
+            "available": true, "unavailable_reason": null, "install": null,
+            "supports_resume": false, "supports_interrupt": false,
+            "supports_approvals": false})
     );
     let absent = find("absent");
     assert_eq!(absent["available"], false);

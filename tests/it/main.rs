@@ -25,6 +25,7 @@ mod logs;
 mod messages;
 mod miscalls;
 mod reattach;
+mod replay;
 mod rescue;
 mod resources;
 mod scenarios;

@@ -94,6 +94,11 @@ impl<T: FixedRecord> RecordFile<T> {
 }
 
 impl<T: FixedRecord> RecordReader<T> {
+    /// Opens the file to read it.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: Arc::new(File::open(path)?), kind: PhantomData })
+    }
+
     /// How many whole records there are now.
     pub fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len() / stride::<T>())

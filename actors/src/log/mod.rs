@@ -56,6 +56,7 @@ mod normalized;
 mod page;
 mod raw;
 mod registry;
+mod replay;
 mod ring;
 mod segments;
 mod source;
@@ -67,7 +68,9 @@ use std::io;
 pub use attempt_log::AttemptLog;
 pub use lines::MAX_LINE;
 pub use page::{Flags, MAX_LIMIT, Place, Query};
+pub use raw::process_dir;
 pub use registry::Logs;
+pub use replay::{Difference, Replay, replay};
 pub use ring::Entry;
 
 use crate::event::Timestamp;

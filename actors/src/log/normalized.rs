@@ -84,8 +84,10 @@ impl FixedRecord for Mark {
     }
 }
 
-/// What recovery needs to know of an entry on file.
+/// What is to be known of an entry on file.
 pub struct Stored {
+    pub entry_index: u64,
+    pub at: Timestamp,
     pub process: ProcessId,
     pub turn: u32,
     pub origin: Origin,
@@ -243,7 +245,8 @@ impl NormalizedWriter {
 }
 
 impl Draft {
-    fn numbered(self, entry_index: u64) -> NormalizedEntry {
+    /// The entry with this number.
+    pub fn numbered(self, entry_index: u64) -> NormalizedEntry {
         NormalizedEntry {
             entry_index,
             at: self.at,
@@ -298,19 +301,45 @@ fn open_segment(files: &Files, start: u64) -> io::Result<File> {
 fn parse_stored(line: &[u8]) -> Option<Stored> {
     #[derive(Deserialize)]
     struct Head {
+        entry_index: u64,
+        at: Timestamp,
         execution_process_id: ProcessId,
         turn: u32,
     }
     let (json, origin) = split_line(line)?;
     let head: Head = serde_json::from_slice(json).ok()?;
     let origin = serde_json::from_slice(origin).ok()?;
-    Some(Stored { process: head.execution_process_id, turn: head.turn, origin })
+    let Head { entry_index, at, execution_process_id: process, turn } = head;
+    Some(Stored { entry_index, at, process, turn, origin })
 }
 
 /// The entry and the origin of a line; JSON itself never holds a bare tab.
 fn split_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let tab = line.iter().rposition(|byte| *byte == b'\t')?;
     Some((&line[..tab], &line[tab + 1..]))
+}
+
+/// Reads the channel from its beginning, entry by entry, beside its writer.
+pub struct OnFile(LineReader);
+
+impl OnFile {
+    pub fn open(dir: &Path) -> io::Result<Self> {
+        let files = Files { dir: dir.to_owned() };
+        let oldest = files.starts()?.first().copied().unwrap_or(0);
+        Ok(Self(LineReader::new(files, oldest)))
+    }
+
+    /// The next entry; `None` after the last that is whole.
+    pub fn next_entry(&mut self) -> Result<Option<(Stored, Entry)>, ReadError> {
+        let Some(line) = self.0.next_line()? else { return Ok(None) };
+        let stored = parse_stored(line);
+        let json = split_line(line).and_then(|(json, _)| str::from_utf8(json).ok());
+        let (Some(stored), Some(json)) = (stored, json) else {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "an entry is damaged").into());
+        };
+        let entry = Entry::from_json(stored.entry_index, json.to_owned())?;
+        Ok(Some((stored, entry)))
+    }
 }
 
 /// Reads the channel beside its writer.

@@ -49,7 +49,7 @@ struct Process {
 }
 
 /// Reads the lines of what outlived its process: they belong to no turn's protocol.
-struct Leftovers;
+pub struct Leftovers;
 
 impl Normalizer for Leftovers {
     fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {

@@ -263,6 +263,7 @@ impl Ask for Samples {
     ) -> Result<ListExecutorsOutput, Refusal> {
         let description = Description {
             name: "fake".to_owned(),
+            protocol: "fake",
             variants: vec!["fast".to_owned()],
             default_variant: None,
             supports_mcp: false,
@@ -272,7 +273,7 @@ impl Ask for Samples {
             unavailable_reason: None,
             install: None,
         };
-        Ok(ListExecutorsOutput { executors: vec![description.into()] })
+        Ok(ListExecutorsOutput { executors: vec![ExecutorSummary::new(description, None)] })
     }
 
     async fn list_tasks(

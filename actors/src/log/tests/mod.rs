@@ -4,6 +4,7 @@
 mod crash;
 mod damage;
 mod follow;
+mod replay;
 mod retention;
 mod whole;
 

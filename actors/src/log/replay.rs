@@ -1,0 +1,223 @@
+//! The normalized channel derived anew from the raw one, and held against what is
+//! on file. What the daemon itself wrote is taken from the file, and so is the
+//! order of the processes' entries among each other; what a process's normalizer
+//! said has to come out byte for byte. Files are only read, also beside a writer.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::Path;
+
+use super::LogError;
+use super::normalized::{Draft, OnFile, Origin, Stored};
+use super::page::ReadError;
+use super::raw::{RawEntries, RawReader};
+use super::ring::Entry;
+use super::writer::Leftovers;
+use crate::event::{Event, Timestamp};
+use crate::executor::{Normalizer, Observed};
+use crate::ids::ProcessId;
+
+/// How a replay came out.
+#[derive(Debug)]
+pub enum Replay {
+    /// As many entries are the same, byte for byte.
+    Same(u64),
+    Differs(Difference),
+    /// Raw lines of this process are held no longer.
+    Gone(ProcessId),
+}
+
+/// The first entry that differs, under the number that it has on file.
+#[derive(Debug)]
+pub struct Difference {
+    pub entry_index: u64,
+    /// `None`: something comes out for which there is nothing on file.
+    pub on_file: Option<Entry>,
+    /// `None`: nothing comes out for what is on file.
+    pub derived: Option<Entry>,
+}
+
+/// Replays the log in an attempt's folder: of one process, or all. `normalizer`
+/// gives the reader of each process; `show` is given every entry that is the same
+/// or the daemon's, and ends the replay by an error.
+pub fn replay(
+    attempt_dir: &Path,
+    only: Option<ProcessId>,
+    mut normalizer: impl FnMut(ProcessId) -> io::Result<Box<dyn Normalizer>>,
+    mut show: impl FnMut(Entry) -> io::Result<()>,
+) -> Result<Replay, LogError> {
+    if !attempt_dir.try_exists()? {
+        return Ok(Replay::Same(0));
+    }
+    let ends = ends(attempt_dir)?;
+    let raw = RawReader::open(attempt_dir)?;
+    let mut processes: BTreeMap<ProcessId, Process> = BTreeMap::new();
+    let mut file = OnFile::open(attempt_dir)?;
+    let (mut count, mut is_cut) = (0, None);
+    while let Some((stored, entry)) = file.next_entry()? {
+        let is_cut = *is_cut.get_or_insert(stored.entry_index > 0);
+        let id = stored.process;
+        if only.is_some_and(|only| only != id) {
+            continue;
+        }
+        let process = match processes.remove(&id) {
+            Some(process) => process,
+            None => Process {
+                is_late: is_cut && stored.origin != Origin::Opening,
+                ..Process::new(raw.entries(id), normalizer(id)?, ends.get(&id).copied())
+            },
+        };
+        let process = processes.entry(id).or_insert(process);
+        match process.hold(&stored, &entry) {
+            Ok(None) => {}
+            Ok(Some(difference)) => return Ok(Replay::Differs(difference)),
+            Err(LogError::Outrun) => return Ok(Replay::Gone(id)),
+            Err(error) => return Err(error),
+        }
+        show(entry)?;
+        count += 1;
+    }
+    Ok(Replay::Same(count))
+}
+
+/// The raw entries of a process from this number on were written by leftovers.
+#[derive(Clone, Copy)]
+struct End {
+    leftovers: u64,
+}
+
+/// The ends of the processes that have ended.
+fn ends(dir: &Path) -> Result<BTreeMap<ProcessId, End>, LogError> {
+    let mut ends = BTreeMap::new();
+    let mut file = OnFile::open(dir)?;
+    while let Some((stored, _)) = file.next_entry()? {
+        match (stored.origin, ends.get_mut(&stored.process)) {
+            (Origin::Closing, None) => {
+                ends.insert(stored.process, End { leftovers: u64::MAX });
+            }
+            (Origin::Raw(raw), Some(end)) => end.leftovers = raw.min(end.leftovers),
+            _ => {}
+        }
+    }
+    Ok(ends)
+}
+
+/// One process, derived as far as it is on file.
+struct Process {
+    raw: RawEntries,
+    normalizer: Box<dyn Normalizer>,
+    end: Option<End>,
+    /// Derived, and not yet met on file.
+    drafts: VecDeque<(Origin, Option<Timestamp>, Event)>,
+    last_at: Option<Timestamp>,
+    /// Its first entries are held no longer.
+    is_late: bool,
+    has_ended: bool,
+}
+
+impl Process {
+    fn new(raw: RawEntries, mut normalizer: Box<dyn Normalizer>, end: Option<End>) -> Self {
+        // What it says at first is no entry's.
+        normalizer.begin(&mut Vec::new());
+        Self {
+            raw,
+            normalizer,
+            end,
+            drafts: VecDeque::new(),
+            last_at: None,
+            is_late: false,
+            has_ended: false,
+        }
+    }
+
+    /// Derives what is on file next. `Some`: something else comes out.
+    fn hold(&mut self, stored: &Stored, on_file: &Entry) -> Result<Option<Difference>, LogError> {
+        match stored.origin {
+            Origin::Opening | Origin::Verdict(_) | Origin::Daemon => return Ok(None),
+            Origin::Closing => {
+                self.finish()?;
+                if self.is_late {
+                    self.drafts.clear();
+                }
+                let Some(derived) = self.next(stored, on_file)? else { return Ok(None) };
+                let entry_index = on_file.index();
+                return Ok(Some(Difference {
+                    entry_index,
+                    on_file: None,
+                    derived: Some(derived.1),
+                }));
+            }
+            Origin::Raw(raw) => self.give(raw.saturating_add(1))?,
+            Origin::End => self.finish()?,
+        }
+        loop {
+            let derived = self.next(stored, on_file)?;
+            let is_same = |(origin, entry): &(Origin, Entry)| {
+                *origin == stored.origin && entry.json() == on_file.json()
+            };
+            if derived.as_ref().is_some_and(is_same) {
+                self.is_late = false;
+                return Ok(None);
+            }
+            if !self.is_late || derived.is_none() {
+                return Ok(Some(Difference {
+                    entry_index: on_file.index(),
+                    on_file: Some(on_file.clone()),
+                    derived: derived.map(|(_, entry)| entry),
+                }));
+            }
+        }
+    }
+
+    /// The next derived entry, as it would be on file in this one's place.
+    fn next(
+        &mut self,
+        stored: &Stored,
+        on_file: &Entry,
+    ) -> Result<Option<(Origin, Entry)>, LogError> {
+        let Some((origin, at, event)) = self.drafts.pop_front() else { return Ok(None) };
+        let (process, turn, at) = (stored.process, stored.turn, at.unwrap_or(stored.at));
+        let draft = Draft { at, process, turn, origin, event };
+        let index = on_file.index();
+        let entry = Entry::new(index, &draft.numbered(index)).map_err(io::Error::from)?;
+        Ok(Some((origin, entry)))
+    }
+
+    /// Gives the normalizer its raw entries below this number.
+    fn give(&mut self, below: u64) -> Result<(), LogError> {
+        while let Some(entry) = self.raw.next_below(below).map_err(gone)? {
+            let is_leftovers = self.end.is_some_and(|end| entry.entry_index >= end.leftovers);
+            if is_leftovers && self.has_ended {
+                self.normalizer = Box::new(Leftovers);
+            }
+            let mut out = Vec::new();
+            self.normalizer.raw(&entry, &mut out);
+            self.take(Origin::Raw(entry.entry_index), Some(entry.at), out);
+            self.last_at = Some(entry.at);
+        }
+        Ok(())
+    }
+
+    /// Gives it all that it wrote before its end, and the end.
+    fn finish(&mut self) -> Result<(), LogError> {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return Ok(());
+        }
+        self.give(self.end.map_or(u64::MAX, |end| end.leftovers))?;
+        let mut out = Vec::new();
+        self.normalizer.end(&mut out);
+        self.take(Origin::End, self.last_at, out);
+        Ok(())
+    }
+
+    fn take(&mut self, origin: Origin, at: Option<Timestamp>, out: Vec<Observed>) {
+        self.drafts.extend(out.into_iter().filter_map(|one| match one {
+            Observed::Entry(event) => Some((origin, at, event)),
+            _ => None,
+        }));
+    }
+}
+
+fn gone(error: ReadError) -> LogError {
+    error.into()
+}

@@ -1,0 +1,82 @@
+//! `provost executors`: who can be set to work, and how to install the others.
+
+use serde_json::{Value, json};
+
+use super::context::{Context, text};
+use super::exit::{Exit, Failure};
+
+pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
+    let listed = context.read("list_executors", &json!({})).await?;
+    if context.out.is_json() {
+        context.out.json(&listed)?;
+        return Ok(Exit::Done);
+    }
+    let executors = listed["executors"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let rows: Vec<Vec<String>> = executors.iter().map(row).collect();
+    let out = &mut context.out;
+    out.table(&["EXECUTOR", "PROTOCOL", "VERSION", "VARIANTS", "CAN"], &rows)?;
+    let missing: Vec<Vec<String>> =
+        executors.iter().filter(|one| one["available"] == false).map(missing).collect();
+    if !missing.is_empty() {
+        out.line("")?;
+        out.table(&["MISSING", "WHY", "INSTALL"], &missing)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn row(executor: &Value) -> Vec<String> {
+    let version = match text(executor, "version") {
+        _ if executor["available"] == false => "missing",
+        "" => "-",
+        version => version,
+    };
+    vec![
+        text(executor, "executor").to_owned(),
+        text(executor, "protocol").to_owned(),
+        version.to_owned(),
+        variants(executor),
+        abilities(executor),
+    ]
+}
+
+/// Its variants, the default one marked.
+fn variants(executor: &Value) -> String {
+    let variants = executor["variants"].as_array().into_iter().flatten();
+    let mark = |variant: &Value| {
+        let star = if *variant == executor["default_variant"] { "*" } else { "" };
+        format!("{}{star}", variant.as_str().unwrap_or_default())
+    };
+    variants.map(mark).collect::<Vec<_>>().join(" ")
+}
+
+fn abilities(executor: &Value) -> String {
+    let all = [
+        ("mcp", "supports_mcp"),
+        ("resume", "supports_resume"),
+        ("interrupt", "supports_interrupt"),
+        ("approvals", "supports_approvals"),
+    ];
+    let has = all.into_iter().filter(|(_, key)| executor[*key] == true);
+    has.map(|(word, _)| word).collect::<Vec<_>>().join(" ")
+}
+
+fn missing(executor: &Value) -> Vec<String> {
+    let name = text(executor, "executor").to_owned();
+    let why = text(executor, "unavailable_reason").to_owned();
+    vec![name, why, text(executor, "install").to_owned()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_tells_the_variants_and_abilities_that_it_has() {
+        let executor = json!({"executor": "codex", "protocol": "codex", "version": "0.169.0",
+            "available": true, "variants": ["ask", "auto"], "default_variant": "auto",
+            "supports_mcp": true, "supports_resume": true, "supports_interrupt": false});
+        assert_eq!(row(&executor), ["codex", "codex", "0.169.0", "ask auto*", "mcp resume"]);
+        let absent = json!({"executor": "codex", "available": false, "version": null});
+        assert_eq!(row(&absent)[2], "missing");
+    }
+}

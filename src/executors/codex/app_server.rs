@@ -1,0 +1,404 @@
+//! The client's side of `codex app-server`, JSON-RPC without the `jsonrpc` member:
+//!
+//! ```text
+//!   initialize ▸ initialized, thread/start or thread/resume ▸ turn/start ▸ … turn/completed
+//! ```
+//!
+//! Each request of ours has its key as its id. Answers are known by their shape,
+//! so that what was recorded with another client can be read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use provost_actors::event::{Action, ActionKind, ErrorType, Event, Timestamp, ToolStatus};
+use provost_actors::executor::{Message, Observed, TurnEnded};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::super::json::system;
+use super::error;
+use super::item::{self, Items};
+use super::requests::{self, Asked};
+use super::usage::Meters;
+
+/// What the process was launched for.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Dialogue {
+    pub prompt: String,
+    pub cwd: PathBuf,
+    /// The thread to go on with.
+    pub resume: Option<String>,
+    /// `model`, `effort`, `sandbox`, `approval_policy`.
+    pub options: BTreeMap<String, String>,
+    /// Over the user's configuration.
+    pub config: Value,
+}
+
+/// Reads one process, and says what the client has to.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct AppServer {
+    dialogue: Option<Dialogue>,
+    /// The conversation; all others are sub-agents'.
+    thread: Option<String>,
+    turn: Option<String>,
+    /// The turn's prompt has come back as an item.
+    has_prompt: bool,
+    items: Items,
+    meters: Meters,
+    /// Requests that wait for a verdict.
+    asked: BTreeSet<String>,
+    /// When the limits end that have been reached.
+    limited_until: Option<Timestamp>,
+    /// The error that was told last.
+    told: Option<String>,
+    /// Plans told so far.
+    plans: u32,
+}
+
+impl AppServer {
+    pub fn new(dialogue: Option<Dialogue>) -> Self {
+        Self { dialogue, ..Self::default() }
+    }
+
+    /// The process is about to start.
+    pub fn begin(&mut self, out: &mut Vec<Observed>) {
+        if self.dialogue.is_some() {
+            let client = json!({ "name": "provost", "title": "Provost", "version": env!("CARGO_PKG_VERSION") });
+            out.push(request("initialize", "initialize", &json!({ "clientInfo": client })));
+        }
+    }
+
+    /// One message. `false`: it is not understood.
+    pub fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
+        let (id, params) = (&message["id"], &message["params"]);
+        match (message["method"].as_str(), id.is_null()) {
+            (Some(method), true) => self.notification(method, params, at, out),
+            (Some(method), false) => {
+                self.request(method, id, params, out);
+                true
+            }
+            (None, false) => {
+                self.answer(id, message, at, out);
+                true
+            }
+            (None, true) => false,
+        }
+    }
+
+    /// The process has ended.
+    pub fn end(&mut self, out: &mut Vec<Observed>) {
+        self.items.flush(out);
+    }
+
+    /// An answer to one of our requests.
+    fn answer(&mut self, id: &Value, message: &Value, at: Timestamp, out: &mut Vec<Observed>) {
+        let result = &message["result"];
+        if let Some(text) = message["error"]["message"].as_str() {
+            let is_vital = matches!(id.as_str(), Some("initialize" | "thread" | "turn"));
+            if is_vital {
+                self.fail(text, &Value::Null, at, out);
+            } else {
+                out.push(system(format!("{} was refused: {text}", requests::key(id))));
+            }
+        } else if let Some(thread) = result["thread"]["id"].as_str() {
+            self.enter(thread, out);
+            out.extend(self.dialogue.as_ref().map(|dialogue| dialogue.turn(thread)));
+        } else if let Some(turn) = result["turn"]["id"].as_str() {
+            self.begin_turn(turn, out);
+        } else if let Some(dialogue) = self.dialogue.as_ref().filter(|_| *id == "initialize") {
+            let line = json!({ "method": "initialized" }).to_string();
+            out.push(Observed::Say(Message { key: "initialized".to_owned(), line }));
+            out.push(dialogue.thread());
+        }
+    }
+
+    fn enter(&mut self, thread: &str, out: &mut Vec<Observed>) {
+        if self.thread.as_deref() != Some(thread) {
+            self.thread = Some(thread.to_owned());
+            out.push(Observed::ExecutorSession(thread.to_owned()));
+        }
+    }
+
+    fn begin_turn(&mut self, turn: &str, out: &mut Vec<Observed>) {
+        if self.turn.as_deref() == Some(turn) {
+            return;
+        }
+        self.turn = Some(turn.to_owned());
+        self.has_prompt = false;
+        self.told = None;
+        self.meters.begin();
+        let params = json!({ "threadId": self.thread, "turnId": turn });
+        let line = line("interrupt", "turn/interrupt", &params);
+        out.push(Observed::Interrupt(Some(Message { key: "interrupt".to_owned(), line })));
+    }
+
+    fn request(&mut self, method: &str, id: &Value, params: &Value, out: &mut Vec<Observed>) {
+        match requests::read(method, id, params, &self.items) {
+            Asked::Permission(request) => {
+                out.push(system(format!("asks for permission: {}", request.text)));
+                self.asked.insert(request.key.clone());
+                out.push(Observed::Ask(request));
+            }
+            Asked::Refused { answer, why } => {
+                out.push(system(format!("{why}: refused, for nobody is there to answer")));
+                let key = format!("answer:{}", requests::key(id));
+                out.push(Observed::Say(Message { key, line: answer.to_string() }));
+            }
+        }
+    }
+
+    fn notification(
+        &mut self,
+        method: &str,
+        params: &Value,
+        at: Timestamp,
+        out: &mut Vec<Observed>,
+    ) -> bool {
+        let text = |key: &str| params[key].as_str().unwrap_or_default();
+        let is_main = match (&self.thread, params["threadId"].as_str()) {
+            (Some(main), Some(thread)) => main == thread,
+            _ => true,
+        };
+        match method {
+            "thread/started" if self.thread.is_none() => {
+                let Some(thread) = params["thread"]["id"].as_str() else { return false };
+                self.enter(thread, out);
+            }
+            "turn/started" if is_main => {
+                self.begin_turn(params["turn"]["id"].as_str().unwrap_or_default(), out);
+            }
+            "turn/completed" if is_main => self.end_turn(&params["turn"], at, out),
+            "item/started" => return self.items.started(&params["item"], out),
+            "item/completed" => return self.item(&params["item"], is_main, params, out),
+            "item/agentMessage/delta" if is_main => {
+                self.items.delta(text("itemId"), false, text("delta"), out);
+            }
+            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" if is_main => {
+                self.items.delta(text("itemId"), true, text("delta"), out);
+            }
+            "item/reasoning/summaryPartAdded" if params["summaryIndex"].as_u64() > Some(0) => {
+                self.items.delta(text("itemId"), true, "\n\n", out);
+            }
+            "thread/tokenUsage/updated" => {
+                let is_of_turn = !is_main || params["turnId"].as_str() == self.turn.as_deref();
+                self.meters.note(text("threadId"), &params["tokenUsage"], is_of_turn);
+                if is_of_turn {
+                    out.push(Observed::Usage(self.meters.usage()));
+                }
+            }
+            "account/rateLimits/updated" => self.limits(&params["rateLimits"]),
+            "turn/plan/updated" => self.plan(params, out),
+            "serverRequest/resolved" => {
+                let key = requests::key(&params["requestId"]);
+                if self.asked.remove(&key) {
+                    out.push(Observed::Withdraw { key });
+                }
+            }
+            "error" if is_main && params["willRetry"] != true => {
+                let error = &params["error"];
+                let message = error["message"].as_str().unwrap_or_default();
+                self.tell(message, error::sort(&error["codexErrorInfo"], message), out);
+            }
+            _ => return notice(method, params, out),
+        }
+        true
+    }
+
+    fn item(
+        &mut self,
+        item: &Value,
+        is_main: bool,
+        params: &Value,
+        out: &mut Vec<Observed>,
+    ) -> bool {
+        match item["type"].as_str() {
+            // The turn's own prompt, and the prompts of sub-agents, are told already.
+            Some("userMessage") if !is_main || !self.has_prompt => {
+                self.has_prompt |= is_main;
+                true
+            }
+            Some("agentMessage") if !is_main => {
+                let agent = params["threadId"].as_str().unwrap_or_default();
+                let text = item["text"].as_str().unwrap_or_default();
+                out.push(system(format!("agent {agent}: {text}")));
+                true
+            }
+            _ => self.items.completed(item, out),
+        }
+    }
+
+    /// A plan is told as the call of the tool that makes it.
+    fn plan(&mut self, params: &Value, out: &mut Vec<Observed>) {
+        self.plans += 1;
+        let tool_call_id = format!("plan-{}", self.plans);
+        let detail = Map::from_iter([("todos".to_owned(), params["plan"].clone())]);
+        out.push(Observed::Entry(Event::ToolUse {
+            text: params["explanation"].as_str().unwrap_or_default().to_owned(),
+            tool_call_id: tool_call_id.clone(),
+            tool_name: "update_plan".to_owned(),
+            action: Action { kind: ActionKind::Todo, detail },
+        }));
+        out.push(Observed::Entry(Event::ToolResult {
+            text: item::todos(&params["plan"]),
+            tool_call_id,
+            status: ToolStatus::Success,
+            exit_code: None,
+        }));
+    }
+
+    /// Takes note of when the limits end of which nothing is left.
+    fn limits(&mut self, limits: &Value) {
+        let windows = [&limits["primary"], &limits["secondary"]];
+        if windows.iter().all(|window| window.is_null()) {
+            return;
+        }
+        let reached = windows.iter().filter(|window| window["usedPercent"].as_f64() >= Some(100.0));
+        let ends = reached.filter_map(|window| window["resetsAt"].as_i64()).max();
+        self.limited_until = ends.map(|secs| Timestamp::from_millis(secs.saturating_mul(1000)));
+    }
+
+    fn end_turn(&mut self, turn: &Value, at: Timestamp, out: &mut Vec<Observed>) {
+        self.items.flush(out);
+        let asked = std::mem::take(&mut self.asked);
+        out.extend(asked.into_iter().map(|key| Observed::Withdraw { key }));
+        out.extend(self.meters.entry().map(Observed::Entry));
+        match turn["status"].as_str() {
+            Some("failed") => {
+                let error = &turn["error"];
+                let text = error["message"].as_str().unwrap_or("the turn failed");
+                self.fail(text, &error["codexErrorInfo"], at, out);
+            }
+            Some("interrupted") => out.push(Observed::TurnEnded(TurnEnded {
+                failed: true,
+                error: Some("the turn was interrupted".to_owned()),
+                ..TurnEnded::default()
+            })),
+            _ => out.push(Observed::TurnEnded(TurnEnded::default())),
+        }
+    }
+
+    /// Ends the turn with an error.
+    fn fail(&mut self, text: &str, info: &Value, at: Timestamp, out: &mut Vec<Observed>) {
+        let error_type = error::sort(info, text);
+        self.tell(text, error_type, out);
+        let resume_at = match error_type {
+            ErrorType::Quota => error::resume_at(text, at).or(self.limited_until),
+            _ => None,
+        };
+        out.push(Observed::TurnEnded(TurnEnded {
+            failed: true,
+            error: Some(text.to_owned()),
+            error_type: Some(error_type),
+            resume_at,
+        }));
+    }
+
+    /// Tells an error, once.
+    fn tell(&mut self, text: &str, error_type: ErrorType, out: &mut Vec<Observed>) {
+        if self.told.as_deref() != Some(text) {
+            out.push(Observed::Entry(Event::ErrorMessage {
+                text: text.to_owned(),
+                error_type,
+                resume_at: None,
+            }));
+            self.told = Some(text.to_owned());
+        }
+    }
+}
+
+impl Dialogue {
+    /// Begins the conversation or goes on with it.
+    fn thread(&self) -> Observed {
+        let mut params = json!({
+            "cwd": self.cwd,
+            "model": self.options.get("model"),
+            "sandbox": self.options.get("sandbox"),
+            "approvalPolicy": self.options.get("approval_policy"),
+            "config": self.config,
+        });
+        let Some(thread) = &self.resume else { return request("thread", "thread/start", &params) };
+        params["threadId"] = json!(thread);
+        // What was said before is on file here; the answer needs not to hold it.
+        params["excludeTurns"] = json!(true);
+        request("thread", "thread/resume", &params)
+    }
+
+    /// Gives the prompt.
+    fn turn(&self, thread: &str) -> Observed {
+        let params = json!({
+            "threadId": thread,
+            "input": [{ "type": "text", "text": self.prompt }],
+            "effort": self.options.get("effort"),
+        });
+        request("turn", "turn/start", &params)
+    }
+}
+
+fn request(key: &str, method: &str, params: &Value) -> Observed {
+    Observed::Say(Message { key: key.to_owned(), line: line(key, method, params) })
+}
+
+fn line(id: &str, method: &str, params: &Value) -> String {
+    json!({ "id": id, "method": method, "params": params }).to_string()
+}
+
+/// What is worth a line, and what is not worth any. `false`: it is not known.
+fn notice(method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
+    let text = |key: &str| params[key].as_str().unwrap_or_default();
+    let line = match method {
+        // Its retries too, and errors of sub-agents.
+        "error" => {
+            let error = &params["error"];
+            let details = error["additionalDetails"].as_str();
+            let message = error["message"].as_str().unwrap_or_default();
+            details.map_or(message.to_owned(), |details| format!("{message} ({details})"))
+        }
+        "warning" | "guardianWarning" | "item/mcpToolCall/progress" => text("message").to_owned(),
+        "configWarning" | "deprecationNotice" => match text("details") {
+            "" => text("summary").to_owned(),
+            details => format!("{}\n{details}", text("summary")),
+        },
+        "modelProvider/authRecoveryStarted" | "modelProvider/authRecoveryCompleted" => {
+            text("message").to_owned()
+        }
+        "model/rerouted" => {
+            format!("the model is {} instead of {}", text("toModel"), text("fromModel"))
+        }
+        "mcpServer/startupStatus/updated" if !text("error").is_empty() => {
+            format!("MCP server {} {}: {}", text("name"), text("status"), text("error"))
+        }
+        "item/commandExecution/terminalInteraction" => format!("typed: {}", text("stdin")),
+        // Told by the items themselves, or of no concern to a conversation.
+        "account/updated"
+        | "app/list/updated"
+        | "item/agentMessage/delta"
+        | "item/commandExecution/outputDelta"
+        | "item/fileChange/outputDelta"
+        | "item/fileChange/patchUpdated"
+        | "item/plan/delta"
+        | "item/reasoning/summaryPartAdded"
+        | "item/reasoning/summaryTextDelta"
+        | "item/reasoning/textDelta"
+        | "mcpServer/startupStatus/updated"
+        | "remoteControl/status/changed"
+        | "skills/changed"
+        | "thread/closed"
+        | "thread/compacted"
+        | "thread/environment/connected"
+        | "thread/goal/cleared"
+        | "thread/name/updated"
+        | "thread/prediction/updated"
+        | "thread/queue/changed"
+        | "thread/readState/changed"
+        | "thread/settings/updated"
+        | "thread/started"
+        | "thread/status/changed"
+        | "turn/completed"
+        | "turn/diff/updated"
+        | "turn/moderationMetadata"
+        | "turn/started" => return true,
+        _ => return false,
+    };
+    out.push(system(line));
+    true
+}

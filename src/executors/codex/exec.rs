@@ -1,0 +1,117 @@
+//! `codex exec --json`: one prompt and its end, a line an event. It is read, not
+//! talked to.
+
+use provost_actors::event::{ErrorType, Event, Timestamp};
+use provost_actors::executor::{Observed, TurnEnded};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::super::json::system;
+use super::error;
+use super::item::{self, Items};
+use super::usage;
+
+/// Reads one process.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Exec {
+    items: Items,
+    /// The error that was told last.
+    told: Option<String>,
+}
+
+impl Exec {
+    /// One line. `false`: it is not understood.
+    pub fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
+        let kind = message["type"].as_str().unwrap_or_default();
+        match kind {
+            "thread.started" => {
+                let Some(id) = message["thread_id"].as_str() else { return false };
+                out.push(Observed::ExecutorSession(id.to_owned()));
+            }
+            "turn.started" => {}
+            "item.started" => return self.items.started(&camel(&message["item"]), out),
+            "item.updated" => return updated(&camel(&message["item"]), out),
+            "item.completed" => return self.items.completed(&camel(&message["item"]), out),
+            "error" => {
+                let text = message["message"].as_str().unwrap_or_default();
+                if text.starts_with("Reconnecting") {
+                    out.push(system(text.to_owned()));
+                } else {
+                    self.error(text, out);
+                }
+            }
+            "turn.completed" => {
+                if message["usage"].is_object() {
+                    let (usage, entry) = usage::of_exec(&message["usage"]);
+                    out.extend([Observed::Usage(usage), Observed::Entry(entry)]);
+                }
+                out.push(Observed::TurnEnded(TurnEnded::default()));
+            }
+            "turn.failed" => {
+                let text = message["error"]["message"].as_str().unwrap_or("the turn failed");
+                let error_type = self.error(text, out);
+                let quota = error_type == ErrorType::Quota;
+                out.push(Observed::TurnEnded(TurnEnded {
+                    failed: true,
+                    error: Some(text.to_owned()),
+                    error_type: Some(error_type),
+                    resume_at: error::resume_at(text, at).filter(|_| quota),
+                }));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// The process has ended.
+    pub fn end(&mut self, out: &mut Vec<Observed>) {
+        self.items.flush(out);
+    }
+
+    /// Tells an error, once.
+    fn error(&mut self, text: &str, out: &mut Vec<Observed>) -> ErrorType {
+        let error_type = error::sort(&Value::Null, text);
+        if self.told.as_deref() != Some(text) {
+            out.push(Observed::Entry(Event::ErrorMessage {
+                text: text.to_owned(),
+                error_type,
+                resume_at: None,
+            }));
+            self.told = Some(text.to_owned());
+        }
+        error_type
+    }
+}
+
+/// A list of things to do is told whenever it changes.
+fn updated(item: &Value, out: &mut Vec<Observed>) -> bool {
+    let is_list = item["type"] == "todoList";
+    if is_list {
+        out.push(system(item::todos(&item["items"])));
+    }
+    // What else changes is told as it is at its end.
+    is_list || item["type"].is_string()
+}
+
+/// An item with the app server's names.
+fn camel(item: &Value) -> Value {
+    let fields = item.as_object().into_iter().flatten().map(|(name, value)| {
+        let value = match (name.as_str(), value) {
+            ("type", Value::String(kind)) => Value::String(camel_name(kind)),
+            _ => value.clone(),
+        };
+        (camel_name(name), value)
+    });
+    Value::Object(fields.collect::<Map<_, _>>())
+}
+
+fn camel_name(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |mut name, word| {
+        let mut letters = word.chars();
+        name.extend(letters.next().map(|c| c.to_ascii_uppercase()));
+        name.push_str(letters.as_str());
+        name
+    })
+}

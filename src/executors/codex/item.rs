@@ -1,0 +1,338 @@
+//! Items: what both of Codex's streams are made of. `codex exec --json` names
+//! things in snake_case that the app server names in camelCase; read here by the
+//! latter's names.
+
+use std::collections::BTreeMap;
+
+use provost_actors::event::{Action, ActionKind, Event, ToolStatus};
+use provost_actors::executor::{InProgress, Observed};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// The most of a streamed text that is shown while it comes, in bytes.
+const TAIL: usize = 4096;
+
+/// What has begun and not ended.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Items {
+    /// Tool calls, by their ids.
+    calls: BTreeMap<String, Call>,
+    /// Texts being streamed, in the order in which they began.
+    texts: Vec<Text>,
+}
+
+/// A tool call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Call {
+    pub name: String,
+    pub action: Action,
+    /// Its arguments, as far as the action does not tell them.
+    text: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Text {
+    item: String,
+    is_thinking: bool,
+    text: String,
+}
+
+impl Items {
+    /// The call that an item of this id has begun.
+    pub fn call(&self, id: &str) -> Option<&Call> {
+        self.calls.get(id)
+    }
+
+    /// An item has begun. `false`: its kind is not known.
+    pub fn started(&mut self, item: &Value, out: &mut Vec<Observed>) -> bool {
+        if let Some(call) = call(item) {
+            self.begin(item, call, out);
+            return true;
+        }
+        is_text(item)
+    }
+
+    /// An item has ended, and is told as it is now. `false`: its kind is not known.
+    pub fn completed(&mut self, item: &Value, out: &mut Vec<Observed>) -> bool {
+        let id = id(item);
+        if let Some(call) = call(item) {
+            if !self.calls.contains_key(id) {
+                self.begin(item, call, out);
+            }
+            self.calls.remove(id);
+            out.push(Observed::Entry(result(item)));
+            return true;
+        }
+        self.drop_text(id, out);
+        out.extend(told(item).map(Observed::Entry));
+        is_text(item)
+    }
+
+    /// More of an item's text has come.
+    pub fn delta(&mut self, id: &str, is_thinking: bool, delta: &str, out: &mut Vec<Observed>) {
+        if !self.texts.iter().any(|text| text.item == id) {
+            let item = id.to_owned();
+            self.texts.push(Text { item, is_thinking, text: String::new() });
+        }
+        if let Some(open) = self.texts.iter_mut().find(|text| text.item == id) {
+            open.text.push_str(delta);
+            let kind = if open.is_thinking { "thinking" } else { "assistant_message" };
+            let shown = InProgress { kind: kind.to_owned(), text: tail(&open.text).to_owned() };
+            out.push(Observed::InProgress(Some(shown)));
+        }
+    }
+
+    /// Nothing of what is open will end any more: what came of the texts is told.
+    pub fn flush(&mut self, out: &mut Vec<Observed>) {
+        self.calls.clear();
+        if self.texts.is_empty() {
+            return;
+        }
+        out.push(Observed::InProgress(None));
+        for Text { is_thinking, text, .. } in self.texts.drain(..) {
+            out.push(Observed::Entry(if is_thinking {
+                Event::Thinking { text }
+            } else {
+                Event::AssistantMessage { text, continued: false }
+            }));
+        }
+    }
+
+    fn begin(&mut self, item: &Value, call: Call, out: &mut Vec<Observed>) {
+        out.push(Observed::Entry(Event::ToolUse {
+            text: call.text.clone(),
+            tool_call_id: id(item).to_owned(),
+            tool_name: call.name.clone(),
+            action: call.action.clone(),
+        }));
+        self.calls.insert(id(item).to_owned(), call);
+    }
+
+    fn drop_text(&mut self, id: &str, out: &mut Vec<Observed>) {
+        let before = self.texts.len();
+        self.texts.retain(|text| text.item != id);
+        if self.texts.len() < before {
+            out.push(Observed::InProgress(None));
+        }
+    }
+}
+
+fn id(item: &Value) -> &str {
+    text(item, "id")
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// The texts of an array, each a paragraph.
+fn paragraphs(value: &Value) -> String {
+    let texts = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// The end of a text, no character cut.
+fn tail(text: &str) -> &str {
+    let from = text.len().saturating_sub(TAIL);
+    let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    &text[from..]
+}
+
+/// Whether it is of a kind that [`told`] knows.
+fn is_text(item: &Value) -> bool {
+    matches!(
+        text(item, "type"),
+        "agentMessage"
+            | "reasoning"
+            | "error"
+            | "subAgentActivity"
+            | "contextCompaction"
+            | "enteredReviewMode"
+            | "exitedReviewMode"
+            | "hookPrompt"
+            | "userMessage"
+    )
+}
+
+/// What an item says that is no tool call.
+fn told(item: &Value) -> Option<Event> {
+    let system = |text: String| Some(Event::SystemMessage { text });
+    match text(item, "type") {
+        "agentMessage" => {
+            Some(Event::AssistantMessage { text: text(item, "text").to_owned(), continued: false })
+        }
+        "reasoning" => {
+            let parts = [paragraphs(&item["summary"]), paragraphs(&item["content"])];
+            let whole = text(item, "text").to_owned();
+            let mut said = parts.into_iter().chain([whole]).filter(|text| !text.is_empty());
+            said.next().map(|text| Event::Thinking { text })
+        }
+        "error" => system(text(item, "message").to_owned()),
+        "subAgentActivity" => {
+            system(format!("agent {}: {}", text(item, "agentPath"), text(item, "kind")))
+        }
+        "contextCompaction" => system("the conversation was compacted".to_owned()),
+        "enteredReviewMode" => system(format!("review: {}", text(item, "review"))),
+        "exitedReviewMode" => system(format!("the review: {}", text(item, "review"))),
+        "hookPrompt" => {
+            let fragments = item["fragments"].as_array().into_iter().flatten();
+            system(fragments.map(|one| text(one, "text")).collect::<Vec<_>>().join("\n"))
+        }
+        "userMessage" => {
+            let content = item["content"].as_array().into_iter().flatten();
+            system(content.map(|one| text(one, "text")).collect::<Vec<_>>().join("\n"))
+        }
+        _ => None,
+    }
+}
+
+/// The tool call that an item is, if it is one.
+fn call(item: &Value) -> Option<Call> {
+    let arguments = || match &item["arguments"] {
+        Value::Null => String::new(),
+        Value::Object(none) if none.is_empty() => String::new(),
+        arguments => arguments.to_string(),
+    };
+    let (kind, detail, words) = match text(item, "type") {
+        "commandExecution" => {
+            (ActionKind::Command, json!({ "command": item["command"] }), String::new())
+        }
+        "fileChange" => (ActionKind::FileEdit, files(item), diffs(item)),
+        "mcpToolCall" => {
+            let detail = json!({ "server": item["server"], "tool": item["tool"] });
+            (ActionKind::Mcp, detail, arguments())
+        }
+        "dynamicToolCall" => (ActionKind::Other, json!({}), arguments()),
+        "webSearch" => (ActionKind::WebFetch, web(item), String::new()),
+        "collabAgentToolCall" | "collabToolCall" => {
+            let agents = json!({ "agents": item["receiverThreadIds"] });
+            (ActionKind::Task, agents, text(item, "prompt").to_owned())
+        }
+        "todoList" => (ActionKind::Todo, json!({ "todos": item["items"] }), String::new()),
+        "plan" => (ActionKind::Plan, json!({}), text(item, "text").to_owned()),
+        "imageView" => (ActionKind::FileRead, json!({ "path": item["path"] }), String::new()),
+        "imageGeneration" => (ActionKind::Other, json!({}), text(item, "revisedPrompt").to_owned()),
+        "sleep" => (ActionKind::Other, json!({ "ms": item["durationMs"] }), String::new()),
+        _ => return None,
+    };
+    let action = Action { kind, detail: present(detail) };
+    Some(Call { name: name(item), action, text: words })
+}
+
+/// The fields that have a value.
+fn present(detail: Value) -> Map<String, Value> {
+    let Value::Object(mut detail) = detail else { return Map::new() };
+    detail.retain(|_, value| !value.is_null());
+    detail
+}
+
+/// The name of the tool, as the model knows it where that is told.
+fn name(item: &Value) -> String {
+    match text(item, "type") {
+        "mcpToolCall" => format!("mcp__{}__{}", text(item, "server"), text(item, "tool")),
+        "dynamicToolCall" => match text(item, "namespace") {
+            "" => text(item, "tool").to_owned(),
+            namespace => format!("{namespace}__{}", text(item, "tool")),
+        },
+        "collabAgentToolCall" | "collabToolCall" => snake(text(item, "tool")),
+        kind => snake(kind),
+    }
+}
+
+fn snake(name: &str) -> String {
+    let letters = name.chars().flat_map(|c| {
+        let underscore = c.is_ascii_uppercase().then_some('_');
+        underscore.into_iter().chain([c.to_ascii_lowercase()])
+    });
+    letters.collect()
+}
+
+fn changes(item: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
+    item["changes"].as_array().into_iter().flatten().map(|change| {
+        let kind = change["kind"].as_str().or(change["kind"]["type"].as_str());
+        (text(change, "path"), kind.unwrap_or_default(), text(change, "diff"))
+    })
+}
+
+fn files(item: &Value) -> Value {
+    let all: Vec<Value> =
+        changes(item).map(|(path, kind, _)| json!({ "path": path, "change": kind })).collect();
+    let first = all.first().map(|change| change["path"].clone());
+    json!({ "path": first, "changes": all })
+}
+
+fn diffs(item: &Value) -> String {
+    let of = |(path, kind, diff): (&str, &str, &str)| format!("{kind} {path}\n{diff}");
+    changes(item).filter(|(_, _, diff)| !diff.is_empty()).map(of).collect()
+}
+
+fn web(item: &Value) -> Value {
+    let query =
+        Some(&item["query"]).filter(|query| !text(item, "query").is_empty() || query.is_null());
+    let asked = query.filter(|query| !query.is_null()).unwrap_or(&item["action"]["query"]);
+    json!({ "query": asked, "url": item["action"]["url"], "pattern": item["action"]["pattern"] })
+}
+
+/// How a tool call ended.
+fn result(item: &Value) -> Event {
+    let exit_code = item["exitCode"].as_i64().and_then(|code| i32::try_from(code).ok());
+    let failed = item["error"].is_object() || item["success"] == false;
+    let refusal = text(&item["error"], "message");
+    let status = match text(item, "status") {
+        "declined" => ToolStatus::Denied,
+        _ if refusal.contains("rejected MCP tool call")
+            || refusal.contains("requires approval") =>
+        {
+            ToolStatus::Denied
+        }
+        "failed" | "interrupted" => ToolStatus::Failed,
+        _ if failed || exit_code.is_some_and(|code| code != 0) => ToolStatus::Failed,
+        _ => ToolStatus::Success,
+    };
+    Event::ToolResult { text: output(item), tool_call_id: id(item).to_owned(), status, exit_code }
+}
+
+/// What a tool call gave back, in words.
+fn output(item: &Value) -> String {
+    if let Some(error) = item["error"]["message"].as_str() {
+        return error.to_owned();
+    }
+    match text(item, "type") {
+        "commandExecution" => text(item, "aggregatedOutput").to_owned(),
+        "mcpToolCall" => content(&item["result"]["content"]),
+        "dynamicToolCall" => content(&item["contentItems"]),
+        "todoList" => todos(&item["items"]),
+        "collabAgentToolCall" | "collabToolCall" => {
+            let states = item["agentsStates"].as_object().into_iter().flatten();
+            let told = states.map(|(agent, state)| match text(state, "message") {
+                "" => format!("{agent}: {}", text(state, "status")),
+                message => format!("{agent}: {}: {message}", text(state, "status")),
+            });
+            told.collect::<Vec<_>>().join("\n")
+        }
+        "imageGeneration" => text(item, "savedPath").to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// The texts among content blocks; others as they are.
+fn content(blocks: &Value) -> String {
+    let blocks = blocks.as_array().into_iter().flatten();
+    let told = blocks.map(|block| block["text"].as_str().map_or(block.to_string(), str::to_owned));
+    told.collect::<Vec<_>>().join("\n")
+}
+
+/// A list of things to do, a line each.
+pub fn todos(list: &Value) -> String {
+    let line = |todo: &Value| {
+        let is_done = todo["completed"] == true || todo["status"] == "completed";
+        let mark = match (is_done, todo["status"] == "inProgress") {
+            (true, _) => 'x',
+            (false, true) => '>',
+            (false, false) => ' ',
+        };
+        let words = todo["text"].as_str().unwrap_or(text(todo, "step"));
+        format!("[{mark}] {words}")
+    };
+    list.as_array().into_iter().flatten().map(line).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,61 @@
+//! `codex`: OpenAI's Codex CLI by `codex app-server`, JSON-RPC on standard input
+//! and output. A process has one turn; a follow-up resumes its thread in a new
+//! one. The way back is given with the thread, as configuration of its own.
+
+mod app_server;
+mod error;
+mod exec;
+mod item;
+mod normalize;
+mod requests;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
+use serde_json::{Value, json};
+
+use super::adapter::{Abilities, Adapter, Call};
+use app_server::Dialogue;
+
+/// The protocol.
+pub struct Codex;
+
+impl Adapter for Codex {
+    fn abilities(&self) -> Abilities {
+        Abilities { resume: true, interrupt: true, approvals: true }
+    }
+
+    fn launch(&self, turn: &Turn, call: Call) -> Result<Launch, String> {
+        let dialogue = Dialogue {
+            prompt: turn.prompt.clone(),
+            cwd: turn.cwd.clone(),
+            resume: turn.executor_session_id.clone(),
+            options: call.options.clone(),
+            config: if call.supports_mcp { way_back(turn) } else { json!({}) },
+        };
+        let dialogue = serde_json::to_value(dialogue).map_err(|error| error.to_string())?;
+        Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
+    }
+
+    fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
+        normalize::normalizer(dialogue)
+    }
+
+    fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
+        Some(requests::answer(request, verdict))
+    }
+}
+
+/// This daemon among the servers of the thread. Its tools need no permission
+/// where others do: they act for the attempt, not on the machine.
+fn way_back(turn: &Turn) -> Value {
+    let server = &turn.mcp;
+    json!({ "mcp_servers": { server.name: {
+        "command": server.command,
+        "args": server.args,
+        "env": server.env,
+        "default_tools_approval_mode": "approve",
+    } } })
+}

@@ -1,0 +1,160 @@
+//! What the app server asks of its client: permissions, which wait for a verdict,
+//! and what nobody is there for, which is refused at once. Pure.
+//!
+//! The shapes are those that `codex app-server generate-json-schema` tells.
+
+use provost_actors::event::{Action, ActionKind};
+use provost_actors::executor::{Message, Request, Verdict};
+use serde_json::{Map, Value, json};
+
+use super::item::Items;
+
+/// "Method not found", JSON-RPC 2.0 section 5.1.
+const METHOD_NOT_FOUND: i32 = -32601;
+
+/// What becomes of a request.
+pub enum Asked {
+    /// It waits for a verdict.
+    Permission(Request),
+    /// It is answered with this, for the reason told.
+    Refused { answer: Value, why: String },
+}
+
+/// Reads a request; `items` tells of the tool call that it is about.
+pub fn read(method: &str, id: &Value, params: &Value, items: &Items) -> Asked {
+    let text = |key: &str| params[key].as_str().unwrap_or_default();
+    let refused = |result: Value, why: String| Asked::Refused {
+        answer: json!({ "id": id, "result": result }),
+        why,
+    };
+    match method {
+        "item/commandExecution/requestApproval" => {
+            let host = params["networkApprovalContext"]["host"].as_str();
+            let what = host.map_or_else(
+                || format!("to run {}", text("command")),
+                |host| format!("to reach {host}"),
+            );
+            let action = action(ActionKind::Command, json!({ "command": params["command"] }));
+            let tool = ("command_execution".to_owned(), action);
+            permission(id, params, items, what, tool, "decision")
+        }
+        "item/fileChange/requestApproval" => {
+            let tool = ("file_change".to_owned(), action(ActionKind::FileEdit, json!({})));
+            let what = match text("grantRoot") {
+                "" => "to change files".to_owned(),
+                root => format!("to change files below {root}"),
+            };
+            permission(id, params, items, what, tool, "decision")
+        }
+        "item/permissions/requestApproval" => {
+            let tool = ("permissions".to_owned(), action(ActionKind::Other, json!({})));
+            let what = format!("more rights: {}", params["permissions"]);
+            permission(id, params, items, what, tool, "permissions")
+        }
+        "mcpServer/elicitation/request" if params["_meta"]["codex_approval_kind"].is_string() => {
+            let (server, tool) = (text("serverName"), &params["_meta"]["tool_name"]);
+            let name = format!("mcp__{server}__{}", tool.as_str().unwrap_or_default());
+            let action = action(ActionKind::Mcp, json!({ "server": server, "tool": tool }));
+            let what = format!("to call {name} {}", params["_meta"]["tool_params"]);
+            permission(id, params, items, what, (name, action), "elicitation")
+        }
+        "mcpServer/elicitation/request" => {
+            let why = format!("{} asks: {}", text("serverName"), text("message"));
+            refused(json!({ "action": "decline", "content": null, "_meta": null }), why)
+        }
+        "item/tool/requestUserInput" => {
+            let questions = params["questions"].as_array().into_iter().flatten();
+            let questions: Vec<&str> =
+                questions.filter_map(|one| one["question"].as_str()).collect();
+            refused(json!({ "answers": {} }), format!("it asks: {}", questions.join(" ")))
+        }
+        method => {
+            let error = json!({ "code": METHOD_NOT_FOUND, "message": "not supported" });
+            let why = format!("it requests {method}");
+            Asked::Refused { answer: json!({ "id": id, "error": error }), why }
+        }
+    }
+}
+
+fn action(kind: ActionKind, detail: Value) -> Action {
+    let detail = if let Value::Object(detail) = detail { detail } else { Map::new() };
+    Action { kind, detail: detail.into_iter().filter(|(_, value)| !value.is_null()).collect() }
+}
+
+fn permission(
+    id: &Value,
+    params: &Value,
+    items: &Items,
+    what: String,
+    otherwise: (String, Action),
+    form: &str,
+) -> Asked {
+    let item = params["itemId"].as_str();
+    let call = item.and_then(|item| items.call(item));
+    let (tool_name, action) =
+        call.map_or(otherwise, |call| (call.name.clone(), call.action.clone()));
+    let paths = action.detail.get("changes").and_then(Value::as_array).into_iter().flatten();
+    let paths: Vec<&str> = paths.filter_map(|change| change["path"].as_str()).collect();
+    let reason = params["reason"].as_str().filter(|reason| !reason.is_empty());
+    let text =
+        [Some(what), (!paths.is_empty()).then(|| paths.join(", ")), reason.map(str::to_owned)];
+    Asked::Permission(Request {
+        key: key(id),
+        tool_call_id: item.map(str::to_owned),
+        tool_name,
+        text: text.into_iter().flatten().collect::<Vec<_>>().join(": "),
+        action,
+        context: json!({
+            "id": id,
+            "form": form,
+            "thread": params["threadId"],
+            "turn": params["turnId"],
+            "permissions": params["permissions"],
+        }),
+    })
+}
+
+/// The key of the request with this id.
+pub fn key(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+}
+
+/// The answer to a permission. A denial can carry no reason, so that is said to
+/// the agent before, by steering the turn: two messages, and one to be said.
+pub fn answer(request: &Request, verdict: &Verdict) -> Message {
+    let context = &request.context;
+    let approves = *verdict == Verdict::Approve;
+    let result = match context["form"].as_str() {
+        Some("permissions") => {
+            let granted = if approves { context["permissions"].clone() } else { json!({}) };
+            json!({ "permissions": granted, "scope": "turn" })
+        }
+        Some("elicitation") => {
+            let (action, content) =
+                if approves { ("accept", json!({})) } else { ("decline", Value::Null) };
+            json!({ "action": action, "content": content, "_meta": null })
+        }
+        _ => json!({ "decision": if approves { "accept" } else { "decline" } }),
+    };
+    let answer = json!({ "id": context["id"], "result": result }).to_string();
+    let line = match verdict {
+        Verdict::Deny { reason } if context["turn"].is_string() => {
+            let steer = json!({
+                "id": format!("steer:{}", request.key),
+                "method": "turn/steer",
+                "params": {
+                    "threadId": context["thread"],
+                    "expectedTurnId": context["turn"],
+                    "input": [{ "type": "text", "text": denied(&request.text, reason) }],
+                },
+            });
+            format!("{steer}\n{answer}")
+        }
+        _ => answer,
+    };
+    Message { key: format!("answer:{}", request.key), line }
+}
+
+fn denied(what: &str, reason: &str) -> String {
+    format!("Permission denied ({what}): {reason}")
+}

@@ -1,0 +1,167 @@
+//! Which version of a program is there: as the package tells that it was installed
+//! with or, where there is none, as the program says itself.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+
+/// A program that takes longer to tell its version is not waited for.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// The most of its answer that is read, in bytes, and kept, in characters.
+const ANSWER_MAX: u64 = 4096;
+const KEPT: usize = 60;
+/// How far above a program its package's folder may be.
+const LEVELS: usize = 4;
+
+/// What was found, and of which file.
+#[derive(Debug, PartialEq)]
+pub struct Version {
+    of: (PathBuf, Option<SystemTime>),
+    pub version: Option<String>,
+}
+
+impl Version {
+    /// That of a program: what is known, as long as the program is the same. It is
+    /// run with this environment alone; nobody sees what else it says.
+    pub async fn find(
+        program: PathBuf,
+        env: BTreeMap<String, String>,
+        known: Option<Self>,
+    ) -> Option<Self> {
+        let looked = tokio::task::spawn_blocking(move || {
+            let program = program.canonicalize().ok()?;
+            let changed = fs::metadata(&program).and_then(|found| found.modified()).ok();
+            let package = package_version(&program);
+            Some((program, changed, package))
+        });
+        let (program, changed, package) = looked.await.ok().flatten()?;
+        let of = (program, changed);
+        if let Some(known) = known.filter(|known| known.of == of) {
+            return Some(known);
+        }
+        let version = match package {
+            Some(version) => Some(version),
+            None => said(&of.0, &env).await,
+        };
+        Some(Self { of, version })
+    }
+}
+
+/// The version in the `package.json` of the npm package that a program is part of.
+fn package_version(program: &Path) -> Option<String> {
+    let folders = program.ancestors().skip(1).take(LEVELS);
+    let mut in_package = folders.take_while(|folder| !folder.ends_with("node_modules"));
+    if !program.components().any(|part| part.as_os_str() == "node_modules") {
+        return None;
+    }
+    let package = in_package.find_map(|folder| fs::read(folder.join("package.json")).ok())?;
+    let package: serde_json::Value = serde_json::from_slice(&package).ok()?;
+    package["version"].as_str().map(kept)
+}
+
+/// The first line that the program says of its version.
+async fn said(program: &Path, env: &BTreeMap<String, String>) -> Option<String> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a program asked for its version is no attempt's"
+    )]
+    let mut command = Command::new(program);
+    let nowhere = tempdir()?;
+    command
+        .arg("--version")
+        .env_clear()
+        .envs(env)
+        .current_dir(&nowhere)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true);
+    let mut child = command.spawn().ok()?;
+    let group = child.id().map(|pid| Pid::from_raw(pid.cast_signed()));
+    let answer = async {
+        let mut said = Vec::new();
+        let stdout = child.stdout.take()?;
+        stdout.take(ANSWER_MAX).read_to_end(&mut said).await.ok()?;
+        child.wait().await.ok()?.success().then_some(said)
+    };
+    let said = tokio::time::timeout(DEADLINE, answer).await.ok().flatten();
+    if let Some(group) = group.filter(|_| said.is_none()) {
+        // Its leader is dead or a child of ours: the number is not another's yet.
+        let _ = killpg(group, Signal::SIGKILL);
+    }
+    let _ = fs::remove_dir(&nowhere);
+    let said = String::from_utf8_lossy(&said?).into_owned();
+    said.lines().map(str::trim).find(|line| !line.is_empty()).map(kept)
+}
+
+fn kept(version: &str) -> String {
+    version.chars().filter(|c| !c.is_control()).take(KEPT).collect()
+}
+
+/// A folder of its own to run in.
+fn tempdir() -> Option<PathBuf> {
+    let path = std::env::temp_dir().join(format!("provost-version-{}", uuid::Uuid::now_v7()));
+    fs::create_dir(&path).ok().map(|()| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn script(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    async fn version(program: &Path, known: Option<Version>) -> Option<Version> {
+        Version::find(program.to_owned(), BTreeMap::new(), known).await
+    }
+
+    #[tokio::test]
+    async fn a_package_tells_its_version_and_the_program_is_not_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let package = dir.path().join("node_modules/@vendor/agent");
+        script(&package.join("bin/agent.js"), "echo run > \"$0.ran\"");
+        fs::write(package.join("package.json"), r#"{"name":"agent","version":"1.2.3"}"#).unwrap();
+        let link = dir.path().join("agent");
+        symlink(package.join("bin/agent.js"), &link).unwrap();
+        let found = version(&link, None).await.unwrap();
+        assert_eq!(found.version.as_deref(), Some("1.2.3"));
+        assert!(!package.join("bin/agent.js.ran").exists());
+    }
+
+    #[tokio::test]
+    async fn a_program_is_asked_once_for_as_long_as_it_is_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = dir.path().join("agent");
+        script(&agent, "echo x >> \"$0.count\"; echo; echo agent 1; exit 0");
+        let found = version(&agent, None).await;
+        assert_eq!(found.as_ref().unwrap().version.as_deref(), Some("agent 1"));
+        let again = version(&agent, found).await;
+        assert_eq!(fs::read(dir.path().join("agent.count")).unwrap(), b"x\n");
+        script(&agent, "echo agent 2");
+        fs::File::open(&agent).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        let other = version(&agent, again).await;
+        assert_eq!(other.unwrap().version.as_deref(), Some("agent 2"));
+    }
+
+    #[tokio::test]
+    async fn a_program_that_fails_has_no_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = dir.path().join("agent");
+        script(&agent, "echo unknown option; exit 2");
+        assert_eq!(version(&agent, None).await.unwrap().version, None);
+        assert_eq!(version(&dir.path().join("absent"), None).await, None);
+    }
+}
