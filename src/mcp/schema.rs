@@ -102,12 +102,12 @@ fn object(value: Value) -> Map<String, Value> {
 
 fn envelope() -> Value {
     json!({
-        "error": {"type": "string", "description": "Only on failure: what failed, in a sentence."},
-        "code": {"type": "string", "description": "Only on failure: a stable error code."},
-        "message": {"type": "string", "description": "Only on failure: the same as error."},
-        "retryable": {"type": "boolean", "description": "Only on failure: whether the same call may work later."},
-        "hint": {"type": "string", "description": "Only on failure: the next call that helps."},
-        "details": {"type": "object", "description": "Only on failure: facts such as path and ids."},
+        "error": {"type": "string", "description": "On failure: what failed, in a sentence."},
+        "code": {"type": "string", "description": "On failure: a stable code."},
+        "message": {"type": "string", "description": "On failure: the same as error."},
+        "retryable": {"type": "boolean", "description": "On failure: whether it may work later."},
+        "hint": {"type": "string", "description": "On failure: the next call that helps."},
+        "details": {"type": "object", "description": "On failure: facts such as path and ids."},
     })
 }
 
