@@ -64,7 +64,9 @@ pub fn raw(stream: Stream, bytes: &[u8]) -> Vec<RawEntry> {
 pub fn observe(mut normalizer: Box<dyn Normalizer>, entries: &[RawEntry]) -> Vec<Observed> {
     let mut out = Vec::new();
     normalizer.begin(&mut out);
-    entries.iter().for_each(|entry| normalizer.raw(entry, &mut out));
+    for entry in entries {
+        normalizer.raw(entry, &mut out);
+    }
     normalizer.end(&mut out);
     out
 }

@@ -97,13 +97,11 @@ fn act(kind: ActionKind, detail: &str, input: &Value) -> Action {
     Action { kind, detail: detail.into_iter().collect() }
 }
 
-/// What an action is about, in a few words: `Write /w/a.txt`.
+/// What a call is about, in a few words: `Write /w/a.txt`, `provost get_context`.
 pub fn title(tool_name: &str, action: &Action) -> String {
-    let about: Vec<&str> = action.detail.values().filter_map(Value::as_str).collect();
-    if action.kind == ActionKind::Mcp || about.is_empty() {
-        return tool_name.to_owned();
-    }
-    format!("{tool_name} {}", about.join(" "))
+    let about = action.detail.values().filter_map(Value::as_str);
+    let name = Some(tool_name).filter(|_| action.kind != ActionKind::Mcp);
+    name.into_iter().chain(about).collect::<Vec<_>>().join(" ")
 }
 
 /// What kind of error this is, by the HTTP status of the model's answer, where
@@ -301,8 +299,11 @@ impl Tokens {
         }
     }
 
-    /// As the turn's `token_usage` entry and as the turn's usage so far.
+    /// As the turn's `token_usage` entry and as the turn's usage so far, if any.
     pub fn tell(self, out: &mut Vec<Observed>) {
+        if self.input == 0 && self.output == 0 {
+            return;
+        }
         let Self { input: input_tokens, output: output_tokens, cached, cost_usd } = self;
         out.push(Observed::Usage(Usage { input_tokens, output_tokens, cost_usd }));
         out.push(Observed::Entry(Event::TokenUsage {
@@ -317,8 +318,9 @@ impl Tokens {
 
 /// A call of a tool.
 pub fn tool_use(id: &str, tool_name: &str, action: Action) -> Observed {
+    let title = title(tool_name, &action);
     Observed::Entry(Event::ToolUse {
-        text: title(tool_name, &action),
+        text: if title == tool_name { String::new() } else { title },
         tool_call_id: id.to_owned(),
         tool_name: tool_name.to_owned(),
         action,
@@ -340,6 +342,12 @@ pub fn fail(
     out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
     let (error, error_type) = (Some(error), Some(error_type));
     out.push(Observed::TurnEnded(TurnEnded { failed: true, error, error_type, resume_at }));
+}
+
+/// A turn whose process ended without a word on it, from a CLI that has one for
+/// each end: its exit code can't make a success of it.
+pub fn unended() -> Observed {
+    Observed::TurnEnded(TurnEnded { failed: true, ..TurnEnded::default() })
 }
 
 /// A turn that was interrupted.

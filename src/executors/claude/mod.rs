@@ -3,6 +3,8 @@
 
 pub mod control;
 pub mod normalize;
+#[cfg(test)]
+mod tests;
 
 use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
 use serde_json::{Value, json};
@@ -49,17 +51,5 @@ impl Adapter for Claude {
 
     fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
         Some(control::verdict(request, verdict))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::config::Protocol;
-    use crate::executors::tests::launches;
-
-    #[test]
-    fn a_turn_is_launched_and_a_later_one_resumes_it() {
-        let options = [("model", "m"), ("permission_mode", "default"), ("approvals", "yes")];
-        insta::assert_json_snapshot!(launches(Protocol::Claude, &options));
     }
 }

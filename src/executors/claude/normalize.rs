@@ -30,12 +30,7 @@ pub fn normalizer(flavour: Flavour, dialogue: &Value) -> Box<dyn Normalizer> {
         prompt,
         session: String::new(),
         streamed: Streamed::default(),
-        has_spoken: false,
-        denied: BTreeSet::new(),
-        error: None,
-        limit: None,
-        is_cancelled: false,
-        answers: Tokens::default(),
+        turn: Turn::default(),
         before: (dialogue["is_resumed"] != true).then(Tokens::default),
     })
 }
@@ -48,20 +43,27 @@ struct StreamJson {
     prompt: Option<String>,
     session: String,
     streamed: Streamed,
-    /// The assistant said something in this turn.
+    turn: Turn,
+    /// What the conversation had used before this turn, where that is known.
+    before: Option<Tokens>,
+}
+
+/// What is known of the newest turn.
+#[derive(Default, Serialize, Deserialize)]
+struct Turn {
+    has_ended: bool,
+    /// The assistant said something.
     has_spoken: bool,
+    /// An interrupt was confirmed.
+    is_cancelled: bool,
     /// Tool calls that were refused and whose results are still to come.
     denied: BTreeSet<String>,
-    /// The CLI's own word on an error, of which the turn's result will tell more.
+    /// The CLI's own word on an error, of which the result will tell more.
     error: Option<String>,
     /// When the limit is over that refused a request.
     limit: Option<Timestamp>,
-    /// An interrupt was confirmed.
-    is_cancelled: bool,
-    /// What the answers of this turn used, as each of them tells.
+    /// What the answers used, as each of them tells.
     answers: Tokens,
-    /// What the conversation had used before this turn, where that is known.
-    before: Option<Tokens>,
 }
 
 impl Dialect for StreamJson {
@@ -95,6 +97,9 @@ impl Dialect for StreamJson {
 
     fn end(&mut self, out: &mut Vec<Observed>) {
         self.flush(out);
+        if !self.turn.has_ended {
+            out.push(words::unended());
+        }
     }
 }
 
@@ -102,9 +107,9 @@ impl StreamJson {
     /// What is open will not be completed.
     fn flush(&mut self, out: &mut Vec<Observed>) {
         self.streamed.flush(out);
-        if let Some(text) = self.error.take() {
+        if let Some(text) = self.turn.error.take() {
             let error_type = words::error_type(None, &text);
-            let resume_at = self.limit.take();
+            let resume_at = self.turn.limit;
             out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
         }
     }
@@ -112,6 +117,8 @@ impl StreamJson {
     fn system(&mut self, message: &Value, out: &mut Vec<Observed>) -> bool {
         let notice = match text(message, "subtype") {
             "init" => {
+                self.flush(out);
+                self.turn = Turn::default();
                 // From here on there is a turn to be interrupted.
                 if self.is_two_way {
                     out.push(Observed::Interrupt(Some(control::interrupt())));
@@ -140,7 +147,7 @@ impl StreamJson {
                 retry("failed", &data["attempt"], &data["maxRetries"], &data["delayMs"])
             }
             "permission_denied" => {
-                self.denied.insert(text(message, "tool_use_id").to_owned());
+                self.turn.denied.insert(text(message, "tool_use_id").to_owned());
                 format!("denied {}: {}", text(message, "tool_name"), text(message, "message"))
             }
             "compact_boundary" => {
@@ -190,14 +197,14 @@ impl StreamJson {
             let told = plain(content);
             if message["error"].is_string() || message["isApiErrorMessage"] == true {
                 self.flush(out);
-                self.error = Some(told);
+                self.turn.error = Some(told);
             } else {
                 out.push(system(told));
             }
             return true;
         }
         let Some(blocks) = content.as_array() else { return false };
-        self.answers = self.answers.plus(self.usage(&message["message"]["usage"]));
+        self.turn.answers = self.turn.answers.plus(self.usage(&message["message"]["usage"]));
         for block in blocks {
             let kind = match text(block, "type") {
                 "text" => Some((Kind::Message, text(block, "text"))),
@@ -209,7 +216,7 @@ impl StreamJson {
                 Some((_, said)) if is_subagents => out.push(system(format!("subagent: {said}"))),
                 Some((kind, said)) => {
                     self.streamed.whole(kind, out);
-                    self.has_spoken |= kind == Kind::Message;
+                    self.turn.has_spoken |= kind == Kind::Message;
                     if !said.is_empty() {
                         out.push(kind.entry(said.to_owned()));
                     }
@@ -252,9 +259,10 @@ impl StreamJson {
             }
             (_, _, Some(id)) if kind.ends_with("tool_result") => {
                 let text = plain(&block["content"]);
-                let is_refused = self.denied.remove(id)
+                let is_refused = self.turn.denied.remove(id)
                     || is_rejected(message, id)
-                    || (text.starts_with("[Operation Cancelled] Reason:") && !self.is_cancelled);
+                    || (text.starts_with("[Operation Cancelled] Reason:")
+                        && !self.turn.is_cancelled);
                 let status = match (is_refused, block["is_error"] == true) {
                     (true, _) => ToolStatus::Denied,
                     (_, true) => ToolStatus::Failed,
@@ -277,7 +285,7 @@ impl StreamJson {
                 out.push(system(format!("the {window} limit is nearly reached{resets}")));
             }
             "rejected" => {
-                self.limit = until;
+                self.turn.limit = until;
                 out.push(system(format!("the {window} limit is reached{resets}")));
             }
             _ => return false,
@@ -287,7 +295,7 @@ impl StreamJson {
 
     fn control_response(&mut self, response: &Value, out: &mut Vec<Observed>) -> bool {
         let what = &response["response"];
-        self.is_cancelled |= what["subtype"] == "interrupt" || what["still_queued"].is_array();
+        self.turn.is_cancelled |= what["subtype"] == "interrupt" || what["still_queued"].is_array();
         if text(response, "subtype") == "error" {
             let id = text(response, "request_id");
             out.push(system(format!("{id} was refused: {}", text(response, "error"))));
@@ -298,16 +306,16 @@ impl StreamJson {
     fn result(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
         let subtype = text(message, "subtype");
         let is_error = message["is_error"] == true || subtype.starts_with("error");
-        let noted = self.error.take();
+        let noted = self.turn.error.take();
         self.flush(out);
         let said = text(message, "result");
-        if !is_error && !self.has_spoken && !said.is_empty() {
+        if !is_error && !self.turn.has_spoken && !said.is_empty() {
             // What a command of the CLI's own answered.
             out.push(Kind::Message.entry(said.to_owned()));
         }
         self.tokens(message).tell(out);
-        let was_cancelled = std::mem::take(&mut self.is_cancelled)
-            || text(message, "terminal_reason").starts_with("aborted");
+        let was_cancelled =
+            self.turn.is_cancelled || text(message, "terminal_reason").starts_with("aborted");
         if !is_error {
             out.push(Observed::TurnEnded(TurnEnded::default()));
         } else if was_cancelled {
@@ -315,9 +323,9 @@ impl StreamJson {
         } else {
             let error = error(message).or(noted).unwrap_or_else(|| subtype.replace('_', " "));
             let status = message["api_error_status"].as_u64().and_then(|n| n.try_into().ok());
-            words::fail(error, status, self.limit.take(), at, out);
+            words::fail(error, status, self.turn.limit, at, out);
         }
-        self.has_spoken = false;
+        self.turn = Turn { has_ended: true, ..Turn::default() };
         true
     }
 
@@ -333,7 +341,6 @@ impl StreamJson {
         }
         // Qwen Code counts from the beginning of the conversation, which may have
         // been in another process: then its messages tell.
-        let answers = std::mem::take(&mut self.answers);
         match self.before.replace(told) {
             Some(before) => Tokens {
                 input: told.input.saturating_sub(before.input),
@@ -341,7 +348,7 @@ impl StreamJson {
                 cached: told.cached.saturating_sub(before.cached),
                 cost_usd: None,
             },
-            None => answers,
+            None => self.turn.answers,
         }
     }
 
@@ -440,113 +447,4 @@ fn error(result: &Value) -> Option<String> {
     let errors = errors.collect::<Vec<_>>().join("; ");
     let texts = [text(result, "result"), &errors, text(&result["error"], "message")];
     texts.into_iter().find(|text| !text.is_empty()).map(ToOwned::to_owned)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::executors::transcripts::{
-        assert_paired, hold_laws, observe, raw, read, scenarios, told,
-    };
-    use provost_actors::event::{ErrorType, Stream};
-
-    fn reader(flavour: Flavour, scenario: &str) -> Box<dyn Normalizer> {
-        let dialogue = json!({ "prompt": "Please do the mock task." });
-        normalizer(flavour, if scenario.starts_with("live-") { &dialogue } else { &Value::Null })
-    }
-
-    fn snapshots(flavour: Flavour, cli: &str) {
-        for scenario in scenarios(cli) {
-            let observed = observe(reader(flavour, &scenario), &read(cli, &scenario));
-            assert_paired(&observed);
-            insta::assert_json_snapshot!(format!("{cli}_{scenario}"), told(&observed));
-        }
-        hold_laws(cli, || reader(flavour, "live-"));
-    }
-
-    #[test]
-    fn claude_transcripts_are_read() {
-        snapshots(Flavour::Claude, "claude");
-    }
-
-    #[test]
-    fn qwen_transcripts_are_read() {
-        snapshots(Flavour::Qwen, "qwen");
-    }
-
-    fn observe_lines(lines: &[Value]) -> Vec<Observed> {
-        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
-        let entries = raw(Stream::Stdout, lines.join("\n").as_bytes());
-        observe(normalizer(Flavour::Claude, &Value::Null), &entries)
-    }
-
-    fn ended(observed: &[Observed]) -> TurnEnded {
-        let ended = observed.iter().find_map(|one| match one {
-            Observed::TurnEnded(ended) => Some(ended.clone()),
-            _ => None,
-        });
-        ended.expect("a turn that ended")
-    }
-
-    #[test]
-    fn a_refused_request_tells_when_the_limit_ends() {
-        let info = json!({ "status": "rejected", "resetsAt": 1_900_000_000, "rateLimitType": "five_hour" });
-        let synthetic = json!({
-            "type": "assistant", "error": "rate_limit",
-            "message": { "model": "<synthetic>", "content": [{ "type": "text", "text": "You've hit your session limit" }] }
-        });
-        let result = json!({
-            "type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
-            "result": "You've hit your session limit"
-        });
-        let lines =
-            [json!({ "type": "rate_limit_event", "rate_limit_info": info }), synthetic, result];
-        let observed = observe_lines(&lines);
-        let ended = ended(&observed);
-        assert_eq!(ended.error_type, Some(ErrorType::Quota));
-        assert_eq!(ended.resume_at, Some(Timestamp::from_millis(1_900_000_000_000)));
-        let errors = told(&observed).iter().filter(|one| one["kind"] == "error_message").count();
-        assert_eq!(errors, 1, "it is told once");
-        assert_eq!(told(&observe_lines(&lines[..2]))[1]["kind"], "error_message", "also when cut");
-    }
-
-    #[test]
-    fn requests_that_are_not_known_are_answered() {
-        let hook = json!({ "type": "control_request", "request_id": "h1", "request": { "subtype": "hook_callback" } });
-        let observed = observe_lines(&[hook]);
-        let told = told(&observed);
-        assert_eq!(told[1]["say"], "answer:h1");
-        assert_eq!(told[1]["line"]["response"]["subtype"], "error");
-    }
-
-    #[test]
-    fn a_cancelled_request_is_withdrawn() {
-        let cancel = json!({ "type": "control_cancel_request", "request_id": "p1" });
-        let observed = observe_lines(&[cancel]);
-        assert!(observed.contains(&Observed::Withdraw { key: "p1".to_owned() }));
-    }
-
-    #[test]
-    fn what_a_subagent_says_is_not_the_assistants_word() {
-        let content = json!([{ "type": "text", "text": "found it" }, { "type": "tool_use", "id": "t2", "name": "Read", "input": {} }]);
-        let line = json!({ "type": "assistant", "parent_tool_use_id": "t1", "message": { "content": content } });
-        let kinds: Vec<Value> =
-            told(&observe_lines(&[line])).iter().map(|one| one["kind"].clone()).collect();
-        assert_eq!(kinds, ["system_message", "tool_use"]);
-    }
-
-    #[test]
-    fn a_stream_that_is_cut_leaves_what_came() {
-        let event = |event: Value| json!({ "type": "stream_event", "event": event });
-        let delta = |text: &str| {
-            event(
-                json!({ "type": "content_block_delta", "delta": { "type": "text_delta", "text": text } }),
-            )
-        };
-        let observed =
-            observe_lines(&[event(json!({ "type": "message_start" })), delta("Hel"), delta("lo")]);
-        assert_eq!(told(&observed), [json!({ "kind": "assistant_message", "text": "Hello" })]);
-    }
 }

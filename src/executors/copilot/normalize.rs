@@ -28,6 +28,7 @@ struct Copilot {
     /// What went wrong, with the status of the model's answer: the end tells it.
     error: Option<(String, Option<u16>)>,
     is_aborted: bool,
+    has_ended: bool,
 }
 
 impl Dialect for Copilot {
@@ -107,6 +108,9 @@ impl Dialect for Copilot {
             let resume_at = None;
             out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
         }
+        if !self.has_ended {
+            out.push(words::unended());
+        }
     }
 }
 
@@ -144,6 +148,7 @@ impl Copilot {
     }
 
     fn result(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) {
+        self.has_ended = true;
         self.tell_session(text(message, "sessionId"), out);
         self.flush(out);
         let error = self.error.take();

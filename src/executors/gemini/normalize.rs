@@ -18,6 +18,7 @@ pub fn normalizer() -> Box<dyn Normalizer> {
 struct Gemini {
     /// The message has no end of its own: what is no part of it ends it.
     streamed: Streamed,
+    has_ended: bool,
 }
 
 impl Dialect for Gemini {
@@ -49,6 +50,7 @@ impl Dialect for Gemini {
             "result" => {
                 tokens(&message["stats"]).tell(out);
                 end_turn(message, at, out);
+                self.has_ended = true;
             }
             _ => return false,
         }
@@ -57,6 +59,9 @@ impl Dialect for Gemini {
 
     fn end(&mut self, out: &mut Vec<Observed>) {
         self.streamed.flush(out);
+        if !self.has_ended {
+            out.push(words::unended());
+        }
     }
 }
 

@@ -20,6 +20,7 @@ struct Opencode {
     session: String,
     /// What the steps have used that no entry tells yet.
     tokens: Option<Tokens>,
+    has_ended: bool,
 }
 
 impl Dialect for Opencode {
@@ -45,6 +46,7 @@ impl Dialect for Opencode {
                 let seconds = text(&data["responseHeaders"], "retry-after");
                 let limit = words::resume_at(&format!("retry-after: {seconds}"), at);
                 words::fail(error.to_owned(), status, limit, at, out);
+                self.has_ended = true;
             }
             _ => return false,
         }
@@ -53,6 +55,9 @@ impl Dialect for Opencode {
 
     fn end(&mut self, out: &mut Vec<Observed>) {
         self.tell_tokens(out);
+        if !self.has_ended {
+            out.push(words::unended());
+        }
     }
 }
 
@@ -67,10 +72,11 @@ impl Opencode {
             cost_usd: part["cost"].as_f64(),
         };
         self.tokens = Some(self.tokens.unwrap_or_default().plus(step));
-        // After "tool-calls" there is another step.
-        if text(part, "reason") == "stop" {
+        // After these there is another step.
+        if !matches!(text(part, "reason"), "tool-calls" | "unknown") {
             self.tell_tokens(out);
             out.push(Observed::TurnEnded(TurnEnded::default()));
+            self.has_ended = true;
         }
     }
 

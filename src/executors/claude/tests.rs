@@ -1,0 +1,118 @@
+//! What is made of recorded streams of Claude Code and Qwen Code.
+
+use provost_actors::event::{ErrorType, Stream, Timestamp};
+use provost_actors::executor::{Normalizer, Observed, TurnEnded};
+use serde_json::{Value, json};
+
+use super::normalize::{Flavour, normalizer};
+use crate::config::Protocol;
+use crate::executors::tests::launches;
+use crate::executors::transcripts::{
+    assert_paired, hold_laws, observe, raw, read, scenarios, told,
+};
+
+fn reader(flavour: Flavour, scenario: &str) -> Box<dyn Normalizer> {
+    let dialogue = json!({ "prompt": "Please do the mock task." });
+    normalizer(flavour, if scenario.starts_with("live-") { &dialogue } else { &Value::Null })
+}
+
+fn snapshots(flavour: Flavour, cli: &str) {
+    for scenario in scenarios(cli) {
+        let observed = observe(reader(flavour, &scenario), &read(cli, &scenario));
+        assert_paired(&observed);
+        insta::assert_json_snapshot!(format!("{cli}_{scenario}"), told(&observed));
+    }
+    hold_laws(cli, || reader(flavour, "live-"));
+}
+
+#[test]
+fn claude_transcripts_are_read() {
+    snapshots(Flavour::Claude, "claude");
+}
+
+#[test]
+fn qwen_transcripts_are_read() {
+    snapshots(Flavour::Qwen, "qwen");
+}
+
+fn observe_lines(lines: &[Value]) -> Vec<Observed> {
+    let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+    let entries = raw(Stream::Stdout, lines.join("\n").as_bytes());
+    observe(normalizer(Flavour::Claude, &Value::Null), &entries)
+}
+
+fn ended(observed: &[Observed]) -> TurnEnded {
+    let ended = observed.iter().find_map(|one| match one {
+        Observed::TurnEnded(ended) => Some(ended.clone()),
+        _ => None,
+    });
+    ended.expect("a turn that ended")
+}
+
+#[test]
+fn a_refused_request_tells_when_the_limit_ends() {
+    let info =
+        json!({ "status": "rejected", "resetsAt": 1_900_000_000, "rateLimitType": "five_hour" });
+    let synthetic = json!({
+        "type": "assistant", "error": "rate_limit",
+        "message": { "model": "<synthetic>", "content": [{ "type": "text", "text": "You've hit your session limit" }] }
+    });
+    let result = json!({
+        "type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
+        "result": "You've hit your session limit"
+    });
+    let lines = [json!({ "type": "rate_limit_event", "rate_limit_info": info }), synthetic, result];
+    let observed = observe_lines(&lines);
+    let ended = ended(&observed);
+    assert_eq!(ended.error_type, Some(ErrorType::Quota));
+    assert_eq!(ended.resume_at, Some(Timestamp::from_millis(1_900_000_000_000)));
+    let errors = told(&observed).iter().filter(|one| one["kind"] == "error_message").count();
+    assert_eq!(errors, 1, "it is told once");
+    assert_eq!(told(&observe_lines(&lines[..2]))[1]["kind"], "error_message", "also when cut");
+}
+
+#[test]
+fn requests_that_are_not_known_are_answered() {
+    let hook = json!({ "type": "control_request", "request_id": "h1", "request": { "subtype": "hook_callback" } });
+    let observed = observe_lines(&[hook]);
+    let told = told(&observed);
+    assert_eq!(told[1]["say"], "answer:h1");
+    assert_eq!(told[1]["line"]["response"]["subtype"], "error");
+}
+
+#[test]
+fn a_cancelled_request_is_withdrawn() {
+    let cancel = json!({ "type": "control_cancel_request", "request_id": "p1" });
+    let observed = observe_lines(&[cancel]);
+    assert!(observed.contains(&Observed::Withdraw { key: "p1".to_owned() }));
+}
+
+#[test]
+fn what_a_subagent_says_is_not_the_assistants_word() {
+    let content = json!([{ "type": "text", "text": "found it" }, { "type": "tool_use", "id": "t2", "name": "Read", "input": {} }]);
+    let line = json!({ "type": "assistant", "parent_tool_use_id": "t1", "message": { "content": content } });
+    let kinds: Vec<Value> =
+        told(&observe_lines(&[line])).iter().map(|one| one["kind"].clone()).collect();
+    assert_eq!(kinds[..2], ["system_message", "tool_use"]);
+}
+
+#[test]
+fn a_stream_that_is_cut_leaves_what_came() {
+    let event = |event: Value| json!({ "type": "stream_event", "event": event });
+    let delta = |text: &str| {
+        event(
+            json!({ "type": "content_block_delta", "delta": { "type": "text_delta", "text": text } }),
+        )
+    };
+    let observed =
+        observe_lines(&[event(json!({ "type": "message_start" })), delta("Hel"), delta("lo")]);
+    let told = told(&observed);
+    assert_eq!(told[0], json!({ "kind": "assistant_message", "text": "Hello" }));
+    assert!(ended(&observed).failed, "it never came to its end");
+}
+
+#[test]
+fn a_turn_is_launched_and_a_later_one_resumes_it() {
+    let options = [("model", "m"), ("permission_mode", "default"), ("approvals", "yes")];
+    insta::assert_json_snapshot!(launches(Protocol::Claude, &options));
+}
