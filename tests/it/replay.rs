@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::harness::{Attempt, Done, EVENTS, PLAIN, Provost};
 
 fn replay(provost: &Provost, attempt: &Attempt) -> Done {
-    provost.verb(["replay", &attempt.id(), "--json"])
+    provost.verb(["replay", &attempt.id, "--json"])
 }
 
 fn verdict(done: &Done) -> Value {
@@ -52,7 +52,7 @@ fn the_log_of_every_kind_of_executor_comes_out_the_same() {
         comes_out_the_same(&provost, attempt);
     }
     // A second turn goes on under the same numbers, and a restart changes nothing.
-    provost.verb(["send", &fake.id(), "say again"]);
+    provost.verb(["send", &fake.id, "say again"]);
     fake.has_said("again");
     fake.settled();
     provost.kill_and_start();
@@ -64,7 +64,7 @@ fn a_log_that_was_tampered_with_is_told_from_the_first_change_on() {
     let provost = Provost::running();
     let attempt = provost.board().start("fake", "say before\nsay during\nsay after");
     attempt.settled();
-    let path = attempt.dir().join("normalized-00000000000000000000.jsonl");
+    let path = attempt.dir().parent().unwrap().join("normalized-00000000000000000000.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace(r#""text":"during""#, r#""text":"DURING""#)).unwrap();
     let done = replay(&provost, &attempt);
@@ -74,8 +74,11 @@ fn a_log_that_was_tampered_with_is_told_from_the_first_change_on() {
     assert_eq!(verdict["difference"]["on_file"]["text"], "DURING");
     assert_eq!(verdict["difference"]["derived"]["text"], "during");
 
-    let person = provost.verb(["replay", &attempt.id()]);
+    let person = provost.verb(["replay", &attempt.id]);
     assert_eq!(person.code, 1);
-    assert!(person.stdout.contains("before") && !person.stdout.contains("after"), "{person:?}");
+    assert!(
+        person.stdout.contains("agent    before") && !person.stdout.contains("agent    after"),
+        "{person:?}"
+    );
     assert!(person.stderr.contains("differs"), "{person:?}");
 }

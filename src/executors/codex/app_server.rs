@@ -197,7 +197,8 @@ impl AppServer {
             "error" if is_main && params["willRetry"] != true => {
                 let error = &params["error"];
                 let message = error["message"].as_str().unwrap_or_default();
-                self.tell(message, error::sort(&error["codexErrorInfo"], message), out);
+                let error_type = error::sort(&error["codexErrorInfo"], message);
+                self.tell(&error::sentence(message), error_type, out);
             }
             _ => return notice(method, params, out),
         }
@@ -279,7 +280,7 @@ impl AppServer {
 
     /// Ends the turn with an error.
     fn fail(&mut self, text: &str, info: &Value, at: Timestamp, out: &mut Vec<Observed>) {
-        let error_type = error::sort(info, text);
+        let (text, error_type) = (&error::sentence(text), error::sort(info, text));
         self.tell(text, error_type, out);
         let resume_at = match error_type {
             ErrorType::Quota => error::resume_at(text, at).or(self.limited_until),
@@ -287,7 +288,7 @@ impl AppServer {
         };
         out.push(Observed::TurnEnded(TurnEnded {
             failed: true,
-            error: Some(text.to_owned()),
+            error: Some(text.clone()),
             error_type: Some(error_type),
             resume_at,
         }));

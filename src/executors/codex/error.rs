@@ -62,13 +62,20 @@ fn of_words(message: &str) -> ErrorType {
         "missing environment variable",
     ]) {
         ErrorType::Auth
-    } else if has(&["at capacity", "overloaded", "high demand", "stream disconnected"]) {
+    } else if has(&["at capacity", "overloaded", "high demand"]) {
         ErrorType::Overloaded
     } else if has(&["config", "model_provider", "model not found", "does not exist"]) {
         ErrorType::Setup
     } else {
         ErrorType::Other
     }
+}
+
+/// What an error says: some are the model server's whole answer, in JSON.
+pub fn sentence(message: &str) -> String {
+    let answer: Option<Value> = serde_json::from_str(message).ok();
+    let said = answer.as_ref().and_then(|answer| answer["error"]["message"].as_str());
+    said.unwrap_or(message).to_owned()
 }
 
 /// When a limit ends of which the message says "try again in 1 hour 5 minutes".
@@ -131,6 +138,16 @@ mod tests {
         ] {
             assert_eq!(sort(&info, message), expected, "{info} {message}");
         }
+    }
+
+    #[test]
+    fn a_model_servers_answer_is_told_as_what_it_says() {
+        assert_eq!(
+            sentence(r#"{"error": {"message": "bad request", "code": null}}"#),
+            "bad request"
+        );
+        assert_eq!(sentence("it broke"), "it broke");
+        assert_eq!(sentence("[1]"), "[1]");
     }
 
     #[test]

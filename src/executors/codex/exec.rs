@@ -53,7 +53,7 @@ impl Exec {
                 let quota = error_type == ErrorType::Quota;
                 out.push(Observed::TurnEnded(TurnEnded {
                     failed: true,
-                    error: Some(text.to_owned()),
+                    error: Some(error::sentence(text)),
                     error_type: Some(error_type),
                     resume_at: error::resume_at(text, at).filter(|_| quota),
                 }));
@@ -70,10 +70,10 @@ impl Exec {
 
     /// Tells an error, once.
     fn error(&mut self, text: &str, out: &mut Vec<Observed>) -> ErrorType {
-        let error_type = error::sort(&Value::Null, text);
-        if self.told.as_deref() != Some(text) {
-            out.push(Observed::Entry(Event::ErrorMessage { text: text.to_owned(), error_type }));
-            self.told = Some(text.to_owned());
+        let (text, error_type) = (error::sentence(text), error::sort(&Value::Null, text));
+        if self.told.as_ref() != Some(&text) {
+            self.told = Some(text.clone());
+            out.push(Observed::Entry(Event::ErrorMessage { text, error_type }));
         }
         error_type
     }

@@ -146,7 +146,7 @@ fn a_step_cut_short_at_any_byte_comes_out_the_same() {
         attempt.write_spool(&live, *step);
         attempt.log_step(&log, &live, *step);
         outcomes.push(outcome(&log, &live));
-        super::replay::assert_the_same(&log, &live);
+        replay::assert_the_same(&log, &live);
         copy_dir(&live, &path(format!("after-{}", number + 1)));
     }
     assert_eq!(outcomes[SCRIPT.len()].raw.len(), 17);
