@@ -69,11 +69,12 @@ impl Protocol {
     fn options(self) -> Option<&'static [&'static str]> {
         match self {
             Self::Plain | Self::Events | Self::Fake => Some(&[]),
-            Self::Claude => Some(&["model", "permission_mode", "approvals"]),
+            Self::Claude => Some(&["model", "effort", "permission_mode", "approvals"]),
             Self::Codex => Some(&["model", "effort", "sandbox", "approval_policy"]),
-            Self::Gemini | Self::Opencode | Self::Qwen | Self::Copilot | Self::Kimi => {
-                Some(&["model"])
-            }
+            Self::Gemini | Self::Qwen => Some(&["model", "approval_mode"]),
+            Self::Opencode => Some(&["model", "agent", "auto"]),
+            Self::Copilot => Some(&["model", "effort", "allow_all"]),
+            Self::Kimi => Some(&["model"]),
             Self::Acp => None,
         }
     }

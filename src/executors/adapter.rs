@@ -47,6 +47,23 @@ impl Call {
         }
     }
 
+    /// The same for a CLI that takes its prompt by a flag. One argument with it,
+    /// so that a prompt may begin with a `-`.
+    pub fn with_prompt_flag(mut self, prompt: &str, flag: &str) -> Result<Launch, String> {
+        if self.prompt == PromptVia::Stdin {
+            return self.with_prompt(prompt);
+        }
+        self.args.push(format!("{flag}={}", argument(prompt)?));
+        Ok(self.launch(Stdin::Empty))
+    }
+
+    /// Passes an option of the configuration, where it is set, as this flag.
+    pub fn option(&mut self, name: &str, flag: &str) {
+        if let Some(value) = self.options.get(name) {
+            self.args.extend([flag.to_owned(), value.clone()]);
+        }
+    }
+
     /// A launch of just this.
     pub fn launch(self, stdin: Stdin) -> Launch {
         let Self { program, args, env, .. } = self;

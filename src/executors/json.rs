@@ -20,6 +20,11 @@ pub trait Dialect: Serialize + DeserializeOwned + Send {
     /// nothing was made of it.
     fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool;
 
+    /// One line of stderr, or a part of a longer one.
+    fn stderr(&mut self, line: &str, _at: Timestamp, out: &mut Vec<Observed>) {
+        out.push(system(line.to_owned()));
+    }
+
     /// The process has ended: flush what is open.
     fn end(&mut self, out: &mut Vec<Observed>);
 }
@@ -53,7 +58,7 @@ impl<D: Dialect + 'static> Normalizer for Json<D> {
 
     fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
         if entry.stream == Stream::Stderr {
-            out.push(system(entry.text.clone()));
+            self.dialect.stderr(&entry.text, entry.at, out);
             return;
         }
         self.open.push_str(&entry.text);
@@ -85,4 +90,28 @@ impl<D: Dialect + 'static> Normalizer for Json<D> {
 /// A system message as it is observed.
 pub fn system(text: String) -> Observed {
     Observed::Entry(Event::SystemMessage { text })
+}
+
+/// A member that is a string; else "".
+pub fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// A member that is a count; else 0.
+pub fn count(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or_default()
+}
+
+/// The text of a message's or a result's content; what is no text, by its type.
+pub fn plain(content: &Value) -> String {
+    let part = |part: &Value| match part["text"].as_str().or(part.as_str()) {
+        Some(text) => text.to_owned(),
+        None => format!("[{}]", part["type"].as_str().unwrap_or("part")),
+    };
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().map(part).collect::<Vec<_>>().join("\n"),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
 }

@@ -3,16 +3,24 @@
 //! what it says and does no I/O.
 
 mod adapter;
+mod claude;
 mod codex;
 mod configured;
+mod copilot;
 mod events;
 pub mod fake;
+mod gemini;
 mod json;
+mod kimi;
+mod opencode;
 mod plain;
 mod program;
+mod qwen;
+mod streamed;
 #[cfg(test)]
 mod transcripts;
 mod version;
+mod words;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +73,13 @@ fn adapter(protocol: Protocol) -> &'static dyn Adapter {
     match protocol {
         Protocol::Plain => &plain::Plain,
         Protocol::Fake => &fake::Fake,
+        Protocol::Claude => &claude::Claude,
         Protocol::Codex => &codex::Codex,
+        Protocol::Gemini => &gemini::Gemini,
+        Protocol::Opencode => &opencode::Opencode,
+        Protocol::Qwen => &qwen::Qwen,
+        Protocol::Copilot => &copilot::Copilot,
+        Protocol::Kimi => &kimi::Kimi,
         // The adapters of the real CLIs come here.
         _ => &events::Events,
     }
@@ -79,8 +93,10 @@ fn limits(limits: &config::Limits) -> Limits {
 
 #[cfg(test)]
 pub mod tests {
-    use provost_actors::executor::{McpServer, Turn};
+    use provost_actors::executor::{McpServer, Stdin, Turn};
+    use serde_json::{Value, json};
 
+    use super::adapter::Call;
     use super::*;
 
     /// A first turn with this prompt.
@@ -93,5 +109,34 @@ pub mod tests {
         };
         let (cwd, scratch) = ("/w".into(), "/s".into());
         Turn { prompt: prompt.to_owned(), cwd, scratch, mcp, ..Turn::nowhere() }
+    }
+
+    /// How a protocol launches its program with these options: a first turn, and
+    /// one that goes on with the conversation `c1`.
+    pub fn launches(protocol: Protocol, options: &[(&str, &str)]) -> [Value; 2] {
+        let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        let call = Call {
+            program: "/bin/agent".into(),
+            args: vec!["--own".to_owned()],
+            env: BTreeMap::new(),
+            options: options.collect(),
+            prompt: config::PromptVia::Stdin,
+            supports_mcp: true,
+        };
+        let first = turn("do it");
+        let next = Turn { executor_session_id: Some("c1".into()), ..turn("go on") };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        [first, next].map(|turn| {
+            let launch = adapter(protocol).launch(&turn, call.clone()).unwrap();
+            let stdin = match &launch.stdin {
+                Stdin::Bytes(bytes) => text(bytes),
+                other => format!("{other:?}"),
+            };
+            let files = launch.files.iter().map(|(name, bytes)| (name.clone(), text(bytes)));
+            json!({
+                "args": launch.args, "env": launch.env, "stdin": stdin,
+                "files": files.collect::<BTreeMap<_, _>>(), "dialogue": launch.dialogue,
+            })
+        })
     }
 }

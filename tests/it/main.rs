@@ -10,6 +10,7 @@ mod artifacts;
 mod bridge;
 mod cli;
 mod closed_loop;
+mod conversations;
 mod crash_points;
 mod daemon;
 mod doctor;

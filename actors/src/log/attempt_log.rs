@@ -17,7 +17,7 @@ use super::writer::Writer;
 use super::{Limits, LogError, Page, Pumped, Tip};
 use crate::event::{Channel, Event, Timestamp};
 use crate::executor::{InProgress, Normalizer, Observed};
-use crate::ids::ProcessId;
+use crate::ids::{ApprovalId, ProcessId};
 
 /// How often a page is begun anew because retention took what it was reading.
 const PAGE_TRIES: usize = 16;
@@ -113,6 +113,18 @@ impl AttemptLog {
         event: Event,
     ) -> Result<(), LogError> {
         self.write(|writer| writer.append(process, turn, at, event))
+    }
+
+    /// Puts the verdict on what a process asked for into the normalized channel,
+    /// once for each approval. [`LogError::NotBegun`] as for [`pump`](Self::pump).
+    pub fn tell_verdict(
+        &self,
+        process: ProcessId,
+        approval: ApprovalId,
+        at: Timestamp,
+        event: Event,
+    ) -> Result<(), LogError> {
+        self.write(|writer| writer.tell_verdict(process, approval, at, event))
     }
 
     /// Where both channels stand.

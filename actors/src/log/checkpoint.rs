@@ -1,7 +1,7 @@
 //! What a restart needs to know to go on from near the end instead of from the
 //! beginning: one small file, replaced as a whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -15,7 +15,7 @@ use super::source::Position;
 use crate::event::{Timestamp, Usage};
 use crate::executor::{Observed, TurnEnded};
 use crate::failpoint;
-use crate::ids::ProcessId;
+use crate::ids::{ApprovalId, ProcessId};
 
 const FILE: &str = "checkpoint.json";
 const VERSION: u32 = 1;
@@ -50,6 +50,9 @@ pub struct Progress {
     pub opening: usize,
     pub end: usize,
     pub closing: usize,
+    /// The verdicts that entries on file tell.
+    #[serde(default)]
+    pub verdicts: BTreeSet<ApprovalId>,
     /// The end was taken in whole; later lines are leftovers'.
     pub finished: bool,
 }
@@ -126,6 +129,7 @@ impl Progress {
             Origin::End => self.end += 1,
             Origin::Opening => self.opening += 1,
             Origin::Closing => self.closing += 1,
+            Origin::Verdict(approval) => drop(self.verdicts.insert(approval)),
             Origin::Daemon => {}
         }
     }

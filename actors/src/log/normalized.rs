@@ -24,7 +24,7 @@ use super::ring::Entry;
 use super::segments::{Found, Segments, Series};
 use super::spool::format::segment_bytes;
 use crate::event::{Event, NormalizedEntry, Timestamp};
-use crate::ids::ProcessId;
+use crate::ids::{ApprovalId, ProcessId};
 
 /// The index file's name.
 pub const INDEX: &str = "normalized.idx";
@@ -45,6 +45,8 @@ pub enum Origin {
     Opening,
     /// The daemon, when the process had ended.
     Closing,
+    /// The daemon, when there was a verdict on what the process asked for.
+    Verdict(ApprovalId),
     /// The daemon, at any other time.
     Daemon,
 }

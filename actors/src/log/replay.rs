@@ -145,7 +145,7 @@ impl Process {
     /// Derives what is on file next. `Some`: something else comes out.
     fn hold(&mut self, stored: &Stored, on_file: &Entry) -> Result<Option<Difference>, LogError> {
         match stored.origin {
-            Origin::Opening | Origin::Daemon => return Ok(None),
+            Origin::Opening | Origin::Daemon | Origin::Verdict(_) => return Ok(None),
             Origin::Closing => {
                 self.finish()?;
                 if self.is_late {

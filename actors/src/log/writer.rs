@@ -20,7 +20,7 @@ use super::{Limits, LogError, Pumped};
 use crate::event::{Event, RawEntry, Timestamp};
 use crate::executor::{Normalizer, Observed};
 use crate::failpoint;
-use crate::ids::ProcessId;
+use crate::ids::{ApprovalId, ProcessId};
 
 /// Raw bytes numbered and normalized at a time.
 const BATCH_BYTES: u64 = 64 * 1024;
@@ -198,6 +198,22 @@ impl Writer {
     ) -> Result<(), LogError> {
         let draft = Draft { at, process: id, turn, origin: Origin::Daemon, event };
         self.commit(id, Said { drafts: vec![draft], ..Said::default() })?;
+        self.settle()
+    }
+
+    pub fn tell_verdict(
+        &mut self,
+        id: ProcessId,
+        approval: ApprovalId,
+        at: Timestamp,
+        event: Event,
+    ) -> Result<(), LogError> {
+        let process = self.process(id)?;
+        if process.progress.verdicts.contains(&approval) {
+            return Ok(());
+        }
+        let drafts = process.drafts(id, Origin::Verdict(approval), std::iter::once((at, event)));
+        self.commit(id, Said { drafts, ..Said::default() })?;
         self.settle()
     }
 

@@ -1,0 +1,108 @@
+"""An agent that speaks Claude Code's two-way stream-json, scripted by its prompt.
+
+One command a line: `say TEXT`, `ask COMMAND` (for permission to run it), `wait`
+(for an interrupt), `limit EPOCH` (a rate limit ends the turn), `linger` (after the
+turn, whatever is asked of it). It keeps every line that it hears.
+"""
+
+import json
+import os
+import signal
+import sys
+
+HEARD = os.path.join(os.environ["PROVOST_HOME"], "heard")
+
+
+def say(kind, **fields):
+    line = {"type": kind, "session_id": SESSION, **fields}
+    print(json.dumps(line), flush=True)
+
+
+def hear():
+    line = sys.stdin.readline()
+    if line:
+        with open(HEARD, "a") as heard:
+            heard.write(line)
+    return json.loads(line) if line else None
+
+
+def assistant(text):
+    say("assistant", message={"content": [{"type": "text", "text": text}]})
+
+
+def end(**fields):
+    usage = {"input_tokens": 3, "output_tokens": 5}
+    say("result", usage=usage, total_cost_usd=0.5, **fields)
+
+
+def is_interrupt(message):
+    return message and message.get("request", {}).get("subtype") == "interrupt"
+
+
+def interrupted(message):
+    response = {"subtype": "success", "request_id": message["request_id"], "response": {}}
+    say("control_response", response=response)
+    end(subtype="error_during_execution", is_error=True, terminal_reason="aborted_tools")
+
+
+def ask(number, command):
+    """Whether the turn goes on."""
+    request = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": command}}
+    request["tool_use_id"] = f"call{number}"
+    say("control_request", request_id=f"ask{number}", request=request)
+    while answer := hear():
+        if is_interrupt(answer):
+            interrupted(answer)
+            return False
+        response = answer.get("response", {})
+        if response.get("request_id") != f"ask{number}":
+            continue
+        verdict = response["response"]
+        if verdict["behavior"] == "allow":
+            assistant(f"allowed {verdict['updatedInput']['command']}")
+        else:
+            assistant(f"denied {command}: {verdict['message']}")
+        return True
+    return False
+
+
+def turn(script):
+    for number, line in enumerate(script.splitlines()):
+        word, _, rest = line.partition(" ")
+        if word == "say":
+            assistant(rest)
+        elif word == "ask":
+            if not ask(number, rest):
+                return
+        elif word == "wait":
+            assistant("waiting")
+            while not is_interrupt(message := hear()):
+                if message is None:
+                    return
+            return interrupted(message)
+        elif word == "limit":
+            info = {"status": "rejected", "resetsAt": int(rest), "rateLimitType": "five_hour"}
+            say("rate_limit_event", rate_limit_info=info)
+            return end(subtype="success", is_error=True, api_error_status=429, result="Limit reached")
+        elif word == "linger":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            end(subtype="success", is_error=False)
+            while True:
+                signal.pause()
+    end(subtype="success", is_error=False)
+
+
+arguments = sys.argv[1:]
+resumes = "--resume" in arguments
+SESSION = arguments[arguments.index("--resume") + 1] if resumes else f"s{os.getpid()}"
+while message := hear():
+    if message["type"] == "control_request":
+        response = {"subtype": "success", "request_id": message["request_id"], "response": {}}
+        say("control_response", response=response)
+    elif message["type"] == "user":
+        say("system", subtype="init", model="none")
+        turn(message["message"]["content"][0]["text"])
+        break
+# Its input is closed when the turn has been seen to end.
+while hear():
+    pass
