@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
 use provost_actors::attempt::dialogue_of;
 use provost_actors::executor::{self, Executors, Normalizer};
@@ -57,7 +57,7 @@ fn registry(context: &Context) -> Result<Registry, Failure> {
 fn normalizer(
     registry: &Registry,
     executor: &str,
-    dir: &PathBuf,
+    dir: &Path,
     process: ProcessId,
 ) -> io::Result<Box<dyn Normalizer>> {
     let dialogue = dialogue_of(&process_dir(dir, process))?;

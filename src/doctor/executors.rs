@@ -29,12 +29,12 @@ pub async fn checks(home: &Home) -> Vec<Check> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let executors = Registry::new(&config, &environment).all();
-    let asked = executors.iter().map(|executor| of_executor(&**executor));
+    let asked = executors.iter().map(|executor| of_executor(&**executor, &config));
     checks.extend(futures_util::future::join_all(asked).await);
     checks
 }
 
-async fn of_executor(executor: &dyn Executor) -> Check {
+async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {
     let told = executor.describe();
     let name = format!("executor {}", told.name);
     let variants = match told.variants.len() {
@@ -45,7 +45,10 @@ async fn of_executor(executor: &dyn Executor) -> Check {
         let way = told
             .install
             .map_or_else(|| "Install it".to_owned(), |way| format!("Install it: `{way}`"));
-        return Check::warn(&name, format!("{reason}{variants}"))
+        // Nobody has to have all those that are built in.
+        let is_wanted = config.executors.get(&told.name).is_some_and(|own| own.line.is_some());
+        let check = if is_wanted { Check::warn } else { Check::note };
+        return check(&name, format!("{reason}{variants}"))
             .hint(format!("{way}, or mend its `command` in config.toml."));
     }
     if told.name == fake::NAME {

@@ -95,11 +95,11 @@ impl Domain {
         Ok(answered(answer, |added| AddRepoOutput { project_id, repo_id: added.repo_id }))
     }
 
-    /// Looks for each executor's program, which is a matter of files.
+    /// Looks for each executor's program and for its version.
     pub(super) async fn executors(&self) -> Result<ListExecutorsOutput, Refusal> {
         let all = self.world.executors.all();
-        let told = all.into_iter().map(summary_of);
-        let mut executors = futures_util::future::try_join_all(told).await?;
+        let told = futures_util::future::try_join_all(all.into_iter().map(summary_of)).await;
+        let mut executors = told?;
         // Those that can be set to work come first.
         executors.sort_by_key(|executor| !executor.available);
         Ok(ListExecutorsOutput { executors })

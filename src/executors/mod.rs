@@ -74,6 +74,7 @@ fn adapter(protocol: Protocol) -> &'static dyn Adapter {
         Protocol::Plain => &plain::Plain,
         Protocol::Fake => &fake::Fake,
         Protocol::Claude => &claude::Claude,
+        Protocol::Codex => &codex::Codex,
         Protocol::Gemini => &gemini::Gemini,
         Protocol::Opencode => &opencode::Opencode,
         Protocol::Qwen => &qwen::Qwen,

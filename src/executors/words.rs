@@ -156,6 +156,7 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
                 "unavailable",
                 "gateway timeout",
                 "high demand",
+                "at capacity",
             ],
         ),
         (

@@ -46,6 +46,45 @@ fn the_list_is_true_and_all_of_it_can_be_started() {
 }
 
 #[test]
+fn the_list_tells_versions_and_runs_nobodys_own_program_for_it() {
+    let provost = Provost::new()
+        .executor("known", "codex", "echo \"agent 3.2.1\"; echo x >> \"$0.ran\"")
+        .executor("own", PLAIN, "echo own 1; echo x >> \"$0.ran\"")
+        .config("[executors.absent]\nprotocol = \"codex\"\ncommand = [\"no-such-agent\"]")
+        .started();
+    for _ in 0..2 {
+        let listed = provost.call("list_executors", &json!({}))["executors"].clone();
+        let find = |name: &str| -> Value {
+            let mut all = listed.as_array().unwrap().iter();
+            all.find(|executor| executor["executor"] == name).unwrap().clone()
+        };
+        let known = find("known");
+        assert_eq!(
+            (&known["version"], &known["protocol"]),
+            (&json!("agent 3.2.1"), &json!("codex"))
+        );
+        assert_eq!((&known["supports_approvals"], &known["install"]), (&json!(true), &Value::Null));
+        assert_eq!(find("own")["version"], Value::Null);
+        assert!(find("absent")["install"].as_str().unwrap().starts_with("npm install"));
+    }
+    let known = provost.script("known.probe", "");
+    let ran = |name: &str| std::fs::read_to_string(known.with_file_name(name)).ok();
+    assert_eq!(ran("known.ran").as_deref(), Some("x\n"), "asked once");
+    assert_eq!(ran("own.ran"), None);
+
+    let table = provost.verb(["executors"]);
+    assert_eq!(table.code, 0);
+    let line = |name: &str| table.stdout.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(line("known").contains("agent 3.2.1"), "{}", table.stdout);
+    assert!(line("absent").contains("missing"), "{}", table.stdout);
+    assert!(table.stdout.contains("no-such-agent is not on PATH  npm install -g @openai/codex"));
+    assert_eq!(
+        provost.verb(["executors", "--json"]).json(),
+        provost.call("list_executors", &json!({}))
+    );
+}
+
+#[test]
 fn the_prompt_comes_on_standard_input_which_is_then_closed() {
     let provost = Provost::new().executor("cat", PLAIN, "cat; echo; echo end").started();
     let attempt = provost.board().start("cat", "two lines,\nno newline");

@@ -64,7 +64,7 @@ fn a_log_that_was_tampered_with_is_told_from_the_first_change_on() {
     let provost = Provost::running();
     let attempt = provost.board().start("fake", "say before\nsay during\nsay after");
     attempt.settled();
-    let path = attempt.dir().join("normalized-00000000000000000000.jsonl");
+    let path = attempt.dir().parent().unwrap().join("normalized-00000000000000000000.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace(r#""text":"during""#, r#""text":"DURING""#)).unwrap();
     let done = replay(&provost, &attempt);
@@ -76,6 +76,9 @@ fn a_log_that_was_tampered_with_is_told_from_the_first_change_on() {
 
     let person = provost.verb(["replay", &attempt.id]);
     assert_eq!(person.code, 1);
-    assert!(person.stdout.contains("before") && !person.stdout.contains("after"), "{person:?}");
+    assert!(
+        person.stdout.contains("agent    before") && !person.stdout.contains("agent    after"),
+        "{person:?}"
+    );
     assert!(person.stderr.contains("differs"), "{person:?}");
 }

@@ -342,9 +342,10 @@ impl RawReader {
         Ok(Self { index: RecordReader::open(&dir.join(INDEX))?, dir: dir.to_owned() })
     }
 
-    /// The entries of one process, from its first.
-    pub fn entries(&self, process: ProcessId) -> RawEntries {
-        RawEntries { raw: self.clone(), process, block: 0, read: VecDeque::new() }
+    /// The entries of one process, from its first; of what is not numbered yet
+    /// those that end before the offsets `until` (stdout's, stderr's).
+    pub fn entries(&self, process: ProcessId, until: [u64; 2]) -> RawEntries {
+        RawEntries { raw: self.clone(), process, until, block: 0, read: VecDeque::new() }
     }
 
     /// The block that holds `entry`, and the numbers of its entries below `below`.
@@ -357,7 +358,12 @@ impl RawReader {
     }
 
     /// A block's entries below this number; of the last block as many as there are.
-    fn read_to_end(&self, block: &Block, end: u64) -> Result<Vec<RawEntry>, ReadError> {
+    fn read_to_end(
+        &self,
+        block: &Block,
+        end: u64,
+        until: [u64; 2],
+    ) -> Result<Vec<RawEntry>, ReadError> {
         if end != u64::MAX {
             return self.read(block, block.first..end);
         }
@@ -368,7 +374,7 @@ impl RawReader {
         let mut growing = Growing { process: block.process, entries: 0, bytes: 0 };
         let mut read = Vec::new();
         while !growing.is_full() {
-            match lines.next_step(ALL)? {
+            match lines.next_step(until)? {
                 Step::Line(line) => {
                     let index = block.first + growing.entries;
                     growing.add(&line);
@@ -410,6 +416,7 @@ impl RawReader {
 pub struct RawEntries {
     raw: RawReader,
     process: ProcessId,
+    until: [u64; 2],
     /// Number of the block that is read next.
     block: u64,
     read: VecDeque<RawEntry>,
@@ -426,7 +433,7 @@ impl RawEntries {
                 }
                 let next = self.raw.index.get(self.block + 1)?.map(|next| next.end_before());
                 let end = next.unwrap_or(u64::MAX);
-                self.read = self.raw.read_to_end(&block, end)?.into();
+                self.read = self.raw.read_to_end(&block, end, self.until)?.into();
             }
             self.block += 1;
         }

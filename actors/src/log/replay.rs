@@ -8,10 +8,11 @@ use std::io;
 use std::path::Path;
 
 use super::LogError;
+use super::checkpoint::Checkpoint;
 use super::normalized::{Draft, OnFile, Origin, Stored};
-use super::page::ReadError;
 use super::raw::{RawEntries, RawReader};
 use super::ring::Entry;
+use super::source::ALL;
 use super::writer::Leftovers;
 use crate::event::{Event, Timestamp};
 use crate::executor::{Normalizer, Observed};
@@ -51,6 +52,7 @@ pub fn replay(
     }
     let ends = ends(attempt_dir)?;
     let raw = RawReader::open(attempt_dir)?;
+    let known = Checkpoint::read(attempt_dir)?.processes;
     let mut processes: BTreeMap<ProcessId, Process> = BTreeMap::new();
     let mut file = OnFile::open(attempt_dir)?;
     let (mut count, mut is_cut) = (0, None);
@@ -62,10 +64,15 @@ pub fn replay(
         }
         let process = match processes.remove(&id) {
             Some(process) => process,
-            None => Process {
-                is_late: is_cut && stored.origin != Origin::Opening,
-                ..Process::new(raw.entries(id), normalizer(id)?, ends.get(&id).copied())
-            },
+            None => {
+                let end = ends.get(&id).copied();
+                // What leftovers wrote and nobody has read is not the process's.
+                let known = known.get(&id).filter(|known| known.finished);
+                let known = known.filter(|_| end.is_none_or(|end| end.leftovers == u64::MAX));
+                let until = known.map_or(ALL, |known| known.position.read);
+                let is_late = is_cut && stored.origin != Origin::Opening;
+                Process::new(raw.entries(id, until), normalizer(id)?, end, is_late)
+            }
         };
         let process = processes.entry(id).or_insert(process);
         match process.hold(&stored, &entry) {
@@ -116,7 +123,12 @@ struct Process {
 }
 
 impl Process {
-    fn new(raw: RawEntries, mut normalizer: Box<dyn Normalizer>, end: Option<End>) -> Self {
+    fn new(
+        raw: RawEntries,
+        mut normalizer: Box<dyn Normalizer>,
+        end: Option<End>,
+        is_late: bool,
+    ) -> Self {
         // What it says at first is no entry's.
         normalizer.begin(&mut Vec::new());
         Self {
@@ -125,7 +137,7 @@ impl Process {
             end,
             drafts: VecDeque::new(),
             last_at: None,
-            is_late: false,
+            is_late,
             has_ended: false,
         }
     }
@@ -133,7 +145,7 @@ impl Process {
     /// Derives what is on file next. `Some`: something else comes out.
     fn hold(&mut self, stored: &Stored, on_file: &Entry) -> Result<Option<Difference>, LogError> {
         match stored.origin {
-            Origin::Opening | Origin::Verdict(_) | Origin::Daemon => return Ok(None),
+            Origin::Opening | Origin::Daemon | Origin::Verdict(_) => return Ok(None),
             Origin::Closing => {
                 self.finish()?;
                 if self.is_late {
@@ -185,7 +197,7 @@ impl Process {
 
     /// Gives the normalizer its raw entries below this number.
     fn give(&mut self, below: u64) -> Result<(), LogError> {
-        while let Some(entry) = self.raw.next_below(below).map_err(gone)? {
+        while let Some(entry) = self.raw.next_below(below)? {
             let is_leftovers = self.end.is_some_and(|end| entry.entry_index >= end.leftovers);
             if is_leftovers && self.has_ended {
                 self.normalizer = Box::new(Leftovers);
@@ -216,8 +228,4 @@ impl Process {
             _ => None,
         }));
     }
-}
-
-fn gone(error: ReadError) -> LogError {
-    error.into()
 }

@@ -10,12 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use provost_actors::event::{Action, ActionKind, ErrorType, Event, Timestamp, ToolStatus};
+use provost_actors::event::{Action, ActionKind, ErrorType, Event, Timestamp, ToolStatus, Usage};
 use provost_actors::executor::{Message, Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::super::json::system;
+use super::super::words::{self, Tokens};
 use super::error;
 use super::item::{self, Items};
 use super::requests::{self, Asked};
@@ -183,7 +184,13 @@ impl AppServer {
                 let is_of_turn = !is_main || params["turnId"].as_str() == self.turn.as_deref();
                 self.meters.note(text("threadId"), &params["tokenUsage"], is_of_turn);
                 if is_of_turn {
-                    out.push(Observed::Usage(self.meters.usage()));
+                    let Tokens { input, output, .. } = self.meters.of_turn();
+                    let (input_tokens, output_tokens) = (input, output);
+                    out.push(Observed::Usage(Usage {
+                        input_tokens,
+                        output_tokens,
+                        cost_usd: None,
+                    }));
                 }
             }
             "account/rateLimits/updated" => self.limits(&params["rateLimits"]),
@@ -197,7 +204,7 @@ impl AppServer {
             "error" if is_main && params["willRetry"] != true => {
                 let error = &params["error"];
                 let message = error["message"].as_str().unwrap_or_default();
-                self.tell(message, error::sort(&error["codexErrorInfo"], message), out);
+                self.tell(message, &error["codexErrorInfo"], at, out);
             }
             _ => return notice(method, params, out),
         }
@@ -261,48 +268,49 @@ impl AppServer {
         self.items.flush(out);
         let asked = std::mem::take(&mut self.asked);
         out.extend(asked.into_iter().map(|key| Observed::Withdraw { key }));
-        out.extend(self.meters.entry().map(Observed::Entry));
+        let tokens = self.meters.of_turn();
+        if tokens != Tokens::default() {
+            tokens.tell(out);
+        }
         match turn["status"].as_str() {
             Some("failed") => {
                 let error = &turn["error"];
                 let text = error["message"].as_str().unwrap_or("the turn failed");
                 self.fail(text, &error["codexErrorInfo"], at, out);
             }
-            Some("interrupted") => out.push(Observed::TurnEnded(TurnEnded {
-                failed: true,
-                error: Some("the turn was interrupted".to_owned()),
-                ..TurnEnded::default()
-            })),
+            Some("interrupted") => out.push(words::interrupted()),
             _ => out.push(Observed::TurnEnded(TurnEnded::default())),
         }
     }
 
     /// Ends the turn with an error.
-    fn fail(&mut self, text: &str, info: &Value, at: Timestamp, out: &mut Vec<Observed>) {
-        let error_type = error::sort(info, text);
-        self.tell(text, error_type, out);
-        let resume_at = match error_type {
-            ErrorType::Quota => error::resume_at(text, at).or(self.limited_until),
-            _ => None,
-        };
+    fn fail(&mut self, message: &str, info: &Value, at: Timestamp, out: &mut Vec<Observed>) {
+        let (error_type, resume_at) = self.tell(message, info, at, out);
         out.push(Observed::TurnEnded(TurnEnded {
             failed: true,
-            error: Some(text.to_owned()),
+            error: Some(error::sentence(message)),
             error_type: Some(error_type),
             resume_at,
         }));
     }
 
-    /// Tells an error, once.
-    fn tell(&mut self, text: &str, error_type: ErrorType, out: &mut Vec<Observed>) {
-        if self.told.as_deref() != Some(text) {
-            out.push(Observed::Entry(Event::ErrorMessage {
-                text: text.to_owned(),
-                error_type,
-                resume_at: None,
-            }));
-            self.told = Some(text.to_owned());
+    /// Tells an error, once: its kind, and when the limit is over that caused it.
+    fn tell(
+        &mut self,
+        message: &str,
+        info: &Value,
+        at: Timestamp,
+        out: &mut Vec<Observed>,
+    ) -> (ErrorType, Option<Timestamp>) {
+        let error_type = error::sort(info, message);
+        let limit = self.limited_until.or_else(|| words::resume_at(message, at));
+        let resume_at = limit.filter(|_| error_type == ErrorType::Quota);
+        if self.told.as_deref() != Some(message) {
+            let text = error::sentence(message);
+            out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
+            self.told = Some(message.to_owned());
         }
+        (error_type, resume_at)
     }
 }
 

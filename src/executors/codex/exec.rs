@@ -6,7 +6,8 @@ use provost_actors::executor::{Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::super::json::system;
+use super::super::json::{system, text};
+use super::super::words;
 use super::error;
 use super::item::{self, Items};
 use super::usage;
@@ -22,8 +23,7 @@ pub struct Exec {
 impl Exec {
     /// One line. `false`: it is not understood.
     pub fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
-        let kind = message["type"].as_str().unwrap_or_default();
-        match kind {
+        match text(message, "type") {
             "thread.started" => {
                 let Some(id) = message["thread_id"].as_str() else { return false };
                 out.push(Observed::ExecutorSession(id.to_owned()));
@@ -33,29 +33,27 @@ impl Exec {
             "item.updated" => return updated(&camel(&message["item"]), out),
             "item.completed" => return self.items.completed(&camel(&message["item"]), out),
             "error" => {
-                let text = message["message"].as_str().unwrap_or_default();
+                let text = text(message, "message");
                 if text.starts_with("Reconnecting") {
                     out.push(system(text.to_owned()));
                 } else {
-                    self.error(text, out);
+                    self.error(text, at, out);
                 }
             }
             "turn.completed" => {
                 if message["usage"].is_object() {
-                    let (usage, entry) = usage::of_exec(&message["usage"]);
-                    out.extend([Observed::Usage(usage), Observed::Entry(entry)]);
+                    usage::of_exec(&message["usage"]).tell(out);
                 }
                 out.push(Observed::TurnEnded(TurnEnded::default()));
             }
             "turn.failed" => {
                 let text = message["error"]["message"].as_str().unwrap_or("the turn failed");
-                let error_type = self.error(text, out);
-                let quota = error_type == ErrorType::Quota;
+                let (error_type, resume_at) = self.error(text, at, out);
                 out.push(Observed::TurnEnded(TurnEnded {
                     failed: true,
-                    error: Some(text.to_owned()),
+                    error: Some(error::sentence(text)),
                     error_type: Some(error_type),
-                    resume_at: error::resume_at(text, at).filter(|_| quota),
+                    resume_at,
                 }));
             }
             _ => return false,
@@ -68,18 +66,22 @@ impl Exec {
         self.items.flush(out);
     }
 
-    /// Tells an error, once.
-    fn error(&mut self, text: &str, out: &mut Vec<Observed>) -> ErrorType {
-        let error_type = error::sort(&Value::Null, text);
-        if self.told.as_deref() != Some(text) {
-            out.push(Observed::Entry(Event::ErrorMessage {
-                text: text.to_owned(),
-                error_type,
-                resume_at: None,
-            }));
-            self.told = Some(text.to_owned());
+    /// Tells an error, once: its kind, and when the limit is over that caused it.
+    fn error(
+        &mut self,
+        message: &str,
+        at: Timestamp,
+        out: &mut Vec<Observed>,
+    ) -> (ErrorType, Option<Timestamp>) {
+        let error_type = error::sort(&Value::Null, message);
+        let limit = words::resume_at(message, at);
+        let resume_at = limit.filter(|_| error_type == ErrorType::Quota);
+        if self.told.as_deref() != Some(message) {
+            let text = error::sentence(message);
+            out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
+            self.told = Some(message.to_owned());
         }
-        error_type
+        (error_type, resume_at)
     }
 }
 

@@ -9,6 +9,8 @@ use provost_actors::executor::{InProgress, Observed};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::super::json::text;
+
 /// The most of a streamed text that is shown while it comes, in bytes.
 const TAIL: usize = 4096;
 
@@ -119,10 +121,6 @@ impl Items {
 
 fn id(item: &Value) -> &str {
     text(item, "id")
-}
-
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_default()
 }
 
 /// The texts of an array, each a paragraph.

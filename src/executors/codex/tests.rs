@@ -5,7 +5,7 @@ use provost_actors::executor::{Observed, TurnEnded};
 
 use super::super::adapter::{Adapter as _, Call};
 use super::super::tests::turn;
-use super::super::transcripts::{hold_laws, observe, raw, read, scenarios, told};
+use super::super::transcripts::{assert_paired, hold_laws, observe, raw, read, scenarios, told};
 use super::*;
 use crate::config::PromptVia;
 
@@ -39,7 +39,9 @@ fn of(lines: &[Value]) -> Vec<Observed> {
 #[test]
 fn every_recorded_conversation_is_told_whole() {
     for scenario in scenarios("codex") {
-        let told = told(&observe(Codex.normalizer(&dialogue()), &read("codex", &scenario)));
+        let observed = observe(Codex.normalizer(&dialogue()), &read("codex", &scenario));
+        assert_paired(&observed);
+        let told = told(&observed);
         insta::with_settings!({ snapshot_suffix => scenario }, {
             insta::assert_json_snapshot!(told);
         });

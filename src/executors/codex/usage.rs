@@ -4,9 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use provost_actors::event::{Event, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::super::json::count;
+use super::super::words::Tokens;
 
 /// Counts the tokens of one turn after the other.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -19,13 +21,6 @@ struct Meter {
     before: Option<Tokens>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Tokens {
-    input: u64,
-    cached: u64,
-    output: u64,
-}
-
 impl Meters {
     /// A turn begins.
     pub fn begin(&mut self) {
@@ -36,10 +31,10 @@ impl Meters {
 
     /// Takes note of a thread's `tokenUsage`; `is_of_turn`: of what it used just now.
     pub fn note(&mut self, thread: &str, usage: &Value, is_of_turn: bool) {
-        let total = Tokens::read(&usage["total"]);
+        let total = read(&usage["total"]);
         let meter = self.0.entry(thread.to_owned()).or_default();
         if is_of_turn {
-            meter.before.get_or_insert(total.less(Tokens::read(&usage["last"])));
+            meter.before.get_or_insert(less(total, read(&usage["last"])));
         } else {
             meter.before = Some(total);
         }
@@ -47,69 +42,37 @@ impl Meters {
     }
 
     /// What the turn has used so far.
-    pub fn usage(&self) -> Usage {
-        let Tokens { input, output, .. } = self.of_turn();
-        Usage { input_tokens: input, output_tokens: output, cost_usd: None }
-    }
-
-    /// The same as an entry; `None`: nothing.
-    pub fn entry(&self) -> Option<Event> {
-        let turn = self.of_turn();
-        (turn != Tokens::default()).then(|| turn.entry())
-    }
-
-    fn of_turn(&self) -> Tokens {
-        let used = self.0.values().map(|meter| meter.total.less(meter.before.unwrap_or_default()));
+    pub fn of_turn(&self) -> Tokens {
+        let used = self.0.values().map(|meter| less(meter.total, meter.before.unwrap_or_default()));
         used.fold(Tokens::default(), Tokens::plus)
     }
 }
 
 /// The `usage` of a turn that `codex exec` tells.
-pub fn of_exec(usage: &Value) -> (Usage, Event) {
-    let count = |key: &str| usage[key].as_u64().unwrap_or_default();
-    let tokens = Tokens {
-        input: count("input_tokens"),
-        cached: count("cached_input_tokens"),
-        output: count("output_tokens"),
-    };
-    let told = Usage { input_tokens: tokens.input, output_tokens: tokens.output, cost_usd: None };
-    (told, tokens.entry())
+pub fn of_exec(usage: &Value) -> Tokens {
+    Tokens {
+        input: count(usage, "input_tokens"),
+        cached: count(usage, "cached_input_tokens"),
+        output: count(usage, "output_tokens"),
+        cost_usd: None,
+    }
 }
 
-impl Tokens {
-    fn read(breakdown: &Value) -> Self {
-        let count = |key: &str| breakdown[key].as_u64().unwrap_or_default();
-        Self {
-            input: count("inputTokens"),
-            cached: count("cachedInputTokens"),
-            output: count("outputTokens"),
-        }
+fn read(breakdown: &Value) -> Tokens {
+    Tokens {
+        input: count(breakdown, "inputTokens"),
+        cached: count(breakdown, "cachedInputTokens"),
+        output: count(breakdown, "outputTokens"),
+        cost_usd: None,
     }
+}
 
-    fn less(self, other: Self) -> Self {
-        Self {
-            input: self.input.saturating_sub(other.input),
-            cached: self.cached.saturating_sub(other.cached),
-            output: self.output.saturating_sub(other.output),
-        }
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            input: self.input.saturating_add(other.input),
-            cached: self.cached.saturating_add(other.cached),
-            output: self.output.saturating_add(other.output),
-        }
-    }
-
-    fn entry(self) -> Event {
-        Event::TokenUsage {
-            text: String::new(),
-            input_tokens: self.input,
-            output_tokens: self.output,
-            cached_tokens: Some(self.cached),
-            cost_usd: None,
-        }
+fn less(all: Tokens, before: Tokens) -> Tokens {
+    Tokens {
+        input: all.input.saturating_sub(before.input),
+        cached: all.cached.saturating_sub(before.cached),
+        output: all.output.saturating_sub(before.output),
+        cost_usd: None,
     }
 }
 
@@ -133,10 +96,10 @@ mod tests {
         meters.note("main", &told(400, 100), true);
         meters.note("main", &told(500, 100), true);
         meters.note("child", &told(70, 70), true);
-        assert_eq!(meters.usage().input_tokens, 270);
+        assert_eq!(meters.of_turn().input, 270);
         meters.begin();
         meters.note("main", &told(550, 50), true);
-        assert_eq!(meters.usage().output_tokens, 50);
+        assert_eq!(meters.of_turn().output, 50);
     }
 
     #[test]
@@ -144,6 +107,6 @@ mod tests {
         let mut meters = Meters::default();
         meters.note("main", &told(400, 100), true);
         meters.note("main", &told(450, 50), true);
-        assert_eq!(meters.usage().input_tokens, 150);
+        assert_eq!(meters.of_turn().input, 150);
     }
 }

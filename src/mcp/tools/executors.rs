@@ -17,36 +17,36 @@ pub struct ListExecutorsInput {}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ListExecutorsOutput {
-    /// The executors, in a fixed order.
+    /// Executors, available ones first.
     pub executors: Vec<ExecutorSummary>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the shape of the answer is given")]
 pub struct ExecutorSummary {
-    /// Name to give to start_task_attempt, as it is.
+    /// Its name.
     pub executor: String,
-    /// What it speaks: claude, codex, acp, plain, ….
+    /// Protocol it speaks.
     pub protocol: String,
-    /// Version of the program; null if it is not told.
+    /// Its version, if told.
     pub version: Option<String>,
-    /// Its variants, each usable in start_task_attempt as it is; may be empty.
+    /// Variants for start_task_attempt.
     pub variants: Vec<String>,
-    /// The variant that is used when none is given; null if there is none.
+    /// Variant when none is given.
     pub default_variant: Option<String>,
-    /// Whether the agent can call MCP tools.
+    /// It can call MCP tools.
     pub supports_mcp: bool,
-    /// Whether the program is there and can run.
+    /// Its program can run.
     pub available: bool,
-    /// Why it can't run; null if it can.
+    /// Why it can't run.
     pub unavailable_reason: Option<String>,
-    /// How to install it; null if it can run, or that is not known.
+    /// How to install it.
     pub install: Option<String>,
-    /// Whether a follow-up continues the same conversation.
+    /// Follow-ups go on in its conversation.
     pub supports_resume: bool,
-    /// Whether it can be interrupted within a turn and go on.
+    /// A turn can be interrupted.
     pub supports_interrupt: bool,
-    /// Whether a variant of it asks for permission before it acts.
+    /// It can ask for permission.
     pub supports_approvals: bool,
 }
 
