@@ -2,6 +2,7 @@
 //! adapter is a folder: `mod.rs` tells how to launch it, `normalize.rs` reads
 //! what it says and does no I/O.
 
+mod acp;
 mod adapter;
 mod configured;
 mod events;
@@ -11,6 +12,7 @@ mod plain;
 mod program;
 #[cfg(test)]
 mod transcripts;
+mod words;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,6 +65,7 @@ fn adapter(protocol: Protocol) -> &'static dyn Adapter {
     match protocol {
         Protocol::Plain => &plain::Plain,
         Protocol::Fake => &fake::Fake,
+        Protocol::Acp => &acp::Acp,
         // The adapters of the real CLIs come here.
         _ => &events::Events,
     }

@@ -1,0 +1,396 @@
+//! Words that the CLIs have in common: what a tool's name and arguments mean,
+//! what an error says, when a limit ends, what tokens count. Pure.
+
+use provost_actors::event::{Action, ActionKind, ErrorType, Event, Timestamp, Usage};
+use provost_actors::executor::{Observed, TurnEnded};
+use serde_json::{Map, Value};
+
+/// What a tool call does, by the name that the CLI gives the tool.
+pub fn action(tool_name: &str, input: &Value) -> Action {
+    if let Some((server, tool)) = mcp_name(tool_name) {
+        return mcp(server, tool);
+    }
+    let (kind, detail) = match tool_name {
+        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" | "write_file" | "replace" | "edit"
+        | "notebook_edit" | "write" | "multiedit" | "create" | "str_replace"
+        | "str_replace_editor" | "apply_patch" | "patch" | "file_change" | "editor" => {
+            (ActionKind::FileEdit, "path")
+        }
+        "Read" | "NotebookRead" | "ReadMediaFile" | "read_file" | "read_many_files" | "read"
+        | "view" | "view_image" | "zoom_image" => (ActionKind::FileRead, "path"),
+        "Bash" | "BashOutput" | "exec_command" | "run_shell_command" | "shell" | "bash"
+        | "local_shell" | "run_commands" | "write_stdin" => (ActionKind::Command, "command"),
+        "Grep"
+        | "grep_search"
+        | "search_file_content"
+        | "grep"
+        | "search_codebase"
+        | "rg"
+        | "codesearch"
+        | "Glob"
+        | "glob"
+        | "LS"
+        | "list_directory"
+        | "list"
+        | "ls" => (ActionKind::Search, "query"),
+        "WebSearch" | "web_search" | "google_web_search" | "websearch" | "SearchWeb" => {
+            (ActionKind::WebFetch, "query")
+        }
+        "WebFetch" | "web_fetch" | "webfetch" | "FetchURL" | "fetch_web_content" | "fetch" => {
+            (ActionKind::WebFetch, "url")
+        }
+        "TodoWrite" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" | "write_todos"
+        | "todo_write" | "todowrite" | "todoread" | "TodoList" | "update_plan" => {
+            (ActionKind::Todo, "")
+        }
+        "EnterPlanMode" | "ExitPlanMode" | "enter_plan_mode" | "exit_plan_mode" | "plan_exit" => {
+            (ActionKind::Plan, "")
+        }
+        "Agent" | "Task" | "agent" | "task" | "spawn_agent" | "invoke_agent" => {
+            (ActionKind::Task, "description")
+        }
+        // A tool that was found by a search is called through another.
+        "tool_call" if input["name"].is_string() => {
+            return action(input["name"].as_str().unwrap_or_default(), &input["arguments"]);
+        }
+        _ => (ActionKind::Other, ""),
+    };
+    act(kind, detail, input)
+}
+
+/// A call of a tool of an MCP server.
+pub fn mcp(server: &str, tool: &str) -> Action {
+    let detail = [("server", server), ("tool", tool)];
+    let detail = detail.map(|(name, value)| (name.to_owned(), Value::from(value)));
+    Action { kind: ActionKind::Mcp, detail: Map::from_iter(detail) }
+}
+
+fn mcp_name(name: &str) -> Option<(&str, &str)> {
+    match name.strip_prefix("mcp__") {
+        Some(rest) => rest.split_once("__"),
+        // A server's name that holds `_` can't be told from its tool's.
+        None => name.strip_prefix("mcp_")?.split_once('_'),
+    }
+}
+
+/// The names under which the CLIs pass what an action's detail tells.
+const SPELLINGS: [(&str, &[&str]); 5] = [
+    ("path", &["path", "file_path", "filePath", "notebook_path", "absolute_path", "file_name"]),
+    ("command", &["command", "cmd", "script"]),
+    ("query", &["query", "pattern", "path"]),
+    ("url", &["url", "prompt"]),
+    ("description", &["description", "title", "prompt"]),
+];
+
+fn act(kind: ActionKind, detail: &str, input: &Value) -> Action {
+    let spellings = SPELLINGS.iter().find(|(name, _)| *name == detail);
+    let value =
+        spellings.into_iter().flat_map(|(_, names)| *names).find_map(|name| match &input[*name] {
+            Value::String(text) => Some(text.clone()),
+            Value::Array(words) => {
+                Some(words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
+            }
+            _ => None,
+        });
+    let detail = value.map(|value| (detail.to_owned(), Value::from(value)));
+    Action { kind, detail: detail.into_iter().collect() }
+}
+
+/// What an action is about, in a few words: `Write /w/a.txt`.
+pub fn title(tool_name: &str, action: &Action) -> String {
+    let about: Vec<&str> = action.detail.values().filter_map(Value::as_str).collect();
+    if action.kind == ActionKind::Mcp || about.is_empty() {
+        return tool_name.to_owned();
+    }
+    format!("{tool_name} {}", about.join(" "))
+}
+
+/// What kind of error this is, by the HTTP status of the model's answer, where
+/// one is told, or else by its text.
+pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
+    const WORDS: [(ErrorType, &[&str]); 4] = [
+        (
+            ErrorType::Quota,
+            &[
+                "rate limit",
+                "rate_limit",
+                "ratelimit",
+                "usage limit",
+                "session limit",
+                "limit reached",
+                "spend limit",
+                "out of usage",
+                "quota",
+                "resource_exhausted",
+                "too many requests",
+                "credit balance",
+                "billing",
+            ],
+        ),
+        (
+            ErrorType::Auth,
+            &[
+                "authenticat",
+                "unauthorized",
+                "unauthenticated",
+                "forbidden",
+                "api key",
+                "api_key",
+                "apikey",
+                "logged in",
+                "log in",
+                "login",
+                "sign in",
+                "oauth",
+                "credential",
+                "auth method",
+            ],
+        ),
+        (
+            ErrorType::Overloaded,
+            &[
+                "overloaded",
+                "internal server error",
+                "internal error",
+                "server_error",
+                "bad gateway",
+                "unavailable",
+                "gateway timeout",
+                "high demand",
+            ],
+        ),
+        (
+            ErrorType::Setup,
+            &[
+                "model_not_found",
+                "model not found",
+                "modelnotfound",
+                "unknown model",
+                "no model",
+                "invalid model",
+                "issue with the selected model",
+                "enoent",
+                "command not found",
+                "not installed",
+                "configuration",
+                "unknown argument",
+                "unknown option",
+            ],
+        ),
+    ];
+    let text = text.to_lowercase();
+    match status.or_else(|| status_in(&text)) {
+        Some(401 | 403) => return ErrorType::Auth,
+        Some(402 | 429) => return ErrorType::Quota,
+        Some(500..=599) => return ErrorType::Overloaded,
+        _ => {}
+    }
+    let meant = WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word)));
+    match meant {
+        Some((kind, _)) => *kind,
+        // What a model's server answers for a name or an address that is wrong.
+        None if status == Some(404) => ErrorType::Setup,
+        None => ErrorType::Other,
+    }
+}
+
+/// The HTTP status that a text tells: `API Error: 429 …`, `status 503`, `429 …`.
+fn status_in(text: &str) -> Option<u16> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut before = "error";
+    for word in words {
+        let told = matches!(before, "error" | "status" | "code" | "http" | "statuscode");
+        match word.parse() {
+            Ok(status @ 400..=599) if told => return Some(status),
+            _ => before = word,
+        }
+    }
+    None
+}
+
+/// When the limit that a text tells of is over: a moment after `now`, told as
+/// seconds since 1970 after a bar, in RFC 3339, or as a time from now on.
+pub fn resume_at(text: &str, now: Timestamp) -> Option<Timestamp> {
+    const IN: [&str; 8] = [
+        "again in",
+        "retry in",
+        "retry after",
+        "retry-after",
+        "retrydelay",
+        "resets in",
+        "reset in",
+        "reset after",
+    ];
+    let text = text.to_lowercase();
+    let after = |word: &&str| text.split_once(*word).map(|(_, rest)| rest.to_owned());
+    let millis = IN.iter().find_map(after).and_then(|rest| duration(&rest));
+    let from_now = millis.map(|millis| Timestamp::from_millis(now.millis().saturating_add(millis)));
+    let found = from_now.or_else(|| epoch(&text)).or_else(|| moment(&text));
+    found.filter(|at| *at > now)
+}
+
+/// `…|1755806400`
+fn epoch(text: &str) -> Option<Timestamp> {
+    let digits = |rest: &str| -> String { rest.chars().take_while(char::is_ascii_digit).collect() };
+    text.split('|').skip(1).find_map(|rest| from_epoch(digits(rest).parse().ok()?))
+}
+
+/// Seconds since 1970, or milliseconds; `None` for what is neither of this age.
+pub fn from_epoch(number: i64) -> Option<Timestamp> {
+    match number {
+        1_000_000_000..10_000_000_000 => Some(Timestamp::from_millis(number * 1000)),
+        1_000_000_000_000..10_000_000_000_000 => Some(Timestamp::from_millis(number)),
+        _ => None,
+    }
+}
+
+/// `… resets at 2026-11-22T15:00:00Z`
+fn moment(text: &str) -> Option<Timestamp> {
+    let (_, rest) = ["reset", "again", "until"].iter().find_map(|word| text.split_once(word))?;
+    let words = rest.split(|c: char| c.is_whitespace() || "\"'(),".contains(c));
+    let texts = words.map(|word| Value::from(word.trim_end_matches('.').to_uppercase()));
+    texts.into_iter().find_map(|text| serde_json::from_value(text).ok())
+}
+
+/// Milliseconds of `1h 2m 3.5s`, `2 days and 3 hours`, `30` (seconds).
+fn duration(text: &str) -> Option<i64> {
+    let mut rest = text.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let mut total = None;
+    loop {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let Ok(number) = rest[..end].trim_end_matches('.').parse::<f64>() else { return total };
+        rest = rest[end..].trim_start();
+        let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let unit = match &rest[..end] {
+            "ms" | "millis" | "milliseconds" => 1.0,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60_000.0,
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000.0,
+            "d" | "day" | "days" => 86_400_000.0,
+            _ => 1000.0,
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "a cast from f64 saturates")]
+        let millis = (number * unit) as i64;
+        total = Some(total.unwrap_or(0_i64).saturating_add(millis));
+        rest = rest[end..].trim_start_matches([' ', ',']);
+        rest = rest.strip_prefix("and ").unwrap_or(rest);
+    }
+}
+
+/// Tokens of a turn. `input` counts those that came from a cache, too, and
+/// `cached` says how many: the CLIs differ in what they call input.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tokens {
+    pub input: u64,
+    pub output: u64,
+    pub cached: u64,
+    pub cost_usd: Option<f64>,
+}
+
+impl Tokens {
+    /// As the turn's `token_usage` entry and as the turn's usage so far.
+    pub fn tell(self, out: &mut Vec<Observed>) {
+        let Self { input: input_tokens, output: output_tokens, cached, cost_usd } = self;
+        out.push(Observed::Usage(Usage { input_tokens, output_tokens, cost_usd }));
+        out.push(Observed::Entry(Event::TokenUsage {
+            text: String::new(),
+            input_tokens,
+            output_tokens,
+            cached_tokens: Some(cached),
+            cost_usd,
+        }));
+    }
+}
+
+/// A turn that failed, told as an entry and as its end.
+pub fn fail(error: String, kind: ErrorType, resume_at: Option<Timestamp>, out: &mut Vec<Observed>) {
+    let text = error.clone();
+    out.push(Observed::Entry(Event::ErrorMessage { text, error_type: kind }));
+    let (error, error_type) = (Some(error), Some(kind));
+    out.push(Observed::TurnEnded(TurnEnded { failed: true, error, error_type, resume_at }));
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tools_are_known_by_the_names_that_the_clis_give_them() {
+        let told = |name: &str, input: Value| json!(action(name, &input));
+        let path = json!({"type": "file_edit", "path": "/w/a"});
+        assert_eq!(told("Write", json!({"file_path": "/w/a", "content": "x"})), path);
+        assert_eq!(told("edit", json!({"filePath": "/w/a"})), path);
+        assert_eq!(
+            told("Bash", json!({"command": "ls"})),
+            json!({"type": "command", "command": "ls"})
+        );
+        assert_eq!(
+            told("shell", json!({"command": ["ls", "-l"]})),
+            json!({"type": "command", "command": "ls -l"})
+        );
+        assert_eq!(
+            told("glob", json!({"pattern": "*.rs", "path": "/w"})),
+            json!({"type": "search", "query": "*.rs"})
+        );
+        let ping = json!({"type": "mcp", "server": "provost", "tool": "get_context"});
+        assert_eq!(told("mcp__provost__get_context", json!({})), ping);
+        assert_eq!(told("mcp_provost_get_context", json!({})), ping);
+        assert_eq!(told("tool_call", json!({"name": "mcp__provost__get_context"})), ping);
+        assert_eq!(told("Unheard", json!({"path": "/w"})), json!({"type": "other"}));
+        assert_eq!(told("Read", Value::Null), json!({"type": "file_read"}));
+    }
+
+    #[test]
+    fn errors_are_sorted_by_status_or_else_by_text() {
+        for (status, text, kind) in [
+            (Some(401), "", ErrorType::Auth),
+            (Some(429), "", ErrorType::Quota),
+            (Some(529), "", ErrorType::Overloaded),
+            (Some(404), "model: x", ErrorType::Setup),
+            (Some(400), "invalid request", ErrorType::Other),
+            (None, "API Error: 429 mock: rate limited", ErrorType::Quota),
+            (None, "429 mock", ErrorType::Quota),
+            (None, "[API Error: 503 Service]", ErrorType::Overloaded),
+            (None, "Claude AI usage limit reached|1755806400", ErrorType::Quota),
+            (None, "Invalid API key · Please run /login", ErrorType::Auth),
+            (None, "{\"type\":\"overloaded_error\"}", ErrorType::Overloaded),
+            (None, "spawn rg ENOENT", ErrorType::Setup),
+            (None, "waited 500 ms", ErrorType::Other),
+            (None, "", ErrorType::Other),
+        ] {
+            assert_eq!(error_type(status, text), kind, "{status:?} {text}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_limit_is_found_in_the_ways_it_is_told() {
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        let after = |text: &str| resume_at(text, now).map(|at| (at.millis() - now.millis()) / 100);
+        assert_eq!(after("Claude AI usage limit reached|1700003600"), Some(36_000));
+        assert_eq!(after("limit reached|1700003600000."), Some(36_000));
+        assert_eq!(after("Please try again in 20s"), Some(200));
+        assert_eq!(after("Please retry in 34.5s."), Some(345));
+        assert_eq!(after("Retry-After: 30"), Some(300));
+        assert_eq!(after("\"retryDelay\": \"34s\""), Some(340));
+        assert_eq!(after("try again in 1 day, 2 hours and 3 minutes."), Some(937_800));
+        assert_eq!(after("Your quota will reset after 1h2m3s."), Some(37_230));
+        assert_eq!(after("it resets at 2023-11-14T22:13:21Z."), Some(10));
+        assert_eq!(after("usage limit reached|1600000000"), None, "it is over");
+        assert_eq!(after("rate limited, try again in a moment"), None);
+        assert_eq!(after("resets 3pm (Europe/Berlin)"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_odd(text in ".{0,60}", word in "(retry after|again in|resets?|\\|) ?", rest in "[0-9.hms: TZ-]{0,30}.{0,9}") {
+            let now = Timestamp::from_millis(0);
+            for text in [format!("{text}{word}{rest}"), text] {
+                resume_at(&text, now);
+                error_type(None, &text);
+                action(&text, &Value::from(text.clone()));
+            }
+        }
+    }
+}
