@@ -438,6 +438,10 @@ fn tool_calls_are_told_once_whatever_is_told_of_them() {
             json!({"status": "completed", "rawOutput": {"contents": [{"exitCode": 3}], "content": "ok"}}),
         ),
         call(json!({"status": "completed", "title": "later"})),
+        call(json!({"toolCallId": "c4", "title": "ToolCall", "_meta": {"toolName": "tool_call"}})),
+        call(
+            json!({"toolCallId": "c4", "title": "ping (other MCP Server): {}", "status": "completed"}),
+        ),
         call(json!({"toolCallId": "c2", "title": "odd", "content": [{"type": "hologram"}]})),
         call(json!({"toolCallId": "c3", "title": "Write", "status": "burnt"})),
         answered(3, &json!({"stopReason": "max_tokens"})),

@@ -147,6 +147,10 @@ impl Call {
         }
         let exit = of_terminal("terminal_exit")["exit_code"].as_i64();
         self.exit_code = exit.and_then(|code| i32::try_from(code).ok()).or(self.exit_code);
+        // A tool that was found by a search is called through another.
+        if let Some(name) = update.fields.title.as_deref().and_then(of_server) {
+            self.name = name;
+        }
         self.told_of.update(update.fields);
     }
 
@@ -289,18 +293,22 @@ fn name(update: &ToolCallUpdate) -> String {
         own.and_then(Value::as_str).map(str::to_owned)
     };
     let in_id = update.tool_call_id.0.split_once("__").map(|(name, _)| name).filter(is_word);
-    let of_server = fields.title.as_deref().and_then(|title| {
-        let (tool, server) = title.split_once(" (")?;
-        Some(format!("mcp__{}__{tool}", server.strip_suffix(" MCP Server)")?))
-    });
     let kind = || serde_json::to_value(fields.kind.unwrap_or_default()).ok();
     (fields.name.clone())
         .or_else(|| update.meta.as_ref().and_then(in_meta))
-        .or(of_server)
+        .or_else(|| fields.title.as_deref().and_then(of_server))
         .or_else(|| in_id.map(str::to_owned))
         .or_else(|| fields.title.as_deref().filter(is_word).map(str::to_owned))
         .or_else(|| kind()?.as_str().map(str::to_owned))
         .unwrap_or_default()
+}
+
+/// `get_context (provost MCP Server): {}`
+fn of_server(title: &str) -> Option<String> {
+    let (tool, rest) = title.split_once(" (")?;
+    let (server, _) = rest.split_once(" MCP Server)")?;
+    let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
+    (is_word(tool) && is_word(server)).then(|| format!("mcp__{server}__{tool}"))
 }
 
 /// The tool of a server that an agent calls `server-tool`, `mcp__server__tool` or
