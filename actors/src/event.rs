@@ -1,6 +1,8 @@
 //! What an attempt's log is made of: raw lines and normalized entries, as they
 //! are stored and as they leave through the tools. Pure data.
 
+use std::time::Duration;
+
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +23,20 @@ impl Timestamp {
     #[must_use]
     pub fn from_millis(millis: i64) -> Self {
         Self(DateTime::from_timestamp_millis(millis).unwrap_or_default())
+    }
+
+    /// So much later.
+    #[must_use]
+    pub fn plus(self, time: Duration) -> Self {
+        let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        Self::from_millis(self.millis().saturating_add(millis))
+    }
+
+    /// From an earlier moment to this one; nothing if that is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        let millis = self.millis().saturating_sub(earlier.millis());
+        Duration::from_millis(u64::try_from(millis).unwrap_or_default())
     }
 
     /// Milliseconds since 1970.
@@ -142,6 +158,9 @@ pub enum Event {
     ErrorMessage {
         text: String,
         error_type: ErrorType,
+        /// When the limit that it tells of is over, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resume_at: Option<Timestamp>,
     },
     SystemMessage {
         text: String,

@@ -96,6 +96,10 @@ id!(
     /// A follow-up that waits in a session's queue.
     QueueId
 );
+id!(
+    /// A permission that an executor asked for.
+    ApprovalId
+);
 
 #[cfg(test)]
 mod tests {

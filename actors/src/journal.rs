@@ -5,11 +5,13 @@
 //! things in ONE transaction: looks the key up, makes the change, keeps the
 //! answer under the key. So a retry finds one effect or none, whatever crashed.
 
+mod approval;
 mod attempt;
 
+pub use approval::{Approval, ApprovalStatus, Decision};
 pub use attempt::{
     Attempt, AttemptRepo, AttemptStarted, AttemptStopped, Change, FollowUp, FollowUpAction,
-    FollowedUp, Next, Outcome, Phase, Process, State, Turnover, Waiting,
+    FollowedUp, Next, Outcome, Phase, Process, Quota, State, Turnover, Waiting,
 };
 
 use async_trait::async_trait;
@@ -17,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Timestamp;
-use crate::ids::{AttemptId, ProcessId, ProjectId, RepoId, SessionId, TaskId};
+use crate::ids::{ApprovalId, AttemptId, ProcessId, ProjectId, RepoId, SessionId, TaskId};
 use crate::refusal::{Code, Refusal};
 
 /// What makes two calls the same call.
@@ -284,6 +286,28 @@ pub trait Journal: Send + Sync + 'static {
         process: ProcessId,
         change: &Change,
     ) -> Result<(), Refusal>;
+
+    /// Writes that an executor asks for a permission. Of one that is there
+    /// already, by process and key of the request, it gives what is written.
+    async fn ask(&self, approval: &Approval) -> Result<Approval, Refusal>;
+
+    async fn approval(&self, approval: ApprovalId) -> Result<Option<Approval>, Refusal>;
+
+    /// All that a process has asked for, oldest first.
+    async fn approvals_of(&self, process: ProcessId) -> Result<Vec<Approval>, Refusal>;
+
+    /// Writes what becomes of an approval that is pending, and the answer. The
+    /// same decision again changes nothing; another one is refused.
+    async fn decide(
+        &self,
+        key: Option<&Key>,
+        approval: ApprovalId,
+        decision: &Decision,
+    ) -> Result<Answer<Approval>, Refusal>;
+
+    /// The attempts whose last turn was ended by a limit, and that are to go on by
+    /// themselves: which turn that was, and when.
+    async fn resumable(&self) -> Result<Vec<(AttemptId, ProcessId, Timestamp)>, Refusal>;
 
     /// Writes the intent of a call whose effect lies outside the database. One
     /// that is there already is fresh again.

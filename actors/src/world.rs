@@ -30,6 +30,8 @@ pub struct Settings {
     pub max_running_attempts: usize,
     /// From a stop's SIGINT to its SIGKILL.
     pub stop_grace: Duration,
+    /// How long an executor waits for a permission; `None`: as long as it likes.
+    pub approval_timeout: Option<Duration>,
     /// Put before an attempt's folder name to make its branch.
     pub branch_prefix: String,
     /// Per execution process.

@@ -60,7 +60,11 @@ fn row(attempt: &Value, now: Timestamp) -> Vec<String> {
 /// the state once it is over.
 fn standing(attempt: &Value) -> String {
     match text(attempt, "phase") {
-        "settled" | "" => text(attempt, "state").to_owned(),
+        "settled" | "" => match text(attempt, "waiting_on") {
+            "quota" => format!("{}, waits for quota", text(attempt, "state")),
+            _ => text(attempt, "state").to_owned(),
+        },
+        "waiting" => format!("waits for {}", text(attempt, "waiting_on")),
         phase if attempt["waiting_on"] == "disk" => format!("{phase}, waits for disk"),
         phase => phase.to_owned(),
     }

@@ -4,6 +4,7 @@
 //! client of the daemon's socket; none reads its database. Results go to
 //! standard output, everything else to standard error.
 
+mod approvals;
 mod attempts;
 mod context;
 mod daemon;
@@ -76,6 +77,12 @@ enum Command {
     Send(follow_up::SendArgs),
     /// Queue a prompt for when the running turn ends
     Queue(follow_up::QueueArgs),
+    /// List what agents ask permission for
+    Approvals(approvals::ApprovalsArgs),
+    /// Permit what an agent asks for, this once
+    Approve(approvals::ApproveArgs),
+    /// Deny what an agent asks for
+    Deny(approvals::DenyArgs),
     /// Stop an attempt and every process that it started
     Stop(attempts::StopArgs),
     /// Wait until attempts have settled
@@ -179,6 +186,9 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Diff(args) => diff::diff(context, &args).await,
         Command::Send(args) => follow_up::send(context, &args).await,
         Command::Queue(args) => follow_up::queue(context, &args).await,
+        Command::Approvals(args) => approvals::approvals(context, &args).await,
+        Command::Approve(args) => approvals::approve(context, &args).await,
+        Command::Deny(args) => approvals::deny(context, &args).await,
         Command::Stop(args) => attempts::stop(context, &args).await,
         Command::Wait(args) => wait::wait(context, &args).await,
         Command::Call(args) => tools::call(context, args).await,

@@ -227,6 +227,11 @@ settings! {
         /// How much nicer an executor is than the daemon.
         nice: u64 = 0u64, Allowed::Integer(0..=19);
     }
+    /// Permissions that executors ask for.
+    approvals Approvals {
+        /// Seconds after which one that nobody has answered is denied; 0 = never.
+        timeout_secs: u64 = 3600u64, Allowed::Integer(0..=CENTURY_SECS);
+    }
     /// What no log and no file may show.
     secrets Secrets {
         /// Variables of executors whose values are secrets.

@@ -23,6 +23,8 @@ memory_bytes = 0
 processes = 0
 open_files = 0
 nice = 0
+[approvals]
+timeout_secs = 3600
 [secrets]
 names = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"]
 [guards]
@@ -242,7 +244,11 @@ fn show_tells_everything_but_secrets() {
     let env = r#"env = { MY_TOKEN = "hunter2", URL = "me:hunter2@host", PIN_SECRET = "123", MODE = "x" }"#;
     let text = CONTRACT.replace("supports_mcp", &format!("{env}\nsupports_mcp"));
     let text = text.replace("--fast", "--key=hunter2");
-    let shown = serde_json::to_string_pretty(&parse(&text).unwrap().show()).unwrap();
+    let mut shown = parse(&text).unwrap().show();
+    assert!(shown.iter().any(|one| one.key == "executors.claude.command"));
+    // The built-in ones change as their programs do.
+    shown.retain(|one| !one.key.starts_with("executors.") || one.origin != "default");
+    let shown = serde_json::to_string_pretty(&shown).unwrap();
     assert!(!shown.contains("hunter2") && !shown.contains("123"));
     insta::assert_snapshot!(shown);
     let open = text.replace("names = [", "names = [] # [");

@@ -176,6 +176,9 @@ async fn start_actors(
             max_running_attempts: usize::try_from(settings.daemon.max_running_attempts)
                 .unwrap_or(usize::MAX),
             stop_grace: Duration::from_millis(settings.daemon.stop_grace_ms),
+            approval_timeout: Some(settings.approvals.timeout_secs)
+                .filter(|seconds| *seconds > 0)
+                .map(Duration::from_secs),
             branch_prefix: settings.worktrees.branch_prefix.clone(),
             spool_max_bytes: settings.logs.spool_max_bytes,
             attempts_dir: home.attempts(),

@@ -10,12 +10,12 @@ use provost_actors::text::cut;
 use super::{Domain, answered, board, convert};
 use crate::mcp::ask::{Answer, Key, RecentAttempt, Session};
 use crate::mcp::tools::attempts::{
-    AttemptStatus, AttemptStatusOutput, AttemptStatuses, AttemptSummary, GetAttemptStatusInput,
-    LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput, StartTaskAttemptInput,
-    StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput,
+    AttemptPhase, AttemptStatus, AttemptStatusOutput, AttemptStatuses, AttemptSummary,
+    GetAttemptStatusInput, LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput,
+    StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput,
 };
 use crate::mcp::tools::context::{GetContextOutput, WorkspaceRepo};
-use crate::store::{self, AttemptFilter, AttemptOverview};
+use crate::store::{self, AttemptFilter, AttemptOverview, Limited};
 
 /// Longest final message that a status tells, in characters.
 const FINAL_MESSAGE_MAX: usize = 2000;
@@ -113,7 +113,8 @@ impl Domain {
     /// A status with what the log adds to it.
     async fn told(&self, status: store::AttemptStatus, final_message_max: usize) -> AttemptStatus {
         let (tip, last_activity_at) = self.log_facts(status.overview.attempt_id).await;
-        let (next, waiting_on) = (next_action(&status), waiting_on(&status.overview));
+        let next = next_action(&status);
+        let (phase, waiting_on) = (phase(&status.overview), waiting_on(&status.overview));
         let overview = status.overview;
         AttemptStatus {
             attempt_id: overview.attempt_id,
@@ -121,8 +122,9 @@ impl Domain {
             next_action: Some(next),
             workspace_branch: overview.workspace_branch,
             state: convert::state(overview.state),
-            phase: convert::phase(overview.phase),
+            phase,
             waiting_on,
+            resume_at: overview.limited.and_then(|limited| limited.resume_at),
             executor: overview.executor,
             variant: overview.variant,
             created_at: overview.created_at,
@@ -193,11 +195,21 @@ fn stopped(stopped: AttemptStopped) -> StopAttemptOutput {
     }
 }
 
+/// The phase as it is told: one that waits for an answer does not run.
+pub(super) fn phase(overview: &AttemptOverview) -> AttemptPhase {
+    match overview.phase {
+        Phase::Running if overview.pending_approvals > 0 => AttemptPhase::Waiting,
+        phase => convert::phase(phase),
+    }
+}
+
 /// What keeps an attempt from going on.
 pub(super) fn waiting_on(overview: &AttemptOverview) -> Option<String> {
     let what = match overview.phase {
         _ if overview.waits_for_disk.is_some() => "disk",
         Phase::Queued => "a running slot",
+        Phase::Running if overview.pending_approvals > 0 => "approval",
+        Phase::Settled if overview.limited.is_some() => "quota",
         _ => return None,
     };
     Some(what.to_owned())
@@ -212,7 +224,14 @@ fn next_action(status: &store::AttemptStatus) -> String {
              wait_for_attempts with attempt_ids [{id}]."
         );
     }
+    if let Some(limited) = &overview.limited {
+        return after_quota(limited, id);
+    }
     match (overview.state, overview.phase) {
+        (State::Running, Phase::Running) if overview.pending_approvals > 0 => format!(
+            "It waits for a permission: call list_approvals with attempt_id {id}, then \
+             respond_approval."
+        ),
         (_, Phase::Queued) => {
             format!("It waits for a running slot; call wait_for_attempts with attempt_ids [{id}].")
         }
@@ -243,6 +262,20 @@ fn next_action(status: &store::AttemptStatus) -> String {
             )
         }
     }
+}
+
+fn after_quota(limited: &Limited, id: AttemptId) -> String {
+    let when = limited.resume_at.map(|at| format!(" until {at}")).unwrap_or_default();
+    if limited.resumes {
+        return format!(
+            "A rate limit ended its turn{when}; it goes on by itself then. Call \
+             wait_for_attempts with attempt_ids [{id}], or follow_up to go on now."
+        );
+    }
+    format!(
+        "A rate limit ended its turn{when}. Call follow_up with attempt_id {id} and a prompt when \
+         it is over: the session goes on."
+    )
 }
 
 fn write_cursor(attempt: &AttemptOverview) -> String {

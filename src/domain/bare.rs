@@ -90,7 +90,7 @@ fn line(attempt: &AttemptOverview) -> Value {
         "variant": attempt.variant,
         "workspace_branch": attempt.workspace_branch,
         "state": attempt.state,
-        "phase": attempt.phase,
+        "phase": super::attempts::phase(attempt),
         "waiting_on": super::attempts::waiting_on(attempt),
         "created_at": attempt.created_at,
         "updated_at": attempt.updated_at,

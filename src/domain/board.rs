@@ -94,7 +94,11 @@ impl Domain {
     pub(super) async fn executors(&self) -> Result<ListExecutorsOutput, Refusal> {
         let world = Arc::clone(&self.world);
         let described = tokio::task::spawn_blocking(move || {
-            world.executors.all().iter().map(|executor| executor.describe()).collect::<Vec<_>>()
+            let all = world.executors.all();
+            let mut told: Vec<_> = all.iter().map(|executor| executor.describe()).collect();
+            // Those that can be set to work come first.
+            told.sort_by_key(|description| description.unavailable_reason.is_some());
+            told
         });
         let described = described.await.map_err(|error| Refusal::internal(error.to_string()))?;
         Ok(ListExecutorsOutput {

@@ -2,6 +2,7 @@
 //! reads to the store and the logs. Each method is one call and a conversion;
 //! nothing is decided here.
 
+mod approvals;
 mod artifacts;
 mod attempts;
 mod bare;
@@ -29,6 +30,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::mcp::ask::{Answer, Ask, CustomError, Key, RecentAttempt, Session};
+use crate::mcp::tools::approvals::{
+    ListApprovalsInput, ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
+};
 use crate::mcp::tools::artifacts::{
     GetAttemptChangesInput, GetAttemptChangesOutput, GetAttemptFileInput, GetAttemptFileOutput,
     GetAttemptPatchInput, GetAttemptPatchOutput,
@@ -264,6 +268,23 @@ impl Ask for Domain {
         input: StopAttemptInput,
     ) -> Result<Answer<StopAttemptOutput>, Refusal> {
         self.stop(key, input).await
+    }
+
+    async fn list_approvals(
+        &self,
+        _: &Session,
+        input: ListApprovalsInput,
+    ) -> Result<ListApprovalsOutput, Refusal> {
+        self.approvals(input).await
+    }
+
+    async fn respond_approval(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: RespondApprovalInput,
+    ) -> Result<Answer<RespondApprovalOutput>, Refusal> {
+        self.responded(session, key, input).await
     }
 
     async fn get_context(

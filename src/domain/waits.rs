@@ -10,7 +10,7 @@ use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::cut;
 use tokio::time::{Instant, timeout_at};
 
-use super::attempts::waiting_on;
+use super::attempts::{phase, waiting_on};
 use super::{Domain, convert};
 use crate::mcp::tools::attempts::LatestEntryIndex;
 use crate::mcp::tools::waits::{Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitedAttempt};
@@ -82,7 +82,7 @@ impl Domain {
             waited.push(WaitedAttempt {
                 attempt_id: attempt,
                 state: convert::state(status.overview.state),
-                phase: convert::phase(status.overview.phase),
+                phase: phase(&status.overview),
                 waiting_on: waiting_on(&status.overview),
                 changed: standing.is_news(since),
                 latest_execution_process_id: status.latest_execution_process_id,

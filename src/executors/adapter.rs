@@ -47,6 +47,13 @@ impl Call {
         }
     }
 
+    /// Passes an option of the configuration, where it is set, as this flag.
+    pub fn option(&mut self, name: &str, flag: &str) {
+        if let Some(value) = self.options.get(name) {
+            self.args.extend([flag.to_owned(), value.clone()]);
+        }
+    }
+
     /// A launch of just this.
     pub fn launch(self, stdin: Stdin) -> Launch {
         let Self { program, args, env, .. } = self;

@@ -4,12 +4,15 @@
 
 mod acp;
 mod adapter;
+mod claude;
 mod configured;
 mod events;
 pub mod fake;
 mod json;
 mod plain;
 mod program;
+mod qwen;
+mod streamed;
 #[cfg(test)]
 mod transcripts;
 mod words;
@@ -66,6 +69,8 @@ fn adapter(protocol: Protocol) -> &'static dyn Adapter {
         Protocol::Plain => &plain::Plain,
         Protocol::Fake => &fake::Fake,
         Protocol::Acp => &acp::Acp,
+        Protocol::Claude => &claude::Claude,
+        Protocol::Qwen => &qwen::Qwen,
         // The adapters of the real CLIs come here.
         _ => &events::Events,
     }

@@ -1,11 +1,12 @@
 //! Recorded streams of the real CLIs, for tests of what is made of them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use provost_actors::event::{RawEntry, Stream, Timestamp};
+use provost_actors::event::{Event, RawEntry, Stream, Timestamp};
 use provost_actors::executor::{Normalizer, Observed};
 use provost_actors::ids::ProcessId;
 use serde_json::{Value, json};
@@ -84,6 +85,22 @@ pub fn told(observed: &[Observed]) -> Vec<Value> {
             other => json!(format!("{other:?}")),
         })
         .collect()
+}
+
+/// Each result is that of one call, told before it, and each call has one at most.
+pub fn assert_paired(observed: &[Observed]) {
+    let mut open = BTreeSet::new();
+    for one in observed {
+        match one {
+            Observed::Entry(Event::ToolUse { tool_call_id, .. }) => {
+                assert!(open.insert(tool_call_id), "{tool_call_id} is called twice");
+            }
+            Observed::Entry(Event::ToolResult { tool_call_id, .. }) => {
+                assert!(open.remove(tool_call_id), "{tool_call_id} has no call for its result");
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The laws of a normalizer, over the transcripts of a CLI: restored from a

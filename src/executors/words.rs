@@ -304,7 +304,7 @@ impl Tokens {
 /// A turn that failed, told as an entry and as its end.
 pub fn fail(error: String, kind: ErrorType, resume_at: Option<Timestamp>, out: &mut Vec<Observed>) {
     let text = error.clone();
-    out.push(Observed::Entry(Event::ErrorMessage { text, error_type: kind }));
+    out.push(Observed::Entry(Event::ErrorMessage { text, error_type: kind, resume_at }));
     let (error, error_type) = (Some(error), Some(kind));
     out.push(Observed::TurnEnded(TurnEnded { failed: true, error, error_type, resume_at }));
 }

@@ -8,6 +8,9 @@ pub use provost_actors::journal::{Answer, Key};
 use provost_actors::refusal::Refusal;
 use serde_json::Value;
 
+use super::tools::approvals::{
+    ListApprovalsInput, ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
+};
 use super::tools::artifacts::{
     GetAttemptChangesInput, GetAttemptChangesOutput, GetAttemptFileInput, GetAttemptFileOutput,
     GetAttemptPatchInput, GetAttemptPatchOutput,
@@ -204,6 +207,19 @@ pub trait Ask: Send + Sync + 'static {
         key: Option<Key>,
         input: StopAttemptInput,
     ) -> Refusable<Answer<StopAttemptOutput>>;
+
+    async fn list_approvals(
+        &self,
+        session: &Session,
+        input: ListApprovalsInput,
+    ) -> Refusable<ListApprovalsOutput>;
+
+    async fn respond_approval(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: RespondApprovalInput,
+    ) -> Refusable<Answer<RespondApprovalOutput>>;
 
     async fn get_context(
         &self,

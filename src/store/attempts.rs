@@ -36,10 +36,23 @@ pub struct AttemptOverview {
     pub phase: Phase,
     /// Why it waits for the disk, if it does.
     pub waits_for_disk: Option<String>,
+    /// How many permissions its executor waits for.
+    pub pending_approvals: u32,
+    /// A limit ended its last turn, and nothing has begun since.
+    pub limited: Option<Limited>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub latest_session_id: Option<SessionId>,
     pub latest_session_executor: Option<String>,
+}
+
+/// A limit that ended a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limited {
+    /// When it is over, if the executor told.
+    pub resume_at: Option<Timestamp>,
+    /// The attempt goes on by itself then.
+    pub resumes: bool,
 }
 
 /// All that the store knows of how an attempt stands.
@@ -99,6 +112,9 @@ struct OverviewRow {
     variant: Option<String>,
     state: String,
     phase: String,
+    pending_approvals: u32,
+    quota: Option<String>,
+    resume_at: Option<i64>,
     created_at: i64,
     updated_at: i64,
     session_id: Option<String>,
@@ -111,6 +127,11 @@ impl OverviewRow {
         Ok(AttemptOverview {
             attempt_id,
             waits_for_disk: changes.waits_for_disk(attempt_id),
+            pending_approvals: self.pending_approvals,
+            limited: self.quota.map(|quota| Limited {
+                resume_at: self.resume_at.map(Timestamp::from_millis),
+                resumes: quota == "auto",
+            }),
             task_id: codec::id(&self.task_id)?,
             task_title: self.title,
             project_id: codec::id(&self.project_id)?,
@@ -294,6 +315,25 @@ impl Store {
         }
         let each = attempts.iter();
         each.map(|id| found.get(id).cloned().ok_or_else(|| attempt_not_found(*id))).collect()
+    }
+
+    /// Those that go on by themselves: after which process, and when.
+    pub(super) async fn load_resumable(
+        &self,
+    ) -> Result<Vec<(AttemptId, ProcessId, Timestamp)>, Refusal> {
+        let rows: Vec<(String, String, i64)> = sqlx::query_as(
+            "SELECT x.attempt_id, x.process_id, x.resume_at
+             FROM processes x JOIN attempts a ON a.attempt_id = x.attempt_id
+             WHERE x.quota = 'auto' AND x.resume_at IS NOT NULL AND a.phase = 'settled'
+               AND x.turn = (SELECT max(turn) FROM processes WHERE attempt_id = x.attempt_id)",
+        )
+        .fetch_all(&self.reader)
+        .await
+        .map_err(fault)?;
+        let read = |(attempt, process, at): (String, String, i64)| {
+            Ok((codec::id(&attempt)?, codec::id(&process)?, Timestamp::from_millis(at)))
+        };
+        rows.into_iter().map(read).collect()
     }
 
     /// The number of the latest change of any attempt.

@@ -1,10 +1,12 @@
 //! The actors' [`Journal`] over the store: each method is one of its resources'.
 
 use async_trait::async_trait;
-use provost_actors::ids::{AttemptId, ProcessId, ProjectId, TaskId};
+use provost_actors::event::Timestamp;
+use provost_actors::ids::{ApprovalId, AttemptId, ProcessId, ProjectId, TaskId};
 use provost_actors::journal::{
-    Answer, Attempt, AttemptStarted, Begun, Change, FollowedUp, Intent, Journal, Key, NewRepo,
-    NewTask, ProjectCreated, RepoAdded, StartContext, TaskChange, TaskView, Turnover,
+    Answer, Approval, Attempt, AttemptStarted, Begun, Change, Decision, FollowedUp, Intent,
+    Journal, Key, NewRepo, NewTask, ProjectCreated, RepoAdded, StartContext, TaskChange, TaskView,
+    Turnover,
 };
 use provost_actors::refusal::Refusal;
 use serde_json::Value;
@@ -103,6 +105,31 @@ impl Journal for Store {
         change: &Change,
     ) -> Result<(), Refusal> {
         self.change_attempt(attempt, epoch, process, change).await
+    }
+
+    async fn ask(&self, approval: &Approval) -> Result<Approval, Refusal> {
+        self.insert_approval(approval).await
+    }
+
+    async fn approval(&self, approval: ApprovalId) -> Result<Option<Approval>, Refusal> {
+        self.load_approval(approval).await
+    }
+
+    async fn approvals_of(&self, process: ProcessId) -> Result<Vec<Approval>, Refusal> {
+        self.load_approvals_of(process).await
+    }
+
+    async fn decide(
+        &self,
+        key: Option<&Key>,
+        approval: ApprovalId,
+        decision: &Decision,
+    ) -> Result<Answer<Approval>, Refusal> {
+        self.decide_approval(key, approval, decision).await
+    }
+
+    async fn resumable(&self) -> Result<Vec<(AttemptId, ProcessId, Timestamp)>, Refusal> {
+        self.load_resumable().await
     }
 
     async fn begin(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal> {

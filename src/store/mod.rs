@@ -6,6 +6,7 @@
 //! private to the file of their resource; what leaves are the records of
 //! `provost_actors::journal` and the views of the files below.
 
+mod approvals;
 mod attempts;
 mod changes;
 mod codec;
@@ -23,7 +24,8 @@ mod tasks;
 mod turns;
 mod wal;
 
-pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus, WorkspaceView};
+pub use approvals::ApprovalFilter;
+pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus, Limited, WorkspaceView};
 pub use inspect::{InspectedAttempt, Inspection, inspect};
 pub use open::OpenError;
 pub use resolve::{Kind, Match};

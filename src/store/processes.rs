@@ -8,7 +8,7 @@ use provost_actors::journal::{
 };
 use provost_actors::refusal::Refusal;
 
-use super::{Store, Writing, codec, commit, fault, requests, turns};
+use super::{Store, Writing, approvals, codec, commit, fault, requests, turns};
 
 impl Store {
     /// Which of these processes no row tells of.
@@ -237,10 +237,11 @@ async fn change_process(
         Change::Settled(outcome, _) => {
             sqlx::query(
                 "UPDATE processes SET status = ?2, exit_code = ?3, exit_signal = ?4,
-                        failure_summary = ?5, final_message = ?6, usage = ?7, ended_at = ?8
+                        failure_summary = ?5, final_message = ?6, usage = ?7, ended_at = ?8,
+                        quota = ?9, resume_at = ?10
                  WHERE process_id = ?1",
             )
-            .bind(process)
+            .bind(&process)
             .bind(codec::word(&outcome.status))
             .bind(outcome.exit_code)
             .bind(outcome.exit_signal)
@@ -248,8 +249,11 @@ async fn change_process(
             .bind(&outcome.final_message)
             .bind(outcome.usage.and_then(|usage| serde_json::to_string(&usage).ok()))
             .bind(outcome.at.millis())
-            .execute(writing)
+            .bind(outcome.quota.map(|quota| if quota.resumes { "auto" } else { "ask" }))
+            .bind(outcome.quota.and_then(|quota| quota.resume_at).map(Timestamp::millis))
+            .execute(&mut *writing)
             .await?;
+            approvals::withdraw_all(writing, &process).await?;
         }
     }
     Ok(())

@@ -138,6 +138,7 @@ fn failed() -> Change {
         failure_summary: Some("killed".into()),
         final_message: None,
         usage: None,
+        quota: None,
         at: Timestamp::now(),
     };
     Change::Settled(outcome, Box::default())

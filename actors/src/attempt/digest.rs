@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, RawEntry, Usage};
+use crate::event::{ErrorType, Event, RawEntry, Timestamp, Usage};
 use crate::executor::{Message, Normalizer, Observed, Request, TurnEnded};
 use crate::text::cut;
 
@@ -25,6 +25,11 @@ pub struct Digest {
     #[serde(default)]
     pub(super) open: bool,
     pub last_error: Option<String>,
+    #[serde(default)]
+    pub last_error_type: Option<ErrorType>,
+    /// When the limit that it told of is over.
+    #[serde(default)]
+    pub resume_at: Option<Timestamp>,
     pub executor_session_id: Option<String>,
     pub usage: Option<Usage>,
     pub turn_ended: Option<TurnEnded>,
@@ -54,8 +59,9 @@ impl Digest {
                 self.final_message = Some(cut(begun + text, FINAL_MESSAGE_MAX));
                 self.open = *continued;
             }
-            Observed::Entry(Event::ErrorMessage { text, .. }) => {
+            Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }) => {
                 self.last_error = Some(cut(text.clone(), ERROR_MAX));
+                (self.last_error_type, self.resume_at) = (Some(*error_type), *resume_at);
             }
             Observed::Entry(Event::TokenUsage {
                 input_tokens, output_tokens, cost_usd, ..
@@ -67,6 +73,8 @@ impl Digest {
             Observed::ExecutorSession(id) => self.executor_session_id = Some(id.clone()),
             Observed::TurnEnded(ended) => {
                 self.turn_ended = Some(ended.clone());
+                self.last_error_type = ended.error_type.or(self.last_error_type);
+                self.resume_at = ended.resume_at.or(self.resume_at);
                 self.interrupt = None;
             }
             Observed::Interrupt(message) => self.interrupt.clone_from(message),

@@ -4,18 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorRef, RpcReplyPort};
+use tokio::sync::oneshot;
 
-use crate::ids::{AttemptId, ProcessId};
-use crate::journal::{Answer, AttemptStopped, FollowUp, FollowUpAction, FollowedUp, Key, Priority};
+use crate::event::Timestamp;
+use crate::executor::Request;
+use crate::ids::{ApprovalId, AttemptId, ProcessId};
+use crate::journal::{
+    Answer, Approval, AttemptStopped, FollowUp, FollowUpAction, FollowedUp, Key, Priority,
+};
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
 
+use super::approvals::RespondCall;
 use super::collect::{Collect, CollectPort, Examined};
 use super::lifecycle::Input;
 
 /// The port of one who asked for a stop.
 pub type StopPort = RpcReplyPort<Result<AttemptStopped, Refusal>>;
+
+/// The port of one who decides on a permission.
+pub type ApprovalPort = RpcReplyPort<Result<Answer<Approval>, Refusal>>;
 
 /// To the actor.
 pub enum Message {
@@ -28,6 +37,8 @@ pub enum Message {
     Collect(Collect, CollectPort),
     /// They have been looked at, since this process was the newest.
     Examined(Collect, ProcessId, Examined, CollectPort),
+    /// A verdict on what its executor asks for.
+    Respond(RespondCall, ApprovalPort),
     /// A running slot is its own.
     Granted,
     /// From the tasks of one of its turns.
@@ -60,6 +71,12 @@ pub enum Happening {
     KillTree { tries: u32 },
     /// The executor has told its own id of the conversation.
     ExecutorSession(String),
+    /// The executor waits for a permission. Answered when that is written down.
+    Asked(Box<Request>, oneshot::Sender<()>),
+    /// It waits for this one no longer.
+    Withdrawn(String, oneshot::Sender<()>),
+    /// Nobody has answered in time.
+    Expired(ApprovalId),
     /// The log holds all that the process and its leftovers wrote.
     ReadOut,
     /// Try again to write the outcome down.
@@ -92,6 +109,13 @@ impl Handle {
         let _ = self.actor.send_message(Message::Turn(self.process, happening));
     }
 
+    /// Tells, and waits until it has been taken care of or nobody will.
+    pub async fn ask(&self, happening: impl FnOnce(oneshot::Sender<()>) -> Happening) {
+        let (done, waits) = oneshot::channel();
+        self.tell(happening(done));
+        let _ = waits.await;
+    }
+
     pub fn tell_after(
         &self,
         after: Duration,
@@ -109,6 +133,8 @@ pub enum Notice {
     SlotWanted(AttemptId, Priority),
     /// It holds no slot and wants none; the next in the queue may run.
     SlotFreed(AttemptId),
+    /// It is to go on by itself then, if that turn is still its last.
+    Resumes(AttemptId, ProcessId, Timestamp),
     /// Nothing of the attempt is alive; the actor ends.
     Ended(AttemptId),
 }

@@ -29,6 +29,7 @@
 //! * The actor lives while anything of the attempt does, or waits for a slot.
 //!   Whoever asks for an attempt without one has it made. Its end kills nothing.
 
+mod approvals;
 mod collect;
 mod dialogue;
 pub mod digest;
@@ -47,11 +48,13 @@ mod start;
 mod stop;
 mod stops;
 mod turn;
+mod voice;
 
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
 
+pub use approvals::RespondCall;
 pub use collect::{Collect, CollectPort, Collection, Saved, Verdict};
 pub use environment::is_base;
 pub use message::{FollowUpCall, Message, Notice};
@@ -107,6 +110,7 @@ impl Actor for AttemptActor {
             Message::Examined(how, newest, examined, port) => {
                 state.examined(how, newest, examined, port).await;
             }
+            Message::Respond(call, port) => state.respond(call, port).await,
             Message::Granted => state.granted().await,
             Message::Turn(process, happening) => state.happened(process, happening).await,
         }

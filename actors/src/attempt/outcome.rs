@@ -4,15 +4,16 @@
 
 use nix::libc::SIGKILL;
 
-use crate::event::{Event, ProcessStatus, Timestamp};
-use crate::journal::Outcome;
+use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
+use crate::executor::OnQuota;
+use crate::journal::{Outcome, Quota};
 
 use super::digest::Digest;
 use super::lifecycle::Ending;
 
 /// Decides. `now` stands in where no exit record gives a time.
 #[must_use]
-pub fn decide(ending: &Ending, digest: &Digest, now: Timestamp) -> Outcome {
+pub fn decide(ending: &Ending, digest: &Digest, policy: OnQuota, now: Timestamp) -> Outcome {
     let exit = ending.exit.as_ref();
     let completed = match (&digest.turn_ended, exit) {
         (Some(ended), _) => !ended.failed,
@@ -32,8 +33,16 @@ pub fn decide(ending: &Ending, digest: &Digest, now: Timestamp) -> Outcome {
         failure_summary: (!completed).then(|| summary(ending, digest)),
         final_message: digest.final_message.clone(),
         usage: digest.usage,
+        quota: quota(digest, policy).filter(|_| status == ProcessStatus::Failed),
         at: exit.map_or(now, |exit| exit.at),
     }
+}
+
+/// The limit that the executor told of last, if anybody is to care.
+fn quota(digest: &Digest, policy: OnQuota) -> Option<Quota> {
+    let told = digest.last_error_type == Some(ErrorType::Quota) && policy != OnQuota::Never;
+    let resume_at = digest.resume_at;
+    told.then(|| Quota { resume_at, resumes: policy == OnQuota::Auto && resume_at.is_some() })
 }
 
 /// The entry that a process's log ends with; `limit` is the one it was ended for.
@@ -129,7 +138,7 @@ mod tests {
     }
 
     fn decide_now(ending: &Ending, digest: &Digest) -> Outcome {
-        decide(ending, digest, Timestamp::from_millis(9))
+        decide(ending, digest, OnQuota::Auto, Timestamp::from_millis(9))
     }
 
     #[test]
@@ -185,5 +194,26 @@ mod tests {
         let stop = Some(StopFacts { forced: false, signals: vec!["SIGINT"] });
         let outcome = decide_now(&ended(exit(Some(0), None), stop), &Digest::default());
         assert_eq!(outcome.status, ProcessStatus::Completed);
+    }
+
+    #[test]
+    fn a_turn_that_a_limit_ended_waits_for_it_unless_nobody_is_to_care() {
+        let limited = Digest {
+            last_error_type: Some(ErrorType::Quota),
+            resume_at: Some(Timestamp::from_millis(50)),
+            ..Digest::default()
+        };
+        let ended = ended(exit(Some(1), None), None);
+        let resume_at = limited.resume_at;
+        let decide = |digest, policy| decide(&ended, digest, policy, Timestamp::from_millis(9));
+        let quota = |resumes| Some(Quota { resume_at, resumes });
+        assert_eq!(decide(&limited, OnQuota::Auto).quota, quota(true));
+        assert_eq!(decide(&limited, OnQuota::Ask).quota, quota(false));
+        assert_eq!(decide(&limited, OnQuota::Never).quota, None);
+        // Nobody knows when: somebody has to.
+        let untold = Digest { resume_at: None, ..limited.clone() };
+        let untold = decide(&untold, OnQuota::Auto).quota;
+        assert_eq!(untold, Some(Quota { resume_at: None, resumes: false }));
+        assert_eq!(decide(&Digest::default(), OnQuota::Auto).quota, None);
     }
 }

@@ -7,6 +7,7 @@ use ractor::{ActorRef, DerivedActorRef};
 use tokio::sync::Mutex;
 
 use crate::event::{ProcessStatus, Timestamp};
+use crate::executor::OnQuota;
 use crate::ids::ProcessId;
 use crate::journal::{
     Attempt, Change, FollowUp, Next, Phase, Process, State as Standing, Turnover,
@@ -153,6 +154,9 @@ impl State {
                 }
             }
             Happening::ExecutorSession(id) => self.executor_session(process, id).await,
+            Happening::Asked(request, done) => self.asked(process, request, done).await,
+            Happening::Withdrawn(key, done) => self.withdrawn(process, &key, done).await,
+            Happening::Expired(approval) => self.expired(approval).await,
             Happening::Record => self.record(process).await,
             Happening::ShimClosed => self.with(process, Turn::shim_closed),
             Happening::KillTree { tries } => self.with(process, |turn| turn.kill_tree(tries)),
@@ -161,7 +165,7 @@ impl State {
         }
     }
 
-    fn with(&mut self, process: ProcessId, act: impl FnOnce(&mut Turn)) {
+    pub(super) fn with(&mut self, process: ProcessId, act: impl FnOnce(&mut Turn)) {
         if let Some(turn) = self.turn(process) {
             act(turn);
         }
@@ -197,7 +201,7 @@ impl State {
         self.with(process, |turn| turn.finding = false);
         self.take_up(process, found, log).await;
         if let Some(force) = self.turn(process).and_then(|turn| turn.deferred.take()) {
-            self.step(process, Input::Stop { force }).await;
+            self.stop_turn(process, force).await;
         }
     }
 
@@ -212,8 +216,9 @@ impl State {
             }
             Adopted::Live(shim) => {
                 turn.attach(shim, log);
+                self.approvals_again(process).await;
                 if phase == Phase::Stopping {
-                    self.step(process, Input::Stop { force: false }).await;
+                    self.stop_turn(process, false).await;
                 }
             }
             Adopted::NeverStarted if phase == Phase::Preparing && turn.life.is_preparing() => {
@@ -270,7 +275,9 @@ impl State {
 
     async fn settle(&mut self, process: ProcessId, ending: &Ending) {
         let Some(turn) = self.turn(process) else { return };
-        let outcome = outcome::decide(ending, &turn.digest.get(), Timestamp::now());
+        let digest = turn.digest.get();
+        let outcome = outcome::decide(ending, &digest, self.on_quota(), Timestamp::now());
+        let Some(turn) = self.turn(process) else { return };
         turn.unrecorded = Some(outcome.clone());
         let state = match outcome.status {
             ProcessStatus::Completed => Standing::Completed,
@@ -284,6 +291,11 @@ impl State {
         self.record(process).await;
     }
 
+    fn on_quota(&self) -> OnQuota {
+        let executor = self.world.executors.get(&self.attempt.executor);
+        executor.map_or_else(OnQuota::default, |executor| executor.on_quota())
+    }
+
     /// Writes a turn's outcome down, and in the same stroke the beginning of the
     /// next one, which keeps the slot. What the store won't take is tried again.
     async fn record(&mut self, process: ProcessId) {
@@ -295,6 +307,7 @@ impl State {
         let next = step.begin.map(|follow_up| self.next(follow_up, true));
         let turnover =
             Turnover { added: None, taken: step.taken, held: queue.is_held(), begun: next.clone() };
+        let quota = outcome.quota.filter(|quota| quota.resumes);
         let settled = Change::Settled(outcome, Box::new(turnover));
         if let Err(refusal) = self.advance(process, &settled).await {
             if refusal.code == Code::StorageFull {
@@ -310,7 +323,13 @@ impl State {
         self.queue = queue;
         match next {
             Some(next) => self.go_on(next),
-            None => self.notify(Notice::SlotFreed(self.attempt.attempt_id)),
+            None => {
+                let id = self.attempt.attempt_id;
+                self.notify(Notice::SlotFreed(id));
+                if let Some(at) = quota.and_then(|quota| quota.resume_at) {
+                    self.notify(Notice::Resumes(id, process, at));
+                }
+            }
         }
     }
 

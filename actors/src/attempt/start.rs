@@ -216,7 +216,7 @@ async fn tell_failure(log: &Arc<AttemptLog>, attempt: &Attempt, reason: String, 
             process,
             turn,
             now,
-            Event::ErrorMessage { text: reason, error_type: ErrorType::Setup },
+            Event::ErrorMessage { text: reason, error_type: ErrorType::Setup, resume_at: None },
         )?;
         log.append(process, turn, now, end)
     })

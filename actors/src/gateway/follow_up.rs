@@ -31,7 +31,7 @@ impl State {
     }
 }
 
-async fn follow_up(
+pub(super) async fn follow_up(
     gateway: &ActorRef<Message>,
     world: &World,
     key: Option<Key>,

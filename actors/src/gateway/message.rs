@@ -3,10 +3,12 @@
 use ractor::RpcReplyPort;
 
 use crate::attempt::{self, Collect, CollectPort, Notice};
-use crate::ids::{AttemptId, ProjectId, RepoId, TaskId};
+use crate::event::Timestamp;
+use crate::executor::Verdict;
+use crate::ids::{ApprovalId, AttemptId, ProcessId, ProjectId, RepoId, TaskId};
 use crate::journal::{
-    Answer, Attempt, AttemptStarted, AttemptStopped, FollowUpAction, FollowedUp, Intent, Key,
-    NewTask, Priority, ProjectCreated, RepoAdded, TaskChange, TaskView,
+    Answer, Approval, Attempt, AttemptStarted, AttemptStopped, FollowUpAction, FollowedUp, Intent,
+    Key, NewTask, Priority, ProjectCreated, RepoAdded, TaskChange, TaskView,
 };
 use crate::refusal::Refusal;
 
@@ -23,6 +25,7 @@ pub enum Message {
     Start(Option<Key>, StartRequest, Port<Answer<AttemptStarted>>),
     Stop(Option<Key>, AttemptId, bool, Port<Answer<AttemptStopped>>),
     FollowUp(Option<Key>, FollowUpRequest, Port<Answer<FollowedUp>>),
+    Respond(Option<Key>, RespondRequest, Port<Answer<Approval>>),
     /// Takes an attempt's worktrees away, if nothing would be lost with them.
     Collect(AttemptId, Collect, CollectPort),
     /// How many attempts run and how many wait.
@@ -49,6 +52,8 @@ pub enum Message {
     /// slot after all.
     Carried(AttemptId, Option<Priority>),
     Notice(Notice),
+    /// An attempt is to go on at that time, if this is still its last process.
+    Resumes(AttemptId, ProcessId, Timestamp),
     /// An attempt's actor has failed.
     Failed(AttemptId),
 }
@@ -90,6 +95,15 @@ pub struct FollowUpRequest {
     pub prompt: String,
     /// Default: the variant of the turn before.
     pub variant: Option<String>,
+}
+
+/// A verdict on a permission that an executor asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RespondRequest {
+    pub approval_id: ApprovalId,
+    pub verdict: Verdict,
+    /// The attempt within which it was given, if it was.
+    pub from_attempt: Option<AttemptId>,
 }
 
 /// The owner of an attempt.

@@ -28,6 +28,8 @@ mod intents;
 mod message;
 mod owners;
 mod resolve;
+mod respond;
+mod resume;
 mod start;
 mod stop;
 mod supervisor;
@@ -37,7 +39,9 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
-pub use message::{FollowUpRequest, Message, NewProject, Owned, Port, RepoPath, StartRequest};
+pub use message::{
+    FollowUpRequest, Message, NewProject, Owned, Port, RepoPath, RespondRequest, StartRequest,
+};
 
 use crate::attempt::{self, Notice};
 use crate::ids::AttemptId;
@@ -117,6 +121,7 @@ impl Actor for Gateway {
             Message::Stop(key, attempt, force, port) => state.stop(key, attempt, force, port),
             Message::Collect(attempt, how, port) => state.collect(attempt, how, port),
             Message::FollowUp(key, request, port) => state.follow_up(key, request, port),
+            Message::Respond(key, request, port) => state.respond(key, request, port),
             Message::Owner(attempt, wants_slot, port) => {
                 state.owner(attempt, owners::Asked { wants_slot, port });
             }
@@ -132,6 +137,10 @@ impl Actor for Gateway {
             }
             Message::Notice(Notice::SlotFreed(attempt)) => state.slot_freed(attempt),
             Message::Notice(Notice::Ended(attempt)) => state.ended(attempt),
+            Message::Resumes(attempt, process, at)
+            | Message::Notice(Notice::Resumes(attempt, process, at)) => {
+                state.resume_at(attempt, process, at);
+            }
             Message::Failed(attempt) => state.failed(attempt),
         }
         Ok(())

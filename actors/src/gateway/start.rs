@@ -144,6 +144,7 @@ impl State {
             self.take_up(attempt).await;
         }
         self.carry_through(intents, &waiting);
+        self.resume_left();
         self.grant();
         let _ = port.send(Ok(count));
     }

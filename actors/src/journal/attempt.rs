@@ -243,5 +243,16 @@ pub struct Outcome {
     /// The last assistant message, at most 16,000 characters.
     pub final_message: Option<String>,
     pub usage: Option<Usage>,
+    /// A rate limit ended it, and somebody is to resume it.
+    pub quota: Option<Quota>,
     pub at: Timestamp,
+}
+
+/// The limit that ended a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// When it is over, if the executor told.
+    pub resume_at: Option<Timestamp>,
+    /// The attempt goes on by itself then.
+    pub resumes: bool,
 }

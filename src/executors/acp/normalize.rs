@@ -1,11 +1,11 @@
 //! What an agent says to entries, and what is said to it (`conversation.rs`).
 
 use agent_client_protocol_schema::v1::{
-    CLIENT_METHOD_NAMES, ContentBlock, PROTOCOL_LEVEL_METHOD_NAMES, PermissionOptionKind, Plan,
+    CLIENT_METHOD_NAMES, ContentChunk, PROTOCOL_LEVEL_METHOD_NAMES, PermissionOptionKind, Plan,
     PlanEntry, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallUpdate,
 };
 use provost_actors::event::{ErrorType, Event, Timestamp};
-use provost_actors::executor::{InProgress, Normalizer, Observed, Request, TurnEnded};
+use provost_actors::executor::{Normalizer, Observed, Request, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ use super::conversation::{Conversation, Dialogue, Quirks, Stage, Stuck, not_foun
 use super::tools::{Calls, text_of};
 use super::usage::Used;
 use crate::executors::json::{Dialect, Json, system};
+use crate::executors::streamed::{Kind, Streamed};
 use crate::executors::words;
 
 /// `None`: what an agent said to another client is read.
@@ -26,21 +27,15 @@ pub fn normalizer(dialogue: Option<Dialogue>) -> Box<dyn Normalizer> {
 struct Acp {
     conversation: Conversation,
     calls: Calls,
-    /// The message, or the thought, that is being streamed.
-    open: Option<Open>,
+    streamed: Streamed,
+    /// What is being streamed, and the agent's id of the message.
+    open: Option<(Kind, Option<String>)>,
     /// Requests for a permission that nothing has been heard of since.
     asked: Vec<Asked>,
     /// The model has said something since the last tool call.
     spoke: bool,
     used: Used,
     plan: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Open {
-    is_thought: bool,
-    message_id: Option<String>,
-    text: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -217,13 +212,9 @@ impl Acp {
                 if let Some(usage) = chunk.meta.as_ref().and_then(|meta| meta.get("usage")) {
                     self.used.add(usage, out);
                 }
-                let id = chunk.message_id.map(|id| id.to_string());
-                self.chunk(false, id, &chunk.content, out);
+                self.chunk(Kind::Message, &chunk, out);
             }
-            SessionUpdate::AgentThoughtChunk(chunk) => {
-                let id = chunk.message_id.map(|id| id.to_string());
-                self.chunk(true, id, &chunk.content, out);
-            }
+            SessionUpdate::AgentThoughtChunk(chunk) => self.chunk(Kind::Thinking, &chunk, out),
             // The prompt, said back.
             SessionUpdate::UserMessageChunk(chunk) => {
                 let text = text_of(&chunk.content);
@@ -262,36 +253,26 @@ impl Acp {
         true
     }
 
-    fn chunk(
-        &mut self,
-        is_thought: bool,
-        message_id: Option<String>,
-        content: &ContentBlock,
-        out: &mut Vec<Observed>,
-    ) {
-        let text = text_of(content);
-        if text.is_empty() {
-            return;
-        }
+    fn chunk(&mut self, kind: Kind, chunk: &ContentChunk, out: &mut Vec<Observed>) {
+        let text = text_of(&chunk.content);
         let quirks = self.quirks();
-        if !is_thought && quirks.is_notice(&text) {
+        let is_message = kind == Kind::Message;
+        if is_message && quirks.is_notice(&text) {
             self.close(out);
             out.push(system(text));
             return;
         }
-        let is_more = self
-            .open
-            .as_ref()
-            .is_some_and(|open| open.is_thought == is_thought && open.message_id == message_id);
+        let id = chunk.message_id.as_ref().map(ToString::to_string);
+        let is_more = self.open.as_ref().is_some_and(|open| *open == (kind, id.clone()));
+        if text.is_empty() || !is_more && !is_message && text.trim().is_empty() {
+            return;
+        }
         if !is_more || quirks.is_failure(&text) {
             self.close(out);
         }
-        let open = self.open.get_or_insert(Open { is_thought, message_id, text: String::new() });
-        open.text.push_str(&text);
-        self.spoke |= !is_thought;
-        let kind = if is_thought { "thinking" } else { "assistant_message" };
-        let (kind, text) = (kind.to_owned(), open.text.clone());
-        out.push(Observed::InProgress(Some(InProgress { kind, text })));
+        self.open = Some((kind, id));
+        self.spoke |= is_message;
+        self.streamed.add(kind, &text, out);
     }
 
     fn called(&mut self, update: ToolCallUpdate, out: &mut Vec<Observed>) {
@@ -315,19 +296,10 @@ impl Acp {
         dialogue.map(|dialogue| dialogue.quirks.clone()).unwrap_or_default()
     }
 
-    /// A message that was streamed becomes an entry.
+    /// What was streamed becomes an entry.
     fn close(&mut self, out: &mut Vec<Observed>) {
-        let Some(Open { is_thought, text, .. }) = self.open.take() else { return };
-        out.push(Observed::InProgress(None));
-        if text.trim().is_empty() {
-            return;
-        }
-        let event = if is_thought {
-            Event::Thinking { text: text.trim().to_owned() }
-        } else {
-            Event::AssistantMessage { text, continued: false }
-        };
-        out.push(Observed::Entry(event));
+        self.open = None;
+        self.streamed.flush(out);
     }
 
     fn tell_interrupt(&self, out: &mut Vec<Observed>) {
@@ -342,11 +314,12 @@ impl Acp {
         self.used.answer(result);
         let quirks = self.quirks();
         let reason = result["stopReason"].as_str().unwrap_or_default();
-        let failure = self.open.take_if(|open| !open.is_thought && quirks.is_failure(&open.text));
-        if let Some(Open { text, .. }) = failure {
-            out.push(Observed::InProgress(None));
-            self.fail(quirks.without_prefix(&text), None, at, out);
-            return;
+        if let Some(text) = self.streamed.whole(Kind::Message, out) {
+            if quirks.is_failure(&text) {
+                self.fail(quirks.without_prefix(&text), None, at, out);
+                return;
+            }
+            out.push(Kind::Message.entry(text));
         }
         self.close(out);
         let silent = quirks.silence_is_failure && !self.spoke;

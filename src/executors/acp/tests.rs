@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::*;
 use crate::config::Config;
 use crate::executors::tests::turn;
-use crate::executors::transcripts::{hold_laws, observe, raw, read, scenarios, told};
+use crate::executors::transcripts::{
+    assert_paired, hold_laws, observe, raw, read, scenarios, told,
+};
 
 const AGENTS: [&str; 7] = [
     "acp_claude",
@@ -146,6 +148,7 @@ fn each_transcript_is_read_to_its_end() {
         for scenario in scenarios(cli) {
             let dialogue = dialogue(cli, &scenario);
             let observed = observe(normalize::normalizer(Some(dialogue)), &read(cli, &scenario));
+            assert_paired(&observed);
             insta::with_settings!({ snapshot_suffix => format!("{cli}-{scenario}") }, {
                 insta::assert_json_snapshot!("transcript", told(&observed));
             });
@@ -411,7 +414,8 @@ fn failures_are_told_in_the_ways_of_agents() {
         let end = ended(&observed);
         assert!(end.failed, "{name}");
         assert_eq!((end.error.as_deref(), end.error_type), (Some(text), Some(kind)), "{name}");
-        let told = Event::ErrorMessage { text: text.to_owned(), error_type: kind };
+        let resume_at = end.resume_at;
+        let told = Event::ErrorMessage { text: text.to_owned(), error_type: kind, resume_at };
         assert_eq!(entries(&observed).last(), Some(&&told), "{name}");
     }
     let limited =

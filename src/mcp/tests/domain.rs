@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::mcp::ask::{Answer, Ask, CustomError, Key, RecentAttempt, Session};
+use crate::mcp::tools::approvals::*;
 use crate::mcp::tools::artifacts::*;
 use crate::mcp::tools::attempts::*;
 use crate::mcp::tools::context::*;
@@ -54,6 +55,7 @@ pub fn arguments(tool: &str) -> Value {
         "start_task_attempt" => {
             json!({"task_id": ID, "executor": "fake", "repos": [{"repo_id": ID}]})
         }
+        "respond_approval" => json!({"approval_id": ID, "decision": "deny", "reason": "no"}),
         "follow_up" => json!({"attempt_id": ID, "action": "send", "prompt": "go on"}),
         "wait_for_attempts" => json!({"attempt_ids": [ID], "until": "any_change"}),
         "get_attempt_status"
@@ -109,6 +111,7 @@ fn status() -> AttemptStatus {
         state: AttemptState::Failed,
         phase: AttemptPhase::Settled,
         waiting_on: None,
+        resume_at: None,
         executor: "fake".to_owned(),
         variant: None,
         created_at: now(),
@@ -160,7 +163,7 @@ fn events() -> Vec<Event> {
             cached_tokens: Some(3),
             cost_usd: Some(0.5),
         },
-        Event::ErrorMessage { text: text(), error_type: ErrorType::Quota },
+        Event::ErrorMessage { text: text(), error_type: ErrorType::Quota, resume_at: None },
         Event::SystemMessage { text: text() },
         Event::ProcessStart {
             text: text(),
@@ -549,6 +552,45 @@ impl Ask for Samples {
             exit_code: None,
             exit_signal: Some(2),
             survivors: 0,
+        };
+        Ok(self.answer(key, output))
+    }
+
+    async fn list_approvals(
+        &self,
+        _: &Session,
+        _: ListApprovalsInput,
+    ) -> Result<ListApprovalsOutput, Refusal> {
+        let action = Action { kind: ActionKind::Command, detail: Map::new() };
+        let approval = ApprovalSummary {
+            approval_id: id(),
+            attempt_id: id(),
+            execution_process_id: id(),
+            status: ApprovalStatus::Pending,
+            text: "run ls".to_owned(),
+            tool_name: "Bash".to_owned(),
+            tool_call_id: Some("t1".to_owned()),
+            action,
+            reason: None,
+            asked_at: now(),
+            expires_at: Some(now()),
+            decided_at: None,
+        };
+        Ok(ListApprovalsOutput { approvals: vec![approval], next_cursor: None, has_more: false })
+    }
+
+    async fn respond_approval(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: RespondApprovalInput,
+    ) -> Result<Answer<RespondApprovalOutput>, Refusal> {
+        let output = RespondApprovalOutput {
+            approval_id: input.approval_id,
+            attempt_id: id(),
+            status: ApprovalStatus::Denied,
+            reason: Some("no".to_owned()),
+            decided_at: Some(now()),
         };
         Ok(self.answer(key, output))
     }

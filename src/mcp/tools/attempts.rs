@@ -34,6 +34,8 @@ pub enum AttemptPhase {
     Running,
     /// It is being ended.
     Stopping,
+    /// A turn waits for an answer: waiting_on says of what kind.
+    Waiting,
     /// Nothing has run and nothing is asked.
     Idle,
     /// Something has run; nothing runs now.
@@ -95,7 +97,7 @@ pub struct StartTaskAttemptOutput {
     pub execution_process_id: Option<ProcessId>,
     /// idle, running, completed or failed.
     pub state: AttemptState,
-    /// queued, preparing, running, stopping, idle or settled.
+    /// queued, preparing, running, waiting, stopping, idle or settled.
     pub phase: AttemptPhase,
 }
 
@@ -204,10 +206,13 @@ pub struct AttemptStatus {
     pub workspace_branch: String,
     /// idle (nothing has run), running, completed or failed.
     pub state: AttemptState,
-    /// queued, preparing, running, stopping, idle or settled.
+    /// queued, preparing, running, waiting, stopping, idle or settled.
     pub phase: AttemptPhase,
-    /// a running slot while it is queued, disk while nothing can be written; null otherwise.
+    /// a running slot, approval (list_approvals), disk, or quota (a rate limit ended its turn); null if nothing.
     pub waiting_on: Option<String>,
+    /// When the limit of waiting_on = quota is over, RFC 3339 UTC; null if unknown.
+    #[schemars(with = "Option<Time>")]
+    pub resume_at: Option<Timestamp>,
     /// Who does the work.
     pub executor: String,
     /// The executor's variant; null for its default.
@@ -316,7 +321,7 @@ pub struct StopAttemptOutput {
     pub stopped: bool,
     /// idle, running, completed or failed.
     pub state: AttemptState,
-    /// queued, preparing, running, stopping, idle or settled.
+    /// queued, preparing, running, waiting, stopping, idle or settled.
     pub phase: AttemptPhase,
     /// Whether it was killed at once.
     pub forced: bool,

@@ -2,6 +2,7 @@
 //! A tool's fields and description stand in its group's file; adding one takes
 //! a method of [`Ask`](super::ask::Ask), its structs, and a line here.
 
+pub mod approvals;
 pub mod artifacts;
 pub mod attempts;
 pub mod context;
@@ -66,6 +67,8 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     read   get_attempt_patch   "Get attempt patch"   Board   Reads    Search artifacts::GET_ATTEMPT_PATCH,   &[];
     change follow_up           "Follow up"           Board   Steers   Always follow_up::FOLLOW_UP,           follow_up::FOLLOW_UP_MODES;
     change stop_attempt        "Stop attempt"        Board   Replaces Search attempts::STOP_ATTEMPT,         &[];
+    read   list_approvals      "List approvals"      Board   Reads    Search approvals::LIST_APPROVALS,       &[];
+    change respond_approval    "Respond to approval" Board   Steers   Search approvals::RESPOND_APPROVAL,     approvals::RESPOND_MODES;
     read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];
 });
 

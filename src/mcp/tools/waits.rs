@@ -60,7 +60,7 @@ pub struct WaitedAttempt {
     pub attempt_id: AttemptId,
     /// idle, running, completed or failed.
     pub state: AttemptState,
-    /// queued, preparing, running, stopping, idle or settled.
+    /// queued, preparing, running, waiting, stopping, idle or settled.
     pub phase: AttemptPhase,
     /// As in get_attempt_status.
     pub waiting_on: Option<String>,

@@ -1,0 +1,66 @@
+//! Verdicts on the permissions that executors ask for: handed to the owner of
+//! the attempt, while the executor waits.
+
+use std::sync::Arc;
+
+use ractor::ActorRef;
+
+use crate::attempt::{self, RespondCall};
+use crate::executor::Verdict;
+use crate::ids::{ApprovalId, AttemptId};
+use crate::journal::{Answer, Approval, ApprovalStatus, Decision, Key, remembered};
+use crate::refusal::{Code, Refusal};
+use crate::world::World;
+
+use super::message::{Message, Port, RespondRequest};
+use super::{State, owners};
+
+impl State {
+    pub(super) fn respond(
+        &self,
+        key: Option<Key>,
+        request: RespondRequest,
+        port: Port<Answer<Approval>>,
+    ) {
+        let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
+        tokio::spawn(async move { drop(port.send(respond(&myself, &world, key, request).await)) });
+    }
+}
+
+async fn respond(
+    gateway: &ActorRef<Message>,
+    world: &World,
+    key: Option<Key>,
+    request: RespondRequest,
+) -> Result<Answer<Approval>, Refusal> {
+    let RespondRequest { approval_id, verdict, from_attempt } = request;
+    if let Some(answer) = remembered(&*world.journal, key.as_ref()).await? {
+        return Ok(answer);
+    }
+    let found = world.journal.approval(approval_id).await?;
+    let approval = found.ok_or_else(|| not_found(approval_id))?;
+    if from_attempt == Some(approval.attempt_id) {
+        return Err(own(approval.attempt_id));
+    }
+    if approval.status != ApprovalStatus::Pending {
+        let decision = Decision::Verdict(verdict);
+        return world.journal.decide(key.as_ref(), approval_id, &decision).await;
+    }
+    owners::ask(gateway, approval.attempt_id, false, |_, port| {
+        let (key, verdict): (_, Verdict) = (key.clone(), verdict.clone());
+        attempt::Message::Respond(RespondCall { key, approval_id, verdict }, port)
+    })
+    .await
+}
+
+/// No code is its own: the argument is what is wrong.
+fn not_found(id: ApprovalId) -> Refusal {
+    Refusal::new(Code::InvalidArgument, format!("there is no approval {id}"))
+        .hint("Call the tool again with approval_id from list_approvals.")
+        .detail("path", "approval_id")
+}
+
+fn own(attempt: AttemptId) -> Refusal {
+    let message = format!("what attempt {attempt} asks for is not for itself to answer");
+    Refusal::new(Code::NotPermitted, message)
+}

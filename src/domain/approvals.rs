@@ -1,0 +1,113 @@
+//! Permissions that executors ask for: listed from the store, answered by way of
+//! the attempt's owner.
+
+use provost_actors::event::Action;
+use provost_actors::executor::Verdict;
+use provost_actors::gateway::{Message, RespondRequest};
+use provost_actors::journal::{self, Approval};
+use provost_actors::refusal::Refusal;
+use provost_actors::text::cut;
+use serde_json::Value;
+
+use super::{Domain, answered, board};
+use crate::mcp::ask::{Answer, Key, Session};
+use crate::mcp::tools::approvals::{
+    ApprovalDecision, ApprovalStatus, ApprovalSummary, ApprovalsAsked, ListApprovalsInput,
+    ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
+};
+use crate::store::ApprovalFilter;
+
+/// Longest value of an action that is told, in characters.
+const VALUE_MAX: usize = 1000;
+
+impl Domain {
+    pub(super) async fn approvals(
+        &self,
+        input: ListApprovalsInput,
+    ) -> Result<ListApprovalsOutput, Refusal> {
+        if let Some(attempt) = input.attempt_id {
+            self.store.status(attempt).await?;
+        }
+        let before = input.cursor.map(|text| text.parse());
+        let filter = ApprovalFilter {
+            attempt: input.attempt_id,
+            status: match input.status {
+                ApprovalsAsked::Pending => Some(journal::ApprovalStatus::Pending),
+                ApprovalsAsked::All => None,
+            },
+            limit: input.limit.get(),
+            before: before.transpose().map_err(|_| board::bad_cursor("list_approvals"))?,
+        };
+        let page = self.store.approvals(&filter).await?;
+        let next = page.items.last().filter(|_| page.has_more);
+        Ok(ListApprovalsOutput {
+            next_cursor: next.map(|approval| approval.approval_id.to_string()),
+            has_more: page.has_more,
+            approvals: page.items.into_iter().map(summary).collect(),
+        })
+    }
+
+    pub(super) async fn responded(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: RespondApprovalInput,
+    ) -> Result<Answer<RespondApprovalOutput>, Refusal> {
+        let reason = input.reason.map_or_else(|| "no reason was given".to_owned(), Into::into);
+        let request = RespondRequest {
+            approval_id: input.approval_id,
+            verdict: match input.decision {
+                ApprovalDecision::Approve => Verdict::Approve,
+                ApprovalDecision::Deny => Verdict::Deny { reason },
+            },
+            from_attempt: session.attempt,
+        };
+        let answer = self.gateway(|port| Message::Respond(key, request, port)).await?;
+        Ok(answered(answer, |approval| RespondApprovalOutput {
+            approval_id: approval.approval_id,
+            attempt_id: approval.attempt_id,
+            status: status(approval.status),
+            reason: approval.reason,
+            decided_at: approval.decided_at,
+        }))
+    }
+}
+
+fn summary(approval: Approval) -> ApprovalSummary {
+    let request = approval.request;
+    ApprovalSummary {
+        approval_id: approval.approval_id,
+        attempt_id: approval.attempt_id,
+        execution_process_id: approval.process_id,
+        status: status(approval.status),
+        text: cut(request.text, VALUE_MAX),
+        tool_name: request.tool_name,
+        tool_call_id: request.tool_call_id,
+        action: short(request.action),
+        reason: approval.reason,
+        asked_at: approval.asked_at,
+        expires_at: approval.expires_at,
+        decided_at: approval.decided_at,
+    }
+}
+
+/// An action with its long values cut: the log has them whole.
+fn short(mut action: Action) -> Action {
+    for value in action.detail.values_mut() {
+        if let Value::String(text) = value {
+            *text = cut(std::mem::take(text), VALUE_MAX);
+        } else if value.to_string().chars().count() > VALUE_MAX {
+            *value = Value::String(cut(value.to_string(), VALUE_MAX));
+        }
+    }
+    action
+}
+
+fn status(status: journal::ApprovalStatus) -> ApprovalStatus {
+    match status {
+        journal::ApprovalStatus::Pending => ApprovalStatus::Pending,
+        journal::ApprovalStatus::Approved => ApprovalStatus::Approved,
+        journal::ApprovalStatus::Denied => ApprovalStatus::Denied,
+        journal::ApprovalStatus::Withdrawn => ApprovalStatus::Withdrawn,
+    }
+}

@@ -1,0 +1,50 @@
+//! `claude`: Claude Code, by its two-way stream-json. Qwen Code speaks a dialect
+//! of it (`super::qwen`).
+
+pub mod control;
+pub mod normalize;
+
+use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
+use serde_json::{Value, json};
+
+use super::adapter::{Abilities, Adapter, Call};
+use normalize::{Flavour, normalizer};
+
+/// The protocol.
+pub struct Claude;
+
+impl Adapter for Claude {
+    fn abilities(&self) -> Abilities {
+        Abilities { resume: true, interrupt: true, approvals: true }
+    }
+
+    fn launch(&self, turn: &Turn, mut call: Call) -> Result<Launch, String> {
+        let fixed = ["-p", "--verbose", "--include-partial-messages"];
+        let formats = ["--input-format", "stream-json", "--output-format", "stream-json"];
+        call.args.extend(fixed.iter().chain(&formats).map(ToString::to_string));
+        call.option("model", "--model");
+        call.option("effort", "--effort");
+        call.option("permission_mode", "--permission-mode");
+        if call.options.get("approvals").is_some_and(|asks| asks == "yes") {
+            call.args.extend(["--permission-prompt-tool".to_owned(), "stdio".to_owned()]);
+        }
+        if let Some(id) = &turn.executor_session_id {
+            call.args.extend(["--resume".to_owned(), id.clone()]);
+        }
+        if call.supports_mcp {
+            // The user's own servers stay, too.
+            let config = control::mcp_config(&turn.mcp).to_string();
+            call.args.extend(["--mcp-config".to_owned(), config]);
+        }
+        let dialogue = json!({ "prompt": turn.prompt });
+        Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
+    }
+
+    fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
+        normalizer(Flavour::Claude, dialogue)
+    }
+
+    fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
+        Some(control::verdict(request, verdict))
+    }
+}
