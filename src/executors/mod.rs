@@ -2,6 +2,7 @@
 //! adapter is a folder: `mod.rs` tells how to launch it, `normalize.rs` reads
 //! what it says and does no I/O.
 
+mod acp;
 mod adapter;
 mod claude;
 mod codex;
@@ -73,6 +74,7 @@ fn adapter(protocol: Protocol) -> &'static dyn Adapter {
     match protocol {
         Protocol::Plain => &plain::Plain,
         Protocol::Fake => &fake::Fake,
+        Protocol::Acp => &acp::Acp,
         Protocol::Claude => &claude::Claude,
         Protocol::Codex => &codex::Codex,
         Protocol::Gemini => &gemini::Gemini,
@@ -81,8 +83,7 @@ fn adapter(protocol: Protocol) -> &'static dyn Adapter {
         Protocol::Copilot => &copilot::Copilot,
         Protocol::Kimi => &kimi::Kimi,
         Protocol::Codex => &codex::Codex,
-        // The adapters of the real CLIs come here.
-        _ => &events::Events,
+        Protocol::Events => &events::Events,
     }
 }
 

@@ -337,24 +337,23 @@ pub fn fail(
     at: Timestamp,
     out: &mut Vec<Observed>,
 ) {
-    let (text, error_type) = (error.clone(), error_type(status, &error));
-    let is_limit = error_type == ErrorType::Quota;
+    let kind = error_type(status, &error);
+    let is_limit = kind == ErrorType::Quota;
     let resume_at = limit.or_else(|| resume_at(&error, at)).filter(|_| is_limit);
+    fail_as(error, kind, resume_at, out);
+}
+
+/// The same, of which it is known what kind of failure it is.
+pub fn fail_as(
+    error: String,
+    error_type: ErrorType,
+    resume_at: Option<Timestamp>,
+    out: &mut Vec<Observed>,
+) {
+    let text = error.clone();
     out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
     let (error, error_type) = (Some(error), Some(error_type));
     out.push(Observed::TurnEnded(TurnEnded { failed: true, error, error_type, resume_at }));
-}
-
-/// A turn whose process ended without a word on it, from a CLI that has one for
-/// each end: its exit code can't make a success of it.
-pub fn unended() -> Observed {
-    Observed::TurnEnded(TurnEnded { failed: true, ..TurnEnded::default() })
-}
-
-/// A turn that was interrupted.
-pub fn interrupted() -> Observed {
-    let error = Some("the turn was interrupted".to_owned());
-    Observed::TurnEnded(TurnEnded { failed: true, error, ..TurnEnded::default() })
 }
 
 #[cfg(test)]

@@ -1,0 +1,124 @@
+//! `acp`: agents that speak the Agent Client Protocol
+//! (<https://agentclientprotocol.com>), version 1: JSON-RPC 2.0, a message a line.
+//! What an agent gets wrong is told by its options (`builtin.toml`).
+
+mod conversation;
+mod normalize;
+mod settings;
+mod tools;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use agent_client_protocol_schema::v1::{EnvVariable, McpServer, McpServerStdio};
+use provost_actors::executor::{
+    Launch, McpServer as WayBack, Message, Normalizer, Request, Stdin, Turn, Verdict,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::adapter::{Abilities, Adapter, Call};
+use conversation::Dialogue;
+
+/// The protocol.
+pub struct Acp;
+
+impl Adapter for Acp {
+    fn abilities(&self) -> Abilities {
+        Abilities { resume: true, interrupt: true, approvals: true }
+    }
+
+    fn launch(&self, turn: &Turn, call: Call) -> Result<Launch, String> {
+        let mut call = call;
+        let mut dialogue = Dialogue {
+            prompt: turn.prompt.clone(),
+            cwd: turn.cwd.clone(),
+            resumes: turn.executor_session_id.clone(),
+            ..Dialogue::with_options(&call.options)
+        };
+        if call.supports_mcp {
+            dialogue.quirks.servers.push(turn.mcp.name.to_owned());
+            match call.options.get("mcp_config_arg") {
+                Some(flag) => call.args.extend([flag.clone(), mcp_config(&turn.mcp)]),
+                None => dialogue.mcp_servers.push(way_back(&turn.mcp)),
+            }
+        }
+        let dialogue = serde_json::to_value(dialogue)
+            .map_err(|error| format!("what it is to be told can't be written: {error}"))?;
+        Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
+    }
+
+    fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
+        normalize::normalizer(Dialogue::deserialize(dialogue).ok())
+    }
+
+    /// The protocol has no place for a reason.
+    fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
+        let choice = Choice::deserialize(&request.context).ok()?;
+        let option = match verdict {
+            Verdict::Approve => choice.allow,
+            Verdict::Deny { .. } => choice.reject,
+        };
+        let outcome = match option {
+            Some(id) => json!({ "outcome": "selected", "optionId": id }),
+            None => json!({ "outcome": "cancelled" }),
+        };
+        Some(conversation::answer(&choice.id, &json!({ "outcome": outcome })))
+    }
+}
+
+/// What an answer to a permission request is made of.
+#[derive(Serialize, Deserialize)]
+struct Choice {
+    /// The request's id.
+    id: Value,
+    /// The option that allows it, this once if there is such an option.
+    allow: Option<String>,
+    /// The one that rejects it.
+    reject: Option<String>,
+}
+
+fn way_back(server: &WayBack) -> McpServer {
+    let variable = |(name, value): (&String, &String)| EnvVariable::new(name, value);
+    let stdio = McpServerStdio::new(server.name, server.command.clone());
+    let env = server.env.iter().map(variable).collect();
+    McpServer::Stdio(stdio.args(server.args.clone()).env(env))
+}
+
+/// The way back as agents read it from their command line.
+fn mcp_config(server: &WayBack) -> String {
+    let WayBack { name, command, args, env } = server;
+    let server =
+        json!({ "type": "local", "command": command, "args": args, "env": env, "tools": ["*"] });
+    json!({ "mcpServers": { *name: server } }).to_string()
+}
+
+impl Dialogue {
+    /// The options that tell what an agent gets wrong; all others are said to it,
+    /// the mode and the model first, for they decide what else there is.
+    fn with_options(options: &BTreeMap<String, String>) -> Self {
+        let mut dialogue = Self::default();
+        for (name, value) in options {
+            let value = value.clone();
+            match name.as_str() {
+                "auth_method" => dialogue.auth_method = Some(value),
+                "load_as" => dialogue.load_as = Some(value),
+                "failure_prefix" => dialogue.quirks.failure_prefix = Some(value),
+                "notice_prefix" => dialogue.quirks.notice_prefix = Some(value),
+                "silence" => dialogue.quirks.silence_is_failure = value == "failure",
+                "mcp_config_arg" => {}
+                _ => dialogue.settings.push((name.clone(), value)),
+            }
+        }
+        let rank = |name: &str| match name {
+            "mode" => 0,
+            "model" => 1,
+            _ => 2,
+        };
+        dialogue.settings.sort_by_key(|(name, _)| rank(name));
+        dialogue
+    }
+}

@@ -1,0 +1,417 @@
+//! What an agent says to entries, and what is said to it (`conversation.rs`).
+
+use agent_client_protocol_schema::v1::{
+    CLIENT_METHOD_NAMES, ContentChunk, PROTOCOL_LEVEL_METHOD_NAMES, PermissionOptionKind, Plan,
+    PlanEntry, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallUpdate,
+};
+use provost_actors::event::{ErrorType, Timestamp};
+use provost_actors::executor::{Normalizer, Observed, Request, TurnEnded};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Choice;
+use super::conversation::{Conversation, Dialogue, Quirks, Stage, Stuck, not_found};
+use super::tools::{Calls, text_of};
+use super::usage::Used;
+use crate::executors::json::{Dialect, Json, system};
+use crate::executors::streamed::{Kind, Streamed};
+use crate::executors::words;
+
+/// `None`: what an agent said to another client is read.
+pub fn normalizer(dialogue: Option<Dialogue>) -> Box<dyn Normalizer> {
+    Json::reader(Acp::new(dialogue))
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Acp {
+    conversation: Conversation,
+    calls: Calls,
+    streamed: Streamed,
+    /// What is being streamed, and the agent's id of the message.
+    open: Option<(Kind, Option<String>)>,
+    /// Requests for a permission that nothing has been heard of since.
+    asked: Vec<Asked>,
+    /// The model has said something since the last tool call.
+    spoke: bool,
+    used: Used,
+    plan: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Asked {
+    /// The request's id.
+    id: Value,
+    tool_call_id: String,
+}
+
+impl Dialect for Acp {
+    fn begin(&mut self, out: &mut Vec<Observed>) {
+        self.conversation.begin(out);
+    }
+
+    fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
+        match (message["method"].as_str(), message.get("id")) {
+            (Some(method), Some(id)) => self.request(id, method, &message["params"], out),
+            (Some(method), None) => self.notification(method, &message["params"], out),
+            (None, Some(_)) => self.answer(message, at, out),
+            (None, None) => false,
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<Observed>) {
+        self.close(out);
+        let mut events = Vec::new();
+        self.calls.tell(&self.quirks().servers, &mut events);
+        out.extend(events.into_iter().map(Observed::Entry));
+        self.used.tell(out);
+    }
+}
+
+impl Acp {
+    fn new(dialogue: Option<Dialogue>) -> Self {
+        let conversation = Conversation::new(dialogue);
+        Self { conversation, ..Self::default() }
+    }
+
+    fn answer(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
+        let (result, error) = (message.get("result"), message.get("error"));
+        let step = match (result, error) {
+            (Some(result), None) if result["stopReason"].is_string() => {
+                self.stopped(result, at, out);
+                return true;
+            }
+            (_, Some(error)) => {
+                let status = error["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+                let text = reason(error);
+                if matches!(self.conversation.stage, Stage::Prompt | Stage::Over) {
+                    self.fail(text, status, at, out);
+                    return true;
+                }
+                let is_auth = error["code"] == json!(-32000);
+                self.conversation.refused(&text, is_auth, out)
+            }
+            (Some(result), None) => self.conversation.answered(result, out),
+            (None, None) => return false,
+        };
+        if let Err(Stuck { error, auth }) = step {
+            self.conversation.stage = Stage::Over;
+            let kind = match words::error_type(None, &error) {
+                _ if auth => ErrorType::Auth,
+                ErrorType::Other => ErrorType::Setup,
+                kind => kind,
+            };
+            words::fail_as(format!("the agent can't begin: {error}"), kind, None, out);
+        }
+        true
+    }
+
+    fn request(
+        &mut self,
+        id: &Value,
+        method: &str,
+        params: &Value,
+        out: &mut Vec<Observed>,
+    ) -> bool {
+        if method == CLIENT_METHOD_NAMES.session_request_permission
+            && let Ok(request) = RequestPermissionRequest::deserialize(params)
+        {
+            self.permission(id, &request, out);
+            return true;
+        }
+        if self.conversation.dialogue.is_some() {
+            out.push(Observed::Say(not_found(id, method)));
+        }
+        out.push(system(format!("asks for {method}, which it was not offered")));
+        true
+    }
+
+    fn permission(
+        &mut self,
+        id: &Value,
+        request: &RequestPermissionRequest,
+        out: &mut Vec<Observed>,
+    ) {
+        self.close(out);
+        let mut events = Vec::new();
+        let Quirks { servers, .. } = self.quirks();
+        let asked = self.calls.asks(&request.tool_call, &servers, &mut events);
+        out.extend(events.into_iter().map(Observed::Entry));
+        let text = asked.text.lines().next().unwrap_or_default().to_owned();
+        out.push(system(format!("asks for permission: {text}")));
+        let option = |kinds: [PermissionOptionKind; 2]| {
+            let of_kind = |kind| request.options.iter().find(|option| option.kind == kind);
+            kinds.into_iter().find_map(of_kind).map(|option| option.option_id.to_string())
+        };
+        let choice = Choice {
+            id: id.clone(),
+            allow: option([PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways]),
+            reject: option([PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways]),
+        };
+        self.asked.push(Asked { id: id.clone(), tool_call_id: asked.id.clone() });
+        out.push(Observed::Ask(Request {
+            key: id.to_string(),
+            tool_call_id: Some(asked.id),
+            tool_name: asked.name,
+            text,
+            action: asked.action,
+            context: json!(choice),
+        }));
+        self.tell_interrupt(out);
+    }
+
+    fn notification(&mut self, method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
+        if method == CLIENT_METHOD_NAMES.session_update {
+            return self.updated(params, out);
+        }
+        if method == PROTOCOL_LEVEL_METHOD_NAMES.cancel_request {
+            let id = &params["requestId"];
+            out.push(Observed::Withdraw { key: id.to_string() });
+            self.asked.retain(|asked| asked.id != *id);
+            self.tell_interrupt(out);
+            return true;
+        }
+        false
+    }
+
+    fn updated(&mut self, params: &Value, out: &mut Vec<Observed>) -> bool {
+        let update = &params["update"];
+        let is_early = !matches!(self.conversation.stage, Stage::Prompt | Stage::Over);
+        // Without a dialogue nobody knows whether the session is a new one.
+        if is_early && (self.conversation.replays || self.conversation.dialogue.is_none()) {
+            return true;
+        }
+        if !is_early
+            && self.conversation.session.is_none()
+            && let Some(id) = params["sessionId"].as_str()
+        {
+            self.conversation.session = Some(id.to_owned());
+            out.push(Observed::ExecutorSession(id.to_owned()));
+        }
+        match update["sessionUpdate"].as_str() {
+            Some("tool_call" | "tool_call_update") => {
+                let Ok(read) = ToolCallUpdate::deserialize(update) else { return false };
+                let is_whole = is_whole(update, &read);
+                self.called(read, out);
+                is_whole
+            }
+            _ => match SessionUpdate::deserialize(update) {
+                Ok(update) => self.update(update, is_early, out),
+                Err(_) => false,
+            },
+        }
+    }
+
+    /// `false`: nothing is made of it.
+    fn update(&mut self, update: SessionUpdate, is_early: bool, out: &mut Vec<Observed>) -> bool {
+        match update {
+            SessionUpdate::AgentMessageChunk(chunk) if is_early => {
+                out.push(system(text_of(&chunk.content)));
+            }
+            SessionUpdate::AgentMessageChunk(chunk) => {
+                if let Some(usage) = chunk.meta.as_ref().and_then(|meta| meta.get("usage")) {
+                    self.used.add(usage, out);
+                }
+                self.chunk(Kind::Message, &chunk, out);
+            }
+            SessionUpdate::AgentThoughtChunk(chunk) => self.chunk(Kind::Thinking, &chunk, out),
+            // The prompt, said back.
+            SessionUpdate::UserMessageChunk(chunk) => {
+                let text = text_of(&chunk.content);
+                let dialogue = self.conversation.dialogue.as_ref();
+                return dialogue.is_some_and(|dialogue| dialogue.prompt.contains(&text));
+            }
+            SessionUpdate::Plan(plan) => {
+                let plan = plan_text(&plan);
+                if plan != self.plan {
+                    self.close(out);
+                    self.plan.clone_from(&plan);
+                    out.push(system(plan));
+                }
+            }
+            SessionUpdate::CurrentModeUpdate(mode) if !is_early => {
+                self.close(out);
+                out.push(system(format!("mode: {}", mode.current_mode_id)));
+            }
+            SessionUpdate::UsageUpdate(usage) => {
+                if let Some(cost) = usage.cost.filter(|cost| cost.currency == "USD") {
+                    self.used.costs(cost.amount);
+                }
+            }
+            // What can be chosen, and titles of the session.
+            SessionUpdate::CurrentModeUpdate(_)
+            | SessionUpdate::AvailableCommandsUpdate(_)
+            | SessionUpdate::ConfigOptionUpdate(_)
+            | SessionUpdate::SessionInfoUpdate(_) => {}
+            SessionUpdate::Notice(notice) => {
+                self.close(out);
+                let description = notice.description.unwrap_or_default();
+                out.push(system(format!("{}\n{description}", notice.title).trim_end().to_owned()));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn chunk(&mut self, kind: Kind, chunk: &ContentChunk, out: &mut Vec<Observed>) {
+        let text = text_of(&chunk.content);
+        let quirks = self.quirks();
+        let is_message = kind == Kind::Message;
+        if is_message && quirks.is_notice(&text) {
+            self.close(out);
+            out.push(system(text));
+            return;
+        }
+        let id = chunk.message_id.as_ref().map(ToString::to_string);
+        let is_more = self.open.as_ref().is_some_and(|open| *open == (kind, id.clone()));
+        if text.is_empty() || !is_more && !is_message && text.trim().is_empty() {
+            return;
+        }
+        if !is_more || quirks.is_failure(&text) {
+            self.close(out);
+        }
+        self.open = Some((kind, id));
+        self.spoke |= is_message;
+        self.streamed.add(kind, &text, out);
+    }
+
+    fn called(&mut self, update: ToolCallUpdate, out: &mut Vec<Observed>) {
+        let before = self.asked.len();
+        self.asked.retain(|asked| asked.tool_call_id != *update.tool_call_id.0);
+        let mut events = Vec::new();
+        let Quirks { servers, .. } = self.quirks();
+        self.calls.update(update, &servers, &mut events);
+        if !events.is_empty() {
+            self.close(out);
+            self.spoke = false;
+            out.extend(events.into_iter().map(Observed::Entry));
+        }
+        if self.asked.len() < before {
+            self.tell_interrupt(out);
+        }
+    }
+
+    fn quirks(&self) -> Quirks {
+        let dialogue = self.conversation.dialogue.as_ref();
+        dialogue.map(|dialogue| dialogue.quirks.clone()).unwrap_or_default()
+    }
+
+    /// What was streamed becomes an entry.
+    fn close(&mut self, out: &mut Vec<Observed>) {
+        self.open = None;
+        self.streamed.flush(out);
+    }
+
+    fn tell_interrupt(&self, out: &mut Vec<Observed>) {
+        if self.conversation.dialogue.is_some() {
+            let asked: Vec<Value> = self.asked.iter().map(|asked| asked.id.clone()).collect();
+            out.push(Observed::Interrupt(self.conversation.cancel(&asked)));
+        }
+    }
+
+    /// The answer to the prompt.
+    fn stopped(&mut self, result: &Value, at: Timestamp, out: &mut Vec<Observed>) {
+        self.used.answer(result);
+        let quirks = self.quirks();
+        let reason = result["stopReason"].as_str().unwrap_or_default();
+        if let Some(text) = self.streamed.whole(Kind::Message, out) {
+            if quirks.is_failure(&text) {
+                self.fail(quirks.without_prefix(&text), None, at, out);
+                return;
+            }
+            out.push(Kind::Message.entry(text));
+        }
+        self.close(out);
+        let silent = quirks.silence_is_failure && !self.spoke;
+        if reason != "cancelled" {
+            let mut events = Vec::new();
+            self.calls.end(&quirks.servers, &mut events);
+            out.extend(events.into_iter().map(Observed::Entry));
+        }
+        self.used.tell(out);
+        self.over();
+        let error = match reason {
+            "end_turn" if silent => {
+                "the agent ended its turn without a word: its model failed, or can't be reached"
+            }
+            "max_tokens" => "the model reached its limit of tokens",
+            "max_turn_requests" => "the turn reached the agent's limit of requests to the model",
+            "refusal" => "the model refused to go on",
+            "cancelled" => {
+                let error = Some("the turn was cancelled".to_owned());
+                let ended = TurnEnded { failed: true, error, ..TurnEnded::default() };
+                out.push(Observed::TurnEnded(ended));
+                return;
+            }
+            "end_turn" => return out.push(Observed::TurnEnded(TurnEnded::default())),
+            other => {
+                out.push(system(format!("the turn ended: {other}")));
+                return out.push(Observed::TurnEnded(TurnEnded::default()));
+            }
+        };
+        words::fail_as(error.to_owned(), ErrorType::Other, None, out);
+    }
+
+    fn fail(&mut self, error: String, status: Option<u16>, at: Timestamp, out: &mut Vec<Observed>) {
+        self.close(out);
+        self.used.tell(out);
+        self.over();
+        let kind = words::error_type(status, &error);
+        let resume_at = (kind == ErrorType::Quota).then(|| words::resume_at(&error, at)).flatten();
+        words::fail_as(error, kind, resume_at, out);
+    }
+
+    /// The turn has ended; a client may begin another one.
+    fn over(&mut self) {
+        self.conversation.stage = Stage::Over;
+        self.spoke = false;
+        self.asked.clear();
+    }
+}
+
+/// All of what an update tells is known: the protocol's types leave out the rest.
+fn is_whole(update: &Value, read: &ToolCallUpdate) -> bool {
+    let told = update["content"].as_array().map_or(0, Vec::len);
+    told == read.fields.content.as_ref().map_or(0, Vec::len)
+        && update["status"].is_string() == read.fields.status.is_some()
+}
+
+/// What an error says, with whatever it says in other places.
+fn reason(error: &Value) -> String {
+    let message = error["message"].as_str().unwrap_or_default();
+    let data = &error["data"];
+    let places =
+        [data, &data["details"], &data["message"], &data["error"], &data["error"]["message"]];
+    let details = places.into_iter().find_map(Value::as_str).unwrap_or_default();
+    // The first is JSON-RPC's own name of its code.
+    let names = ["Internal error", "Invalid params", "Invalid request", ""];
+    let message = message.strip_prefix("Internal error: ").unwrap_or(message);
+    match (names.contains(&message), details) {
+        (_, "") if message.is_empty() => error.to_string(),
+        (_, "") => inner(message),
+        (true, details) => inner(details),
+        (false, details) if message.contains(details) => inner(message),
+        (false, details) => format!("{}: {details}", inner(message)),
+    }
+}
+
+/// The sentence in what may be the JSON that a model's server answered.
+fn inner(text: &str) -> String {
+    let answer: Value = serde_json::from_str(text).unwrap_or_default();
+    let message = answer["error"]["message"].as_str().map(str::to_owned);
+    message.unwrap_or_else(|| text.to_owned())
+}
+
+/// A step a line.
+fn plan_text(plan: &Plan) -> String {
+    let line = |entry: &PlanEntry| {
+        let mark = match entry.status {
+            PlanEntryStatus::Completed => 'x',
+            PlanEntryStatus::InProgress => '>',
+            _ => ' ',
+        };
+        format!("[{mark}] {}", entry.content)
+    };
+    let lines: Vec<String> = plan.entries.iter().map(line).collect();
+    format!("plan:\n{}", lines.join("\n"))
+}

@@ -1,0 +1,75 @@
+//! Tokens of a turn, in the ways agents tell them.
+
+use agent_client_protocol_schema::v1::Usage;
+use provost_actors::event::Usage as Total;
+use provost_actors::executor::Observed;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::executors::words::Tokens;
+
+/// What was told so far.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Used {
+    input: u64,
+    output: u64,
+    cached: u64,
+    cost_usd: Option<f64>,
+    /// It is more than an entry tells.
+    is_news: bool,
+}
+
+impl Used {
+    /// The session's cost so far.
+    pub fn costs(&mut self, usd: f64) {
+        self.cost_usd = Some(usd);
+        self.is_news |= usd > 0.0;
+    }
+
+    /// One request to the model more.
+    pub fn add(&mut self, usage: &Value, out: &mut Vec<Observed>) {
+        let Some(usage) = read(usage) else { return };
+        self.input = self.input.saturating_add(usage.input);
+        self.output = self.output.saturating_add(usage.output);
+        self.cached = self.cached.saturating_add(usage.cached);
+        self.is_news |= usage.is_news;
+        let (input_tokens, output_tokens) = (self.input, self.output);
+        out.push(Observed::Usage(Total { input_tokens, output_tokens, cost_usd: self.cost_usd }));
+    }
+
+    /// The turn's, as the answer to its prompt tells it.
+    pub fn answer(&mut self, answer: &Value) {
+        let found = read(&answer["usage"]).or_else(|| {
+            let count = &answer["_meta"]["quota"]["token_count"];
+            let (input, output) =
+                (count["input_tokens"].as_u64()?, count["output_tokens"].as_u64()?);
+            Some(Self { input, output, is_news: input > 0, ..Self::default() })
+        });
+        if let Some(found) = found {
+            *self =
+                Self { cost_usd: self.cost_usd, is_news: self.is_news || found.is_news, ..found };
+        }
+    }
+
+    /// As an entry, once.
+    pub fn tell(&mut self, out: &mut Vec<Observed>) {
+        if std::mem::take(&mut self.is_news) {
+            let Self { input, output, cached, cost_usd, .. } = *self;
+            Tokens { input, output, cached, cost_usd }.tell(out);
+        }
+    }
+}
+
+/// The agents differ in whether they count what came from a cache as input. Its
+/// total says which: it is of all there is.
+fn read(usage: &Value) -> Option<Used> {
+    let usage = Usage::deserialize(usage).ok()?;
+    let (read, write) = (usage.cached_read_tokens, usage.cached_write_tokens);
+    let (cached, write) = (read.unwrap_or_default(), write.unwrap_or_default());
+    let all = usage.input_tokens.saturating_add(cached).saturating_add(write);
+    let is_apart = usage.total_tokens == all.saturating_add(usage.output_tokens);
+    let input = if is_apart { all } else { usage.input_tokens };
+    let (output, is_news) = (usage.output_tokens, usage.total_tokens > 0);
+    Some(Used { input, output, cached, cost_usd: None, is_news })
+}
