@@ -12,18 +12,19 @@ pub struct Request {
     pub streams: bool,
     /// Whether the answer may hold thinking.
     pub thinks: bool,
-    /// What was said to the model so far, in order; its own words apart.
+    /// What was said so far, in order.
     pub turns: Vec<Turn>,
     pub tools: Vec<Tool>,
     /// The JSON schema that the answer has to follow, if there is one.
     pub answer_schema: Option<Value>,
 }
 
-/// Something said to the model.
+/// Something said to the model, or by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
     User(String),
     ToolResult(String),
+    Model,
 }
 
 /// A tool that the request offers.

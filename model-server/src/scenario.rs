@@ -85,16 +85,19 @@ impl<'a> Script<'a> {
         let mut earlier = Vec::new();
         let mut results = Vec::new();
         let mut prompt = None;
-        for turn in &request.turns {
+        let before = std::iter::once(None).chain(request.turns.iter().map(Some));
+        for (turn, before) in request.turns.iter().zip(before) {
             match turn {
                 Turn::ToolResult(text) => results.push(text.as_str()),
                 Turn::User(text) if marked(text).is_some() => {
                     earlier.extend(prompt.replace(text.as_str()));
                     results.clear();
                 }
-                // What a CLI itself says in the user's name is in tags.
+                // A CLI itself speaks in the user's name: in tags, or beside what
+                // else is said. An answer to the model is a prompt of its own.
                 Turn::User(text) if text.trim_start().starts_with('<') => {}
-                Turn::User(_) => earlier.extend(prompt.take()),
+                Turn::User(_) if before == Some(&Turn::Model) => earlier.extend(prompt.take()),
+                Turn::User(_) | Turn::Model => {}
             }
         }
         let marker = marked(prompt?)?;

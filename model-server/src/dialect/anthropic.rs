@@ -74,8 +74,10 @@ impl Dialect for Anthropic {
 
 fn turns(message: &Value) -> Vec<Turn> {
     let content = &message["content"];
-    if message["role"] != "user" {
-        return Vec::new();
+    match message["role"].as_str() {
+        Some("user") => {}
+        Some("assistant") => return vec![Turn::Model],
+        _ => return Vec::new(),
     }
     if let Some(text) = content.as_str() {
         return vec![Turn::User(text.to_owned())];

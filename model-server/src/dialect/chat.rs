@@ -76,6 +76,7 @@ impl Dialect for Chat {
 fn turns(message: &Value) -> Vec<Turn> {
     let content = &message["content"];
     match message["role"].as_str() {
+        Some("assistant") => vec![Turn::Model],
         Some("tool") => vec![Turn::ToolResult(text_of(content))],
         Some("user") if content.is_array() => {
             each(content).map(|part| Turn::User(text_of(part))).collect()

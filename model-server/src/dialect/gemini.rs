@@ -77,7 +77,7 @@ impl Dialect for Gemini {
 
 fn turns(content: &Value) -> Vec<Turn> {
     if content["role"] == "model" {
-        return Vec::new();
+        return vec![Turn::Model];
     }
     let turn = |part: &Value| {
         let answer = part.get("functionResponse").map(|answer| &answer["response"]);

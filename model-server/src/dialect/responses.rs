@@ -69,8 +69,10 @@ impl Dialect for Responses {
 
 fn turn(item: &Value) -> Option<Turn> {
     match item["type"].as_str().unwrap_or("message") {
+        "message" if item["role"] == "assistant" => Some(Turn::Model),
         "message" if item["role"] == "user" => Some(Turn::User(text_of(&item["content"]))),
         "tool_search_output" => Some(Turn::ToolResult(String::new())),
+        kind if kind.ends_with("_call") => Some(Turn::Model),
         kind if kind.ends_with("_output") => Some(Turn::ToolResult(text_of(&item["output"]))),
         _ => None,
     }

@@ -88,7 +88,8 @@ fn every_dialect_reads_the_same_conversation() {
         let tool =
             Tool { name: "bash".to_owned(), namespace: None, takes: Takes::Arguments(schema()) };
         assert_eq!(request.tools, [tool], "{path}");
-        let [Turn::User(prompt), Turn::ToolResult(result)] = request.turns.as_slice() else {
+        let [Turn::User(prompt), Turn::Model, Turn::ToolResult(result)] = request.turns.as_slice()
+        else {
             panic!("{path}: {:?}", request.turns)
         };
         assert_eq!(prompt, "Go on. [[edit]]");

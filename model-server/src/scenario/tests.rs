@@ -60,7 +60,7 @@ fn the_last_prompt_that_names_a_scenario_chooses() {
 #[test]
 fn what_a_cli_asks_for_itself_is_no_step_of_a_scenario() {
     assert_eq!(said(&asked(vec![user("A title for: [[loop]]")], &[])), "Noted.");
-    let memory = vec![user("[[loop]]"), user("Write down what is worth it.")];
+    let memory = vec![user("[[loop]]"), Turn::Model, user("Write down what is worth it.")];
     assert_eq!(said(&asked(memory, &claude())), "Noted.");
     assert_eq!(
         said(&asked(vec![user("Brackets [[as in this]] mean nothing.")], &claude())),
@@ -127,10 +127,13 @@ fn the_context_is_asked_for_wherever_its_tool_hides() {
     let plan = asked(start(), &open);
     assert_eq!(called(&plan), ("mcp_provost_get_context", &Input::Arguments(json!({}))));
 
-    // Claude shows the tool once it was looked for.
+    // Claude shows the tool once it was looked for, and says so.
     let plan = asked(start(), &claude());
     let query = json!({"query": "select:mcp__provost__get_context"});
     assert_eq!(called(&plan), ("ToolSearch", &Input::Arguments(query)));
+    let loaded = vec![user("[[context]]"), Turn::Model, result(""), user("Tool loaded.")];
+    let plan = asked(loaded, &open);
+    assert_eq!(called(&plan).0, "mcp_provost_get_context");
 
     // Qwen has it called by another.
     let qwen = [tool("tool_search", &["query"]), tool("tool_call", &["name", "arguments"])];
