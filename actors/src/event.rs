@@ -142,6 +142,9 @@ pub enum Event {
     ErrorMessage {
         text: String,
         error_type: ErrorType,
+        /// When the limit that it tells of is over, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resume_at: Option<Timestamp>,
     },
     SystemMessage {
         text: String,

@@ -1,11 +1,20 @@
-//! What Provost needs of an executor: how to launch it, and how to read what it
-//! says. Adapters live outside this crate; everything here is pure.
+//! What Provost needs of an executor: how to launch it, how to read what it
+//! says, and, where its protocol is two-way, what to say to it. Adapters live
+//! outside this crate; everything here is pure.
+//!
+//! The client's side of a two-way protocol is a [`Normalizer`] too: what it says
+//! is a function of the raw entries, and each message has a key of its own. So a
+//! daemon that was killed in the middle of a conversation reads what was said
+//! again, comes to the same messages, and sends those that are not on file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::event::{Event, RawEntry, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::event::{Action, ErrorType, Event, RawEntry, Timestamp, Usage};
 use crate::limits::Limits;
 
 /// An executor as `list_executors` tells it.
@@ -16,9 +25,14 @@ pub struct Description {
     pub default_variant: Option<String>,
     pub supports_mcp: bool,
     pub supports_resume: bool,
+    /// Its protocol has an interrupt of its own; others are interrupted by SIGINT.
     pub supports_interrupt: bool,
+    /// A variant of it can ask for permission.
+    pub supports_approvals: bool,
     /// `None`: it can run. Else why not.
     pub unavailable_reason: Option<String>,
+    /// How to install it, where that is known.
+    pub install: Option<String>,
 }
 
 /// What one turn is launched with.
@@ -28,6 +42,44 @@ pub struct Turn {
     pub variant: Option<String>,
     /// The executor's own id of the conversation, when a follow-up resumes it.
     pub executor_session_id: Option<String>,
+    /// Where the process starts: an absolute path.
+    pub cwd: PathBuf,
+    /// Where [`Launch::files`] will be: an absolute path, of this process alone.
+    pub scratch: PathBuf,
+    /// The way back.
+    pub mcp: McpServer,
+}
+
+impl Turn {
+    /// One that is not to be run: what it would be launched with can be seen.
+    #[must_use]
+    pub fn nowhere() -> Self {
+        let nowhere = PathBuf::from("/");
+        Self {
+            prompt: String::new(),
+            variant: None,
+            executor_session_id: None,
+            cwd: nowhere.clone(),
+            scratch: nowhere.clone(),
+            mcp: McpServer {
+                name: "provost",
+                command: nowhere,
+                args: Vec::new(),
+                env: BTreeMap::new(),
+            },
+        }
+    }
+}
+
+/// This daemon as an MCP server (stdio) for the worker of one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpServer {
+    pub name: &'static str,
+    /// Absolute path of the program.
+    pub command: PathBuf,
+    pub args: Vec<String>,
+    /// Needed also by a CLI that gives its servers none of its own environment.
+    pub env: BTreeMap<String, String>,
 }
 
 /// A command line ready to be spawned, less what is the same for all executors.
@@ -39,6 +91,11 @@ pub struct Launch {
     /// Added to the environment that every executor gets.
     pub env: BTreeMap<String, String>,
     pub stdin: Stdin,
+    /// Files that the CLI is to read, by their name in [`Turn::scratch`].
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// What the normalizer of this process has to know: kept with the process,
+    /// and given to [`Executor::normalizer`] now and after every restart.
+    pub dialogue: Value,
 }
 
 /// What the process finds on its standard input.
@@ -48,7 +105,7 @@ pub enum Stdin {
     Empty,
     /// These bytes, then end of file.
     Bytes(Vec<u8>),
-    /// A pipe that stays open: the protocol is two-way.
+    /// A pipe that stays open until the turn has ended: the protocol is two-way.
     Open,
 }
 
@@ -59,8 +116,75 @@ pub trait Executor: Send + Sync {
     /// The command line of a turn. `Err` says in a sentence why it can't run now.
     fn launch(&self, turn: &Turn) -> Result<Launch, String>;
 
-    /// A reader for one process of this executor.
-    fn normalizer(&self) -> Box<dyn Normalizer>;
+    /// A reader for one process of this executor; `dialogue` is its launch's.
+    fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer>;
+
+    /// What tells the executor the verdict on its request; `None` where its
+    /// protocol asks for none.
+    fn answer(&self, _request: &Request, _verdict: &Verdict) -> Option<Message> {
+        None
+    }
+
+    /// What becomes of a turn that a rate limit has ended.
+    fn on_quota(&self) -> OnQuota {
+        OnQuota::default()
+    }
+}
+
+/// What becomes of a turn that a rate limit has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnQuota {
+    /// It is resumed when the executor said that the limit ends.
+    Auto,
+    /// It waits for somebody to resume it.
+    #[default]
+    Ask,
+    /// It is a failure like others.
+    Never,
+}
+
+/// A line for the executor's standard input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Tells it from all others of the process: what has been said under a key
+    /// is not said again.
+    pub key: String,
+    /// Without its `\n`.
+    pub line: String,
+}
+
+/// A permission that the executor asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The protocol's own id of the request, unique within the process.
+    pub key: String,
+    pub tool_call_id: Option<String>,
+    pub tool_name: String,
+    /// What it wants to do, in a line.
+    pub text: String,
+    pub action: Action,
+    /// What [`Executor::answer`] needs to know of it.
+    pub context: Value,
+}
+
+/// What becomes of a [`Request`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    Approve,
+    Deny { reason: String },
+}
+
+/// The executor's own word on how a turn ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnEnded {
+    pub failed: bool,
+    pub error: Option<String>,
+    #[serde(default)]
+    pub error_type: Option<ErrorType>,
+    /// When the limit that ended it is over, where the executor told.
+    #[serde(default)]
+    pub resume_at: Option<Timestamp>,
 }
 
 /// What a normalizer makes of the raw channel.
@@ -74,8 +198,17 @@ pub enum Observed {
     ExecutorSession(String),
     /// Tokens used by the turn so far.
     Usage(Usage),
-    /// The executor itself says how the turn ended; this outranks its exit code.
-    TurnEnded { failed: bool, error: Option<String> },
+    /// To be said to the executor, after all that was to be said before.
+    Say(Message),
+    /// The executor waits for a permission.
+    Ask(Request),
+    /// It waits for the answer to this request no longer.
+    Withdraw { key: String },
+    /// What interrupts the turn from now on; `None`: signals do.
+    Interrupt(Option<Message>),
+    /// How the turn ended: outranks the exit code. The executor's standard input
+    /// is closed, and the process is ended if it does not end soon.
+    TurnEnded(TurnEnded),
 }
 
 /// A message that has begun and not ended.
@@ -91,18 +224,21 @@ pub struct InProgress {
 /// cut into calls, also when it is checkpointed and restored in between. It
 /// never fails: what it doesn't understand becomes a `system_message`.
 pub trait Normalizer: Send {
+    /// The process is about to start: the first messages of a two-way protocol.
+    fn begin(&mut self, _out: &mut Vec<Observed>) {}
+
     fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>);
 
     /// The process has ended and all it wrote has been given: flush what is open.
     fn end(&mut self, out: &mut Vec<Observed>);
 
     /// What must be remembered to go on from here. Default: nothing.
-    fn checkpoint(&self) -> serde_json::Value {
-        serde_json::Value::Null
+    fn checkpoint(&self) -> Value {
+        Value::Null
     }
 
     /// Goes on from a checkpoint of the same normalizer.
-    fn restore(&mut self, _checkpoint: &serde_json::Value) {}
+    fn restore(&mut self, _checkpoint: &Value) {}
 }
 
 /// The executors that can be named in `start_task_attempt`.

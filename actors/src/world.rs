@@ -50,6 +50,8 @@ pub struct Settings {
     pub environment: BTreeMap<String, String>,
     /// Which variables of an executor's environment no file may show.
     pub secret_names: Names,
+    /// This binary, for the way back from within an attempt.
+    pub program: PathBuf,
     /// `PROVOST_HOME` for executors, when the home is one folder.
     pub home_variable: Option<String>,
 }

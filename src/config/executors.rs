@@ -1,10 +1,13 @@
 //! The `[executors.NAME]` tables: which program speaks which protocol, and its
-//! variants. Plain data; whether a program is there is not asked here.
+//! variants. Those of the well-known CLIs are built in (`builtin.toml`, in the
+//! same form), and a table of the same name changes what it names. Plain data;
+//! whether a program is there is not asked here.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::ConfigError;
-use super::reader::{Item, Table, nearest};
+use super::reader::{Item, Source, Table, nearest};
 use super::settings::{TABLE, Value};
 
 /// What an executor says on its standard output.
@@ -16,18 +19,22 @@ pub enum Protocol {
     Events,
     /// The built-in executor that its prompt scripts.
     Fake,
+    /// Claude Code's two-way stream-json.
     Claude,
+    /// `codex app-server`.
     Codex,
+    /// The JSON lines that these print when they run one prompt and end.
     Gemini,
     Opencode,
     Qwen,
     Copilot,
+    Kimi,
     /// The Agent Client Protocol.
     Acp,
 }
 
 impl Protocol {
-    const ALL: [(&str, Self); 10] = [
+    const ALL: [(&str, Self); 11] = [
         ("plain", Self::Plain),
         ("events", Self::Events),
         ("fake", Self::Fake),
@@ -37,6 +44,7 @@ impl Protocol {
         ("opencode", Self::Opencode),
         ("qwen", Self::Qwen),
         ("copilot", Self::Copilot),
+        ("kimi", Self::Kimi),
         ("acp", Self::Acp),
     ];
 
@@ -52,14 +60,22 @@ impl Protocol {
             Self::Opencode => "opencode",
             Self::Qwen => "qwen",
             Self::Copilot => "copilot",
+            Self::Kimi => "kimi",
             Self::Acp => "acp",
         }
     }
 
-    /// Whether this version can run it. An executor of another protocol is
-    /// listed as unavailable.
-    pub fn is_supported(self) -> bool {
-        matches!(self, Self::Plain | Self::Events | Self::Fake)
+    /// The options that it knows; `None`: any, each of which is the agent's own.
+    fn options(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Plain | Self::Events | Self::Fake => Some(&[]),
+            Self::Claude => Some(&["model", "permission_mode", "approvals"]),
+            Self::Codex => Some(&["model", "effort", "sandbox", "approval_policy"]),
+            Self::Gemini | Self::Opencode | Self::Qwen | Self::Copilot | Self::Kimi => {
+                Some(&["model"])
+            }
+            Self::Acp => None,
+        }
     }
 
     fn read(item: &Item<'_>) -> Result<Self, ConfigError> {
@@ -92,6 +108,37 @@ pub struct VariantConfig {
     /// Put after the executor's own command.
     pub args: Vec<String>,
     pub env: BTreeMap<String, String>,
+    /// Over the executor's own.
+    pub options: BTreeMap<String, String>,
+}
+
+/// What becomes of a turn that a rate limit has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnQuota {
+    Auto,
+    #[default]
+    Ask,
+    Never,
+}
+
+impl OnQuota {
+    const ALL: [(&str, Self); 3] =
+        [("auto", Self::Auto), ("ask", Self::Ask), ("never", Self::Never)];
+
+    /// The spelling in `config.toml`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Ask => "ask",
+            Self::Never => "never",
+        }
+    }
+
+    fn read(item: &Item<'_>) -> Result<Self, ConfigError> {
+        let text = item.text()?;
+        let known = Self::ALL.iter().find(|(name, _)| *name == text);
+        known.map(|(_, policy)| *policy).ok_or_else(|| item.invalid("one of auto, ask, never"))
+    }
 }
 
 /// One configured executor.
@@ -110,11 +157,20 @@ pub struct ExecutorConfig {
     /// One of `variants`.
     pub default_variant: Option<String>,
     pub variants: BTreeMap<String, VariantConfig>,
+    /// What the protocol is told beyond the command line: `model`, `mode`, ….
+    pub options: BTreeMap<String, String>,
+    pub on_quota: OnQuota,
     /// Those of `[limits]` that are its own.
     pub limits: BTreeMap<&'static str, u64>,
-    /// The line in `config.toml` where its table begins, from 1.
-    pub line: usize,
+    /// How to install the program, in a line.
+    pub install: Option<String>,
+    /// The line in `config.toml` where its table begins, from 1; `None` for one
+    /// that is built in.
+    pub line: Option<usize>,
 }
+
+/// The built-in ones. The same for all, so one that is broken is a test's to find.
+const BUILTIN: &str = include_str!("builtin.toml");
 
 const KEYS: &[&str] = &[
     "protocol",
@@ -125,39 +181,104 @@ const KEYS: &[&str] = &[
     "env_pass",
     "default_variant",
     "variants",
+    "options",
+    "on_quota",
     "limits",
+    "install",
 ];
 
-/// Reads the table `[executors]`.
-pub fn read(executors: &Item<'_>) -> Result<BTreeMap<String, ExecutorConfig>, ConfigError> {
-    let one = |(name, item): (&str, Item<'_>)| {
+/// The built-in executors with the table `[executors]` over them.
+pub fn read(executors: Option<&Item<'_>>) -> Result<BTreeMap<String, ExecutorConfig>, ConfigError> {
+    let mut all = builtin()?;
+    let Some(executors) = executors else { return Ok(all) };
+    for (name, item) in executors.table()?.items() {
         check_name(name, &item)?;
-        Ok((name.to_owned(), read_one(&item)?))
-    };
-    executors.table()?.items().map(one).collect()
+        let executor = read_one(&item, name, &all)?;
+        all.insert(name.to_owned(), ExecutorConfig { line: Some(item.line()), ..executor });
+    }
+    Ok(all)
 }
 
-fn read_one(item: &Item<'_>) -> Result<ExecutorConfig, ConfigError> {
+fn builtin() -> Result<BTreeMap<String, ExecutorConfig>, ConfigError> {
+    let source = Source { file: Path::new("builtin.toml"), text: BUILTIN };
+    let document = source.parse()?;
+    let tables = Table::root(source, &document);
+    let one = |(name, item): (&str, Item<'_>)| {
+        Ok((name.to_owned(), read_one(&item, name, &BTreeMap::new())?))
+    };
+    tables.items().map(one).collect()
+}
+
+/// One that speaks the protocol of the built-in one of its name, or one that has
+/// its protocol's name, begins as that: its command is replaced, its tables and
+/// lists of names are added to.
+fn read_one(
+    item: &Item<'_>,
+    name: &str,
+    builtin: &BTreeMap<String, ExecutorConfig>,
+) -> Result<ExecutorConfig, ConfigError> {
     let table = item.table()?;
     table.only(KEYS)?;
-    let protocol = table.get("protocol").ok_or_else(|| item.invalid("a table with `protocol`"))?;
-    let protocol = Protocol::read(&protocol)?;
-    let variants = match table.get("variants") {
-        Some(variants) => read_variants(&variants)?,
-        None => BTreeMap::new(),
-    };
-    Ok(ExecutorConfig {
-        protocol,
-        command: read_command(item, &table, protocol)?,
-        prompt: table.get("prompt").as_ref().map(read_prompt).transpose()?.unwrap_or_default(),
-        supports_mcp: table.get("supports_mcp").map_or(Ok(false), |item| item.boolean())?,
-        env: table.get("env").map_or(Ok(BTreeMap::new()), |item| item.environment())?,
-        env_pass: read_env_pass(&table)?,
-        default_variant: read_default(&table, &variants)?,
-        variants,
-        limits: table.get("limits").map_or(Ok(BTreeMap::new()), |item| read_limits(&item))?,
-        line: item.line(),
-    })
+    let protocol = table.get("protocol").map(|item| Protocol::read(&item)).transpose()?;
+    let alike = protocol.and_then(|protocol| builtin.get(protocol.as_str()));
+    let speaks_it =
+        |base: &&ExecutorConfig| protocol.is_none_or(|protocol| protocol == base.protocol);
+    let base = builtin.get(name).filter(speaks_it).or(alike.filter(speaks_it));
+    let protocol = protocol
+        .or(base.map(|base| base.protocol))
+        .ok_or_else(|| item.invalid("a table with `protocol`"))?;
+    let mut executor = base.cloned().unwrap_or_else(|| ExecutorConfig::new(protocol));
+    executor.command = read_command(item, &table, executor.command, protocol)?;
+    if let Some(item) = table.get("prompt") {
+        executor.prompt = read_prompt(&item)?;
+    }
+    if let Some(item) = table.get("supports_mcp") {
+        executor.supports_mcp = item.boolean()?;
+    }
+    if let Some(item) = table.get("env") {
+        executor.env.extend(item.environment()?);
+    }
+    executor.env_pass.extend(read_env_pass(&table)?);
+    if let Some(item) = table.get("options") {
+        executor.options.extend(read_options(&item, protocol)?);
+    }
+    if let Some(item) = table.get("on_quota") {
+        executor.on_quota = OnQuota::read(&item)?;
+    }
+    if let Some(item) = table.get("variants") {
+        executor.variants.extend(read_variants(&item, protocol)?);
+    }
+    if let Some(item) = table.get("limits") {
+        executor.limits.extend(read_limits(&item)?);
+    }
+    if let Some(item) = table.get("install") {
+        executor.install = Some(item.text()?);
+    }
+    if let Some(name) = read_default(&table, &executor.variants)? {
+        executor.default_variant = Some(name);
+    }
+    Ok(executor)
+}
+
+impl ExecutorConfig {
+    /// One with nothing of its own.
+    pub fn new(protocol: Protocol) -> Self {
+        Self {
+            protocol,
+            command: Vec::new(),
+            prompt: PromptVia::default(),
+            supports_mcp: false,
+            env: BTreeMap::new(),
+            env_pass: Vec::new(),
+            default_variant: None,
+            variants: BTreeMap::new(),
+            options: BTreeMap::new(),
+            on_quota: OnQuota::default(),
+            limits: BTreeMap::new(),
+            install: None,
+            line: None,
+        }
+    }
 }
 
 /// Names are used in tool calls, on command lines and in messages.
@@ -172,6 +293,7 @@ fn check_name(name: &str, item: &Item<'_>) -> Result<(), ConfigError> {
 fn read_command(
     executor: &Item<'_>,
     table: &Table<'_>,
+    base: Vec<String>,
     protocol: Protocol,
 ) -> Result<Vec<String>, ConfigError> {
     const EXPECTED: &str = "the program and its arguments, such as [\"/usr/bin/agent\", \"-b\"]";
@@ -181,10 +303,10 @@ fn read_command(
             let named = command.first().is_some_and(|program| !program.is_empty());
             if named { Ok(command) } else { Err(item.invalid(EXPECTED)) }
         }
-        None if matches!(protocol, Protocol::Plain | Protocol::Events) => {
+        None if base.is_empty() && protocol != Protocol::Fake => {
             Err(executor.invalid(&format!("a table with `command`: {EXPECTED}")))
         }
-        None => Ok(Vec::new()),
+        None => Ok(base),
     }
 }
 
@@ -210,18 +332,34 @@ fn read_env_pass(table: &Table<'_>) -> Result<Vec<String>, ConfigError> {
     }
 }
 
-fn read_variants(item: &Item<'_>) -> Result<BTreeMap<String, VariantConfig>, ConfigError> {
+fn read_variants(
+    item: &Item<'_>,
+    protocol: Protocol,
+) -> Result<BTreeMap<String, VariantConfig>, ConfigError> {
     let one = |(name, item): (&str, Item<'_>)| {
         check_name(name, &item)?;
         let table = item.table()?;
-        table.only(&["args", "env"])?;
+        table.only(&["args", "env", "options"])?;
+        let options = table.get("options").map(|item| read_options(&item, protocol));
         let variant = VariantConfig {
             args: table.get("args").map_or(Ok(Vec::new()), |item| item.texts())?,
             env: table.get("env").map_or(Ok(BTreeMap::new()), |item| item.environment())?,
+            options: options.unwrap_or_else(|| Ok(BTreeMap::new()))?,
         };
         Ok((name.to_owned(), variant))
     };
     item.table()?.items().map(one).collect()
+}
+
+fn read_options(
+    item: &Item<'_>,
+    protocol: Protocol,
+) -> Result<BTreeMap<String, String>, ConfigError> {
+    let table = item.table()?;
+    if let Some(known) = protocol.options() {
+        table.only(known)?;
+    }
+    table.items().map(|(name, item)| Ok((name.to_owned(), item.text()?))).collect()
 }
 
 fn read_limits(item: &Item<'_>) -> Result<BTreeMap<&'static str, u64>, ConfigError> {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use executors::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
+pub use executors::{ExecutorConfig, OnQuota, PromptVia, Protocol, VariantConfig};
 use reader::{Source, Table};
 pub use settings::{Guards, Limits, Settings};
 use settings::{Setting, TABLE, Value};
@@ -102,10 +102,7 @@ impl Config {
         check_keys(&root)?;
         let mut config = Self {
             settings: Settings::default(),
-            executors: match root.get("executors") {
-                Some(item) => executors::read(&item)?,
-                None => BTreeMap::new(),
-            },
+            executors: executors::read(root.get("executors").as_ref())?,
             file: source.file.to_owned(),
             origins: Vec::with_capacity(TABLE.len()),
         };

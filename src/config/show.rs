@@ -37,7 +37,7 @@ impl Config {
         });
         let secrets = Names::new(self.settings.secrets.names.clone());
         let executors = self.executors.iter().flat_map(|(name, executor)| {
-            let origin = self.describe(&Origin::File(executor.line));
+            let origin = self.describe(&executor.line.map_or(Origin::Default, Origin::File));
             fields(executor, &secrets).into_iter().map(move |(field, value)| Shown {
                 key: format!("executors.{name}.{field}"),
                 value,
@@ -110,6 +110,9 @@ fn fields(executor: &ExecutorConfig, secrets: &Names) -> Vec<(String, Json)> {
         ("env".to_owned(), teller.env(&executor.env)),
         ("env_pass".to_owned(), json!(executor.env_pass)),
         ("default_variant".to_owned(), json!(executor.default_variant)),
+        ("options".to_owned(), teller.env(&executor.options)),
+        ("on_quota".to_owned(), json!(executor.on_quota.as_str())),
+        ("install".to_owned(), json!(executor.install)),
     ];
     for (name, value) in &executor.limits {
         fields.push((format!("limits.{name}"), json!(value)));
@@ -117,6 +120,7 @@ fn fields(executor: &ExecutorConfig, secrets: &Names) -> Vec<(String, Json)> {
     for (name, variant) in &executor.variants {
         fields.push((format!("variants.{name}.args"), teller.texts(&variant.args)));
         fields.push((format!("variants.{name}.env"), teller.env(&variant.env)));
+        fields.push((format!("variants.{name}.options"), teller.env(&variant.options)));
     }
     fields
 }

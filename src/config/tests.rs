@@ -74,7 +74,7 @@ fn the_documented_file_is_the_default() {
 fn a_missing_file_is_all_defaults() {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::load(&dir.path().join("config.toml"), &[]).unwrap();
-    assert!(config.executors.is_empty());
+    assert!(config.executors.values().all(|executor| executor.line.is_none()));
     assert_eq!(config.origins.len(), TABLE.len());
 }
 
@@ -140,7 +140,7 @@ fn faults_name_the_place_the_key_and_what_is_allowed() {
         ),
         (
             "[executors.a]\nprotocol = \"plian\"",
-            "config.toml:2: `executors.a.protocol` must be one of plain, events, fake, claude, codex, gemini, opencode, qwen, copilot, acp (did you mean \"plain\"?)",
+            "config.toml:2: `executors.a.protocol` must be one of plain, events, fake, claude, codex, gemini, opencode, qwen, copilot, kimi, acp (did you mean \"plain\"?)",
         ),
         (
             "[executors.a]\nprotocol = \"plain\"",
@@ -192,16 +192,45 @@ fn a_bad_variable_and_a_bad_flag_are_named() {
 }
 
 #[test]
-fn protocols_of_later_versions_are_known_and_not_supported() {
-    let config = parse("[executors.a]\nprotocol = \"claude\"").unwrap();
-    assert!(!config.executors["a"].protocol.is_supported());
+fn a_table_changes_what_it_names_of_the_built_in_executor() {
+    let config = parse(
+        "[executors.claude]\nenv_pass = [\"MINE_*\"]\non_quota = \"auto\"\n\
+         [executors.claude.variants.fast]\noptions = { model = \"haiku\" }",
+    )
+    .unwrap();
+    let claude = &config.executors["claude"];
+    assert_eq!((claude.protocol, claude.on_quota), (Protocol::Claude, OnQuota::Auto));
+    assert_eq!(claude.command, ["claude"]);
+    assert!(claude.env_pass.contains(&"MINE_*".into()));
+    assert!(claude.env_pass.contains(&"ANTHROPIC_*".into()));
+    assert!(claude.variants.contains_key("auto") && claude.variants.contains_key("fast"));
+    assert_eq!(claude.line, Some(1));
+}
+
+#[test]
+fn another_name_for_a_built_in_protocol_begins_as_the_built_in_executor() {
+    let config = parse("[executors.work]\nprotocol = \"claude\"").unwrap();
+    assert_eq!(config.executors["work"].command, ["claude"]);
+    let plain = parse("[executors.claude]\nprotocol = \"plain\"\ncommand = [\"x\"]").unwrap();
+    assert!(plain.executors["claude"].variants.is_empty());
+}
+
+#[test]
+fn options_are_those_of_the_protocol() {
+    let error = parse("[executors.codex]\noptions = { sandbx = \"x\" }").unwrap_err();
+    assert_eq!(
+        error,
+        "config.toml:2: unknown key `executors.codex.options.sandbx`; did you mean \
+         `executors.codex.options.sandbox`?"
+    );
+    assert!(parse("[executors.kimi]\noptions = { whatever = \"x\" }").is_ok());
 }
 
 #[test]
 fn every_protocol_is_spelled_one_way() {
     for name in [
         "plain", "events", "fake", "claude", "codex", "gemini", "opencode", "qwen", "copilot",
-        "acp",
+        "kimi", "acp",
     ] {
         let text = format!("[executors.a]\nprotocol = \"{name}\"\ncommand = [\"x\"]");
         assert_eq!(parse(&text).unwrap().executors["a"].protocol.as_str(), name);

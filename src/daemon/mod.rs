@@ -186,6 +186,7 @@ async fn start_actors(
             open_files,
             environment,
             secret_names: Names::new(settings.secrets.names.clone()),
+            program: std::env::current_exe()?,
             home_variable: home.root().map(|root| root.to_string_lossy().into_owned()),
         },
     });

@@ -61,8 +61,7 @@ async fn of_executor(executor: &dyn Executor, environment: &BTreeMap<String, Str
     if told.name == fake::NAME {
         return Check::ok(&name, "built in");
     }
-    let turn = Turn { prompt: String::new(), variant: None, executor_session_id: None };
-    let launch = match executor.launch(&turn) {
+    let launch = match executor.launch(&Turn::nowhere()) {
         Ok(launch) => launch,
         Err(reason) => return Check::warn(&name, reason).hint("Mend it in config.toml."),
     };

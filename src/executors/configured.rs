@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use provost_actors::executor::{Description, Executor, Launch, Normalizer, Stdin, Turn};
+use provost_actors::executor::{
+    Description, Executor, Launch, Message, Normalizer, OnQuota, Request, Turn, Verdict,
+};
+use serde_json::Value;
 
-use super::{events, fake, plain, program};
-use crate::config::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
+use super::adapter::{Adapter, Call};
+use super::program;
+use crate::config::{self, ExecutorConfig, Protocol, VariantConfig};
 
 /// Configured under a name.
 pub struct Configured {
     name: String,
     config: ExecutorConfig,
+    adapter: &'static dyn Adapter,
     search: String,
     /// What `env_pass` takes from the daemon's environment.
     passed: BTreeMap<String, String>,
@@ -20,6 +25,7 @@ impl Configured {
     pub fn new(
         name: String,
         config: ExecutorConfig,
+        adapter: &'static dyn Adapter,
         environment: &BTreeMap<String, String>,
     ) -> Self {
         let search = environment.get("PATH").cloned().unwrap_or_default();
@@ -28,7 +34,7 @@ impl Configured {
             .filter(|(name, _)| config.env_pass.iter().any(|pattern| matches(pattern, name)))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        Self { name, config, search, passed }
+        Self { name, config, adapter, search, passed }
     }
 
     fn variant(&self, name: Option<&String>) -> Result<Option<&VariantConfig>, String> {
@@ -37,67 +43,64 @@ impl Configured {
         known.map(Some).ok_or_else(|| format!("executor {} has no variant {name}", self.name))
     }
 
-    fn command(&self, turn: &Turn, variant: Option<&VariantConfig>) -> Result<Launch, String> {
-        if self.config.protocol == Protocol::Fake {
-            return fake::Fake.launch(turn);
-        }
-        let (name, fixed) = self.config.command.split_first().ok_or("it has no command")?;
-        let program = program::find(name, &self.search)?;
-        let mut args = fixed.to_vec();
-        args.extend(variant.into_iter().flat_map(|variant| variant.args.clone()));
-        let stdin = match self.config.prompt {
-            PromptVia::Stdin => Stdin::Bytes(turn.prompt.clone().into_bytes()),
-            PromptVia::Arg if turn.prompt.contains('\0') => {
-                return Err("the prompt holds a NUL, which no argument can".to_owned());
-            }
-            PromptVia::Arg => {
-                args.push(turn.prompt.clone());
-                Stdin::Empty
-            }
+    fn call(&self, variant: Option<&VariantConfig>) -> Result<Call, String> {
+        let (program, args) = match self.config.command.split_first() {
+            Some((name, fixed)) => (program::find(name, &self.search)?, fixed.to_vec()),
+            None if self.config.protocol == Protocol::Fake => Default::default(),
+            None => return Err("it has no command".to_owned()),
         };
-        Ok(Launch { program, args, env: BTreeMap::new(), stdin })
+        let mut call = Call {
+            program,
+            args,
+            env: self.passed.clone(),
+            options: self.config.options.clone(),
+            prompt: self.config.prompt,
+            supports_mcp: self.config.supports_mcp,
+        };
+        call.env.extend(self.config.env.clone());
+        if let Some(variant) = variant {
+            call.args.extend(variant.args.clone());
+            call.env.extend(variant.env.clone());
+            call.options.extend(variant.options.clone());
+        }
+        Ok(call)
     }
 }
 
 impl Executor for Configured {
     fn describe(&self) -> Description {
-        let protocol = self.config.protocol;
-        let unavailable_reason = if !protocol.is_supported() {
-            Some(format!(
-                "the protocol \"{}\" is not supported by this version; plain and events are",
-                protocol.as_str()
-            ))
-        } else if protocol == Protocol::Fake {
-            None
-        } else {
-            let name = self.config.command.first().map_or("", String::as_str);
-            program::find(name, &self.search).err()
-        };
+        let abilities = self.adapter.abilities();
         Description {
             name: self.name.clone(),
             variants: self.config.variants.keys().cloned().collect(),
             default_variant: self.config.default_variant.clone(),
             supports_mcp: self.config.supports_mcp,
-            // They are told the id of their earlier conversation and may use it.
-            supports_resume: matches!(protocol, Protocol::Events | Protocol::Fake),
-            supports_interrupt: false,
-            unavailable_reason,
+            supports_resume: abilities.resume,
+            supports_interrupt: abilities.interrupt,
+            supports_approvals: abilities.approvals,
+            unavailable_reason: self.call(None).err(),
+            install: self.config.install.clone(),
         }
     }
 
     fn launch(&self, turn: &Turn) -> Result<Launch, String> {
         let variant = self.variant(turn.variant.as_ref())?;
-        let mut launch = self.command(turn, variant)?;
-        launch.env.extend(self.passed.clone());
-        launch.env.extend(self.config.env.clone());
-        launch.env.extend(variant.into_iter().flat_map(|variant| variant.env.clone()));
-        Ok(launch)
+        self.adapter.launch(turn, self.call(variant)?)
     }
 
-    fn normalizer(&self) -> Box<dyn Normalizer> {
-        match self.config.protocol {
-            Protocol::Plain => plain::normalizer(),
-            _ => events::normalizer(),
+    fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
+        self.adapter.normalizer(dialogue)
+    }
+
+    fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
+        self.adapter.answer(request, verdict)
+    }
+
+    fn on_quota(&self) -> OnQuota {
+        match self.config.on_quota {
+            config::OnQuota::Auto => OnQuota::Auto,
+            config::OnQuota::Ask => OnQuota::Ask,
+            config::OnQuota::Never => OnQuota::Never,
         }
     }
 }
@@ -112,35 +115,36 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use provost_actors::executor::Stdin;
+
+    use super::super::plain;
     use super::*;
+    use crate::config::PromptVia;
 
     fn configured(prompt: PromptVia) -> Configured {
         let fast = VariantConfig {
             args: vec!["--fast".into()],
             env: BTreeMap::from([("SPEED".into(), "1".into())]),
+            options: BTreeMap::new(),
         };
         let config = ExecutorConfig {
-            protocol: Protocol::Plain,
             command: vec!["sh".into(), "-s".into()],
             prompt,
-            supports_mcp: false,
             env: BTreeMap::from([("OWN".into(), "yes".into()), ("SPEED".into(), "0".into())]),
             env_pass: vec!["KEY_*".into()],
-            default_variant: None,
             variants: BTreeMap::from([("fast".into(), fast)]),
-            limits: BTreeMap::new(),
-            line: 1,
+            ..ExecutorConfig::new(Protocol::Plain)
         };
         let environment = BTreeMap::from([
             ("PATH".into(), "/bin:/usr/bin".into()),
             ("KEY_A".into(), "a".into()),
             ("SECRET".into(), "s".into()),
         ]);
-        Configured::new("echo".into(), config, &environment)
+        Configured::new("echo".into(), config, &plain::Plain, &environment)
     }
 
     fn turn(variant: Option<&str>) -> Turn {
-        Turn { prompt: "do it".into(), variant: variant.map(Into::into), executor_session_id: None }
+        Turn { variant: variant.map(Into::into), ..crate::executors::tests::turn("do it") }
     }
 
     #[test]

@@ -2,11 +2,15 @@
 //! adapter is a folder: `mod.rs` tells how to launch it, `normalize.rs` reads
 //! what it says and does no I/O.
 
+mod adapter;
 mod configured;
 mod events;
 pub mod fake;
+mod json;
 mod plain;
 mod program;
+#[cfg(test)]
+mod transcripts;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +18,9 @@ use std::sync::Arc;
 use provost_actors::executor::{Executor, Executors};
 use provost_actors::limits::Limits;
 
-use crate::config::{self, Config};
+use crate::config::{self, Config, ExecutorConfig, Protocol};
+use adapter::Adapter;
 use configured::Configured;
-use fake::Fake;
 
 /// All executors, by name. Built once, when the daemon starts.
 pub struct Registry {
@@ -29,10 +33,12 @@ impl Registry {
     /// and `env_pass` takes from it.
     pub fn new(config: &Config, environment: &BTreeMap<String, String>) -> Self {
         let mut executors: BTreeMap<String, Arc<dyn Executor>> = BTreeMap::new();
-        executors.insert(fake::NAME.to_owned(), Arc::new(Fake));
-        for (name, configured) in &config.executors {
-            let executor = Configured::new(name.clone(), configured.clone(), environment);
-            executors.insert(name.clone(), Arc::new(executor));
+        let fake = (fake::NAME.to_owned(), ExecutorConfig::new(Protocol::Fake));
+        let configured = config.executors.clone();
+        for (name, configured) in std::iter::once(fake).chain(configured) {
+            let adapter = adapter(configured.protocol);
+            let executor = Configured::new(name.clone(), configured, adapter, environment);
+            executors.insert(name, Arc::new(executor));
         }
         let limits = executors.keys().map(|name| (name.clone(), limits(&config.limits(name))));
         Self { limits: limits.collect(), executors }
@@ -53,8 +59,36 @@ impl Executors for Registry {
     }
 }
 
+fn adapter(protocol: Protocol) -> &'static dyn Adapter {
+    match protocol {
+        Protocol::Plain => &plain::Plain,
+        Protocol::Fake => &fake::Fake,
+        // The adapters of the real CLIs come here.
+        _ => &events::Events,
+    }
+}
+
 fn limits(limits: &config::Limits) -> Limits {
     let config::Limits { wall_secs, idle_secs, memory_bytes, processes, open_files, nice } =
         *limits;
     Limits { wall_secs, idle_secs, memory_bytes, processes, open_files, nice }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use provost_actors::executor::{McpServer, Turn};
+
+    use super::*;
+
+    /// A first turn with this prompt.
+    pub fn turn(prompt: &str) -> Turn {
+        let mcp = McpServer {
+            name: "provost",
+            command: "/usr/bin/provost".into(),
+            args: vec!["mcp".into(), "--role".into(), "worker".into()],
+            env: BTreeMap::from([("PROVOST_ATTEMPT_ID".into(), "0190".into())]),
+        };
+        let (cwd, scratch) = ("/w".into(), "/s".into());
+        Turn { prompt: prompt.to_owned(), cwd, scratch, mcp, ..Turn::nowhere() }
+    }
 }

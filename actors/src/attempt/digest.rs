@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, RawEntry, Usage};
-use crate::executor::{Normalizer, Observed};
+use crate::event::{ErrorType, Event, RawEntry, Timestamp, Usage};
+use crate::executor::{Message, Normalizer, Observed, Request, TurnEnded};
 use crate::text::cut;
 
 /// Longest final message kept, in characters: a transcript tells all of it.
@@ -25,16 +25,30 @@ pub struct Digest {
     #[serde(default)]
     pub(super) open: bool,
     pub last_error: Option<String>,
+    #[serde(default)]
+    pub last_error_type: Option<ErrorType>,
+    /// When the limit that it told of is over.
+    #[serde(default)]
+    pub resume_at: Option<Timestamp>,
     pub executor_session_id: Option<String>,
     pub usage: Option<Usage>,
     pub turn_ended: Option<TurnEnded>,
+    /// What interrupts the turn, if not a signal.
+    #[serde(default)]
+    pub interrupt: Option<Message>,
+    /// What the conversation has come to and nobody has taken care of yet.
+    #[serde(default)]
+    pub outbox: Vec<Outgoing>,
 }
 
-/// The executor's own word on how the turn ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TurnEnded {
-    pub failed: bool,
-    pub error: Option<String>,
+/// A step of a two-way conversation that somebody has to take. One that was
+/// taken before the daemon was killed may be here again: its key tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outgoing {
+    Say(Message),
+    Ask(Request),
+    Withdraw(String),
 }
 
 impl Digest {
@@ -45,8 +59,9 @@ impl Digest {
                 self.final_message = Some(cut(begun + text, FINAL_MESSAGE_MAX));
                 self.open = *continued;
             }
-            Observed::Entry(Event::ErrorMessage { text, .. }) => {
+            Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }) => {
                 self.last_error = Some(cut(text.clone(), ERROR_MAX));
+                (self.last_error_type, self.resume_at) = (Some(*error_type), *resume_at);
             }
             Observed::Entry(Event::TokenUsage {
                 input_tokens, output_tokens, cost_usd, ..
@@ -56,9 +71,16 @@ impl Digest {
             }
             Observed::Usage(usage) => self.usage = Some(*usage),
             Observed::ExecutorSession(id) => self.executor_session_id = Some(id.clone()),
-            Observed::TurnEnded { failed, error } => {
-                self.turn_ended = Some(TurnEnded { failed: *failed, error: error.clone() });
+            Observed::TurnEnded(ended) => {
+                self.turn_ended = Some(ended.clone());
+                self.last_error_type = ended.error_type.or(self.last_error_type);
+                self.resume_at = ended.resume_at.or(self.resume_at);
+                self.interrupt = None;
             }
+            Observed::Interrupt(message) => self.interrupt.clone_from(message),
+            Observed::Say(message) => self.outbox.push(Outgoing::Say(message.clone())),
+            Observed::Ask(request) => self.outbox.push(Outgoing::Ask(request.clone())),
+            Observed::Withdraw { key } => self.outbox.push(Outgoing::Withdraw(key.clone())),
             Observed::Entry(_) | Observed::InProgress(_) => {}
         }
     }
@@ -74,6 +96,16 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The oldest step that nobody has taken care of.
+    pub fn next_outgoing(&self) -> Option<Outgoing> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).outbox.first().cloned()
+    }
+
+    /// It has been taken care of.
+    pub fn outgoing_done(&self) {
+        self.update(|digest| drop(digest.outbox.remove(0)));
+    }
+
     fn update(&self, change: impl FnOnce(&mut Digest)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -86,8 +118,13 @@ pub struct Digesting {
 }
 
 impl Digesting {
-    pub fn new(inner: Box<dyn Normalizer>, digest: Shared) -> Self {
-        Self { inner, digest }
+    /// `inner` begins here: a [restored](Normalizer::restore) one has forgotten it.
+    pub fn new(mut inner: Box<dyn Normalizer>, digest: Shared) -> Self {
+        let mut opening = Vec::new();
+        inner.begin(&mut opening);
+        let digesting = Self { inner, digest };
+        digesting.see(&opening);
+        digesting
     }
 
     fn see(&self, observed: &[Observed]) {

@@ -12,6 +12,10 @@
 //!                       └─ exited ─▶ SIGTERM ─ grace ──┘  └─ force
 //! ```
 //!
+//! An executor that has told how its turn ended is to end too: its input is
+//! closed, and if it lingers it is asked to end, and then made to. What it left
+//! running lives on, as after any turn.
+//!
 //! A turn without a stop settles when its log has been taken in to its last
 //! byte, for the executor's own last words outrank its exit code. A stopped one
 //! settles when nothing of its tree is alive; a log that lags far behind then
@@ -27,11 +31,15 @@ pub enum Input {
     /// The worktrees can't be made, or the process can't be started.
     NotStarted(String),
     Spawned,
+    /// The executor has told how the turn ended.
+    TurnEnded,
     Exited(ExitRecord),
     /// The log holds everything up to the exit.
     Drained,
     Stop {
         force: bool,
+        /// Its protocol has an interrupt, which is sent instead of SIGINT.
+        by_message: bool,
     },
     Timer(Timer),
     /// The tree has been killed, as far as it could be.
@@ -50,6 +58,10 @@ pub enum Input {
 pub enum Timer {
     Terminate,
     Kill,
+    /// How long an executor may take to end after its turn …
+    Linger,
+    /// … and after it was asked to.
+    Outstay,
     /// How long a stopped turn waits for its log.
     Drain,
 }
@@ -60,8 +72,16 @@ pub enum Effect {
     Spawn,
     /// Write the phase down.
     Enter(Phase),
-    /// SIGINT to the leader's process group.
-    Interrupt,
+    /// The protocol's own interrupt, or SIGINT to the leader's process group.
+    Interrupt {
+        by_message: bool,
+    },
+    /// End of file on stdin, after all that was said.
+    CloseStdin,
+    /// SIGTERM to the leader's process group.
+    Dismiss,
+    /// SIGKILL to the leader's process group.
+    KillLeader,
     /// SIGTERM to every descendant, and end of file on stdin.
     Terminate,
     KillTree,
@@ -187,9 +207,10 @@ impl Life {
             Input::Prepared => self.prepared(),
             Input::NotStarted(reason) => self.not_started(reason),
             Input::Spawned => self.spawned(),
+            Input::TurnEnded => self.turn_ended(),
             Input::Exited(exit) => self.exited(exit),
             Input::Drained => self.drained(),
-            Input::Stop { force } => self.stop(force),
+            Input::Stop { force, by_message } => self.stop(force, by_message),
             Input::Timer(timer) => self.timer(timer),
             Input::Killed { signalled, survivors } => self.killed(signalled, survivors),
             Input::Terminated(count) => self.terminated(count),
@@ -222,9 +243,18 @@ impl Life {
             None => vec![Effect::Enter(Phase::Running)],
             Some(stop) => {
                 let mut effects = vec![Effect::Enter(Phase::Running)];
-                effects.extend(self.stop(stop.facts.forced));
+                effects.extend(self.stop(stop.facts.forced, false));
                 effects
             }
+        }
+    }
+
+    fn turn_ended(&self) -> Vec<Effect> {
+        match (&self.stage, &self.stop) {
+            (Stage::Running, None) => vec![Effect::CloseStdin, Effect::Arm(Timer::Linger)],
+            // Its ladder goes on.
+            (Stage::Running, Some(_)) => vec![Effect::CloseStdin],
+            _ => vec![],
         }
     }
 
@@ -254,7 +284,7 @@ impl Life {
         self.settle_when_ready()
     }
 
-    fn stop(&mut self, force: bool) -> Vec<Effect> {
+    fn stop(&mut self, force: bool, by_message: bool) -> Vec<Effect> {
         let asked_before = self.stop.is_some();
         let stop = self.stop.get_or_insert_default();
         stop.facts.forced |= force;
@@ -275,10 +305,10 @@ impl Life {
             }
             Stage::Running | Stage::Ended { .. } if asked_before => vec![],
             Stage::Running => {
-                stop.facts.signals.push("SIGINT");
+                stop.facts.signals.push(if by_message { "interrupt" } else { "SIGINT" });
                 vec![
                     Effect::Enter(Phase::Stopping),
-                    Effect::Interrupt,
+                    Effect::Interrupt { by_message },
                     Effect::Arm(Timer::Terminate),
                     Effect::Arm(Timer::Kill),
                 ]
@@ -297,7 +327,7 @@ impl Life {
 
     fn timer(&mut self, timer: Timer) -> Vec<Effect> {
         let has_grace = self.has_grace();
-        let Some(stop) = &mut self.stop else { return vec![] };
+        let Some(stop) = &mut self.stop else { return self.lingers(timer) };
         match timer {
             Timer::Terminate if self.stage == Stage::Running && !stop.killing => {
                 stop.facts.signals.push("SIGTERM");
@@ -316,7 +346,18 @@ impl Life {
                     _ => self.settle_when_ready(),
                 }
             }
-            Timer::Terminate | Timer::Kill => vec![],
+            Timer::Terminate | Timer::Kill | Timer::Linger | Timer::Outstay => vec![],
+        }
+    }
+
+    /// No stop is under way.
+    fn lingers(&self, timer: Timer) -> Vec<Effect> {
+        match timer {
+            Timer::Linger if self.stage == Stage::Running => {
+                vec![Effect::Dismiss, Effect::Arm(Timer::Outstay)]
+            }
+            Timer::Outstay if self.stage == Stage::Running => vec![Effect::KillLeader],
+            _ => vec![],
         }
     }
 

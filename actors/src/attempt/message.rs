@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorRef, RpcReplyPort};
+use tokio::sync::oneshot;
 
+use crate::executor::Request;
 use crate::ids::{AttemptId, ProcessId};
 use crate::journal::{Answer, AttemptStopped, FollowUp, FollowUpAction, FollowedUp, Key, Priority};
 use crate::log::AttemptLog;
@@ -60,6 +62,10 @@ pub enum Happening {
     KillTree { tries: u32 },
     /// The executor has told its own id of the conversation.
     ExecutorSession(String),
+    /// The executor waits for a permission. Answered when that is written down.
+    Asked(Box<Request>, oneshot::Sender<()>),
+    /// It waits for this one no longer.
+    Withdrawn(String, oneshot::Sender<()>),
     /// The log holds all that the process and its leftovers wrote.
     ReadOut,
     /// Try again to write the outcome down.
@@ -90,6 +96,13 @@ impl Handle {
     /// An actor that has ended needs no telling.
     pub fn tell(&self, happening: Happening) {
         let _ = self.actor.send_message(Message::Turn(self.process, happening));
+    }
+
+    /// Tells, and waits until it has been taken care of or nobody will.
+    pub async fn ask(&self, happening: impl FnOnce(oneshot::Sender<()>) -> Happening) {
+        let (done, waits) = oneshot::channel();
+        self.tell(happening(done));
+        let _ = waits.await;
     }
 
     pub fn tell_after(

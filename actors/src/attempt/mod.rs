@@ -30,6 +30,7 @@
 //!   Whoever asks for an attempt without one has it made. Its end kills nothing.
 
 mod collect;
+mod dialogue;
 pub mod digest;
 mod disk;
 mod environment;
@@ -46,6 +47,7 @@ mod start;
 mod stop;
 mod stops;
 mod turn;
+mod voice;
 
 use std::sync::Arc;
 

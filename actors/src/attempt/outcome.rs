@@ -106,9 +106,9 @@ fn signal_name(signal: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::digest::TurnEnded;
     use super::super::lifecycle::StopFacts;
     use super::*;
+    use crate::executor::TurnEnded;
     use crate::process::manifest::ExitRecord;
 
     fn exit(code: Option<i32>, signal: Option<i32>) -> ExitRecord {
@@ -135,17 +135,18 @@ mod tests {
     #[test]
     fn the_executors_own_word_outranks_its_exit_code_both_ways() {
         let failed = Digest {
-            turn_ended: Some(TurnEnded { failed: true, error: Some("HTTP 400".into()) }),
+            turn_ended: Some(TurnEnded {
+                failed: true,
+                error: Some("HTTP 400".into()),
+                ..TurnEnded::default()
+            }),
             ..Digest::default()
         };
         let outcome = decide_now(&ended(exit(Some(0), None), None), &failed);
         assert_eq!(outcome.status, ProcessStatus::Failed);
         assert_eq!(outcome.failure_summary.as_deref(), Some("exit code 0; last error: HTTP 400"));
 
-        let fine = Digest {
-            turn_ended: Some(TurnEnded { failed: false, error: None }),
-            ..Digest::default()
-        };
+        let fine = Digest { turn_ended: Some(TurnEnded::default()), ..Digest::default() };
         let outcome = decide_now(&ended(exit(Some(1), None), None), &fine);
         assert_eq!(outcome.status, ProcessStatus::Completed);
         assert_eq!(outcome.failure_summary, None);

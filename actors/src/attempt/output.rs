@@ -1,5 +1,6 @@
-//! Takes what a process writes from its spool into the attempt's log: a task
-//! beside the actor, so that no flood is ever in front of a stop.
+//! Takes what a process writes from its spool into the attempt's log, and says
+//! what the conversation then asks for: a task beside the actor, so that no flood
+//! is ever in front of a stop.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +13,10 @@ use crate::ids::ProcessId;
 use crate::log::{AttemptLog, LogError};
 use crate::process::manifest::ExitRecord;
 
-use super::digest;
+use super::digest::{self, Outgoing};
+use super::lifecycle::Input;
+use super::message::{Handle, Happening, Writer};
+use super::voice::Voice;
 
 /// Makes the closing entries, once all that the executor said is known.
 pub type Closing = Arc<dyn Fn(&ExitRecord) -> Vec<(Timestamp, Event)> + Send + Sync>;
@@ -25,6 +29,7 @@ pub struct Output {
     pub log: Arc<AttemptLog>,
     pub process: ProcessId,
     pub digest: digest::Shared,
+    pub voice: Voice,
     /// The executor's session id that is written down already.
     pub session: Option<String>,
     /// Grows whenever the spool does; closed when the shim has ended.
@@ -35,23 +40,20 @@ pub struct Output {
 
 impl Output {
     /// Runs until the shim and all that may write have ended. Tells the
-    /// executor's session id as soon as it is seen, that the log holds
-    /// everything up to the exit, and while it waits for the disk: why.
-    pub async fn follow(
-        mut self,
-        session: impl Fn(String),
-        drained: impl FnOnce(),
-        disk: impl Fn(Option<String>),
-    ) {
+    /// executor's session id and the end of the turn as soon as they are seen,
+    /// that the log holds everything up to the exit, and while it waits for the
+    /// disk: why.
+    pub async fn follow(mut self, handle: &Handle) {
+        let disk = |reason| handle.tell(Happening::Disk(Writer::Log, reason));
         let mut told = self.session.clone();
-        let mut drained = Some(drained);
-        let mut has_ended = false;
+        let (mut is_drained, mut has_ended) = (false, false);
+        let mut is_turn_over = false;
         let mut open = true;
         let mut waits = false;
-        while open || drained.is_some() || waits {
+        while open || !is_drained || waits {
             tokio::select! {
                 biased;
-                exit = &mut self.exit, if drained.is_some() => {
+                exit = &mut self.exit, if !is_drained => {
                     has_ended = true;
                     if let Ok((exit, closing)) = exit {
                         self.finish(exit, closing, &mut waits, &disk).await;
@@ -63,16 +65,42 @@ impl Output {
                 }
                 () = tokio::time::sleep(RETRY), if waits => self.pump(&mut waits, &disk).await,
             }
-            let seen = self.digest.get().executor_session_id;
-            if let Some(id) = seen.as_ref().filter(|_| seen != told) {
-                session(id.clone());
-                told = seen;
+            waits |= !is_drained && self.converse(handle).await.is_err();
+            let seen = self.digest.get();
+            if let Some(id) = seen.executor_session_id.filter(|id| told.as_ref() != Some(id)) {
+                told = Some(id.clone());
+                handle.tell(Happening::ExecutorSession(id));
+            }
+            if seen.turn_ended.is_some() && !std::mem::replace(&mut is_turn_over, true) {
+                handle.tell(Happening::Life(Input::TurnEnded));
             }
             // Last of all: the next turn may begin by it, and goes on in that session.
-            if let Some(drained) = drained.take_if(|_| has_ended) {
-                drained();
+            if has_ended && !std::mem::replace(&mut is_drained, true) {
+                handle.tell(Happening::Life(Input::Drained));
             }
         }
+    }
+
+    /// Takes the steps of the conversation that have come up. One that can't be
+    /// put on file now is tried again.
+    async fn converse(&self, handle: &Handle) -> io::Result<()> {
+        while let Some(step) = self.digest.next_outgoing() {
+            match step {
+                Outgoing::Say(message) => {
+                    self.voice.say(message).await.inspect_err(|error| {
+                        tracing::error!(process = %self.process, %error, "not said yet");
+                    })?;
+                }
+                Outgoing::Ask(request) => {
+                    handle.ask(|done| Happening::Asked(Box::new(request), done)).await;
+                }
+                Outgoing::Withdraw(key) => {
+                    handle.ask(|done| Happening::Withdrawn(key, done)).await;
+                }
+            }
+            self.digest.outgoing_done();
+        }
+        Ok(())
     }
 
     /// All that the spool holds now. A fault is logged and tried again, for the

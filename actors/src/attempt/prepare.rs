@@ -1,11 +1,13 @@
 //! Makes what a turn starts from: the worktrees, and the manifest of its process.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::event::{Event, Timestamp};
-use crate::executor::{Executor, Stdin, Turn};
+use crate::executor::{Executor, McpServer, Stdin, Turn};
 use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::journal::Attempt;
@@ -13,9 +15,9 @@ use crate::process::cgroup::Cgroup;
 use crate::process::manifest::{self, Manifest, StdinSource};
 use crate::secret::Secrets;
 use crate::workspace::NewWorktree;
-use crate::world::World;
+use crate::world::{Settings, World};
 
-use super::{environment, locks};
+use super::{dialogue, environment, locks};
 
 /// Written when all worktrees of an attempt are whole. Until it is there,
 /// nothing has run in them and they may be made anew.
@@ -130,6 +132,9 @@ pub struct Prepared {
     pub manifest: Manifest,
     pub secrets: Secrets,
     pub stdin: Option<Vec<u8>>,
+    /// Files for the CLI, by their name in the scratch folder.
+    pub files: BTreeMap<String, Vec<u8>>,
+    pub dialogue: Value,
     /// The entries that its turn begins with.
     pub opening: Vec<(Timestamp, Event)>,
 }
@@ -140,13 +145,15 @@ pub fn process(
     attempt: &Attempt,
     executor: &dyn Executor,
 ) -> Result<Prepared, String> {
-    let process = &attempt.process;
+    let (process, settings) = (&attempt.process, &world.settings);
     let launch = executor.launch(&Turn {
         prompt: process.prompt.clone(),
         variant: process.variant.clone(),
         executor_session_id: process.executor_session_id.clone(),
+        cwd: working_dir(world, attempt),
+        scratch: super::start::dir(world, attempt).join(dialogue::SCRATCH),
+        mcp: way_back(settings, attempt),
     })?;
-    let settings = &world.settings;
     let (stdin, bytes) = match launch.stdin {
         Stdin::Empty => (StdinSource::Empty, None),
         Stdin::Bytes(bytes) => (StdinSource::File, Some(bytes)),
@@ -189,7 +196,23 @@ pub fn process(
         grace_ms: u64::try_from(settings.stop_grace.as_millis()).unwrap_or(u64::MAX),
         open_files: settings.open_files,
     };
-    Ok(Prepared { manifest, secrets, stdin: bytes, opening })
+    let (files, dialogue) = (launch.files, launch.dialogue);
+    Ok(Prepared { manifest, secrets, stdin: bytes, files, dialogue, opening })
+}
+
+/// This daemon as a worker's MCP server. The environment is told apart from the
+/// process's own: some CLIs give their servers none of it.
+fn way_back(settings: &Settings, attempt: &Attempt) -> McpServer {
+    let home = settings.home_variable.iter().map(|home| ("PROVOST_HOME".to_owned(), home.clone()));
+    let own = ("PROVOST_ATTEMPT_ID".to_owned(), attempt.attempt_id.to_string());
+    let folders = settings.environment.iter().filter(|(name, _)| name.starts_with("XDG_"));
+    let folders = folders.map(|(name, value)| (name.clone(), value.clone()));
+    McpServer {
+        name: "provost",
+        command: settings.program.clone(),
+        args: vec!["mcp".into(), "--role".into(), "worker".into()],
+        env: home.chain([own]).chain(folders).collect(),
+    }
 }
 
 /// The worktree of the only repository, or the folder that holds them all.

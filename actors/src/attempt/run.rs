@@ -153,6 +153,7 @@ impl State {
                 }
             }
             Happening::ExecutorSession(id) => self.executor_session(process, id).await,
+            Happening::Asked(_, done) | Happening::Withdrawn(_, done) => drop(done.send(())),
             Happening::Record => self.record(process).await,
             Happening::ShimClosed => self.with(process, Turn::shim_closed),
             Happening::KillTree { tries } => self.with(process, |turn| turn.kill_tree(tries)),
@@ -197,7 +198,7 @@ impl State {
         self.with(process, |turn| turn.finding = false);
         self.take_up(process, found, log).await;
         if let Some(force) = self.turn(process).and_then(|turn| turn.deferred.take()) {
-            self.step(process, Input::Stop { force }).await;
+            self.stop_turn(process, force).await;
         }
     }
 
@@ -213,7 +214,7 @@ impl State {
             Adopted::Live(shim) => {
                 turn.attach(shim, log);
                 if phase == Phase::Stopping {
-                    self.step(process, Input::Stop { force: false }).await;
+                    self.stop_turn(process, false).await;
                 }
             }
             Adopted::NeverStarted if phase == Phase::Preparing && turn.life.is_preparing() => {

@@ -13,7 +13,7 @@ use crate::process::{Adopted, Control, LOST, Marker, Shim, SpawnError};
 use crate::world::World;
 
 use super::digest::{self, Digesting};
-use super::prepare;
+use super::{dialogue, prepare};
 
 /// Between tries to reach what can't be reached now.
 const RETRY: Duration = Duration::from_secs(1);
@@ -52,10 +52,12 @@ pub async fn process(
         .ok_or_else(|| format!("there is no executor {:?} any more", attempt.executor))?;
     let prepared = prepare::process(world, attempt, &*executor)?;
     let log = world.logs.get(attempt.attempt_id).await.map_err(|error| error.to_string())?;
+    let dir = dir(world, attempt);
+    let (folder, told, files) = (dir.clone(), prepared.dialogue, prepared.files);
+    blocking(move || dialogue::write(&folder, &told, &files)).await?;
     begin(&log, attempt, world, digest, prepared.opening).await?;
     failpoint::hit("log", "begun");
     let stdin = prepared.stdin.as_deref();
-    let dir = dir(world, attempt);
     let spawned = world.shims.spawn_with(&dir, &prepared.manifest, stdin, &prepared.secrets).await;
     let error = match spawned {
         Ok(shim) => return Ok((shim, log)),
@@ -174,8 +176,10 @@ async fn begin(
     digest: digest::Shared,
     opening: Vec<(Timestamp, Event)>,
 ) -> Result<(), String> {
+    let dir = dir(world, attempt);
+    let dialogue = blocking(move || dialogue::read(&dir)).await?;
     let inner = match world.executors.get(&attempt.executor) {
-        Some(executor) => executor.normalizer(),
+        Some(executor) => executor.normalizer(&dialogue),
         None => crate::executor::unknown(),
     };
     let normalizer = Box::new(Digesting::new(inner, digest));
@@ -184,6 +188,13 @@ async fn begin(
         .await
         .map_err(|error| error.to_string())?
         .map_err(|error| error.to_string())
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+    done.map_err(|error| error.to_string())
 }
 
 /// Writes into the log what kept the process from starting.
@@ -205,7 +216,7 @@ async fn tell_failure(log: &Arc<AttemptLog>, attempt: &Attempt, reason: String, 
             process,
             turn,
             now,
-            Event::ErrorMessage { text: reason, error_type: ErrorType::Setup },
+            Event::ErrorMessage { text: reason, error_type: ErrorType::Setup, resume_at: None },
         )?;
         log.append(process, turn, now, end)
     })

@@ -25,10 +25,16 @@ impl State {
                 Some(turn) if turn.finding => {
                     turn.deferred = Some(force || turn.deferred.unwrap_or(false));
                 }
-                _ => self.step(process, Input::Stop { force }).await,
+                _ => self.stop_turn(process, force).await,
             }
         }
         self.answer_stops();
+    }
+
+    /// Stops one turn, by its protocol's own interrupt if it has one.
+    pub(super) async fn stop_turn(&mut self, process: ProcessId, force: bool) {
+        let by_message = self.turn(process).is_some_and(|turn| turn.has_interrupt());
+        self.step(process, Input::Stop { force, by_message }).await;
     }
 
     /// Nothing more begins by itself: what waits is held, and a turn that waits

@@ -18,10 +18,14 @@ use super::lifecycle::{Effect, Ending, Input, Life, Timer};
 use super::message::{Handle, Happening, Writer};
 use super::output::{Closing, Output};
 use super::start::NotStarted;
+use super::voice::Voice;
 use super::{digest, outcome, prepare, start};
 
 /// How long a stopped turn waits for its log to be taken in.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
+/// How long an executor may take to end once its turn has, and once it was asked to.
+const LINGER: Duration = Duration::from_secs(10);
+const OUTSTAY: Duration = Duration::from_secs(5);
 /// Between tries to have a tree killed whose shim is being replaced, and how many.
 const KILL_RETRY: Duration = Duration::from_millis(50);
 const KILL_TRIES: u32 = 100;
@@ -38,6 +42,7 @@ pub struct Turn {
     pub digest: digest::Shared,
     /// The way to a live shim.
     control: Option<Control>,
+    pub voice: Voice,
     /// Tells the output task of the end; gone once told.
     exit: Option<oneshot::Sender<(ExitRecord, Closing)>>,
     /// Tells the output task that there is more; gone when nobody writes any more.
@@ -60,6 +65,7 @@ impl Turn {
         worktrees: Arc<Mutex<()>>,
         life: Life,
     ) -> Self {
+        let voice = Voice::new(start::dir(&world, &attempt));
         Self {
             handle,
             world,
@@ -68,6 +74,7 @@ impl Turn {
             life,
             digest: digest::Shared::default(),
             control: None,
+            voice,
             exit: None,
             more: None,
             reading: false,
@@ -87,11 +94,10 @@ impl Turn {
     pub fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Spawn => self.spawn(),
-            Effect::Interrupt => self.command(|control| async move {
-                control.signal_leader(Signal::SIGINT).await?;
-                failpoint::hit("interrupt", "sent");
-                Ok(())
-            }),
+            Effect::Interrupt { by_message } => self.interrupt(by_message),
+            Effect::CloseStdin => self.voice.close(),
+            Effect::Dismiss => self.signal_leader(Signal::SIGTERM),
+            Effect::KillLeader => self.signal_leader(Signal::SIGKILL),
             Effect::Terminate => self.terminate(),
             Effect::KillTree => self.kill_tree(0),
             Effect::Drain(exit) => self.drain(exit),
@@ -177,6 +183,14 @@ impl Turn {
     /// Passes on what the shim tells: events to the actor, growth to the output.
     fn connect(&mut self, shim: Shim) {
         let Shim { control, mut events, mut lengths, .. } = shim;
+        if control.has_stdin() {
+            let speaking = self.voice.clone().speak(control.clone());
+            tokio::spawn(async move {
+                if let Err(error) = speaking.await {
+                    tracing::debug!(%error, "an executor's input takes no more");
+                }
+            });
+        }
         self.control = Some(control);
         if let Some(more) = self.more.clone() {
             tokio::spawn(async move {
@@ -221,19 +235,14 @@ impl Turn {
             log,
             process: self.handle.process,
             digest: self.digest.clone(),
+            voice: self.voice.clone(),
             session: self.attempt.process.executor_session_id.clone(),
             lengths,
             exit: told,
         };
         let handle = self.handle.clone();
         tokio::spawn(async move {
-            output
-                .follow(
-                    |id| handle.tell(Happening::ExecutorSession(id)),
-                    || handle.tell(Happening::Life(Input::Drained)),
-                    |waits| handle.tell(Happening::Disk(Writer::Log, waits)),
-                )
-                .await;
+            output.follow(&handle).await;
             handle.tell(Happening::ReadOut);
         });
     }
@@ -272,6 +281,31 @@ impl Turn {
             if let Err(error) = sending.await {
                 tracing::debug!(%error, "a shim took no command");
             }
+        });
+    }
+
+    /// Whether a message would interrupt the turn.
+    pub fn has_interrupt(&self) -> bool {
+        self.digest.get().interrupt.is_some()
+    }
+
+    fn interrupt(&self, by_message: bool) {
+        let message = self.digest.get().interrupt.filter(|_| by_message);
+        let Some(message) = message else { return self.signal_leader(Signal::SIGINT) };
+        let voice = self.voice.clone();
+        tokio::spawn(async move {
+            if let Err(error) = voice.say(message).await {
+                tracing::warn!(%error, "an executor was not interrupted by its protocol");
+            }
+            failpoint::hit("interrupt", "said");
+        });
+    }
+
+    fn signal_leader(&self, signal: Signal) {
+        self.command(move |control| async move {
+            control.signal_leader(signal).await?;
+            failpoint::hit("interrupt", "sent");
+            Ok(())
         });
     }
 
@@ -331,6 +365,8 @@ impl Turn {
         let after = match timer {
             Timer::Terminate => grace / 2,
             Timer::Kill => grace,
+            Timer::Linger => LINGER,
+            Timer::Outstay => OUTSTAY,
             Timer::Drain => DRAIN_GRACE,
         };
         self.handle.tell_after(after, move || Happening::Life(Input::Timer(timer)));

@@ -13,7 +13,7 @@ use super::LogError;
 use super::normalized::{Mark, Origin};
 use super::source::Position;
 use crate::event::{Timestamp, Usage};
-use crate::executor::Observed;
+use crate::executor::{Observed, TurnEnded};
 use crate::failpoint;
 use crate::ids::ProcessId;
 
@@ -67,12 +67,6 @@ pub struct Facts {
     executor_session: Option<String>,
     usage: Option<Usage>,
     turn_ended: Option<TurnEnded>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct TurnEnded {
-    failed: bool,
-    error: Option<String>,
 }
 
 impl Default for Checkpoint {
@@ -152,10 +146,8 @@ impl Facts {
         match observed {
             Observed::ExecutorSession(id) => self.executor_session = Some(id.clone()),
             Observed::Usage(usage) => self.usage = Some(*usage),
-            Observed::TurnEnded { failed, error } => {
-                self.turn_ended = Some(TurnEnded { failed: *failed, error: error.clone() });
-            }
-            Observed::Entry(_) | Observed::InProgress(_) => {}
+            Observed::TurnEnded(ended) => self.turn_ended = Some(ended.clone()),
+            _ => {}
         }
     }
 
@@ -163,10 +155,7 @@ impl Facts {
     pub fn observed(&self) -> Vec<Observed> {
         let session = self.executor_session.clone().map(Observed::ExecutorSession);
         let usage = self.usage.map(Observed::Usage);
-        let ended = self
-            .turn_ended
-            .clone()
-            .map(|TurnEnded { failed, error }| Observed::TurnEnded { failed, error });
+        let ended = self.turn_ended.clone().map(Observed::TurnEnded);
         session.into_iter().chain(usage).chain(ended).collect()
     }
 }

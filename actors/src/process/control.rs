@@ -183,6 +183,11 @@ impl Control {
         self.requests.send(Request::CloseStdin).await.map_err(|_| ControlError::Closed)
     }
 
+    /// Whether its standard input is a pipe that has not been closed.
+    pub fn has_stdin(&self) -> bool {
+        !self.stdin.borrow().is_closed
+    }
+
     /// The last message for standard input that the shim has taken whole.
     pub fn stdin_sequence(&self) -> u64 {
         self.stdin.borrow().written

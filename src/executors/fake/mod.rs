@@ -5,11 +5,12 @@ mod script;
 
 pub use script::enter;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use provost_actors::executor::{Description, Executor, Launch, Normalizer, Stdin, Turn};
+use provost_actors::executor::{Launch, Normalizer, Stdin, Turn};
+use serde_json::Value;
 
+use super::adapter::{Abilities, Adapter, Call};
 use super::events;
 
 /// Its name.
@@ -18,30 +19,19 @@ pub const NAME: &str = "fake";
 /// The executor.
 pub struct Fake;
 
-impl Executor for Fake {
-    fn describe(&self) -> Description {
-        Description {
-            name: NAME.to_owned(),
-            variants: vec![],
-            default_variant: None,
-            supports_mcp: false,
-            supports_resume: true,
-            supports_interrupt: false,
-            unavailable_reason: None,
-        }
+impl Adapter for Fake {
+    fn abilities(&self) -> Abilities {
+        Abilities { resume: true, ..Abilities::default() }
     }
 
-    fn launch(&self, turn: &Turn) -> Result<Launch, String> {
-        Ok(Launch {
-            // The shim that runs it is this very binary, also after an upgrade.
-            program: PathBuf::from("/proc/self/exe"),
-            args: vec![script::ARGUMENT.to_owned()],
-            env: BTreeMap::new(),
-            stdin: Stdin::Bytes(turn.prompt.clone().into_bytes()),
-        })
+    fn launch(&self, turn: &Turn, call: Call) -> Result<Launch, String> {
+        // The shim that runs it is this very binary, also after an upgrade.
+        let program = PathBuf::from("/proc/self/exe");
+        let call = Call { program, args: vec![script::ARGUMENT.to_owned()], ..call };
+        Ok(call.launch(Stdin::Bytes(turn.prompt.clone().into_bytes())))
     }
 
-    fn normalizer(&self) -> Box<dyn Normalizer> {
+    fn normalizer(&self, _: &Value) -> Box<dyn Normalizer> {
         events::normalizer()
     }
 }

@@ -160,7 +160,7 @@ fn events() -> Vec<Event> {
             cached_tokens: Some(3),
             cost_usd: Some(0.5),
         },
-        Event::ErrorMessage { text: text(), error_type: ErrorType::Quota },
+        Event::ErrorMessage { text: text(), error_type: ErrorType::Quota, resume_at: None },
         Event::SystemMessage { text: text() },
         Event::ProcessStart {
             text: text(),
@@ -265,7 +265,9 @@ impl Ask for Samples {
             supports_mcp: false,
             supports_resume: true,
             supports_interrupt: true,
+            supports_approvals: true,
             unavailable_reason: None,
+            install: None,
         };
         Ok(ListExecutorsOutput { executors: vec![description.into()] })
     }

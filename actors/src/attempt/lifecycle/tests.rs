@@ -41,8 +41,8 @@ fn answered(effects: &[Effect]) -> Option<&Stopped> {
     })
 }
 
-const SOFT: Input = Input::Stop { force: false };
-const FORCE: Input = Input::Stop { force: true };
+const SOFT: Input = Input::Stop { force: false, by_message: false };
+const FORCE: Input = Input::Stop { force: true, by_message: false };
 const KILLED: Input = Input::Killed { signalled: 1, survivors: 0 };
 
 #[test]
@@ -60,7 +60,10 @@ fn a_turn_that_ends_by_itself_settles_when_its_log_is_whole() {
 fn a_soft_stop_climbs_the_ladder_and_ends_with_the_whole_tree() {
     let mut life = started();
     let effects = run(&mut life, &[SOFT]);
-    assert!(effects.contains(&Effect::Interrupt) && !effects.contains(&Effect::KillTree));
+    assert!(
+        effects.contains(&Effect::Interrupt { by_message: false })
+            && !effects.contains(&Effect::KillTree)
+    );
     assert_eq!(run(&mut life, &[Input::Timer(Timer::Terminate)]), [Effect::Terminate]);
     assert_eq!(run(&mut life, &[Input::Timer(Timer::Kill)]), [Effect::KillTree]);
     let effects = run(&mut life, &[KILLED, Input::Exited(exit(9)), Input::Drained]);
@@ -89,6 +92,36 @@ fn a_soft_stop_is_over_when_nothing_is_left() {
     let effects = run(&mut life, &[SOFT, Input::Exited(exit(0)), Input::TreeGone, Input::Drained]);
     assert_eq!(answered(&effects).unwrap().facts.signals, ["SIGINT"]);
     assert!(life.is_over());
+}
+
+#[test]
+fn an_executor_that_has_ended_its_turn_is_to_end_too() {
+    let mut life = started();
+    let effects = run(&mut life, &[Input::TurnEnded]);
+    assert_eq!(effects, [Effect::CloseStdin, Effect::Arm(Timer::Linger)]);
+    let effects = run(&mut life, &[Input::Timer(Timer::Linger)]);
+    assert_eq!(effects, [Effect::Dismiss, Effect::Arm(Timer::Outstay)]);
+    assert_eq!(run(&mut life, &[Input::Timer(Timer::Outstay)]), [Effect::KillLeader]);
+    let effects = run(&mut life, &[Input::Exited(exit(9)), Input::Drained]);
+    assert_eq!(settled(&effects).unwrap().stopped, None);
+}
+
+#[test]
+fn one_that_ends_in_time_is_left_alone() {
+    let mut life = started();
+    run(&mut life, &[Input::TurnEnded, Input::Exited(exit(0))]);
+    let late = [Input::Timer(Timer::Linger), Input::Timer(Timer::Outstay)];
+    assert_eq!(run(&mut life, &late), []);
+}
+
+#[test]
+fn a_protocols_own_interrupt_goes_before_the_signals() {
+    let mut life = started();
+    let effects = run(&mut life, &[Input::Stop { force: false, by_message: true }]);
+    assert!(effects.contains(&Effect::Interrupt { by_message: true }));
+    assert_eq!(run(&mut life, &[Input::TurnEnded]), [Effect::CloseStdin]);
+    let effects = run(&mut life, &[Input::Exited(exit(0)), Input::TreeGone, Input::Drained]);
+    assert_eq!(answered(&effects).unwrap().facts.signals, ["interrupt"]);
 }
 
 #[test]
@@ -227,7 +260,10 @@ fn any_input() -> impl Strategy<Value = Input> {
         Just(Input::Spawned),
         Just(Input::Exited(exit(1))),
         Just(Input::Drained),
-        any::<bool>().prop_map(|force| Input::Stop { force }),
+        any::<(bool, bool)>().prop_map(|(force, by_message)| Input::Stop { force, by_message }),
+        Just(Input::TurnEnded),
+        Just(Input::Timer(Timer::Linger)),
+        Just(Input::Timer(Timer::Outstay)),
         Just(Input::Timer(Timer::Terminate)),
         Just(Input::Timer(Timer::Kill)),
         Just(Input::Timer(Timer::Drain)),

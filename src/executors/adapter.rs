@@ -1,0 +1,80 @@
+//! What one protocol adds to an executor of the configuration: how its CLIs are
+//! launched, talked to and read. Adapters are pure.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
+use serde_json::Value;
+
+use crate::config::PromptVia;
+
+/// What the CLIs of a protocol can do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Abilities {
+    /// They resume an earlier conversation.
+    pub resume: bool,
+    /// A turn can be interrupted by a message.
+    pub interrupt: bool,
+    /// They can ask for permission.
+    pub approvals: bool,
+}
+
+/// What the configuration says of one launch.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Absolute path of the program.
+    pub program: PathBuf,
+    /// The executor's own arguments, then the variant's.
+    pub args: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    /// The executor's, the variant's over them.
+    pub options: BTreeMap<String, String>,
+    pub prompt: PromptVia,
+    /// It is given the way back.
+    pub supports_mcp: bool,
+}
+
+impl Call {
+    /// A launch with the prompt as the configuration wants it to go in.
+    pub fn with_prompt(mut self, prompt: &str) -> Result<Launch, String> {
+        match self.prompt {
+            PromptVia::Stdin => Ok(self.launch(Stdin::Bytes(prompt.as_bytes().to_vec()))),
+            PromptVia::Arg => {
+                self.args.push(argument(prompt)?);
+                Ok(self.launch(Stdin::Empty))
+            }
+        }
+    }
+
+    /// A launch of just this.
+    pub fn launch(self, stdin: Stdin) -> Launch {
+        let Self { program, args, env, .. } = self;
+        let (files, dialogue) = (BTreeMap::new(), Value::Null);
+        Launch { program, args, env, stdin, files, dialogue }
+    }
+}
+
+/// A prompt that is to be an argument.
+pub fn argument(prompt: &str) -> Result<String, String> {
+    if prompt.contains('\0') {
+        return Err("the prompt holds a NUL, which no argument can".to_owned());
+    }
+    Ok(prompt.to_owned())
+}
+
+/// One protocol.
+pub trait Adapter: Send + Sync {
+    fn abilities(&self) -> Abilities;
+
+    /// The command line of a turn. `Err` says in a sentence why it can't run.
+    fn launch(&self, turn: &Turn, call: Call) -> Result<Launch, String>;
+
+    /// A reader for one process; `dialogue` is its launch's, or null for one that
+    /// is only read.
+    fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer>;
+
+    fn answer(&self, _request: &Request, _verdict: &Verdict) -> Option<Message> {
+        None
+    }
+}
