@@ -207,7 +207,10 @@ fn is_test(path: &Path) -> bool {
 }
 
 fn sources() -> Vec<PathBuf> {
-    ["actors/src", "src", "model-server/src", "examples"].iter().flat_map(|tree| files(&root().join(tree))).collect()
+    ["actors/src", "src", "model-server/src", "examples"]
+        .iter()
+        .flat_map(|tree| files(&root().join(tree)))
+        .collect()
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {

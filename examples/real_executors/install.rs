@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::clis::Cli;
 use crate::{Result, command};
@@ -49,10 +50,10 @@ impl Shelf {
     }
 
     /// A folder for what is scratch. (Codex accepts no home in `/tmp`.)
-    pub fn scratch(&self) -> Result<PathBuf> {
+    pub fn scratch(&self, cli: &Cli) -> Result<TempDir> {
         let folder = self.root.join("scratch");
         fs::create_dir_all(&folder)?;
-        Ok(folder)
+        Ok(tempfile::Builder::new().prefix(&format!("{}-", cli.name)).tempdir_in(folder)?)
     }
 
     fn programs(&self, name: &str) -> PathBuf {

@@ -2,7 +2,7 @@
 //! environment, and an MCP client that speaks to it as an orchestrator does.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
@@ -11,8 +11,7 @@ use rmcp::service::{RoleClient, RunningService, ServiceExt};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::clis::Cli;
-use crate::install::Shelf;
+use crate::clis::Setup;
 use crate::{PATIENCE, Result, command, processes};
 
 /// Dropped, all that ran in it ends.
@@ -20,55 +19,43 @@ pub struct Lab {
     dir: TempDir,
     provost: PathBuf,
     env: Vec<(&'static str, String)>,
+    executor: &'static str,
     daemon: Option<Child>,
 }
 
 impl Lab {
-    /// `url` is the model server's; all files are below `root`.
+    /// In `dir`, for the executor of this name. `path` is the variable `PATH`.
     pub fn make(
-        cli: &Cli,
-        shelf: &Shelf,
-        url: &str,
-        provost: Option<&Path>,
-        root: &Path,
+        executor: &'static str,
+        setup: &Setup,
+        path: String,
+        provost: PathBuf,
+        dir: TempDir,
     ) -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix(&format!("{}-", cli.name)).tempdir_in(root)?;
-        let provost = match provost {
-            Some(given) => std::path::absolute(given)?,
-            // This file is target/debug/examples/real_executors.
-            None => std::env::current_exe()?.ancestors().nth(2).ok_or("no target")?.join("provost"),
-        };
-        let path = |name: &str| dir.path().join(name);
+        let within = |name: &str| dir.path().join(name);
         let env = vec![
-            ("PATH", shelf.path(cli)),
-            ("HOME", path("home").display().to_string()),
-            ("PROVOST_HOME", path("provost").display().to_string()),
+            ("PATH", path),
+            ("HOME", within("home").display().to_string()),
+            ("PROVOST_HOME", within("provost").display().to_string()),
             ("LANG", "C.UTF-8".to_owned()),
             ("TERM", "dumb".to_owned()),
         ];
-        let setup = (cli.setup)(url);
         for (name, content) in &setup.files {
-            let file = path("home").join(name);
+            let file = within("home").join(name);
             fs::create_dir_all(file.parent().unwrap_or(&file))?;
             fs::write(file, content)?;
         }
-        fs::create_dir_all(path("home"))?;
-        fs::create_dir(path("provost"))?;
-        let mut config = format!("[executors.{}.env]\n", cli.name);
+        fs::create_dir_all(within("home"))?;
+        fs::create_dir(within("provost"))?;
+        let mut config = format!("[executors.{executor}.env]\n");
         for (name, value) in &setup.env {
             config.push_str(&format!("{name} = {}\n", json!(value)));
         }
-        fs::write(path("provost").join("config.toml"), config)?;
-        let mut lab = Self { dir, provost, env, daemon: None };
+        fs::write(within("provost").join("config.toml"), config)?;
+        let mut lab = Self { dir, provost, env, executor, daemon: None };
         lab.repository()?;
         lab.start_daemon()?;
         Ok(lab)
-    }
-
-    /// Leaves its files where they are.
-    pub fn keep(&mut self) -> &Path {
-        self.dir.disable_cleanup(true);
-        self.dir.path()
     }
 
     /// Where the worktrees are.
@@ -104,13 +91,14 @@ impl Lab {
     }
 
     /// A client over a bridge, and a project to make attempts in.
-    pub async fn client(&self, executor: &'static str) -> Result<Client> {
+    pub async fn client(&self) -> Result<Client> {
         let mut bridge = tokio::process::Command::from(self.command(&["mcp", "--role", "all"]));
         bridge.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut bridge = bridge.kill_on_drop(true).spawn()?;
         let (stdout, stdin) = bridge.stdout.take().zip(bridge.stdin.take()).ok_or("no pipes")?;
         let service = ().serve((stdout, stdin)).await?;
-        let mut client = Client { service, _bridge: bridge, executor, task: Value::Null };
+        let mut client =
+            Client { service, _bridge: bridge, executor: self.executor, task: Value::Null };
         let repos = json!([{"path": self.repo()}]);
         let project =
             client.call("create_project", json!({"name": "real", "repos": repos})).await?;

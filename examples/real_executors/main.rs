@@ -18,9 +18,9 @@ mod processes;
 mod report;
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Parser;
 use model_server::ModelServer;
@@ -90,19 +90,29 @@ async fn row(options: &Options, shelf: &Shelf, cli: &'static Cli) -> Result<Row>
         Err(reason) => return Ok(Row::missing(cli.name, &reason.to_string())),
     };
     eprintln!("{} {version}", cli.name);
-    let root = shelf.scratch()?;
-    let log = root.join(format!("{}-model.jsonl", cli.name));
-    let server = ModelServer::start(0, Some(log)).await?;
-    let mut lab = Lab::make(cli, shelf, &server.url(), options.provost.as_deref(), &root)?;
+    let mut dir = shelf.scratch(cli)?;
     if options.keep {
-        eprintln!("  kept: {}", lab.keep().display());
+        dir.disable_cleanup(true);
+        eprintln!("  kept: {}", dir.path().display());
     }
+    let server = ModelServer::start(0, Some(dir.path().join("model.jsonl"))).await?;
+    let setup = (cli.setup)(&server.url());
+    let mut lab = Lab::make(cli.name, &setup, shelf.path(cli), provost(options)?, dir)?;
     let is_wanted =
         |check: &&str| options.checks.is_empty() || options.checks.iter().any(|name| name == check);
     let wanted: Vec<&str> = checks::CHECKS.into_iter().filter(is_wanted).collect();
-    let client = lab.client(cli.name).await?;
+    let client = lab.client().await?;
     let cells = checks::all(&mut lab, &client, &wanted).await;
     Ok(Row::new(cli.name, &version, cells))
+}
+
+fn provost(options: &Options) -> Result<PathBuf> {
+    if let Some(given) = &options.provost {
+        return Ok(std::path::absolute(given)?);
+    }
+    // This file is target/debug/examples/real_executors.
+    let folder = std::env::current_exe()?.ancestors().nth(2).map(Path::to_owned);
+    Ok(folder.ok_or("an unknown layout of target")?.join("provost"))
 }
 
 fn command(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {

@@ -55,7 +55,8 @@ pub fn table(rows: &[Row]) -> String {
         let failed =
             row.cells.iter().filter_map(|cell| Some((cell.check, cell.outcome.as_ref().err()?)));
         for (check, reason) in failed {
-            let _ = writeln!(notes, "\n{}, {check}: {reason}", row.name);
+            let first = reason.lines().next().unwrap_or_default();
+            let _ = writeln!(notes, "\n{}, {check}: {first}", row.name);
         }
         if let Some(reason) = &row.missing {
             let _ = writeln!(notes, "\n{}: {reason}", row.name);
