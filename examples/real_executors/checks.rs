@@ -121,22 +121,24 @@ impl Trial<'_> {
         let stopped = self.client.call("stop_attempt", json!({"attempt_id": attempt})).await?;
         expect("survivors", &stopped["survivors"], &json!(0))?;
         let capabilities = self.client.capabilities().await?;
-        let signals: Vec<&str> =
-            stopped["signals"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        if capabilities["supports_interrupt"] == true && !signals.is_empty() {
-            return Err(format!("interrupted by {}", signals.join(", ")).into());
+        let signals = stopped["signals"].as_array().into_iter().flatten();
+        let signals: Vec<&str> = signals.filter_map(Value::as_str).collect();
+        // That of the protocol is listed among the signals.
+        if capabilities["supports_interrupt"] == true && signals != ["interrupt"] {
+            return Err(format!("the turn was ended by {}", signals.join(", ")).into());
         }
         self.recalls(&attempt, "[[slow:120]]").await?;
-        Ok(if signals.is_empty() { "by protocol".to_owned() } else { signals.join(", ") })
+        Ok(signals.join(", "))
     }
 
     /// Nothing that a stopped attempt has started is alive.
     async fn stop(&mut self) -> Result<String> {
         let attempt = self.begin("Go on and on. [[loop]]").await?;
         self.writes(&attempt, "round 3").await?;
+        let folder = self.lab.worktree(&attempt)?;
         let left = || {
             let marked = processes::with_variable("PROVOST_ATTEMPT_ID", &attempt);
-            let working = processes::working_below(&self.lab.worktrees());
+            let working = processes::working_below(&folder);
             marked.into_iter().chain(working).map(|process| process.to_string())
         };
         let before = left().filter(|process| process.contains("sleep 1000")).count();

@@ -58,9 +58,13 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Where the worktrees are.
-    pub fn worktrees(&self) -> PathBuf {
-        self.dir.path().join("provost/worktrees")
+    /// The folder that holds an attempt's worktree, named by the end of its id.
+    pub fn worktree(&self, attempt: &str) -> Result<PathBuf> {
+        let short = &attempt[attempt.len().saturating_sub(8)..];
+        let folders = fs::read_dir(self.dir.path().join("provost/worktrees"))?.flatten();
+        let mut own =
+            folders.filter(|entry| entry.file_name().to_string_lossy().starts_with(short));
+        Ok(own.next().ok_or("the attempt has no worktree")?.path())
     }
 
     /// Starts the daemon; returns at once.
