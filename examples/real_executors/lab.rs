@@ -1,6 +1,7 @@
 //! What one CLI is tried in: a home folder, a repository, a daemon with a clean
 //! environment, and an MCP client that speaks to it as an orchestrator does.
 
+use std::fmt::Write;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -49,7 +50,7 @@ impl Lab {
         fs::create_dir(within("provost"))?;
         let mut config = format!("[executors.{executor}.env]\n");
         for (name, value) in &setup.env {
-            config.push_str(&format!("{name} = {}\n", json!(value)));
+            writeln!(config, "{name} = {}", json!(value))?;
         }
         fs::write(within("provost").join("config.toml"), config)?;
         let mut lab = Self { dir, provost, env, executor, daemon: None };

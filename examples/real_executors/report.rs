@@ -41,7 +41,7 @@ pub fn table(rows: &[Row]) -> String {
         .map(|row| row.cells.iter().map(|cell| cell.check).collect())
         .unwrap_or_default();
     let mut text = format!("| executor | version | {} |\n", checks.join(" | "));
-    text.push_str(&format!("|{}\n", "---|".repeat(checks.len() + 2)));
+    let _ = writeln!(text, "|{}", "---|".repeat(checks.len() + 2));
     let mut notes = String::new();
     for row in rows {
         let version = row.version.as_deref().unwrap_or("not installed");

@@ -110,15 +110,13 @@ impl<'a> Script<'a> {
 
     fn edit(&self) -> Plan {
         let name = self.argument.unwrap_or(EDITED.0);
-        // The folder's name stands in no place common to all: a command tells it.
-        let folder = self.results.first().and_then(|text| said_folder(text));
-        let (words, call) = match self.results.len() {
-            0 => {
-                ("Looking around.", tools::command(&self.request.tools, "echo \"folder=$PWD\"; ls"))
-            }
-            1 => {
-                let folder = folder.unwrap_or(".");
-                ("Writing.", tools::write(&self.request.tools, folder, name, EDITED.1))
+        let offered = &self.request.tools;
+        let (words, call) = match self.results.as_slice() {
+            // The folder's name stands in no place common to all: a command tells it.
+            [] => ("Looking around.", tools::command(offered, "echo \"folder=$PWD\"; ls")),
+            [listing] => {
+                let folder = said_folder(listing).unwrap_or(".");
+                ("Writing.", tools::write(offered, folder, name, EDITED.1))
             }
             _ => return say(&format!("Done: wrote {name}.")),
         };

@@ -33,28 +33,21 @@ impl Dialect for Responses {
     }
 
     fn stream(&self, reply: &Reply) -> Vec<Frame> {
+        let now = |event: Value| (Duration::ZERO, event);
         let empty = response(reply, "in_progress", &json!([]), &Value::Null);
-        let mut events =
-            vec![(Duration::ZERO, json!({"type": "response.created", "response": empty}))];
+        let mut events = vec![now(json!({"type": "response.created", "response": empty}))];
         for (index, part) in reply.parts.iter().enumerate() {
             let whole = item(reply, index, part);
             let (open, deltas) = opened(part, &whole);
-            let place = json!({"output_index": index, "item_id": whole["id"]});
-            let about = |mut event: Value| {
-                event["output_index"] = place["output_index"].clone();
-                event
-            };
-            let added = about(json!({"type": "response.output_item.added", "item": open}));
-            events.push((Duration::ZERO, added));
-            events.extend(deltas.into_iter().map(|(pause, mut delta)| {
-                delta["item_id"] = place["item_id"].clone();
-                (pause, about(delta))
-            }));
-            let done = about(json!({"type": "response.output_item.done", "item": whole}));
-            events.push((Duration::ZERO, done));
+            let added = now(json!({"type": "response.output_item.added", "item": open}));
+            let done = now(json!({"type": "response.output_item.done", "item": whole}));
+            for (pause, mut event) in [added].into_iter().chain(deltas).chain([done]) {
+                event["output_index"] = json!(index);
+                event["item_id"] = whole["id"].clone();
+                events.push((pause, event));
+            }
         }
-        let end = json!({"type": "response.completed", "response": self.whole(reply)});
-        events.push((Duration::ZERO, end));
+        events.push(now(json!({"type": "response.completed", "response": self.whole(reply)})));
         let number = |(number, (pause, mut event)): (usize, (Duration, Value))| {
             event["sequence_number"] = json!(number);
             Frame::typed(&event).after(pause)
