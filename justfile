@@ -34,3 +34,13 @@ deny:
 crash-matrix *OPTIONS:
     cargo build --release --bin provost --example crash_matrix
     cargo run --quiet --release --example crash_matrix -- {{ OPTIONS }}
+
+# The real coding-agent CLIs under Provost, without keys: the README's table of
+# them. Installs them from the npm registry into target/real-executors.
+real-executors *OPTIONS:
+    cargo build --bin provost --example real_executors
+    target/debug/examples/real_executors {{ OPTIONS }}
+
+# A model server to try a CLI by hand: see model-server/src/scenario.rs.
+model-server PORT *LOG:
+    cargo run --quiet --package model-server -- {{ PORT }} {{ LOG }}

@@ -1,0 +1,287 @@
+//! The checks, each of which is a column of the table. They know Provost's tools
+//! alone: nothing here depends on which CLI it is.
+
+use std::time::{Duration, Instant};
+
+use model_server::conversation::TOKENS;
+use model_server::scenario::{EDITED, TEXT};
+use serde_json::{Value, json};
+
+use crate::lab::{Client, Lab};
+use crate::report::Cell;
+use crate::{GLANCE, PATIENCE, Result, processes};
+
+/// In the order of the table.
+pub const CHECKS: [&str; 8] =
+    ["start", "edit", "follow-up", "interrupt", "stop", "errors", "worker tools", "restart"];
+
+/// Makes those of `wanted`.
+pub async fn all(lab: &mut Lab, client: &Client, wanted: &[&'static str]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for check in wanted {
+        let begun = Instant::now();
+        let mut trial = Trial { lab, client, attempts: Vec::new() };
+        let outcome = match trial.make(check).await {
+            Ok(said) => Ok(said),
+            Err(error) => Err(format!("{error}\n{}", trial.seen().await)),
+        };
+        let took = begun.elapsed().as_secs();
+        match &outcome {
+            Ok(said) => eprintln!("  {check}: passed in {took} s {said}"),
+            Err(reason) => eprintln!("  {check}: failed in {took} s: {reason}"),
+        }
+        cells.push(Cell { check, outcome });
+    }
+    cells
+}
+
+/// One check.
+struct Trial<'a> {
+    lab: &'a mut Lab,
+    client: &'a Client,
+    /// Those that it has started.
+    attempts: Vec<String>,
+}
+
+impl Trial<'_> {
+    /// What is to be said about it, if it is passed.
+    async fn make(&mut self, check: &str) -> Result<String> {
+        match check {
+            "start" => self.start().await,
+            "edit" => self.edit().await,
+            "follow-up" => self.follow_up().await,
+            "interrupt" => self.interrupt().await,
+            "stop" => self.stop().await,
+            "errors" => self.errors().await,
+            "worker tools" => self.worker_tools().await,
+            "restart" => self.restart().await,
+            unknown => Err(format!("{unknown} is none of {}", CHECKS.join(", ")).into()),
+        }
+    }
+
+    /// A turn ends with the model's words, and its tokens are counted.
+    async fn start(&mut self) -> Result<String> {
+        let attempt = self.begin("Say something. [[text]]").await?;
+        let status = self.completed(&attempt).await?;
+        expect("final_message", &status["final_message"], &json!(TEXT))?;
+        let usage = &status["usage"];
+        let [input, output] = ["input_tokens", "output_tokens"].map(|name| usage[name].as_u64());
+        // A CLI may have asked for more than the answer: a title, say.
+        if input < Some(TOKENS.input - TOKENS.cached) || output < Some(TOKENS.output) {
+            return Err(format!("usage is {usage}").into());
+        }
+        Ok(String::new())
+    }
+
+    /// What the CLI's own tools did is in the log, each call with its result, and
+    /// in the worktree.
+    async fn edit(&mut self) -> Result<String> {
+        let attempt = self.begin("Write the notes. [[edit]]").await?;
+        self.completed(&attempt).await?;
+        let changes = json!({"attempt_id": attempt});
+        let changes = self.client.call("get_attempt_changes", changes).await?;
+        let file = &changes["files"][0];
+        expect("file", &file["path"], &json!(format!("repo/{}", EDITED.0)))?;
+        expect("status", &file["status"], &json!("added"))?;
+        let content = json!({"attempt_id": attempt, "path": file["path"]});
+        let content = self.client.call("get_attempt_file", content).await?;
+        expect("content", &content["content"], &json!(EDITED.1))?;
+
+        let log = self.client.log(&attempt, "normalized").await?;
+        let calls = of_kind(&log, "tool_use");
+        let results = of_kind(&log, "tool_result");
+        for call in &calls {
+            let id = &call["tool_call_id"];
+            let own: Vec<_> =
+                results.iter().filter(|result| result["tool_call_id"] == *id).collect();
+            if own.len() != 1 || own[0]["status"] != "success" {
+                return Err(format!("{call} has the results {own:?}").into());
+            }
+        }
+        for kind in ["command", "file_edit"] {
+            if !calls.iter().any(|call| call["action"]["type"] == kind) {
+                return Err(format!("no tool_use is a {kind}: {calls:?}").into());
+            }
+        }
+        Ok(String::new())
+    }
+
+    /// The second prompt continues the conversation of the first.
+    async fn follow_up(&mut self) -> Result<String> {
+        let attempt = self.begin("Say something. [[text]]").await?;
+        self.completed(&attempt).await?;
+        self.recalls(&attempt, "[[text]]").await?;
+        Ok(String::new())
+    }
+
+    /// A turn in full flow is interrupted, and the conversation can go on.
+    async fn interrupt(&mut self) -> Result<String> {
+        let attempt = self.begin("Take your time. [[slow:120]]").await?;
+        self.writes(&attempt, "word3").await?;
+        let stopped = self.client.call("stop_attempt", json!({"attempt_id": attempt})).await?;
+        expect("survivors", &stopped["survivors"], &json!(0))?;
+        let capabilities = self.client.capabilities().await?;
+        let signals = stopped["signals"].as_array().into_iter().flatten();
+        let signals: Vec<&str> = signals.filter_map(Value::as_str).collect();
+        // That of the protocol is listed among the signals.
+        if capabilities["supports_interrupt"] == true && signals != ["interrupt"] {
+            return Err(format!("the turn was ended by {}", signals.join(", ")).into());
+        }
+        self.recalls(&attempt, "[[slow:120]]").await?;
+        Ok(signals.join(", "))
+    }
+
+    /// Nothing that a stopped attempt has started is alive.
+    async fn stop(&mut self) -> Result<String> {
+        let attempt = self.begin("Go on and on. [[loop]]").await?;
+        self.writes(&attempt, "round 3").await?;
+        let folder = self.lab.worktree(&attempt)?;
+        let left = || {
+            let marked = processes::with_variable("PROVOST_ATTEMPT_ID", &attempt);
+            let working = processes::working_below(&folder);
+            marked.into_iter().chain(working).map(|process| process.to_string())
+        };
+        let before = left().filter(|process| process.contains("sleep 1000")).count();
+        if before == 0 {
+            return Err("the commands have left nothing behind that could be stopped".into());
+        }
+        let stopped = self.client.call("stop_attempt", json!({"attempt_id": attempt})).await?;
+        expect("stopped", &stopped["stopped"], &json!(true))?;
+        let alive: Vec<String> = left().collect();
+        if alive.is_empty() { Ok(String::new()) } else { Err(alive.join(", ").into()) }
+    }
+
+    /// What a service refuses is told by its kind.
+    async fn errors(&mut self) -> Result<String> {
+        let kinds = [("rate-limit:3600", "quota"), ("overload", "overloaded"), ("bad-key", "auth")];
+        let mut wrong = Vec::new();
+        for (scenario, kind) in kinds {
+            let attempt = self.begin(&format!("Try it. [[{scenario}]]")).await?;
+            let status = self.client.settled(&attempt).await?;
+            let log = self.client.log(&attempt, "normalized").await?;
+            let told =
+                of_kind(&log, "error_message").last().map(|entry| entry["error_type"].clone());
+            if status["state"] != "failed" || told != Some(json!(kind)) {
+                let told = told.unwrap_or_default();
+                wrong.push(format!("{scenario}: {} with {told}", status["state"]));
+            }
+        }
+        if wrong.is_empty() { Ok(String::new()) } else { Err(wrong.join("; ").into()) }
+    }
+
+    /// The CLI reaches this daemon, as the worker of its attempt.
+    async fn worker_tools(&mut self) -> Result<String> {
+        let attempt = self.begin("Where are you? Call get_context. [[context]]").await?;
+        let status = self.completed(&attempt).await?;
+        let said = text(&status["final_message"]);
+        let is_told = said.starts_with("I was told") && said.contains(&attempt);
+        if is_told { Ok(String::new()) } else { Err(format!("it said: {said}").into()) }
+    }
+
+    /// The daemon's death in the middle of a turn loses and repeats nothing.
+    async fn restart(&mut self) -> Result<String> {
+        let attempt = self.begin("Take your time. [[slow:15]]").await?;
+        self.writes(&attempt, "word3").await?;
+        self.lab.kill_daemon()?;
+        // The CLI goes on meanwhile.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        self.lab.start_daemon()?;
+        let status = self.completed(&attempt).await?;
+        // Four words a second.
+        let words: Vec<String> = (1..=60).map(|number| format!("word{number}")).collect();
+        let said = text(&status["final_message"]);
+        if !said.split_whitespace().eq(&words) {
+            return Err(format!("its last words were: {said}").into());
+        }
+
+        let log = self.client.log(&attempt, "normalized").await?;
+        let indexes = log.iter().map(|entry| entry["entry_index"].as_u64());
+        if !indexes.eq((0..).map(Some).take(log.len())) {
+            return Err("entries are missing or doubled".into());
+        }
+        let messages = of_kind(&log, "assistant_message");
+        let said = messages.iter().flat_map(|entry| text(&entry["text"]).split_whitespace());
+        if !said.eq(&words) {
+            return Err(format!("its messages are: {messages:?}").into());
+        }
+        self.recalls(&attempt, "[[slow:15]]").await?;
+        Ok(String::new())
+    }
+
+    async fn begin(&mut self, prompt: &str) -> Result<String> {
+        let attempt = self.client.start(prompt).await?;
+        self.attempts.push(attempt.clone());
+        Ok(attempt)
+    }
+
+    /// Waits until an attempt has completed.
+    async fn completed(&self, attempt: &str) -> Result<Value> {
+        let status = self.client.settled(attempt).await?;
+        match status["state"].as_str() {
+            Some("completed") => Ok(status),
+            _ => Err(format!("{}: {}", status["state"], status["failure_summary"]).into()),
+        }
+    }
+
+    /// Asks what was asked before: `first` alone.
+    async fn recalls(&self, attempt: &str, first: &str) -> Result<()> {
+        let send =
+            json!({"attempt_id": attempt, "action": "send", "prompt": "And now? [[recall]]"});
+        self.client.call("follow_up", send).await?;
+        let status = self.completed(attempt).await?;
+        let said = text(&status["final_message"]);
+        if said.starts_with("I remember: 1 ") && said.contains(first) {
+            return Ok(());
+        }
+        Err(format!("the follow-up says: {said}").into())
+    }
+
+    /// Waits until the executor has written something.
+    async fn writes(&self, attempt: &str, wanted: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let log = self.client.log(attempt, "raw").await?;
+            if log.iter().any(|entry| text(&entry["text"]).contains(wanted)) {
+                return Ok(());
+            }
+            let status = json!({"attempt_id": attempt});
+            let status = self.client.call("get_attempt_status", status).await?;
+            if status["phase"] == "settled" || Instant::now() > deadline {
+                let summary = &status["failure_summary"];
+                return Err(format!("it never wrote {wanted}: {summary}").into());
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
+    /// For whoever wants to know why it failed: the end of each log.
+    async fn seen(&self) -> String {
+        let mut seen = Vec::new();
+        for attempt in &self.attempts {
+            for channel in ["raw", "normalized"] {
+                seen.push(format!("--- {channel} log of {attempt}"));
+                let log = self.client.log(attempt, channel).await.unwrap_or_default();
+                let last = log.iter().skip(log.len().saturating_sub(12));
+                seen.extend(last.map(|entry| entry.to_string().chars().take(600).collect()));
+            }
+        }
+        seen.push("--- the daemon's".to_owned());
+        seen.push(self.lab.daemon_said());
+        seen.join("\n")
+    }
+}
+
+fn expect(what: &str, found: &Value, expected: &Value) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!("{what} is {found} instead of {expected}").into())
+}
+
+fn of_kind<'a>(log: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    log.iter().filter(|entry| entry["kind"] == kind).collect()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
