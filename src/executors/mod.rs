@@ -82,7 +82,6 @@ fn adapter(protocol: Protocol) -> &'static dyn Adapter {
         Protocol::Qwen => &qwen::Qwen,
         Protocol::Copilot => &copilot::Copilot,
         Protocol::Kimi => &kimi::Kimi,
-        Protocol::Codex => &codex::Codex,
         Protocol::Events => &events::Events,
     }
 }

@@ -356,6 +356,18 @@ pub fn fail_as(
     out.push(Observed::TurnEnded(TurnEnded { failed: true, error, error_type, resume_at }));
 }
 
+/// A turn whose process ended without a word on it, from a CLI that has one for
+/// each end: its exit code can't make a success of it.
+pub fn unended() -> Observed {
+    Observed::TurnEnded(TurnEnded { failed: true, ..TurnEnded::default() })
+}
+
+/// A turn that was interrupted.
+pub fn interrupted() -> Observed {
+    let error = Some("the turn was interrupted".to_owned());
+    Observed::TurnEnded(TurnEnded { failed: true, error, ..TurnEnded::default() })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
