@@ -4,7 +4,7 @@ use agent_client_protocol_schema::v1::{
     CLIENT_METHOD_NAMES, ContentChunk, PROTOCOL_LEVEL_METHOD_NAMES, PermissionOptionKind, Plan,
     PlanEntry, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallUpdate,
 };
-use provost_actors::event::{ErrorType, Event, Timestamp};
+use provost_actors::event::{ErrorType, Timestamp};
 use provost_actors::executor::{Normalizer, Observed, Request, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
