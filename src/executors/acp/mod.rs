@@ -31,8 +31,7 @@ impl Adapter for Acp {
         Abilities { resume: true, interrupt: true, approvals: true }
     }
 
-    fn launch(&self, turn: &Turn, call: Call) -> Result<Launch, String> {
-        let mut call = call;
+    fn launch(&self, turn: &Turn, mut call: Call) -> Result<Launch, String> {
         let mut dialogue = Dialogue {
             prompt: turn.prompt.clone(),
             cwd: turn.cwd.clone(),

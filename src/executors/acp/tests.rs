@@ -446,6 +446,9 @@ fn tool_calls_are_told_once_whatever_is_told_of_them() {
         call(
             json!({"toolCallId": "c4", "title": "ping (other MCP Server): {}", "status": "completed"}),
         ),
+        call(
+            json!({"toolCallId": "c5", "title": "other-pong", "kind": "read", "status": "failed"}),
+        ),
         call(json!({"toolCallId": "c2", "title": "odd", "content": [{"type": "hologram"}]})),
         call(json!({"toolCallId": "c3", "title": "Write", "status": "burnt"})),
         answered(3, &json!({"stopReason": "max_tokens"})),

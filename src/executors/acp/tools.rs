@@ -201,6 +201,12 @@ impl Call {
         }
         let input = self.input();
         let mut action = words::action(&self.name, &input);
+        if action.kind == ActionKind::Other
+            && let Some((server, tool)) = self.name.split_once('-')
+        {
+            // No agent's own tools have such a name.
+            return words::mcp(server, tool);
+        }
         if action.kind == ActionKind::Other {
             let like = match self.told_of.kind {
                 ToolKind::Read => "read",
