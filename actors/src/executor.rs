@@ -20,6 +20,7 @@ use crate::limits::Limits;
 
 /// An executor as `list_executors` tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself")]
 pub struct Description {
     pub name: String,
     /// What it speaks, as the configuration calls it.

@@ -3,6 +3,7 @@
 //! order of the processes' entries among each other; what a process's normalizer
 //! said has to come out byte for byte. Files are only read, also beside a writer.
 
+use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::Path;
@@ -62,19 +63,18 @@ pub fn replay(
         if only.is_some_and(|only| only != id) {
             continue;
         }
-        let process = match processes.remove(&id) {
-            Some(process) => process,
-            None => {
+        let process = match processes.entry(id) {
+            Slot::Occupied(slot) => slot.into_mut(),
+            Slot::Vacant(slot) => {
                 let end = ends.get(&id).copied();
                 // What leftovers wrote and nobody has read is not the process's.
                 let known = known.get(&id).filter(|known| known.finished);
                 let known = known.filter(|_| end.is_none_or(|end| end.leftovers == u64::MAX));
                 let until = known.map_or(ALL, |known| known.position.read);
                 let is_late = is_cut && stored.origin != Origin::Opening;
-                Process::new(raw.entries(id, until), normalizer(id)?, end, is_late)
+                slot.insert(Process::new(raw.entries(id, until), normalizer(id)?, end, is_late))
             }
         };
-        let process = processes.entry(id).or_insert(process);
         match process.hold(&stored, &entry) {
             Ok(None) => {}
             Ok(Some(difference)) => return Ok(Replay::Differs(difference)),

@@ -36,7 +36,7 @@ pub struct Call {
 struct Text {
     item: String,
     is_thinking: bool,
-    text: String,
+    said: String,
 }
 
 impl Items {
@@ -74,12 +74,12 @@ impl Items {
     pub fn delta(&mut self, id: &str, is_thinking: bool, delta: &str, out: &mut Vec<Observed>) {
         if !self.texts.iter().any(|text| text.item == id) {
             let item = id.to_owned();
-            self.texts.push(Text { item, is_thinking, text: String::new() });
+            self.texts.push(Text { item, is_thinking, said: String::new() });
         }
         if let Some(open) = self.texts.iter_mut().find(|text| text.item == id) {
-            open.text.push_str(delta);
+            open.said.push_str(delta);
             let kind = if open.is_thinking { "thinking" } else { "assistant_message" };
-            let shown = InProgress { kind: kind.to_owned(), text: tail(&open.text).to_owned() };
+            let shown = InProgress { kind: kind.to_owned(), text: tail(&open.said).to_owned() };
             out.push(Observed::InProgress(Some(shown)));
         }
     }
@@ -91,7 +91,7 @@ impl Items {
             return;
         }
         out.push(Observed::InProgress(None));
-        for Text { is_thinking, text, .. } in self.texts.drain(..) {
+        for Text { is_thinking, said: text, .. } in self.texts.drain(..) {
             out.push(Observed::Entry(if is_thinking {
                 Event::Thinking { text }
             } else {

@@ -55,7 +55,8 @@ fn no_bytes_and_no_cut_change_or_break_it() {
 }
 
 fn notification(method: &str, params: Value) -> Value {
-    json!({ "method": method, "params": params })
+    let fields = [("method".to_owned(), Value::from(method)), ("params".to_owned(), params)];
+    Value::from_iter(fields)
 }
 
 fn ended(observed: &[Observed]) -> Option<&TurnEnded> {
@@ -75,7 +76,8 @@ fn said(observed: &[Observed]) -> BTreeMap<&str, Value> {
 }
 
 fn request_of(method: &str, params: Value) -> Request {
-    let line = json!({ "id": 7, "method": method, "params": params });
+    let mut line = notification(method, params);
+    line["id"] = json!(7);
     let asked = of(&[line]).into_iter().find_map(|one| match one {
         Observed::Ask(request) => Some(request),
         _ => None,
