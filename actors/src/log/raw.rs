@@ -11,10 +11,14 @@
 //!              256 lines of P               44 lines of P                  still growing
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod entries;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+pub use entries::RawEntries;
 
 use super::LogError;
 use super::index::{Fields, FixedRecord, RecordFile, RecordReader};
@@ -337,17 +341,6 @@ pub struct RawReader {
 }
 
 impl RawReader {
-    /// Reads the channel of an attempt's folder.
-    pub fn open(dir: &Path) -> io::Result<Self> {
-        Ok(Self { index: RecordReader::open(&dir.join(INDEX))?, dir: dir.to_owned() })
-    }
-
-    /// The entries of one process, from its first; of what is not numbered yet
-    /// those that end before the offsets `until` (stdout's, stderr's).
-    pub fn entries(&self, process: ProcessId, until: [u64; 2]) -> RawEntries {
-        RawEntries { raw: self.clone(), process, until, block: 0, read: VecDeque::new() }
-    }
-
     /// The block that holds `entry`, and the numbers of its entries below `below`.
     pub fn locate(&self, entry: u64, below: u64) -> Result<(Block, Range<u64>), ReadError> {
         let after = self.index.partition_point(|block| block.first <= entry)?;
@@ -355,36 +348,6 @@ impl RawReader {
         let block = self.index.get(number)?.ok_or(ReadError::Gone)?;
         let end = self.index.get(after)?.map_or(below, |next| next.end_before().min(below));
         Ok((block, block.first..end))
-    }
-
-    /// A block's entries below this number; of the last block as many as there are.
-    fn read_to_end(
-        &self,
-        block: &Block,
-        end: u64,
-        until: [u64; 2],
-    ) -> Result<Vec<RawEntry>, ReadError> {
-        if end != u64::MAX {
-            return self.read(block, block.first..end);
-        }
-        if matches!(block.kind, BlockKind::Tails { .. }) {
-            return self.read(block, block.first..block.first + block.tails().count() as u64);
-        }
-        let mut lines = ProcessLines::at(&process_dir(&self.dir, block.process), block.start);
-        let mut growing = Growing { process: block.process, entries: 0, bytes: 0 };
-        let mut read = Vec::new();
-        while !growing.is_full() {
-            match lines.next_step(until)? {
-                Step::Line(line) => {
-                    let index = block.first + growing.entries;
-                    growing.add(&line);
-                    read.push(raw_entry(index, block.process, line));
-                }
-                Step::Idle => break,
-                Step::Gap => return Err(ReadError::Gone),
-            }
-        }
-        Ok(read)
     }
 
     /// A block's entries with these numbers, which must be its first ones.
@@ -409,36 +372,6 @@ impl RawReader {
             }
         }
         Ok(read)
-    }
-}
-
-/// The entries of one process, in order.
-pub struct RawEntries {
-    raw: RawReader,
-    process: ProcessId,
-    until: [u64; 2],
-    /// Number of the block that is read next.
-    block: u64,
-    read: VecDeque<RawEntry>,
-}
-
-impl RawEntries {
-    /// The next one, if its number is below this.
-    pub fn next_below(&mut self, below: u64) -> Result<Option<RawEntry>, ReadError> {
-        while self.read.is_empty() {
-            let Some(block) = self.raw.index.get(self.block)? else { return Ok(None) };
-            if block.process == self.process {
-                if block.first >= below {
-                    return Ok(None);
-                }
-                let next = self.raw.index.get(self.block + 1)?.map(|next| next.end_before());
-                let end = next.unwrap_or(u64::MAX);
-                self.read = self.raw.read_to_end(&block, end, self.until)?.into();
-            }
-            self.block += 1;
-        }
-        let is_below = self.read.front().is_some_and(|entry| entry.entry_index < below);
-        Ok(if is_below { self.read.pop_front() } else { None })
     }
 }
 
