@@ -62,7 +62,11 @@ impl Dialect for Kimi {
         }
     }
 
-    fn end(&mut self, _: &mut Vec<Observed>) {}
+    fn end(&mut self, out: &mut Vec<Observed>) {
+        if !self.has_ended {
+            out.push(words::unended());
+        }
+    }
 }
 
 fn assistant(message: &Value, out: &mut Vec<Observed>) {
