@@ -78,6 +78,11 @@ fn every_tool_of_the_orchestrator_works_over_the_bridge() {
         tour.call("get_task", &json!({"task_id": task}))["task"]["last_attempt_failed"],
         true
     );
+    assert_eq!(tour.call("list_approvals", &json!({}))["approvals"], json!([]));
+    let unasked = json!({"approval_id": attempt, "decision": "approve"});
+    let refusal = tour.client.call("respond_approval", &unasked).refusal();
+    assert_eq!(refusal["code"], "invalid_argument");
+    tour.called.insert("respond_approval".to_owned());
     let deleted = tour.call("delete_task", &json!({"task_id": task}));
     assert_eq!(deleted["deleted_task_id"], task);
     assert_eq!(tour.call("get_attempt_status", &target)["state"], "failed", "it stays readable");
