@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::settings::{self, Setting};
+use crate::executors::json::system;
 
 /// What a process is to be told. Kept with the process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -49,6 +50,8 @@ pub struct Quirks {
     pub notice_prefix: Option<String>,
     /// A turn that ends without a word is a failure of the model.
     pub silence_is_failure: bool,
+    /// A session that it can't resume held nothing: a new one takes its place.
+    pub forgets_empty_sessions: bool,
 }
 
 impl Quirks {
@@ -146,6 +149,7 @@ impl Conversation {
     ) -> Result<(), Stuck> {
         let what = match self.stage {
             Stage::Session if is_auth => return self.authenticate(error, out),
+            Stage::Session if self.replays && self.forgets() => return self.begin_anew(error, out),
             Stage::Session if self.replays => "its session can't be resumed".to_owned(),
             Stage::Session => "it opens no session".to_owned(),
             Stage::Settings => match self.settings.front() {
@@ -195,6 +199,20 @@ impl Conversation {
         }
         self.replays = true;
         Ok(())
+    }
+
+    fn forgets(&self) -> bool {
+        self.dialogue.as_ref().is_some_and(|dialogue| dialogue.quirks.forgets_empty_sessions)
+    }
+
+    /// A new session in the place of one that can't be resumed.
+    fn begin_anew(&mut self, error: &str, out: &mut Vec<Observed>) -> Result<(), Stuck> {
+        out.push(system(format!("a new session begins, for there was nothing to resume: {error}")));
+        self.replays = false;
+        if let Some(dialogue) = &mut self.dialogue {
+            dialogue.resumes = None;
+        }
+        self.open_session("session-anew", 6, out)
     }
 
     fn opened(&mut self, result: &Value, out: &mut Vec<Observed>) -> Result<(), Stuck> {

@@ -107,6 +107,7 @@ impl Dialogue {
                 "load_as" => dialogue.load_as = Some(value),
                 "failure_prefix" => dialogue.quirks.failure_prefix = Some(value),
                 "notice_prefix" => dialogue.quirks.notice_prefix = Some(value),
+                "lost_session" => dialogue.quirks.forgets_empty_sessions = value == "new",
                 "silence" => dialogue.quirks.silence_is_failure = value == "failure",
                 "mcp_config_arg" => {}
                 _ => dialogue.settings.push((name.clone(), value)),

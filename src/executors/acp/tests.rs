@@ -244,6 +244,23 @@ fn the_mode_the_model_and_options_are_set_before_the_prompt() {
 }
 
 #[test]
+fn a_session_that_held_nothing_gives_way_to_a_new_one_where_the_agent_forgets_such() {
+    let lost =
+        json!({"jsonrpc": "2.0", "id": 2, "error": {"code": -32603, "message": "No sessions"}});
+    let anew = json!({"jsonrpc": "2.0", "id": 6, "result": {"sessionId": "s2"}});
+    let lines = [initialized(&json!({"loadSession": true})), lost, anew];
+    let resumed = Dialogue { resumes: Some("s1".into()), ..prompted() };
+    let failed = ended(&talk(resumed.clone(), &lines));
+    assert!(failed.error.unwrap().contains("can't be resumed"));
+    let quirks =
+        conversation::Quirks { forgets_empty_sessions: true, ..conversation::Quirks::default() };
+    let observed = talk(Dialogue { quirks, ..resumed }, &lines);
+    let methods = methods(&observed);
+    assert_eq!(methods, ["initialize", "session/load", "session/new", "session/prompt"]);
+    assert!(observed.contains(&Observed::ExecutorSession("s2".into())));
+}
+
+#[test]
 fn a_setting_that_is_refused_ends_the_turn_and_tells_what_there_is() {
     let dialogue = Dialogue { settings: vec![("model".into(), "bih".into())], ..prompted() };
     let offer = json!({"models": {"availableModels": [{"modelId": "big"}, {"modelId": "small"}]}});
