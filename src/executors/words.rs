@@ -302,7 +302,8 @@ impl Tokens {
 
     /// As the turn's `token_usage` entry and as the turn's usage so far, if any.
     pub fn tell(self, out: &mut Vec<Observed>) {
-        if self.input == 0 && self.output == 0 {
+        let is_free = self.cost_usd.is_none_or(|usd| usd <= 0.0);
+        if self.input == 0 && self.output == 0 && is_free {
             return;
         }
         let Self { input: input_tokens, output: output_tokens, cached, cost_usd } = self;

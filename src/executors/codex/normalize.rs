@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::json::{Dialect, Json};
+use super::super::words;
 use super::app_server::AppServer;
 use super::exec::Exec;
 
@@ -38,5 +39,8 @@ impl Dialect for Codex {
     fn end(&mut self, out: &mut Vec<Observed>) {
         self.app_server.end(out);
         self.exec.end(out);
+        if !(self.app_server.has_ended || self.exec.has_ended) {
+            out.push(words::unended());
+        }
     }
 }
