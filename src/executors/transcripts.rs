@@ -106,8 +106,9 @@ pub fn assert_paired(observed: &[Observed]) {
 }
 
 /// The laws of a normalizer, over the transcripts of a CLI: restored from a
-/// checkpoint anywhere it makes the same of the rest, and no bytes at all, nor
-/// any transcript that is cut off or damaged, make it panic.
+/// checkpoint anywhere it makes the same of the rest, a stream that is cut off is
+/// no completed turn for that, and no bytes at all, nor any transcript that is cut
+/// off or damaged, make it panic.
 pub fn hold_laws(cli: &str, normalizer: impl Fn() -> Box<dyn Normalizer>) {
     for scenario in scenarios(cli) {
         let entries = read(cli, &scenario);
@@ -117,6 +118,11 @@ pub fn hold_laws(cli: &str, normalizer: impl Fn() -> Box<dyn Normalizer>) {
         for entry in &entries {
             reader.raw(entry, &mut out);
             let checkpoint = reader.checkpoint();
+            let mut end = Vec::new();
+            reader.end(&mut end);
+            let completes =
+                |one: &Observed| matches!(one, Observed::TurnEnded(ended) if !ended.failed);
+            assert!(!end.iter().any(completes), "{cli}/{scenario} cut off after {}", entry.text);
             reader = normalizer();
             reader.restore(&checkpoint);
         }

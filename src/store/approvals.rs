@@ -90,6 +90,7 @@ impl Store {
         .await
         .map_err(fault)?;
         if made.rows_affected() > 0 {
+            withdraw_if_ended(&mut writing, approval.process_id).await?;
             count_change(&mut writing, approval.attempt_id).await?;
         }
         let row: ApprovalRow =
@@ -183,6 +184,18 @@ async fn count_change(writing: Writing<'_>, attempt: AttemptId) -> Result<(), Re
     .await
     .map(drop)
     .map_err(fault)
+}
+
+/// What is read late of a process that was stopped.
+async fn withdraw_if_ended(writing: Writing<'_>, process: ProcessId) -> Result<(), Refusal> {
+    let process = process.to_string();
+    let has_ended: bool =
+        sqlx::query_scalar("SELECT ended_at IS NOT NULL FROM processes WHERE process_id = ?1")
+            .bind(&process)
+            .fetch_one(&mut *writing)
+            .await
+            .map_err(fault)?;
+    if has_ended { withdraw_all(writing, &process).await.map_err(fault) } else { Ok(()) }
 }
 
 /// A process that has ended waits for nothing. Part of a transaction.

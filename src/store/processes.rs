@@ -203,7 +203,17 @@ async fn change_process(
 ) -> Result<(), sqlx::Error> {
     let process = process.to_string();
     match change {
-        Change::Unqueued { .. } | Change::Held | Change::Preparing | Change::Stopping => {}
+        Change::Unqueued { .. } | Change::Held => {
+            sqlx::query(
+                "UPDATE processes SET quota = 'ask'
+                 WHERE quota = 'auto' AND attempt_id =
+                     (SELECT attempt_id FROM processes WHERE process_id = ?1)",
+            )
+            .bind(process)
+            .execute(writing)
+            .await?;
+        }
+        Change::Preparing | Change::Stopping => {}
         Change::Running { pid, start_time, boot_id, limits } => {
             sqlx::query(
                 "UPDATE processes SET status = 'running', pid = ?2, start_time = ?3, boot_id = ?4,

@@ -1,12 +1,15 @@
 //! The store over real databases in scratch folders.
 
 use futures_util::FutureExt;
-use provost_actors::event::{ProcessStatus, RunReason, Timestamp};
-use provost_actors::ids::{AttemptId, ProcessId, ProjectId, QueueId, SessionId, TaskId};
+use provost_actors::event::{Action, ActionKind, ProcessStatus, RunReason, Timestamp};
+use provost_actors::executor::Request;
+use provost_actors::ids::{
+    ApprovalId, AttemptId, ProcessId, ProjectId, QueueId, SessionId, TaskId,
+};
 use provost_actors::journal::{
-    Attempt, AttemptRepo, AttemptStarted, Begun, Change, FollowUp, FollowUpAction, FollowedUp,
-    Intent, Journal, Key, NewRepo, NewTask, Next, Outcome, Phase, Priority, Process, State, Task,
-    TaskChange, TaskStatus, Turnover,
+    Approval, ApprovalStatus, Attempt, AttemptRepo, AttemptStarted, Begun, Change, FollowUp,
+    FollowUpAction, FollowedUp, Intent, Journal, Key, NewRepo, NewTask, Next, Outcome, Phase,
+    Priority, Process, State, Task, TaskChange, TaskStatus, Turnover,
 };
 use provost_actors::refusal::Code;
 use serde_json::json;
@@ -288,6 +291,45 @@ async fn an_attempt_needs_an_owner_until_its_process_is_closed() {
     assert_eq!(store.unsettled().await.unwrap().len(), 1, "its leftovers may be alive");
     advance(&store, &one, &Change::Closed).await;
     assert_eq!(store.unsettled().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_process_that_has_ended_waits_for_no_permission() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let attempt = attempt(&store, project, &of, Phase::Running).await;
+    let ask = |key: &str| {
+        let action = Action { kind: ActionKind::Other, detail: serde_json::Map::new() };
+        let request = Request {
+            key: key.to_owned(),
+            tool_call_id: None,
+            tool_name: "Bash".into(),
+            text: "Bash make".into(),
+            action,
+            context: json!(null),
+        };
+        Approval {
+            approval_id: ApprovalId::new(),
+            attempt_id: attempt.attempt_id,
+            process_id: attempt.process.process_id,
+            request,
+            status: ApprovalStatus::Pending,
+            reason: None,
+            asked_at: Timestamp::now(),
+            expires_at: None,
+            decided_at: None,
+        }
+    };
+    let early = store.ask(&ask("early")).await.unwrap();
+    assert_eq!(early.status, ApprovalStatus::Pending);
+    advance(&store, &attempt, &failed()).await;
+    let early = store.approval(early.approval_id).await.unwrap().unwrap();
+    let late = store.ask(&ask("late")).await.unwrap();
+    let withdrawn = ApprovalStatus::Withdrawn;
+    assert_eq!((early.status, late.status), (withdrawn, withdrawn));
+    let status = store.status(attempt.attempt_id).await.unwrap();
+    assert_eq!(status.overview.pending_approvals, 0);
 }
 
 #[tokio::test]

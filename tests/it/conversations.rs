@@ -251,6 +251,21 @@ fn a_limit_is_no_more_than_a_failure_where_nobody_is_to_care() {
 }
 
 #[test]
+fn an_attempt_that_is_stopped_does_not_go_on_when_its_limit_is_over() {
+    let provost = with_agent("on_quota = 'auto'").started();
+    let at = in_seconds(4);
+    let attempt = provost.board().start("agent", &format!("limit {at}"));
+    attempt.settled();
+    provost.call("stop_attempt", &json!({"attempt_id": attempt.id}));
+    provost.kill_and_start();
+    wait_until("the limit is over", || in_seconds(0) > at + 1);
+    let status = attempt.status();
+    assert_eq!(status["waiting_on"], "quota");
+    assert!(status["next_action"].as_str().unwrap().contains("Call follow_up"), "{status}");
+    assert_eq!(attempt.said("user_message").len(), 1);
+}
+
+#[test]
 fn where_the_policy_says_so_an_attempt_goes_on_when_the_limit_is_over_once() {
     let provost = with_agent("on_quota = 'auto'").started();
     let attempt = provost.board().start("agent", &format!("limit {}", in_seconds(3)));

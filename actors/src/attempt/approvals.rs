@@ -15,8 +15,8 @@ use crate::refusal::Refusal;
 use super::message::{ApprovalPort, Happening};
 use super::run::State;
 
-/// Between tries to write a request down.
-const RETRY: Duration = Duration::from_secs(1);
+/// Between tries to write down what is asked for or decided.
+pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// A decision on an approval, checked.
 pub struct RespondCall {
@@ -63,17 +63,26 @@ impl State {
     pub(super) async fn withdrawn(
         &mut self,
         process: ProcessId,
-        key: &str,
+        key: String,
         done: oneshot::Sender<()>,
     ) {
-        if let Ok(approvals) = self.world.journal.approvals_of(process).await {
-            for approval in approvals.iter().filter(|approval| approval.request.key == key) {
-                // One that was decided meanwhile stays as it is.
-                let journal = &self.world.journal;
-                let _ = journal.decide(None, approval.approval_id, &Decision::Withdrawn).await;
+        match self.withdraw(process, &key).await {
+            Err(refusal) if refusal.code.retryable() => {
+                let again = move || Happening::Withdrawn(key, done);
+                self.with(process, |turn| turn.handle.tell_after(RETRY, again));
             }
+            _ => drop(done.send(())),
         }
-        let _ = done.send(());
+    }
+
+    /// One that was decided meanwhile stays as it is.
+    async fn withdraw(&self, process: ProcessId, key: &str) -> Result<(), Refusal> {
+        let journal = &self.world.journal;
+        let approvals = journal.approvals_of(process).await?;
+        for approval in approvals.iter().filter(|approval| approval.request.key == key) {
+            journal.decide(None, approval.approval_id, &Decision::Withdrawn).await?;
+        }
+        Ok(())
     }
 
     /// Goes on, after a restart, with what the process has asked for.
@@ -91,12 +100,18 @@ impl State {
     }
 
     /// Nobody has answered in time.
-    pub(super) async fn expired(&mut self, approval: ApprovalId) {
+    pub(super) async fn expired(&mut self, process: ProcessId, approval: ApprovalId) {
         let patience = self.world.settings.approval_timeout.unwrap_or_default().as_secs();
         let reason = format!("nobody answered within {patience} s");
         let denied = Decision::Verdict(Verdict::Deny { reason });
-        // A refusal says that somebody has.
-        let _ = self.decide(None, approval, &denied).await;
+        match self.decide(None, approval, &denied).await {
+            Err(refusal) if refusal.code.retryable() => {
+                let again = move || Happening::Expired(approval);
+                self.with(process, |turn| turn.handle.tell_after(RETRY, again));
+            }
+            // Denied now, or decided by somebody before.
+            _ => {}
+        }
     }
 
     async fn decide(
@@ -111,7 +126,7 @@ impl State {
     }
 
     /// One that is pending has its time; of one that is decided the executor is told.
-    fn go_on_with(&mut self, process: ProcessId, approval: &Approval) {
+    pub(super) fn go_on_with(&mut self, process: ProcessId, approval: &Approval) {
         let Some(verdict) = approval.verdict() else {
             if approval.status == ApprovalStatus::Pending
                 && let Some(expires_at) = approval.expires_at
@@ -126,8 +141,7 @@ impl State {
         let answer = executor.and_then(|executor| executor.answer(&approval.request, &verdict));
         let Some(answer) = answer else { return };
         let entry = Event::SystemMessage { text: told(&approval.request, &verdict) };
-        let id = approval.approval_id;
-        self.with(process, |turn| turn.tell_verdict(id, entry, answer));
+        self.with(process, |turn| turn.tell_verdict(approval.clone(), entry, answer));
     }
 }
 

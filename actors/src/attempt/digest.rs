@@ -2,6 +2,7 @@
 //! A normalizer around the executor's own sees every entry go by, so these
 //! facts are kept and restored by the log's own checkpoints.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -38,7 +39,7 @@ pub struct Digest {
     pub interrupt: Option<Message>,
     /// What the conversation has come to and nobody has taken care of yet.
     #[serde(default)]
-    pub outbox: Vec<Outgoing>,
+    pub outbox: VecDeque<Outgoing>,
 }
 
 /// A step of a two-way conversation that somebody has to take. One that was
@@ -78,9 +79,11 @@ impl Digest {
                 self.interrupt = None;
             }
             Observed::Interrupt(message) => self.interrupt.clone_from(message),
-            Observed::Say(message) => self.outbox.push(Outgoing::Say(message.clone())),
-            Observed::Ask(request) => self.outbox.push(Outgoing::Ask(request.clone())),
-            Observed::Withdraw { key } => self.outbox.push(Outgoing::Withdraw(key.clone())),
+            Observed::Say(message) => self.outbox.push_back(Outgoing::Say(message.clone())),
+            Observed::Ask(request) => self.outbox.push_back(Outgoing::Ask(request.clone())),
+            Observed::Withdraw { key } => {
+                self.outbox.push_back(Outgoing::Withdraw(key.clone()));
+            }
             Observed::Entry(_) | Observed::InProgress(_) => {}
         }
     }
@@ -98,12 +101,12 @@ impl Shared {
 
     /// The oldest step that nobody has taken care of.
     pub fn next_outgoing(&self) -> Option<Outgoing> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).outbox.first().cloned()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).outbox.front().cloned()
     }
 
     /// It has been taken care of.
     pub fn outgoing_done(&self) {
-        self.update(|digest| drop(digest.outbox.remove(0)));
+        self.update(|digest| drop(digest.outbox.pop_front()));
     }
 
     fn update(&self, change: impl FnOnce(&mut Digest)) {

@@ -77,6 +77,8 @@ pub enum Happening {
     Withdrawn(String, oneshot::Sender<()>),
     /// Nobody has answered in time.
     Expired(ApprovalId),
+    /// Try again to tell it of what was decided.
+    Decided(Box<Approval>),
     /// The log holds all that the process and its leftovers wrote.
     ReadOut,
     /// Try again to write the outcome down.

@@ -168,7 +168,7 @@ impl Output {
 
 /// Why the log can't be written now, if that may pass: a file that is not there
 /// does not come back.
-fn may_pass(error: &LogError) -> Option<String> {
+pub(super) fn may_pass(error: &LogError) -> Option<String> {
     match error {
         LogError::Io(error) if error.kind() != io::ErrorKind::NotFound => Some(error.to_string()),
         _ => None,

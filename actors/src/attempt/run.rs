@@ -155,8 +155,9 @@ impl State {
             }
             Happening::ExecutorSession(id) => self.executor_session(process, id).await,
             Happening::Asked(request, done) => self.asked(process, request, done).await,
-            Happening::Withdrawn(key, done) => self.withdrawn(process, &key, done).await,
-            Happening::Expired(approval) => self.expired(approval).await,
+            Happening::Withdrawn(key, done) => self.withdrawn(process, key, done).await,
+            Happening::Expired(approval) => self.expired(process, approval).await,
+            Happening::Decided(approval) => self.go_on_with(process, &approval),
             Happening::Record => self.record(process).await,
             Happening::ShimClosed => self.with(process, Turn::shim_closed),
             Happening::KillTree { tries } => self.with(process, |turn| turn.kill_tree(tries)),
@@ -213,6 +214,7 @@ impl State {
             Adopted::Live(shim) if phase == Phase::Preparing => {
                 turn.life.find_started();
                 self.started(process, shim, log).await;
+                self.approvals_again(process).await;
             }
             Adopted::Live(shim) => {
                 turn.attach(shim, log);

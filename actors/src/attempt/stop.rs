@@ -37,19 +37,28 @@ impl State {
         self.step(process, Input::Stop { force, by_message }).await;
     }
 
-    /// Nothing more begins by itself: what waits is held, and a turn that waits
-    /// for its slot waits no more.
+    /// Nothing more begins by itself: what waits is held, be it for the end of a
+    /// limit, and a turn that waits for its slot waits no more.
     async fn hold(&mut self) -> Result<(), Refusal> {
         if self.attempt.phase == Phase::Queued {
             return self.unqueue().await;
         }
         let mut queue = self.queue.clone();
         queue.step(queue::Input::Stop)?;
-        if queue != self.queue {
+        if queue != self.queue || self.resumes().await? {
             self.advance(self.attempt.process.process_id, &Change::Held).await?;
             self.queue = queue;
         }
         Ok(())
+    }
+
+    /// It is to go on when a limit is over.
+    async fn resumes(&self) -> Result<bool, Refusal> {
+        if self.attempt.phase != Phase::Settled {
+            return Ok(false);
+        }
+        let resumable = self.world.journal.resumable().await?;
+        Ok(resumable.iter().any(|(attempt, ..)| *attempt == self.attempt.attempt_id))
     }
 
     /// Takes the turn out of the queue for a slot. A follow-up was taken in to be

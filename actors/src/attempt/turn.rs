@@ -11,8 +11,7 @@ use tokio::sync::{Mutex, oneshot, watch};
 use crate::event::{Event, Timestamp};
 use crate::executor::{Message, OnQuota};
 use crate::failpoint;
-use crate::ids::ApprovalId;
-use crate::journal::{Attempt, Outcome};
+use crate::journal::{Approval, Attempt, Outcome};
 use crate::log::{AttemptLog, LogError};
 use crate::process::manifest::ExitRecord;
 use crate::process::{Adopted, Control, ControlError, Shim, ShimEvent, Signal};
@@ -20,10 +19,10 @@ use crate::world::World;
 
 use super::lifecycle::{Effect, Ending, Input, Life, Timer};
 use super::message::{Handle, Happening, Writer};
-use super::output::{Closing, Output};
+use super::output::{Closing, Output, may_pass};
 use super::start::NotStarted;
 use super::voice::Voice;
-use super::{digest, outcome, prepare, start};
+use super::{approvals, digest, outcome, prepare, start};
 
 /// How long a stopped turn waits for its log to be taken in.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
@@ -305,20 +304,25 @@ impl Turn {
         });
     }
 
-    /// Tells the executor the verdict on its request, and the log too.
-    pub fn tell_verdict(&self, approval: ApprovalId, entry: Event, answer: Message) {
+    /// Tells the executor the verdict on its request, and the log too. What the
+    /// disk won't take is tried again.
+    pub fn tell_verdict(&self, approval: Approval, entry: Event, answer: Message) {
         let (handle, world, attempt) = self.for_task();
         let voice = self.voice.clone();
         tokio::spawn(async move {
             let told = async {
                 let log = world.logs.get(attempt.attempt_id).await?;
-                let (process, now) = (handle.process, Timestamp::now());
-                let told = move || log.tell_verdict(process, approval, now, entry);
+                let (process, now, id) = (handle.process, Timestamp::now(), approval.approval_id);
+                let told = move || log.tell_verdict(process, id, now, entry);
                 tokio::task::spawn_blocking(told).await.map_err(io::Error::other)??;
                 voice.say(answer).await.map(drop).map_err(LogError::from)
             };
             if let Err(error) = told.await {
                 tracing::error!(%error, "an executor was not told the verdict on its request");
+                if may_pass(&error).is_some() {
+                    let again = move || Happening::Decided(Box::new(approval));
+                    handle.tell_after(approvals::RETRY, again);
+                }
             }
         });
     }

@@ -4,9 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ractor::ActorRef;
+
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId};
-use crate::journal::{FollowUpAction, Phase};
+use crate::journal::{FollowUpAction, Key};
+use crate::payload;
+use crate::refusal::Refusal;
+use crate::world::World;
 
 use super::State;
 use super::follow_up::follow_up;
@@ -24,29 +29,20 @@ impl State {
         tokio::spawn(async move {
             loop {
                 let left = at.since(Timestamp::now());
-                if left.is_zero() {
-                    break;
+                if !left.is_zero() {
+                    tokio::time::sleep(left.min(NAP)).await;
+                    continue;
                 }
-                tokio::time::sleep(left.min(NAP)).await;
-            }
-            let is_as_it_was = match world.journal.attempt(attempt).await {
-                Ok(Some(found)) => {
-                    found.process.process_id == process && found.phase == Phase::Settled
+                match resume(&myself, &world, (attempt, process, at)).await {
+                    Ok(()) => return,
+                    Err(refusal) => {
+                        tracing::warn!(%attempt, %refusal, "it does not go on by itself");
+                        if !refusal.code.retryable() {
+                            return;
+                        }
+                    }
                 }
-                _ => false,
-            };
-            if !is_as_it_was {
-                return;
-            }
-            tracing::info!(%attempt, "its limit is over: it goes on");
-            let request = FollowUpRequest {
-                attempt_id: attempt,
-                action: FollowUpAction::Queue,
-                prompt: PROMPT.to_owned(),
-                variant: None,
-            };
-            if let Err(refusal) = follow_up(&myself, &world, None, request).await {
-                tracing::warn!(%attempt, %refusal, "it does not go on by itself");
+                tokio::time::sleep(NAP).await;
             }
         });
     }
@@ -63,4 +59,31 @@ impl State {
             }
         });
     }
+}
+
+/// Lets an attempt go on that still waits for this.
+async fn resume(
+    gateway: &ActorRef<Message>,
+    world: &World,
+    waits: (AttemptId, ProcessId, Timestamp),
+) -> Result<(), Refusal> {
+    if !world.journal.resumable().await?.contains(&waits) {
+        return Ok(());
+    }
+    let (attempt_id, process, _) = waits;
+    tracing::info!(attempt = %attempt_id, "its limit is over: it goes on");
+    // Once after each turn, whoever else has been told of it.
+    let key = Key {
+        tool: "resume",
+        request_id: process.to_string(),
+        payload_hash: payload::hash(&process),
+        resolved_hash: None,
+    };
+    let request = FollowUpRequest {
+        attempt_id,
+        action: FollowUpAction::Queue,
+        prompt: PROMPT.to_owned(),
+        variant: None,
+    };
+    follow_up(gateway, world, Some(key), request).await.map(drop)
 }

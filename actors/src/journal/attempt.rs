@@ -212,7 +212,7 @@ pub enum Change {
         /// Waits again, before all others.
         returned: Option<FollowUp>,
     },
-    /// A stop holds the follow-ups.
+    /// A stop holds the follow-ups, and what was to go on after a limit.
     Held,
     /// Its turn in the queue has come.
     Preparing,

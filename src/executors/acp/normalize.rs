@@ -65,6 +65,9 @@ impl Dialect for Acp {
         self.calls.tell(&self.quirks().servers, &mut events);
         out.extend(events.into_iter().map(Observed::Entry));
         self.used.tell(out);
+        if self.conversation.stage != Stage::Over {
+            out.push(words::unended());
+        }
     }
 }
 
@@ -177,8 +180,8 @@ impl Acp {
     fn updated(&mut self, params: &Value, out: &mut Vec<Observed>) -> bool {
         let update = &params["update"];
         let is_early = !matches!(self.conversation.stage, Stage::Prompt | Stage::Over);
-        // Without a dialogue nobody knows whether the session is a new one.
-        if is_early && (self.conversation.replays || self.conversation.dialogue.is_none()) {
+        // What was told before.
+        if is_early && self.conversation.replays {
             return true;
         }
         if !is_early

@@ -27,6 +27,7 @@ pub fn normalizer(flavour: Flavour, dialogue: &Value) -> Box<dyn Normalizer> {
     Json::reader(StreamJson {
         flavour,
         is_two_way: prompt.is_some(),
+        is_answered: false,
         prompt,
         session: String::new(),
         streamed: Streamed::default(),
@@ -39,6 +40,8 @@ pub fn normalizer(flavour: Flavour, dialogue: &Value) -> Box<dyn Normalizer> {
 struct StreamJson {
     flavour: Flavour,
     is_two_way: bool,
+    /// The turn that we began has ended; the CLI may go on by itself.
+    is_answered: bool,
     /// Still to be told.
     prompt: Option<String>,
     session: String,
@@ -97,7 +100,7 @@ impl Dialect for StreamJson {
 
     fn end(&mut self, out: &mut Vec<Observed>) {
         self.flush(out);
-        if !self.turn.has_ended {
+        if !self.turn.has_ended && !self.is_answered {
             out.push(words::unended());
         }
     }
@@ -203,7 +206,15 @@ impl StreamJson {
             }
             return true;
         }
-        let Some(blocks) = content.as_array() else { return false };
+        let whole;
+        let blocks = match content {
+            Value::Array(blocks) => blocks,
+            Value::String(text) => {
+                whole = vec![serde_json::json!({ "type": "text", "text": text })];
+                &whole
+            }
+            _ => return false,
+        };
         self.turn.answers = self.turn.answers.plus(self.usage(&message["message"]["usage"]));
         for block in blocks {
             let kind = match text(block, "type") {
@@ -215,10 +226,11 @@ impl StreamJson {
             match kind {
                 Some((_, said)) if is_subagents => out.push(system(format!("subagent: {said}"))),
                 Some((kind, said)) => {
-                    self.streamed.whole(kind, out);
+                    let streamed = self.streamed.whole(kind, out).unwrap_or_default();
+                    let said = if said.is_empty() { streamed } else { said.to_owned() };
                     self.turn.has_spoken |= kind == Kind::Message;
                     if !said.is_empty() {
-                        out.push(kind.entry(said.to_owned()));
+                        out.push(kind.entry(said));
                     }
                 }
                 None => self.block(block, message, out),
@@ -261,6 +273,7 @@ impl StreamJson {
                 let text = plain(&block["content"]);
                 let is_refused = self.turn.denied.remove(id)
                     || is_rejected(message, id)
+                    || (block["is_error"] == true && text.contains("but you haven't granted it"))
                     || (text.starts_with("[Operation Cancelled] Reason:")
                         && !self.turn.is_cancelled);
                 let status = match (is_refused, block["is_error"] == true) {
@@ -305,8 +318,10 @@ impl StreamJson {
 
     fn result(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
         let subtype = text(message, "subtype");
-        let is_error = message["is_error"] == true || subtype.starts_with("error");
         let noted = self.turn.error.take();
+        let is_error = message["is_error"] == true
+            || subtype.starts_with("error")
+            || message["is_error"].is_null() && noted.is_some();
         self.flush(out);
         let said = text(message, "result");
         if !is_error && !self.turn.has_spoken && !said.is_empty() {
@@ -314,18 +329,18 @@ impl StreamJson {
             out.push(Kind::Message.entry(said.to_owned()));
         }
         self.tokens(message).tell(out);
-        let was_cancelled =
-            self.turn.is_cancelled || text(message, "terminal_reason").starts_with("aborted");
-        if !is_error {
-            out.push(Observed::TurnEnded(TurnEnded::default()));
-        } else if was_cancelled {
+        let was_aborted = text(message, "terminal_reason").starts_with("aborted");
+        if was_aborted || is_error && self.turn.is_cancelled {
             out.push(words::interrupted());
+        } else if !is_error {
+            out.push(Observed::TurnEnded(TurnEnded::default()));
         } else {
             let error = error(message).or(noted).unwrap_or_else(|| subtype.replace('_', " "));
             let status = message["api_error_status"].as_u64().and_then(|n| n.try_into().ok());
             words::fail(error, status, self.turn.limit, at, out);
         }
         self.turn = Turn { has_ended: true, ..Turn::default() };
+        self.is_answered = self.is_two_way;
         true
     }
 

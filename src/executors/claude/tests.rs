@@ -112,6 +112,30 @@ fn a_stream_that_is_cut_leaves_what_came() {
 }
 
 #[test]
+fn a_turn_that_it_begins_by_itself_does_not_change_how_ours_ended() {
+    let init = json!({ "type": "system", "subtype": "init", "session_id": "s" });
+    let lines = [
+        init.clone(),
+        json!({ "type": "result", "subtype": "success", "is_error": false, "result": "done" }),
+        init,
+    ];
+    let text = lines.each_ref().map(Value::to_string).join("\n");
+    let entries = raw(Stream::Stdout, text.as_bytes());
+    let observed = observe(reader(Flavour::Claude, "live-"), &entries);
+    let ends = observed.iter().filter(|one| matches!(one, Observed::TurnEnded(_))).count();
+    assert_eq!((ends, ended(&observed).failed), (1, false));
+}
+
+#[test]
+fn an_aborted_turn_is_no_success_whatever_else_is_said_of_it() {
+    let result = json!({
+        "type": "result", "subtype": "success", "is_error": false,
+        "terminal_reason": "aborted_streaming"
+    });
+    assert!(ended(&observe_lines(&[result])).failed);
+}
+
+#[test]
 fn a_turn_is_launched_and_a_later_one_resumes_it() {
     let options = [("model", "m"), ("permission_mode", "default"), ("approvals", "yes")];
     insta::assert_json_snapshot!(launches(Protocol::Claude, &options));

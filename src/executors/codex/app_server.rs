@@ -54,6 +54,7 @@ pub struct AppServer {
     told: Option<String>,
     /// Plans told so far.
     plans: u32,
+    pub has_ended: bool,
 }
 
 impl AppServer {
@@ -125,6 +126,7 @@ impl AppServer {
             return;
         }
         self.turn = Some(turn.to_owned());
+        self.has_ended = false;
         self.has_prompt = false;
         self.told = None;
         self.meters.begin();
@@ -171,10 +173,12 @@ impl AppServer {
             "turn/completed" if is_main => self.end_turn(&params["turn"], at, out),
             "item/started" => return self.items.started(&params["item"], out),
             "item/completed" => return self.item(&params["item"], is_main, params, out),
-            "item/agentMessage/delta" if is_main => {
+            "item/agentMessage/delta" if is_main && is_delta(params) => {
                 self.items.delta(text("itemId"), false, text("delta"), out);
             }
-            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" if is_main => {
+            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta"
+                if is_main && is_delta(params) =>
+            {
                 self.items.delta(text("itemId"), true, text("delta"), out);
             }
             "item/reasoning/summaryPartAdded" if params["summaryIndex"].as_u64() > Some(0) => {
@@ -272,20 +276,28 @@ impl AppServer {
         if tokens != Tokens::default() {
             tokens.tell(out);
         }
+        let error = &turn["error"];
         match turn["status"].as_str() {
-            Some("failed") => {
-                let error = &turn["error"];
-                let text = error["message"].as_str().unwrap_or("the turn failed");
+            Some("interrupted") => {
+                self.has_ended = true;
+                out.push(words::interrupted());
+            }
+            Some("completed") | None if error.is_null() => {
+                self.has_ended = true;
+                out.push(Observed::TurnEnded(TurnEnded::default()));
+            }
+            status => {
+                let unsaid = format!("the turn ended: {}", status.unwrap_or("failed"));
+                let text = error["message"].as_str().unwrap_or(&unsaid);
                 self.fail(text, &error["codexErrorInfo"], at, out);
             }
-            Some("interrupted") => out.push(words::interrupted()),
-            _ => out.push(Observed::TurnEnded(TurnEnded::default())),
         }
     }
 
     /// Ends the turn with an error.
     fn fail(&mut self, message: &str, info: &Value, at: Timestamp, out: &mut Vec<Observed>) {
         let (error_type, resume_at) = self.tell(message, info, at, out);
+        self.has_ended = true;
         out.push(Observed::TurnEnded(TurnEnded {
             failed: true,
             error: Some(error::sentence(message)),
@@ -350,6 +362,10 @@ fn line(id: &str, method: &str, params: &Value) -> String {
     json!({ "id": id, "method": method, "params": params }).to_string()
 }
 
+fn is_delta(params: &Value) -> bool {
+    params["itemId"].is_string() && params["delta"].is_string()
+}
+
 /// What is worth a line, and what is not worth any. `false`: it is not known.
 fn notice(method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
     let text = |key: &str| params[key].as_str().unwrap_or_default();
@@ -379,14 +395,11 @@ fn notice(method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
         // Told by the items themselves, or of no concern to a conversation.
         "account/updated"
         | "app/list/updated"
-        | "item/agentMessage/delta"
         | "item/commandExecution/outputDelta"
         | "item/fileChange/outputDelta"
         | "item/fileChange/patchUpdated"
         | "item/plan/delta"
         | "item/reasoning/summaryPartAdded"
-        | "item/reasoning/summaryTextDelta"
-        | "item/reasoning/textDelta"
         | "mcpServer/startupStatus/updated"
         | "remoteControl/status/changed"
         | "skills/changed"
@@ -405,8 +418,13 @@ fn notice(method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
         | "turn/diff/updated"
         | "turn/moderationMetadata"
         | "turn/started" => return true,
+        // Those of sub-agents: what they say is told when it is whole.
+        "item/agentMessage/delta"
+        | "item/reasoning/summaryTextDelta"
+        | "item/reasoning/textDelta" => return is_delta(params),
         _ => return false,
     };
-    out.push(system(line));
-    true
+    let is_told = !line.is_empty();
+    out.extend(is_told.then(|| system(line)));
+    is_told
 }

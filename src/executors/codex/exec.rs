@@ -18,6 +18,7 @@ pub struct Exec {
     items: Items,
     /// The error that was told last.
     told: Option<String>,
+    pub has_ended: bool,
 }
 
 impl Exec {
@@ -28,7 +29,7 @@ impl Exec {
                 let Some(id) = message["thread_id"].as_str() else { return false };
                 out.push(Observed::ExecutorSession(id.to_owned()));
             }
-            "turn.started" => {}
+            "turn.started" => self.has_ended = false,
             "item.started" => return self.items.started(&camel(&message["item"]), out),
             "item.updated" => return updated(&camel(&message["item"]), out),
             "item.completed" => return self.items.completed(&camel(&message["item"]), out),
@@ -44,11 +45,13 @@ impl Exec {
                 if message["usage"].is_object() {
                     usage::of_exec(&message["usage"]).tell(out);
                 }
+                self.has_ended = true;
                 out.push(Observed::TurnEnded(TurnEnded::default()));
             }
             "turn.failed" => {
                 let text = message["error"]["message"].as_str().unwrap_or("the turn failed");
                 let (error_type, resume_at) = self.error(text, at, out);
+                self.has_ended = true;
                 out.push(Observed::TurnEnded(TurnEnded {
                     failed: true,
                     error: Some(error::sentence(text)),

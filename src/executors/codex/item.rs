@@ -65,9 +65,12 @@ impl Items {
             out.push(Observed::Entry(result(item)));
             return true;
         }
-        self.drop_text(id, out);
-        out.extend(told(item).map(Observed::Entry));
-        is_text(item)
+        let streamed = self.take_text(id, out);
+        // One that ends without its text has told it before.
+        let told = told(item).or(streamed);
+        let is_silent = told.is_none() && item["text"].is_null();
+        out.extend(told.map(Observed::Entry));
+        is_text(item) && !(is_silent && item["type"] == "agentMessage")
     }
 
     /// More of an item's text has come.
@@ -91,13 +94,7 @@ impl Items {
             return;
         }
         out.push(Observed::InProgress(None));
-        for Text { is_thinking, said: text, .. } in self.texts.drain(..) {
-            out.push(Observed::Entry(if is_thinking {
-                Event::Thinking { text }
-            } else {
-                Event::AssistantMessage { text, continued: false }
-            }));
-        }
+        out.extend(self.texts.drain(..).map(|text| Observed::Entry(text.entry())));
     }
 
     fn begin(&mut self, item: &Value, call: Call, out: &mut Vec<Observed>) {
@@ -110,11 +107,21 @@ impl Items {
         self.calls.insert(id(item).to_owned(), call);
     }
 
-    fn drop_text(&mut self, id: &str, out: &mut Vec<Observed>) {
-        let before = self.texts.len();
-        self.texts.retain(|text| text.item != id);
-        if self.texts.len() < before {
-            out.push(Observed::InProgress(None));
+    /// The text of an item is streamed no longer: what came of it.
+    fn take_text(&mut self, id: &str, out: &mut Vec<Observed>) -> Option<Event> {
+        let at = self.texts.iter().position(|text| text.item == id)?;
+        out.push(Observed::InProgress(None));
+        Some(self.texts.remove(at).entry())
+    }
+}
+
+impl Text {
+    fn entry(self) -> Event {
+        let Self { is_thinking, said: text, .. } = self;
+        if is_thinking {
+            Event::Thinking { text }
+        } else {
+            Event::AssistantMessage { text, continued: false }
         }
     }
 }
@@ -156,9 +163,9 @@ fn is_text(item: &Value) -> bool {
 fn told(item: &Value) -> Option<Event> {
     let system = |text: String| Some(Event::SystemMessage { text });
     match text(item, "type") {
-        "agentMessage" => {
-            Some(Event::AssistantMessage { text: text(item, "text").to_owned(), continued: false })
-        }
+        "agentMessage" => Some(text(item, "text").to_owned())
+            .filter(|text| !text.is_empty())
+            .map(|text| Event::AssistantMessage { text, continued: false }),
         "reasoning" => {
             let parts = [paragraphs(&item["summary"]), paragraphs(&item["content"])];
             let whole = text(item, "text").to_owned();
@@ -309,6 +316,12 @@ fn output(item: &Value) -> String {
             told.collect::<Vec<_>>().join("\n")
         }
         "imageGeneration" => text(item, "savedPath").to_owned(),
+        // Not known yet when the call began.
+        "webSearch" => {
+            let asked = web(item);
+            let parts = ["query", "url", "pattern"].map(|part| text(&asked, part).to_owned());
+            parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+        }
         _ => String::new(),
     }
 }

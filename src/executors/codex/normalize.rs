@@ -7,22 +7,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::json::{Dialect, Json};
+use super::super::words;
 use super::app_server::AppServer;
 use super::exec::Exec;
-use crate::executors::words;
 
 /// A reader for one process of this dialogue; null: it is only read.
 pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
     let app_server = AppServer::new(Deserialize::deserialize(dialogue).ok());
-    Json::reader(Codex { app_server, exec: Exec::default(), has_ended: false })
+    Json::reader(Codex { app_server, exec: Exec::default() })
 }
 
 #[derive(Serialize, Deserialize)]
 struct Codex {
     app_server: AppServer,
     exec: Exec,
-    /// It has told how a turn ended.
-    has_ended: bool,
 }
 
 impl Dialect for Codex {
@@ -31,20 +29,17 @@ impl Dialect for Codex {
     }
 
     fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
-        let before = out.len();
-        let is_known = if message["type"].is_string() {
+        if message["type"].is_string() {
             self.exec.message(message, at, out)
         } else {
             self.app_server.message(message, at, out)
-        };
-        self.has_ended |= out[before..].iter().any(|one| matches!(one, Observed::TurnEnded(_)));
-        is_known
+        }
     }
 
     fn end(&mut self, out: &mut Vec<Observed>) {
         self.app_server.end(out);
         self.exec.end(out);
-        if !self.has_ended {
+        if !(self.app_server.has_ended || self.exec.has_ended) {
             out.push(words::unended());
         }
     }

@@ -229,6 +229,26 @@ fn every_kind_of_item_is_told() {
 }
 
 #[test]
+fn an_item_that_ends_without_its_text_keeps_what_was_streamed() {
+    let item = json!({ "type": "agentMessage", "id": "m" });
+    let observed = of(&[
+        notification("item/agentMessage/delta", json!({ "itemId": "m", "delta": "Hello" })),
+        notification("item/completed", json!({ "item": item })),
+    ]);
+    let messages: Vec<Value> = told(&observed);
+    let hello = json!({ "kind": "assistant_message", "text": "Hello" });
+    assert!(messages.contains(&hello), "{messages:?}");
+}
+
+#[test]
+fn an_end_that_is_not_known_is_no_success() {
+    for turn in [json!({ "status": "abandoned" }), json!({ "error": { "message": "it broke" } })] {
+        let observed = of(&[notification("turn/completed", json!({ "turn": turn }))]);
+        assert!(ended(&observed).unwrap().failed, "{turn}");
+    }
+}
+
+#[test]
 fn what_a_sub_agent_says_is_not_the_agents_own_word() {
     let observed = of(&[
         json!({ "id": "thread", "result": { "thread": { "id": "t" } } }),
@@ -244,6 +264,5 @@ fn what_a_sub_agent_says_is_not_the_agents_own_word() {
     assert!(
         !observed.iter().any(|one| matches!(one, Observed::Entry(Event::AssistantMessage { .. })))
     );
-    let ends = observed.iter().filter(|one| matches!(one, Observed::TurnEnded(_)));
-    assert_eq!(ends.count(), 1, "that it never ended, at last");
+    assert!(ended(&observed).unwrap().failed, "nor is its end the turn's");
 }

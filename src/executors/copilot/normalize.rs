@@ -34,7 +34,18 @@ struct Copilot {
 impl Dialect for Copilot {
     fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
         let data = &message["data"];
-        match text(message, "type") {
+        let kind = text(message, "type");
+        if message["agentId"].is_string() || data["parentToolCallId"].is_string() {
+            match kind {
+                "assistant.message" => return subagent(&data["content"], out),
+                // Those of its message: it comes whole.
+                "assistant.message_delta" | "assistant.reasoning_delta" => return true,
+                // The turn's thoughts, and its end, are others'.
+                "assistant.reasoning" | "abort" => return false,
+                _ => {}
+            }
+        }
+        match kind {
             "assistant.turn_start" => self.tell_session(&self.chosen.clone(), out),
             "assistant.message_delta" => {
                 self.streamed.add(Kind::Message, text(data, "deltaContent"), out);
@@ -44,8 +55,9 @@ impl Dialect for Copilot {
             }
             "assistant.message" => {
                 self.think(text(data, "reasoningText"), out);
-                self.streamed.whole(Kind::Message, out);
-                let said = plain(&data["content"]);
+                let streamed = self.streamed.whole(Kind::Message, out).unwrap_or_default();
+                let said = Some(plain(&data["content"])).filter(|said| !said.is_empty());
+                let said = said.unwrap_or(streamed);
                 if !said.is_empty() {
                     out.push(Kind::Message.entry(said));
                 }
@@ -76,7 +88,7 @@ impl Dialect for Copilot {
                 let (name, status) = (text(data, "serverName"), text(data, "status"));
                 out.push(system(format!("MCP {name} {status}")));
             }
-            "abort" => self.is_aborted = true,
+            "abort" | "agent.interrupted" => self.is_aborted = true,
             "result" => self.result(message, at, out),
             // The prompt said back; beginnings and parts of what comes whole.
             "user.message"
@@ -85,7 +97,6 @@ impl Dialect for Copilot {
             | "assistant.turn_retry"
             | "assistant.turn_end"
             | "assistant.idle"
-            | "agent.interrupted"
             | "model.call_start"
             | "model.call_finished"
             | "model.call_final_result"
@@ -151,17 +162,29 @@ impl Copilot {
         self.has_ended = true;
         self.tell_session(text(message, "sessionId"), out);
         self.flush(out);
-        let error = self.error.take();
-        match (self.is_aborted, message["exitCode"].as_i64()) {
-            (true, _) => out.push(words::interrupted()),
-            (_, Some(0) | None) => out.push(Observed::TurnEnded(TurnEnded::default())),
-            (_, Some(code)) => {
-                let unknown = || (format!("it ended with exit code {code}"), None);
-                let (text, status) = error.unwrap_or_else(unknown);
-                words::fail(text, status, None, at, out);
+        match (self.is_aborted, message["exitCode"].as_i64(), self.error.take()) {
+            (true, _, _) => out.push(words::interrupted()),
+            (_, Some(0), error) => {
+                // It went on in spite of that.
+                out.extend(error.map(|(text, _)| system(text)));
+                out.push(Observed::TurnEnded(TurnEnded::default()));
             }
+            (_, _, Some((text, status))) => words::fail(text, status, None, at, out),
+            (_, Some(code), None) => {
+                words::fail(format!("it ended with exit code {code}"), None, None, at, out);
+            }
+            (_, None, None) => out.push(Observed::TurnEnded(TurnEnded::default())),
         }
     }
+}
+
+/// What a sub-agent said.
+fn subagent(content: &Value, out: &mut Vec<Observed>) -> bool {
+    let said = plain(content);
+    if !said.is_empty() {
+        out.push(system(format!("subagent: {said}")));
+    }
+    true
 }
 
 fn action(name: &str, call: &Value) -> Action {
@@ -199,8 +222,35 @@ fn failure(data: &Value) -> (String, Option<u16>) {
 
 #[cfg(test)]
 mod tests {
+    use provost_actors::event::Stream;
+    use serde_json::json;
+
     use super::*;
-    use crate::executors::transcripts::{assert_paired, hold_laws, observe, read, scenarios, told};
+    use crate::executors::transcripts::{
+        assert_paired, hold_laws, observe, raw, read, scenarios, told,
+    };
+
+    fn of(lines: &[Value]) -> Vec<Value> {
+        let text = lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+        told(&observe(normalizer(&Value::Null), &raw(Stream::Stdout, text.as_bytes())))
+    }
+
+    #[test]
+    fn an_error_is_told_however_the_turn_ends() {
+        let error = json!({ "type": "session.error", "data": { "message": "it broke" } });
+        let told = of(&[error.clone(), json!({ "type": "result", "exitCode": 0 })]);
+        assert_eq!(told[0], json!({ "kind": "system_message", "text": "it broke" }));
+        assert_eq!(told[1]["turn_ended"]["failed"], false);
+        let told = of(&[error, json!({ "type": "result" })]);
+        assert_eq!(told[1]["turn_ended"]["error"], "it broke");
+    }
+
+    #[test]
+    fn what_a_subagent_says_is_not_the_agents_word() {
+        let said =
+            json!({ "type": "assistant.message", "agentId": "a", "data": { "content": "seen" } });
+        assert_eq!(of(&[said])[0], json!({ "kind": "system_message", "text": "subagent: seen" }));
+    }
 
     #[test]
     fn transcripts_are_read() {

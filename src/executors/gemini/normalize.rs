@@ -24,19 +24,22 @@ struct Gemini {
 impl Dialect for Gemini {
     fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
         let kind = text(message, "type");
-        if kind == "message" && message["delta"] == true {
-            self.streamed.add(Kind::Message, text(message, "content"), out);
+        if kind == "message" && message["delta"] == true && !message["content"].is_null() {
+            self.streamed.add(Kind::Message, &plain(&message["content"]), out);
             return true;
         }
         self.streamed.flush(out);
         match kind {
             "init" => {
-                out.push(Observed::ExecutorSession(text(message, "session_id").to_owned()));
+                let session = message["session_id"].as_str().filter(|id| !id.is_empty());
+                out.extend(session.map(|id| Observed::ExecutorSession(id.to_owned())));
                 out.push(system(format!("begins: {}", text(message, "model"))));
             }
             // The prompt, said back.
             "message" if message["role"] == "user" => {}
-            "message" => out.push(Kind::Message.entry(plain(&message["content"]))),
+            "message" if message["role"] == "assistant" && !message["content"].is_null() => {
+                out.push(Kind::Message.entry(plain(&message["content"])));
+            }
             "tool_use" => {
                 let name = text(message, "tool_name");
                 let action = words::action(name, &message["parameters"]);

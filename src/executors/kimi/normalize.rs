@@ -44,7 +44,8 @@ impl Dialect for Kimi {
             }
             ("meta", "session.resume_hint") => {
                 self.has_ended = true;
-                out.push(Observed::ExecutorSession(text(message, "session_id").to_owned()));
+                let session = message["session_id"].as_str().filter(|id| !id.is_empty());
+                out.extend(session.map(|id| Observed::ExecutorSession(id.to_owned())));
                 out.push(Observed::TurnEnded(TurnEnded::default()));
             }
             _ => return false,
@@ -79,9 +80,11 @@ fn assistant(message: &Value, out: &mut Vec<Observed>) {
         out.push(Kind::Message.entry(said));
     }
     for call in message["tool_calls"].as_array().into_iter().flatten() {
-        let (name, arguments) =
-            (text(&call["function"], "name"), text(&call["function"], "arguments"));
-        let input: Value = serde_json::from_str(arguments).unwrap_or_default();
+        let (name, arguments) = (text(&call["function"], "name"), &call["function"]["arguments"]);
+        let input = match arguments.as_str() {
+            Some(arguments) => serde_json::from_str(arguments).unwrap_or_default(),
+            None => arguments.clone(),
+        };
         out.push(words::tool_use(text(call, "id"), name, words::action(name, &input)));
     }
 }

@@ -33,6 +33,9 @@ impl Dialect for Opencode {
         let part = &message["part"];
         match text(message, "type") {
             "step_start" => {}
+            "text" | "reasoning" if text(part, "text").is_empty() => {
+                return part["text"].is_string();
+            }
             "text" => out.push(Kind::Message.entry(text(part, "text").to_owned())),
             "reasoning" => out.push(Kind::Thinking.entry(text(part, "text").to_owned())),
             "tool_use" => tool_use(part, out),
