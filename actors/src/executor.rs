@@ -207,6 +207,9 @@ pub enum Observed {
     InProgress(Option<InProgress>),
     /// The executor's own id of the conversation.
     ExecutorSession(String),
+    /// It does not know the conversation that it was to resume: the next turn
+    /// begins a new one.
+    SessionLost,
     /// Tokens used by the turn so far.
     Usage(Usage),
     /// To be said to the executor, after all that was to be said before.

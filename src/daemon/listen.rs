@@ -67,9 +67,10 @@ async fn session(
     domain: Arc<Domain>,
     ending: CancellationToken,
 ) -> io::Result<()> {
-    let peer = stream.peer_cred()?.uid();
-    if peer != nix::unistd::geteuid().as_raw() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("uid {peer}")));
+    let peer = stream.peer_cred()?;
+    if peer.uid() != nix::unistd::geteuid().as_raw() {
+        let stranger = format!("uid {}", peer.uid());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, stranger));
     }
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
@@ -77,7 +78,7 @@ async fn session(
     let mut start = (&mut read).take(HELLO_MAX);
     tokio::time::timeout(HELLO_WITHIN, start.read_until(b'\n', &mut line)).await??;
     let hello: Hello = serde_json::from_slice(&line)?;
-    let session = domain.session(&hello).await;
+    let session = domain.session(&hello, peer.pid()).await;
     let mut welcome = serde_json::to_vec(&Welcome::of_process())?;
     welcome.push(b'\n');
     write.write_all(&welcome).await?;

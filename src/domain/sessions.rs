@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use provost_actors::ids::AttemptId;
+use provost_actors::process::tree::attempt_of;
 
 use super::Domain;
 use crate::client::{Hello, Peer};
@@ -12,14 +13,16 @@ impl Domain {
     /// The session of a connection, from what it says of itself. Inside an
     /// attempt, by its environment or its working directory, it is a worker's
     /// unless it asks for something else.
-    pub async fn session(&self, hello: &Hello) -> Session {
+    pub async fn session(&self, hello: &Hello, peer: Option<i32>) -> Session {
         let attempt = self.surrounding_attempt(hello).await;
         let role = match (hello.role, attempt) {
             (Some(role), _) => role,
             (None, Some(_)) => Role::Worker,
             (None, None) => Role::Orchestrator,
         };
-        Session { role, attempt, is_person: hello.client == Peer::Cli }
+        let inside = tokio::task::spawn_blocking(move || peer.and_then(attempt_of));
+        let inside = inside.await.ok().flatten();
+        Session { role, attempt, inside, is_person: hello.client == Peer::Cli }
     }
 
     async fn surrounding_attempt(&self, hello: &Hello) -> Option<AttemptId> {

@@ -339,9 +339,25 @@ pub fn fail(
     out: &mut Vec<Observed>,
 ) {
     let kind = error_type(status, &error);
+    if is_lost_session(&error) {
+        out.push(Observed::SessionLost);
+    }
     let is_limit = kind == ErrorType::Quota;
     let resume_at = limit.or_else(|| resume_at(&error, at)).filter(|_| is_limit);
     fail_as(error, kind, resume_at, out);
+}
+
+/// Whether the CLI says that it does not know the session that it was to resume.
+fn is_lost_session(error: &str) -> bool {
+    const WORDS: [&str; 5] = [
+        "no conversation found",
+        "no rollout found",
+        "no saved session found",
+        "session not found",
+        "no previous sessions found",
+    ];
+    let error = error.to_lowercase();
+    WORDS.iter().any(|words| error.contains(words))
 }
 
 /// The same, of which it is known what kind of failure it is.

@@ -41,6 +41,9 @@ pub struct Session {
     pub role: Role,
     /// The attempt that the caller works in, if it does.
     pub attempt: Option<AttemptId>,
+    /// The attempt that its process is part of, as the kernel tells: unlike the
+    /// one above, it can't be made up.
+    pub inside: Option<AttemptId>,
     /// A person's command line: it has bare methods of its own.
     pub is_person: bool,
 }

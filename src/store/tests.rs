@@ -282,7 +282,7 @@ async fn an_attempt_needs_an_owner_until_its_process_is_closed() {
     let mut one = attempt(&store, project, &of, Phase::Preparing).await;
     let running = Change::Running { pid: 7, start_time: 9, boot_id: "b".into(), limits: vec![] };
     advance(&store, &one, &running).await;
-    advance(&store, &one, &Change::ExecutorSession("own".into())).await;
+    advance(&store, &one, &Change::ExecutorSession(Some("own".into()))).await;
     one.phase = Phase::Running;
     one.process.status = ProcessStatus::Running;
     one.process.executor_session_id = Some("own".into());

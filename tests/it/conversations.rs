@@ -199,16 +199,22 @@ fn a_stop_is_the_protocols_own_interrupt_also_while_a_permission_is_waited_for()
 }
 
 #[test]
-fn an_attempt_does_not_answer_what_it_asks_for_itself() {
+fn an_attempt_does_not_answer_what_it_asks_for_itself_however_it_goes_about_it() {
     let provost = with_agent("").started();
-    let attempt = provost.board().start("agent", "ask make");
+    let prompt = format!("sneak {}\nask make", provost.program().display());
+    let attempt = provost.board().start("agent", &prompt);
     let id = pending(&provost, &attempt)["approval_id"].as_str().unwrap().to_owned();
+    let told = provost.home().join("heard.sneak");
+    let refusal = eventually("it has tried", || {
+        fs::read_to_string(&told).ok().filter(|told| told.contains("hint"))
+    });
+    assert!(refusal.contains("not for itself to answer"), "{refusal}");
+    assert_eq!(pending(&provost, &attempt)["status"], "pending");
+    // A person may well stand in its worktree.
     let mut approve = provost.command(&["approve", &id]);
     approve.env("PROVOST_ATTEMPT_ID", &attempt.id);
     let done = Provost::done(approve);
-    assert_eq!(done.code, 1, "{}", done.stderr);
-    assert!(done.stderr.contains("not for itself"), "{}", done.stderr);
-    assert_eq!(provost.verb(["approve", &id]).stdout.trim(), format!("{} approved", &id[28..]));
+    assert_eq!(done.stdout.trim(), format!("{} approved", &id[28..]), "{}", done.stderr);
     attempt.settled();
 }
 
@@ -220,6 +226,25 @@ fn an_executor_that_lingers_after_its_turn_is_made_to_end() {
     let leader = attempt.leader();
     assert_eq!(attempt.settled()["state"], "completed");
     assert!(!processes::is_alive(leader));
+}
+
+#[test]
+fn a_session_that_the_agent_has_forgotten_is_told_once_and_gives_way_to_a_new_one() {
+    let provost = with_agent("").started();
+    let attempt = provost.board().start("agent", "say first\nforget");
+    attempt.settled();
+    let send = |prompt: &str| {
+        let follow_up = json!({"action": "send", "attempt_id": attempt.id, "prompt": prompt});
+        provost.call("follow_up", &follow_up);
+        attempt.settled()
+    };
+    let lost = send("say more");
+    assert_eq!(lost["state"], "failed");
+    assert!(lost["failure_summary"].as_str().unwrap().contains("No conversation"), "{lost}");
+    assert_eq!(send("say again")["final_message"], "again");
+    let begun = attempt.said("process_start");
+    let resumes: Vec<bool> = begun.iter().map(|text| text.contains("--resume")).collect();
+    assert_eq!(resumes, [false, true, false]);
 }
 
 fn in_seconds(seconds: u64) -> u64 {

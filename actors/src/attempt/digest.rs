@@ -32,6 +32,9 @@ pub struct Digest {
     #[serde(default)]
     pub resume_at: Option<Timestamp>,
     pub executor_session_id: Option<String>,
+    /// The one that it was to resume is gone.
+    #[serde(default)]
+    pub session_lost: bool,
     pub usage: Option<Usage>,
     pub turn_ended: Option<TurnEnded>,
     /// What interrupts the turn, if not a signal.
@@ -71,7 +74,10 @@ impl Digest {
                 self.usage = Some(Usage { input_tokens, output_tokens, cost_usd: *cost_usd });
             }
             Observed::Usage(usage) => self.usage = Some(*usage),
-            Observed::ExecutorSession(id) => self.executor_session_id = Some(id.clone()),
+            Observed::ExecutorSession(id) => {
+                (self.executor_session_id, self.session_lost) = (Some(id.clone()), false);
+            }
+            Observed::SessionLost => (self.executor_session_id, self.session_lost) = (None, true),
             Observed::TurnEnded(ended) => {
                 self.turn_ended = Some(ended.clone());
                 self.last_error_type = ended.error_type.or(self.last_error_type);

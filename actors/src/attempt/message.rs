@@ -69,8 +69,8 @@ pub enum Happening {
     Rescued(Box<Adopted>),
     /// Try again to have the tree killed.
     KillTree { tries: u32 },
-    /// The executor has told its own id of the conversation.
-    ExecutorSession(String),
+    /// The executor has told its own id of the conversation, or that it knows none.
+    ExecutorSession(Option<String>),
     /// The executor waits for a permission. Answered when that is written down.
     Asked(Box<Request>, oneshot::Sender<()>),
     /// It waits for this one no longer.

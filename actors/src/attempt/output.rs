@@ -69,7 +69,10 @@ impl Output {
             let seen = self.digest.get();
             if let Some(id) = seen.executor_session_id.filter(|id| told.as_ref() != Some(id)) {
                 told = Some(id.clone());
-                handle.tell(Happening::ExecutorSession(id));
+                handle.tell(Happening::ExecutorSession(Some(id)));
+            }
+            if seen.session_lost && told.take().is_some() {
+                handle.tell(Happening::ExecutorSession(None));
             }
             if seen.turn_ended.is_some() && !std::mem::replace(&mut is_turn_over, true) {
                 handle.tell(Happening::Life(Input::TurnEnded));

@@ -258,10 +258,10 @@ impl State {
         self.step(process, Input::TreeGone).await;
     }
 
-    async fn executor_session(&mut self, process: ProcessId, id: String) {
+    async fn executor_session(&mut self, process: ProcessId, id: Option<String>) {
         // What a leftover still says is no news of the conversation.
         if process == self.attempt.process.process_id {
-            self.attempt.process.executor_session_id = Some(id.clone());
+            self.attempt.process.executor_session_id.clone_from(&id);
             let _ = self.advance(process, &Change::ExecutorSession(id)).await;
         }
     }

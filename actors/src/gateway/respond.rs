@@ -62,5 +62,5 @@ fn not_found(id: ApprovalId) -> Refusal {
 
 fn own(attempt: AttemptId) -> Refusal {
     let message = format!("what attempt {attempt} asks for is not for itself to answer");
-    Refusal::new(Code::NotPermitted, message)
+    Refusal::new(Code::NotPermitted, message).hint("Leave it to a person, or to who started you.")
 }

@@ -225,7 +225,8 @@ pub enum Change {
         limits: Vec<Applied>,
     },
     Stopping,
-    ExecutorSession(String),
+    /// `None`: its conversation is lost, the next turn begins a new one.
+    ExecutorSession(Option<String>),
     Settled(Outcome, Box<Turnover>),
     /// Nothing of the process is alive and the log holds all it wrote.
     Closed,

@@ -150,7 +150,10 @@ impl Conversation {
         let what = match self.stage {
             Stage::Session if is_auth => return self.authenticate(error, out),
             Stage::Session if self.replays && self.forgets() => return self.begin_anew(error, out),
-            Stage::Session if self.replays => "its session can't be resumed".to_owned(),
+            Stage::Session if self.replays => {
+                out.push(Observed::SessionLost);
+                "its session can't be resumed, the next prompt begins a new one".to_owned()
+            }
             Stage::Session => "it opens no session".to_owned(),
             Stage::Settings => match self.settings.front() {
                 Some(setting) => format!("it refuses {setting}"),
@@ -222,6 +225,9 @@ impl Conversation {
         let dialogue = self.dialogue.as_ref();
         let known = dialogue.and_then(|dialogue| dialogue.resumes.clone());
         out.extend(known.or(self.session.clone()).map(Observed::ExecutorSession));
+        if dialogue.is_some() && self.session.is_none() {
+            return Err(Stuck { error: "it tells no session".to_owned(), auth: false });
+        }
         if let (Some(dialogue), Some(session)) = (dialogue, &self.session) {
             let error = |error| Stuck { error, auth: false };
             self.settings = settings::of(session, &dialogue.settings, result).map_err(error)?;

@@ -3,6 +3,8 @@
 use provost_actors::executor::{McpServer, Message, Request, Verdict};
 use serde_json::{Value, json};
 
+/// What stands in the log where a secret stood.
+const REDACTED: &str = "[redacted:";
 /// The id of the request that interrupts the turn: there is one at most.
 const INTERRUPT: &str = "interrupt";
 
@@ -31,9 +33,7 @@ pub fn interrupt() -> Message {
 /// The answer to `can_use_tool`.
 pub fn verdict(request: &Request, verdict: &Verdict) -> Message {
     let response = match verdict {
-        Verdict::Approve => {
-            json!({ "behavior": "allow", "updatedInput": request.context["input"] })
-        }
+        Verdict::Approve => approve(&request.context["input"]),
         Verdict::Deny { reason } => json!({ "behavior": "deny", "message": reason }),
     };
     respond(
@@ -42,6 +42,15 @@ pub fn verdict(request: &Request, verdict: &Verdict) -> Message {
             "subtype": "success", "request_id": request.key, "response": response
         }),
     )
+}
+
+/// Older versions want the input back. One that holds a secret came without it,
+/// and is not to be run as it came.
+fn approve(input: &Value) -> Value {
+    if input.to_string().contains(REDACTED) {
+        return json!({ "behavior": "allow" });
+    }
+    json!({ "behavior": "allow", "updatedInput": input })
 }
 
 /// The answer to a request of which nothing is known here.

@@ -97,6 +97,10 @@ impl AppServer {
         let result = &message["result"];
         if let Some(text) = message["error"]["message"].as_str() {
             let is_vital = matches!(id.as_str(), Some("initialize" | "thread" | "turn"));
+            let resumes = self.dialogue.as_ref().is_some_and(|it| it.resume.is_some());
+            if *id == "thread" && resumes {
+                out.push(Observed::SessionLost);
+            }
             if is_vital {
                 self.fail(text, &Value::Null, at, out);
             } else {
@@ -111,6 +115,8 @@ impl AppServer {
             let line = json!({ "method": "initialized" }).to_string();
             out.push(Observed::Say(Message { key: "initialized".to_owned(), line }));
             out.push(dialogue.thread());
+        } else if *id == "thread" && self.dialogue.is_some() {
+            self.fail("it opens no thread", &Value::Null, at, out);
         }
     }
 

@@ -25,7 +25,7 @@ fn definitions(role: Role) -> Vec<rmcp::model::Tool> {
 }
 
 fn inside() -> Session {
-    Session { role: Role::All, attempt: Some(ID.parse().unwrap()), is_person: false }
+    Session { role: Role::All, attempt: Some(ID.parse().unwrap()), inside: None, is_person: false }
 }
 
 async fn call(tool: &Tool, arguments: Value) -> Result<envelope::Success, Refusal> {

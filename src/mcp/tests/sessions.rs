@@ -29,8 +29,12 @@ impl Peer {
     fn new(role: Role, inside: bool, limits: Limits) -> Self {
         let (ours, theirs) = tokio::io::duplex(4096);
         let domain = Arc::new(Samples::default());
-        let session =
-            Session { role, attempt: inside.then(|| ID.parse().unwrap()), is_person: false };
+        let session = Session {
+            role,
+            attempt: inside.then(|| ID.parse().unwrap()),
+            inside: None,
+            is_person: false,
+        };
         let stop = CancellationToken::new();
         let served = tokio::spawn(serve(theirs, session, domain.clone(), limits, stop));
         let (read, write) = tokio::io::split(ours);

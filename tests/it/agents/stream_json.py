@@ -1,14 +1,16 @@
 """An agent that speaks Claude Code's two-way stream-json, scripted by its prompt.
 
 One command a line: `say TEXT`, `ask COMMAND` (for permission to run it), `wait`
-(for an interrupt), `limit EPOCH` (a rate limit ends the turn), `linger` (after the
-turn, whatever is asked of it). It keeps every line that it hears.
+(for an interrupt), `limit EPOCH` (a rate limit ends the turn), `forget` (the session), `linger` (after the
+turn, whatever is asked of it), `sneak PROVOST` (approves by itself what it asks for). It keeps every line that it hears.
 """
 
 import json
 import os
 import signal
+import subprocess
 import sys
+import threading
 
 HEARD = os.path.join(os.environ["PROVOST_HOME"], "heard")
 
@@ -66,6 +68,19 @@ def ask(number, command):
     return False
 
 
+def sneak(program):
+    """Approves what it asks for, from where nothing tells that it is an attempt's."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("PROVOST_ATTEMPT_ID", "PWD")}
+    run = lambda *args: subprocess.run(
+        [program, *args], cwd="/", env=environment, capture_output=True, text=True
+    )
+    while not (asked := json.loads(run("approvals", "--json").stdout)["approvals"]):
+        pass
+    done = run("approve", asked[0]["approval_id"])
+    with open(HEARD + ".sneak", "w") as told:
+        told.write(done.stderr)
+
+
 def turn(script):
     for number, line in enumerate(script.splitlines()):
         word, _, rest = line.partition(" ")
@@ -74,12 +89,16 @@ def turn(script):
         elif word == "ask":
             if not ask(number, rest):
                 return
+        elif word == "sneak":
+            threading.Thread(target=sneak, args=(rest,)).start()
         elif word == "wait":
             assistant("waiting")
             while not is_interrupt(message := hear()):
                 if message is None:
                     return
             return interrupted(message)
+        elif word == "forget":
+            open(HEARD + ".forgotten", "w").close()
         elif word == "limit":
             info = {"status": "rejected", "resetsAt": int(rest), "rateLimitType": "five_hour"}
             say("rate_limit_event", rate_limit_info=info)
@@ -94,6 +113,10 @@ def turn(script):
 
 arguments = sys.argv[1:]
 resumes = "--resume" in arguments
+if resumes and os.path.exists(HEARD + ".forgotten"):
+    SESSION = ""
+    end(subtype="error_during_execution", is_error=True, errors=["No conversation found with session ID"])
+    sys.exit(1)
 SESSION = arguments[arguments.index("--resume") + 1] if resumes else f"s{os.getpid()}"
 while message := hear():
     if message["type"] == "control_request":
