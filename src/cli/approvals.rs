@@ -7,7 +7,7 @@ use super::exit::{Exit, Failure};
 use super::output::{headline, short};
 
 /// The longest piece of a request that is shown, in characters.
-const REQUEST: usize = 100;
+const REQUEST: usize = 200;
 
 #[derive(clap::Args, Debug)]
 pub struct ApprovalsArgs {
@@ -56,7 +56,8 @@ fn row(approval: &Value) -> Vec<String> {
         short(text(approval, "approval_id")).to_owned(),
         short(text(approval, "attempt_id")).to_owned(),
         text(approval, "status").to_owned(),
-        headline(text(approval, "text"), REQUEST),
+        // One line, cut where it is seen to be cut.
+        headline(&text(approval, "text").replace('\n', " ⏎ "), REQUEST),
     ]
 }
 

@@ -104,6 +104,11 @@ pub fn title(tool_name: &str, action: &Action) -> String {
     name.into_iter().chain(about).collect::<Vec<_>>().join(" ")
 }
 
+/// All of a text in one line: whoever permits something sees that there is more.
+pub fn one_line(text: &str) -> String {
+    text.trim().lines().collect::<Vec<_>>().join(" ⏎ ")
+}
+
 /// What kind of error this is, by the HTTP status of the model's answer, where
 /// one is told, or else by its text.
 pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {

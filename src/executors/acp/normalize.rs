@@ -140,7 +140,7 @@ impl Acp {
         let Quirks { servers, .. } = self.quirks();
         let asked = self.calls.asks(&request.tool_call, &servers, &mut events);
         out.extend(events.into_iter().map(Observed::Entry));
-        let text = asked.text.lines().next().unwrap_or_default().to_owned();
+        let text = words::one_line(&asked.text);
         out.push(system(format!("asks for permission: {text}")));
         let option = |kinds: [PermissionOptionKind; 2]| {
             let of_kind = |kind| request.options.iter().find(|option| option.kind == kind);
