@@ -141,8 +141,8 @@ fn a_daemon_that_dies_between_a_verdict_and_its_telling_tells_it_later() {
 #[test]
 fn nothing_is_said_twice_however_often_the_daemon_dies() {
     let provost = with_agent("").started();
-    let script: String = (0..6).map(|number| format!("ask step {number}\n")).collect();
-    let attempt = provost.board().start("agent", &script);
+    let steps: Vec<String> = (0..6).map(|number| format!("ask step {number}")).collect();
+    let attempt = provost.board().start("agent", &steps.join("\n"));
     for number in 0..6 {
         provost.kill_and_start();
         let asked = eventually("the next step", || {
@@ -234,7 +234,7 @@ fn a_turn_that_a_limit_ended_waits_for_somebody_to_go_on() {
     let status = attempt.settled();
     assert_eq!((&status["state"], &status["waiting_on"]), (&json!("failed"), &json!("quota")));
     let told = status["resume_at"].as_str().unwrap();
-    assert!(told.ends_with(".000Z"), "{told}");
+    assert!(told.strip_suffix(".000Z").is_some(), "{told}");
     wait_until("the limit is over", || in_seconds(0) > at + 1);
     assert_eq!(attempt.status()["waiting_on"], "quota", "nobody asked it to go on");
     let follow_up = json!({"action": "send", "attempt_id": attempt.id, "prompt": "say more"});

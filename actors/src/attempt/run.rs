@@ -323,15 +323,13 @@ impl State {
         self.disk(process, Writer::Row, None);
         self.with(process, |turn| turn.unrecorded = None);
         self.queue = queue;
-        match next {
-            Some(next) => self.go_on(next),
-            None => {
-                let id = self.attempt.attempt_id;
-                self.notify(Notice::SlotFreed(id));
-                if let Some(at) = quota.and_then(|quota| quota.resume_at) {
-                    self.notify(Notice::Resumes(id, process, at));
-                }
-            }
+        if let Some(next) = next {
+            return self.go_on(next);
+        }
+        let id = self.attempt.attempt_id;
+        self.notify(Notice::SlotFreed(id));
+        if let Some(at) = quota.and_then(|quota| quota.resume_at) {
+            self.notify(Notice::Resumes(id, process, at));
         }
     }
 

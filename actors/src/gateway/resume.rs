@@ -20,7 +20,7 @@ use super::message::{FollowUpRequest, Message};
 /// What an attempt is told that goes on.
 const PROMPT: &str = "The limit that ended your last turn is over. Go on where you were.";
 /// The longest sleep: the wall clock may be set meanwhile.
-const NAP: Duration = Duration::from_secs(60);
+const NAP: Duration = Duration::from_mins(1);
 
 impl State {
     /// An attempt is to go on at a time, unless something else has happened to it.
