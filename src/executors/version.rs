@@ -85,7 +85,6 @@ async fn said(program: &Path, env: &BTreeMap<String, String>) -> Option<String> 
         .process_group(0)
         .kill_on_drop(true);
     let mut child = command.spawn().ok()?;
-    let group = child.id().map(|pid| Pid::from_raw(pid.cast_signed()));
     let answer = async {
         let mut said = Vec::new();
         let stdout = child.stdout.take()?;
@@ -93,11 +92,11 @@ async fn said(program: &Path, env: &BTreeMap<String, String>) -> Option<String> 
         child.wait().await.ok()?.success().then_some(said)
     };
     let said = tokio::time::timeout(DEADLINE, answer).await.ok().flatten();
-    if let Some(group) = group.filter(|_| said.is_none()) {
-        // Its leader is dead or a child of ours: the number is not another's yet.
-        let _ = killpg(group, Signal::SIGKILL);
+    // One that has been waited for has no number any more, which may be another's.
+    if let Some(leader) = child.id().filter(|_| said.is_none()) {
+        let _ = killpg(Pid::from_raw(leader.cast_signed()), Signal::SIGKILL);
     }
-    let _ = fs::remove_dir(&nowhere);
+    let _ = fs::remove_dir_all(&nowhere);
     let said = String::from_utf8_lossy(&said?).into_owned();
     said.lines().map(str::trim).find(|line| !line.is_empty()).map(kept)
 }

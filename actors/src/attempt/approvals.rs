@@ -10,9 +10,9 @@ use crate::event::{Event, Timestamp};
 use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, ProcessId};
 use crate::journal::{Answer, Approval, ApprovalStatus, Decision, Key};
-use crate::refusal::Refusal;
+use crate::refusal::{Code, Refusal};
 
-use super::message::{ApprovalPort, Happening};
+use super::message::{ApprovalPort, Happening, Writer};
 use super::run::State;
 
 /// Between tries to write down what is asked for or decided.
@@ -48,11 +48,15 @@ impl State {
         };
         match self.world.journal.ask(&approval).await {
             Ok(approval) => {
+                self.disk(process, Writer::Row, None);
                 self.go_on_with(process, &approval);
                 let _ = done.send(());
             }
             Err(refusal) => {
                 tracing::error!(%process, %refusal, "a request for permission is not on file yet");
+                if refusal.code == Code::StorageFull {
+                    self.disk(process, Writer::Row, Some(refusal.message));
+                }
                 let again = move || Happening::Asked(request, done);
                 self.with(process, |turn| turn.handle.tell_after(RETRY, again));
             }

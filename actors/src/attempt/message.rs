@@ -94,7 +94,7 @@ pub enum Writer {
     Spool,
     /// The output task.
     Log,
-    /// The actor, with the turn's outcome.
+    /// The actor, with the turn's outcome or what its executor asks for.
     Row,
 }
 

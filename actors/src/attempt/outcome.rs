@@ -2,6 +2,8 @@
 //! executor's own terminal event, its exit code, our own stop. Exit codes lie
 //! both ways, so they come second. Pure.
 
+use std::time::Duration;
+
 use nix::libc::SIGKILL;
 
 use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
@@ -10,6 +12,20 @@ use crate::journal::{Outcome, Quota};
 
 use super::digest::Digest;
 use super::lifecycle::Ending;
+
+/// What an attempt is told that goes on by itself after a limit.
+pub const GO_ON: &str = "The limit that ended your last turn is over. Go on where you were.";
+/// From the end of a turn that was begun so to the next one, at least: an agent may
+/// say again and again that its limit is over in a second.
+const PAUSE: Duration = Duration::from_mins(1);
+
+/// Lets a turn that was begun by [`GO_ON`] not be followed by another at once.
+pub fn pause(outcome: &mut Outcome) {
+    let earliest = outcome.at.plus(PAUSE);
+    if let Some(Quota { resume_at: Some(at), .. }) = &mut outcome.quota {
+        *at = (*at).max(earliest);
+    }
+}
 
 /// Decides. `now` stands in where no exit record gives a time.
 #[must_use]
@@ -215,5 +231,19 @@ mod tests {
         let untold = decide(&untold, OnQuota::Auto).quota;
         assert_eq!(untold, Some(Quota { resume_at: None, resumes: false }));
         assert_eq!(decide(&Digest::default(), OnQuota::Auto).quota, None);
+    }
+
+    #[test]
+    fn a_turn_that_went_on_by_itself_is_not_followed_by_another_at_once() {
+        let at = Timestamp::from_millis;
+        let told = |resume_at| Some(Quota { resume_at, resumes: true });
+        let ended = ended(exit(Some(1), None), None);
+        let mut outcome = decide_now(&ended, &Digest::default());
+        for (soon, then) in [(Some(at(50)), Some(at(60_007))), (Some(at(90_000)), Some(at(90_000)))]
+        {
+            outcome.quota = told(soon);
+            pause(&mut outcome);
+            assert_eq!(outcome.quota, told(then));
+        }
     }
 }

@@ -278,7 +278,10 @@ impl State {
     async fn settle(&mut self, process: ProcessId, ending: &Ending) {
         let Some(turn) = self.turn(process) else { return };
         let digest = turn.digest.get();
-        let outcome = outcome::decide(ending, &digest, self.on_quota(), Timestamp::now());
+        let mut outcome = outcome::decide(ending, &digest, self.on_quota(), Timestamp::now());
+        if self.attempt.process.prompt == outcome::GO_ON {
+            outcome::pause(&mut outcome);
+        }
         let Some(turn) = self.turn(process) else { return };
         turn.unrecorded = Some(outcome.clone());
         let state = match outcome.status {

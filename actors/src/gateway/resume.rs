@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 
+use crate::attempt::GO_ON;
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId};
 use crate::journal::{FollowUpAction, Key};
@@ -17,8 +18,6 @@ use super::State;
 use super::follow_up::follow_up;
 use super::message::{FollowUpRequest, Message};
 
-/// What an attempt is told that goes on.
-const PROMPT: &str = "The limit that ended your last turn is over. Go on where you were.";
 /// The longest sleep: the wall clock may be set meanwhile.
 const NAP: Duration = Duration::from_mins(1);
 
@@ -82,7 +81,7 @@ async fn resume(
     let request = FollowUpRequest {
         attempt_id,
         action: FollowUpAction::Queue,
-        prompt: PROMPT.to_owned(),
+        prompt: GO_ON.to_owned(),
         variant: None,
     };
     follow_up(gateway, world, Some(key), request).await.map(drop)

@@ -10,14 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use provost_actors::event::{Action, ActionKind, ErrorType, Event, Timestamp, ToolStatus, Usage};
+use provost_actors::event::{Action, ActionKind, Event, Timestamp, ToolStatus, Usage};
 use provost_actors::executor::{Message, Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::super::json::system;
 use super::super::words::{self, Tokens};
-use super::error;
+use super::error::Errors;
 use super::item::{self, Items};
 use super::requests::{self, Asked};
 use super::usage::Meters;
@@ -48,10 +48,7 @@ pub struct AppServer {
     meters: Meters,
     /// Requests that wait for a verdict.
     asked: BTreeSet<String>,
-    /// When the limits end that have been reached.
-    limited_until: Option<Timestamp>,
-    /// The error that was told last.
-    told: Option<String>,
+    errors: Errors,
     /// Plans told so far.
     plans: u32,
     pub has_ended: bool,
@@ -134,7 +131,7 @@ impl AppServer {
         self.turn = Some(turn.to_owned());
         self.has_ended = false;
         self.has_prompt = false;
-        self.told = None;
+        self.errors.begin();
         self.meters.begin();
         let params = json!({ "threadId": self.thread, "turnId": turn });
         let line = line("interrupt", "turn/interrupt", &params);
@@ -214,7 +211,7 @@ impl AppServer {
             "error" if is_main && params["willRetry"] != true => {
                 let error = &params["error"];
                 let message = error["message"].as_str().unwrap_or_default();
-                self.tell(message, &error["codexErrorInfo"], at, out);
+                self.errors.tell(message, &error["codexErrorInfo"], at, out);
             }
             _ => return notice(method, params, out),
         }
@@ -271,7 +268,8 @@ impl AppServer {
         }
         let reached = windows.iter().filter(|window| window["usedPercent"].as_f64() >= Some(100.0));
         let ends = reached.filter_map(|window| window["resetsAt"].as_i64()).max();
-        self.limited_until = ends.map(|secs| Timestamp::from_millis(secs.saturating_mul(1000)));
+        self.errors.limited_until =
+            ends.map(|secs| Timestamp::from_millis(secs.saturating_mul(1000)));
     }
 
     fn end_turn(&mut self, turn: &Value, at: Timestamp, out: &mut Vec<Observed>) {
@@ -302,33 +300,8 @@ impl AppServer {
 
     /// Ends the turn with an error.
     fn fail(&mut self, message: &str, info: &Value, at: Timestamp, out: &mut Vec<Observed>) {
-        let (error_type, resume_at) = self.tell(message, info, at, out);
         self.has_ended = true;
-        out.push(Observed::TurnEnded(TurnEnded {
-            failed: true,
-            error: Some(error::sentence(message)),
-            error_type: Some(error_type),
-            resume_at,
-        }));
-    }
-
-    /// Tells an error, once: its kind, and when the limit is over that caused it.
-    fn tell(
-        &mut self,
-        message: &str,
-        info: &Value,
-        at: Timestamp,
-        out: &mut Vec<Observed>,
-    ) -> (ErrorType, Option<Timestamp>) {
-        let error_type = error::sort(info, message);
-        let limit = self.limited_until.or_else(|| words::resume_at(message, at));
-        let resume_at = limit.filter(|_| error_type == ErrorType::Quota);
-        if self.told.as_deref() != Some(message) {
-            let text = error::sentence(message);
-            out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
-            self.told = Some(message.to_owned());
-        }
-        (error_type, resume_at)
+        self.errors.fail(message, info, at, out);
     }
 }
 

@@ -1,13 +1,62 @@
-//! Codex's errors: what they say, and what kind they are.
+//! Codex's errors: what they say, what kind they are, and that each is told once.
 
-use provost_actors::event::ErrorType;
+use provost_actors::event::{ErrorType, Event, Timestamp};
+use provost_actors::executor::{Observed, TurnEnded};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::words;
 
+/// The errors of a turn.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Errors {
+    /// The one that was told last.
+    told: Option<String>,
+    /// When the limits end that have been reached, where that is told beside them.
+    pub limited_until: Option<Timestamp>,
+}
+
+impl Errors {
+    /// A turn begins.
+    pub fn begin(&mut self) {
+        self.told = None;
+    }
+
+    /// Tells an error, unless it was the last: its kind, and when the limit is over
+    /// that caused it. `info` is the protocol's `codexErrorInfo`.
+    pub fn tell(
+        &mut self,
+        message: &str,
+        info: &Value,
+        at: Timestamp,
+        out: &mut Vec<Observed>,
+    ) -> (ErrorType, Option<Timestamp>) {
+        let error_type = sort(info, message);
+        let limit = self.limited_until.or_else(|| words::resume_at(message, at));
+        let resume_at = limit.filter(|_| error_type == ErrorType::Quota);
+        if self.told.as_deref() != Some(message) {
+            let text = sentence(message);
+            out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
+            self.told = Some(message.to_owned());
+        }
+        (error_type, resume_at)
+    }
+
+    /// Ends the turn with an error.
+    pub fn fail(&mut self, message: &str, info: &Value, at: Timestamp, out: &mut Vec<Observed>) {
+        let (error_type, resume_at) = self.tell(message, info, at, out);
+        out.push(Observed::TurnEnded(TurnEnded {
+            failed: true,
+            error: Some(sentence(message)),
+            error_type: Some(error_type),
+            resume_at,
+        }));
+    }
+}
+
 /// Sorts an error by its kind (the protocol's `codexErrorInfo`) or, where that
 /// does not tell, by the HTTP status in it or by its words.
-pub fn sort(info: &Value, message: &str) -> ErrorType {
+fn sort(info: &Value, message: &str) -> ErrorType {
     let (kind, status) = match info {
         Value::String(kind) => (kind.as_str(), None),
         Value::Object(variant) => match variant.iter().next() {
@@ -29,7 +78,7 @@ pub fn sort(info: &Value, message: &str) -> ErrorType {
 }
 
 /// What an error says: some are the model server's whole answer, in JSON.
-pub fn sentence(message: &str) -> String {
+fn sentence(message: &str) -> String {
     let answer: Option<Value> = serde_json::from_str(message).ok();
     let said = answer.as_ref().and_then(|answer| answer["error"]["message"].as_str());
     said.unwrap_or(message).to_owned()

@@ -1,14 +1,13 @@
 //! `codex exec --json`: one prompt and its end, a line an event. It is read, not
 //! talked to.
 
-use provost_actors::event::{ErrorType, Event, Timestamp};
+use provost_actors::event::Timestamp;
 use provost_actors::executor::{Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::super::json::{system, text};
-use super::super::words;
-use super::error;
+use super::error::Errors;
 use super::item::{self, Items};
 use super::usage;
 
@@ -16,8 +15,7 @@ use super::usage;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Exec {
     items: Items,
-    /// The error that was told last.
-    told: Option<String>,
+    errors: Errors,
     pub has_ended: bool,
 }
 
@@ -38,7 +36,7 @@ impl Exec {
                 if text.starts_with("Reconnecting") {
                     out.push(system(text.to_owned()));
                 } else {
-                    self.error(text, at, out);
+                    self.errors.tell(text, &Value::Null, at, out);
                 }
             }
             "turn.completed" => {
@@ -50,14 +48,8 @@ impl Exec {
             }
             "turn.failed" => {
                 let text = message["error"]["message"].as_str().unwrap_or("the turn failed");
-                let (error_type, resume_at) = self.error(text, at, out);
                 self.has_ended = true;
-                out.push(Observed::TurnEnded(TurnEnded {
-                    failed: true,
-                    error: Some(error::sentence(text)),
-                    error_type: Some(error_type),
-                    resume_at,
-                }));
+                self.errors.fail(text, &Value::Null, at, out);
             }
             _ => return false,
         }
@@ -67,24 +59,6 @@ impl Exec {
     /// The process has ended.
     pub fn end(&mut self, out: &mut Vec<Observed>) {
         self.items.flush(out);
-    }
-
-    /// Tells an error, once: its kind, and when the limit is over that caused it.
-    fn error(
-        &mut self,
-        message: &str,
-        at: Timestamp,
-        out: &mut Vec<Observed>,
-    ) -> (ErrorType, Option<Timestamp>) {
-        let error_type = error::sort(&Value::Null, message);
-        let limit = words::resume_at(message, at);
-        let resume_at = limit.filter(|_| error_type == ErrorType::Quota);
-        if self.told.as_deref() != Some(message) {
-            let text = error::sentence(message);
-            out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
-            self.told = Some(message.to_owned());
-        }
-        (error_type, resume_at)
     }
 }
 
