@@ -33,7 +33,7 @@ impl Adapter for Codex {
             cwd: turn.cwd.clone(),
             resume: turn.executor_session_id.clone(),
             options: call.options.clone(),
-            config: if call.supports_mcp { way_back(turn) } else { json!({}) },
+            config: config(turn, call.supports_mcp),
         };
         let dialogue = serde_json::to_value(dialogue).map_err(|error| error.to_string())?;
         Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
@@ -48,14 +48,21 @@ impl Adapter for Codex {
     }
 }
 
-/// This daemon among the servers of the thread. Its tools need no permission
-/// where others do: they act for the attempt, not on the machine.
-fn way_back(turn: &Turn) -> Value {
-    let server = &turn.mcp;
-    json!({ "mcp_servers": { server.name: {
-        "command": server.command,
-        "args": server.args,
-        "env": server.env,
-        "default_tools_approval_mode": "approve",
-    } } })
+/// What is set for the thread alone, over the user's configuration: that its
+/// worktree is trusted, which Codex would else write into the user's own file, and
+/// this daemon among its servers. Our tools need no permission where others do:
+/// they act for the attempt, not on the machine.
+fn config(turn: &Turn, has_way_back: bool) -> Value {
+    let mut config =
+        json!({ "projects": { turn.cwd.to_string_lossy(): { "trust_level": "trusted" } } });
+    if has_way_back {
+        let server = &turn.mcp;
+        config["mcp_servers"] = json!({ server.name: {
+            "command": server.command,
+            "args": server.args,
+            "env": server.env,
+            "default_tools_approval_mode": "approve",
+        } });
+    }
+    config
 }
