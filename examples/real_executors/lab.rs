@@ -37,6 +37,8 @@ impl Lab {
         let env = vec![
             ("PATH", path),
             ("HOME", within("home").display().to_string()),
+            // Several leave something there.
+            ("TMPDIR", within("tmp").display().to_string()),
             ("PROVOST_HOME", within("provost").display().to_string()),
             ("LANG", "C.UTF-8".to_owned()),
             ("TERM", "dumb".to_owned()),
@@ -48,6 +50,7 @@ impl Lab {
         }
         fs::create_dir_all(within("home"))?;
         fs::create_dir(within("provost"))?;
+        fs::create_dir(within("tmp"))?;
         let mut config = format!("[executors.{executor}.env]\n");
         for (name, value) in &setup.env {
             writeln!(config, "{name} = {}", json!(value))?;
