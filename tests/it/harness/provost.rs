@@ -379,6 +379,17 @@ fn walk(path: &Path) -> Vec<PathBuf> {
     found
 }
 
+impl Provost {
+    /// A folder on which this thread has mounted something can't be removed.
+    fn unmount_home(&self) {
+        let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default();
+        let home = self.home.display().to_string();
+        if mounts.lines().any(|line| line.split(' ').nth(4) == Some(home.as_str())) {
+            let _ = program("umount").args(["--lazy", &home]).status();
+        }
+    }
+}
+
 impl Drop for Provost {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -393,5 +404,6 @@ impl Drop for Provost {
         // Shims have no environment: they are told by where they work.
         processes::kill_all_below(&self.home);
         self.remove_cgroups();
+        self.unmount_home();
     }
 }
