@@ -60,7 +60,9 @@ async function perform(client, call) {
   for (const [key, value] of Object.entries(filled(call.expect ?? {}))) {
     assert.deepEqual(output[key], value, key);
   }
-  for (const [key, name] of Object.entries(call.keep ?? {})) names[name] = output[key];
+  for (const [path, name] of Object.entries(call.keep ?? {})) {
+    names[name] = path.split(".").reduce((value, part) => value[part], output);
+  }
 }
 
 async function play(scene) {

@@ -61,8 +61,11 @@ async def perform(session, call, names):
         assert output["error"] == output["message"] and output["hint"], output
     for key, value in filled(call.get("expect", {}), names).items():
         assert output[key] == value, (key, value, output)
-    for key, name in call.get("keep", {}).items():
-        names[name] = output[key]
+    for path, name in call.get("keep", {}).items():
+        value = output
+        for part in path.split("."):
+            value = value[int(part) if part.isdigit() else part]
+        names[name] = value
 
 
 @contextlib.asynccontextmanager
