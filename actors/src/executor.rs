@@ -143,7 +143,8 @@ pub trait Executor: Send + Sync {
 }
 
 /// What becomes of a turn that a rate limit has ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OnQuota {
     /// It is resumed when the executor said that the limit ends.
     Auto,

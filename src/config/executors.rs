@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use provost_actors::executor::OnQuota;
+
 use super::ConfigError;
 use super::reader::{Item, Source, Table, nearest};
 use super::settings::{TABLE, Value};
@@ -113,35 +115,6 @@ pub struct VariantConfig {
     pub options: BTreeMap<String, String>,
 }
 
-/// What becomes of a turn that a rate limit has ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnQuota {
-    Auto,
-    #[default]
-    Ask,
-    Never,
-}
-
-impl OnQuota {
-    const ALL: [(&str, Self); 3] =
-        [("auto", Self::Auto), ("ask", Self::Ask), ("never", Self::Never)];
-
-    /// The spelling in `config.toml`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Ask => "ask",
-            Self::Never => "never",
-        }
-    }
-
-    fn read(item: &Item<'_>) -> Result<Self, ConfigError> {
-        let text = item.text()?;
-        let known = Self::ALL.iter().find(|(name, _)| *name == text);
-        known.map(|(_, policy)| *policy).ok_or_else(|| item.invalid("one of auto, ask, never"))
-    }
-}
-
 /// One configured executor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutorConfig {
@@ -244,7 +217,7 @@ fn read_one(
         executor.options.extend(read_options(&item, protocol)?);
     }
     if let Some(item) = table.get("on_quota") {
-        executor.on_quota = OnQuota::read(&item)?;
+        executor.on_quota = read_on_quota(&item)?;
     }
     if let Some(item) = table.get("variants") {
         executor.variants.extend(read_variants(&item, protocol)?);
@@ -316,6 +289,15 @@ fn read_prompt(item: &Item<'_>) -> Result<PromptVia, ConfigError> {
         "stdin" => Ok(PromptVia::Stdin),
         "arg" => Ok(PromptVia::Arg),
         _ => Err(item.invalid("\"stdin\" or \"arg\"")),
+    }
+}
+
+fn read_on_quota(item: &Item<'_>) -> Result<OnQuota, ConfigError> {
+    match item.text()?.as_str() {
+        "auto" => Ok(OnQuota::Auto),
+        "ask" => Ok(OnQuota::Ask),
+        "never" => Ok(OnQuota::Never),
+        _ => Err(item.invalid("one of auto, ask, never")),
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use executors::{ExecutorConfig, OnQuota, PromptVia, Protocol, VariantConfig};
+pub use executors::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
 use reader::{Source, Table};
 pub use settings::{Guards, Limits, Settings};
 use settings::{Setting, TABLE, Value};

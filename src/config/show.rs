@@ -111,7 +111,7 @@ fn fields(executor: &ExecutorConfig, secrets: &Names) -> Vec<(String, Json)> {
         ("env_pass".to_owned(), json!(executor.env_pass)),
         ("default_variant".to_owned(), json!(executor.default_variant)),
         ("options".to_owned(), teller.env(&executor.options)),
-        ("on_quota".to_owned(), json!(executor.on_quota.as_str())),
+        ("on_quota".to_owned(), json!(executor.on_quota)),
         ("install".to_owned(), json!(executor.install)),
     ];
     for (name, value) in &executor.limits {

@@ -1,6 +1,7 @@
 //! Laws of the configuration as a whole.
 
 use proptest::prelude::*;
+use provost_actors::executor::OnQuota;
 
 use super::*;
 

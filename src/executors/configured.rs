@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use super::adapter::{Adapter, Call};
 use super::program;
 use super::version::Version;
-use crate::config::{self, ExecutorConfig, Protocol, VariantConfig};
+use crate::config::{ExecutorConfig, Protocol, VariantConfig};
 
 /// Configured under a name.
 pub struct Configured {
@@ -121,11 +121,7 @@ impl Executor for Configured {
     }
 
     fn on_quota(&self) -> OnQuota {
-        match self.config.on_quota {
-            config::OnQuota::Auto => OnQuota::Auto,
-            config::OnQuota::Ask => OnQuota::Ask,
-            config::OnQuota::Never => OnQuota::Never,
-        }
+        self.config.on_quota
     }
 }
 

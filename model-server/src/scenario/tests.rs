@@ -85,9 +85,9 @@ fn an_edit_is_a_command_a_file_and_a_word() {
     assert_eq!(name, "Bash");
     assert!(arguments["command"].as_str().unwrap().contains("folder=$PWD"));
 
-    turns.push(result("Output: {\"stdout\":\"folder=/work/tree\\nREADME\"}"));
+    turns.push(result("Output: {\"stdout\":\"folder=/repo/tree\\nREADME\"}"));
     let second = asked(turns.clone(), &claude());
-    let expected = json!({"file_path": "/work/tree/a.txt", "content": EDITED.1});
+    let expected = json!({"file_path": "/repo/tree/a.txt", "content": EDITED.1});
     assert_eq!(called(&second), ("Write", &Input::Arguments(expected)));
 
     turns.push(result("written"));
