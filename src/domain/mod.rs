@@ -11,6 +11,7 @@ mod clarify;
 mod collect;
 mod convert;
 mod follow_up;
+mod import;
 mod logs;
 mod messages;
 mod sessions;
@@ -57,6 +58,9 @@ use crate::mcp::tools::tasks::{
 };
 use crate::mcp::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 use crate::store::Store;
+use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
+use crate::work::next::{GetNextTaskInput, GetNextTaskOutput};
+use crate::work::observation::{ReportObservationInput, ReportObservationOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
 
 /// Everything behind the tools.
@@ -295,6 +299,33 @@ impl Ask for Domain {
         _: GetContextInput,
     ) -> Result<GetContextOutput, Refusal> {
         self.context(session).await
+    }
+
+    async fn get_next_task(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: GetNextTaskInput,
+    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
+        self.next(session, key, input).await
+    }
+
+    async fn report_observation(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportObservationInput,
+    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
+        self.observation(session, key, input).await
+    }
+
+    async fn report_issue(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportIssueInput,
+    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
+        self.issue(session, key, input).await
     }
 
     async fn create_ticket(

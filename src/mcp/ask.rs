@@ -36,6 +36,9 @@ use super::tools::tasks::{
 };
 use super::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 pub use crate::role::{Access, Role};
+use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
+use crate::work::next::{GetNextTaskInput, GetNextTaskOutput};
+use crate::work::observation::{ReportObservationInput, ReportObservationOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
 
 /// One connection: what is known of its caller for as long as it lasts.
@@ -237,6 +240,27 @@ pub trait Ask: Send + Sync + 'static {
         session: &Session,
         input: GetContextInput,
     ) -> Refusable<GetContextOutput>;
+
+    async fn get_next_task(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: GetNextTaskInput,
+    ) -> Refusable<Answer<GetNextTaskOutput>>;
+
+    async fn report_observation(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportObservationInput,
+    ) -> Refusable<Answer<ReportObservationOutput>>;
+
+    async fn report_issue(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportIssueInput,
+    ) -> Refusable<Answer<ReportIssueOutput>>;
 
     async fn create_ticket(
         &self,

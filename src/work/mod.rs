@@ -10,6 +10,15 @@
 //!        ◂ response ◂──────────────────────────────────────┘   by the rules of this folder
 //! ```
 
+pub mod brief;
+pub mod dependencies;
+pub mod import;
+pub mod issue;
+pub mod next;
+pub mod note;
+pub mod observation;
+pub mod path;
+pub mod queue;
 pub mod ticket;
 
 use provost_actors::ids::{AttemptId, ProjectId};

@@ -1,5 +1,7 @@
 //! The worker API brought about: who calls and in which project, then the store's
 //! one transaction.
 
+mod next;
+mod notes;
 mod scope;
 mod tickets;

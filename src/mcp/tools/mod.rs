@@ -16,11 +16,12 @@ pub mod waits;
 
 use std::sync::LazyLock;
 
+use super::modes::Mode;
 use super::tool::Audience::{Board, Inside, Worker};
-use super::tool::Effect::{Adds, Reads, Removes, Replaces, Starts, Steers};
+use super::tool::Effect::{Adds, Asks, Reads, Removes, Replaces, Starts, Steers};
 use super::tool::Load::{Always, Search};
 use super::tool::{Row, Tool};
-use crate::work::ticket;
+use crate::work::{issue, next, observation, ticket};
 
 macro_rules! table {
     ($($kind:ident $name:ident $(= $called:literal)? $title:literal $audience:ident $effect:ident $load:ident
@@ -44,6 +45,13 @@ macro_rules! table {
     (@ask read $name:ident) => { |ask, session, input| ask.$name(session, input) };
     (@ask change $name:ident) => { |ask, session, key, input| ask.$name(session, key, input) };
 }
+
+/// Which fields of `reportObservation` go together: those of its full form, or those of
+/// its short one.
+const OBSERVATION_MODES: &[Mode] = &[
+    Mode::Apart(observation::FULL, observation::SHORT),
+    Mode::Together(observation::FULL, observation::FULL_NEEDS),
+];
 
 /// Every tool there is.
 #[rustfmt::skip]
@@ -74,6 +82,9 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     change respond_approval    "Respond to approval" Board   Steers   Search approvals::RESPOND_APPROVAL,     approvals::RESPOND_MODES;
     read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];
     // The worker API, by its own names.
+    change get_next_task = "getNextTask" "Get next task" Worker Asks Search next::GET_NEXT_TASK, &[];
+    change report_observation = "reportObservation" "Report observation" Worker Adds Search observation::REPORT_OBSERVATION, OBSERVATION_MODES;
+    change report_issue = "reportIssue" "Report issue" Worker Adds Search issue::REPORT_ISSUE, &[];
     change create_ticket = "createTicket" "Create ticket" Worker Adds Search ticket::CREATE_TICKET, &[];
 });
 

@@ -11,6 +11,8 @@ pub enum Prefix {
     Task,
     Verification,
     Ticket,
+    Observation,
+    Issue,
 }
 
 impl Prefix {
@@ -19,6 +21,8 @@ impl Prefix {
             Self::Task => "TASK",
             Self::Verification => "TASK-VERIFY",
             Self::Ticket => "TK",
+            Self::Observation => "OBS",
+            Self::Issue => "ISSUE",
         }
     }
 }

@@ -1,6 +1,10 @@
 //! What workers change: each call one transaction, with all that follows from it.
 
 mod handles;
+mod leases;
+mod next;
+mod notes;
+mod queue;
 mod reports;
 mod scope;
 mod tickets;

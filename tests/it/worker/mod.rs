@@ -1,6 +1,10 @@
 //! The worker's side: who it is, and each group of its tools.
 
+mod claims;
 mod errors;
+mod import;
+mod next;
+mod notes;
 mod tickets;
 
 use serde_json::{Value, json};
