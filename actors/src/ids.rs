@@ -108,6 +108,10 @@ id!(
     /// What a worker said of its work.
     ReportId
 );
+id!(
+    /// A test that failed, as a worker reported it.
+    FailureId
+);
 
 #[cfg(test)]
 mod tests {

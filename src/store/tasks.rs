@@ -210,21 +210,33 @@ pub(super) struct Draft<'a> {
     pub about: Option<TaskId>,
     /// Why a report made it.
     pub reason: Option<&'a str>,
+    /// As JSON.
+    pub brief: Option<&'a str>,
     pub depends_on: &'a [TaskId],
 }
 
 impl<'a> Draft<'a> {
-    /// What an orchestrator or a person asks for.
-    fn work(new: &'a NewTask) -> Self {
+    /// Work that depends on nothing.
+    pub fn new(project_id: ProjectId, title: &'a str, priority: Priority) -> Self {
         Self {
-            project_id: new.project_id,
-            title: &new.title,
-            description: new.description.as_deref(),
-            priority: new.priority,
+            project_id,
+            title,
+            description: None,
+            priority,
             kind: TaskKind::Work,
             about: None,
             reason: None,
+            brief: None,
+            depends_on: &[],
+        }
+    }
+
+    /// What an orchestrator or a person asks for.
+    fn work(new: &'a NewTask) -> Self {
+        Self {
+            description: new.description.as_deref(),
             depends_on: &new.depends_on,
+            ..Self::new(new.project_id, &new.title, new.priority)
         }
     }
 }
@@ -242,8 +254,8 @@ pub(super) async fn insert(
     let handle = next_handle(writing, draft.project_id, prefix).await?;
     sqlx::query(
         "INSERT INTO tasks (task_id, project_id, handle, title, description, status, priority,
-                            kind, about, reason, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)",
+                            kind, about, reason, brief, created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)",
     )
     .bind(task.to_string())
     .bind(draft.project_id.to_string())
@@ -255,6 +267,7 @@ pub(super) async fn insert(
     .bind(codec::word(&draft.kind))
     .bind(draft.about.map(|task| task.to_string()))
     .bind(draft.reason)
+    .bind(draft.brief)
     .bind(Timestamp::now().millis())
     .execute(&mut *writing)
     .await
