@@ -1,6 +1,8 @@
 //! What the worker API says when it says no: spec 5's tables of errors, of rate
 //! limits and of permissions, a test a row, over standard input and output.
 
+use std::fs::File;
+
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Provost, eventually};
@@ -138,6 +140,42 @@ fn create_ticket_db_locked_for_long_is_retryable_and_made_nothing() {
     drop(locked);
     let answer = worker.ask("createTicket", &ticket());
     assert_eq!(answer["result"]["ticket"]["id"], "TK-001", "{answer}");
+}
+
+#[test]
+fn server_error_500_for_a_fault_of_the_store() {
+    let provost = Provost::running();
+    let mut worker = at_work(&provost);
+    provost
+        .sql(&["CREATE TRIGGER no BEFORE INSERT ON tickets BEGIN SELECT RAISE(ABORT, 'no'); END"]);
+    let answer = worker.ask("createTicket", &ticket());
+    assert_eq!(error(&answer)["code"], 500, "{answer}");
+    let data = &answer["error"]["data"];
+    is_of_the_schema(data);
+    assert_eq!(data["error"]["code"], "INTERNAL_ERROR");
+    assert_eq!(data["error"]["severity"], "CRITICAL");
+    provost.sql(&["DROP TRIGGER no"]);
+    let answer = worker.ask("createTicket", &ticket());
+    assert_eq!(answer["result"]["ticket"]["id"], "TK-001", "nothing was left: {answer}");
+}
+
+#[test]
+fn create_ticket_db_unavailable_is_retryable_with_a_fallback() {
+    let provost = Provost::running();
+    let mut worker = at_work(&provost);
+    // Its file is lost under the daemon.
+    for end in ["", "-wal"] {
+        let path = provost.home().join(format!("provost.db{end}"));
+        File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+    }
+    let answer = worker.ask("createTicket", &ticket());
+    assert_eq!(error(&answer)["code"], 503, "{answer}");
+    let data = &answer["error"]["data"];
+    is_of_the_schema(data);
+    assert_eq!(data["error"]["code"], "RESOURCE_NOT_FOUND");
+    assert_eq!(data["error"]["retryable"], true);
+    assert_eq!(data["error"]["fallback_suggested"], true);
+    assert_eq!(data["fallback_suggested"], true);
 }
 
 #[test]
