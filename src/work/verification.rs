@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::brief::{Brief, Prompt};
+use super::ticket::Urgency;
 use crate::args::{List, Text};
 
 pub const REPORT_VERIFICATION_RESULT: &str = "\
@@ -135,7 +136,7 @@ pub struct IssueFound {
     /// The files that the original's last report names.
     pub related_components: Vec<String>,
     /// high when the original is to be done again, else medium.
-    pub severity: String,
+    pub severity: Urgency,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use provost_actors::journal::{Answer, Key};
 use provost_actors::refusal::{Code, Refusal};
 
-use super::notes::{self, NewNote};
+use super::notes::{self, Note};
 use super::outcome::{self, Account, Outcome};
 use super::progress;
 use super::scope::WorkTask;
@@ -16,6 +16,7 @@ use crate::work::done::{ObservationProcessed, ReportTaskDoneInput, ReportTaskDon
 use crate::work::note::NoteKind;
 use crate::work::report::{TaskMade, message};
 use crate::work::status::{Cascaded, ReportTaskStatusInput, ReportTaskStatusOutput, next_action};
+use crate::work::ticket::Urgency;
 
 impl Store {
     /// `reportTaskDone`. `is_empty_diff`: whether nothing was changed, where that could
@@ -195,15 +196,18 @@ async fn observe(
 ) -> Result<Vec<ObservationProcessed>, Refusal> {
     let mut processed = Vec::new();
     for observation in input.observations.iter().flat_map(|list| list.iter()) {
-        let note = NewNote {
+        let note = Note {
             kind: NoteKind::Observation,
-            task: outcome.task.task_id,
-            report: outcome.report,
+            task: Some(outcome.task.task_id),
             text: observation,
-            severity: "low",
+            category: None,
+            severity: Urgency::Low,
+            report: Some(outcome.report),
+            new_task: None,
+            alert: None,
         };
         processed.push(ObservationProcessed {
-            observation_id: notes::insert(writing, worker, note).await?,
+            observation_id: notes::keep(writing, worker, &note).await?,
             observation: observation.to_string(),
             status: "noted".to_owned(),
         });

@@ -70,7 +70,9 @@ pub async fn take<T: Serialize + Sync>(
         warnings: &warnings,
     };
     let report = reports::record(writing, worker, report).await?;
-    let checks_run = account.said == Said::Done && checks::plan(writing, &task, report).await?;
+    // A verification changes nothing that could be checked.
+    let is_checked = account.said == Said::Done && task.kind != TaskKind::Verification;
+    let checks_run = is_checked && checks::plan(writing, &task, report).await?;
     let now = becomes(account.said, checks_run);
     set(writing, task.task_id, now, account.reason, account.progress).await?;
     let mut cascaded = Cascaded::default();
@@ -138,6 +140,10 @@ async fn odd_about_done(
     let mut odd = Vec::new();
     if is_empty_diff == Some(true) {
         odd.push("The task is reported as done, and nothing was changed for it.".to_owned());
+    }
+    if task.kind == TaskKind::Verification {
+        let handle = &task.handle;
+        odd.push(format!("What {handle} found is not told; reportVerificationResult tells it."));
     }
     let unmet: Vec<String> = sqlx::query_scalar(
         "SELECT t.handle FROM task_dependencies d JOIN tasks t ON t.task_id = d.depends_on

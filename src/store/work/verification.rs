@@ -5,7 +5,7 @@ use provost_actors::ids::ReportId;
 use provost_actors::journal::{Answer, Key, TaskStatus};
 use provost_actors::refusal::{Code, Refusal};
 
-use super::notes::{self, NewNote};
+use super::notes::{self, Note};
 use super::outcome::{self, taken_already};
 use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
@@ -16,7 +16,7 @@ use crate::store::{Store, Writing, codec, commit, fault, requests};
 use crate::work::done::VerificationTask;
 use crate::work::note::NoteKind;
 use crate::work::report::{Becomes, closed, counted};
-use crate::work::ticket::TicketKind;
+use crate::work::ticket::{TicketKind, Urgency};
 use crate::work::verification::{
     FollowUpCreated, IssueFound, ReportVerificationResultInput, ReportVerificationResultOutput,
     Verdict, VerificationStatus, VerificationUpdate, brief, why,
@@ -114,7 +114,7 @@ async fn conclude(
     };
     let report = reports::record(writing, worker, report).await?;
     let over = Becomes { status: TaskStatus::Done, standing: None, is_let_go: true };
-    outcome::set(writing, verification.task_id, over, None, Some(100)).await?;
+    outcome::set(writing, verification.task_id, over, None, None).await?;
     cascade::of_done(writing, verification.task_id, &verification.handle).await?;
     mark(writing, &original, verdict, &input.verification.summary).await?;
     let issues = keep_issues(writing, worker, &original, report, input).await?;
@@ -233,22 +233,25 @@ async fn keep_issues(
     report: ReportId,
     input: &ReportVerificationResultInput,
 ) -> Result<Vec<IssueFound>, Refusal> {
-    let severity = if input.verdict() == Verdict::Rework { "high" } else { "medium" };
+    let severity = if input.verdict() == Verdict::Rework { Urgency::High } else { Urgency::Medium };
     let related_components = progress::files_of(writing, original.task_id).await?;
     let mut found = Vec::new();
     for issue in input.issues() {
-        let note = NewNote {
+        let note = Note {
             kind: NoteKind::Issue,
-            task: original.task_id,
-            report,
+            task: Some(original.task_id),
             text: &format!("{}\n{}", issue.title, issue.text),
+            category: Some("verification"),
             severity,
+            report: Some(report),
+            new_task: None,
+            alert: None,
         };
         found.push(IssueFound {
-            issue_id: notes::insert(writing, worker, note).await?,
+            issue_id: notes::keep(writing, worker, &note).await?,
             title: issue.title,
             related_components: related_components.clone(),
-            severity: severity.to_owned(),
+            severity,
         });
     }
     Ok(found)
