@@ -19,6 +19,7 @@ pub mod note;
 pub mod path;
 pub mod queue;
 pub mod report;
+pub mod signature;
 pub mod status;
 pub mod ticket;
 pub mod verification;

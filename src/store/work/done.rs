@@ -7,7 +7,6 @@ use super::notes::{self, Note};
 use super::outcome::{self, Account, Outcome};
 use super::progress;
 use super::scope::WorkTask;
-use crate::args::Between;
 use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, requests};
 use crate::work::Worker;
@@ -65,13 +64,24 @@ impl Store {
         input: &ReportTaskStatusInput,
         is_empty_diff: Option<bool>,
     ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
+        let taken = self.take_status(key, worker, input, is_empty_diff).await;
+        taken.map_err(nothing_cascaded)
+    }
+
+    async fn take_status(
+        &self,
+        key: Option<&Key>,
+        worker: &Worker,
+        input: &ReportTaskStatusInput,
+        is_empty_diff: Option<bool>,
+    ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
         let mut writing = self.writing().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let told = status(&mut writing, worker, input, is_empty_diff).await;
-        let answer = requests::keep(&mut writing, key, told.map_err(nothing_cascaded)?).await?;
-        commit(writing, "reportTaskStatus").await.map_err(nothing_cascaded)?;
+        let told = status(&mut writing, worker, input, is_empty_diff).await?;
+        let answer = requests::keep(&mut writing, key, told).await?;
+        commit(writing, "reportTaskStatus").await?;
         Ok(answer)
     }
 }
@@ -175,7 +185,7 @@ async fn status(
         word: codec::word(&input.status),
         said,
         reason: input.details.as_deref(),
-        progress: input.progress_percent.map(Between::get),
+        progress: input.progress_percent.map(|percent| percent.get()),
         criteria: Vec::new(),
         contradictions: Vec::new(),
         is_empty_diff,

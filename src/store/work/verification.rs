@@ -15,7 +15,7 @@ use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, fault, requests};
 use crate::work::done::VerificationTask;
 use crate::work::note::NoteKind;
-use crate::work::report::{Becomes, closed, counted};
+use crate::work::report::{Becomes, closed};
 use crate::work::ticket::{TicketKind, Urgency};
 use crate::work::verification::{
     FollowUpCreated, IssueFound, ReportVerificationResultInput, ReportVerificationResultOutput,
@@ -125,20 +125,8 @@ async fn conclude(
         }
         _ => None,
     };
-    let message = match verdict {
-        Verdict::Verified => format!("{} was done as it was to be.", original.handle),
-        Verdict::Done => format!("{} stays done; not all of it was found good.", original.handle),
-        Verdict::Rework => format!("{} is on the board again, for rework.", original.handle),
-    };
-    let update = VerificationUpdate {
-        message: format!(
-            "{message} {} found, {} made.",
-            counted(issues.len(), "issue"),
-            counted(follow_ups.len(), "follow-up task")
-        ),
-        issues_count: issues.len(),
-        follow_up_tasks_count: follow_ups.len(),
-    };
+    let message = verdict.says(&original.handle);
+    let update = VerificationUpdate::new(&message, issues.len(), follow_ups.len());
     Ok(ReportVerificationResultOutput {
         success: true,
         verification_task_id: verification.handle,
