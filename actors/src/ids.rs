@@ -105,8 +105,16 @@ id!(
     TicketId
 );
 id!(
+    /// What a worker found beside its task.
+    NoteId
+);
+id!(
     /// What a worker said of its work.
     ReportId
+);
+id!(
+    /// A test that failed, as a worker reported it.
+    FailureId
 );
 
 #[cfg(test)]

@@ -57,7 +57,12 @@ use crate::mcp::tools::tasks::{
 };
 use crate::mcp::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 use crate::store::Store;
+use crate::work::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
+use crate::work::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
+use crate::work::failure::{ReportTestFailureInput, ReportTestFailureOutput};
+use crate::work::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
+use crate::work::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
 
 /// Everything behind the tools.
 pub struct Domain {
@@ -295,6 +300,51 @@ impl Ask for Domain {
         _: GetContextInput,
     ) -> Result<GetContextOutput, Refusal> {
         self.context(session).await
+    }
+
+    async fn report_task_done(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskDoneInput,
+    ) -> Result<Answer<ReportTaskDoneOutput>, Refusal> {
+        self.task_done(session, key, input).await
+    }
+
+    async fn report_test_failure(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTestFailureInput,
+    ) -> Result<Answer<ReportTestFailureOutput>, Refusal> {
+        self.test_failure(session, key, input).await
+    }
+
+    async fn report_verification_result(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportVerificationResultInput,
+    ) -> Result<Answer<ReportVerificationResultOutput>, Refusal> {
+        self.verification_result(session, key, input).await
+    }
+
+    async fn report_task_completed(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskCompletedInput,
+    ) -> Result<Answer<ReportTaskCompletedOutput>, Refusal> {
+        self.task_completed(session, key, input).await
+    }
+
+    async fn report_task_status(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskStatusInput,
+    ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
+        self.task_status(session, key, input).await
     }
 
     async fn create_ticket(

@@ -36,7 +36,12 @@ use super::tools::tasks::{
 };
 use super::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 pub use crate::role::{Access, Role};
+use crate::work::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
+use crate::work::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
+use crate::work::failure::{ReportTestFailureInput, ReportTestFailureOutput};
+use crate::work::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
+use crate::work::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
 
 /// One connection: what is known of its caller for as long as it lasts.
 #[derive(Clone, Debug)]
@@ -237,6 +242,41 @@ pub trait Ask: Send + Sync + 'static {
         session: &Session,
         input: GetContextInput,
     ) -> Refusable<GetContextOutput>;
+
+    async fn report_task_done(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskDoneInput,
+    ) -> Refusable<Answer<ReportTaskDoneOutput>>;
+
+    async fn report_test_failure(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTestFailureInput,
+    ) -> Refusable<Answer<ReportTestFailureOutput>>;
+
+    async fn report_verification_result(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportVerificationResultInput,
+    ) -> Refusable<Answer<ReportVerificationResultOutput>>;
+
+    async fn report_task_completed(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskCompletedInput,
+    ) -> Refusable<Answer<ReportTaskCompletedOutput>>;
+
+    async fn report_task_status(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskStatusInput,
+    ) -> Refusable<Answer<ReportTaskStatusOutput>>;
 
     async fn create_ticket(
         &self,

@@ -11,7 +11,7 @@ use provost_actors::journal::{
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::work::{Prefix, next_handle};
+use super::work::{Prefix, last_report, next_handle, of_done, of_removed};
 use super::{Page, Store, Writing, codec, commit, fault, projects, requests, rows_for};
 use crate::work::TaskKind;
 
@@ -79,6 +79,7 @@ impl TaskViewRow {
             latest_session_executor: self.session_executor,
             has_in_progress_attempt: self.in_progress,
             last_attempt_failed: self.state.as_deref() == Some("failed"),
+            last_report: None,
         })
     }
 }
@@ -106,7 +107,8 @@ async fn load(writing: Writing<'_>, task: TaskId) -> Result<TaskView, Refusal> {
         .await
         .map_err(fault)?
         .ok_or_else(|| task_not_found(task))?;
-    row.view(writing).await
+    let view = row.view(writing).await?;
+    Ok(TaskView { last_report: last_report(writing, task).await?, ..view })
 }
 
 async fn set_dependencies(
@@ -210,21 +212,33 @@ pub(super) struct Draft<'a> {
     pub about: Option<TaskId>,
     /// Why a report made it.
     pub reason: Option<&'a str>,
+    /// As JSON.
+    pub brief: Option<&'a str>,
     pub depends_on: &'a [TaskId],
 }
 
 impl<'a> Draft<'a> {
-    /// What an orchestrator or a person asks for.
-    fn work(new: &'a NewTask) -> Self {
+    /// Work that depends on nothing.
+    pub fn new(project_id: ProjectId, title: &'a str, priority: Priority) -> Self {
         Self {
-            project_id: new.project_id,
-            title: &new.title,
-            description: new.description.as_deref(),
-            priority: new.priority,
+            project_id,
+            title,
+            description: None,
+            priority,
             kind: TaskKind::Work,
             about: None,
             reason: None,
+            brief: None,
+            depends_on: &[],
+        }
+    }
+
+    /// What an orchestrator or a person asks for.
+    fn work(new: &'a NewTask) -> Self {
+        Self {
+            description: new.description.as_deref(),
             depends_on: &new.depends_on,
+            ..Self::new(new.project_id, &new.title, new.priority)
         }
     }
 }
@@ -242,8 +256,8 @@ pub(super) async fn insert(
     let handle = next_handle(writing, draft.project_id, prefix).await?;
     sqlx::query(
         "INSERT INTO tasks (task_id, project_id, handle, title, description, status, priority,
-                            kind, about, reason, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)",
+                            kind, about, reason, brief, created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)",
     )
     .bind(task.to_string())
     .bind(draft.project_id.to_string())
@@ -255,6 +269,7 @@ pub(super) async fn insert(
     .bind(codec::word(&draft.kind))
     .bind(draft.about.map(|task| task.to_string()))
     .bind(draft.reason)
+    .bind(draft.brief)
     .bind(Timestamp::now().millis())
     .execute(&mut *writing)
     .await
@@ -342,6 +357,9 @@ impl Store {
         .execute(&mut *writing)
         .await
         .map_err(fault)?;
+        if change.status == Some(TaskStatus::Done) {
+            of_done(&mut writing, task, &before.handle).await?;
+        }
         let changed = load(&mut writing, task).await?;
         let answer = requests::keep(&mut writing, key, changed).await?;
         commit(writing, "update_task").await?;
@@ -394,6 +412,7 @@ impl Store {
         .execute(&mut *writing)
         .await
         .map_err(fault)?;
+        of_removed(&mut writing, task).await?;
         let answer = requests::keep(&mut writing, key, task).await?;
         commit(writing, "delete_task").await?;
         Ok(answer)

@@ -10,7 +10,19 @@
 //!        ◂ response ◂──────────────────────────────────────┘   by the rules of this folder
 //! ```
 
+pub mod brief;
+pub mod cause;
+pub mod completed;
+pub mod done;
+pub mod failure;
+pub mod note;
+pub mod path;
+pub mod queue;
+pub mod report;
+pub mod signature;
+pub mod status;
 pub mod ticket;
+pub mod verification;
 
 use provost_actors::ids::{AttemptId, ProjectId};
 use serde::{Deserialize, Serialize};

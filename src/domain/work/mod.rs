@@ -1,5 +1,6 @@
 //! The worker API brought about: who calls and in which project, then the store's
 //! one transaction.
 
+mod reports;
 mod scope;
 mod tickets;

@@ -20,7 +20,7 @@ use super::tool::Audience::{Board, Inside, Worker};
 use super::tool::Effect::{Adds, Reads, Removes, Replaces, Starts, Steers};
 use super::tool::Load::{Always, Search};
 use super::tool::{Row, Tool};
-use crate::work::ticket;
+use crate::work::{completed, done, failure, status, ticket, verification};
 
 macro_rules! table {
     ($($kind:ident $name:ident $(= $called:literal)? $title:literal $audience:ident $effect:ident $load:ident
@@ -74,6 +74,11 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     change respond_approval    "Respond to approval" Board   Steers   Search approvals::RESPOND_APPROVAL,     approvals::RESPOND_MODES;
     read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];
     // The worker API, by its own names.
+    change report_task_done = "reportTaskDone" "Report task done" Worker Adds Search done::REPORT_TASK_DONE, &[];
+    change report_test_failure = "reportTestFailure" "Report test failure" Worker Adds Search failure::REPORT_TEST_FAILURE, &[];
+    change report_verification_result = "reportVerificationResult" "Report verification result" Worker Adds Search verification::REPORT_VERIFICATION_RESULT, &[];
+    change report_task_completed = "reportTaskCompleted" "Report task completed" Worker Adds Search completed::REPORT_TASK_COMPLETED, &[];
+    change report_task_status = "reportTaskStatus" "Report task status" Worker Adds Search status::REPORT_TASK_STATUS, &[];
     change create_ticket = "createTicket" "Create ticket" Worker Adds Search ticket::CREATE_TICKET, &[];
 });
 

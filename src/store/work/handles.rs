@@ -11,6 +11,9 @@ pub enum Prefix {
     Task,
     Verification,
     Ticket,
+    Failure,
+    Observation,
+    Issue,
 }
 
 impl Prefix {
@@ -19,6 +22,9 @@ impl Prefix {
             Self::Task => "TASK",
             Self::Verification => "TASK-VERIFY",
             Self::Ticket => "TK",
+            Self::Failure => "FAIL",
+            Self::Observation => "OBS",
+            Self::Issue => "ISSUE",
         }
     }
 }

@@ -1,7 +1,12 @@
 //! The worker's side: who it is, and each group of its tools.
 
+mod desk;
+mod done;
 mod errors;
+mod failure;
+mod status;
 mod tickets;
+mod verification;
 
 use serde_json::{Value, json};
 
