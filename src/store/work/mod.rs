@@ -14,5 +14,6 @@ mod scope;
 mod tickets;
 mod verification;
 
+pub use checks::LastRun;
 pub use handles::Prefix;
 pub(super) use handles::next as next_handle;
