@@ -29,9 +29,10 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("log", &["event", "executor", "failpoint", "ids"]),
     ("process", &["event", "failpoint", "ids", "limits", "log", "secret"]),
     ("workspace", &["ids"]),
-    ("world", &["executor", "journal", "log", "process", "secret", "workspace"]),
+    ("world", &["executor", "ids", "journal", "limits", "log", "process", "secret", "workspace"]),
     ("attempt", &["event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "secret", "text", "workspace", "world"]),
     ("gateway", &["attempt", "event", "executor", "ids", "journal", "nearest", "payload", "refusal", "workspace", "world"]),
+    ("checks", &["attempt", "event", "failpoint", "gateway", "ids", "journal", "log", "payload", "process", "refusal", "workspace", "world"]),
 ];
 
 /// The same in `src`.

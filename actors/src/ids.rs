@@ -116,6 +116,17 @@ id!(
     /// A test that failed, as a worker reported it.
     FailureId
 );
+id!(
+    /// The checking of one report of a task's being done.
+    CheckRunId
+);
+
+/// To what supervises processes, each run of checks is an attempt of its own.
+impl From<CheckRunId> for AttemptId {
+    fn from(run: CheckRunId) -> Self {
+        Self(run.0)
+    }
+}
 
 #[cfg(test)]
 mod tests {

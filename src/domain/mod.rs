@@ -23,6 +23,7 @@ use std::sync::Arc;
 use artifacts::Artifacts;
 pub use artifacts::Guards;
 use async_trait::async_trait;
+use provost_actors::checks;
 use provost_actors::gateway;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::world::World;
@@ -53,7 +54,7 @@ use crate::mcp::tools::projects::{
 use crate::mcp::tools::sessions::{TailSessionMessagesInput, TailSessionMessagesOutput};
 use crate::mcp::tools::tasks::{
     CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, GetTaskInput,
-    ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
+    GetTaskOutput, ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
 };
 use crate::mcp::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 use crate::store::Store;
@@ -68,6 +69,7 @@ use crate::work::verification::{ReportVerificationResultInput, ReportVerificatio
 pub struct Domain {
     store: Store,
     gateway: ActorRef<gateway::Message>,
+    checks: ActorRef<checks::Message>,
     world: Arc<World>,
     artifacts: Artifacts,
     /// Where the home's data lies, to be told.
@@ -80,12 +82,14 @@ impl Domain {
     pub fn new(
         store: Store,
         gateway: ActorRef<gateway::Message>,
+        checks: ActorRef<checks::Message>,
         world: Arc<World>,
         guards: Guards,
         data_dir: PathBuf,
         ending: CancellationToken,
     ) -> Self {
-        Self { store, gateway, world, artifacts: Artifacts::new(guards), data_dir, ending }
+        let artifacts = Artifacts::new(guards);
+        Self { store, gateway, checks, world, artifacts, data_dir, ending }
     }
 
     /// Asks the gateway. The port is answered by whoever owns what is asked for.
@@ -155,7 +159,7 @@ impl Ask for Domain {
         self.tasks(input).await
     }
 
-    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<TaskOutput, Refusal> {
+    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<GetTaskOutput, Refusal> {
         self.task(input.task_id).await
     }
 

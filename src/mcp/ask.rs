@@ -32,7 +32,7 @@ use super::tools::projects::{
 use super::tools::sessions::{TailSessionMessagesInput, TailSessionMessagesOutput};
 use super::tools::tasks::{
     CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, GetTaskInput,
-    ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
+    GetTaskOutput, ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
 };
 use super::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 pub use crate::role::{Access, Role};
@@ -132,7 +132,7 @@ pub trait Ask: Send + Sync + 'static {
         input: ListTasksInput,
     ) -> Refusable<ListTasksOutput>;
 
-    async fn get_task(&self, session: &Session, input: GetTaskInput) -> Refusable<TaskOutput>;
+    async fn get_task(&self, session: &Session, input: GetTaskInput) -> Refusable<GetTaskOutput>;
 
     async fn create_task(
         &self,

@@ -60,6 +60,7 @@ impl TaskRow {
 struct TaskViewRow {
     #[sqlx(flatten)]
     task: TaskRow,
+    standing: Option<String>,
     attempt_id: Option<String>,
     branch: Option<String>,
     state: Option<String>,
@@ -73,6 +74,7 @@ impl TaskViewRow {
         let depends_on = dependencies(reading, codec::id(&self.task.task_id)?).await?;
         Ok(TaskView {
             task: self.task.task(depends_on)?,
+            standing: self.standing.map(codec::enumerated).transpose()?,
             latest_attempt_id: codec::optional_id(self.attempt_id.as_deref())?,
             latest_workspace_branch: self.branch,
             latest_session_id: codec::optional_id(self.session_id.as_deref())?,

@@ -84,6 +84,12 @@ impl ReportTaskCompletedInput {
         )
     }
 
+    /// Whether it says that its tests passed.
+    pub fn claims_passed(&self) -> bool {
+        let results = self.test_results.as_ref();
+        results.is_some_and(|results| results.passed.get() > 0 && results.failed.get() == 0)
+    }
+
     /// Where a report of success speaks against itself.
     pub fn contradictions(&self) -> Vec<String> {
         let failed = self.test_results.as_ref().map_or(0, |results| results.failed.get());

@@ -221,6 +221,12 @@ impl ReportTaskDoneInput {
     }
 
     /// Where a report of a task that is done speaks against itself.
+    /// Whether it says that its tests passed.
+    pub fn claims_passed(&self) -> bool {
+        let testing = self.testing.as_ref();
+        testing.is_some_and(|testing| testing.tests_passed && testing.tests_failed.get() == 0)
+    }
+
     pub fn contradictions(&self) -> Vec<String> {
         if self.status != DoneStatus::Done {
             return Vec::new();

@@ -18,6 +18,7 @@ pub mod failure;
 pub mod note;
 pub mod path;
 pub mod queue;
+pub mod receipt;
 pub mod report;
 pub mod signature;
 pub mod status;
@@ -25,6 +26,7 @@ pub mod ticket;
 pub mod verification;
 
 use provost_actors::ids::{AttemptId, ProjectId};
+pub use provost_actors::journal::Standing;
 use serde::{Deserialize, Serialize};
 
 /// Who calls, and how far it may reach: the tasks of one project.
@@ -49,18 +51,4 @@ pub enum TaskKind {
     Investigation,
     /// A question that was put to an executor; no worker's business.
     Answer,
-}
-
-/// What the last report made of a task, where its status does not say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// Done, it is said; its checks run.
-    Reported,
-    Verified,
-    /// Its checks or its verification failed.
-    Rework,
-    Failed,
-    Blocked,
-    Paused,
 }

@@ -1,4 +1,5 @@
-//! Reports: each is the store's one transaction.
+//! Reports: each is the store's one transaction, and one of a task that is done says
+//! what is delivered with it.
 
 use provost_actors::refusal::Refusal;
 
@@ -18,7 +19,11 @@ impl Domain {
         input: ReportTaskDoneInput,
     ) -> Result<Answer<ReportTaskDoneOutput>, Refusal> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
-        self.store.report_task_done(key.as_ref(), &worker, &input, None).await
+        let delivery = self.delivery(&worker, &input.task_id, input.status.said()).await?;
+        let delivered = delivery.as_ref().map(|it| &it.delivered);
+        let answer = self.store.report_task_done(key.as_ref(), &worker, &input, delivered).await?;
+        self.reported(delivery, &answer);
+        Ok(answer)
     }
 
     pub(in crate::domain) async fn task_completed(
@@ -28,7 +33,12 @@ impl Domain {
         input: ReportTaskCompletedInput,
     ) -> Result<Answer<ReportTaskCompletedOutput>, Refusal> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
-        self.store.report_task_completed(key.as_ref(), &worker, &input, None).await
+        let delivery = self.delivery(&worker, &input.task_id, input.status.said()).await?;
+        let delivered = delivery.as_ref().map(|it| &it.delivered);
+        let answer =
+            self.store.report_task_completed(key.as_ref(), &worker, &input, delivered).await?;
+        self.reported(delivery, &answer);
+        Ok(answer)
     }
 
     pub(in crate::domain) async fn task_status(
@@ -38,7 +48,12 @@ impl Domain {
         input: ReportTaskStatusInput,
     ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
-        self.store.report_task_status(key.as_ref(), &worker, &input, None).await
+        let delivery = self.delivery(&worker, &input.task_id, input.status.said()).await?;
+        let delivered = delivery.as_ref().map(|it| &it.delivered);
+        let answer =
+            self.store.report_task_status(key.as_ref(), &worker, &input, delivered).await?;
+        self.reported(delivery, &answer);
+        Ok(answer)
     }
 
     pub(in crate::domain) async fn test_failure(

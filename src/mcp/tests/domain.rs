@@ -9,6 +9,7 @@ use provost_actors::event::{
 };
 use provost_actors::executor::{Description, InProgress};
 use provost_actors::journal::LastReport;
+use provost_actors::journal::check::CheckOutcome;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -25,9 +26,11 @@ use crate::mcp::tools::projects::*;
 use crate::mcp::tools::sessions::*;
 use crate::mcp::tools::tasks::*;
 use crate::mcp::tools::waits::*;
+use crate::work::Standing;
 use crate::work::completed::*;
 use crate::work::done::*;
 use crate::work::failure::*;
+use crate::work::receipt::*;
 use crate::work::report::Dashboard;
 use crate::work::status::*;
 use crate::work::ticket::*;
@@ -116,6 +119,7 @@ fn task() -> Task {
             title: "t".to_owned(),
             status: TaskStatus::InProgress,
             priority: Priority::Medium,
+            standing: Some(Standing::Rework),
             created_at: now(),
             updated_at: now(),
             latest_attempt_id: Some(id()),
@@ -134,6 +138,26 @@ fn task() -> Task {
             summary: None,
             warnings: Vec::new(),
         }),
+    }
+}
+
+fn checked() -> CheckedReport {
+    CheckedReport {
+        receipts: vec![CheckReceipt {
+            name: "test".to_owned(),
+            command: "cargo test".to_owned(),
+            commit: "c".to_owned(),
+            includes_uncommitted: true,
+            outcome: CheckOutcome::Failed,
+            reason: None,
+            exit_code: Some(101),
+            exit_signal: None,
+            duration_ms: 1,
+            log: Some("/l".to_owned()),
+            at: now(),
+        }],
+        contradiction: Some("c".to_owned()),
+        flags: vec![Flag::EmptyDiff],
     }
 }
 
@@ -324,9 +348,9 @@ impl Ask for Samples {
         Ok(ListTasksOutput { tasks, next_cursor: Some("c".to_owned()), has_more: true })
     }
 
-    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<TaskOutput, Refusal> {
+    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<GetTaskOutput, Refusal> {
         assert!(input.task_id.to_string() != PANICS, "asked to panic");
-        Ok(TaskOutput { task: task() })
+        Ok(GetTaskOutput { task: CheckedTask { task: task(), report: checked() } })
     }
 
     async fn create_task(

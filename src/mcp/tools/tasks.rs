@@ -11,6 +11,8 @@ use serde_json::{Map, Value};
 
 use crate::args::{Id, Limit, Text, Time};
 use crate::mcp::modes::Mode;
+use crate::work::Standing;
+use crate::work::receipt::CheckedReport;
 
 /// How far a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -113,6 +115,10 @@ pub struct TaskSummary {
     pub status: TaskStatus,
     /// low, medium, high or critical.
     pub priority: Priority,
+    /// What its last report made of it: reported (its checks run), verified, rework, failed,
+    /// blocked, paused; null: as status says.
+    #[schemars(with = "Option<String>")]
+    pub standing: Option<Standing>,
     /// When it was created, RFC 3339 UTC.
     #[schemars(with = "Time")]
     pub created_at: Timestamp,
@@ -150,7 +156,21 @@ pub struct GetTaskInput {
     pub task_id: TaskId,
 }
 
-/// What get_task and update_task give.
+/// A task and what its checks found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GetTaskOutput {
+    /// The task in full.
+    pub task: CheckedTask,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckedTask {
+    #[serde(flatten)]
+    pub task: Task,
+    #[serde(flatten)]
+    pub report: CheckedReport,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskOutput {
     /// The task in full.

@@ -1,5 +1,6 @@
 //! `reportTaskDone` and its shorter kin, each one transaction.
 
+use provost_actors::journal::check::Delivered;
 use provost_actors::journal::{Answer, Key};
 use provost_actors::refusal::{Code, Refusal};
 
@@ -18,20 +19,19 @@ use crate::work::status::{Cascaded, ReportTaskStatusInput, ReportTaskStatusOutpu
 use crate::work::ticket::Urgency;
 
 impl Store {
-    /// `reportTaskDone`. `is_empty_diff`: whether nothing was changed, where that could
-    /// be found out.
+    /// `reportTaskDone`. `delivered`: what is reported done.
     pub async fn report_task_done(
         &self,
         key: Option<&Key>,
         worker: &Worker,
         input: &ReportTaskDoneInput,
-        is_empty_diff: Option<bool>,
+        delivered: Option<&Delivered>,
     ) -> Result<Answer<ReportTaskDoneOutput>, Refusal> {
         let mut writing = self.writing().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let told = done(&mut writing, worker, input, is_empty_diff).await?;
+        let told = done(&mut writing, worker, input, delivered).await?;
         let answer = requests::keep(&mut writing, key, told).await?;
         commit(writing, "reportTaskDone").await?;
         Ok(answer)
@@ -43,13 +43,13 @@ impl Store {
         key: Option<&Key>,
         worker: &Worker,
         input: &ReportTaskCompletedInput,
-        is_empty_diff: Option<bool>,
+        delivered: Option<&Delivered>,
     ) -> Result<Answer<ReportTaskCompletedOutput>, Refusal> {
         let mut writing = self.writing().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let told = completed(&mut writing, worker, input, is_empty_diff).await?;
+        let told = completed(&mut writing, worker, input, delivered).await?;
         let answer = requests::keep(&mut writing, key, told).await?;
         commit(writing, "reportTaskCompleted").await?;
         Ok(answer)
@@ -62,9 +62,9 @@ impl Store {
         key: Option<&Key>,
         worker: &Worker,
         input: &ReportTaskStatusInput,
-        is_empty_diff: Option<bool>,
+        delivered: Option<&Delivered>,
     ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
-        let taken = self.take_status(key, worker, input, is_empty_diff).await;
+        let taken = self.take_status(key, worker, input, delivered).await;
         taken.map_err(nothing_cascaded)
     }
 
@@ -73,13 +73,13 @@ impl Store {
         key: Option<&Key>,
         worker: &Worker,
         input: &ReportTaskStatusInput,
-        is_empty_diff: Option<bool>,
+        delivered: Option<&Delivered>,
     ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
         let mut writing = self.writing().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let told = status(&mut writing, worker, input, is_empty_diff).await?;
+        let told = status(&mut writing, worker, input, delivered).await?;
         let answer = requests::keep(&mut writing, key, told).await?;
         commit(writing, "reportTaskStatus").await?;
         Ok(answer)
@@ -101,7 +101,7 @@ async fn done(
     writing: Writing<'_>,
     worker: &Worker,
     input: &ReportTaskDoneInput,
-    is_empty_diff: Option<bool>,
+    delivered: Option<&Delivered>,
 ) -> Result<ReportTaskDoneOutput, Refusal> {
     input.check_paths()?;
     let details = input.status_details.as_ref();
@@ -114,7 +114,8 @@ async fn done(
         progress: details.and_then(|details| Some(details.progress_percent?.get())),
         criteria: input.criteria(),
         contradictions: input.contradictions(),
-        is_empty_diff,
+        claims_passed: input.claims_passed(),
+        delivered,
         body: input,
     };
     let outcome = outcome::take(writing, worker, account).await?;
@@ -148,7 +149,7 @@ async fn completed(
     writing: Writing<'_>,
     worker: &Worker,
     input: &ReportTaskCompletedInput,
-    is_empty_diff: Option<bool>,
+    delivered: Option<&Delivered>,
 ) -> Result<ReportTaskCompletedOutput, Refusal> {
     input.check_paths()?;
     let account = Account {
@@ -160,7 +161,8 @@ async fn completed(
         progress: None,
         criteria: Vec::new(),
         contradictions: input.contradictions(),
-        is_empty_diff,
+        claims_passed: input.claims_passed(),
+        delivered,
         body: input,
     };
     let outcome = outcome::take(writing, worker, account).await?;
@@ -176,7 +178,7 @@ async fn status(
     writing: Writing<'_>,
     worker: &Worker,
     input: &ReportTaskStatusInput,
-    is_empty_diff: Option<bool>,
+    delivered: Option<&Delivered>,
 ) -> Result<ReportTaskStatusOutput, Refusal> {
     let said = input.status.said();
     let account = Account {
@@ -188,7 +190,8 @@ async fn status(
         progress: input.progress_percent.map(|percent| percent.get()),
         criteria: Vec::new(),
         contradictions: Vec::new(),
-        is_empty_diff,
+        claims_passed: false,
+        delivered,
         body: input,
     };
     let Outcome { checks_run, cascaded, warnings, .. } =

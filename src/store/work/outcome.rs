@@ -2,6 +2,7 @@
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ReportId, TaskId};
+use provost_actors::journal::check::Delivered;
 use provost_actors::refusal::{Code, Refusal};
 use serde::Serialize;
 
@@ -31,8 +32,10 @@ pub struct Account<'a, T> {
     pub criteria: Vec<&'a str>,
     /// Where it speaks against itself.
     pub contradictions: Vec<String>,
-    /// Whether nothing was changed, where that could be found out.
-    pub is_empty_diff: Option<bool>,
+    /// It says that its tests passed.
+    pub claims_passed: bool,
+    /// What is reported done, if it is and could be looked at.
+    pub delivered: Option<&'a Delivered>,
     /// The report as it was given.
     pub body: &'a T,
 }
@@ -60,7 +63,7 @@ pub async fn take<T: Serialize + Sync>(
     }
     let mut warnings = account.contradictions;
     if account.said == Said::Done {
-        warnings.extend(odd_about_done(writing, &task, account.is_empty_diff).await?);
+        warnings.extend(odd_about_done(writing, &task, account.delivered).await?);
     }
     let report = Report {
         tool: account.tool,
@@ -72,7 +75,12 @@ pub async fn take<T: Serialize + Sync>(
     let report = reports::record(writing, worker, report).await?;
     // A verification changes nothing that could be checked.
     let is_checked = account.said == Said::Done && task.kind != TaskKind::Verification;
-    let checks_run = is_checked && checks::plan(writing, &task, report).await?;
+    let checks_run = match account.delivered {
+        Some(delivered) if is_checked => {
+            checks::plan(writing, task.task_id, delivered, account.claims_passed).await?
+        }
+        _ => false,
+    };
     let now = becomes(account.said, checks_run);
     set(writing, task.task_id, now, account.reason, account.progress).await?;
     let mut cascaded = Cascaded::default();
@@ -135,10 +143,10 @@ pub fn taken_already(task: &WorkTask, why: &str) -> Refusal {
 async fn odd_about_done(
     writing: Writing<'_>,
     task: &WorkTask,
-    is_empty_diff: Option<bool>,
+    delivered: Option<&Delivered>,
 ) -> Result<Vec<String>, Refusal> {
     let mut odd = Vec::new();
-    if is_empty_diff == Some(true) {
+    if delivered.is_some_and(|it| it.is_empty_diff == Some(true)) {
         odd.push("The task is reported as done, and nothing was changed for it.".to_owned());
     }
     if task.kind == TaskKind::Verification {

@@ -1,5 +1,6 @@
 //! The worker's side: who it is, and each group of its tools.
 
+mod checks;
 mod desk;
 mod done;
 mod errors;
