@@ -112,6 +112,21 @@ id!(
     /// What a worker said of its work.
     ReportId
 );
+id!(
+    /// A test that failed, as a worker reported it.
+    FailureId
+);
+id!(
+    /// The checking of one report of a task's being done.
+    CheckRunId
+);
+
+/// To what supervises processes, each run of checks is an attempt of its own.
+impl From<CheckRunId> for AttemptId {
+    fn from(run: CheckRunId) -> Self {
+        Self(run.0)
+    }
+}
 
 /// A task as callers name it: by its id, or by its handle in its project (`TASK-001`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

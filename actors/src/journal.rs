@@ -7,6 +7,7 @@
 
 mod approval;
 mod attempt;
+pub mod check;
 
 pub use approval::{Approval, ApprovalStatus, Decision};
 pub use attempt::{
@@ -14,12 +15,16 @@ pub use attempt::{
     FollowedUp, Next, Outcome, Phase, Process, Quota, State, Turnover, Waiting,
 };
 
+pub use check::{CheckRun, CheckVerdict, Receipt};
+
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Timestamp;
-use crate::ids::{ApprovalId, AttemptId, ProcessId, ProjectId, RepoId, SessionId, TaskId, TaskRef};
+use crate::ids::{
+    ApprovalId, AttemptId, CheckRunId, ProcessId, ProjectId, RepoId, SessionId, TaskId, TaskRef,
+};
 use crate::refusal::{Code, Refusal};
 
 /// What makes two calls the same call.
@@ -126,6 +131,20 @@ pub enum TaskStatus {
     Cancelled,
 }
 
+/// What the last report made of a task, where its status does not say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Done, it is said; its checks run.
+    Reported,
+    Verified,
+    /// Its checks or its verification failed.
+    Rework,
+    Failed,
+    Blocked,
+    Paused,
+}
+
 /// A repository to be registered; checked by the caller to be one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NewRepo {
@@ -216,12 +235,28 @@ pub struct Task {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskView {
     pub task: Task,
+    #[serde(default)]
+    pub standing: Option<Standing>,
     pub latest_attempt_id: Option<AttemptId>,
     pub latest_workspace_branch: Option<String>,
     pub latest_session_id: Option<SessionId>,
     pub latest_session_executor: Option<String>,
     pub has_in_progress_attempt: bool,
     pub last_attempt_failed: bool,
+    /// The newest report on it; not looked up for lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_report: Option<LastReport>,
+}
+
+/// What a worker said of a task last, in brief.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastReport {
+    /// In the reporting tool's own word.
+    pub status: Option<String>,
+    pub at: Timestamp,
+    pub summary: Option<String>,
+    /// Where it speaks against itself, or against what is there.
+    pub warnings: Vec<String>,
 }
 
 /// All that starting an attempt of a task depends on.
@@ -361,6 +396,19 @@ pub trait Journal: Send + Sync + 'static {
 
     /// Forgets an intent whose call was refused: a refusal doesn't use up the key.
     async fn abandon(&self, key: &Key) -> Result<(), Refusal>;
+
+    /// The check runs that are not closed, in the order of their reports.
+    async fn open_checks(&self) -> Result<Vec<CheckRun>, Refusal>;
+
+    /// Writes the receipt of a run's check. One that is there already stays.
+    async fn keep_receipt(&self, run: CheckRunId, receipt: &Receipt) -> Result<(), Refusal>;
+
+    /// Writes what a run comes to, whose receipts are all there, and what that makes
+    /// of its task. Again: the same.
+    async fn conclude_checks(&self, run: CheckRunId) -> Result<CheckVerdict, Refusal>;
+
+    /// Nothing is left to be done for a run that was concluded.
+    async fn close_checks(&self, run: CheckRunId) -> Result<(), Refusal>;
 }
 
 /// The whole answer kept under a key, if the call was made before.

@@ -6,6 +6,7 @@
 
 mod approvals;
 mod attempts;
+mod checks;
 mod context;
 mod daemon;
 mod demo;
@@ -100,6 +101,8 @@ enum Command {
     Stop(attempts::StopArgs),
     /// Wait until attempts have settled
     Wait(wait::WaitArgs),
+    /// Show what the checks of a task found when it was reported done
+    Checks(checks::ChecksArgs),
     /// Call an MCP tool
     Call(tools::CallArgs),
     /// List the MCP tools
@@ -209,6 +212,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Deny(args) => approvals::deny(context, &args).await,
         Command::Stop(args) => attempts::stop(context, &args).await,
         Command::Wait(args) => wait::wait(context, &args).await,
+        Command::Checks(args) => checks::checks(context, &args).await,
         Command::Call(args) => tools::call(context, args).await,
         Command::Tools(args) => {
             context.set_role(args.role);

@@ -16,8 +16,8 @@ use crate::mcp::tools::projects::{
     ListProjectsOutput, ListReposInput, ListReposOutput, ProjectSummary, RepoSummary,
 };
 use crate::mcp::tools::tasks::{
-    CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, ListTasksInput,
-    ListTasksOutput, Task, TaskOutput, TaskSummary, UpdateTaskInput,
+    CheckedTask, CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput,
+    GetTaskOutput, ListTasksInput, ListTasksOutput, Task, TaskOutput, TaskSummary, UpdateTaskInput,
 };
 use crate::store::TaskFilter;
 use crate::work::brief::{Brief, GivenBrief};
@@ -123,8 +123,10 @@ impl Domain {
         })
     }
 
-    pub(super) async fn task(&self, task: TaskId) -> Result<TaskOutput, Refusal> {
-        self.store.task(task).await.map(whole)
+    pub(super) async fn task(&self, task: TaskId) -> Result<GetTaskOutput, Refusal> {
+        let TaskOutput { task: whole } = self.store.task(task).await.map(whole)?;
+        let report = self.checked_report(task).await?;
+        Ok(GetTaskOutput { task: CheckedTask { task: whole, report } })
     }
 
     pub(super) async fn new_task(
@@ -198,6 +200,7 @@ fn whole(view: TaskView) -> TaskOutput {
             description: view.task.description,
             depends_on: view.task.depends_on,
             brief: view.task.brief.as_deref().and_then(Brief::kept),
+            last_report: view.last_report,
         },
     }
 }
@@ -210,6 +213,7 @@ fn summary(view: &TaskView) -> TaskSummary {
         title: task.title.clone(),
         status: convert::task_status(task.status),
         priority: convert::priority(task.priority),
+        standing: view.standing,
         created_at: task.created_at,
         updated_at: task.updated_at,
         latest_attempt_id: view.latest_attempt_id,

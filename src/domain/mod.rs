@@ -24,6 +24,7 @@ use std::sync::Arc;
 use artifacts::Artifacts;
 pub use artifacts::Guards;
 use async_trait::async_trait;
+use provost_actors::checks;
 use provost_actors::gateway;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::world::World;
@@ -54,19 +55,25 @@ use crate::mcp::tools::projects::{
 use crate::mcp::tools::sessions::{TailSessionMessagesInput, TailSessionMessagesOutput};
 use crate::mcp::tools::tasks::{
     CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, GetTaskInput,
-    ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
+    GetTaskOutput, ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
 };
 use crate::mcp::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 use crate::store::Store;
+use crate::work::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
+use crate::work::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
+use crate::work::failure::{ReportTestFailureInput, ReportTestFailureOutput};
 use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
 use crate::work::next::{GetNextTaskInput, GetNextTaskOutput};
 use crate::work::observation::{ReportObservationInput, ReportObservationOutput};
+use crate::work::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
+use crate::work::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
 
 /// Everything behind the tools.
 pub struct Domain {
     store: Store,
     gateway: ActorRef<gateway::Message>,
+    checks: ActorRef<checks::Message>,
     world: Arc<World>,
     artifacts: Artifacts,
     /// Where the home's data lies, to be told.
@@ -79,12 +86,14 @@ impl Domain {
     pub fn new(
         store: Store,
         gateway: ActorRef<gateway::Message>,
+        checks: ActorRef<checks::Message>,
         world: Arc<World>,
         guards: Guards,
         data_dir: PathBuf,
         ending: CancellationToken,
     ) -> Self {
-        Self { store, gateway, world, artifacts: Artifacts::new(guards), data_dir, ending }
+        let artifacts = Artifacts::new(guards);
+        Self { store, gateway, checks, world, artifacts, data_dir, ending }
     }
 
     /// Asks the gateway. The port is answered by whoever owns what is asked for.
@@ -154,7 +163,7 @@ impl Ask for Domain {
         self.tasks(input).await
     }
 
-    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<TaskOutput, Refusal> {
+    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<GetTaskOutput, Refusal> {
         self.task(input.task_id).await
     }
 
@@ -326,6 +335,51 @@ impl Ask for Domain {
         input: ReportIssueInput,
     ) -> Result<Answer<ReportIssueOutput>, Refusal> {
         self.issue(session, key, input).await
+    }
+
+    async fn report_task_done(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskDoneInput,
+    ) -> Result<Answer<ReportTaskDoneOutput>, Refusal> {
+        self.task_done(session, key, input).await
+    }
+
+    async fn report_test_failure(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTestFailureInput,
+    ) -> Result<Answer<ReportTestFailureOutput>, Refusal> {
+        self.test_failure(session, key, input).await
+    }
+
+    async fn report_verification_result(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportVerificationResultInput,
+    ) -> Result<Answer<ReportVerificationResultOutput>, Refusal> {
+        self.verification_result(session, key, input).await
+    }
+
+    async fn report_task_completed(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskCompletedInput,
+    ) -> Result<Answer<ReportTaskCompletedOutput>, Refusal> {
+        self.task_completed(session, key, input).await
+    }
+
+    async fn report_task_status(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskStatusInput,
+    ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
+        self.task_status(session, key, input).await
     }
 
     async fn create_ticket(

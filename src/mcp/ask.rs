@@ -32,14 +32,19 @@ use super::tools::projects::{
 use super::tools::sessions::{TailSessionMessagesInput, TailSessionMessagesOutput};
 use super::tools::tasks::{
     CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, GetTaskInput,
-    ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
+    GetTaskOutput, ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
 };
 use super::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 pub use crate::role::{Access, Role};
+use crate::work::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
+use crate::work::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
+use crate::work::failure::{ReportTestFailureInput, ReportTestFailureOutput};
 use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
 use crate::work::next::{GetNextTaskInput, GetNextTaskOutput};
 use crate::work::observation::{ReportObservationInput, ReportObservationOutput};
+use crate::work::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
+use crate::work::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
 
 /// One connection: what is known of its caller for as long as it lasts.
 #[derive(Clone, Debug)]
@@ -130,7 +135,7 @@ pub trait Ask: Send + Sync + 'static {
         input: ListTasksInput,
     ) -> Refusable<ListTasksOutput>;
 
-    async fn get_task(&self, session: &Session, input: GetTaskInput) -> Refusable<TaskOutput>;
+    async fn get_task(&self, session: &Session, input: GetTaskInput) -> Refusable<GetTaskOutput>;
 
     async fn create_task(
         &self,
@@ -261,6 +266,41 @@ pub trait Ask: Send + Sync + 'static {
         key: Option<Key>,
         input: ReportIssueInput,
     ) -> Refusable<Answer<ReportIssueOutput>>;
+
+    async fn report_task_done(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskDoneInput,
+    ) -> Refusable<Answer<ReportTaskDoneOutput>>;
+
+    async fn report_test_failure(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTestFailureInput,
+    ) -> Refusable<Answer<ReportTestFailureOutput>>;
+
+    async fn report_verification_result(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportVerificationResultInput,
+    ) -> Refusable<Answer<ReportVerificationResultOutput>>;
+
+    async fn report_task_completed(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskCompletedInput,
+    ) -> Refusable<Answer<ReportTaskCompletedOutput>>;
+
+    async fn report_task_status(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskStatusInput,
+    ) -> Refusable<Answer<ReportTaskStatusOutput>>;
 
     async fn create_ticket(
         &self,

@@ -152,7 +152,10 @@ impl Contract<'_> {
     /// The schema of what a JSON pointer into the arguments points at.
     fn node(&self, pointer: &str) -> Option<&Value> {
         let mut steps = pointer.split('/').skip(1).filter(|step| !step.is_empty());
-        steps.try_fold(self.schema, |node, step| node.get("items").or_else(|| property(node, step)))
+        steps.try_fold(self.schema, |node, step| {
+            let of_any_name = || node.get("additionalProperties").filter(|node| node.is_object());
+            node.get("items").or_else(|| property(node, step)).or_else(of_any_name)
+        })
     }
 }
 

@@ -161,8 +161,10 @@ fn tidy(schema: &mut Value, side: Side) {
             tidy(property, side);
         }
     }
-    if let Some(items) = schema.get_mut("items") {
-        tidy(items, side);
+    for keyword in ["items", "additionalProperties"] {
+        if let Some(values) = schema.get_mut(keyword) {
+            tidy(values, side);
+        }
     }
     for keyword in ["anyOf", "oneOf", "allOf"] {
         if let Some(Value::Array(branches)) = schema.get_mut(keyword) {

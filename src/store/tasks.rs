@@ -10,7 +10,7 @@ use provost_actors::journal::{
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::work::{Prefix, next_handle};
+use super::work::{Prefix, last_report, next_handle, of_done, of_removed};
 use super::{
     Page, Store, Writing, codec, commit, dependencies, fault, projects, requests, rows_for,
 };
@@ -64,6 +64,7 @@ impl TaskRow {
 struct TaskViewRow {
     #[sqlx(flatten)]
     task: TaskRow,
+    standing: Option<String>,
     attempt_id: Option<String>,
     branch: Option<String>,
     state: Option<String>,
@@ -77,12 +78,14 @@ impl TaskViewRow {
         let depends_on = dependencies::of(reading, codec::id(&self.task.task_id)?).await?;
         Ok(TaskView {
             task: self.task.task(depends_on)?,
+            standing: self.standing.map(codec::enumerated).transpose()?,
             latest_attempt_id: codec::optional_id(self.attempt_id.as_deref())?,
             latest_workspace_branch: self.branch,
             latest_session_id: codec::optional_id(self.session_id.as_deref())?,
             latest_session_executor: self.session_executor,
             has_in_progress_attempt: self.in_progress,
             last_attempt_failed: self.state.as_deref() == Some("failed"),
+            last_report: None,
         })
     }
 }
@@ -99,7 +102,8 @@ async fn load(writing: Writing<'_>, task: TaskId) -> Result<TaskView, Refusal> {
         .await
         .map_err(fault)?
         .ok_or_else(|| task_not_found(task))?;
-    row.view(writing).await
+    let view = row.view(writing).await?;
+    Ok(TaskView { last_report: last_report(writing, task).await?, ..view })
 }
 
 /// A task to be put on the board.
@@ -273,6 +277,9 @@ impl Store {
         .execute(&mut *writing)
         .await
         .map_err(fault)?;
+        if change.status == Some(TaskStatus::Done) {
+            of_done(&mut writing, task, &before.handle).await?;
+        }
         let changed = load(&mut writing, task).await?;
         let answer = requests::keep(&mut writing, key, changed).await?;
         commit(writing, "update_task").await?;
@@ -325,6 +332,7 @@ impl Store {
         .execute(&mut *writing)
         .await
         .map_err(fault)?;
+        of_removed(&mut writing, task).await?;
         let answer = requests::keep(&mut writing, key, task).await?;
         commit(writing, "delete_task").await?;
         Ok(answer)

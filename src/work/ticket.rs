@@ -58,6 +58,17 @@ impl From<Urgency> for Priority {
     }
 }
 
+impl From<Priority> for Urgency {
+    fn from(priority: Priority) -> Self {
+        match priority {
+            Priority::Critical => Self::Critical,
+            Priority::High => Self::High,
+            Priority::Medium => Self::Medium,
+            Priority::Low => Self::Low,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTicketInput {

@@ -96,6 +96,9 @@ pub struct FollowUpRequest {
     pub prompt: String,
     /// Default: the variant of the turn before.
     pub variant: Option<String>,
+    /// It is refused once the attempt was stopped: only somebody's own word is to
+    /// make that one go on.
+    pub unless_stopped: bool,
 }
 
 /// A verdict on a permission that an executor asks for.

@@ -97,8 +97,10 @@ fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
         }
         undescribed(property, &path, found);
     }
-    if let Some(items) = schema.get("items") {
-        undescribed(items, &format!("{path}[]"), found);
+    for keyword in ["items", "additionalProperties"] {
+        if let Some(values) = schema.get(keyword) {
+            undescribed(values, &format!("{path}[]"), found);
+        }
     }
     for keyword in ["anyOf", "oneOf", "allOf"] {
         for branch in schema[keyword].as_array().into_iter().flatten() {

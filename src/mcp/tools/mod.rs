@@ -21,7 +21,9 @@ use super::tool::Audience::{Board, Inside, Worker};
 use super::tool::Effect::{Adds, Asks, Reads, Removes, Replaces, Starts, Steers};
 use super::tool::Load::{Always, Search};
 use super::tool::{Row, Tool};
-use crate::work::{issue, next, observation, ticket};
+use crate::work::{
+    completed, done, failure, issue, next, observation, status, ticket, verification,
+};
 
 macro_rules! table {
     ($($kind:ident $name:ident $(= $called:literal)? $title:literal $audience:ident $effect:ident $load:ident
@@ -83,8 +85,13 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];
     // The worker API, by its own names.
     change get_next_task = "getNextTask" "Get next task" Worker Asks Search next::GET_NEXT_TASK, &[];
+    change report_task_done = "reportTaskDone" "Report task done" Worker Adds Search done::REPORT_TASK_DONE, &[];
     change report_observation = "reportObservation" "Report observation" Worker Adds Search observation::REPORT_OBSERVATION, OBSERVATION_MODES;
+    change report_test_failure = "reportTestFailure" "Report test failure" Worker Adds Search failure::REPORT_TEST_FAILURE, &[];
+    change report_verification_result = "reportVerificationResult" "Report verification result" Worker Adds Search verification::REPORT_VERIFICATION_RESULT, &[];
+    change report_task_completed = "reportTaskCompleted" "Report task completed" Worker Adds Search completed::REPORT_TASK_COMPLETED, &[];
     change report_issue = "reportIssue" "Report issue" Worker Adds Search issue::REPORT_ISSUE, &[];
+    change report_task_status = "reportTaskStatus" "Report task status" Worker Adds Search status::REPORT_TASK_STATUS, &[];
     change create_ticket = "createTicket" "Create ticket" Worker Adds Search ticket::CREATE_TICKET, &[];
 });
 

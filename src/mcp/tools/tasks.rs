@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProjectId, SessionId, TaskId, TaskRef};
+use provost_actors::journal::LastReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::args::{Id, Limit, TaskName, Text, Time};
 use crate::mcp::modes::Mode;
+use crate::work::Standing;
 use crate::work::brief::{Brief, GivenBrief};
+use crate::work::receipt::CheckedReport;
 
 /// How far a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -122,6 +125,10 @@ pub struct TaskSummary {
     pub status: TaskStatus,
     /// low, medium, high or critical.
     pub priority: Priority,
+    /// What its last report made of it: reported (its checks run), verified, rework, failed,
+    /// blocked, paused; null: as status says.
+    #[schemars(with = "Option<String>")]
+    pub standing: Option<Standing>,
     /// When it was created, RFC 3339 UTC.
     #[schemars(with = "Time")]
     pub created_at: Timestamp,
@@ -159,7 +166,21 @@ pub struct GetTaskInput {
     pub task_id: TaskId,
 }
 
-/// What get_task and update_task give.
+/// A task and what its checks found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GetTaskOutput {
+    /// The task in full.
+    pub task: CheckedTask,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckedTask {
+    #[serde(flatten)]
+    pub task: Task,
+    #[serde(flatten)]
+    pub report: CheckedReport,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskOutput {
     /// The task in full.
@@ -181,6 +202,11 @@ pub struct Task {
     /// As create_task takes it; null if there is none.
     #[schemars(with = "Option<Map<String, Value>>")]
     pub brief: Option<Brief>,
+    /// What a worker said of it last: status (its own word), at (RFC 3339 UTC), summary and
+    /// warnings; null before.
+    // A schema of its members would not fit into what a list of tools may be long.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub last_report: Option<LastReport>,
 }
 
 pub const UPDATE_TASK: &str = "\

@@ -11,6 +11,7 @@ pub enum Prefix {
     Task,
     Verification,
     Ticket,
+    Failure,
     Observation,
     Issue,
 }
@@ -21,6 +22,7 @@ impl Prefix {
             Self::Task => "TASK",
             Self::Verification => "TASK-VERIFY",
             Self::Ticket => "TK",
+            Self::Failure => "FAIL",
             Self::Observation => "OBS",
             Self::Issue => "ISSUE",
         }

@@ -75,26 +75,6 @@ pub async fn keep(
     Ok(handle)
 }
 
-/// Keeps an observation that another report brings along; gives its handle.
-pub async fn log(
-    writing: Writing<'_>,
-    worker: &Worker,
-    task: Option<TaskId>,
-    text: &str,
-) -> Result<String, Refusal> {
-    let note = Note {
-        kind: NoteKind::Observation,
-        task,
-        text,
-        category: None,
-        severity: Urgency::Low,
-        report: None,
-        new_task: None,
-        alert: None,
-    };
-    keep(writing, worker, &note).await
-}
-
 /// Has a person look at something; gives the ticket.
 async fn alert(
     writing: Writing<'_>,
