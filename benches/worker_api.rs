@@ -31,10 +31,26 @@ const REPORT_TASK_DONE: (&str, u64) = ("reportTaskDone", 200);
 const ASK_QUESTION: (&str, u64) = ("askQuestion", 500);
 const REPORT_OBSERVATION: (&str, u64) = ("reportObservation", 100);
 
+const PRIORITIES: [&str; 4] = ["low", "medium", "high", "critical"];
+
 /// What the plan's sections are about.
 const WORDS: [&str; 16] = [
-    "sidebar", "navigation", "colour", "contrast", "animation", "storage", "backup", "login",
-    "session", "export", "search", "index", "cache", "message", "upload", "report",
+    "sidebar",
+    "navigation",
+    "colour",
+    "contrast",
+    "animation",
+    "storage",
+    "backup",
+    "login",
+    "session",
+    "export",
+    "search",
+    "index",
+    "cache",
+    "message",
+    "upload",
+    "report",
 ];
 
 fn main() -> ExitCode {
@@ -85,8 +101,8 @@ fn measure() -> Result<bool> {
     let mut all_met = true;
     for ((name, target), times) in rows {
         let target = Duration::from_millis(target);
-        let [median, most, longest] = [times.len() / 2, times.len() * 99 / 100, times.len() - 1]
-            .map(|at| times[at]);
+        let [median, most, longest] =
+            [times.len() / 2, times.len() * 99 / 100, times.len() - 1].map(|at| times[at]);
         println!("| {name} | {median:.1?} | {most:.1?} | {longest:.1?} | {target:?} |");
         all_met &= most < target;
     }
@@ -113,7 +129,7 @@ fn tasks() -> String {
             "id": format!("T{number}"),
             "title": format!("Task number {number}"),
             "description": format!("Make the {} work.", WORDS[number % WORDS.len()]),
-            "priority": ["low", "medium", "high", "critical"][number % 4],
+            "priority": PRIORITIES[number % PRIORITIES.len()],
             "dependencies": on,
             "acceptanceCriteria": ["It works", "It is tested", "It is written down"],
             "files": {"readFrom": ["README.md"], "writeTo": [format!("src/part_{number}.rs")]},
@@ -134,7 +150,13 @@ fn documents() -> Vec<String> {
                 text,
                 "\n## {} and {} {section}\n\nThe {} of the {} is kept in the {}.\n\
                  Every {} has a {} of at most {section} entries.\n",
-                word(), word(), word(), word(), word(), word(), word(),
+                word(),
+                word(),
+                word(),
+                word(),
+                word(),
+                word(),
+                word(),
             );
         }
         text

@@ -117,12 +117,12 @@ fn object(value: Value) -> Map<String, Value> {
 
 fn envelope() -> Value {
     json!({
-        "error": {"type": "string", "description": "On failure: what failed, in a sentence."},
-        "code": {"type": "string", "description": "On failure: a stable code."},
-        "message": {"type": "string", "description": "On failure: the same as error."},
-        "retryable": {"type": "boolean", "description": "On failure: whether it may work later."},
-        "hint": {"type": "string", "description": "On failure: the next call that helps."},
-        "details": {"type": "object", "description": "On failure: facts such as path and ids."},
+        "error": {"type": "string", "description": "On failure: what failed."},
+        "code": {"type": "string", "description": "A stable code."},
+        "message": {"type": "string", "description": "The same as error."},
+        "retryable": {"type": "boolean", "description": "Whether it may work later."},
+        "hint": {"type": "string", "description": "The call that helps."},
+        "details": {"type": "object", "description": "Facts: path, ids."},
     })
 }
 

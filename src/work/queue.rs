@@ -19,10 +19,10 @@ pub struct Open {
     pub status: TaskStatus,
     pub standing: Option<Standing>,
     pub hold: Hold,
-    /// Dependencies that are on the board and not done.
-    pub unmet: u32,
-    /// Open tickets that block it.
-    pub blockers: u32,
+    /// Whether something that it depends on is on the board and not done.
+    pub waits: bool,
+    /// Whether an open ticket blocks it.
+    pub is_blocked: bool,
 }
 
 /// Who has a task in hand.
@@ -51,7 +51,7 @@ impl Open {
     pub fn place(&self) -> Place {
         let is_own = self.hold == Hold::Own;
         let is_stuck = matches!(self.standing, Some(Standing::Blocked | Standing::Failed));
-        if is_stuck || self.blockers > 0 || (self.unmet > 0 && !is_own) {
+        if is_stuck || self.is_blocked || (self.waits && !is_own) {
             return Place::Blocked;
         }
         let is_reported = !matches!(self.standing, None | Some(Standing::Rework));
@@ -170,11 +170,13 @@ mod tests {
             priority in any_of(PRIORITIES.to_vec()),
             kind in any_of(KINDS.to_vec()),
             hold in any_of(HOLDS.to_vec()),
-            blockers in 0..2_u32,
+            is_blocked in any::<bool>(),
             depends_on in vec(0..12_usize, 0..3),
         ) -> Planned {
             let task_id = TaskId::new();
-            let task = Open { task_id, priority, kind, status, standing, hold, unmet: 0, blockers };
+            let waits = false;
+            let task =
+                Open { task_id, priority, kind, status, standing, hold, waits, is_blocked };
             Planned { task, depends_on }
         }
     }
@@ -187,14 +189,14 @@ mod tests {
     fn open(board: &[Planned]) -> Vec<Open> {
         let is_open =
             |task: &Open| !matches!(task.status, TaskStatus::Done | TaskStatus::Cancelled);
-        let unmet = |planned: &Planned| {
-            let of = planned.depends_on.iter().filter_map(|n| board.get(*n));
-            of.filter(|on| on.task.status != TaskStatus::Done).count().try_into().unwrap()
+        let waits = |planned: &Planned| {
+            let mut on = planned.depends_on.iter().filter_map(|n| board.get(*n));
+            on.any(|on| on.task.status != TaskStatus::Done)
         };
         board
             .iter()
             .filter(|planned| is_open(&planned.task))
-            .map(|planned| Open { unmet: unmet(planned), ..planned.task.clone() })
+            .map(|planned| Open { waits: waits(planned), ..planned.task.clone() })
             .collect()
     }
 
@@ -224,8 +226,8 @@ mod tests {
         #[test]
         fn what_is_blocked_or_held_is_never_ready(board in boards()) {
             for task in select(&open(&board), Filter::Ready, None) {
-                prop_assert!(task.hold != Hold::Held && task.blockers == 0, "{:?}", task);
-                prop_assert!(task.unmet == 0 || task.hold == Hold::Own, "{:?}", task);
+                prop_assert!(task.hold != Hold::Held && !task.is_blocked, "{:?}", task);
+                prop_assert!(!task.waits || task.hold == Hold::Own, "{:?}", task);
                 prop_assert!(!matches!(task.standing, Some(Standing::Blocked | Standing::Failed)));
             }
         }
@@ -292,8 +294,8 @@ mod tests {
             status: TaskStatus::Todo,
             standing: None,
             hold: Hold::Nobody,
-            unmet: 0,
-            blockers: 0,
+            waits: false,
+            is_blocked: false,
         }
     }
 
@@ -303,7 +305,7 @@ mod tests {
         let critical = task(Priority::Critical, TaskKind::Work);
         let medium = task(Priority::Medium, TaskKind::Work);
         let younger = task(Priority::Medium, TaskKind::Verification);
-        let own = Open { hold: Hold::Own, unmet: 1, ..task(Priority::Low, TaskKind::Work) };
+        let own = Open { hold: Hold::Own, waits: true, ..task(Priority::Low, TaskKind::Work) };
         let open = [&younger, &medium, &critical, &low, &own].map(Clone::clone);
         let expected = [own, low, critical, medium, younger];
         assert_eq!(select(&open, Filter::Ready, None), expected.iter().collect::<Vec<_>>());

@@ -1,74 +1,57 @@
 //! The open tasks of a project, as the rules of the queue need them. One statement
-//! for all of them: a project may have thousands.
-
-use std::collections::HashSet;
+//! and one row for all of them: a project may have thousands, and each row that
+//! crosses from the database's thread costs more than the task in it.
 
 use provost_actors::ids::TaskId;
+use provost_actors::journal::{Priority, TaskStatus};
 use provost_actors::refusal::Refusal;
-use sqlx::FromRow;
+use serde::Deserialize;
 
 use crate::store::{Writing, codec, fault};
-use crate::work::Worker;
 use crate::work::queue::{Hold, Open};
+use crate::work::{Standing, TaskKind, Worker};
 
-#[derive(FromRow)]
-struct Row {
-    task_id: String,
-    priority: String,
-    kind: String,
-    status: String,
-    standing: Option<String>,
-    unmet: u32,
-    blockers: u32,
-    has_lease: bool,
-}
+/// A task in the order of the statement's array; what may be so is 1 or 0.
+#[derive(Deserialize)]
+struct Row(TaskId, Priority, TaskKind, TaskStatus, Option<Standing>, u8, u8, u8, u8);
 
 /// What a worker sees of its project's queue. A question that was put to an executor
 /// is no worker's business.
 pub async fn open(reading: Writing<'_>, worker: &Worker) -> Result<Vec<Open>, Refusal> {
     let own = own_task(reading, worker).await?;
-    let held: Vec<String> = sqlx::query_scalar("SELECT task_id FROM task_holders")
-        .fetch_all(&mut *reading)
-        .await
-        .map_err(fault)?;
-    let held = held.iter().map(|id| codec::id(id)).collect::<Result<HashSet<TaskId>, _>>()?;
-    let rows: Vec<Row> = sqlx::query_as(
-        "SELECT t.task_id, t.priority, t.kind, t.status, t.standing,
-                (SELECT count(*) FROM task_dependencies d
-                 JOIN tasks o ON o.task_id = d.depends_on
-                 WHERE d.task_id = t.task_id AND o.status <> 'done' AND o.deleted_at IS NULL
-                ) AS unmet,
-                (SELECT count(*) FROM tickets k
-                 WHERE k.blocks_task_id = t.task_id AND k.status = 'open') AS blockers,
-                EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.task_id) AS has_lease
+    let tasks: String = sqlx::query_scalar(
+        "SELECT json_group_array(json_array(
+             t.task_id, t.priority, t.kind, t.status, t.standing,
+             t.task_id IN (SELECT task_id FROM task_holders),
+             t.task_id IN (SELECT task_id FROM leases),
+             EXISTS (SELECT 1 FROM task_dependencies d JOIN tasks o ON o.task_id = d.depends_on
+                     WHERE d.task_id = t.task_id AND o.status <> 'done'
+                       AND o.deleted_at IS NULL),
+             t.task_id IN (SELECT blocks_task_id FROM tickets
+                           WHERE status = 'open' AND blocks_task_id IS NOT NULL)))
          FROM tasks t
          WHERE t.project_id = ?1 AND t.status NOT IN ('done', 'cancelled')
            AND t.deleted_at IS NULL AND t.kind <> 'answer'",
     )
     .bind(worker.project_id.to_string())
-    .fetch_all(reading)
+    .fetch_one(reading)
     .await
     .map_err(fault)?;
-    let hold = |task, has_lease| match () {
-        () if own == Some(task) => Hold::Own,
-        () if held.contains(&task) => Hold::Held,
-        () if has_lease => Hold::Left,
-        () => Hold::Nobody,
-    };
+    let rows: Vec<Row> = serde_json::from_str(&tasks).map_err(|error| {
+        Refusal::internal(format!("the database holds a task that can't be read: {error}"))
+    })?;
     let open = rows.into_iter().map(|row| {
-        let task_id = codec::id(&row.task_id)?;
-        Ok(Open {
-            task_id,
-            priority: codec::enumerated(row.priority)?,
-            kind: codec::enumerated(row.kind)?,
-            status: codec::enumerated(row.status)?,
-            standing: row.standing.map(codec::enumerated).transpose()?,
-            hold: hold(task_id, row.has_lease),
-            unmet: row.unmet,
-            blockers: row.blockers,
-        })
+        let Row(task_id, priority, kind, status, standing, held, leased, waits, blocked) = row;
+        let hold = match (held, leased) {
+            _ if own == Some(task_id) => Hold::Own,
+            (1, _) => Hold::Held,
+            (_, 1) => Hold::Left,
+            _ => Hold::Nobody,
+        };
+        let (waits, is_blocked) = (waits == 1, blocked == 1);
+        Open { task_id, priority, kind, status, standing, hold, waits, is_blocked }
     });
-    open.collect()
+    Ok(open.collect())
 }
 
 /// The task that the worker was started for.
