@@ -58,6 +58,17 @@ impl From<Priority> for Urgency {
     }
 }
 
+impl From<Urgency> for Priority {
+    fn from(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::Critical => Self::Critical,
+            Urgency::High => Self::High,
+            Urgency::Medium => Self::Medium,
+            Urgency::Low => Self::Low,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTicketInput {
