@@ -199,8 +199,8 @@ fn whole(view: TaskView) -> TaskOutput {
             project_id: view.task.project_id,
             description: view.task.description,
             depends_on: view.task.depends_on,
-            last_report: view.last_report,
             brief: view.task.brief.as_deref().and_then(Brief::kept),
+            last_report: view.last_report,
         },
     }
 }

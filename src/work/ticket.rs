@@ -47,17 +47,6 @@ pub enum Urgency {
     Low,
 }
 
-impl From<Priority> for Urgency {
-    fn from(priority: Priority) -> Self {
-        match priority {
-            Priority::Critical => Self::Critical,
-            Priority::High => Self::High,
-            Priority::Medium => Self::Medium,
-            Priority::Low => Self::Low,
-        }
-    }
-}
-
 impl From<Urgency> for Priority {
     fn from(urgency: Urgency) -> Self {
         match urgency {
@@ -65,6 +54,17 @@ impl From<Urgency> for Priority {
             Urgency::High => Self::High,
             Urgency::Medium => Self::Medium,
             Urgency::Low => Self::Low,
+        }
+    }
+}
+
+impl From<Priority> for Urgency {
+    fn from(priority: Priority) -> Self {
+        match priority {
+            Priority::Critical => Self::Critical,
+            Priority::High => Self::High,
+            Priority::Medium => Self::Medium,
+            Priority::Low => Self::Low,
         }
     }
 }

@@ -63,6 +63,9 @@ pub fn arguments(tool: &str) -> Value {
         "list_repos" => json!({"project_id": ID}),
         "create_project" => json!({"name": "n", "repos": [{"path": "/r"}]}),
         "add_repo" => json!({"project_id": ID, "path": "/r", "target_branch": "main"}),
+        "getNextTask" => json!({"filter": "ready", "claim": true}),
+        "reportObservation" => json!({"observation": "o", "category": "other", "priority": 2}),
+        "reportIssue" => json!({"issue_description": "i", "severity": 1}),
         "reportTaskDone" => json!({
             "taskId": "TASK-001", "status": "done",
             "statusDetails": {"progressPercent": 100},
@@ -86,9 +89,6 @@ pub fn arguments(tool: &str) -> Value {
         "reportTaskStatus" => {
             json!({"task_id": "TASK-001", "status": "in_progress", "metrics": {"time_seconds": 1.5}})
         }
-        "getNextTask" => json!({"filter": "ready", "claim": true}),
-        "reportObservation" => json!({"observation": "o", "category": "other", "priority": 2}),
-        "reportIssue" => json!({"issue_description": "i", "severity": 1}),
         "createTicket" => json!({"title": "t", "type": "blocker"}),
         "create_task" => json!({"project_id": ID, "title": "t"}),
         "list_tasks" => json!({"project_id": ID, "updated_since": "2026-01-31T12:00:00Z"}),
@@ -688,6 +688,50 @@ impl Ask for Samples {
         })
     }
 
+    async fn get_next_task(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: GetNextTaskInput,
+    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
+        let output = GetNextTaskOutput {
+            success: true,
+            task: None,
+            queue_length: 0,
+            next_tasks_preview: vec![TaskPreview {
+                id: "TASK-002".to_owned(),
+                title: "t".to_owned(),
+                priority: journal::Priority::Medium,
+            }],
+        };
+        Ok(self.answer(key, output))
+    }
+
+    async fn report_observation(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: ReportObservationInput,
+    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
+        let short = ShortOutput { logged: true, observation_id: "OBS-001".to_owned() };
+        Ok(self.answer(key, ReportObservationOutput::Short(short)))
+    }
+
+    async fn report_issue(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: ReportIssueInput,
+    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
+        let output = ReportIssueOutput {
+            logged: true,
+            escalated: false,
+            issue_id: "ISSUE-001".to_owned(),
+            alert_ticket: None,
+        };
+        Ok(self.answer(key, output))
+    }
+
     async fn report_task_done(
         &self,
         _: &Session,
@@ -812,50 +856,6 @@ impl Ask for Samples {
                 warnings: Vec::new(),
             },
         ))
-    }
-
-    async fn get_next_task(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        _: GetNextTaskInput,
-    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
-        let output = GetNextTaskOutput {
-            success: true,
-            task: None,
-            queue_length: 0,
-            next_tasks_preview: vec![TaskPreview {
-                id: "TASK-002".to_owned(),
-                title: "t".to_owned(),
-                priority: journal::Priority::Medium,
-            }],
-        };
-        Ok(self.answer(key, output))
-    }
-
-    async fn report_observation(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        _: ReportObservationInput,
-    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
-        let short = ShortOutput { logged: true, observation_id: "OBS-001".to_owned() };
-        Ok(self.answer(key, ReportObservationOutput::Short(short)))
-    }
-
-    async fn report_issue(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        _: ReportIssueInput,
-    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
-        let output = ReportIssueOutput {
-            logged: true,
-            escalated: false,
-            issue_id: "ISSUE-001".to_owned(),
-            alert_ticket: None,
-        };
-        Ok(self.answer(key, output))
     }
 
     async fn create_ticket(

@@ -199,14 +199,14 @@ pub struct Task {
     /// Tasks that must be done before this one is started, UUIDs.
     #[schemars(with = "Vec<String>")]
     pub depends_on: Vec<TaskId>,
+    /// As create_task takes it; null if there is none.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub brief: Option<Brief>,
     /// What a worker said of it last: status (its own word), at (RFC 3339 UTC), summary and
     /// warnings; null before.
     // A schema of its members would not fit into what a list of tools may be long.
     #[schemars(with = "Option<Map<String, Value>>")]
     pub last_report: Option<LastReport>,
-    /// As create_task takes it; null if there is none.
-    #[schemars(with = "Option<Map<String, Value>>")]
-    pub brief: Option<Brief>,
 }
 
 pub const UPDATE_TASK: &str = "\
