@@ -13,7 +13,7 @@ CREATE TABLE notes (
     category   TEXT,
     severity   TEXT NOT NULL,
     -- All that was said of it.
-    report_id  TEXT NOT NULL REFERENCES reports (report_id),
+    report_id  TEXT REFERENCES reports (report_id),
     -- The task that was made of it.
     new_task   TEXT REFERENCES tasks (task_id),
     -- The alert that it raised.

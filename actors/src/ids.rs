@@ -105,6 +105,10 @@ id!(
     TicketId
 );
 id!(
+    /// What a worker found beside its task.
+    NoteId
+);
+id!(
     /// What a worker said of its work.
     ReportId
 );

@@ -215,6 +215,20 @@ pub struct TaskView {
     pub latest_session_executor: Option<String>,
     pub has_in_progress_attempt: bool,
     pub last_attempt_failed: bool,
+    /// The newest report on it; not looked up for lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_report: Option<LastReport>,
+}
+
+/// What a worker said of a task last, in brief.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastReport {
+    /// In the reporting tool's own word.
+    pub status: Option<String>,
+    pub at: Timestamp,
+    pub summary: Option<String>,
+    /// Where it speaks against itself, or against what is there.
+    pub warnings: Vec<String>,
 }
 
 /// All that starting an attempt of a task depends on.

@@ -106,7 +106,7 @@ enum Command {
     /// List the executors, and how to install what is missing
     Executors,
     /// Show the main job on a scratch repository; needs no keys and no network
-    Demo,
+    Demo(demo::DemoArgs),
     /// Check the home, the machine and the executors
     ///
     /// Looking changes nothing and starts no daemon. Exits with 1 if anything fails.
@@ -155,9 +155,9 @@ fn start(cli: Cli) -> Result<Exit, Failure> {
         }
         Command::Tools(tools::ToolsArgs { errors: true, .. }) => tools::errors(&mut out)?,
         Command::Config(command) => daemon::config(&mut out, &Home::from_environment()?, &command)?,
-        Command::Demo => {
+        Command::Demo(args) => {
             telemetry::start(telemetry::CLIENT_DEFAULT)?;
-            return runtime()?.block_on(demo::demo(out));
+            return runtime()?.block_on(demo::demo(&args, out));
         }
         Command::Doctor(args) => {
             telemetry::start(telemetry::CLIENT_DEFAULT)?;
@@ -218,7 +218,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Shutdown(args) => daemon::shutdown(context, &args).await,
         Command::Daemon(_)
         | Command::Mcp { .. }
-        | Command::Demo
+        | Command::Demo(_)
         | Command::Doctor(_)
         | Command::Config(_)
         | Command::Completions { .. } => Ok(Exit::Done),

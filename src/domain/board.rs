@@ -188,6 +188,7 @@ fn whole(view: TaskView) -> TaskOutput {
             project_id: view.task.project_id,
             description: view.task.description,
             depends_on: view.task.depends_on,
+            last_report: view.last_report,
         },
     }
 }

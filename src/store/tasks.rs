@@ -11,7 +11,7 @@ use provost_actors::journal::{
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::work::{Prefix, next_handle};
+use super::work::{Prefix, last_report, next_handle, of_done, of_removed};
 use super::{Page, Store, Writing, codec, commit, fault, projects, requests, rows_for};
 use crate::work::TaskKind;
 
@@ -81,6 +81,7 @@ impl TaskViewRow {
             latest_session_executor: self.session_executor,
             has_in_progress_attempt: self.in_progress,
             last_attempt_failed: self.state.as_deref() == Some("failed"),
+            last_report: None,
         })
     }
 }
@@ -108,7 +109,8 @@ async fn load(writing: Writing<'_>, task: TaskId) -> Result<TaskView, Refusal> {
         .await
         .map_err(fault)?
         .ok_or_else(|| task_not_found(task))?;
-    row.view(writing).await
+    let view = row.view(writing).await?;
+    Ok(TaskView { last_report: last_report(writing, task).await?, ..view })
 }
 
 async fn set_dependencies(
@@ -357,6 +359,9 @@ impl Store {
         .execute(&mut *writing)
         .await
         .map_err(fault)?;
+        if change.status == Some(TaskStatus::Done) {
+            of_done(&mut writing, task, &before.handle).await?;
+        }
         let changed = load(&mut writing, task).await?;
         let answer = requests::keep(&mut writing, key, changed).await?;
         commit(writing, "update_task").await?;
@@ -409,6 +414,7 @@ impl Store {
         .execute(&mut *writing)
         .await
         .map_err(fault)?;
+        of_removed(&mut writing, task).await?;
         let answer = requests::keep(&mut writing, key, task).await?;
         commit(writing, "delete_task").await?;
         Ok(answer)

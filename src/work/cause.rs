@@ -4,9 +4,6 @@
 
 use serde_json::Value;
 
-/// Longest signature, in characters: the head of an error tells what it is.
-const SIGNATURE: usize = 300;
-
 /// Most of the reporter's own guesses that become steps.
 const GUESSES: usize = 5;
 
@@ -274,36 +271,6 @@ impl Kind {
     }
 }
 
-/// What is the same of an error from run to run: without numbers, addresses, ids and
-/// paths.
-pub fn signature(error: &str) -> String {
-    let words: Vec<String> = error.split_whitespace().map(constant_part).collect();
-    provost_actors::text::cut(words.join(" "), SIGNATURE)
-}
-
-fn constant_part(word: &str) -> String {
-    let core = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '/' && c != '\\');
-    let is_path = core.contains(['/', '\\']) && core.contains(char::is_alphanumeric);
-    if is_path {
-        return "<path>".to_owned();
-    }
-    // A UUID, a hash, an address or a date.
-    let digits = core.strip_prefix("0x").unwrap_or(core);
-    let is_id = digits.len() >= 8 && digits.contains(|c: char| c.is_ascii_digit());
-    if is_id && digits.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
-        return "#".to_owned();
-    }
-    let mut constant = String::with_capacity(word.len());
-    for letter in word.chars() {
-        match letter {
-            _ if !letter.is_numeric() => constant.push(letter),
-            _ if constant.ends_with('#') => {}
-            _ => constant.push('#'),
-        }
-    }
-    constant
-}
-
 /// The likeliest cause, and what to do about it.
 pub fn analyse(evidence: &Evidence<'_>) -> Analysis {
     let kind = Kind::of(evidence);
@@ -492,28 +459,7 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_signature_has_no_numbers_addresses_ids_or_paths() {
-        assert_eq!(
-            signature(
-                "panicked at /tmp/x1/src/a.rs:12:5:\n left: 3, at 0x7ffe12ab (id 8f14e45f-ceea-467f-9575-0a0b0c0d0e0f) in 12.5ms"
-            ),
-            "panicked at <path> left: #, at # (id # in #.#ms"
-        );
-        assert_eq!(signature("C:\\x\\y.txt gone"), "<path> gone");
-    }
-
     proptest! {
-        #[test]
-        fn a_signature_is_the_same_for_all_numbers_and_of_itself(
-            text in "[a-zA-Z0-9 ./:#-]{0,60}", one in any::<u32>(), other in any::<u32>(),
-        ) {
-            let sign = |n: u32| signature(&format!("{text} after {n} ms"));
-            prop_assert_eq!(sign(one), sign(other));
-            prop_assert_eq!(signature(&sign(one)), sign(one));
-            prop_assert!(!sign(one).contains(char::is_numeric));
-        }
-
         #[test]
         fn any_failure_has_a_cause_and_a_step(
             error in ".{0,200}", guesses in proptest::collection::vec(".{0,20}", 0..9),

@@ -156,6 +156,24 @@ pub struct FailureAlert {
 }
 
 impl ReportTestFailureInput {
+    /// What the board's people are told of it: of what broke, and of what is looked into.
+    pub fn alert(
+        &self,
+        task: &str,
+        is_back: bool,
+        is_seen_to: bool,
+        timestamp: Timestamp,
+    ) -> Option<FailureAlert> {
+        let is_news =
+            self.needs_investigation || self.previous_status == PreviousStatus::PassingBefore;
+        is_news.then(|| FailureAlert {
+            kind: "critical".to_owned(),
+            message: format!("{} fails in {task}.", &*self.test_name),
+            timestamp,
+            requires_human_attention: is_back || !is_seen_to,
+        })
+    }
+
     /// All that whoever investigates has to know, as Markdown.
     pub fn details(&self, handle: &str, task: &str, cause: &RootCause) -> String {
         let failure = &self.failure_details;

@@ -20,6 +20,7 @@ pub mod path;
 pub mod queue;
 pub mod receipt;
 pub mod report;
+pub mod signature;
 pub mod status;
 pub mod ticket;
 pub mod verification;

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::brief::{Brief, Prompt};
+use super::report::counted;
+use super::ticket::Urgency;
 use crate::args::{List, Text};
 
 pub const REPORT_VERIFICATION_RESULT: &str = "\
@@ -135,7 +137,7 @@ pub struct IssueFound {
     /// The files that the original's last report names.
     pub related_components: Vec<String>,
     /// high when the original is to be done again, else medium.
-    pub severity: String,
+    pub severity: Urgency,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -162,6 +164,17 @@ pub struct VerificationUpdate {
     pub follow_up_tasks_count: usize,
 }
 
+impl VerificationUpdate {
+    pub fn new(message: &str, issues: usize, follow_ups: usize) -> Self {
+        let (found, made) = (counted(issues, "issue"), counted(follow_ups, "follow-up task"));
+        Self {
+            message: format!("{message} {found} found, {made} made."),
+            issues_count: issues,
+            follow_up_tasks_count: follow_ups,
+        }
+    }
+}
+
 /// What a verification makes of the task that it verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -172,6 +185,17 @@ pub enum Verdict {
     Done,
     /// It is to be done again.
     Rework,
+}
+
+impl Verdict {
+    /// What became of a task.
+    pub fn says(self, task: &str) -> String {
+        match self {
+            Self::Verified => format!("{task} was done as it was to be."),
+            Self::Done => format!("{task} stays done; not all of it was found good."),
+            Self::Rework => format!("{task} is on the board again, for rework."),
+        }
+    }
 }
 
 impl ReportVerificationResultInput {

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProjectId, SessionId, TaskId};
+use provost_actors::journal::LastReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::args::{Id, Limit, Text, Time};
 use crate::mcp::modes::Mode;
@@ -186,6 +188,11 @@ pub struct Task {
     /// Tasks that must be done before this one is started, UUIDs.
     #[schemars(with = "Vec<String>")]
     pub depends_on: Vec<TaskId>,
+    /// What a worker said of it last: status (its own word), at (RFC 3339 UTC), summary and
+    /// warnings; null before.
+    // A schema of its members would not fit into what a list of tools may be long.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub last_report: Option<LastReport>,
 }
 
 pub const UPDATE_TASK: &str = "\

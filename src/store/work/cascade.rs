@@ -1,5 +1,5 @@
-//! What follows when a task is done: its tickets are resolved, and what waited for it
-//! can go on.
+//! What follows when a task is done or gone: its tickets are resolved, and what waited
+//! for it can go on.
 
 use provost_actors::ids::TaskId;
 use provost_actors::refusal::Refusal;
@@ -28,8 +28,16 @@ pub async fn of_done(
     task: TaskId,
     handle: &str,
 ) -> Result<Cascaded, Refusal> {
-    let resolution = format!("{handle} is done.");
-    let (tickets_resolved, waited) = tickets::resolve_linked(writing, task, &resolution).await?;
+    free(writing, task, &format!("{handle} is done.")).await
+}
+
+/// The same of a task that is off the board: nobody waits for what will not come.
+pub async fn of_removed(writing: Writing<'_>, task: TaskId) -> Result<Cascaded, Refusal> {
+    free(writing, task, "The task that was to resolve it was deleted.").await
+}
+
+async fn free(writing: Writing<'_>, task: TaskId, resolution: &str) -> Result<Cascaded, Refusal> {
+    let (tickets_resolved, waited) = tickets::resolve_linked(writing, task, resolution).await?;
     let waited: Value = waited.iter().map(ToString::to_string).collect();
     let freed: Vec<String> = sqlx::query_scalar(FREED)
         .bind(task.to_string())

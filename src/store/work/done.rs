@@ -4,11 +4,10 @@ use provost_actors::journal::check::Delivered;
 use provost_actors::journal::{Answer, Key};
 use provost_actors::refusal::{Code, Refusal};
 
-use super::notes::{self, NewNote};
+use super::notes::{self, Note};
 use super::outcome::{self, Account, Outcome};
 use super::progress;
 use super::scope::WorkTask;
-use crate::args::Between;
 use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, requests};
 use crate::work::Worker;
@@ -17,6 +16,7 @@ use crate::work::done::{ObservationProcessed, ReportTaskDoneInput, ReportTaskDon
 use crate::work::note::NoteKind;
 use crate::work::report::{TaskMade, message};
 use crate::work::status::{Cascaded, ReportTaskStatusInput, ReportTaskStatusOutput, next_action};
+use crate::work::ticket::Urgency;
 
 impl Store {
     /// `reportTaskDone`. `delivered`: what is reported done.
@@ -64,13 +64,24 @@ impl Store {
         input: &ReportTaskStatusInput,
         delivered: Option<&Delivered>,
     ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
+        let taken = self.take_status(key, worker, input, delivered).await;
+        taken.map_err(nothing_cascaded)
+    }
+
+    async fn take_status(
+        &self,
+        key: Option<&Key>,
+        worker: &Worker,
+        input: &ReportTaskStatusInput,
+        delivered: Option<&Delivered>,
+    ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
         let mut writing = self.writing().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let told = status(&mut writing, worker, input, delivered).await;
-        let answer = requests::keep(&mut writing, key, told.map_err(nothing_cascaded)?).await?;
-        commit(writing, "reportTaskStatus").await.map_err(nothing_cascaded)?;
+        let told = status(&mut writing, worker, input, delivered).await?;
+        let answer = requests::keep(&mut writing, key, told).await?;
+        commit(writing, "reportTaskStatus").await?;
         Ok(answer)
     }
 }
@@ -176,7 +187,7 @@ async fn status(
         word: codec::word(&input.status),
         said,
         reason: input.details.as_deref(),
-        progress: input.progress_percent.map(Between::get),
+        progress: input.progress_percent.map(|percent| percent.get()),
         criteria: Vec::new(),
         contradictions: Vec::new(),
         claims_passed: false,
@@ -198,15 +209,18 @@ async fn observe(
 ) -> Result<Vec<ObservationProcessed>, Refusal> {
     let mut processed = Vec::new();
     for observation in input.observations.iter().flat_map(|list| list.iter()) {
-        let note = NewNote {
+        let note = Note {
             kind: NoteKind::Observation,
-            task: outcome.task.task_id,
-            report: outcome.report,
+            task: Some(outcome.task.task_id),
             text: observation,
-            severity: "low",
+            category: None,
+            severity: Urgency::Low,
+            report: Some(outcome.report),
+            new_task: None,
+            alert: None,
         };
         processed.push(ObservationProcessed {
-            observation_id: notes::insert(writing, worker, note).await?,
+            observation_id: notes::keep(writing, worker, &note).await?,
             observation: observation.to_string(),
             status: "noted".to_owned(),
         });

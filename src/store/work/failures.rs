@@ -15,10 +15,10 @@ use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, fault, requests};
 use crate::work::cause::{self, Earlier, End, Evidence};
 use crate::work::failure::{
-    BlockingTask, FailureAlert, InvestigationTask, PreviousStatus, ReportTestFailureInput,
-    ReportTestFailureOutput, RootCause,
+    BlockingTask, InvestigationTask, ReportTestFailureInput, ReportTestFailureOutput, RootCause,
 };
 use crate::work::path;
+use crate::work::signature;
 use crate::work::ticket::{TicketKind, Urgency};
 use crate::work::{TaskKind, Worker};
 
@@ -53,7 +53,7 @@ async fn log(
 ) -> Result<ReportTestFailureOutput, Refusal> {
     path::check("testFile", &input.test_file)?;
     let task = scope::task_in_hand(writing, worker, &input.task_id).await?;
-    let signature = cause::signature(&input.failure_details.error);
+    let signature = signature::of(&input.failure_details.error);
     let seen = seen(writing, worker, input, &signature).await?;
     let cause = analyse(writing, &task, input, &seen).await?;
     let report = Report {
@@ -65,20 +65,17 @@ async fn log(
     };
     let report = reports::record(writing, worker, report).await?;
     let handle = handles::next(writing, worker.project_id, Prefix::Failure).await?;
-    let open = seen.iter().filter(|it| it.is_same_test).find_map(Seen::open);
+    let same_test = || seen.iter().filter(|it| it.is_same_test);
+    let open = same_test().find_map(Seen::open);
     let is_seen_to = open.is_some() || input.needs_investigation;
+    let mut investigation = open.filter(|_| input.needs_investigation);
     let mut made = None;
-    let investigation = match open {
-        _ if !input.needs_investigation => None,
-        Some(open) => Some(open),
-        None => {
-            let details = input.details(&handle, &task.handle, &cause);
-            let new = investigate(writing, worker, &task, input, details).await?;
-            let investigation = (new.0, new.1.task_id.clone());
-            made = Some(new.1);
-            Some(investigation)
-        }
-    };
+    if investigation.is_none() && input.needs_investigation {
+        let details = input.details(&handle, &task.handle, &cause);
+        let (id, new) = investigate(writing, worker, &task, input, details).await?;
+        investigation = Some((id, new.task_id.clone()));
+        made = Some(new);
+    }
     let logged = Logged {
         handle: &handle,
         task: task.task_id,
@@ -91,25 +88,17 @@ async fn log(
         Some((id, name)) => block(writing, worker, &task, *id, name).await?,
         None => None,
     };
-    let is_back = seen.iter().any(|it| it.is_same_test && it.end().is_some());
-    let is_alert =
-        input.needs_investigation || input.previous_status == PreviousStatus::PassingBefore;
-    let dashboard_alert = is_alert.then(|| FailureAlert {
-        kind: "critical".to_owned(),
-        message: format!("{} fails in {}.", &*input.test_name, task.handle),
-        timestamp: Timestamp::now(),
-        requires_human_attention: is_back || !is_seen_to,
-    });
+    let blocker = blocking_task.is_some();
+    let is_back = same_test().any(|it| it.end().is_some());
     Ok(ReportTestFailureOutput {
         success: true,
         test_failure_id: handle,
         test_name: input.test_name.to_string(),
         status: "failure_logged".to_owned(),
-        investigation_task_created: made
-            .map(|made| InvestigationTask { blocker: blocking_task.is_some(), ..made }),
         blocking_task,
+        investigation_task_created: made.map(|made| InvestigationTask { blocker, ..made }),
         suspected_root_cause_analysis: Some(cause),
-        dashboard_alert,
+        dashboard_alert: input.alert(&task.handle, is_back, is_seen_to, Timestamp::now()),
     })
 }
 

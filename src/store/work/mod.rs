@@ -14,6 +14,8 @@ mod scope;
 mod tickets;
 mod verification;
 
+pub(super) use cascade::{of_done, of_removed};
 pub use checks::LastRun;
 pub use handles::Prefix;
 pub(super) use handles::next as next_handle;
+pub(super) use reports::last as last_report;

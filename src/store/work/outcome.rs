@@ -73,8 +73,10 @@ pub async fn take<T: Serialize + Sync>(
         warnings: &warnings,
     };
     let report = reports::record(writing, worker, report).await?;
+    // A verification changes nothing that could be checked.
+    let is_checked = account.said == Said::Done && task.kind != TaskKind::Verification;
     let checks_run = match account.delivered {
-        Some(delivered) if account.said == Said::Done => {
+        Some(delivered) if is_checked => {
             checks::plan(writing, task.task_id, delivered, account.claims_passed).await?
         }
         _ => false,
@@ -146,6 +148,10 @@ async fn odd_about_done(
     let mut odd = Vec::new();
     if delivered.is_some_and(|it| it.is_empty_diff == Some(true)) {
         odd.push("The task is reported as done, and nothing was changed for it.".to_owned());
+    }
+    if task.kind == TaskKind::Verification {
+        let handle = &task.handle;
+        odd.push(format!("What {handle} found is not told; reportVerificationResult tells it."));
     }
     let unmet: Vec<String> = sqlx::query_scalar(
         "SELECT t.handle FROM task_dependencies d JOIN tasks t ON t.task_id = d.depends_on

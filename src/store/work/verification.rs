@@ -5,7 +5,7 @@ use provost_actors::ids::ReportId;
 use provost_actors::journal::{Answer, Key, TaskStatus};
 use provost_actors::refusal::{Code, Refusal};
 
-use super::notes::{self, NewNote};
+use super::notes::{self, Note};
 use super::outcome::{self, taken_already};
 use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
@@ -15,8 +15,8 @@ use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, fault, requests};
 use crate::work::done::VerificationTask;
 use crate::work::note::NoteKind;
-use crate::work::report::{Becomes, closed, counted};
-use crate::work::ticket::TicketKind;
+use crate::work::report::{Becomes, closed};
+use crate::work::ticket::{TicketKind, Urgency};
 use crate::work::verification::{
     FollowUpCreated, IssueFound, ReportVerificationResultInput, ReportVerificationResultOutput,
     Verdict, VerificationStatus, VerificationUpdate, brief, why,
@@ -114,7 +114,7 @@ async fn conclude(
     };
     let report = reports::record(writing, worker, report).await?;
     let over = Becomes { status: TaskStatus::Done, standing: None, is_let_go: true };
-    outcome::set(writing, verification.task_id, over, None, Some(100)).await?;
+    outcome::set(writing, verification.task_id, over, None, None).await?;
     cascade::of_done(writing, verification.task_id, &verification.handle).await?;
     mark(writing, &original, verdict, &input.verification.summary).await?;
     let issues = keep_issues(writing, worker, &original, report, input).await?;
@@ -125,20 +125,8 @@ async fn conclude(
         }
         _ => None,
     };
-    let message = match verdict {
-        Verdict::Verified => format!("{} was done as it was to be.", original.handle),
-        Verdict::Done => format!("{} stays done; not all of it was found good.", original.handle),
-        Verdict::Rework => format!("{} is on the board again, for rework.", original.handle),
-    };
-    let update = VerificationUpdate {
-        message: format!(
-            "{message} {} found, {} made.",
-            counted(issues.len(), "issue"),
-            counted(follow_ups.len(), "follow-up task")
-        ),
-        issues_count: issues.len(),
-        follow_up_tasks_count: follow_ups.len(),
-    };
+    let message = verdict.says(&original.handle);
+    let update = VerificationUpdate::new(&message, issues.len(), follow_ups.len());
     Ok(ReportVerificationResultOutput {
         success: true,
         verification_task_id: verification.handle,
@@ -233,22 +221,25 @@ async fn keep_issues(
     report: ReportId,
     input: &ReportVerificationResultInput,
 ) -> Result<Vec<IssueFound>, Refusal> {
-    let severity = if input.verdict() == Verdict::Rework { "high" } else { "medium" };
+    let severity = if input.verdict() == Verdict::Rework { Urgency::High } else { Urgency::Medium };
     let related_components = progress::files_of(writing, original.task_id).await?;
     let mut found = Vec::new();
     for issue in input.issues() {
-        let note = NewNote {
+        let note = Note {
             kind: NoteKind::Issue,
-            task: original.task_id,
-            report,
+            task: Some(original.task_id),
             text: &format!("{}\n{}", issue.title, issue.text),
+            category: Some("verification"),
             severity,
+            report: Some(report),
+            new_task: None,
+            alert: None,
         };
         found.push(IssueFound {
-            issue_id: notes::insert(writing, worker, note).await?,
+            issue_id: notes::keep(writing, worker, &note).await?,
             title: issue.title,
             related_components: related_components.clone(),
-            severity: severity.to_owned(),
+            severity,
         });
     }
     Ok(found)

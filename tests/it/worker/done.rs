@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::desk::{self, ask, done, refused, status, statuses};
+use crate::harness::{Client, Provost};
 
 /// Spec 5's request, as printed.
 fn example() -> Value {
@@ -159,6 +160,22 @@ fn error_409_task_already_marked_as_done() {
 }
 
 #[test]
+fn error_500_internal_server_error_leaves_everything_as_it_was() {
+    let provost = desk::provost();
+    let board = desk::board(&provost, ["Implement color palette system"]);
+    let mut worker = desk::worker(&board);
+    provost.sql(&["CREATE TRIGGER no_notes BEFORE INSERT ON notes \
+                   BEGIN SELECT RAISE(ABORT, 'the disk is on fire'); END"]);
+    let (number, error) = refused(&mut worker, "reportTaskDone", &example());
+    assert_eq!((number, &error["code"]), (500, &json!("INTERNAL_ERROR")));
+    let before = [("Implement color palette system".to_owned(), "todo".to_owned())];
+    assert_eq!(statuses(&board), before);
+    provost.sql(&["DROP TRIGGER no_notes"]);
+    let told = ask(&mut worker, "reportTaskDone", &example());
+    assert_eq!(told["observationsProcessed"][0]["observationId"], "OBS-001");
+}
+
+#[test]
 fn error_409_a_task_that_another_worker_has_in_hand() {
     let provost = desk::provost();
     let board = provost.board();
@@ -169,7 +186,7 @@ fn error_409_a_task_that_another_worker_has_in_hand() {
     assert_eq!((number, &error["details"]["held_by"]), (409, &json!(attempt.id)));
     let mut command = provost.command(&["mcp"]);
     command.env("PROVOST_ATTEMPT_ID", &attempt.id);
-    let mut own = crate::harness::Client::over_bridge(command);
+    let mut own = Client::over_bridge(command);
     assert_eq!(done(&mut own, "TASK-001")["status"], "done");
 }
 
@@ -265,6 +282,7 @@ fn a_verification_that_is_reported_done_is_not_verified_itself() {
     assert!(told.get("verificationTaskCreated").is_none());
     assert!(told.get("nextTaskId").is_none(), "{told}");
     assert_eq!(told["dashboardUpdate"]["percentComplete"], 100.0);
+    assert!(told["warnings"][0].as_str().unwrap().contains("reportVerificationResult"), "{told}");
 }
 
 #[test]
@@ -297,4 +315,23 @@ fn report_task_completed_answers_in_its_own_form() {
         refused(&mut worker, "reportTaskCompleted", &long).1["details"]["field"],
         "output_summary"
     );
+}
+
+#[test]
+fn an_orchestrator_is_told_the_last_report_in_brief() {
+    let provost = desk::provost();
+    let board = provost.board();
+    let task = json!({"task_id": board.task("one")});
+    let told = |provost: &Provost| provost.call("get_task", &task)["task"]["last_report"].clone();
+    assert_eq!(told(&provost), Value::Null);
+    let mut worker = desk::worker(&board);
+    let half = json!({"task_id": "TASK-001", "details": "half of it"});
+    ask(&mut worker, "reportTaskStatus", &half);
+    assert_eq!(told(&provost)["summary"], "half of it");
+    let lie = json!({"taskId": "TASK-001", "status": "done", "implementationNotes": "All of it",
+        "testing": {"testsAdded": false, "testsPassed": false, "testsFailed": 1}});
+    let warnings = ask(&mut worker, "reportTaskDone", &lie)["warnings"].clone();
+    let last = told(&provost);
+    assert_eq!((&last["status"], &last["summary"]), (&json!("done"), &json!("All of it")));
+    assert_eq!(last["warnings"], warnings);
 }

@@ -1,6 +1,8 @@
 //! What the worker API says when it says no: spec 5's tables of errors, of rate
 //! limits and of permissions, a test a row, over standard input and output.
 
+use std::fs::File;
+
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Provost, eventually};
@@ -141,6 +143,42 @@ fn create_ticket_db_locked_for_long_is_retryable_and_made_nothing() {
 }
 
 #[test]
+fn server_error_500_for_a_fault_of_the_store() {
+    let provost = Provost::running();
+    let mut worker = at_work(&provost);
+    provost
+        .sql(&["CREATE TRIGGER no BEFORE INSERT ON tickets BEGIN SELECT RAISE(ABORT, 'no'); END"]);
+    let answer = worker.ask("createTicket", &ticket());
+    assert_eq!(error(&answer)["code"], 500, "{answer}");
+    let data = &answer["error"]["data"];
+    is_of_the_schema(data);
+    assert_eq!(data["error"]["code"], "INTERNAL_ERROR");
+    assert_eq!(data["error"]["severity"], "CRITICAL");
+    provost.sql(&["DROP TRIGGER no"]);
+    let answer = worker.ask("createTicket", &ticket());
+    assert_eq!(answer["result"]["ticket"]["id"], "TK-001", "nothing was left: {answer}");
+}
+
+#[test]
+fn create_ticket_db_unavailable_is_retryable_with_a_fallback() {
+    let provost = Provost::running();
+    let mut worker = at_work(&provost);
+    // Its file is lost under the daemon.
+    for end in ["", "-wal"] {
+        let path = provost.home().join(format!("provost.db{end}"));
+        File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+    }
+    let answer = worker.ask("createTicket", &ticket());
+    assert_eq!(error(&answer)["code"], 503, "{answer}");
+    let data = &answer["error"]["data"];
+    is_of_the_schema(data);
+    assert_eq!(data["error"]["code"], "RESOURCE_NOT_FOUND");
+    assert_eq!(data["error"]["retryable"], true);
+    assert_eq!(data["error"]["fallback_suggested"], true);
+    assert_eq!(data["fallback_suggested"], true);
+}
+
+#[test]
 fn create_ticket_invalid_input_names_the_missing_title() {
     let provost = Provost::running();
     let mut worker = at_work(&provost);
@@ -225,6 +263,18 @@ fn authorization_write_tools_are_refused_to_a_reader() {
     let refusal = reader.call("createTicket", &ticket()).refusal();
     is_of_the_schema(&refusal);
     assert_eq!(refusal["error"]["details"]["needed"], "write");
+}
+
+#[test]
+fn authorization_read_tools_are_a_readers() {
+    let provost = Provost::running();
+    let board = provost.board();
+    board.task("a task");
+    let mut reader = provost.worker_with(&board.repo().path, &["--access", "read"]);
+    let next = reader.ask("getNextTask", &json!({}));
+    assert_eq!(next["result"]["task"]["taskId"], "TASK-001", "{next}");
+    let answer = reader.ask("askQuestion", &json!({"question": "Which colour has the logo?"}));
+    assert_eq!(answer["result"]["success"], true, "{answer}");
 }
 
 #[test]

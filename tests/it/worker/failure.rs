@@ -181,3 +181,29 @@ fn error_400_of_a_missing_field_a_wrong_status_or_a_path_outside() {
     let unknown = failure("TASK-999", &json!({}));
     assert_eq!(refused(&mut worker, "reportTestFailure", &unknown).0, 404);
 }
+
+#[test]
+fn an_investigation_that_the_orchestrator_ends_frees_its_task_too() {
+    let provost = desk::provost();
+    let board = desk::board(&provost, ["one", "two"]);
+    let mut worker = desk::worker(&board);
+    let find = |title: &str| {
+        let listed = provost.call("list_tasks", &json!({"project_id": board.project_id}));
+        let tasks = listed["tasks"].as_array().unwrap().clone();
+        tasks.into_iter().find(|task| task["title"] == title).unwrap()["task_id"].clone()
+    };
+    report(&mut worker, "TASK-001", &json!({"testName": "first"}));
+    report(&mut worker, "TASK-001", &json!({"testName": "second"}));
+    let over = json!({"task_id": find("Investigate: first fails"), "status": "done"});
+    provost.call("update_task", &over);
+    let told =
+        ask(&mut worker, "reportTaskDone", &json!({"taskId": "TASK-002", "status": "partial"}));
+    assert_eq!(told["dashboardUpdate"]["blockedCount"], 1);
+    provost.call("delete_task", &json!({"task_id": find("Investigate: second fails")}));
+    let told =
+        ask(&mut worker, "reportTaskDone", &json!({"taskId": "TASK-002", "status": "partial"}));
+    assert_eq!(
+        (&told["dashboardUpdate"]["blockedCount"], &told["nextTaskId"]),
+        (&json!(0), &json!("TASK-001"))
+    );
+}
