@@ -4,6 +4,7 @@
 //! anything else: they need no runtime and no argument parser, and there may be
 //! a thousand of them.
 
+mod args;
 mod bridge;
 mod cli;
 mod client;
@@ -18,6 +19,7 @@ mod mcp;
 mod role;
 mod store;
 mod telemetry;
+mod work;
 
 use std::process::ExitCode;
 

@@ -37,17 +37,19 @@ const ACTORS: &[(&str, &[&str])] = &[
 /// The same in `src`.
 #[rustfmt::skip]
 const SRC: &[(&str, &[&str])] = &[
+    ("args", &[]),
     ("role", &[]),
     ("home", &[]),
     ("jsonrpc", &[]),
     ("telemetry", &[]),
     ("config", &[]),
-    ("store", &[]),
+    ("work", &["args"]),
+    ("store", &["work"]),
     ("executors", &["config"]),
-    ("mcp", &["jsonrpc", "role"]),
+    ("mcp", &["args", "jsonrpc", "role", "work"]),
     ("client", &["home", "role"]),
     ("bridge", &["client", "jsonrpc"]),
-    ("domain", &["client", "mcp", "role", "store"]),
+    ("domain", &["args", "client", "mcp", "role", "store", "work"]),
     ("daemon", &["client", "config", "domain", "executors", "home", "mcp", "store"]),
     ("doctor", &["client", "config", "daemon", "executors", "home", "store"]),
     ("cli", &["bridge", "client", "config", "daemon", "doctor", "executors", "home", "role", "telemetry"]),

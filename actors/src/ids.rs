@@ -100,6 +100,14 @@ id!(
     /// A permission that an executor asked for.
     ApprovalId
 );
+id!(
+    /// What somebody has to see to.
+    TicketId
+);
+id!(
+    /// What a worker said of its work.
+    ReportId
+);
 
 #[cfg(test)]
 mod tests {

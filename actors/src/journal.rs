@@ -171,6 +171,9 @@ pub struct TaskChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     pub task_id: TaskId,
+    /// What it is called in its project: `TASK-001`.
+    #[serde(default)]
+    pub handle: String,
     pub project_id: ProjectId,
     pub title: String,
     pub description: Option<String>,

@@ -46,6 +46,8 @@ enum Kind {
     Initialize,
     /// Stays open for as long as the session; it keeps nobody waiting.
     Listen,
+    /// A method of the worker API, without MCP around it.
+    Bare,
     Other,
 }
 
@@ -71,7 +73,9 @@ impl Book {
                     "tools/call" => Kind::ToolCall,
                     "initialize" => Kind::Initialize,
                     "subscriptions/listen" => Kind::Listen,
-                    _ => Kind::Other,
+                    "ping" => Kind::Other,
+                    method if method.contains('/') => Kind::Other,
+                    _ => Kind::Bare,
                 };
                 self.request(Waiting { id, kind, modern, line: None }, line, connected)
             }
@@ -89,7 +93,7 @@ impl Book {
             }
             Frame::Response { .. } | Frame::Other if connected => Verdict::Forward(line),
             Frame::Response { .. } => Verdict::Dropped,
-            Frame::Other => Verdict::Answer(frame::error(None, -32700, "Parse error", None)),
+            Frame::Other => Verdict::Answer(frame::malformed(&line)),
         }
     }
 
@@ -103,7 +107,7 @@ impl Book {
             return Verdict::Answer(answer(&request, &refusal));
         }
         let line = match request.kind {
-            Kind::ToolCall => {
+            Kind::ToolCall | Kind::Bare => {
                 frame::with_call_id(&line, &Uuid::now_v7().to_string()).unwrap_or(line)
             }
             Kind::Initialize | Kind::Listen | Kind::Other => line,
@@ -180,7 +184,7 @@ fn restarting() -> Refusal {
 fn answer(request: &Waiting, refusal: &Refusal) -> Vec<u8> {
     match request.kind {
         Kind::ToolCall => frame::refused_call(&request.id, request.modern, refusal),
-        Kind::Initialize | Kind::Listen | Kind::Other => {
+        Kind::Initialize | Kind::Listen | Kind::Bare | Kind::Other => {
             frame::refused_request(&request.id, refusal)
         }
     }

@@ -123,6 +123,17 @@ pub fn cancelled_id(params: Option<&str>) -> Option<Id> {
 
 type Object = BTreeMap<String, Box<RawValue>>;
 
+/// The answer to a line that is no message: no JSON, or no JSON-RPC (§5.1).
+pub fn malformed(line: &[u8]) -> Vec<u8> {
+    match serde_json::from_slice::<Value>(line) {
+        Err(_) => error(None, -32700, "Parse error", None),
+        Ok(value) => {
+            let id = value.get("id").and_then(Id::read);
+            error(id.as_ref(), -32600, "Invalid request", None)
+        }
+    }
+}
+
 /// The line with `params._meta["provost/call_id"]` set; `None` when it has no
 /// such place.
 pub fn with_call_id(line: &[u8], call_id: &str) -> Option<Vec<u8>> {

@@ -96,6 +96,8 @@ pub fn of(code: Code) -> Exit {
         | Code::TaskNotFound
         | Code::AttemptNotFound
         | Code::SessionNotFound
+        | Code::TicketNotFound
+        | Code::QuestionNotFound
         | Code::FileNotFound
         | Code::ExecutorNotFound
         | Code::VariantNotFound
@@ -104,6 +106,7 @@ pub fn of(code: Code) -> Exit {
         Code::TurnActive
         | Code::AttemptRunning
         | Code::IdempotencyConflict
+        | Code::InvalidState
         | Code::DependencyCycle => Exit::Conflict,
         Code::DaemonUnavailable | Code::DaemonRestarting | Code::ShuttingDown => Exit::Unreachable,
         Code::MissingRequired
@@ -114,6 +117,10 @@ pub fn of(code: Code) -> Exit {
         | Code::ExecutorUnavailable
         | Code::WorkspaceFailed
         | Code::SpawnFailed
+        | Code::TokenLimitExceeded
+        | Code::Timeout
+        | Code::DbLocked
+        | Code::DbUnavailable
         | Code::StorageFull
         | Code::RateLimited
         | Code::NotPermitted

@@ -36,7 +36,7 @@ use output::Output;
 use crate::bridge;
 use crate::client::{ClientError, Hello, Peer, Starter};
 use crate::home::Home;
-use crate::role::Role;
+use crate::role::{Access, Role};
 use crate::telemetry;
 
 /// Supervises coding agents in git worktrees.
@@ -59,6 +59,9 @@ enum Command {
         /// Which tools are offered [default: worker inside an attempt, else orchestrator]
         #[arg(long, value_enum)]
         role: Option<Role>,
+        /// How far calls may go [default: write for a worker, else admin]
+        #[arg(long, value_enum)]
+        access: Option<Access>,
     },
     /// Register the git repository at PATH as a project
     Init(project::InitArgs),
@@ -177,9 +180,10 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 
 /// The verbs that speak to the daemon.
 async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, Failure> {
-    if let Command::Mcp { role } = command {
+    if let Command::Mcp { role, access } = command {
         let role = role.or_else(|| crate::home::surrounding_attempt().map(|_| Role::Worker));
-        bridge::run(Starter::new(home), Hello::of_process(Peer::Bridge, role)).await?;
+        let hello = Hello::of_process(Peer::Bridge, role).with_access(access);
+        bridge::run(Starter::new(home), hello).await?;
         return Ok(Exit::Done);
     }
     let mut context = Context::new(home, out);

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::role::Role;
+use crate::role::{Access, Role};
 
 /// The version of the hello. A peer of another version is refused.
 pub const VERSION: u32 = 1;
@@ -39,6 +39,12 @@ pub struct Hello {
     /// The client's working directory; left out when it is no UTF-8.
     #[serde(default)]
     pub cwd: Option<String>,
+    /// Tells the client from others for as long as it lives.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// `None`: what its role may do.
+    #[serde(default)]
+    pub access: Option<Access>,
 }
 
 impl Hello {
@@ -52,7 +58,14 @@ impl Hello {
             client,
             attempt_id: crate::home::surrounding_attempt(),
             cwd: cwd.and_then(|path| path.into_os_string().into_string().ok()),
+            agent: Some(uuid::Uuid::now_v7().to_string()),
+            access: None,
         }
+    }
+
+    /// The same, for calls that go so far and no further.
+    pub fn with_access(self, access: Option<Access>) -> Self {
+        Self { access, ..self }
     }
 }
 
@@ -93,11 +106,13 @@ mod tests {
             client: Peer::Cli,
             attempt_id: None,
             cwd: None,
+            agent: Some("a".to_owned()),
+            access: None,
         };
         assert_eq!(
             serde_json::to_value(&hello).unwrap(),
             json!({"provost": "hello", "v": 1, "role": "all", "client": "cli",
-                "attempt_id": null, "cwd": null})
+                "attempt_id": null, "cwd": null, "agent": "a", "access": null})
         );
         let least = r#"{"provost":"hello","v":1,"role":null,"client":"bridge"}"#;
         assert_eq!(serde_json::from_str::<Hello>(least).unwrap().role, None);

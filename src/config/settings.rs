@@ -232,6 +232,15 @@ settings! {
         /// Seconds after which one that nobody has answered is denied; 0 = never.
         timeout_secs: u64 = 3600u64, Allowed::Integer(0..=CENTURY_SECS);
     }
+    /// Those who do the tasks, and call the worker API.
+    worker Worker {
+        /// Calls that one agent may make in a minute; 0 = any.
+        agent_per_minute: u64 = 100u64, Allowed::Integer(0..=MANY);
+        /// Calls that all agents together may make in a minute; 0 = any.
+        all_per_minute: u64 = 500u64, Allowed::Integer(0..=MANY);
+        /// Calls that one agent may make in a second; 0 = any.
+        burst_per_second: u64 = 10u64, Allowed::Integer(0..=MANY);
+    }
     /// What no log and no file may show.
     secrets Secrets {
         /// Variables of executors whose values are secrets.

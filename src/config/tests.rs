@@ -28,6 +28,10 @@ nice = 0
 timeout_secs = 3600
 [secrets]
 names = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"]
+[worker]
+agent_per_minute = 100
+all_per_minute = 500
+burst_per_second = 10
 [guards]
 changes_max_files = 200
 changes_max_lines = 10000

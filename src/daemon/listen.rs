@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{Hello, Welcome};
 use crate::domain::Domain;
 use crate::home::Home;
-use crate::mcp;
+use crate::mcp::{self, Rates};
 
 /// How long a connection may take to say hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -34,7 +34,13 @@ pub fn bind(home: &Home) -> io::Result<UnixListener> {
 }
 
 /// Serves connections until the daemon ends.
-pub async fn serve(listener: UnixListener, domain: Arc<Domain>, ending: CancellationToken) {
+pub async fn serve(
+    listener: UnixListener,
+    domain: Arc<Domain>,
+    rates: Rates,
+    ending: CancellationToken,
+) {
+    let rates = Arc::new(rates);
     let mut sessions = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
@@ -42,9 +48,10 @@ pub async fn serve(listener: UnixListener, domain: Arc<Domain>, ending: Cancella
             Some(_) = sessions.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let (domain, ending) = (Arc::clone(&domain), ending.child_token());
+                    let (domain, rates) = (Arc::clone(&domain), Arc::clone(&rates));
+                    let ending = ending.child_token();
                     sessions.spawn(async move {
-                        if let Err(error) = session(stream, domain, ending).await {
+                        if let Err(error) = session(stream, domain, rates, ending).await {
                             tracing::debug!(%error, "a connection ended");
                         }
                     });
@@ -65,6 +72,7 @@ pub async fn serve(listener: UnixListener, domain: Arc<Domain>, ending: Cancella
 async fn session(
     stream: UnixStream,
     domain: Arc<Domain>,
+    rates: Arc<Rates>,
     ending: CancellationToken,
 ) -> io::Result<()> {
     let peer = stream.peer_cred()?;
@@ -83,6 +91,6 @@ async fn session(
     welcome.push(b'\n');
     write.write_all(&welcome).await?;
     let stream = tokio::io::join(read, write);
-    mcp::serve(stream, session, domain, mcp::Limits::default(), ending).await;
+    mcp::serve(stream, session, domain, mcp::Limits::new(rates), ending).await;
     Ok(())
 }

@@ -31,6 +31,7 @@ use crate::config::{self, Config};
 use crate::domain::{Domain, Guards};
 use crate::executors::Registry;
 use crate::home::Home;
+use crate::mcp::{Rate, Rates};
 use crate::store::{OpenError, Store, TimesToLive};
 pub use lock::{HomeLock, LockError};
 
@@ -108,7 +109,12 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
     ));
     let socket = listen::bind(home)?;
     let chores = tokio::spawn(chores(store.clone(), shims));
-    let serving = tokio::spawn(listen::serve(socket, domain, ending.clone()));
+    let serving = tokio::spawn(listen::serve(
+        socket,
+        domain,
+        Rates::new(rate(&config.settings.worker)),
+        ending.clone(),
+    ));
     tracing::info!(home = %home.data_dir().display(), pid = std::process::id(), "ready");
 
     let mut terminate = signal(SignalKind::terminate())?;
@@ -203,6 +209,14 @@ fn cgroups(executors: &Registry) -> Option<PathBuf> {
     let mut all = executors.all().into_iter();
     all.find(|executor| executors.limits(&executor.describe().name).want_cgroup())?;
     cgroup::base().inspect_err(|reason| tracing::warn!(%reason, "limits are held by looking")).ok()
+}
+
+fn rate(worker: &config::Worker) -> Rate {
+    Rate {
+        agent_per_minute: worker.agent_per_minute,
+        all_per_minute: worker.all_per_minute,
+        burst_per_second: worker.burst_per_second,
+    }
 }
 
 fn guards(guards: &config::Guards) -> Guards {

@@ -3,7 +3,7 @@
 use provost_actors::refusal::{Code, Refusal};
 
 use super::Domain;
-use crate::mcp::args::Index;
+use crate::args::Index;
 use crate::mcp::tools::sessions::{
     MessageRole, SessionMessage, TailSessionMessagesInput, TailSessionMessagesOutput,
 };

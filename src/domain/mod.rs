@@ -15,6 +15,7 @@ mod logs;
 mod messages;
 mod sessions;
 mod waits;
+mod work;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,6 +57,7 @@ use crate::mcp::tools::tasks::{
 };
 use crate::mcp::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 use crate::store::Store;
+use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
 
 /// Everything behind the tools.
 pub struct Domain {
@@ -293,6 +295,15 @@ impl Ask for Domain {
         _: GetContextInput,
     ) -> Result<GetContextOutput, Refusal> {
         self.context(session).await
+    }
+
+    async fn create_ticket(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: CreateTicketInput,
+    ) -> Result<Answer<CreateTicketOutput>, Refusal> {
+        self.new_ticket(session, key, input).await
     }
 
     async fn recent_attempts(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {

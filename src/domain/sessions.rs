@@ -1,13 +1,13 @@
 //! Who is at the other end of a connection.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use provost_actors::ids::AttemptId;
 use provost_actors::process::tree::attempt_of;
 
 use super::Domain;
 use crate::client::{Hello, Peer};
-use crate::mcp::ask::{Role, Session};
+use crate::mcp::ask::{Access, Role, Session};
 
 impl Domain {
     /// The session of a connection, from what it says of itself. Inside an
@@ -22,7 +22,19 @@ impl Domain {
         };
         let inside = tokio::task::spawn_blocking(move || peer.and_then(attempt_of));
         let inside = inside.await.ok().flatten();
-        Session { role, attempt, inside, is_person: hello.client == Peer::Cli }
+        let agent = match attempt {
+            Some(attempt) => attempt.to_string(),
+            None => hello.agent.clone().unwrap_or_else(|| "unnamed".to_owned()),
+        };
+        Session {
+            role,
+            attempt,
+            inside,
+            is_person: hello.client == Peer::Cli,
+            agent,
+            access: hello.access.unwrap_or_else(|| Access::of(role)),
+            cwd: hello.cwd.as_ref().map(PathBuf::from),
+        }
     }
 
     async fn surrounding_attempt(&self, hello: &Hello) -> Option<AttemptId> {

@@ -2,6 +2,8 @@
 //! Whoever implements [`Ask`] sees parsed input and gives back typed output; it
 //! sees nothing of MCP.
 
+use std::path::PathBuf;
+
 use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
 pub use provost_actors::journal::{Answer, Key};
@@ -33,7 +35,8 @@ use super::tools::tasks::{
     ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
 };
 use super::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
-pub use crate::role::Role;
+pub use crate::role::{Access, Role};
+use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
 
 /// One connection: what is known of its caller for as long as it lasts.
 #[derive(Clone, Debug)]
@@ -46,6 +49,11 @@ pub struct Session {
     pub inside: Option<AttemptId>,
     /// A person's command line: it has bare methods of its own.
     pub is_person: bool,
+    /// Who calls, as far as limits and leases go: the attempt, or the bridge.
+    pub agent: String,
+    pub access: Access,
+    /// The caller's working directory, if it said.
+    pub cwd: Option<PathBuf>,
 }
 
 /// An attempt as a list of resources shows it.
@@ -229,6 +237,13 @@ pub trait Ask: Send + Sync + 'static {
         session: &Session,
         input: GetContextInput,
     ) -> Refusable<GetContextOutput>;
+
+    async fn create_ticket(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: CreateTicketInput,
+    ) -> Refusable<Answer<CreateTicketOutput>>;
 
     /// The newest attempts of all projects, newest first.
     async fn recent_attempts(&self, most: usize) -> Refusable<Vec<RecentAttempt>>;

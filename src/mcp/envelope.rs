@@ -4,7 +4,6 @@
 //! Every result stands twice, as `structuredContent` and as the same compact
 //! JSON in one text: clients show their model now the one, now the other.
 
-use provost_actors::refusal::Refusal;
 use rmcp::model::{CallToolResult, MetaObject};
 use serde_json::{Map, Value, json};
 
@@ -18,29 +17,29 @@ pub struct Success {
     pub deduplicated: bool,
 }
 
-/// The result of a call.
-pub fn result(outcome: Result<Success, Refusal>) -> CallToolResult {
-    match outcome {
-        Ok(success) => {
-            let meta = success
-                .deduplicated
-                .then(|| MetaObject(Map::from_iter([(DEDUPLICATED.to_owned(), json!(true))])));
-            CallToolResult::structured(success.output).with_meta(meta)
-        }
-        Err(refusal) => CallToolResult::structured_error(refusal.envelope()),
-    }
+/// The result of a call that was answered.
+pub fn success(success: Success) -> CallToolResult {
+    let meta = success
+        .deduplicated
+        .then(|| MetaObject(Map::from_iter([(DEDUPLICATED.to_owned(), json!(true))])));
+    CallToolResult::structured(success.output).with_meta(meta)
+}
+
+/// The result of a call that was refused.
+pub fn failure(envelope: Value) -> CallToolResult {
+    CallToolResult::structured_error(envelope)
 }
 
 #[cfg(test)]
 mod tests {
-    use provost_actors::refusal::Code;
+    use provost_actors::refusal::{Code, Refusal};
 
     use super::*;
 
     #[test]
     fn a_refusal_is_the_same_json_twice_in_a_fixed_order() {
         let refusal = Refusal::new(Code::TurnActive, "a turn runs").detail("attempt_id", "x");
-        let result = result(Err(refusal));
+        let result = failure(refusal.envelope());
         assert_eq!(result.is_error, Some(true));
         let text = &result.content[0].as_text().unwrap().text;
         assert_eq!(*text, result.structured_content.unwrap().to_string());
@@ -63,7 +62,7 @@ mod tests {
 
     #[test]
     fn only_a_deduplicated_answer_says_so() {
-        let of = |deduplicated| result(Ok(Success { output: json!({}), deduplicated })).meta;
+        let of = |deduplicated| success(Success { output: json!({}), deduplicated }).meta;
         assert!(of(false).is_none());
         assert_eq!(of(true).unwrap().0["provost/deduplicated"], true);
     }

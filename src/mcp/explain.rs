@@ -6,11 +6,11 @@ use jsonschema::{ValidationError, Validator};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::Value;
 
-use super::args::ID_PATTERN;
 use super::meant;
 use super::mend::{mend, options};
 use super::modes::Mode;
 use super::schema::REQUEST_ID;
+use crate::args::ID_PATTERN;
 
 /// What is needed of a tool to judge arguments for it.
 pub struct Contract<'a> {
@@ -18,6 +18,8 @@ pub struct Contract<'a> {
     pub schema: &'a Value,
     pub validator: &'a Validator,
     pub modes: &'a [Mode],
+    /// It is one of the worker API's.
+    pub is_workers: bool,
 }
 
 impl Contract<'_> {
@@ -41,6 +43,15 @@ impl Contract<'_> {
     /// A value that passed the schema and not its parser.
     pub fn unparsable(&self, path: &str, arguments: &Value) -> Refusal {
         self.invalid(&pointer_of(path), arguments)
+    }
+
+    /// The tool whose answer has the values of a field, as far as the caller has it.
+    fn source(&self, field: &str) -> Option<&'static str> {
+        if !self.is_workers {
+            return source(field);
+        }
+        let names_a_task = matches!(field, "task_id" | "depends_on") || field.ends_with("askId");
+        names_a_task.then_some("getNextTask")
     }
 
     fn refuse_mode(&self, arguments: &Value) -> Refusal {
@@ -90,7 +101,7 @@ impl Contract<'_> {
         let path = join(pointer, field);
         let expected = expected(self.node(pointer).and_then(|node| property(node, field)));
         let message = format!("{tool} needs `{path}`, {expected}.");
-        let hint = match source(field) {
+        let hint = match self.source(field) {
             Some(list) => format!("Call {tool} again with {path} from {list}."),
             None => format!("Call {tool} again with {path}, {expected}."),
         };
@@ -109,7 +120,7 @@ impl Contract<'_> {
             let hint = format!("Call {tool} again with {path} = {meant}.");
             return refusal.hint(hint).detail("nearest", meant);
         }
-        let hint = match source(name_of(&path)) {
+        let hint = match self.source(name_of(&path)) {
             _ if is_too_long(node, value) => format!("Call {tool} again with {path}, {expected}."),
             Some(list) => format!("Call {tool} again with {path} from {list}."),
             None if path == REQUEST_ID => format!("Call {tool} again with a new request_id."),

@@ -12,7 +12,6 @@
 //! this folder owns state that outlives a connection, and nothing in it knows SQL,
 //! actors or processes.
 
-pub mod args;
 pub mod ask;
 mod envelope;
 mod explain;
@@ -21,9 +20,11 @@ mod meant;
 mod mend;
 mod modes;
 mod prompts;
+mod rates;
 mod resources;
 mod schema;
 mod server;
+mod spec5;
 mod tool;
 pub mod tools;
 mod transport;
@@ -33,4 +34,5 @@ mod wire;
 mod tests;
 
 pub use explain::{name_of, pointer_of, source};
+pub use rates::{Rate, Rates};
 pub use server::{Limits, serve};

@@ -12,8 +12,9 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::args::Text;
 use super::modes::Mode;
+use super::spec5;
+use crate::args::Text;
 
 /// The `request_id` that every tool with an effect takes.
 pub type RequestId = Text<1, 128>;
@@ -50,10 +51,18 @@ pub fn input<T: JsonSchema>(modes: &[Mode], changes: bool) -> Arc<JsonObject> {
     Arc::new(published)
 }
 
+/// In which words a tool says no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errors {
+    House,
+    /// The worker API's own.
+    Worker,
+}
+
 /// The output schema of a tool. It admits the error envelope too, since some
 /// clients hold failures against it. An untagged enum of structs becomes one
 /// object that may have the fields of any of them.
-pub fn output<T: JsonSchema>() -> Arc<JsonObject> {
+pub fn output<T: JsonSchema>(errors: Errors) -> Arc<JsonObject> {
     let settings = settings().for_serialize();
     let mut root = settings.into_generator().into_root_schema_for::<T>().to_value();
     tidy(&mut root, Side::Output);
@@ -69,10 +78,16 @@ pub fn output<T: JsonSchema>() -> Arc<JsonObject> {
         properties.extend(object(shape.remove("properties").unwrap_or_default()));
         branches.push(json!({"required": shape.remove("required").unwrap_or_else(|| json!([]))}));
     }
-    for (name, property) in object(envelope()) {
+    let (envelope, required) = match errors {
+        Errors::House => {
+            (object(envelope()), json!(["error", "code", "message", "retryable", "hint"]))
+        }
+        Errors::Worker => (spec5::schema(), json!(spec5::REQUIRED)),
+    };
+    for (name, property) in envelope {
         properties.entry(name).or_insert(property);
     }
-    branches.push(json!({"required": ["error", "code", "message", "retryable", "hint"]}));
+    branches.push(json!({"required": required}));
 
     let mut published = Map::new();
     published.insert("type".to_owned(), json!("object"));
@@ -244,7 +259,7 @@ mod tests {
 
     #[test]
     fn outputs_say_null_and_admit_the_envelope() {
-        let schema = output::<Painted>();
+        let schema = output::<Painted>(Errors::House);
         assert_eq!(schema["properties"]["count"]["type"], json!(["integer", "null"]));
         assert_eq!(schema["anyOf"][0]["required"], json!(["title", "count", "colour"]));
         assert_eq!(

@@ -15,20 +15,23 @@ use rmcp::model::{
     GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
     InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig,
+    ReadResourceResponse, RequestMetaObject, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer, serve_directly_with_ct};
 use rmcp::{ErrorData, ServerHandler};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{Ask, CustomError, Role, Session};
 use super::envelope::{self, Success};
-use super::meant;
+#[cfg(test)]
+use super::rates::Rate;
+use super::rates::Rates;
 use super::tool::{Call, Tool};
 use super::transport::{LineTransport, MAX_LINE};
+use super::{meant, spec5};
 use super::{prompts, resources, tools};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
@@ -56,11 +59,21 @@ Give request_id on every change: the same call with the same request_id never ac
 failure is JSON with error, code, retryable and hint; the hint names the call that helps.";
 
 pub const INSIDE_INSTRUCTIONS: &str = "\
-You work inside an attempt that Provost supervises: a git worktree and branch of its own for one \
-task. get_context tells the task, the branch and the repositories.";
+You work on tasks that Provost supervises. Inside an attempt (get_context tells which) you have a \
+git worktree and branch of your own for one task. The loop:
+1. getNextTask gives the task with all that is known of it; with claim = true it is yours alone.
+2. askQuestion answers from the project's plan, word for word; what the plan can't answer goes to \
+a person, whose answer reaches you later. getImmediateAnswer waits for it.
+3. reportTaskStatus tells progress; reportObservation, reportIssue and reportTestFailure tell what \
+you found on the way; createTicket what somebody has to see to.
+4. reportTaskDone ends a task. What it says is checked where the project has checks: do not report \
+tests that you did not run. reportVerificationResult ends a verification task.
+5. getNextTask again, until task is null.
+Tasks are named TASK-001 or by UUID. A failure is JSON with success = false and error: code, \
+message, retryable, retry_after_seconds and hint.";
 
 /// What one connection may use.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Limits {
     /// Calls in flight; more are refused as `rate_limited`.
     pub calls: usize,
@@ -74,17 +87,29 @@ pub struct Limits {
     pub grace: Duration,
     /// The longest line, in bytes.
     pub line: usize,
+    /// How often workers may call, over all connections.
+    pub rates: Arc<Rates>,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
+impl Limits {
+    /// Those of one connection, under the rates of all.
+    pub fn new(rates: Arc<Rates>) -> Self {
         Self {
             calls: 256,
             sleepers: 2048,
             time: Duration::from_mins(10),
             grace: Duration::from_secs(1),
             line: MAX_LINE,
+            rates,
         }
+    }
+}
+
+#[cfg(test)]
+impl Default for Limits {
+    fn default() -> Self {
+        let none = Rate { agent_per_minute: 0, all_per_minute: 0, burst_per_second: 0 };
+        Self::new(Arc::new(Rates::new(none)))
     }
 }
 
@@ -104,9 +129,9 @@ pub async fn serve<S>(
     let server = Server {
         ask,
         session,
-        limits,
         calls: Semaphore::new(limits.calls),
         sleepers: Semaphore::new(limits.sleepers),
+        limits,
         ended: ended.clone(),
     };
     // No handshake is waited for: methods of other APIs come without one, and
@@ -132,17 +157,16 @@ impl Server {
         &self,
         tool: &Tool,
         arguments: JsonObject,
+        bridge_id: Option<String>,
         context: &RequestContext<RoleServer>,
     ) -> Result<Success, Refusal> {
-        if !tool.is_for(&self.session) {
-            return Err(not_permitted(tool, &self.session));
+        if tool.access() > self.session.access {
+            return Err(beyond_access(tool, &self.session));
         }
-        let call = Call {
-            ask: &*self.ask,
-            session: &self.session,
-            arguments,
-            bridge_id: context.meta.get(CALL_ID).and_then(|id| id.as_str()).map(str::to_owned),
-        };
+        if !self.session.is_person && (tool.is_workers() || self.session.role == Role::Worker) {
+            self.limits.rates.take(&self.session.agent)?;
+        }
+        let call = Call { ask: &*self.ask, session: &self.session, arguments, bridge_id };
         let room = if tool.sleeps() { &self.sleepers } else { &self.calls };
         let refusal = match self.guarded(room, tool.call(call), context).await {
             Ok(Ok(success)) => return Ok(success),
@@ -153,6 +177,33 @@ impl Server {
             tracing::error!(tool = tool.name(), message = refusal.message, "internal fault");
         }
         Err(refusal)
+    }
+
+    /// A call of the worker API as a method of its own, on any connection.
+    async fn bare(
+        &self,
+        tool: &Tool,
+        params: Option<Value>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let mut arguments = match params {
+            None | Some(Value::Null) => JsonObject::new(),
+            Some(Value::Object(arguments)) => arguments,
+            Some(_) => {
+                let message = format!("the params of {} must be an object", tool.name());
+                return Err(ErrorData::invalid_params(message, None));
+            }
+        };
+        let own = arguments.remove("_meta");
+        let bridge_id = call_id(&context.meta)
+            .or_else(|| own.as_ref()?.get(CALL_ID)?.as_str().map(str::to_owned));
+        match self.call(tool, arguments.clone(), bridge_id, context).await {
+            Ok(success) => Ok(CustomResult::new(success.output)),
+            Err(refusal) => {
+                let refusal = refusal.of_tool(tool.name());
+                Err(spec5::error(&refusal, &self.session.agent, &Value::Object(arguments)))
+            }
+        }
     }
 
     /// Runs what a request asks for, so that it is answered whatever happens.
@@ -261,7 +312,22 @@ impl ServerHandler for Server {
             return Err(unknown_tool(&request.name, &self.session));
         };
         let arguments = request.arguments.unwrap_or_default();
-        Ok(envelope::result(self.call(tool, arguments, &context).await).into())
+        let outcome = if tool.is_for(&self.session) {
+            let bridge_id = call_id(&context.meta);
+            self.call(tool, arguments.clone(), bridge_id, &context).await
+        } else {
+            Err(not_permitted(tool, &self.session))
+        };
+        let result = match outcome {
+            Ok(success) => envelope::success(success),
+            Err(refusal) if tool.is_workers() => envelope::failure(spec5::envelope(
+                &refusal.of_tool(tool.name()),
+                &self.session.agent,
+                &Value::Object(arguments),
+            )),
+            Err(refusal) => envelope::failure(refusal.envelope()),
+        };
+        Ok(result.into())
     }
 
     async fn list_resources(
@@ -296,7 +362,7 @@ impl ServerHandler for Server {
         let Some((tool, arguments)) = resources::call(&request.uri, &self.session) else {
             return Err(resources::unknown(&request.uri));
         };
-        let read = self.call(tool, arguments, &context).await.map_err(resources::fault)?;
+        let read = self.call(tool, arguments, None, &context).await.map_err(resources::fault)?;
         Ok(resources::contents(&request.uri, &read.output).into())
     }
 
@@ -323,6 +389,9 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, params, .. } = request;
+        if let Some(tool) = tools::find(&method).filter(|tool| tool.is_workers()) {
+            return self.bare(tool, params, &context).await;
+        }
         let asked = self.ask.custom(&self.session, &method, params);
         match self.guarded(&self.calls, asked, &context).await {
             Ok(Ok(value)) => Ok(CustomResult::new(value)),
@@ -338,10 +407,25 @@ impl ServerHandler for Server {
     }
 }
 
+/// The bridge's id of a call.
+fn call_id(meta: &RequestMetaObject) -> Option<String> {
+    meta.get(CALL_ID).and_then(|id| id.as_str()).map(str::to_owned)
+}
+
+fn beyond_access(tool: &Tool, session: &Session) -> Refusal {
+    let (name, needed, access) = (tool.name(), tool.access(), session.access);
+    let message = format!("{name} needs {needed} access, and this connection has {access} access");
+    Refusal::new(Code::NotPermitted, message)
+        .hint(format!("Connect with `provost mcp --access {needed}`, then call {name} again."))
+        .detail("tool", name)
+        .detail("access", access.to_string())
+        .detail("needed", needed.to_string())
+}
+
 fn not_permitted(tool: &Tool, session: &Session) -> Refusal {
     let name = tool.name();
     let role = session.role;
-    let refusal = if tool.is_for_role(role) {
+    let refusal = if tool.is_for_role(role) && !tool.is_workers() {
         Refusal::new(Code::NotPermitted, format!("{name} works only inside an attempt."))
             .hint("Call list_projects instead.")
     } else {

@@ -14,12 +14,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::ask::{Answer, Ask, Key, Role, Session};
+use super::ask::{Access, Answer, Ask, Key, Role, Session};
 use super::envelope::Success;
 use super::explain::Contract;
 use super::key;
 use super::modes::Mode;
-use super::schema::{self, REQUEST_ID};
+use super::schema::{self, Errors, REQUEST_ID};
 
 /// Arguments that clients are known to add by themselves; Gemini CLI 0.61 adds
 /// this one to every call.
@@ -30,6 +30,8 @@ const FOREIGN: [&str; 1] = ["wait_for_previous"];
 pub enum Audience {
     /// Those who run the board: orchestrators and persons.
     Board,
+    /// Whoever pulls work from it. These tools speak the worker API's own words.
+    Worker,
     /// Whoever calls from inside an attempt.
     Inside,
 }
@@ -39,6 +41,8 @@ pub enum Audience {
 pub enum Effect {
     /// Changes nothing.
     Reads,
+    /// Answers, and may leave something behind: a question passed on, a task taken.
+    Asks,
     /// Adds something; asking twice adds two.
     Adds,
     /// Sets an agent to work, which may reach anything.
@@ -47,6 +51,19 @@ pub enum Effect {
     Steers,
     /// Overwrites or ends what was there; asking twice is asking once.
     Replaces,
+    /// Takes something off the board for good.
+    Removes,
+}
+
+impl Effect {
+    /// What a caller must be allowed to do.
+    pub fn access(self) -> Access {
+        match self {
+            Self::Reads | Self::Asks => Access::Read,
+            Self::Adds | Self::Starts | Self::Steers | Self::Replaces => Access::Write,
+            Self::Removes => Access::Admin,
+        }
+    }
 }
 
 /// When a client's model gets to see the tool.
@@ -167,10 +184,14 @@ impl Tool {
             .should_validate_formats(true)
             .build(&schema)
             .expect("a published schema compiles");
+        let errors = match row.audience {
+            Audience::Worker => Errors::Worker,
+            Audience::Board | Audience::Inside => Errors::House,
+        };
         Self {
             row,
             input,
-            output: schema::output::<O>(),
+            output: schema::output::<O>(errors),
             schema,
             validator,
             run,
@@ -194,21 +215,36 @@ impl Tool {
     /// Whether a connection may see and call the tool.
     pub fn is_for(&self, session: &Session) -> bool {
         match self.row.audience {
-            Audience::Board => session.role != Role::Worker,
             Audience::Inside => session.attempt.is_some(),
+            Audience::Board | Audience::Worker => self.is_for_role(session.role),
         }
     }
 
     /// Whether a role may ever see the tool.
     pub fn is_for_role(&self, role: Role) -> bool {
-        self.row.audience == Audience::Inside || role != Role::Worker
+        match self.row.audience {
+            Audience::Board => role != Role::Worker,
+            Audience::Worker => role != Role::Orchestrator,
+            Audience::Inside => true,
+        }
+    }
+
+    /// Whether it is one of the worker API's, which are also there as bare methods.
+    pub fn is_workers(&self) -> bool {
+        self.row.audience == Audience::Worker
+    }
+
+    /// What a caller must be allowed to do.
+    pub fn access(&self) -> Access {
+        self.row.effect.access()
     }
 
     /// The definition as `tools/list` gives it.
     pub fn definition(&self) -> rmcp::model::Tool {
         let row = &self.row;
-        let (adds, reads) = (row.effect == Effect::Adds, row.effect == Effect::Reads);
-        let replaces = matches!(row.effect, Effect::Replaces | Effect::Steers);
+        let adds = matches!(row.effect, Effect::Adds | Effect::Asks);
+        let reads = row.effect == Effect::Reads;
+        let replaces = matches!(row.effect, Effect::Replaces | Effect::Removes | Effect::Steers);
         let starts = matches!(row.effect, Effect::Starts | Effect::Steers);
         let annotations = ToolAnnotations::with_title(row.title)
             .read_only(reads)
@@ -234,6 +270,7 @@ impl Tool {
             schema: &self.schema,
             validator: &self.validator,
             modes: self.row.modes,
+            is_workers: self.is_workers(),
         };
         call.arguments.retain(|name, _| !FOREIGN.contains(&name.as_str()));
         let mut arguments = Value::Object(std::mem::take(&mut call.arguments));
@@ -243,6 +280,7 @@ impl Tool {
         failpoint::hit(tool, "answering");
         match outcome {
             Ok(success) => Ok(success),
+            Err(refusal) if self.is_workers() => Err(refusal),
             Err(refusal) => Err(ask.clarify(tool, &arguments, refusal).await.of_tool(tool)),
         }
     }

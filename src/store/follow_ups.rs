@@ -14,7 +14,7 @@ impl Store {
         turnover: &Turnover,
         answer: &FollowedUp,
     ) -> Result<Answer<FollowedUp>, Refusal> {
-        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        let mut writing = self.writing_patiently().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }

@@ -8,6 +8,7 @@
 
 mod approvals;
 mod attempts;
+mod begin;
 mod changes;
 mod codec;
 mod follow_ups;
@@ -23,6 +24,7 @@ mod sessions;
 mod tasks;
 mod turns;
 mod wal;
+mod work;
 
 pub use approvals::ApprovalFilter;
 pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus, Limited, WorkspaceView};
@@ -88,7 +90,25 @@ fn fault(error: sqlx::Error) -> Refusal {
         return Refusal::new(Code::StorageFull, format!("the database can't be written: {error}"));
     }
     tracing::error!(%error, "the store failed");
+    if is_unavailable(&error) {
+        return Refusal::new(Code::DbUnavailable, format!("the database can't be used: {error}"));
+    }
     Refusal::internal(format!("the store failed: {error}"))
+}
+
+/// SQLITE_IOERR, _CORRUPT, _CANTOPEN and _NOTADB with their extensions, or no
+/// connection at all (<https://www.sqlite.org/rescode.html>).
+fn is_unavailable(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => true,
+        error => matches!(primary_code(error), Some(10 | 11 | 14 | 26)),
+    }
+}
+
+/// SQLite's result code without its extension.
+fn primary_code(error: &sqlx::Error) -> Option<u32> {
+    let code = error.as_database_error()?.code()?;
+    code.parse::<u32>().ok().map(|code| code & 0xff)
 }
 
 type Writing<'a> = &'a mut SqliteConnection;

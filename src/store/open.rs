@@ -67,7 +67,7 @@ impl Store {
             // An answered call survives a power cut.
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
-            .busy_timeout(Duration::from_secs(30));
+            .busy_timeout(super::begin::BUSY_TIMEOUT);
         let writer = pool(1).connect_with(options.clone()).await?;
         migrate(&writer).await?;
         let reader = pool(4).connect_with(options.read_only(true)).await?;

@@ -28,7 +28,7 @@ impl Store {
         attempt: &Attempt,
         answer: &AttemptStarted,
     ) -> Result<Answer<AttemptStarted>, Refusal> {
-        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        let mut writing = self.writing_patiently().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
@@ -61,7 +61,7 @@ impl Store {
         process: ProcessId,
         change: &Change,
     ) -> Result<(), Refusal> {
-        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        let mut writing = self.writing_patiently().await?;
         let (phase, state) = standing(change);
         let holds = matches!(change, Change::Held | Change::Unqueued { .. });
         let changed = sqlx::query(

@@ -1,7 +1,7 @@
 //! Projects and their repositories.
 
 use provost_actors::event::Timestamp;
-use provost_actors::ids::{ProjectId, RepoId};
+use provost_actors::ids::{AttemptId, ProjectId, RepoId};
 use provost_actors::journal::{Answer, Key, NewRepo, ProjectCreated, Repo, RepoAdded};
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
@@ -128,6 +128,30 @@ async fn insert_repo(
 }
 
 impl Store {
+    /// All repositories: each one's project and path, those of a project together.
+    pub async fn repositories(&self) -> Result<Vec<(ProjectId, String)>, Refusal> {
+        let rows: Vec<(String, String)> =
+            sqlx::query_as("SELECT project_id, path FROM repos ORDER BY project_id, repo_id")
+                .fetch_all(&self.reader)
+                .await
+                .map_err(fault)?;
+        rows.into_iter().map(|(project, path)| Ok((codec::id(&project)?, path))).collect()
+    }
+
+    /// The project of an attempt.
+    pub async fn project_of(&self, attempt: AttemptId) -> Result<ProjectId, Refusal> {
+        let project: String = sqlx::query_scalar(
+            "SELECT t.project_id FROM attempts a JOIN tasks t ON t.task_id = a.task_id
+             WHERE a.attempt_id = ?1",
+        )
+        .bind(attempt.to_string())
+        .fetch_optional(&self.reader)
+        .await
+        .map_err(fault)?
+        .ok_or_else(|| super::attempts::attempt_not_found(attempt))?;
+        codec::id(&project)
+    }
+
     /// The projects, oldest first, after the given one.
     pub async fn projects(
         &self,
@@ -160,7 +184,7 @@ impl Store {
         name: &str,
         repos: &[NewRepo],
     ) -> Result<Answer<ProjectCreated>, Refusal> {
-        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        let mut writing = self.writing_patiently().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
@@ -192,7 +216,7 @@ impl Store {
         project: ProjectId,
         repo: &NewRepo,
     ) -> Result<Answer<RepoAdded>, Refusal> {
-        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        let mut writing = self.writing_patiently().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }

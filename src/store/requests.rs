@@ -109,7 +109,7 @@ impl Store {
     pub(super) async fn begin_request(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal> {
         let intent =
             serde_json::to_string(intent).map_err(|error| Refusal::internal(error.to_string()))?;
-        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        let mut writing = self.writing_patiently().await?;
         let begun = match find(&mut writing, key).await? {
             Found::Answer(answer) => Begun::Answered(parse(&answer)?),
             found => {
@@ -122,9 +122,10 @@ impl Store {
     }
 
     pub(super) async fn complete_request(&self, key: &Key, answer: &str) -> Result<(), Refusal> {
-        let mut writing = self.writer.acquire().await.map_err(fault)?;
+        let mut writing = self.writing_patiently().await?;
         failpoint::hit("answer", "next");
         write(&mut writing, key, None, Some(answer)).await?;
+        writing.commit().await.map_err(fault)?;
         failpoint::hit("answer", "kept");
         Ok(())
     }
@@ -150,12 +151,13 @@ impl Store {
     }
 
     pub(super) async fn abandon_request(&self, key: &Key) -> Result<(), Refusal> {
+        let mut writing = self.writing_patiently().await?;
         sqlx::query("DELETE FROM requests WHERE tool = ?1 AND request_id = ?2 AND answer IS NULL")
             .bind(key.tool)
             .bind(&key.request_id)
-            .execute(&self.writer)
+            .execute(&mut *writing)
             .await
             .map_err(fault)?;
-        Ok(())
+        writing.commit().await.map_err(fault)
     }
 }

@@ -6,12 +6,14 @@ use std::collections::hash_map::Entry;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::journal::{
-    Answer, Key, NewTask, StartContext, Task, TaskChange, TaskStatus, TaskView,
+    Answer, Key, NewTask, Priority, StartContext, Task, TaskChange, TaskStatus, TaskView,
 };
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
+use super::work::{Prefix, next_handle};
 use super::{Page, Store, Writing, codec, commit, fault, projects, requests, rows_for};
+use crate::work::TaskKind;
 
 /// Which tasks to list.
 #[derive(Clone, Debug)]
@@ -27,6 +29,7 @@ pub struct TaskFilter {
 #[derive(FromRow)]
 struct TaskRow {
     task_id: String,
+    handle: String,
     project_id: String,
     title: String,
     description: Option<String>,
@@ -40,6 +43,7 @@ impl TaskRow {
     fn task(self, depends_on: Vec<TaskId>) -> Result<Task, Refusal> {
         Ok(Task {
             task_id: codec::id(&self.task_id)?,
+            handle: self.handle,
             project_id: codec::id(&self.project_id)?,
             title: self.title,
             description: self.description,
@@ -194,6 +198,71 @@ fn cycle(edges: &HashMap<TaskId, Vec<TaskId>>, start: TaskId) -> Option<Vec<Task
     None
 }
 
+/// A task to be put on the board.
+#[derive(Clone, Debug)]
+pub(super) struct Draft<'a> {
+    pub project_id: ProjectId,
+    pub title: &'a str,
+    pub description: Option<&'a str>,
+    pub priority: Priority,
+    pub kind: TaskKind,
+    /// The task that it verifies or investigates.
+    pub about: Option<TaskId>,
+    /// Why a report made it.
+    pub reason: Option<&'a str>,
+    pub depends_on: &'a [TaskId],
+}
+
+impl<'a> Draft<'a> {
+    /// What an orchestrator or a person asks for.
+    fn work(new: &'a NewTask) -> Self {
+        Self {
+            project_id: new.project_id,
+            title: &new.title,
+            description: new.description.as_deref(),
+            priority: new.priority,
+            kind: TaskKind::Work,
+            about: None,
+            reason: None,
+            depends_on: &new.depends_on,
+        }
+    }
+}
+
+/// Puts a task on the board; gives its id and handle.
+pub(super) async fn insert(
+    writing: Writing<'_>,
+    draft: &Draft<'_>,
+) -> Result<(TaskId, String), Refusal> {
+    let task = TaskId::new();
+    let prefix = match draft.kind {
+        TaskKind::Verification => Prefix::Verification,
+        TaskKind::Work | TaskKind::Investigation | TaskKind::Answer => Prefix::Task,
+    };
+    let handle = next_handle(writing, draft.project_id, prefix).await?;
+    sqlx::query(
+        "INSERT INTO tasks (task_id, project_id, handle, title, description, status, priority,
+                            kind, about, reason, created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)",
+    )
+    .bind(task.to_string())
+    .bind(draft.project_id.to_string())
+    .bind(&handle)
+    .bind(draft.title)
+    .bind(draft.description)
+    .bind(codec::word(&TaskStatus::Todo))
+    .bind(codec::word(&draft.priority))
+    .bind(codec::word(&draft.kind))
+    .bind(draft.about.map(|task| task.to_string()))
+    .bind(draft.reason)
+    .bind(Timestamp::now().millis())
+    .execute(&mut *writing)
+    .await
+    .map_err(fault)?;
+    set_dependencies(writing, draft.project_id, task, draft.depends_on).await?;
+    Ok((task, handle))
+}
+
 impl Store {
     /// A task by its id.
     pub async fn task(&self, task: TaskId) -> Result<TaskView, Refusal> {
@@ -231,28 +300,12 @@ impl Store {
         key: Option<&Key>,
         new: &NewTask,
     ) -> Result<Answer<TaskId>, Refusal> {
-        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        let mut writing = self.writing_patiently().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
         projects::require(&mut writing, new.project_id).await?;
-        let task = TaskId::new();
-        sqlx::query(
-            "INSERT INTO tasks (task_id, project_id, title, description, status, priority,
-                                created_at, updated_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
-        )
-        .bind(task.to_string())
-        .bind(new.project_id.to_string())
-        .bind(&new.title)
-        .bind(&new.description)
-        .bind(codec::word(&TaskStatus::Todo))
-        .bind(codec::word(&new.priority))
-        .bind(Timestamp::now().millis())
-        .execute(&mut *writing)
-        .await
-        .map_err(fault)?;
-        set_dependencies(&mut writing, new.project_id, task, &new.depends_on).await?;
+        let (task, _) = insert(&mut writing, &Draft::work(new)).await?;
         let answer = requests::keep(&mut writing, key, task).await?;
         commit(writing, "create_task").await?;
         Ok(answer)
@@ -264,7 +317,7 @@ impl Store {
         task: TaskId,
         change: &TaskChange,
     ) -> Result<Answer<TaskView>, Refusal> {
-        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        let mut writing = self.writing_patiently().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
@@ -275,6 +328,8 @@ impl Store {
         sqlx::query(
             "UPDATE tasks SET title = coalesce(?2, title), description = coalesce(?3, description),
                     status = coalesce(?4, status), priority = coalesce(?5, priority),
+                    standing = CASE WHEN ?4 IS NULL THEN standing END,
+                    blocked_reason = CASE WHEN ?4 IS NULL THEN blocked_reason END,
                     updated_at = ?6
              WHERE task_id = ?1",
         )
@@ -299,7 +354,7 @@ impl Store {
         key: Option<&Key>,
         task: TaskId,
     ) -> Result<Answer<TaskId>, Refusal> {
-        let mut writing = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(fault)?;
+        let mut writing = self.writing_patiently().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }

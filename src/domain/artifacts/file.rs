@@ -8,8 +8,8 @@ use provost_actors::workspace::quote;
 use provost_actors::workspace::tree::{FileError, Piece, Tree};
 
 use super::{DEFAULT_BYTES, Workspace, blocking, plain, use_another};
+use crate::args::{Index, Limit};
 use crate::domain::Domain;
-use crate::mcp::args::{Index, Limit};
 use crate::mcp::tools::artifacts::{
     BlockedReason, Encoding, GetAttemptFileInput, GetAttemptFileOutput,
 };

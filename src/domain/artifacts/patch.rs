@@ -11,8 +11,8 @@ use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::{Part, Snapshot, SnapshotError};
 
 use super::{DEFAULT_BYTES, Outside, Workspace, changed_file, plain, shell, use_another};
+use crate::args::Limit;
 use crate::domain::Domain;
-use crate::mcp::args::Limit;
 use crate::mcp::tools::artifacts::{
     BlockedReason, ChangedFile, GetAttemptPatchInput, GetAttemptPatchOutput,
 };

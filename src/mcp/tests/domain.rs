@@ -24,6 +24,7 @@ use crate::mcp::tools::projects::*;
 use crate::mcp::tools::sessions::*;
 use crate::mcp::tools::tasks::*;
 use crate::mcp::tools::waits::*;
+use crate::work::ticket::*;
 
 /// An id of any kind.
 pub const ID: &str = "01936d5e-5f7a-7c3e-8f00-0123456789ab";
@@ -48,6 +49,7 @@ pub fn arguments(tool: &str) -> Value {
         "list_repos" => json!({"project_id": ID}),
         "create_project" => json!({"name": "n", "repos": [{"path": "/r"}]}),
         "add_repo" => json!({"project_id": ID, "path": "/r", "target_branch": "main"}),
+        "createTicket" => json!({"title": "t", "type": "blocker"}),
         "create_task" => json!({"project_id": ID, "title": "t"}),
         "list_tasks" => json!({"project_id": ID, "updated_since": "2026-01-31T12:00:00Z"}),
         "get_task" | "delete_task" | "list_task_attempts" => json!({"task_id": ID}),
@@ -615,6 +617,28 @@ impl Ask for Samples {
                 target_branch: "main".to_owned(),
             }],
         })
+    }
+
+    async fn create_ticket(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: CreateTicketInput,
+    ) -> Result<Answer<CreateTicketOutput>, Refusal> {
+        Ok(self.answer(
+            key,
+            CreateTicketOutput {
+                success: true,
+                ticket: TicketMade {
+                    id: "TK-001".to_owned(),
+                    ticket_id: id(),
+                    title: input.title.into(),
+                    status: TicketStatus::Open,
+                    priority: input.priority,
+                    task_id: None,
+                },
+            },
+        ))
     }
 
     async fn custom(

@@ -8,12 +8,12 @@ use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 
 use super::domain::{ID, Samples, arguments, entries};
-use crate::mcp::ask::{Role, Session};
-use crate::mcp::envelope;
+use crate::mcp::ask::{Access, Role, Session};
 use crate::mcp::prompts::ORCHESTRATE;
 use crate::mcp::server::{BOARD_INSTRUCTIONS, INSIDE_INSTRUCTIONS};
 use crate::mcp::tool::{Call, Effect, Tool};
 use crate::mcp::tools;
+use crate::mcp::{envelope, spec5};
 
 fn definition(tool: &Tool) -> Value {
     serde_json::to_value(tool.definition()).unwrap()
@@ -25,7 +25,15 @@ fn definitions(role: Role) -> Vec<rmcp::model::Tool> {
 }
 
 fn inside() -> Session {
-    Session { role: Role::All, attempt: Some(ID.parse().unwrap()), inside: None, is_person: false }
+    Session {
+        role: Role::All,
+        attempt: Some(ID.parse().unwrap()),
+        inside: None,
+        is_person: false,
+        agent: ID.to_owned(),
+        access: Access::Admin,
+        cwd: None,
+    }
 }
 
 async fn call(tool: &Tool, arguments: Value) -> Result<envelope::Success, Refusal> {
@@ -67,9 +75,14 @@ fn output_roots_are_objects_that_admit_the_envelope() {
         let validator = jsonschema::draft202012::new(schema).unwrap();
         for code in Code::ALL {
             let refusal = Refusal::new(*code, "no");
-            assert!(validator.is_valid(&refusal.envelope()));
-            let refusal = refusal.detail("path", "x");
-            assert!(validator.is_valid(&refusal.envelope()));
+            for refusal in [refusal.clone(), refusal.detail("path", "x")] {
+                let envelope = if tool.is_workers() {
+                    spec5::envelope(&refusal, "a", &json!({}))
+                } else {
+                    refusal.envelope()
+                };
+                assert!(validator.is_valid(&envelope), "{}: {envelope}", tool.name());
+            }
         }
         assert!(!validator.is_valid(&json!({})), "{}", tool.name());
         assert!(!schema.to_string().contains("$ref"), "{}", tool.name());
@@ -181,7 +194,10 @@ fn names_and_annotations_are_complete_and_consistent() {
     for tool in tools::all() {
         let name = tool.name();
         assert!(names.insert(name), "{name} twice");
-        assert!(name.len() <= 40 && name.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
+        // The worker API keeps its own names.
+        let may_have = |c: char| c.is_ascii_lowercase() || c == '_';
+        let is_named = name.chars().all(|c| may_have(c) || tool.is_workers() && c.is_alphabetic());
+        assert!(name.len() <= 40 && is_named, "{name}");
         let definition = definition(tool);
         let annotations = &definition["annotations"];
         assert_eq!(annotations["title"], definition["title"]);

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::domain::{HANGS, ID, PANICS, Samples};
-use crate::mcp::ask::{Role, Session};
+use crate::mcp::ask::{Access, Role, Session};
 use crate::mcp::server::{Limits, serve};
 
 /// Far beyond what anything here takes; only a hanging test gets here.
@@ -34,6 +34,9 @@ impl Peer {
             attempt: inside.then(|| ID.parse().unwrap()),
             inside: None,
             is_person: false,
+            agent: "an-agent".to_owned(),
+            access: Access::of(role),
+            cwd: None,
         };
         let stop = CancellationToken::new();
         let served = tokio::spawn(serve(theirs, session, domain.clone(), limits, stop));

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::mcp::args::{Id, Limit, Text, Time};
+use crate::args::{Id, Limit, Text, Time};
 use crate::mcp::modes::{Case, Mode};
 
 pub const LIST_APPROVALS: &str = "\

@@ -4,7 +4,7 @@ use provost_actors::ids::AttemptId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::mcp::args::{Id, Index, Limit, List, Text};
+use crate::args::{Id, Index, Limit, List, Text};
 use crate::mcp::modes::Mode;
 
 /// A path as clients give it: PATH_MAX of Linux.

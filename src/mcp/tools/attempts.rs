@@ -5,7 +5,7 @@ use provost_actors::ids::{AttemptId, ProcessId, RepoId, SessionId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::mcp::args::{Id, Limit, List, Text, Time};
+use crate::args::{Id, Limit, List, Text, Time};
 use crate::mcp::modes::Mode;
 
 /// Where an attempt stands, for those who wait for it.

@@ -5,7 +5,7 @@ use provost_actors::ids::{AttemptId, ProcessId, QueueId, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::mcp::args::{Id, Text, Time};
+use crate::args::{Id, Text, Time};
 use crate::mcp::modes::{Case, Mode};
 
 /// What to do with the prompt.

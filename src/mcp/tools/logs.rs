@@ -8,7 +8,7 @@ use provost_actors::ids::{AttemptId, ProcessId};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::mcp::args::{After, Id, Index, Limit};
+use crate::args::{After, Id, Index, Limit};
 use crate::mcp::modes::Mode;
 use crate::mcp::schema;
 

@@ -16,17 +16,18 @@ pub mod waits;
 
 use std::sync::LazyLock;
 
-use super::tool::Audience::{Board, Inside};
-use super::tool::Effect::{Adds, Reads, Replaces, Starts, Steers};
+use super::tool::Audience::{Board, Inside, Worker};
+use super::tool::Effect::{Adds, Reads, Removes, Replaces, Starts, Steers};
 use super::tool::Load::{Always, Search};
 use super::tool::{Row, Tool};
+use crate::work::ticket;
 
 macro_rules! table {
-    ($($kind:ident $name:ident $title:literal $audience:ident $effect:ident $load:ident
+    ($($kind:ident $name:ident $(= $called:literal)? $title:literal $audience:ident $effect:ident $load:ident
        $description:path, $modes:expr;)*) => {
         vec![$(Tool::$kind(
             Row {
-                name: stringify!($name),
+                name: table!(@name $name $($called)?),
                 title: $title,
                 audience: $audience,
                 effect: $effect,
@@ -37,6 +38,8 @@ macro_rules! table {
             table!(@ask $kind $name),
         ),)*]
     };
+    (@name $name:ident) => { stringify!($name) };
+    (@name $name:ident $called:literal) => { $called };
     (@ask wait $name:ident) => { table!(@ask read $name) };
     (@ask read $name:ident) => { |ask, session, input| ask.$name(session, input) };
     (@ask change $name:ident) => { |ask, session, key, input| ask.$name(session, key, input) };
@@ -55,7 +58,7 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     read   list_tasks          "List tasks"          Board   Reads    Always tasks::LIST_TASKS,              &[];
     read   get_task            "Get task"            Board   Reads    Search tasks::GET_TASK,                &[];
     change update_task         "Update task"         Board   Replaces Search tasks::UPDATE_TASK,             tasks::UPDATE_MODES;
-    change delete_task         "Delete task"         Board   Replaces Search tasks::DELETE_TASK,             &[];
+    change delete_task         "Delete task"         Board   Removes  Search tasks::DELETE_TASK,             &[];
     change start_task_attempt  "Start task attempt"  Board   Starts   Always attempts::START_TASK_ATTEMPT,   &[];
     read   list_task_attempts  "List task attempts"  Board   Reads    Search attempts::LIST_TASK_ATTEMPTS,   &[];
     read   get_attempt_status  "Get attempt status"  Board   Reads    Always attempts::GET_ATTEMPT_STATUS,   attempts::STATUS_MODES;
@@ -70,6 +73,8 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     read   list_approvals      "List approvals"      Board   Reads    Search approvals::LIST_APPROVALS,       &[];
     change respond_approval    "Respond to approval" Board   Steers   Search approvals::RESPOND_APPROVAL,     approvals::RESPOND_MODES;
     read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];
+    // The worker API, by its own names.
+    change create_ticket = "createTicket" "Create ticket" Worker Adds Search ticket::CREATE_TICKET, &[];
 });
 
 /// Every tool, in listing order.

@@ -5,7 +5,7 @@ use provost_actors::ids::{ProjectId, RepoId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::mcp::args::{Id, Limit, List, Text, Time};
+use crate::args::{Id, Limit, List, Text, Time};
 
 pub const LIST_PROJECTS: &str = "\
 Use when: you need a project_id, first of all.

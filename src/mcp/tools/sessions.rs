@@ -5,7 +5,7 @@ use provost_actors::ids::{AttemptId, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::mcp::args::{Id, Index, Limit, Time};
+use crate::args::{Id, Index, Limit, Time};
 use crate::mcp::modes::Mode;
 
 pub const TAIL_SESSION_MESSAGES: &str = "\

@@ -7,7 +7,7 @@ use provost_actors::ids::{AttemptId, ProjectId, SessionId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::mcp::args::{Id, Limit, Text, Time};
+use crate::args::{Id, Limit, Text, Time};
 use crate::mcp::modes::Mode;
 
 /// How far a task is.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::attempts::{AttemptPhase, AttemptState, LatestEntryIndex};
-use crate::mcp::args::{Id, Limit, List, Text};
+use crate::args::{Id, Limit, List, Text};
 
 pub const WAIT_FOR_ATTEMPTS: &str = "\
 Use when: attempts run and you want to be woken when one ends, or all do, or anything changes.

@@ -15,6 +15,7 @@ mod attempt;
 mod board;
 mod client;
 pub mod disk;
+mod locked;
 pub mod native;
 pub mod processes;
 mod provost;
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 pub use attempt::{Attempt, texts};
 pub use board::Board;
 pub use client::{Answer, Client};
+pub use locked::Locked;
 pub use provost::{Done, EVENTS, PLAIN, Provost};
 pub use repo::Repo;
 

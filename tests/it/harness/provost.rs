@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
 
-use super::{Board, Client, Repo, eventually, processes, program};
+use super::{Board, Client, Locked, Repo, eventually, processes, program};
 
 /// The protocols that scripts speak.
 pub const PLAIN: &str = "plain";
@@ -318,6 +318,18 @@ impl Provost {
         Client::over_bridge(self.command(&["mcp"]))
     }
 
+    /// A worker outside any attempt, in a folder; it has not said anything yet.
+    pub fn worker(&self, folder: &Path) -> Client {
+        self.worker_with(folder, &[])
+    }
+
+    /// The same, its bridge with these flags too.
+    pub fn worker_with(&self, folder: &Path, flags: &[&str]) -> Client {
+        let mut command = self.command(&["mcp", "--role", "worker"]);
+        command.args(flags).current_dir(folder);
+        Client::over_bridge(command)
+    }
+
     /// Calls a tool that is to work.
     pub fn call(&self, tool: &str, arguments: &Value) -> Value {
         self.answer(tool, arguments).output()
@@ -346,6 +358,11 @@ impl Provost {
             }
             connection.close().await.unwrap();
         });
+    }
+
+    /// Holds the database's write lock, as another program may, until it is dropped.
+    pub fn lock_database(&self) -> Locked {
+        Locked::new(&self.home.join("provost.db"))
     }
 
     /// Removes what shims would have, had they not been killed.

@@ -1,4 +1,7 @@
-//! Inside an attempt: `provost mcp` serves the worker, and knows where it is.
+//! The worker's side: who it is, and each group of its tools.
+
+mod errors;
+mod tickets;
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,90 @@
+//! Who calls, and which project it works in.
+
+use std::path::Path;
+
+use provost_actors::ids::ProjectId;
+use provost_actors::refusal::{Code, Refusal};
+
+use crate::domain::Domain;
+use crate::mcp::ask::{Access, Session};
+use crate::work::Worker;
+
+impl Domain {
+    /// The caller of a worker tool. `project` is what it named, if it did; a worker
+    /// inside an attempt reaches that attempt's project only.
+    pub(in crate::domain) async fn worker(
+        &self,
+        session: &Session,
+        project: Option<&str>,
+    ) -> Result<Worker, Refusal> {
+        let named = match project {
+            Some(text) => Some(self.named_project(text).await?),
+            None => None,
+        };
+        let project_id = match session.attempt {
+            Some(attempt) => {
+                let own = self.store.project_of(attempt).await?;
+                if named.is_some_and(|named| named != own) {
+                    return Err(beyond(own));
+                }
+                own
+            }
+            None => match named {
+                Some(project) => project,
+                None => self.surrounding_project(session.cwd.as_deref()).await?,
+            },
+        };
+        Ok(Worker {
+            agent: session.agent.clone(),
+            attempt_id: session.attempt,
+            project_id,
+            may_write: session.access >= Access::Write,
+        })
+    }
+
+    async fn named_project(&self, text: &str) -> Result<ProjectId, Refusal> {
+        let project: ProjectId = text.parse().map_err(|_| {
+            Refusal::new(Code::InvalidArgument, format!("`{text}` is no id of a project"))
+                .hint("Call the tool again without project_id.")
+                .detail("path", "project_id")
+        })?;
+        self.store.repos(project).await?;
+        Ok(project)
+    }
+
+    /// The project whose repository the caller works in, or the only one.
+    async fn surrounding_project(&self, cwd: Option<&Path>) -> Result<ProjectId, Refusal> {
+        let repositories = self.store.repositories().await?;
+        let around = cwd.and_then(|cwd| {
+            let holds = repositories.iter().filter(|(_, path)| cwd.starts_with(path));
+            holds.max_by_key(|(_, path)| path.len()).map(|(project, _)| *project)
+        });
+        if let Some(project) = around {
+            return Ok(project);
+        }
+        let mut projects: Vec<ProjectId> =
+            repositories.into_iter().map(|(project, _)| project).collect();
+        projects.dedup();
+        match projects.as_slice() {
+            [only] => Ok(*only),
+            [] => Err(Refusal::new(Code::ProjectNotFound, "there is no project yet")
+                .hint("Register a repository with `provost init`, then call the tool again.")),
+            _ => Err(Refusal::new(
+                Code::MissingRequired,
+                "there are several projects, and you work in the repository of none",
+            )
+            .hint(format!("Call the tool again with project_id = \"{}\".", projects[0]))
+            .detail("path", "project_id")
+            .detail("projects", projects.iter().map(ToString::to_string).collect::<Vec<_>>())),
+        }
+    }
+}
+
+fn beyond(own: ProjectId) -> Refusal {
+    Refusal::new(
+        Code::NotPermitted,
+        "a worker inside an attempt reaches the project of that attempt only",
+    )
+    .hint("Call the tool again without project_id.")
+    .detail("project_id", own.to_string())
+}

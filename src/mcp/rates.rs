@@ -1,0 +1,135 @@
+//! How often agents may call: a short burst, so many calls a minute each, and so
+//! many in all. Token buckets; those of agents that have gone are forgotten.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use provost_actors::refusal::{Code, Refusal};
+use ratelimit::{Ratelimiter, TryWaitError};
+
+/// An agent's buckets are full again after so long, and need not be kept.
+const FORGOTTEN_AFTER: Duration = Duration::from_mins(2);
+/// When there are more agents than this, those that have gone are forgotten.
+const AGENTS_KEPT: usize = 256;
+
+/// Calls that may be made; 0 is any number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub agent_per_minute: u64,
+    pub all_per_minute: u64,
+    pub burst_per_second: u64,
+}
+
+/// The buckets of all agents.
+pub struct Rates {
+    rate: Rate,
+    all: Ratelimiter,
+    agents: Mutex<HashMap<String, Agent>>,
+}
+
+struct Agent {
+    burst: Ratelimiter,
+    minute: Ratelimiter,
+    seen: Instant,
+}
+
+impl Rates {
+    pub fn new(rate: Rate) -> Self {
+        Self {
+            rate,
+            all: bucket(rate.all_per_minute, Duration::from_mins(1)),
+            agents: Mutex::default(),
+        }
+    }
+
+    /// Takes one call's token, or tells how long to wait.
+    pub fn take(&self, agent: &str) -> Result<(), Refusal> {
+        let now = Instant::now();
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        if agents.len() > AGENTS_KEPT {
+            agents.retain(|_, agent| now.duration_since(agent.seen) < FORGOTTEN_AFTER);
+        }
+        let own = agents.entry(agent.to_owned()).or_insert_with(|| Agent {
+            burst: bucket(self.rate.burst_per_second, Duration::from_secs(1)),
+            minute: bucket(self.rate.agent_per_minute, Duration::from_mins(1)),
+            seen: now,
+        });
+        own.seen = now;
+        let Rate { agent_per_minute, all_per_minute, burst_per_second } = self.rate;
+        let limits = [
+            (&own.burst, burst_per_second, "calls a second of one agent"),
+            (&own.minute, agent_per_minute, "calls a minute of one agent"),
+            (&self.all, all_per_minute, "calls a minute of all agents"),
+        ];
+        for (bucket, limit, what) in limits {
+            bucket.try_wait().map_err(|wait| refusal(&wait, limit, what))?;
+        }
+        Ok(())
+    }
+}
+
+/// Full at first. A limit of 0 is none, to the library too.
+fn bucket(limit: u64, period: Duration) -> Ratelimiter {
+    let built = Ratelimiter::builder(limit).period(period).initial_available(limit).build();
+    #[expect(clippy::expect_used, reason = "it refuses only a period of zero")]
+    built.expect("the period is a second or a minute")
+}
+
+fn refusal(wait: &TryWaitError, limit: u64, what: &str) -> Refusal {
+    let wait = match wait {
+        TryWaitError::Insufficient(wait) => *wait,
+        _ => Duration::from_mins(1),
+    };
+    // Whole seconds, and never too few.
+    let seconds = wait.as_millis().div_ceil(1000).max(1);
+    let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
+    Refusal::new(Code::RateLimited, format!("more than {limit} {what}"))
+        .hint(format!("Call the tool again when {seconds} s have passed."))
+        .detail("limit", limit)
+        .detail("retry_after_seconds", seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(agent_per_minute: u64, all_per_minute: u64, burst_per_second: u64) -> Rates {
+        Rates::new(Rate { agent_per_minute, all_per_minute, burst_per_second })
+    }
+
+    #[test]
+    fn an_agent_is_refused_beyond_its_own_limit_and_told_how_long() {
+        let rates = rates(3, 0, 0);
+        for _ in 0..3 {
+            rates.take("a").unwrap();
+        }
+        let refusal = rates.take("a").unwrap_err();
+        assert_eq!(refusal.code, Code::RateLimited);
+        let seconds = refusal.details["retry_after_seconds"].as_u64().unwrap();
+        assert!((1..=20).contains(&seconds), "{seconds}");
+        rates.take("b").unwrap();
+    }
+
+    #[test]
+    fn all_agents_share_the_limit_of_all() {
+        let rates = rates(0, 4, 0);
+        for agent in ["a", "b", "c", "d"] {
+            rates.take(agent).unwrap();
+        }
+        assert!(rates.take("e").is_err());
+    }
+
+    #[test]
+    fn none_is_no_limit_and_agents_that_have_gone_are_forgotten() {
+        let rates = rates(0, 0, 0);
+        for number in 0..2 * AGENTS_KEPT {
+            rates.take(&number.to_string()).unwrap();
+        }
+        for agent in rates.agents.lock().unwrap().values_mut() {
+            agent.seen -= FORGOTTEN_AFTER;
+        }
+        rates.take("another").unwrap();
+        assert_eq!(rates.agents.lock().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,270 @@
+//! How the worker's API says no: its one error schema for all tools, and the
+//! numbers that its bare methods add. Pure; every refusal has a line here.
+
+use provost_actors::event::Timestamp;
+use provost_actors::refusal::{Code, Refusal};
+use rmcp::ErrorData;
+use rmcp::model::ErrorCode;
+use serde_json::{Map, Value, json};
+
+/// Members of a refusal's details that stand beside the error, not in it.
+const BESIDE: [&str; 2] = ["cascaded", "timeout"];
+/// The fields that name a call's task, in any of the tools.
+const TASK_FIELDS: [&str; 6] =
+    ["taskId", "task_id", "currentTaskId", "verificationTaskId", "originalTaskId", "relatedToTask"];
+
+/// What an error says beside its message.
+struct Kind {
+    code: &'static str,
+    /// Of the bare methods: JSON-RPC's own, or like HTTP's.
+    number: i32,
+    severity: &'static str,
+    priority_impact: &'static str,
+    log_level: &'static str,
+    /// Seconds, where the refusal itself does not tell.
+    retry_after: Option<u64>,
+    /// Whether to go another way, such as a ticket, is better than to try again.
+    fallback: bool,
+}
+
+const PARAM: Kind = Kind {
+    code: "INVALID_PARAM",
+    number: 400,
+    severity: "LOW",
+    priority_impact: "NONE",
+    log_level: "INFO",
+    retry_after: None,
+    fallback: false,
+};
+const MISSING: Kind = Kind {
+    code: "RESOURCE_NOT_FOUND",
+    number: 404,
+    severity: "MEDIUM",
+    priority_impact: "P2_DELAYED",
+    log_level: "WARN",
+    ..PARAM
+};
+const STATE: Kind = Kind { code: "INVALID_STATE", number: 409, ..MISSING };
+const AWAY: Kind =
+    Kind { code: "SERVICE_UNAVAILABLE", number: 503, retry_after: Some(2), ..MISSING };
+
+fn kind(code: Code) -> Kind {
+    match code {
+        Code::MissingRequired | Code::UnknownField => {
+            Kind { number: ErrorCode::INVALID_PARAMS.0, ..PARAM }
+        }
+        Code::InvalidArgument
+        | Code::AmbiguousTarget
+        | Code::MixedPagination
+        | Code::DependencyCycle => PARAM,
+        Code::ProjectNotFound
+        | Code::RepoNotFound
+        | Code::TaskNotFound
+        | Code::AttemptNotFound
+        | Code::SessionNotFound
+        | Code::TicketNotFound
+        | Code::QuestionNotFound
+        | Code::FileNotFound
+        | Code::ExecutorNotFound
+        | Code::VariantNotFound
+        | Code::ExecutorUnavailable
+        | Code::BranchNotFound => MISSING,
+        Code::InvalidState
+        | Code::NoSessionYet
+        | Code::TurnActive
+        | Code::AttemptRunning
+        | Code::IdempotencyConflict => STATE,
+        Code::NotPermitted => Kind { code: "NOT_PERMITTED", number: 403, ..MISSING },
+        Code::RateLimited => {
+            Kind { code: "RATE_LIMIT", number: 429, retry_after: Some(1), ..MISSING }
+        }
+        Code::TokenLimitExceeded => Kind {
+            code: "TOKEN_LIMIT_EXCEEDED",
+            number: 400,
+            severity: "HIGH",
+            fallback: true,
+            ..MISSING
+        },
+        Code::Timeout => Kind {
+            code: "TIMEOUT",
+            number: 503,
+            severity: "HIGH",
+            priority_impact: "P1_BLOCKED",
+            retry_after: Some(10),
+            fallback: true,
+            ..MISSING
+        },
+        Code::DbLocked => Kind { code: "DB_LOCKED", ..AWAY },
+        Code::DbUnavailable | Code::StorageFull => Kind {
+            code: "RESOURCE_NOT_FOUND",
+            severity: "CRITICAL",
+            priority_impact: "P1_BLOCKED",
+            log_level: "ERROR",
+            retry_after: Some(10),
+            fallback: true,
+            ..AWAY
+        },
+        Code::DaemonUnavailable | Code::DaemonRestarting | Code::ShuttingDown => AWAY,
+        Code::WorkspaceFailed | Code::SpawnFailed | Code::Internal => Kind {
+            code: "INTERNAL_ERROR",
+            number: 500,
+            severity: "CRITICAL",
+            priority_impact: "P1_BLOCKED",
+            log_level: "ERROR",
+            ..PARAM
+        },
+    }
+}
+
+/// The error of a tool's result. `agent` called it, with these arguments.
+pub fn envelope(refusal: &Refusal, agent: &str, arguments: &Value) -> Value {
+    let kind = kind(refusal.code);
+    let mut details = details(refusal);
+    let beside: Vec<_> =
+        BESIDE.iter().filter_map(|name| Some((*name, details.remove(*name)?))).collect();
+    let told = details.remove("retry_after_seconds");
+    let retryable = match details.remove("retryable") {
+        Some(said) => said == true,
+        None => refusal.code.retryable(),
+    };
+    let retry_after = told.or(kind.retry_after.map(Value::from)).filter(|_| retryable);
+    let mut envelope = json!({
+        "success": false,
+        "error": {
+            "code": kind.code,
+            "message": refusal.message,
+            "details": details,
+            "severity": kind.severity,
+            "retryable": retryable,
+            "retry_after_seconds": retry_after,
+            "fallback_suggested": kind.fallback,
+            "priority_impact": kind.priority_impact,
+            "log_level": kind.log_level,
+            "hint": refusal.hint,
+        },
+        "fallback_suggested": kind.fallback,
+        "context": {
+            "task_id": TASK_FIELDS.iter().find_map(|field| arguments.get(field)?.as_str()),
+            "agent_name": agent,
+            "timestamp": Timestamp::now(),
+        },
+    });
+    for (name, value) in beside {
+        envelope[name] = value;
+    }
+    envelope
+}
+
+/// The same for a bare method: JSON-RPC's error, with all of it as its data.
+pub fn error(refusal: &Refusal, agent: &str, arguments: &Value) -> ErrorData {
+    let mut data = envelope(refusal, agent, arguments);
+    let task = data["context"]["task_id"].clone();
+    if kind(refusal.code).number == 404 && !task.is_null() {
+        data["taskId"] = task;
+    }
+    data["suggestion"] = json!(refusal.hint);
+    ErrorData::new(ErrorCode(kind(refusal.code).number), refusal.message.clone(), Some(data))
+}
+
+/// A refusal's facts in this API's words: the field at fault, and why.
+fn details(refusal: &Refusal) -> Map<String, Value> {
+    let mut details = refusal.details.clone();
+    if let Some(path) = details.remove("path") {
+        details.insert("field".to_owned(), path);
+        let reason = match refusal.code {
+            Code::MissingRequired => "required",
+            Code::UnknownField => "unknown",
+            _ => "invalid",
+        };
+        details.entry("reason").or_insert_with(|| json!(reason));
+    }
+    details
+}
+
+/// The schema's own part of every worker tool's output schema.
+pub fn schema() -> Map<String, Value> {
+    let text = |means: &str| json!({"type": "string", "description": means});
+    let properties = json!({
+        "success": {"type": "boolean", "description": "Whether it was done."},
+        "error": {
+            "type": "object",
+            "description": "On failure: why.",
+            "properties": {
+                "code": text("A stable code such as INVALID_PARAM."),
+                "message": text("What failed, in a sentence."),
+                "details": {"type": "object", "description": "Facts such as field and reason."},
+                "severity": text("LOW, MEDIUM, HIGH or CRITICAL."),
+                "retryable": {"type": "boolean", "description": "Whether it may work later."},
+                "retry_after_seconds": {
+                    "type": ["integer", "null"],
+                    "description": "When to try again, in seconds.",
+                },
+                "fallback_suggested": {
+                    "type": "boolean",
+                    "description": "Whether to go another way, such as createTicket.",
+                },
+                "priority_impact": text("NONE, P3_IGNORABLE, P2_DELAYED or P1_BLOCKED."),
+                "log_level": text("DEBUG, INFO, WARN or ERROR."),
+                "hint": text("The next call that helps."),
+            },
+        },
+        "context": {"type": "object", "description": "On failure: task, agent and time."},
+    });
+    match properties {
+        Value::Object(properties) => properties,
+        _ => Map::new(),
+    }
+}
+
+/// What of it makes a result an error.
+pub const REQUIRED: [&str; 3] = ["success", "error", "context"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(refusal: &Refusal) -> Value {
+        envelope(refusal, "an-agent", &json!({"taskId": "TASK-001"}))
+    }
+
+    #[test]
+    fn a_missing_field_is_named_with_its_reason() {
+        let refusal = Refusal::new(Code::MissingRequired, "no title").detail("path", "title");
+        let told = of(&refusal);
+        assert_eq!(told["success"], false);
+        assert_eq!(told["error"]["code"], "INVALID_PARAM");
+        assert_eq!(told["error"]["details"], json!({"field": "title", "reason": "required"}));
+        assert_eq!(told["error"]["retryable"], false);
+        assert_eq!(told["context"]["task_id"], "TASK-001");
+        assert_eq!(told["context"]["agent_name"], "an-agent");
+    }
+
+    #[test]
+    fn what_may_pass_tells_when_to_try_again() {
+        let locked = of(&Refusal::new(Code::DbLocked, "locked"));
+        assert_eq!(locked["error"]["retry_after_seconds"], 2);
+        let limited = Refusal::new(Code::RateLimited, "slow").detail("retry_after_seconds", 7);
+        assert_eq!(of(&limited)["error"]["retry_after_seconds"], 7);
+        let gone = of(&Refusal::new(Code::TaskNotFound, "gone"));
+        assert_eq!(gone["error"]["retry_after_seconds"], Value::Null);
+    }
+
+    #[test]
+    fn a_bare_method_adds_the_number_the_task_and_a_suggestion() {
+        let gone = Refusal::new(Code::TaskNotFound, "gone").hint("Call getNextTask instead.");
+        let error = error(&gone, "an-agent", &json!({"taskId": "TASK-999"}));
+        assert_eq!(error.code.0, 404);
+        let data = error.data.unwrap();
+        assert_eq!(data["taskId"], "TASK-999");
+        assert_eq!(data["suggestion"], "Call getNextTask instead.");
+    }
+
+    #[test]
+    fn facts_beside_the_error_are_lifted_out_of_it() {
+        let zeros = json!({"ticketsResolved": 0, "tasksUnblocked": 0});
+        let told = of(&Refusal::internal("no").detail("cascaded", zeros.clone()));
+        assert_eq!(told["cascaded"], zeros);
+        assert_eq!(told["error"]["code"], "INTERNAL_ERROR");
+        assert!(told["error"]["details"].as_object().unwrap().is_empty());
+    }
+}

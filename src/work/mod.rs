@@ -1,0 +1,54 @@
+//! The worker's API: what the agent that does a task asks and is answered, in its
+//! own words, and the rules behind the answers. Pure: no database, no protocol.
+//!
+//! A request goes as it is from the tool to the store, and the response comes back
+//! from the transaction that made it true. So a file here holds all there is to
+//! know of a tool from outside, and `store/work` what it does.
+//!
+//! ```text
+//!   tool ▸ request ▸ domain (who asks, in which project) ▸ store: ONE transaction
+//!        ◂ response ◂──────────────────────────────────────┘   by the rules of this folder
+//! ```
+
+pub mod ticket;
+
+use provost_actors::ids::{AttemptId, ProjectId};
+use serde::{Deserialize, Serialize};
+
+/// Who calls, and how far it may reach: the tasks of one project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worker {
+    /// The attempt's id, or the one that its bridge has.
+    pub agent: String,
+    pub attempt_id: Option<AttemptId>,
+    pub project_id: ProjectId,
+    /// Whether it may change anything.
+    pub may_write: bool,
+}
+
+/// What a task is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskKind {
+    Work,
+    /// Whether another task was done as it was to be.
+    Verification,
+    /// Why a test of another task fails.
+    Investigation,
+    /// A question that was put to an executor; no worker's business.
+    Answer,
+}
+
+/// What the last report made of a task, where its status does not say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Done, it is said; its checks run.
+    Reported,
+    Verified,
+    /// Its checks or its verification failed.
+    Rework,
+    Failed,
+    Blocked,
+    Paused,
+}

@@ -1,0 +1,113 @@
+//! `createTicket`: something that somebody has to see to.
+
+use provost_actors::ids::TicketId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::args::Text;
+
+pub const CREATE_TICKET: &str = "\
+Use when: something has to be seen to that is no task of yours, or an answer is not to be had now.
+Required: title.
+Optional: description, priority, type, task_id, project_id, request_id.
+Next: getNextTask, to go on with other work.
+Avoid: a ticket for what reportObservation or askQuestion says better.";
+
+/// What a ticket is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TicketKind {
+    #[default]
+    Ticket,
+    /// A task looks into it.
+    Investigation,
+    /// A task waits for it.
+    Blocker,
+    /// A person is to see it.
+    Alert,
+}
+
+/// Whether a ticket still waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TicketStatus {
+    Open,
+    Resolved,
+}
+
+/// How urgent it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Urgency {
+    Critical,
+    High,
+    #[default]
+    Medium,
+    Low,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateTicketInput {
+    /// What it is about, in a line of 1 to 300 characters.
+    pub title: Text<1, 300>,
+    /// All that is known of it.
+    pub description: Option<Text<0, 20_000>>,
+    /// critical, high, medium or low.
+    #[serde(default)]
+    pub priority: Urgency,
+    /// ticket; blocker: task_id waits until it is resolved; alert: a person is to see it.
+    #[serde(default, rename = "type")]
+    pub kind: CreatedKind,
+    /// Task that it is about: TASK-001 or a UUID.
+    pub task_id: Option<Text<1, 64>>,
+    /// Project, a UUID; by default the one that you work in.
+    pub project_id: Option<Text<1, 64>>,
+}
+
+/// The kinds that a worker may open by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CreatedKind {
+    #[default]
+    Ticket,
+    Blocker,
+    Alert,
+}
+
+impl From<CreatedKind> for TicketKind {
+    fn from(kind: CreatedKind) -> Self {
+        match kind {
+            CreatedKind::Ticket => Self::Ticket,
+            CreatedKind::Blocker => Self::Blocker,
+            CreatedKind::Alert => Self::Alert,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CreateTicketOutput {
+    /// true.
+    pub success: bool,
+    /// The ticket.
+    pub ticket: TicketMade,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TicketMade {
+    /// What it is called: TK-001.
+    pub id: String,
+    /// Its id, a UUID.
+    #[schemars(with = "String")]
+    pub ticket_id: TicketId,
+    /// What it is about.
+    pub title: String,
+    /// open.
+    pub status: TicketStatus,
+    /// critical, high, medium or low.
+    pub priority: Urgency,
+    /// The task that it is about: TASK-001.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+}
