@@ -130,6 +130,45 @@ impl<const DEFAULT: usize, const CAP: usize> Serialize for Limit<DEFAULT, CAP> {
     }
 }
 
+/// An integer from `MIN` to `MAX`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Between<const MIN: i64, const MAX: i64>(i64);
+
+impl<const MIN: i64, const MAX: i64> Between<MIN, MAX> {
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> JsonSchema for Between<MIN, MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Cow::Owned(format!("Between_{MIN}_{MAX}"))
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": MIN, "maximum": MAX })
+    }
+}
+
+impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Between<MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = integer(deserializer, MIN)?;
+        let expected = format!("an integer from {MIN} to {MAX}");
+        let wrong = || D::Error::invalid_value(Unexpected::Signed(number), &expected.as_str());
+        if number <= MAX { Ok(Self(number)) } else { Err(wrong()) }
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> Serialize for Between<MIN, MAX> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
 /// The index of a log entry or a message: 0 or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Index(u64);

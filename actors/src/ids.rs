@@ -108,6 +108,10 @@ id!(
     /// What a worker said of its work.
     ReportId
 );
+id!(
+    /// A question that the plan does not answer.
+    QuestionId
+);
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use executors::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
 use reader::{Source, Table};
-pub use settings::{Guards, Limits, Settings, Worker};
+pub use settings::{Answers, Guards, Limits, Settings, Worker};
 use settings::{Setting, TABLE, Value};
 
 /// Why the configuration can't be used. The CLI ends with exit code 2.

@@ -57,7 +57,32 @@ use crate::mcp::tools::tasks::{
 };
 use crate::mcp::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 use crate::store::Store;
+use crate::work::consult::{CallCoeAgentInput, CallCoeAgentOutput};
+use crate::work::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
+use crate::work::inbox::{
+    AnswerQuestionInput, AnswerQuestionOutput, ListQuestionsInput, ListQuestionsOutput,
+};
+use crate::work::question::{AskQuestionInput, AskQuestionOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
+
+/// Who answers what the plans don't say, and how much a question may hold.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    /// Empty: nobody but the orchestrator and people.
+    pub executor: String,
+    /// Empty: one that only reads, if the executor has any.
+    pub variant: String,
+    /// How long a call waits for it.
+    pub timeout_secs: u64,
+    /// Question and context may be 80 % of it.
+    pub token_limit: u64,
+}
+
+impl Answers {
+    fn is_configured(&self) -> bool {
+        !self.executor.is_empty()
+    }
+}
 
 /// Everything behind the tools.
 pub struct Domain {
@@ -65,6 +90,7 @@ pub struct Domain {
     gateway: ActorRef<gateway::Message>,
     world: Arc<World>,
     artifacts: Artifacts,
+    answers: Answers,
     /// Where the home's data lies, to be told.
     data_dir: PathBuf,
     /// Ends the daemon.
@@ -77,10 +103,11 @@ impl Domain {
         gateway: ActorRef<gateway::Message>,
         world: Arc<World>,
         guards: Guards,
+        answers: Answers,
         data_dir: PathBuf,
         ending: CancellationToken,
     ) -> Self {
-        Self { store, gateway, world, artifacts: Artifacts::new(guards), data_dir, ending }
+        Self { store, gateway, world, artifacts: Artifacts::new(guards), answers, data_dir, ending }
     }
 
     /// Asks the gateway. The port is answered by whoever owns what is asked for.
@@ -295,6 +322,47 @@ impl Ask for Domain {
         _: GetContextInput,
     ) -> Result<GetContextOutput, Refusal> {
         self.context(session).await
+    }
+
+    async fn list_questions(
+        &self,
+        _: &Session,
+        input: ListQuestionsInput,
+    ) -> Result<ListQuestionsOutput, Refusal> {
+        self.questions(input).await
+    }
+
+    async fn answer_question(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: AnswerQuestionInput,
+    ) -> Result<Answer<AnswerQuestionOutput>, Refusal> {
+        self.answered_question(session, key, input).await
+    }
+
+    async fn ask_question(
+        &self,
+        session: &Session,
+        input: AskQuestionInput,
+    ) -> Result<AskQuestionOutput, Refusal> {
+        self.asked(session, input).await
+    }
+
+    async fn get_immediate_answer(
+        &self,
+        session: &Session,
+        input: GetImmediateAnswerInput,
+    ) -> Result<GetImmediateAnswerOutput, Refusal> {
+        self.answered_now(session, input).await
+    }
+
+    async fn call_coe_agent(
+        &self,
+        session: &Session,
+        input: CallCoeAgentInput,
+    ) -> Result<CallCoeAgentOutput, Refusal> {
+        self.consulted(session, input).await
     }
 
     async fn create_ticket(

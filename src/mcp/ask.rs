@@ -36,6 +36,12 @@ use super::tools::tasks::{
 };
 use super::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 pub use crate::role::{Access, Role};
+use crate::work::consult::{CallCoeAgentInput, CallCoeAgentOutput};
+use crate::work::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
+use crate::work::inbox::{
+    AnswerQuestionInput, AnswerQuestionOutput, ListQuestionsInput, ListQuestionsOutput,
+};
+use crate::work::question::{AskQuestionInput, AskQuestionOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
 
 /// One connection: what is known of its caller for as long as it lasts.
@@ -237,6 +243,37 @@ pub trait Ask: Send + Sync + 'static {
         session: &Session,
         input: GetContextInput,
     ) -> Refusable<GetContextOutput>;
+
+    async fn list_questions(
+        &self,
+        session: &Session,
+        input: ListQuestionsInput,
+    ) -> Refusable<ListQuestionsOutput>;
+
+    async fn answer_question(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: AnswerQuestionInput,
+    ) -> Refusable<Answer<AnswerQuestionOutput>>;
+
+    async fn ask_question(
+        &self,
+        session: &Session,
+        input: AskQuestionInput,
+    ) -> Refusable<AskQuestionOutput>;
+
+    async fn get_immediate_answer(
+        &self,
+        session: &Session,
+        input: GetImmediateAnswerInput,
+    ) -> Refusable<GetImmediateAnswerOutput>;
+
+    async fn call_coe_agent(
+        &self,
+        session: &Session,
+        input: CallCoeAgentInput,
+    ) -> Refusable<CallCoeAgentOutput>;
 
     async fn create_ticket(
         &self,

@@ -28,6 +28,13 @@ pub struct CallCoeAgentInput {
     pub project_id: Option<Text<1, 64>>,
 }
 
+impl CallCoeAgentInput {
+    /// The task that it names.
+    pub fn task(&self) -> Option<&str> {
+        self.task_id.as_deref().or(self.context.as_ref().and_then(Context::task))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallCoeAgentOutput {
@@ -37,6 +44,7 @@ pub struct CallCoeAgentOutput {
     pub answer: String,
     /// The executor, and the attempt in which it answered.
     pub source: String,
-    /// The question, Q-001.
-    pub question_id: String,
+    /// The question, Q-001; left out where an earlier ruling answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question_id: Option<String>,
 }

@@ -10,6 +10,12 @@
 //!        ◂ response ◂──────────────────────────────────────┘   by the rules of this folder
 //! ```
 
+pub mod answer;
+pub mod consult;
+pub mod immediate;
+pub mod inbox;
+pub mod plan;
+pub mod question;
 pub mod ticket;
 
 use provost_actors::ids::{AttemptId, ProjectId};

@@ -8,8 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::answer::{SURE, Told};
 use super::ticket::Urgency;
-use crate::args::{List, Text};
+use crate::args::{Between, List, Text};
 
 pub const ASK_QUESTION: &str = "\
 Use when: the task leaves something open that the project's plan may settle.
@@ -36,12 +37,11 @@ pub const FORM_1_2: &[&str] = &[
 const QUESTION_MAX: usize = 300;
 const SNIPPETS_MAX: usize = 2000;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskQuestionInput {
     /// What you want to know, as one question; v1.2: at most 300 characters.
-    #[schemars(length(min = 1))]
-    pub question: String,
+    pub question: Text<1, 4_000_000>,
     /// 1.0: what you are at; a text, or an object such as {"taskId": "TASK-001"}.
     pub context: Option<Context>,
     /// 1.0: the task that you are at: TASK-001 or a UUID.
@@ -62,11 +62,9 @@ pub struct AskQuestionInput {
     /// v1.2: the task that you are at: TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
     /// v1.2: how sure you are of your own answer, 0 to 100.
-    #[schemars(range(min = 0, max = 100))]
-    pub confidence_level: Option<u8>,
+    pub confidence_level: Option<Between<0, 100>>,
     /// v1.2: 1 (you can't go on) to 3; by default 2.
-    #[schemars(range(min = 1, max = 3))]
-    pub priority_level: Option<u8>,
+    pub priority_level: Option<Between<1, 3>>,
     /// v1.2: the answers that you see.
     pub possible_options: Option<List<Text<0, 1000>, 0, 50>>,
     /// Project, a UUID; by default the one that you work in.
@@ -82,6 +80,16 @@ pub enum Context {
     Text(String),
     /// Facts by name; `taskId` names the task.
     Facts(Map<String, Value>),
+}
+
+impl Context {
+    /// The task that it names.
+    pub fn task(&self) -> Option<&str> {
+        match self {
+            Self::Facts(facts) => facts.get("taskId")?.as_str(),
+            Self::Text(_) => None,
+        }
+    }
 }
 
 /// A piece of code.
@@ -116,10 +124,7 @@ impl AskQuestionInput {
 
     /// The task that it names.
     pub fn task(&self) -> Option<&str> {
-        let in_context = match &self.context {
-            Some(Context::Facts(facts)) => facts.get("taskId").and_then(Value::as_str),
-            _ => None,
-        };
+        let in_context = self.context.as_ref().and_then(Context::task);
         self.task_id.as_deref().or(self.current_task_id.as_deref()).or(in_context)
     }
 
@@ -132,10 +137,7 @@ impl AskQuestionInput {
         if self.question.trim().is_empty() {
             return Err(invalid("question", "the question is empty"));
         }
-        let tokens = self.tokens();
-        if tokens * 5 > token_limit * 4 {
-            return Err(too_long(tokens, token_limit));
-        }
+        check_tokens(self.tokens(), token_limit)?;
         if self.form() == Form::V1_0 {
             return Ok(());
         }
@@ -196,7 +198,7 @@ impl AskQuestionInput {
 
     /// How urgent the answer is.
     pub fn urgency(&self) -> Urgency {
-        match self.priority_level {
+        match self.priority_level.map(Between::get) {
             Some(1) => Urgency::High,
             Some(3) => Urgency::Low,
             _ => Urgency::Medium,
@@ -221,9 +223,15 @@ fn invalid(field: &str, message: &str) -> Refusal {
         .detail("path", field)
 }
 
-/// The refusal of a question that is too long with all that is told beside it.
-pub fn too_long(tokens: u64, limit: u64) -> Refusal {
-    Refusal::new(
+/// Refuses a question that is too long with all that is told beside it.
+///
+/// # Errors
+/// `token_limit_exceeded` above 80 % of the limit.
+pub fn check_tokens(tokens: u64, limit: u64) -> Result<(), Refusal> {
+    if tokens.saturating_mul(5) <= limit.saturating_mul(4) {
+        return Ok(());
+    }
+    Err(Refusal::new(
         Code::TokenLimitExceeded,
         format!(
             "question and context are about {tokens} tokens, more than 80 % of the limit of {limit}"
@@ -231,14 +239,123 @@ pub fn too_long(tokens: u64, limit: u64) -> Refusal {
     )
     .hint("Call the tool again with a shorter context.")
     .detail("tokens", tokens)
-    .detail("token_limit", limit)
+    .detail("token_limit", limit))
+}
+
+/// What is known to a question without asking anybody.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub told: Told,
+    /// A ruling says so, not the plan.
+    pub is_ruled: bool,
+    /// How similar questions were decided.
+    pub decisions: Vec<Decision>,
+}
+
+impl Known {
+    pub fn is_sure(&self) -> bool {
+        self.told.confidence >= SURE
+    }
+
+    /// The answer of a ruling and which one it is, if there is any.
+    pub fn ruled(&self) -> Option<(String, String)> {
+        self.sure().filter(|_| self.is_ruled)
+    }
+
+    /// The answer and who says so, if that is sure.
+    pub fn sure(&self) -> Option<(String, String)> {
+        let answer = self.told.answer.clone().filter(|_| self.is_sure())?;
+        Some((answer, self.told.evidence.as_ref()?.cited()))
+    }
+}
+
+/// What became of a question that the plan does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing: it was known.
+    Told,
+    /// It is in the inbox, as this.
+    PassedOn(String),
+    /// An executor answered it, as this.
+    Answered(String),
+}
+
+impl Evidence {
+    /// In a line.
+    fn cited(&self) -> String {
+        match self.line_numbers {
+            Some([first, last]) => {
+                format!("{} ({}), {}, lines {first}-{last}", self.source, self.plan_version, self.section)
+            }
+            None => self.source.clone(),
+        }
+    }
+}
+
+impl AskQuestionInput {
+    /// The reply, in the form of the call.
+    pub fn reply(
+        self,
+        known: Known,
+        outcome: &Outcome,
+        answers: Vec<LateAnswer>,
+    ) -> AskQuestionOutput {
+        let (passed_on, question_id) = match outcome {
+            Outcome::Told => (None, None),
+            Outcome::PassedOn(handle) => (Some(handle), Some(handle.clone())),
+            Outcome::Answered(handle) => (None, Some(handle.clone())),
+        };
+        let is_sure = known.is_sure();
+        let Known { told, decisions, .. } = known;
+        let uncertainty = told.uncertainty.map(|missing| match passed_on {
+            Some(handle) => format!("{missing} It was passed on as {handle}; the answer comes later."),
+            None => missing,
+        });
+        match self.form() {
+            Form::V1_0 => AskQuestionOutput::V1_0(Box::new(AnswerV1_0 {
+                success: true,
+                question: self.question.into(),
+                answer_from_plan: told.answer,
+                confidence: told.confidence,
+                evidence: told.evidence,
+                guidance: told.guidance,
+                related_design_choices: told.related,
+                related_decisions: match self.include_related_decisions {
+                    Some(false) => Vec::new(),
+                    _ => decisions,
+                },
+                uncertainty,
+                question_id,
+                answers,
+            })),
+            Form::V1_2 => AskQuestionOutput::V1_2(AnswerV1_2 {
+                answer: match (told.answer, uncertainty) {
+                    (Some(answer), None) => answer,
+                    (Some(answer), Some(missing)) => format!("{answer}\n\n{missing}"),
+                    (None, missing) => missing.unwrap_or_default(),
+                },
+                source: told.evidence.as_ref().map(Evidence::cited),
+                confidence: percent(told.confidence),
+                follow_up_needed: !is_sure,
+                escalated_to_user: passed_on.is_some(),
+                question_id,
+                answers,
+            }),
+        }
+    }
+}
+
+fn percent(confidence: f64) -> u8 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+    let percent = (confidence.clamp(0.0, 1.0) * 100.0).round() as u8;
+    percent
 }
 
 /// The answer, in the form of the question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AskQuestionOutput {
-    V1_0(AnswerV1_0),
+    V1_0(Box<AnswerV1_0>),
     V1_2(AnswerV1_2),
 }
 

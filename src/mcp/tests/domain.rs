@@ -24,6 +24,11 @@ use crate::mcp::tools::projects::*;
 use crate::mcp::tools::sessions::*;
 use crate::mcp::tools::tasks::*;
 use crate::mcp::tools::waits::*;
+use crate::work::answer::Told;
+use crate::work::consult::*;
+use crate::work::immediate::*;
+use crate::work::inbox::*;
+use crate::work::question::*;
 use crate::work::ticket::*;
 
 /// An id of any kind.
@@ -49,6 +54,16 @@ pub fn arguments(tool: &str) -> Value {
         "list_repos" => json!({"project_id": ID}),
         "create_project" => json!({"name": "n", "repos": [{"path": "/r"}]}),
         "add_repo" => json!({"project_id": ID, "path": "/r", "target_branch": "main"}),
+        "answer_question" => json!({"question_id": "Q-001", "answer": "a", "project_id": ID}),
+        "askQuestion" => json!({
+            "question": "q", "context_summary": "c", "current_file": "f",
+            "relevant_snippets": [{"file": "f", "content": "c"}], "task_id": "TASK-001",
+            "confidence_level": 5, "priority_level": 1, "possible_options": ["o"],
+        }),
+        "getImmediateAnswer" => json!({"query": "q", "context_bundle": {}, "max_wait_seconds": 1}),
+        "callCOEAgent" => json!({
+            "query": "q", "context": "c", "task_id": "TASK-001", "max_wait_seconds": 1,
+        }),
         "createTicket" => json!({"title": "t", "type": "blocker"}),
         "create_task" => json!({"project_id": ID, "title": "t"}),
         "list_tasks" => json!({"project_id": ID, "updated_since": "2026-01-31T12:00:00Z"}),
@@ -616,6 +631,83 @@ impl Ask for Samples {
                 repo_name: "r".to_owned(),
                 target_branch: "main".to_owned(),
             }],
+        })
+    }
+
+    async fn list_questions(
+        &self,
+        _: &Session,
+        _: ListQuestionsInput,
+    ) -> Result<ListQuestionsOutput, Refusal> {
+        let question = QuestionSummary {
+            question_id: ID.to_owned(),
+            handle: "Q-001".to_owned(),
+            project_id: id(),
+            kind: InboxKind::Question,
+            status: QuestionStatus::Open,
+            priority: Urgency::Medium,
+            question: "q".to_owned(),
+            context: Some(json!({"context": "c"})),
+            task_id: None,
+            answer: None,
+            answered_by: None,
+            asked_at: now(),
+            answered_at: None,
+        };
+        Ok(ListQuestionsOutput { questions: vec![question], next_cursor: None, has_more: false })
+    }
+
+    async fn answer_question(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: AnswerQuestionInput,
+    ) -> Result<Answer<AnswerQuestionOutput>, Refusal> {
+        Ok(self.answer(
+            key,
+            AnswerQuestionOutput {
+                question_id: ID.to_owned(),
+                handle: "Q-001".to_owned(),
+                status: QuestionStatus::Answered,
+                answer: input.answer.into(),
+                answered_at: now(),
+            },
+        ))
+    }
+
+    async fn ask_question(
+        &self,
+        _: &Session,
+        input: AskQuestionInput,
+    ) -> Result<AskQuestionOutput, Refusal> {
+        let told = Told { confidence: 0.2, ..Told::default() };
+        let known = Known { told, is_ruled: false, decisions: Vec::new() };
+        Ok(input.reply(known, &Outcome::PassedOn("Q-001".to_owned()), Vec::new()))
+    }
+
+    async fn get_immediate_answer(
+        &self,
+        _: &Session,
+        _: GetImmediateAnswerInput,
+    ) -> Result<GetImmediateAnswerOutput, Refusal> {
+        Ok(GetImmediateAnswerOutput {
+            answer: "a".to_owned(),
+            source: None,
+            timeout: false,
+            answers: Vec::new(),
+        })
+    }
+
+    async fn call_coe_agent(
+        &self,
+        _: &Session,
+        _: CallCoeAgentInput,
+    ) -> Result<CallCoeAgentOutput, Refusal> {
+        Ok(CallCoeAgentOutput {
+            success: true,
+            answer: "a".to_owned(),
+            source: "fake".to_owned(),
+            question_id: Some("Q-001".to_owned()),
         })
     }
 

@@ -16,11 +16,12 @@ pub mod waits;
 
 use std::sync::LazyLock;
 
+use super::modes::Mode;
 use super::tool::Audience::{Board, Inside, Worker};
-use super::tool::Effect::{Adds, Reads, Removes, Replaces, Starts, Steers};
+use super::tool::Effect::{Adds, Asks, Reads, Removes, Replaces, Starts, Steers};
 use super::tool::Load::{Always, Search};
 use super::tool::{Row, Tool};
-use crate::work::ticket;
+use crate::work::{consult, immediate, inbox, question, ticket};
 
 macro_rules! table {
     ($($kind:ident $name:ident $(= $called:literal)? $title:literal $audience:ident $effect:ident $load:ident
@@ -72,9 +73,14 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     change stop_attempt        "Stop attempt"        Board   Replaces Search attempts::STOP_ATTEMPT,         &[];
     read   list_approvals      "List approvals"      Board   Reads    Search approvals::LIST_APPROVALS,       &[];
     change respond_approval    "Respond to approval" Board   Steers   Search approvals::RESPOND_APPROVAL,     approvals::RESPOND_MODES;
+    read   list_questions      "List questions"      Board   Reads    Search inbox::LIST_QUESTIONS,            &[];
+    change answer_question     "Answer question"     Board   Steers   Search inbox::ANSWER_QUESTION,           &[];
     read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];
     // The worker API, by its own names.
+    wait   ask_question = "askQuestion" "Ask question" Worker Asks Search question::ASK_QUESTION, &[Mode::Apart(question::FORM_1_0, question::FORM_1_2)];
+    wait   get_immediate_answer = "getImmediateAnswer" "Get immediate answer" Worker Asks Search immediate::GET_IMMEDIATE_ANSWER, &[];
     change create_ticket = "createTicket" "Create ticket" Worker Adds Search ticket::CREATE_TICKET, &[];
+    wait   call_coe_agent = "callCOEAgent" "Call answering agent" Worker Asks Search consult::CALL_COE_AGENT, &[];
 });
 
 /// Every tool, in listing order.

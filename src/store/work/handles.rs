@@ -11,6 +11,7 @@ pub enum Prefix {
     Task,
     Verification,
     Ticket,
+    Question,
 }
 
 impl Prefix {
@@ -19,6 +20,7 @@ impl Prefix {
             Self::Task => "TASK",
             Self::Verification => "TASK-VERIFY",
             Self::Ticket => "TK",
+            Self::Question => "Q",
         }
     }
 }

@@ -14,7 +14,7 @@ use sqlx::FromRow;
 
 use crate::store::projects;
 use crate::store::{Store, Writing, commit, fault};
-use crate::work::answer::{Asked, words};
+use crate::work::answer::{Asked, Place, Search, words};
 use crate::work::plan::{Passage, Section};
 
 /// Sections that are looked at closely for one question and plan.
@@ -60,23 +60,6 @@ pub enum PlanAdded {
     Replaced,
 }
 
-/// What a question is answered from.
-#[derive(Clone, Debug)]
-pub struct Search {
-    pub asked: Asked,
-    pub sections: Vec<Section>,
-    /// Where each section stands.
-    pub places: Vec<Place>,
-}
-
-/// Where a section stands.
-#[derive(Clone, Debug)]
-pub struct Place {
-    pub plan: String,
-    pub version: String,
-    pub source: String,
-}
-
 #[derive(FromRow)]
 struct PlanRow {
     name: String,
@@ -99,13 +82,12 @@ struct SectionRow {
 #[derive(FromRow)]
 struct CurrentPlan {
     plan_id: i64,
-    name: String,
     version: String,
     sections: i64,
 }
 
 /// Of each plan the version that was added last.
-const CURRENT: &str = "SELECT plan_id, name, version, sections FROM plans p WHERE project_id = ?1
+const CURRENT: &str = "SELECT plan_id, version, sections FROM plans p WHERE project_id = ?1
     AND NOT EXISTS (SELECT 1 FROM plans n
                     WHERE n.project_id = p.project_id AND n.name = p.name AND n.plan_id > p.plan_id)
     ORDER BY plan_id";
@@ -187,6 +169,7 @@ impl Store {
             asked: Asked::new(question, 0, |_| 0),
             sections: Vec::new(),
             places: Vec::new(),
+            is_empty: plans.is_empty(),
         };
         let mut known: BTreeMap<String, i64> = BTreeMap::new();
         for plan in &plans {
@@ -197,8 +180,7 @@ impl Store {
                     .map_err(|error| Refusal::internal(error.to_string()))?;
                 let SectionRow { breadcrumb, heading, above, source, .. } = row;
                 search.sections.push(Section { breadcrumb, heading, above, passages });
-                let (name, version) = (plan.name.clone(), plan.version.clone());
-                search.places.push(Place { plan: name, version, source });
+                search.places.push(Place { source, version: plan.version.clone() });
             }
         }
         let sections = plans.iter().map(|plan| plan.sections).sum::<i64>().unsigned_abs();

@@ -8,10 +8,14 @@
 mod confidence;
 mod kind;
 mod rank;
+pub mod rulings;
+mod told;
 pub mod words;
 
 pub use confidence::{Doubt, Judgement, SURE};
 pub use rank::{Asked, Hit};
+pub use rulings::Ruling;
+pub use told::{Told, tell};
 
 use super::plan::Section;
 
@@ -24,6 +28,38 @@ pub struct Focus {
     pub sections: Vec<String>,
 }
 
+/// What a question is answered from: sections that may hold the answer.
+#[derive(Clone, Debug)]
+pub struct Search {
+    pub asked: Asked,
+    pub sections: Vec<Section>,
+    /// Where each section stands.
+    pub places: Vec<Place>,
+    /// There is no plan at all.
+    pub is_empty: bool,
+}
+
+/// Where a section stands.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The document.
+    pub source: String,
+    /// Of the plan.
+    pub version: String,
+}
+
+impl Search {
+    /// Whether two hits are of the same lines.
+    fn overlap(&self, one: &Hit, other: &Hit) -> bool {
+        let place = |hit: &Hit| {
+            let passage = &self.sections[hit.section].passages[hit.passage];
+            (&self.places[hit.section], passage.first_line, passage.last_line)
+        };
+        let ((here, first, last), (there, from, to)) = (place(one), place(other));
+        here.source == there.source && first <= to && from <= last
+    }
+}
+
 /// What a plan says to a question.
 #[derive(Clone, Debug)]
 pub struct Found {
@@ -34,7 +70,7 @@ pub struct Found {
 }
 
 /// Looks for the answer among sections that may hold it.
-pub fn find(asked: &Asked, sections: &[Section], focus: &Focus) -> Found {
+pub fn find(Search { asked, sections, .. }: &Search, focus: &Focus) -> Found {
     let mut hits = rank::rank(asked, sections, focus);
     if hits.is_empty() {
         return Found { best: None, others: hits };

@@ -95,6 +95,13 @@ pub struct Hit {
     pub(super) score: f64,
 }
 
+impl Hit {
+    /// Whether it has much to do with the question.
+    pub(super) fn is_near(&self) -> bool {
+        self.coverage >= 0.45
+    }
+}
+
 /// Stems, to look words up in.
 struct Bag(HashSet<String>);
 

@@ -145,6 +145,11 @@ pub fn content(text: &str) -> Vec<(String, String)> {
     words(text).into_iter().filter(says).map(|word| (stem(&word), word)).map(|(s, w)| (w, s)).collect()
 }
 
+/// A text's words alone: equal for questions that are spelled otherwise only.
+pub fn normal(text: &str) -> String {
+    words(text).join(" ")
+}
+
 /// Whether a stem is one that questions have anyway.
 pub fn is_light(stem: &str) -> bool {
     LIGHT_STEMS.binary_search_by(|light| light.as_str().cmp(stem)).is_ok()

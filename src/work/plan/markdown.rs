@@ -16,7 +16,6 @@ const BLOCK_LINES: usize = 12;
 
 pub(super) fn sections(text: &str) -> Vec<Section> {
     let mut reader = Reader {
-        text,
         lines: Lines::of(text),
         sections: vec![Section::default()],
         headings: Vec::new(),
@@ -83,7 +82,6 @@ struct Table {
 }
 
 struct Reader<'a> {
-    text: &'a str,
     lines: Lines<'a>,
     sections: Vec<Section>,
     /// The headings that are open, by level.
