@@ -135,7 +135,8 @@ async fn list(context: &mut Context, project: Option<&str>) -> Result<Exit, Fail
             text(plan, "added_at").to_owned(),
         ]
     };
-    let rows: Vec<Vec<String>> = listed["plans"].as_array().into_iter().flatten().map(row).collect();
+    let rows: Vec<Vec<String>> =
+        listed["plans"].as_array().into_iter().flatten().map(row).collect();
     context.out.table(&["PLAN", "VERSION", "ASKED", "DOCUMENTS", "SECTIONS", "ADDED"], &rows)?;
     Ok(Exit::Done)
 }

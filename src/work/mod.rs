@@ -16,6 +16,7 @@ pub mod immediate;
 pub mod inbox;
 pub mod plan;
 pub mod question;
+pub mod reply;
 pub mod ticket;
 
 use provost_actors::ids::{AttemptId, ProjectId};

@@ -15,7 +15,7 @@ use ractor::ActorRef;
 use serde_json::json;
 
 use super::inbox::Courier;
-use super::question::Asking;
+use super::question::{Asking, after};
 use crate::domain::{Answers, Domain};
 use crate::mcp::ask::{Key, Session};
 use crate::store::{NewQuestion, Question, Store};
@@ -59,17 +59,18 @@ impl Domain {
         if let Some((answer, source)) = known.ruled() {
             return Ok(CallCoeAgentOutput { success: true, answer, source, question_id: None });
         }
+        let seconds =
+            input.max_wait_seconds.map(|wait| u64::try_from(wait.get()).unwrap_or(u64::MAX));
+        let wait = Duration::from_secs(seconds.unwrap_or(self.answers.timeout_secs));
         let new = NewQuestion {
             question: &input.query,
             normal: &words::normal(&input.query),
             context: context.as_ref(),
             priority: Urgency::Medium,
             task: asking.task,
-            waits_until: None,
+            waits_until: Some(after(wait)),
         };
         let question = self.store.pass_on(&asking.worker, &new).await?;
-        let seconds = input.max_wait_seconds.map(|wait| u64::try_from(wait.get()).unwrap_or(u64::MAX));
-        let wait = Duration::from_secs(seconds.unwrap_or(self.answers.timeout_secs));
         let Consulted { answer, executor } = self.consult(&asking, &question, wait).await?;
         let question_id = Some(question.handle);
         Ok(CallCoeAgentOutput { success: true, answer, source: executor, question_id })
@@ -87,8 +88,11 @@ impl Domain {
             return Err(Refusal::internal("no executor answers questions"));
         };
         if asking.is_answering {
-            return Err(Refusal::new(Code::NotPermitted, "whoever is asked can't ask the same way")
-                .hint("Answer by what you can see."));
+            return Err(Refusal::new(
+                Code::NotPermitted,
+                "whoever is asked can't ask the same way",
+            )
+            .hint("Answer by what you can see."));
         }
         let id = question.question_id;
         let asked_from = asking.worker.attempt_id;
@@ -104,7 +108,11 @@ impl Domain {
             }
             Ok(Ok(Err(refusal))) => Err(refusal),
             Ok(Err(fault)) => Err(Refusal::internal(fault.to_string())),
-            Err(_) => Err(in_vain(question, wait)),
+            Err(_) => {
+                // From now on the answer comes by itself.
+                self.store.wait_no_longer(id, &asking.worker.agent).await?;
+                Err(in_vain(question, wait))
+            }
         }
     }
 
@@ -159,12 +167,8 @@ impl Consultant {
                 self.store.executor_failed(question.question_id).await?;
             }
         }
-        // Whoever waits takes it first.
-        let (courier, id) = (self.courier, question.question_id);
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            courier.deliver(id).await;
-        });
+        // Not to those who wait for it here: they take it themselves.
+        tokio::spawn(self.courier.deliver(question.question_id));
         outcome
     }
 
@@ -214,19 +218,13 @@ impl Consultant {
             payload_hash: payload::hash(&json!({"question": question.question_id})),
             resolved_hash: None,
         };
-        let started =
-            ractor::call!(self.gateway, |port| Message::Start(Some(key), request, port))
-                .unwrap_or_else(|_| {
-                    Err(Refusal::new(Code::ShuttingDown, "the daemon is ending"))
-                })?;
+        let started = ractor::call!(self.gateway, |port| Message::Start(Some(key), request, port))
+            .unwrap_or_else(|_| Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")))?;
         Ok(started.value.attempt_id)
     }
 
     /// The asker's repositories, as its last commits left them.
-    async fn repos(
-        &self,
-        attempt: AttemptId,
-    ) -> Result<Vec<(RepoId, Option<String>)>, Refusal> {
+    async fn repos(&self, attempt: AttemptId) -> Result<Vec<(RepoId, Option<String>)>, Refusal> {
         let workspace = self.store.workspace(attempt).await?;
         let branch = workspace.branch;
         let repos = workspace.repos.into_iter();
@@ -262,7 +260,10 @@ fn gave_no_answer(question: &Question, attempt: AttemptId, why: Option<String>) 
     let why = why.unwrap_or_else(|| "it ended without a message".to_owned());
     Refusal::new(
         Code::SpawnFailed,
-        format!("the executor gave no answer to {}: {why}. The question is in the inbox", question.handle),
+        format!(
+            "the executor gave no answer to {}: {why}. The question is in the inbox",
+            question.handle
+        ),
     )
     .hint("Call createTicket instead, or go on with other work: the answer comes by itself.")
     .detail("question_id", question.handle.as_str())

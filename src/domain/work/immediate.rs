@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use provost_actors::event::Timestamp;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::question::Asking;
+use super::question::{Asking, after};
 use crate::domain::{Domain, waits};
 use crate::mcp::ask::Session;
 use crate::store::{NewQuestion, Question};
@@ -36,14 +35,13 @@ impl Domain {
             None => {
                 let seconds = u64::try_from(input.max_wait_seconds.get()).unwrap_or(u64::MAX);
                 let wait = Duration::from_secs(seconds);
-                let until = Timestamp::now().millis() + i64::try_from(wait.as_millis()).unwrap_or(0);
                 let new = NewQuestion {
                     question: &input.query,
                     normal: &words::normal(&input.query),
                     context: context.as_ref(),
                     priority: Urgency::High,
                     task: asking.task,
-                    waits_until: Some(Timestamp::from_millis(until)),
+                    waits_until: Some(after(wait)),
                 };
                 let question = self.store.pass_on(&asking.worker, &new).await?;
                 self.wait_for_answer(&asking, &question, wait).await?

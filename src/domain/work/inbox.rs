@@ -142,5 +142,7 @@ impl Courier {
 
 fn prompt(answer: &LateAnswer) -> String {
     let LateAnswer { question_id, question, answer, answered_by } = answer;
-    format!("The answer to your question {question_id} ({question}), given by {answered_by}:\n\n{answer}")
+    format!(
+        "The answer to your question {question_id} ({question}), given by {answered_by}:\n\n{answer}"
+    )
 }

@@ -54,9 +54,9 @@ impl Domain {
         let AddPlan { project_id, name, version, replace, files } = add;
         let read = tokio::task::spawn_blocking(move || read_all(&files)).await;
         let documents = read.map_err(|error| Refusal::internal(error.to_string()))??;
-        let sources = documents.iter().map(|document| {
-            json!({"source": document.source, "sections": document.sections.len()})
-        });
+        let sources = documents.iter().map(
+            |document| json!({"source": document.source, "sections": document.sections.len()}),
+        );
         let sources: Vec<Value> = sources.collect();
         let plan = NewPlan { name, version, documents, replaces: replace };
         let added = self.store.add_plan(project_id, &plan).await?;

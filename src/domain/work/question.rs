@@ -3,16 +3,18 @@
 
 use std::time::Duration;
 
+use provost_actors::event::Timestamp;
 use provost_actors::ids::TaskId;
-use provost_actors::refusal::Refusal;
+use provost_actors::refusal::{Code, Refusal};
 
+use super::consult::Consulted;
 use crate::domain::Domain;
 use crate::mcp::ask::Session;
 use crate::store::NewQuestion;
-use super::consult::Consulted;
-use crate::work::{TaskKind, Worker};
 use crate::work::answer::{self, Focus, Ruling, Told, rulings, words};
-use crate::work::question::{AskQuestionInput, AskQuestionOutput, Known, Outcome};
+use crate::work::question::{AskQuestionInput, AskQuestionOutput};
+use crate::work::reply::{Known, Outcome};
+use crate::work::{TaskKind, Worker};
 
 /// The task that a question comes up in.
 pub(super) struct Asking {
@@ -22,6 +24,16 @@ pub(super) struct Asking {
     pub sections: Vec<String>,
     /// The task is to answer a question.
     pub is_answering: bool,
+}
+
+/// The moment when a wait that begins now is over.
+pub(super) fn after(wait: Duration) -> Timestamp {
+    let millis = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(Timestamp::now().millis().saturating_add(millis))
+}
+
+fn is_of_the_wait(code: Code) -> bool {
+    matches!(code, Code::Timeout | Code::DaemonRestarting | Code::ShuttingDown)
 }
 
 impl Domain {
@@ -38,21 +50,28 @@ impl Domain {
         let mut outcome = Outcome::Told;
         if !known.is_sure() {
             let context = input.told();
+            let asks_executor = self.answers.is_configured() && !asking.is_answering;
+            let wait = Duration::from_secs(self.answers.timeout_secs);
             let new = NewQuestion {
                 question: &input.question,
                 normal: &words::normal(&input.question),
                 context: context.as_ref(),
                 priority: input.urgency(),
                 task: asking.task,
-                waits_until: None,
+                waits_until: asks_executor.then(|| after(wait)),
             };
             let question = self.store.pass_on(&asking.worker, &new).await?;
             outcome = Outcome::PassedOn(question.handle.clone());
-            if self.answers.is_configured() && !asking.is_answering {
-                let wait = Duration::from_secs(self.answers.timeout_secs);
-                let Consulted { answer, executor } = self.consult(&asking, &question, wait).await?;
-                known.told = Told::consulted(&answer, &executor, &question.handle);
-                outcome = Outcome::Answered(question.handle);
+            if asks_executor {
+                match self.consult(&asking, &question, wait).await {
+                    Ok(Consulted { answer, executor }) => {
+                        known.told = Told::consulted(&answer, &executor, &question.handle);
+                        outcome = Outcome::Answered(question.handle);
+                    }
+                    Err(refusal) if is_of_the_wait(refusal.code) => return Err(refusal),
+                    // It gave no answer: the question is with people now.
+                    Err(_) => {}
+                }
             }
         }
         let answers = self.store.due_answers(&asking.worker, asking.task).await?;

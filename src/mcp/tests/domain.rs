@@ -29,6 +29,7 @@ use crate::work::consult::*;
 use crate::work::immediate::*;
 use crate::work::inbox::*;
 use crate::work::question::*;
+use crate::work::reply::{Known, Outcome};
 use crate::work::ticket::*;
 
 /// An id of any kind.

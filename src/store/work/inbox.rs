@@ -72,7 +72,10 @@ impl Row {
 
 impl Store {
     /// What waits, newest first.
-    pub async fn inbox(&self, input: &ListQuestionsInput) -> Result<Page<QuestionSummary>, Refusal> {
+    pub async fn inbox(
+        &self,
+        input: &ListQuestionsInput,
+    ) -> Result<Page<QuestionSummary>, Refusal> {
         let mut reading = self.reader.acquire().await.map_err(fault)?;
         if let Some(project) = input.project_id {
             projects::require(&mut reading, project).await?;
@@ -160,12 +163,11 @@ async fn find(
     match (rows.pop(), rows.pop()) {
         (Some(row), None) => Ok(row),
         (None, _) => Err(questions::not_found(name)),
-        (Some(_), Some(row)) => Err(Refusal::new(
-            Code::MissingRequired,
-            format!("several projects have a {name}"),
-        )
-        .hint(format!("Call the tool again with project_id = \"{}\".", row.project_id))
-        .detail("path", "project_id")),
+        (Some(_), Some(row)) => {
+            Err(Refusal::new(Code::MissingRequired, format!("several projects have a {name}"))
+                .hint(format!("Call the tool again with project_id = \"{}\".", row.project_id))
+                .detail("path", "project_id"))
+        }
     }
 }
 
@@ -182,11 +184,10 @@ async fn own(writing: Writing<'_>, id: &str, inside: AttemptId) -> Result<(), Re
     .map_err(fault)?;
     match asked {
         None => Ok(()),
-        Some(_) => Err(Refusal::new(
-            Code::NotPermitted,
-            "an attempt can't answer what it asked itself",
-        )
-        .hint("Wait: an orchestrator or a person answers it.")),
+        Some(_) => {
+            Err(Refusal::new(Code::NotPermitted, "an attempt can't answer what it asked itself")
+                .hint("Wait: an orchestrator or a person answers it."))
+        }
     }
 }
 

@@ -291,8 +291,8 @@ async fn insert_section(
     section: &Section,
     frequency: &mut BTreeMap<String, i64>,
 ) -> Result<(), sqlx::Error> {
-    let passages =
-        serde_json::to_string(&section.passages).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    let passages = serde_json::to_string(&section.passages)
+        .map_err(|error| sqlx::Error::Encode(error.into()))?;
     let section_id: i64 = sqlx::query_scalar(
         "INSERT INTO plan_sections (plan_id, document_id, breadcrumb, heading, above, passages)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING section_id",

@@ -23,13 +23,30 @@ const OPEN: f64 = 0.35;
 
 /// Marks of what has not been decided.
 const OPEN_MARKS: &[&str] = &[
-    "tbd", "tbc", "todo", "to be decided", "to be determined", "to be defined", "to be confirmed",
-    "undecided", "not decided", "not yet decided", "open question", "open issue", "unresolved", "not been decided",
-    "still open", "under discussion", "open:", "yet to be", "no decision",
+    "tbd",
+    "tbc",
+    "todo",
+    "to be decided",
+    "to be determined",
+    "to be defined",
+    "to be confirmed",
+    "undecided",
+    "not decided",
+    "not yet decided",
+    "open question",
+    "open issue",
+    "unresolved",
+    "not been decided",
+    "still open",
+    "under discussion",
+    "open:",
+    "yet to be",
+    "no decision",
 ];
 
 /// Marks of headings under which stands what does not hold.
-const REJECTED_MARKS: &[&str] = &["rejected", "alternatives", "deprecated", "superseded", "obsolete"];
+const REJECTED_MARKS: &[&str] =
+    &["rejected", "alternatives", "deprecated", "superseded", "obsolete"];
 
 /// Why an answer is not sure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,9 +98,11 @@ pub(super) fn judge(asked: &Asked, sections: &[Section], best: &Hit, others: &[H
     if has_mark(&section.breadcrumb, REJECTED_MARKS) {
         judgement.doubt(Doubt::Rejected, DOUBTED);
     }
-    let solid = asked.words.iter().zip(&best.covers).filter(|(word, it)| !word.is_light && **it >= 0.5);
+    let solid =
+        asked.words.iter().zip(&best.covers).filter(|(word, it)| !word.is_light && **it >= 0.5);
     let solid = solid.count();
-    if solid == 0 || solid == 1 && best.own < 0.5 && section.passages.len() > 1 && !passage.is_whole {
+    if solid == 0 || solid == 1 && best.own < 0.5 && section.passages.len() > 1 && !passage.is_whole
+    {
         judgement.doubt(Doubt::Vague, DOUBTED);
     }
     if best.own == 0.0 && !passage.is_whole && others.iter().any(|other| is_twin(best, other)) {
@@ -118,7 +137,8 @@ fn has_mark(text: &str, marks: &[&str]) -> bool {
     let is_there = |mark: &&str| {
         text.match_indices(*mark).any(|(at, _)| {
             let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-            !is_word(text[..at].chars().next_back()) && !is_word(text[at + mark.len()..].chars().next())
+            !is_word(text[..at].chars().next_back())
+                && !is_word(text[at + mark.len()..].chars().next())
         })
     };
     marks.iter().any(is_there)
@@ -127,7 +147,10 @@ fn has_mark(text: &str, marks: &[&str]) -> bool {
 fn is_open(section: &Section, passage: &Passage) -> bool {
     passage.text.trim_end().ends_with('?')
         || has_mark(&passage.text, OPEN_MARKS)
-        || has_mark(&section.breadcrumb, &["open questions", "open question", "open issues", "undecided", "tbd"])
+        || has_mark(
+            &section.breadcrumb,
+            &["open questions", "open question", "open issues", "undecided", "tbd"],
+        )
 }
 
 /// Whether another passage of the section has to do with the question for the same reason:
@@ -155,7 +178,10 @@ fn is_rival(asked: &Asked, sections: &[Section], best: &Hit, other: &Hit) -> boo
 }
 
 fn numbers(text: &str) -> BTreeSet<String> {
-    words::stems(text).into_iter().filter(|stem| stem.starts_with(|c: char| c.is_ascii_digit())).collect()
+    words::stems(text)
+        .into_iter()
+        .filter(|stem| stem.starts_with(|c: char| c.is_ascii_digit()))
+        .collect()
 }
 
 /// The share of words that two texts have in common.

@@ -54,8 +54,10 @@ impl Kind {
     /// What a question asks for.
     pub fn of(question: &str) -> Self {
         let question = question.to_lowercase();
-        let words: Vec<&str> =
-            question.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        let words: Vec<&str> = question
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .collect();
         let follows = |asks: &str| {
             let at = words.iter().position(|word| *word == asks);
             at.map(|at| &words[at + 1..])
@@ -81,7 +83,8 @@ impl Kind {
             if rest.iter().any(|word| matches!(*word, "color" | "colour")) {
                 return Self::Color;
             }
-            let is_time = matches!(rest.first(), Some(&("day" | "date" | "month" | "year" | "time")));
+            let is_time =
+                matches!(rest.first(), Some(&("day" | "date" | "month" | "year" | "time")));
             if is_time && rest.get(1) != Some(&"zone") {
                 return Self::Time;
             }
@@ -98,9 +101,8 @@ impl Kind {
     pub fn is_in(self, text: &str) -> bool {
         let has_digit = || text.chars().any(|c| c.is_ascii_digit());
         let lower = text.to_lowercase();
-        let has_word = |list: &str| {
-            lower.split(|c: char| !c.is_alphanumeric()).any(|word| has(list, word))
-        };
+        let has_word =
+            |list: &str| lower.split(|c: char| !c.is_alphanumeric()).any(|word| has(list, word));
         match self {
             Self::Any => true,
             Self::Number => has_digit() || has_word(NUMBER_WORDS),
@@ -128,7 +130,8 @@ impl Kind {
 
 /// Whether a word ends what is asked for.
 fn is_link(word: &str) -> bool {
-    const LINKS: &str = "of for in on at to by does do is are should can will when if we the a an per must";
+    const LINKS: &str =
+        "of for in on at to by does do is are should can will when if we the a an per must";
     // "what is the size": the first links come before what is asked for.
     has(LINKS, word) && !matches!(word, "is" | "are" | "the" | "a" | "an" | "should")
 }
@@ -164,7 +167,9 @@ mod tests {
 
     #[test]
     fn a_passage_without_such_a_thing_is_no_answer() {
-        assert!(Kind::Number.is_in("Sessions live 30 minutes") && Kind::Number.is_in("two retries"));
+        assert!(
+            Kind::Number.is_in("Sessions live 30 minutes") && Kind::Number.is_in("two retries")
+        );
         assert!(!Kind::Number.is_in("Sessions live in Redis"));
         assert!(!Kind::Reason.is_in("Data lies in SQLite"));
     }

@@ -44,12 +44,14 @@ impl Asked {
     /// stands.
     pub fn new(question: &str, sections: u64, frequency: impl Fn(&str) -> u64) -> Self {
         let mut seen = HashSet::new();
-        let words = words::content(question).into_iter().filter(|(_, stem)| seen.insert(stem.clone()));
+        let words =
+            words::content(question).into_iter().filter(|(_, stem)| seen.insert(stem.clone()));
         let words = words.map(|(shown, stem)| {
             let alike = words::like(&stem);
             let found = std::iter::once(&stem).chain(&alike).map(|stem| frequency(stem)).max();
             let is_light = words::is_light(&stem);
-            let weight = rarity(sections, found.unwrap_or_default()) * if is_light { LIGHT } else { 1.0 };
+            let weight =
+                rarity(sections, found.unwrap_or_default()) * if is_light { LIGHT } else { 1.0 };
             Word { shown, stem, alike, is_light, weight }
         });
         Self { words: words.collect(), kind: Kind::of(question) }
@@ -58,8 +60,9 @@ impl Asked {
     /// The stems that a section may be found by.
     pub fn stems(question: &str) -> Vec<String> {
         let content = words::content(question).into_iter().map(|(_, stem)| stem);
-        let mut stems: Vec<_> =
-            content.flat_map(|stem| std::iter::once(stem.clone()).chain(words::like(&stem))).collect();
+        let mut stems: Vec<_> = content
+            .flat_map(|stem| std::iter::once(stem.clone()).chain(words::like(&stem)))
+            .collect();
         stems.sort_unstable();
         stems.dedup();
         stems

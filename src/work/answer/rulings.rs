@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn the_same_question_is_known_again_however_it_is_spelled() {
-        let rulings = [ruling("Which ORM do we use?", "claude"), ruling("which orm do we USE", "person")];
+        let rulings =
+            [ruling("Which ORM do we use?", "claude"), ruling("which orm do we USE", "person")];
         let found = same("Which  ORM do we use", &rulings).unwrap();
         assert_eq!(found.by, "person", "a decision goes before an executor's answer");
         assert!(same("Which ORM do they use?", &rulings).is_none());

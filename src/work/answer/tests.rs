@@ -97,7 +97,9 @@ fn a_confidence_is_about_the_share_of_answers_that_are_right() {
         }
     }
     println!("right of all, by confidence (below 0.4, 0.7, 0.9, and above): {buckets:?}");
-    println!("sure though absent: {absent_sure} of {absent}; sure and stated: {stated_sure} of {stated}");
+    println!(
+        "sure though absent: {absent_sure} of {absent}; sure and stated: {stated_sure} of {stated}"
+    );
     let share = |(right, all): (i32, i32)| f64::from(right) / f64::from(all.max(1));
     let sure = (buckets[2].0 + buckets[3].0, buckets[2].1 + buckets[3].1);
     assert!(share(sure) >= 0.9, "{buckets:?}");
@@ -125,8 +127,10 @@ fn below_the_mark_it_is_told_what_is_missing_and_above_it_nothing_is() {
 fn the_example_of_the_reference_is_answered_as_it_says() {
     let plan = "{\n  \"designChoices\": {\n    \"navigationStyle\": \"Sidebar collapses to hamburger menu on mobile (< 768px breakpoint)\",\n    \"pageLayout\": \"Sidebar Navigation (persistent on desktop)\",\n    \"animation\": \"All transitions use 200ms timing function\"\n  }\n}\n";
     let book = Book::of(&[("Docs/Plans/my-app/plan.json", plan)]);
-    let focus =
-        Focus { terms: vec!["responsive-design".to_owned(), "mobile".to_owned()], ..Focus::default() };
+    let focus = Focus {
+        terms: vec!["responsive-design".to_owned(), "mobile".to_owned()],
+        ..Focus::default()
+    };
     let told = book.ask("Should sidebar collapse on mobile?", &focus);
     assert!(told.confidence >= 0.9, "{told:?}");
     let evidence = told.evidence.unwrap();
@@ -140,7 +144,10 @@ fn the_example_of_the_reference_is_answered_as_it_says() {
 
 #[test]
 fn a_plan_that_contradicts_itself_is_not_sure() {
-    let book = Book::of(&[("a.md", "# A\n\nThe request timeout is 30 seconds.\n\n# B\n\nThe request timeout is 60 seconds.\n")]);
+    let book = Book::of(&[(
+        "a.md",
+        "# A\n\nThe request timeout is 30 seconds.\n\n# B\n\nThe request timeout is 60 seconds.\n",
+    )]);
     let told = book.ask("What is the request timeout?", &Focus::default());
     assert!(told.confidence < SURE);
     assert!(told.uncertainty.unwrap().contains("says otherwise"), "and the other is shown");
@@ -149,7 +156,8 @@ fn a_plan_that_contradicts_itself_is_not_sure() {
 #[test]
 fn guidance_is_what_the_section_says_under_that_name() {
     let text = "# Sidebar\n\nThe sidebar collapses on mobile.\n\n- Animation: slides out in 200 ms\n- Accessibility: the button has a label\n\n```css\n.sidebar { display: none; }\n```\n";
-    let told = Book::of(&[("a.md", text)]).ask("Does the sidebar collapse on mobile?", &Focus::default());
+    let told =
+        Book::of(&[("a.md", text)]).ask("Does the sidebar collapse on mobile?", &Focus::default());
     let guidance = told.guidance.unwrap();
     assert_eq!(guidance.animation.as_deref(), Some("slides out in 200 ms"));
     assert_eq!(guidance.accessibility.as_deref(), Some("the button has a label"));

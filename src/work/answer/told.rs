@@ -56,10 +56,7 @@ impl Told {
 /// Puts into words what was found.
 pub fn tell(search: &Search, found: &Found) -> Told {
     let Some((best, judgement)) = &found.best else {
-        return Told {
-            uncertainty: Some(nothing(search).to_owned()),
-            ..Told::default()
-        };
+        return Told { uncertainty: Some(nothing(search).to_owned()), ..Told::default() };
     };
     let confidence = (judgement.confidence * 100.0).round() / 100.0;
     let section = &search.sections[best.section];
@@ -119,7 +116,8 @@ fn related(search: &Search, found: &Found, told: Option<&Hit>) -> Vec<String> {
 /// What the section says under the names of guidance, and its code.
 fn guidance(section: &Section, answer: &Passage) -> Option<Guidance> {
     let named = |name: &str| {
-        let other = section.passages.iter().filter(|passage| *passage != answer && !passage.is_whole);
+        let other =
+            section.passages.iter().filter(|passage| *passage != answer && !passage.is_whole);
         let mut said = other.filter_map(|passage| {
             let text = passage.asked.as_deref().unwrap_or(&passage.text);
             let (key, said) = text.split_once(':')?;

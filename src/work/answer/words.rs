@@ -131,7 +131,9 @@ static LIGHT_STEMS: LazyLock<Vec<String>> = LazyLock::new(|| {
 /// The group of each stem that has others like it.
 static GROUPS: LazyLock<HashMap<String, usize>> = LazyLock::new(|| {
     let groups = ALIKE.iter().enumerate();
-    groups.flat_map(|(at, group)| group.split_whitespace().map(move |word| (stem(word), at))).collect()
+    groups
+        .flat_map(|(at, group)| group.split_whitespace().map(move |word| (stem(word), at)))
+        .collect()
 });
 
 /// The stems of a text's words, in order.
@@ -142,7 +144,12 @@ pub fn stems(text: &str) -> Vec<String> {
 /// The words that say something, and the stem of each.
 pub fn content(text: &str) -> Vec<(String, String)> {
     let says = |word: &String| EMPTY_WORDS.binary_search(&word.as_str()).is_err();
-    words(text).into_iter().filter(says).map(|word| (stem(&word), word)).map(|(s, w)| (w, s)).collect()
+    words(text)
+        .into_iter()
+        .filter(says)
+        .map(|word| (stem(&word), word))
+        .map(|(s, w)| (w, s))
+        .collect()
 }
 
 /// A text's words alone: equal for questions that are spelled otherwise only.
@@ -232,7 +239,10 @@ mod tests {
 
     #[test]
     fn names_and_measures_come_apart() {
-        assert_eq!(stems("navigationStyle max_wait 768px 1.5x"), stems("navigation style max wait 768 px 1.5 x"));
+        assert_eq!(
+            stems("navigationStyle max_wait 768px 1.5x"),
+            stems("navigation style max wait 768 px 1.5 x")
+        );
         assert_eq!(stems("plan.json, a/b"), ["plan", "json", "a", "b"]);
         assert_eq!(stems("Sessions expired"), stems("session expires"));
     }
@@ -240,7 +250,10 @@ mod tests {
     #[test]
     fn only_words_that_say_something_carry_a_question() {
         let stems = |text| content(text).into_iter().map(|(_, stem)| stem).collect::<Vec<_>>();
-        assert_eq!(stems("Should the sidebar collapse on mobile?"), ["sidebar", "collaps", "mobil"]);
+        assert_eq!(
+            stems("Should the sidebar collapse on mobile?"),
+            ["sidebar", "collaps", "mobil"]
+        );
         assert_eq!(stems("How do users log in?"), ["user", "login"]);
         assert!(is_light(&stem("using")) && !is_light(&stem("sidebar")));
     }

@@ -77,14 +77,17 @@ impl Reader<'_> {
         for part in parts {
             let says = |name: &String| NAMES.contains(&name.to_lowercase().as_str());
             if part.name.as_ref().is_some_and(says) && place.depth > 0 {
-                place.heading = format!("{} {}", place.heading, scalar(part.value)).trim().to_owned();
+                place.heading =
+                    format!("{} {}", place.heading, scalar(part.value)).trim().to_owned();
             }
         }
         let (values, deeper): (Vec<_>, Vec<_>) =
             parts.iter().enumerate().partition(|(_, part)| !self.is_deeper(&place, part.value));
         let said: Vec<String> = values
             .iter()
-            .map(|(_, part)| format!("{} {}", part.name.as_deref().unwrap_or_default(), scalar(part.value)))
+            .map(|(_, part)| {
+                format!("{} {}", part.name.as_deref().unwrap_or_default(), scalar(part.value))
+            })
             .collect();
         let passages = values.iter().enumerate().flat_map(|(nth, (at, part))| {
             let around = said.iter().enumerate().filter(|(other, _)| *other != nth);
@@ -104,8 +107,7 @@ impl Reader<'_> {
         for (at, part) in deeper {
             let Some(parts) = parts_of(part.value) else { continue };
             let place = place.deeper(part, at);
-            let is_list = parts.iter().all(|part| !part.value.get().starts_with(['{', '[']));
-            if is_list && part.value.get().starts_with('[') {
+            if part.value.get().starts_with('[') && is_flat(part.value.get()) {
                 self.whole(&place, part.value);
             }
             self.group(&place, &parts);
@@ -262,13 +264,21 @@ fn scalar(value: &RawValue) -> String {
     let text = value.get();
     match text.bytes().next() {
         Some(b'"') => serde_json::from_str(text).unwrap_or_default(),
-        Some(b'[') => {
+        Some(b'[') if is_flat(text) => {
             let parts = parts(text).unwrap_or_default();
             parts.iter().map(|part| scalar(part.value)).collect::<Vec<_>>().join(", ")
         }
+        // Deeper than is read: as it stands.
+        Some(b'[' | b'{') => text[..floor(text, QUOTE_MAX)].to_owned(),
         Some(b'n') | None => String::new(),
         Some(_) => text.to_owned(),
     }
+}
+
+/// Whether an array holds none, and no object.
+fn is_flat(text: &str) -> bool {
+    let is_plain = |part: &Part<'_>| !part.value.get().starts_with(['{', '[']);
+    parts(text).is_some_and(|parts| parts.iter().all(is_plain))
 }
 
 /// Whether a value is short and no sentence.

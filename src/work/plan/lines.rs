@@ -29,7 +29,11 @@ impl<'a> Lines<'a> {
         let range = self.trimmed(floor(self.text, range.start)..floor(self.text, range.end));
         let (first, last) = (self.number(range.start), self.number(range.end.max(1) - 1));
         let last = last.max(first);
-        let end = self.starts.get(last).map_or(self.text.len(), |next| next - 1);
+        let end = match self.starts.get(last) {
+            Some(next) if self.text[..next - 1].ends_with('\r') => next - 2,
+            Some(next) => next - 1,
+            None => self.text.len(),
+        };
         let whole = self.starts[first - 1]..end;
         if whole.len() <= QUOTE_MAX {
             return (first, last, joined(&self.text[whole]));

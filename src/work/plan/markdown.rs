@@ -296,7 +296,12 @@ impl Reader<'_> {
         }
         breadcrumb.push_str(&heading);
         let above = above.join(" ");
-        self.sections.push(Section { breadcrumb, heading: heading.clone(), above, passages: Vec::new() });
+        self.sections.push(Section {
+            breadcrumb,
+            heading: heading.clone(),
+            above,
+            passages: Vec::new(),
+        });
         self.headings.push((level, heading));
     }
 

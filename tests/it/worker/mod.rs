@@ -1,6 +1,10 @@
 //! The worker's side: who it is, and each group of its tools.
 
+mod consult;
 mod errors;
+mod inbox;
+mod plans;
+mod question;
 mod tickets;
 
 use serde_json::{Value, json};
