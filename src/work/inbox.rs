@@ -4,7 +4,6 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::ProjectId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::ticket::Urgency;
 use crate::args::{Id, Limit, Text, Time};
@@ -41,7 +40,7 @@ pub struct ListQuestionsInput {
     /// open (default) or all.
     #[serde(default)]
     pub status: QuestionsAsked,
-    /// Most to return: 50 by default, at most 200.
+    /// Most to return; 50 by default, at most 200.
     #[serde(default)]
     pub limit: Limit<50, 200>,
     /// next_cursor of the page before.
@@ -50,11 +49,11 @@ pub struct ListQuestionsInput {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ListQuestionsOutput {
-    /// Questions, tickets and alerts, newest first.
+    /// Newest first.
     pub questions: Vec<QuestionSummary>,
-    /// To go on with; null on the last page.
+    /// Cursor of the next page; null on the last.
     pub next_cursor: Option<String>,
-    /// Whether there are more.
+    /// Whether older ones follow.
     pub has_more: bool,
 }
 
@@ -78,61 +77,49 @@ pub enum QuestionStatus {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionSummary {
-    /// Id, a UUID.
+    /// A UUID.
     pub question_id: String,
-    /// What it is called in its project: Q-001 or TK-001.
+    /// Q-001 or TK-001.
     pub handle: String,
-    /// Project, a UUID.
-    #[schemars(with = "String")]
-    pub project_id: ProjectId,
-    /// question, ticket, blocker (a task waits for it) or alert (a person is to see it).
+    /// question, ticket, blocker or alert.
     pub kind: InboxKind,
     /// open or answered.
     pub status: QuestionStatus,
-    /// critical, high, medium or low.
+    /// Priority.
     pub priority: Urgency,
-    /// What is asked, or what the ticket is about.
+    /// What is asked.
     pub question: String,
-    /// What was told beside it; null if nothing.
-    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
-    pub context: Option<Value>,
-    /// The task that it came up in: TASK-001; null if none.
+    /// What was told beside it, as JSON.
+    pub context: Option<String>,
+    /// Its task: TASK-001.
     pub task_id: Option<String>,
-    /// The answer; null while it is open.
+    /// The answer.
     pub answer: Option<String>,
-    /// person, orchestrator, or the executor that was asked; null while it is open.
+    /// Who answered.
     pub answered_by: Option<String>,
-    /// When it was asked, RFC 3339 UTC.
+    /// When it was asked.
     #[schemars(with = "Time")]
     pub asked_at: Timestamp,
-    /// When it was answered, RFC 3339 UTC; null while it is open.
-    #[schemars(with = "Option<Time>")]
-    pub answered_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerQuestionInput {
-    /// The question or ticket: a UUID from list_questions, or Q-001 or TK-001.
+    /// UUID from list_questions, or Q-001 or TK-001.
     pub question_id: Text<1, 64>,
-    /// The answer, in 1 to 20000 characters; of a ticket, how it was resolved.
+    /// The answer; of a ticket, how it was resolved.
     pub answer: Text<1, 20_000>,
-    /// Project, a UUID; needed for Q-001 and TK-001 where there are several projects.
+    /// Project of Q-001 or TK-001, where several have one.
     #[schemars(with = "Option<Id>")]
     pub project_id: Option<ProjectId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AnswerQuestionOutput {
-    /// Id, a UUID.
+    /// A UUID.
     pub question_id: String,
-    /// What it is called in its project: Q-001 or TK-001.
+    /// Q-001 or TK-001.
     pub handle: String,
     /// answered.
     pub status: QuestionStatus,
-    /// The answer.
-    pub answer: String,
-    /// When it was answered, RFC 3339 UTC.
-    #[schemars(with = "Time")]
-    pub answered_at: Timestamp,
 }

@@ -643,17 +643,15 @@ impl Ask for Samples {
         let question = QuestionSummary {
             question_id: ID.to_owned(),
             handle: "Q-001".to_owned(),
-            project_id: id(),
             kind: InboxKind::Question,
             status: QuestionStatus::Open,
             priority: Urgency::Medium,
             question: "q".to_owned(),
-            context: Some(json!({"context": "c"})),
+            context: Some("{}".to_owned()),
             task_id: None,
             answer: None,
             answered_by: None,
             asked_at: now(),
-            answered_at: None,
         };
         Ok(ListQuestionsOutput { questions: vec![question], next_cursor: None, has_more: false })
     }
@@ -662,7 +660,7 @@ impl Ask for Samples {
         &self,
         _: &Session,
         key: Option<Key>,
-        input: AnswerQuestionInput,
+        _: AnswerQuestionInput,
     ) -> Result<Answer<AnswerQuestionOutput>, Refusal> {
         Ok(self.answer(
             key,
@@ -670,8 +668,6 @@ impl Ask for Samples {
                 question_id: ID.to_owned(),
                 handle: "Q-001".to_owned(),
                 status: QuestionStatus::Answered,
-                answer: input.answer.into(),
-                answered_at: now(),
             },
         ))
     }

@@ -17,7 +17,7 @@ use crate::work::inbox::{
 /// Questions, and the tickets that no task resolves.
 const INBOX: &str = "SELECT * FROM (
     SELECT question_id AS id, handle, project_id, 'question' AS kind, status, priority, question,
-           context, answer, answered_by, asked_at, answered_at,
+           context, answer, answered_by, asked_at,
            (SELECT t.handle FROM question_askers a JOIN tasks t USING (task_id)
             WHERE a.question_id = q.question_id LIMIT 1) AS task
     FROM questions q
@@ -27,7 +27,7 @@ const INBOX: &str = "SELECT * FROM (
            CASE WHEN description IS NULL THEN NULL
                 ELSE json_object('description', description) END,
            resolution, CASE WHEN resolution IS NULL THEN NULL ELSE 'orchestrator' END,
-           opened_at, resolved_at,
+           opened_at,
            (SELECT t.handle FROM tasks t
             WHERE t.task_id = coalesce(k.blocks_task_id, k.task_id)) AS task
     FROM tickets k WHERE kind <> 'investigation')";
@@ -45,27 +45,23 @@ struct Row {
     answer: Option<String>,
     answered_by: Option<String>,
     asked_at: i64,
-    answered_at: Option<i64>,
     task: Option<String>,
 }
 
 impl Row {
     fn summary(self) -> Result<QuestionSummary, Refusal> {
-        let context = self.context.as_deref().map(serde_json::from_str).transpose();
         Ok(QuestionSummary {
             question_id: self.id,
             handle: self.handle,
-            project_id: codec::id(&self.project_id)?,
             kind: codec::enumerated(self.kind)?,
             status: codec::enumerated(self.status)?,
             priority: codec::enumerated(self.priority)?,
             question: self.question,
-            context: context.map_err(|error| Refusal::internal(error.to_string()))?,
+            context: self.context,
             task_id: self.task,
             answer: self.answer,
             answered_by: self.answered_by,
             asked_at: Timestamp::from_millis(self.asked_at),
-            answered_at: self.answered_at.map(Timestamp::from_millis),
         })
     }
 }
@@ -133,8 +129,6 @@ impl Store {
             question_id: found.question_id,
             handle: found.handle,
             status: QuestionStatus::Answered,
-            answer: input.answer.to_string(),
-            answered_at: now,
         };
         let answer = requests::keep(&mut writing, key, output).await?;
         commit(writing, "answer_question").await?;
