@@ -50,7 +50,9 @@ impl Domain {
         let mut outcome = Outcome::Told;
         if !known.is_sure() {
             let context = input.told();
-            let asks_executor = self.answers.is_configured() && !asking.is_answering;
+            // One that it has answered already waits for somebody's word.
+            let asks_executor =
+                self.answers.is_configured() && !asking.is_answering && !known.is_ruled;
             let wait = Duration::from_secs(self.answers.timeout_secs);
             let new = NewQuestion {
                 question: &input.question,
@@ -62,7 +64,11 @@ impl Domain {
             };
             let question = self.store.pass_on(&asking.worker, &new).await?;
             outcome = Outcome::PassedOn(question.handle.clone());
-            if asks_executor {
+            if question.answered.is_some() {
+                // Meanwhile somebody ruled.
+                known = self.known(&asking, &input.question, &focus).await?;
+                outcome = Outcome::Told;
+            } else if asks_executor {
                 match self.consult(&asking, &question, wait).await {
                     Ok(Consulted { answer, executor }) => {
                         known.told = Told::consulted(&answer, &executor, &question.handle);

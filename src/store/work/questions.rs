@@ -82,7 +82,8 @@ impl Row {
 }
 
 impl Store {
-    /// Passes a question on, or joins the same one that is still open.
+    /// Passes a question on, or joins the same one that is still open, or was ruled on just
+    /// now.
     pub async fn pass_on(
         &self,
         worker: &Worker,
@@ -90,16 +91,18 @@ impl Store {
     ) -> Result<Question, Refusal> {
         let mut writing = self.writing().await?;
         let project = worker.project_id.to_string();
-        let open: Option<Row> = sqlx::query_as(
+        let there: Option<Row> = sqlx::query_as(
             "SELECT * FROM questions
-             WHERE project_id = ?1 AND normal = ?2 AND status = 'open' ORDER BY question_id LIMIT 1",
+             WHERE project_id = ?1 AND normal = ?2
+               AND (status = 'open' OR answered_by IN ('person', 'orchestrator'))
+             ORDER BY status, question_id DESC LIMIT 1",
         )
         .bind(&project)
         .bind(new.normal)
         .fetch_optional(&mut *writing)
         .await
         .map_err(fault)?;
-        let question = match open {
+        let question = match there {
             Some(row) => row.question()?,
             None => insert(&mut writing, worker.project_id, new).await?,
         };

@@ -164,9 +164,9 @@ fn an_answer_reaches_an_attempt_as_a_follow_up_once_wherever_the_daemon_dies() {
             let messages =
                 provost.call("tail_session_messages", &json!({"attempt_id": attempt.id}));
             let messages = messages["messages"].as_array().unwrap().clone();
-            let told = messages
-                .iter()
-                .filter(|it| it["text"].as_str().unwrap_or_default().contains("GSAP"));
+            let told = messages.iter().filter(|it| {
+                it["role"] == "user" && it["text"].as_str().unwrap_or_default().contains("GSAP")
+            });
             told.count()
         };
         eventually("it is told", || (prompts() > 0).then_some(()));
