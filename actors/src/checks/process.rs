@@ -85,17 +85,24 @@ impl<'a> Process<'a> {
         receipt
     }
 
-    /// Ends it, if it runs, so that the next daemon runs it anew.
+    /// Ends what is alive of it. If it has not come to its own end, the next daemon runs
+    /// it anew.
     pub async fn halt(&self) {
         let ended: Option<ExitRecord> = self.read(ExitRecord::FILE).await;
-        if ended.is_some_and(|record| record.is_known()) {
-            return;
-        }
-        // Before the kill: a record of that must not be taken for its own end.
-        match tokio::fs::write(self.dir.join(STOPPED), "").await {
-            Ok(()) => self.kill().await,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => tracing::error!(dir = %self.dir.display(), %error, "a check runs on"),
+        let is_over = ended.is_some_and(|record| record.is_known());
+        let halted = async {
+            if !is_over {
+                // Before the kill: a record of that must not be taken for its own end.
+                tokio::fs::write(self.dir.join(STOPPED), "").await?;
+            }
+            self.kill().await
+        };
+        match halted.await {
+            Err(AdoptError::Folder(error)) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::error!(dir = %self.dir.display(), %error, "a check may run on");
+            }
+            Ok(()) => {}
         }
     }
 
@@ -178,17 +185,27 @@ impl<'a> Process<'a> {
         }
     }
 
-    async fn kill(&self) {
-        if let Ok(Adopted::Live(shim)) = self.world.shims.adopt(&self.dir).await {
-            let _ = shim.control.kill_tree().await;
-            let _ = self.attend(shim).await;
+    /// Ends it and all that it started, if it was ever started.
+    async fn kill(&self) -> Result<(), AdoptError> {
+        let found = match self.world.shims.adopt(&self.dir).await? {
+            Adopted::Live(shim) => {
+                let _ = shim.control.kill_tree().await;
+                self.attend(shim).await?
+            }
+            found => found,
+        };
+        match found {
+            Adopted::NeverStarted => Ok(()),
+            _ => self.world.shims.sweep(&self.dir, LOST).await.map(drop),
         }
-        self.sweep().await;
     }
 
     /// Makes as if a process that was ended on somebody's wish had never been.
     async fn forget_stopped(&self) {
-        self.kill().await;
+        while let Err(error) = self.kill().await {
+            tracing::warn!(dir = %self.dir.display(), %error, "it can't be ended yet");
+            tokio::time::sleep(RETRY).await;
+        }
         let _ = self.folder.remove_work().await;
         while let Err(error) = tokio::fs::remove_dir_all(&self.dir).await {
             tracing::warn!(dir = %self.dir.display(), %error, "it can't be run anew yet");
