@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Timestamp;
 use crate::ids::{
-    ApprovalId, AttemptId, CheckRunId, ProcessId, ProjectId, RepoId, SessionId, TaskId,
+    ApprovalId, AttemptId, CheckRunId, ProcessId, ProjectId, RepoId, SessionId, TaskId, TaskRef,
 };
 use crate::refusal::{Code, Refusal};
 
@@ -174,7 +174,30 @@ pub struct NewTask {
     pub title: String,
     pub description: Option<String>,
     pub priority: Priority,
-    pub depends_on: Vec<TaskId>,
+    pub depends_on: Vec<TaskRef>,
+    /// What is to be known to do it, as JSON.
+    pub brief: Option<String>,
+}
+
+/// A task of several that are made at once, and may depend on each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedTask {
+    /// Chosen beforehand, for the others to name.
+    pub task_id: TaskId,
+    /// What whoever planned it calls it.
+    pub name: Option<String>,
+    /// Where it was planned, for people to find.
+    pub place: String,
+    pub task: NewTask,
+}
+
+/// A task that was made as planned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskMade {
+    pub task_id: TaskId,
+    pub handle: String,
+    pub title: String,
+    pub name: Option<String>,
 }
 
 /// Changes to a task; `None` leaves a field as it is.
@@ -184,7 +207,9 @@ pub struct TaskChange {
     pub description: Option<String>,
     pub status: Option<TaskStatus>,
     pub priority: Option<Priority>,
-    pub depends_on: Option<Vec<TaskId>>,
+    pub depends_on: Option<Vec<TaskRef>>,
+    /// As JSON; `{}` takes it away.
+    pub brief: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,6 +224,9 @@ pub struct Task {
     pub status: TaskStatus,
     pub priority: Priority,
     pub depends_on: Vec<TaskId>,
+    /// What is to be known to do it, as JSON.
+    #[serde(default)]
+    pub brief: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -237,6 +265,8 @@ pub struct StartContext {
     pub task: Task,
     pub project_name: String,
     pub repos: Vec<Repo>,
+    /// The task's brief, for an agent to read.
+    pub brief: Option<String>,
     /// Dependencies that are not done.
     pub unmet: Vec<TaskId>,
 }
@@ -279,6 +309,13 @@ pub trait Journal: Send + Sync + 'static {
         task: TaskId,
         change: &TaskChange,
     ) -> Result<Answer<TaskView>, Refusal>;
+
+    /// Makes all of the tasks or none.
+    async fn import_tasks(
+        &self,
+        key: Option<&Key>,
+        tasks: &[PlannedTask],
+    ) -> Result<Answer<Vec<TaskMade>>, Refusal>;
 
     async fn delete_task(&self, key: Option<&Key>, task: TaskId)
     -> Result<Answer<TaskId>, Refusal>;

@@ -1,7 +1,7 @@
 //! What every verb has at hand: the output, the home, and one connection to
 //! the daemon, made when it is first needed.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::exit::Failure;
 use super::output::{Output, short};
@@ -73,8 +73,19 @@ impl Context {
 
     /// Every item of a list tool, over all of its pages.
     pub async fn all(&mut self, tool: &str, items: &str) -> Result<Vec<Value>, Failure> {
+        self.all_with(tool, items, &json!({})).await
+    }
+
+    /// The same, of what these arguments ask for.
+    pub async fn all_with(
+        &mut self,
+        tool: &str,
+        items: &str,
+        with: &Value,
+    ) -> Result<Vec<Value>, Failure> {
         let mut all = Vec::new();
-        let mut arguments = Map::from_iter([("limit".to_owned(), json!(PAGE))]);
+        let mut arguments = with.as_object().cloned().unwrap_or_default();
+        arguments.insert("limit".to_owned(), json!(PAGE));
         loop {
             let mut page = self.read(tool, &Value::Object(arguments.clone())).await?;
             if let Value::Array(found) = page[items].take() {

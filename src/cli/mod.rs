@@ -22,6 +22,7 @@ mod project;
 mod render;
 mod replay;
 mod run;
+mod task;
 mod tools;
 mod wait;
 
@@ -69,6 +70,9 @@ enum Command {
     /// Register and list projects
     #[command(subcommand)]
     Project(project::ProjectCommand),
+    /// List, show and import tasks
+    #[command(subcommand)]
+    Task(task::TaskCommand),
     /// Create a task and start an attempt at it; prints the attempt's id
     Run(run::RunArgs),
     /// List the attempts that run or wait, and the newest 20
@@ -194,6 +198,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
     let exit = match command {
         Command::Init(args) => project::init(context, args).await,
         Command::Project(command) => project::project(context, command).await,
+        Command::Task(command) => task::task(context, command).await,
         Command::Run(args) => run::run(context, args).await,
         Command::Ps(args) => attempts::ps(context, &args).await,
         Command::Status(args) => attempts::status(context, &args).await,

@@ -251,6 +251,8 @@ settings! {
         all_per_minute: u64 = 500u64, Allowed::Integer(0..=MANY);
         /// Calls that one agent may make in a second; 0 = any.
         burst_per_second: u64 = 10u64, Allowed::Integer(0..=MANY);
+        /// Seconds after its last call for which an agent outside of attempts keeps its tasks.
+        claim_secs: u64 = 3600u64, Allowed::Integer(1..=CENTURY_SECS);
     }
     /// What no log and no file may show.
     secrets Secrets {

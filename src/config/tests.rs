@@ -38,6 +38,7 @@ names = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"]
 agent_per_minute = 100
 all_per_minute = 500
 burst_per_second = 10
+claim_secs = 3600
 [guards]
 changes_max_files = 200
 changes_max_lines = 10000

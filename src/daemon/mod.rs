@@ -86,6 +86,7 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
     let times = TimesToLive {
         answers: ttl(idempotency.completed_ttl_secs),
         intents: ttl(idempotency.in_progress_ttl_secs),
+        claims: Duration::from_secs(config.settings.worker.claim_secs),
     };
     let store = Store::open(&home.database(), times).await?;
     let Actors { world, gateway, checks, mut gateway_ended } =

@@ -11,6 +11,7 @@ mod clarify;
 mod collect;
 mod convert;
 mod follow_up;
+mod import;
 mod logs;
 mod messages;
 mod sessions;
@@ -61,6 +62,9 @@ use crate::store::Store;
 use crate::work::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
 use crate::work::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
 use crate::work::failure::{ReportTestFailureInput, ReportTestFailureOutput};
+use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
+use crate::work::next::{GetNextTaskInput, GetNextTaskOutput};
+use crate::work::observation::{ReportObservationInput, ReportObservationOutput};
 use crate::work::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
 use crate::work::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
@@ -349,6 +353,33 @@ impl Ask for Domain {
         input: ReportTaskStatusInput,
     ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
         self.task_status(session, key, input).await
+    }
+
+    async fn get_next_task(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: GetNextTaskInput,
+    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
+        self.next(session, key, input).await
+    }
+
+    async fn report_observation(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportObservationInput,
+    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
+        self.observation(session, key, input).await
+    }
+
+    async fn report_issue(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportIssueInput,
+    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
+        self.issue(session, key, input).await
     }
 
     async fn create_ticket(

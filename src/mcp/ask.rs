@@ -39,6 +39,9 @@ pub use crate::role::{Access, Role};
 use crate::work::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
 use crate::work::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
 use crate::work::failure::{ReportTestFailureInput, ReportTestFailureOutput};
+use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
+use crate::work::next::{GetNextTaskInput, GetNextTaskOutput};
+use crate::work::observation::{ReportObservationInput, ReportObservationOutput};
 use crate::work::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
 use crate::work::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
@@ -277,6 +280,27 @@ pub trait Ask: Send + Sync + 'static {
         key: Option<Key>,
         input: ReportTaskStatusInput,
     ) -> Refusable<Answer<ReportTaskStatusOutput>>;
+
+    async fn get_next_task(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: GetNextTaskInput,
+    ) -> Refusable<Answer<GetNextTaskOutput>>;
+
+    async fn report_observation(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportObservationInput,
+    ) -> Refusable<Answer<ReportObservationOutput>>;
+
+    async fn report_issue(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportIssueInput,
+    ) -> Refusable<Answer<ReportIssueOutput>>;
 
     async fn create_ticket(
         &self,

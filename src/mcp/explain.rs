@@ -10,7 +10,7 @@ use super::meant;
 use super::mend::{mend, options};
 use super::modes::Mode;
 use super::schema::REQUEST_ID;
-use crate::args::ID_PATTERN;
+use crate::args::{ID_PATTERN, TASK_PATTERN};
 
 /// What is needed of a tool to judge arguments for it.
 pub struct Contract<'a> {
@@ -192,6 +192,9 @@ fn expected(node: Option<&Value>) -> String {
     }
     if node.get("pattern").is_some_and(|pattern| pattern == ID_PATTERN) {
         return "an id (a UUID of 36 characters)".to_owned();
+    }
+    if node.get("pattern").is_some_and(|pattern| pattern == TASK_PATTERN) {
+        return "a task's id (a UUID of 36 characters) or handle (such as TASK-001)".to_owned();
     }
     if node.get("format").is_some_and(|format| format == "date-time") {
         return "an RFC 3339 time such as 2026-01-31T12:00:00.000Z".to_owned();

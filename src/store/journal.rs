@@ -5,8 +5,8 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::{ApprovalId, AttemptId, CheckRunId, ProcessId, ProjectId, TaskId};
 use provost_actors::journal::{
     Answer, Approval, Attempt, AttemptStarted, Begun, Change, CheckRun, CheckVerdict, Decision,
-    FollowedUp, Intent, Journal, Key, NewRepo, NewTask, ProjectCreated, Receipt, RepoAdded,
-    StartContext, TaskChange, TaskView, Turnover,
+    FollowedUp, Intent, Journal, Key, NewRepo, NewTask, PlannedTask, ProjectCreated, Receipt,
+    RepoAdded, StartContext, TaskChange, TaskMade, TaskView, Turnover,
 };
 use provost_actors::refusal::Refusal;
 use serde_json::Value;
@@ -48,6 +48,14 @@ impl Journal for Store {
         change: &TaskChange,
     ) -> Result<Answer<TaskView>, Refusal> {
         self.change_task(key, task, change).await
+    }
+
+    async fn import_tasks(
+        &self,
+        key: Option<&Key>,
+        tasks: &[PlannedTask],
+    ) -> Result<Answer<Vec<TaskMade>>, Refusal> {
+        self.insert_planned(key, tasks).await
     }
 
     async fn delete_task(

@@ -11,7 +11,9 @@ mod attempts;
 mod begin;
 mod changes;
 mod codec;
+mod dependencies;
 mod follow_ups;
+mod import;
 mod inspect;
 mod journal;
 mod open;
@@ -58,6 +60,8 @@ pub struct TimesToLive {
     /// An intent without an answer. Its effect is brought about by a retry
     /// however old it is; a stale one no longer holds its id against others.
     pub intents: Option<Duration>,
+    /// A task taken by a worker that no attempt is known of, from its last call on.
+    pub claims: Duration,
 }
 
 /// A page of a list.

@@ -256,7 +256,8 @@ impl GivenBrief {
 
 impl<'de> Deserialize<'de> for GivenBrief {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Value::deserialize(deserializer).map(|given| Self(Brief::read(&given)))
+        let given = Map::deserialize(deserializer)?;
+        Ok(Self(Brief::read(&Value::Object(given))))
     }
 }
 

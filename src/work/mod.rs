@@ -13,9 +13,14 @@
 pub mod brief;
 pub mod cause;
 pub mod completed;
+pub mod dependencies;
 pub mod done;
 pub mod failure;
+pub mod import;
+pub mod issue;
+pub mod next;
 pub mod note;
+pub mod observation;
 pub mod path;
 pub mod queue;
 pub mod receipt;

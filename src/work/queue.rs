@@ -247,9 +247,10 @@ mod tests {
         ) {
             let mut board = board;
             let number = number % board.len();
-            let (status, standing) = match was_cancelled {
-                true => (TaskStatus::Cancelled, None),
-                false => (TaskStatus::InReview, Some(Standing::Failed)),
+            let (status, standing) = if was_cancelled {
+                (TaskStatus::Cancelled, None)
+            } else {
+                (TaskStatus::InReview, Some(Standing::Failed))
             };
             board[number].task.status = status;
             board[number].task.standing = standing;

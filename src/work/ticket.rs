@@ -47,6 +47,17 @@ pub enum Urgency {
     Low,
 }
 
+impl From<Urgency> for Priority {
+    fn from(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::Critical => Self::Critical,
+            Urgency::High => Self::High,
+            Urgency::Medium => Self::Medium,
+            Urgency::Low => Self::Low,
+        }
+    }
+}
+
 impl From<Priority> for Urgency {
     fn from(priority: Priority) -> Self {
         match priority {

@@ -2,6 +2,8 @@
 //! one transaction.
 
 mod checks;
+mod next;
+mod notes;
 mod reports;
 mod scope;
 mod tickets;

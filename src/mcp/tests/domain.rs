@@ -8,8 +8,8 @@ use provost_actors::event::{
     RunReason, Stream, Timestamp, ToolStatus,
 };
 use provost_actors::executor::{Description, InProgress};
-use provost_actors::journal::LastReport;
 use provost_actors::journal::check::CheckOutcome;
+use provost_actors::journal::{self, LastReport};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -27,9 +27,13 @@ use crate::mcp::tools::sessions::*;
 use crate::mcp::tools::tasks::*;
 use crate::mcp::tools::waits::*;
 use crate::work::Standing;
+use crate::work::brief::Brief;
 use crate::work::completed::*;
 use crate::work::done::*;
 use crate::work::failure::*;
+use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
+use crate::work::next::{GetNextTaskInput, GetNextTaskOutput, TaskPreview};
+use crate::work::observation::{ReportObservationInput, ReportObservationOutput, ShortOutput};
 use crate::work::receipt::*;
 use crate::work::report::Dashboard;
 use crate::work::status::*;
@@ -59,6 +63,9 @@ pub fn arguments(tool: &str) -> Value {
         "list_repos" => json!({"project_id": ID}),
         "create_project" => json!({"name": "n", "repos": [{"path": "/r"}]}),
         "add_repo" => json!({"project_id": ID, "path": "/r", "target_branch": "main"}),
+        "getNextTask" => json!({"filter": "ready", "claim": true}),
+        "reportObservation" => json!({"observation": "o", "category": "other", "priority": 2}),
+        "reportIssue" => json!({"issue_description": "i", "severity": 1}),
         "reportTaskDone" => json!({
             "taskId": "TASK-001", "status": "done",
             "statusDetails": {"progressPercent": 100},
@@ -116,6 +123,7 @@ fn task() -> Task {
     Task {
         summary: TaskSummary {
             task_id: id(),
+            handle: "TASK-001".to_owned(),
             title: "t".to_owned(),
             status: TaskStatus::InProgress,
             priority: Priority::Medium,
@@ -132,6 +140,7 @@ fn task() -> Task {
         project_id: id(),
         description: None,
         depends_on: vec![id()],
+        brief: Brief::kept(r#"{"relatedTasks":["TASK-002"]}"#),
         last_report: Some(LastReport {
             status: Some("done".to_owned()),
             at: now(),
@@ -677,6 +686,50 @@ impl Ask for Samples {
                 target_branch: "main".to_owned(),
             }],
         })
+    }
+
+    async fn get_next_task(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: GetNextTaskInput,
+    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
+        let output = GetNextTaskOutput {
+            success: true,
+            task: None,
+            queue_length: 0,
+            next_tasks_preview: vec![TaskPreview {
+                id: "TASK-002".to_owned(),
+                title: "t".to_owned(),
+                priority: journal::Priority::Medium,
+            }],
+        };
+        Ok(self.answer(key, output))
+    }
+
+    async fn report_observation(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: ReportObservationInput,
+    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
+        let short = ShortOutput { logged: true, observation_id: "OBS-001".to_owned() };
+        Ok(self.answer(key, ReportObservationOutput::Short(short)))
+    }
+
+    async fn report_issue(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: ReportIssueInput,
+    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
+        let output = ReportIssueOutput {
+            logged: true,
+            escalated: false,
+            issue_id: "ISSUE-001".to_owned(),
+            alert_ticket: None,
+        };
+        Ok(self.answer(key, output))
     }
 
     async fn report_task_done(

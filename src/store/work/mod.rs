@@ -5,6 +5,8 @@ mod checks;
 mod done;
 mod failures;
 mod handles;
+mod leases;
+mod next;
 mod notes;
 mod outcome;
 mod progress;

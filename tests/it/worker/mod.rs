@@ -1,10 +1,14 @@
 //! The worker's side: who it is, and each group of its tools.
 
 mod checks;
+mod claims;
 mod desk;
 mod done;
 mod errors;
 mod failure;
+mod import;
+mod next;
+mod notes;
 mod status;
 mod tickets;
 mod verification;
