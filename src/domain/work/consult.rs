@@ -94,7 +94,7 @@ impl Domain {
             )
             .hint("Answer by what you can see."));
         }
-        let id = question.question_id;
+        let id = question.id;
         let asked_from = asking.worker.attempt_id;
         let mut run = tokio::spawn(consultant.run(question.clone(), asked_from));
         let outcome = tokio::select! {
@@ -160,15 +160,15 @@ impl Consultant {
         let outcome = self.answered(&question, asked_from).await;
         match &outcome {
             Ok(Consulted { answer, executor }) => {
-                self.store.executor_answered(question.question_id, answer, executor).await?;
+                self.store.executor_answered(question.id, answer, executor).await?;
             }
             Err(refusal) => {
                 tracing::warn!(%refusal, question = question.handle, "the executor did not answer");
-                self.store.executor_failed(question.question_id).await?;
+                self.store.executor_failed(question.id).await?;
             }
         }
         // Not to those who wait for it here: they take it themselves.
-        tokio::spawn(self.courier.deliver(question.question_id));
+        tokio::spawn(self.courier.deliver(question.id));
         outcome
     }
 
@@ -214,8 +214,8 @@ impl Consultant {
         };
         let key = Key {
             tool: "start_task_attempt",
-            request_id: format!("consult:{}", question.question_id),
-            payload_hash: payload::hash(&json!({"question": question.question_id})),
+            request_id: format!("consult:{}", question.id),
+            payload_hash: payload::hash(&json!({"question": question.id})),
             resolved_hash: None,
         };
         let started = ractor::call!(self.gateway, |port| Message::Start(Some(key), request, port))
@@ -252,7 +252,7 @@ fn prompt(question: &Question) -> String {
          and change nothing: this is a copy, and what you write is thrown away. Your last message is \
          the answer: short, with the files and lines that it rests on. If the code does not tell, say \
          so.",
-        question.question
+        question.text
     )
 }
 

@@ -30,22 +30,21 @@ impl Domain {
         let asking = self.asking(session, project, input.task()).await?;
         let focus = Focus { terms: Vec::new(), sections: asking.sections.clone() };
         let known = self.known(&asking, &input.query, &focus).await?;
-        let (answer, source) = match known.sure() {
-            Some((answer, source)) => (answer, Some(source)),
-            None => {
-                let seconds = u64::try_from(input.max_wait_seconds.get()).unwrap_or(u64::MAX);
-                let wait = Duration::from_secs(seconds);
-                let new = NewQuestion {
-                    question: &input.query,
-                    normal: &words::normal(&input.query),
-                    context: context.as_ref(),
-                    priority: Urgency::High,
-                    task: asking.task,
-                    waits_until: Some(after(wait)),
-                };
-                let question = self.store.pass_on(&asking.worker, &new).await?;
-                self.wait_for_answer(&asking, &question, wait).await?
-            }
+        let (answer, source) = if let Some((answer, source)) = known.sure() {
+            (answer, Some(source))
+        } else {
+            let seconds = u64::try_from(input.max_wait_seconds.get()).unwrap_or(u64::MAX);
+            let wait = Duration::from_secs(seconds);
+            let new = NewQuestion {
+                question: &input.query,
+                normal: &words::normal(&input.query),
+                context: context.as_ref(),
+                priority: Urgency::High,
+                task: asking.task,
+                waits_until: Some(after(wait)),
+            };
+            let question = self.store.pass_on(&asking.worker, &new).await?;
+            self.wait_for_answer(&asking, &question, wait).await?
         };
         let answers = self.store.due_answers(&asking.worker, asking.task).await?;
         Ok(GetImmediateAnswerOutput { answer, source, timeout: false, answers })
@@ -58,7 +57,7 @@ impl Domain {
         wait: Duration,
     ) -> Result<(String, Option<String>), Refusal> {
         let deadline = Instant::now() + wait;
-        let (id, agent) = (question.question_id, &asking.worker.agent);
+        let (id, agent) = (question.id, &asking.worker.agent);
         let watch = self.store.watch_question(id);
         loop {
             let is_over = Instant::now() >= deadline;

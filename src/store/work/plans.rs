@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::ProjectId;
+use provost_actors::payload;
 use provost_actors::refusal::{Code, Refusal};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use sqlx::FromRow;
 
 use crate::store::projects;
@@ -332,16 +332,8 @@ async fn remove(writing: Writing<'_>, plan: i64) -> Result<(), Refusal> {
 
 /// Of all that a plan's documents say.
 fn hash(plan: &NewPlan) -> String {
-    let mut documents: Vec<_> = plan.documents.iter().collect();
-    documents.sort_by(|one, other| one.source.cmp(&other.source));
-    let mut hash = Sha256::new();
-    for document in documents {
-        for part in [&document.source, &document.content] {
-            hash.update(part.len().to_le_bytes());
-            hash.update(part.as_bytes());
-        }
-    }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    let documents = plan.documents.iter().map(|document| (&document.source, &document.content));
+    payload::hash(&documents.collect::<BTreeMap<_, _>>())
 }
 
 fn is_taken(plan: &NewPlan) -> Refusal {

@@ -36,11 +36,10 @@ pub struct NewQuestion<'a> {
 /// A question as it stands.
 #[derive(Clone, Debug)]
 pub struct Question {
-    pub question_id: QuestionId,
+    pub id: QuestionId,
     pub project_id: ProjectId,
     pub handle: String,
-    pub question: String,
-    pub normal: String,
+    pub text: String,
     pub context: Option<String>,
     /// What was answered, and by whom.
     pub answered: Option<(String, String)>,
@@ -61,7 +60,6 @@ struct Row {
     project_id: String,
     handle: String,
     question: String,
-    normal: String,
     context: Option<String>,
     answer: Option<String>,
     answered_by: Option<String>,
@@ -70,11 +68,10 @@ struct Row {
 impl Row {
     fn question(self) -> Result<Question, Refusal> {
         Ok(Question {
-            question_id: codec::id(&self.question_id)?,
+            id: codec::id(&self.question_id)?,
             project_id: codec::id(&self.project_id)?,
             handle: self.handle,
-            question: self.question,
-            normal: self.normal,
+            text: self.question,
             context: self.context,
             answered: self.answer.zip(self.answered_by),
         })
@@ -111,7 +108,7 @@ impl Store {
              VALUES (?1, ?2, ?3, ?4, 'due', ?5)
              ON CONFLICT (question_id, agent) DO UPDATE SET waits_until = excluded.waits_until",
         )
-        .bind(question.question_id.to_string())
+        .bind(question.id.to_string())
         .bind(&worker.agent)
         .bind(worker.attempt_id.map(|attempt| attempt.to_string()))
         .bind(new.task.map(|task| task.to_string()))
@@ -150,9 +147,9 @@ impl Store {
         .await
         .map_err(fault)?;
         let ruling = |row: Row| {
-            let Question { question_id, handle, question, answered, .. } = row.question()?;
+            let Question { id, handle, text, answered, .. } = row.question()?;
             let (answer, by) = answered.unwrap_or_default();
-            Ok(Ruling { question_id, handle, question, answer, by })
+            Ok(Ruling { question_id: id, handle, question: text, answer, by })
         };
         rows.into_iter().map(ruling).collect()
     }
@@ -165,7 +162,7 @@ impl Store {
         description: &str,
     ) -> Result<TaskId, Refusal> {
         let mut writing = self.writing().await?;
-        let id = question.question_id.to_string();
+        let id = question.id.to_string();
         let there: Option<String> =
             sqlx::query_scalar("SELECT answer_task FROM questions WHERE question_id = ?1")
                 .bind(&id)
@@ -274,11 +271,10 @@ async fn insert(
 ) -> Result<Question, Refusal> {
     let handle = handles::next(writing, project, Prefix::Question).await?;
     let question = Question {
-        question_id: QuestionId::new(),
+        id: QuestionId::new(),
         project_id: project,
         handle,
-        question: new.question.to_owned(),
-        normal: new.normal.to_owned(),
+        text: new.question.to_owned(),
         context: new.context.map(Value::to_string),
         answered: None,
     };
@@ -287,11 +283,11 @@ async fn insert(
                                 status, asked_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open', ?8)",
     )
-    .bind(question.question_id.to_string())
+    .bind(question.id.to_string())
     .bind(project.to_string())
     .bind(&question.handle)
-    .bind(&question.question)
-    .bind(&question.normal)
+    .bind(&question.text)
+    .bind(new.normal)
     .bind(&question.context)
     .bind(codec::word(&new.priority))
     .bind(Timestamp::now().millis())

@@ -185,7 +185,8 @@ fn words(text: &str) -> Vec<String> {
                 Some(last) => is_camel && last.is_lowercase() && char.is_uppercase(),
                 None => false,
             };
-            let is_mark = !char.is_alphanumeric() && !(char == '.' && word.starts_with(is_number));
+            let is_point = char == '.' && word.starts_with(is_number);
+            let is_mark = !(char.is_alphanumeric() || is_point);
             if breaks || is_mark {
                 keep(&mut words, &mut word);
             }

@@ -77,12 +77,11 @@ impl Reader<'_> {
         for part in parts {
             let says = |name: &String| NAMES.contains(&name.to_lowercase().as_str());
             if part.name.as_ref().is_some_and(says) && place.depth > 0 {
-                place.heading =
-                    format!("{} {}", place.heading, scalar(part.value)).trim().to_owned();
+                place.heading = joined(&place.heading, &scalar(part.value));
             }
         }
         let (values, deeper): (Vec<_>, Vec<_>) =
-            parts.iter().enumerate().partition(|(_, part)| !self.is_deeper(&place, part.value));
+            parts.iter().enumerate().partition(|(_, part)| !place.is_above(part.value));
         let said: Vec<String> = values
             .iter()
             .map(|(_, part)| {
@@ -121,18 +120,6 @@ impl Reader<'_> {
             let (heading, above) = (place.heading.clone(), place.above.clone());
             self.sections.push(Section { breadcrumb, heading, above, passages });
         }
-    }
-
-    /// Whether a value is a section of its own rather than a passage.
-    fn is_deeper(&self, place: &Place, value: &RawValue) -> bool {
-        let text = value.get();
-        let is_list_of_words = || {
-            text.len() <= SHORT_ARRAY
-                && parts(text).is_some_and(|parts| parts.iter().all(|part| is_word(part.value)))
-        };
-        place.depth < DEPTH_MAX
-            && text.starts_with(['{', '['])
-            && !(text.starts_with('[') && is_list_of_words())
     }
 
     /// An array of plain values as a whole answers what its name asks.
@@ -204,6 +191,18 @@ fn written(json: &str, sentence: &str) -> Option<std::ops::Range<usize>> {
 }
 
 impl Place {
+    /// Whether a value is a section of its own rather than a passage.
+    fn is_above(&self, value: &RawValue) -> bool {
+        let text = value.get();
+        let is_list_of_words = || {
+            text.len() <= SHORT_ARRAY
+                && parts(text).is_some_and(|parts| parts.iter().all(|part| is_word(part.value)))
+        };
+        self.depth < DEPTH_MAX
+            && text.starts_with(['{', '['])
+            && !(text.starts_with('[') && is_list_of_words())
+    }
+
     fn deeper(&self, part: &Part<'_>, at: usize) -> Self {
         let name = name_of(part, at);
         let mut place = Self {
@@ -214,7 +213,7 @@ impl Place {
         };
         // An element of an array goes by the array's name.
         if let Some(key) = &name.key {
-            place.above = format!("{} {}", self.above, self.heading).trim().to_owned();
+            place.above = joined(&self.above, &self.heading);
             place.heading = words(key);
         }
         place
@@ -239,6 +238,10 @@ impl Name {
 
 fn name_of(part: &Part<'_>, at: usize) -> Name {
     Name { key: part.name.clone(), at }
+}
+
+fn joined(one: &str, other: &str) -> String {
+    format!("{one} {other}").trim().to_owned()
 }
 
 /// A name as words: `navigationStyle` and `nav_style` are two each.

@@ -243,7 +243,8 @@ impl Reader<'_> {
         let mut whole = self.quoted(list.start..end);
         if list.items.len() > 1 && whole.last_line - whole.first_line < LIST_LINES {
             let items = list.items.join("; ");
-            whole.text = format!("{} {items}", list.lead).trim().to_owned();
+            let said = format!("{} {items}", list.lead);
+            said.trim().clone_into(&mut whole.text);
             whole.asked = Some(list.lead);
             whole.is_whole = true;
             whole.around = items;

@@ -45,7 +45,8 @@ fn ask_question_as_printed_is_answered_with_the_quote_at_its_lines() {
     let evidence = &answer["evidence"];
     assert_eq!((&evidence["source"], &evidence["planVersion"]), (&json!(SOURCE), &json!("1.0.0")));
     assert_eq!(evidence["section"], "designChoices.navigationStyle");
-    let [first, last] = [0, 1].map(|at| evidence["lineNumbers"][at].as_u64().unwrap() as usize);
+    let [first, last] =
+        [0, 1].map(|at| usize::try_from(evidence["lineNumbers"][at].as_u64().unwrap()).unwrap());
     let lines: Vec<&str> = PLAN.lines().collect();
     assert_eq!(evidence["exactQuote"], lines[first - 1..last].join("\n"));
     assert!(!answer["relatedDesignChoices"].as_array().unwrap().is_empty());
