@@ -4,7 +4,7 @@ CREATE TABLE check_runs (
     -- In the order of the reports.
     run_id        TEXT PRIMARY KEY,
     task_id       TEXT NOT NULL REFERENCES tasks (task_id),
-    -- Whose worktrees were reported; NULL: the repositories' own HEADs.
+    -- From within which it was reported: it is told of checks that did not pass.
     attempt_id    TEXT REFERENCES attempts (attempt_id),
     -- The commits and the checks to be run on them, as JSON arrays.
     repos         TEXT NOT NULL,

@@ -113,6 +113,10 @@ id!(
     ReportId
 );
 id!(
+    /// A question that the plan does not answer.
+    QuestionId
+);
+id!(
     /// A test that failed, as a worker reported it.
     FailureId
 );

@@ -16,8 +16,10 @@ mod executors;
 mod exit;
 mod follow_up;
 mod gc;
+mod inbox;
 mod logs;
 mod output;
+mod plan;
 mod project;
 mod render;
 mod replay;
@@ -97,6 +99,13 @@ enum Command {
     Approve(approvals::ApproveArgs),
     /// Deny what an agent asks for
     Deny(approvals::DenyArgs),
+    /// Show what workers ask that no plan answers, and what somebody has to see to
+    Inbox(inbox::InboxArgs),
+    /// Answer a question, or resolve a ticket
+    Answer(inbox::AnswerArgs),
+    /// Keep and list the plans that questions are answered from
+    #[command(subcommand)]
+    Plan(plan::PlanCommand),
     /// Stop an attempt and every process that it started
     Stop(attempts::StopArgs),
     /// Wait until attempts have settled
@@ -210,6 +219,9 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Approvals(args) => approvals::approvals(context, &args).await,
         Command::Approve(args) => approvals::approve(context, &args).await,
         Command::Deny(args) => approvals::deny(context, &args).await,
+        Command::Inbox(args) => inbox::inbox(context, &args).await,
+        Command::Answer(args) => inbox::answer(context, &args).await,
+        Command::Plan(command) => plan::plan(context, command).await,
         Command::Stop(args) => attempts::stop(context, &args).await,
         Command::Wait(args) => wait::wait(context, &args).await,
         Command::Checks(args) => checks::checks(context, &args).await,

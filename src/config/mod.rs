@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub use executors::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
 pub use projects::ProjectConfig;
 use reader::{Source, Table};
-pub use settings::{Checks, Guards, Limits, Settings, Worker};
+pub use settings::{Answers, Checks, Guards, Limits, Settings, Worker};
 use settings::{Setting, TABLE, Value};
 
 /// Why the configuration can't be used. The CLI ends with exit code 2.

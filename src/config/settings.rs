@@ -21,6 +21,8 @@ pub enum Allowed {
     Integer(RangeInclusive<u64>),
     /// The beginning of a branch name (git-check-ref-format(1)).
     BranchPrefix,
+    /// The name of an executor or a variant, or none.
+    Name,
     /// Which variables hold secrets; in the environment, separated by commas.
     SecretNames,
 }
@@ -62,6 +64,7 @@ impl Setting {
             Allowed::BranchPrefix => {
                 "the beginning of a branch name, such as \"provost/\"".to_owned()
             }
+            Allowed::Name => "a name of letters, digits, `.`, `_` and `-`".to_owned(),
             Allowed::SecretNames => "an array of \"NAME\", \"PREFIX_*\" or \"*_SUFFIX\"".to_owned(),
         }
     }
@@ -71,6 +74,7 @@ impl Setting {
         match (&self.allowed, value) {
             (Allowed::Integer(range), Value::Integer(number)) => range.contains(number),
             (Allowed::BranchPrefix, Value::Text(text)) => is_branch_prefix(text),
+            (Allowed::Name, Value::Text(text)) => is_name(text),
             (Allowed::SecretNames, Value::Texts(names)) => {
                 names.iter().all(|name| Names::is_pattern(name))
             }
@@ -82,7 +86,7 @@ impl Setting {
     pub fn parse(&self, text: &str) -> Option<Value> {
         let value = match self.allowed {
             Allowed::Integer(_) => Value::Integer(text.trim().parse().ok()?),
-            Allowed::BranchPrefix => Value::Text(text.to_owned()),
+            Allowed::BranchPrefix | Allowed::Name => Value::Text(text.to_owned()),
             Allowed::SecretNames => {
                 let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
                 Value::Texts(names.map(str::to_owned).collect())
@@ -90,6 +94,10 @@ impl Setting {
         };
         self.check(&value).then_some(value)
     }
+}
+
+fn is_name(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
 fn is_branch_prefix(text: &str) -> bool {
@@ -254,6 +262,17 @@ settings! {
         /// Seconds after its last call for which an agent outside of attempts keeps its tasks.
         claim_secs: u64 = 3600u64, Allowed::Integer(1..=CENTURY_SECS);
     }
+    /// How questions of workers are answered that the plans leave open.
+    answers Answers {
+        /// The executor that is asked; "" = nobody but the orchestrator and people.
+        executor: String = "", Allowed::Name;
+        /// Its variant; "" = one that only reads, if it has any.
+        variant: String = "", Allowed::Name;
+        /// Seconds that a question waits for it.
+        timeout_secs: u64 = 30u64, Allowed::Integer(1..=600);
+        /// Tokens of which a question with its context may take up 80 %.
+        token_limit: u64 = 8000u64, Allowed::Integer(100..=10_000_000);
+    }
     /// What no log and no file may show.
     secrets Secrets {
         /// Variables of executors whose values are secrets.
@@ -307,6 +326,7 @@ mod tests {
             let value = match setting.allowed {
                 Allowed::Integer(ref range) => Value::Integer(*range.end()),
                 Allowed::BranchPrefix => Value::Text("other/".to_owned()),
+                Allowed::Name => Value::Text("other".to_owned()),
                 Allowed::SecretNames => Value::Texts(vec!["OTHER".to_owned()]),
             };
             (setting.set)(&mut settings, value.clone());

@@ -34,6 +34,11 @@ processes = 0
 timeout_secs = 3600
 [secrets]
 names = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"]
+[answers]
+executor = ""
+variant = ""
+timeout_secs = 30
+token_limit = 8000
 [worker]
 agent_per_minute = 100
 all_per_minute = 500

@@ -30,7 +30,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Config};
-use crate::domain::{Domain, Guards};
+use crate::domain::{Answers, Domain, Guards};
 use crate::executors::Registry;
 use crate::home::Home;
 use crate::mcp::{Rate, Rates};
@@ -111,10 +111,15 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
         checks,
         world,
         guards(&config.settings.guards),
+        answers(&config.settings.answers),
         home.data_dir().to_owned(),
         ending.clone(),
     ));
     let socket = listen::bind(home)?;
+    let taking_up = tokio::spawn({
+        let domain = Arc::clone(&domain);
+        async move { domain.take_up_answers().await }
+    });
     let chores = tokio::spawn(chores(store.clone(), shims));
     let serving = tokio::spawn(listen::serve(
         socket,
@@ -140,6 +145,7 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
     tracing::info!("ending; executors run on");
     ending.cancel();
     chores.abort();
+    taking_up.abort();
     let _ = serving.await;
     // Only ours: the lock is still held.
     let _ = std::fs::remove_file(home.socket());
@@ -256,6 +262,15 @@ fn guards(guards: &config::Guards) -> Guards {
         file_max_bytes: size(guards.file_max_bytes),
         patch_max_bytes: size(guards.patch_max_bytes),
         patch_max_paths: size(guards.patch_max_paths),
+    }
+}
+
+fn answers(answers: &config::Answers) -> Answers {
+    Answers {
+        executor: answers.executor.clone(),
+        variant: answers.variant.clone(),
+        timeout_secs: answers.timeout_secs,
+        token_limit: answers.token_limit,
     }
 }
 

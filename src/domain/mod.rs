@@ -60,14 +60,39 @@ use crate::mcp::tools::tasks::{
 use crate::mcp::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 use crate::store::Store;
 use crate::work::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
+use crate::work::consult::{CallCoeAgentInput, CallCoeAgentOutput};
 use crate::work::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
 use crate::work::failure::{ReportTestFailureInput, ReportTestFailureOutput};
+use crate::work::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
+use crate::work::inbox::{
+    AnswerQuestionInput, AnswerQuestionOutput, ListQuestionsInput, ListQuestionsOutput,
+};
 use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
 use crate::work::next::{GetNextTaskInput, GetNextTaskOutput};
 use crate::work::observation::{ReportObservationInput, ReportObservationOutput};
+use crate::work::question::{AskQuestionInput, AskQuestionOutput};
 use crate::work::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
 use crate::work::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
+
+/// Who answers what the plans don't say, and how much a question may hold.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    /// Empty: nobody but the orchestrator and people.
+    pub executor: String,
+    /// Empty: one that only reads, if the executor has any.
+    pub variant: String,
+    /// How long a call waits for it.
+    pub timeout_secs: u64,
+    /// Question and context may be 80 % of it.
+    pub token_limit: u64,
+}
+
+impl Answers {
+    fn is_configured(&self) -> bool {
+        !self.executor.is_empty()
+    }
+}
 
 /// Everything behind the tools.
 pub struct Domain {
@@ -76,6 +101,7 @@ pub struct Domain {
     checks: ActorRef<checks::Message>,
     world: Arc<World>,
     artifacts: Artifacts,
+    answers: Answers,
     /// Where the home's data lies, to be told.
     data_dir: PathBuf,
     /// Ends the daemon.
@@ -89,11 +115,12 @@ impl Domain {
         checks: ActorRef<checks::Message>,
         world: Arc<World>,
         guards: Guards,
+        answers: Answers,
         data_dir: PathBuf,
         ending: CancellationToken,
     ) -> Self {
         let artifacts = Artifacts::new(guards);
-        Self { store, gateway, checks, world, artifacts, data_dir, ending }
+        Self { store, gateway, checks, world, artifacts, answers, data_dir, ending }
     }
 
     /// Asks the gateway. The port is answered by whoever owns what is asked for.
@@ -310,33 +337,6 @@ impl Ask for Domain {
         self.context(session).await
     }
 
-    async fn get_next_task(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: GetNextTaskInput,
-    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
-        self.next(session, key, input).await
-    }
-
-    async fn report_observation(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: ReportObservationInput,
-    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
-        self.observation(session, key, input).await
-    }
-
-    async fn report_issue(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: ReportIssueInput,
-    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
-        self.issue(session, key, input).await
-    }
-
     async fn report_task_done(
         &self,
         session: &Session,
@@ -380,6 +380,74 @@ impl Ask for Domain {
         input: ReportTaskStatusInput,
     ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
         self.task_status(session, key, input).await
+    }
+
+    async fn get_next_task(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: GetNextTaskInput,
+    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
+        self.next(session, key, input).await
+    }
+
+    async fn report_observation(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportObservationInput,
+    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
+        self.observation(session, key, input).await
+    }
+
+    async fn report_issue(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportIssueInput,
+    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
+        self.issue(session, key, input).await
+    }
+
+    async fn list_questions(
+        &self,
+        _: &Session,
+        input: ListQuestionsInput,
+    ) -> Result<ListQuestionsOutput, Refusal> {
+        self.questions(input).await
+    }
+
+    async fn answer_question(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: AnswerQuestionInput,
+    ) -> Result<Answer<AnswerQuestionOutput>, Refusal> {
+        self.answered_question(session, key, input).await
+    }
+
+    async fn ask_question(
+        &self,
+        session: &Session,
+        input: AskQuestionInput,
+    ) -> Result<AskQuestionOutput, Refusal> {
+        self.asked(session, input).await
+    }
+
+    async fn get_immediate_answer(
+        &self,
+        session: &Session,
+        input: GetImmediateAnswerInput,
+    ) -> Result<GetImmediateAnswerOutput, Refusal> {
+        self.answered_now(session, input).await
+    }
+
+    async fn call_coe_agent(
+        &self,
+        session: &Session,
+        input: CallCoeAgentInput,
+    ) -> Result<CallCoeAgentOutput, Refusal> {
+        self.consulted(session, input).await
     }
 
     async fn create_ticket(

@@ -98,7 +98,7 @@ impl Domain {
 
 /// The end of a daemon that was told to end; nobody is to start it again only to
 /// go on waiting.
-fn cut_off() -> Refusal {
+pub(super) fn cut_off() -> Refusal {
     Refusal::new(Code::DaemonRestarting, "The daemon was told to end during the wait.")
         .hint("Call the tool again when the daemon runs again.")
 }

@@ -37,11 +37,17 @@ use super::tools::tasks::{
 use super::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 pub use crate::role::{Access, Role};
 use crate::work::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
+use crate::work::consult::{CallCoeAgentInput, CallCoeAgentOutput};
 use crate::work::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
 use crate::work::failure::{ReportTestFailureInput, ReportTestFailureOutput};
+use crate::work::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
+use crate::work::inbox::{
+    AnswerQuestionInput, AnswerQuestionOutput, ListQuestionsInput, ListQuestionsOutput,
+};
 use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
 use crate::work::next::{GetNextTaskInput, GetNextTaskOutput};
 use crate::work::observation::{ReportObservationInput, ReportObservationOutput};
+use crate::work::question::{AskQuestionInput, AskQuestionOutput};
 use crate::work::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
 use crate::work::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
@@ -246,27 +252,6 @@ pub trait Ask: Send + Sync + 'static {
         input: GetContextInput,
     ) -> Refusable<GetContextOutput>;
 
-    async fn get_next_task(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: GetNextTaskInput,
-    ) -> Refusable<Answer<GetNextTaskOutput>>;
-
-    async fn report_observation(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: ReportObservationInput,
-    ) -> Refusable<Answer<ReportObservationOutput>>;
-
-    async fn report_issue(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: ReportIssueInput,
-    ) -> Refusable<Answer<ReportIssueOutput>>;
-
     async fn report_task_done(
         &self,
         session: &Session,
@@ -301,6 +286,58 @@ pub trait Ask: Send + Sync + 'static {
         key: Option<Key>,
         input: ReportTaskStatusInput,
     ) -> Refusable<Answer<ReportTaskStatusOutput>>;
+
+    async fn get_next_task(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: GetNextTaskInput,
+    ) -> Refusable<Answer<GetNextTaskOutput>>;
+
+    async fn report_observation(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportObservationInput,
+    ) -> Refusable<Answer<ReportObservationOutput>>;
+
+    async fn report_issue(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportIssueInput,
+    ) -> Refusable<Answer<ReportIssueOutput>>;
+
+    async fn list_questions(
+        &self,
+        session: &Session,
+        input: ListQuestionsInput,
+    ) -> Refusable<ListQuestionsOutput>;
+
+    async fn answer_question(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: AnswerQuestionInput,
+    ) -> Refusable<Answer<AnswerQuestionOutput>>;
+
+    async fn ask_question(
+        &self,
+        session: &Session,
+        input: AskQuestionInput,
+    ) -> Refusable<AskQuestionOutput>;
+
+    async fn get_immediate_answer(
+        &self,
+        session: &Session,
+        input: GetImmediateAnswerInput,
+    ) -> Refusable<GetImmediateAnswerOutput>;
+
+    async fn call_coe_agent(
+        &self,
+        session: &Session,
+        input: CallCoeAgentInput,
+    ) -> Refusable<CallCoeAgentOutput>;
 
     async fn create_ticket(
         &self,

@@ -117,12 +117,12 @@ fn object(value: Value) -> Map<String, Value> {
 
 fn envelope() -> Value {
     json!({
-        "error": {"type": "string", "description": "On failure: what failed."},
-        "code": {"type": "string", "description": "A stable code."},
-        "message": {"type": "string", "description": "The same as error."},
-        "retryable": {"type": "boolean", "description": "Whether it may work later."},
-        "hint": {"type": "string", "description": "The call that helps."},
-        "details": {"type": "object", "description": "Facts: path, ids."},
+        "error": {"type": "string", "description": "Failure: what failed."},
+        "code": {"type": "string", "description": "Failure: its code."},
+        "message": {"type": "string", "description": "Failure: as error."},
+        "retryable": {"type": "boolean", "description": "Failure: may it pass?"},
+        "hint": {"type": "string", "description": "Failure: what helps."},
+        "details": {"type": "object", "description": "Failure: facts."},
     })
 }
 

@@ -1,4 +1,4 @@
-//! Wake-ups for those who wait for attempts to change. They are hints: whoever
+//! Wake-ups for those who wait for attempts or questions to change. They are hints: whoever
 //! is woken reads the tables, which say what is so. Registered before it reads, a
 //! waiter misses no change that comes after. One thing is told here and in no
 //! table: which attempts wait for the disk, for then there may be no room in one.
@@ -6,10 +6,29 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use provost_actors::ids::AttemptId;
+use provost_actors::ids::{AttemptId, QuestionId};
 use tokio::sync::Notify;
 
-/// Who waits for which attempt. Cheap to clone: there is one registry.
+/// What can be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Topic {
+    Attempt(AttemptId),
+    Question(QuestionId),
+}
+
+impl From<AttemptId> for Topic {
+    fn from(attempt: AttemptId) -> Self {
+        Self::Attempt(attempt)
+    }
+}
+
+impl From<QuestionId> for Topic {
+    fn from(question: QuestionId) -> Self {
+        Self::Question(question)
+    }
+}
+
+/// Who waits for what. Cheap to clone: there is one registry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes(Arc<Mutex<Waiting>>);
 
@@ -17,16 +36,16 @@ pub(super) struct Changes(Arc<Mutex<Waiting>>);
 struct Waiting {
     /// The number that the next watch gets.
     next: u64,
-    by_attempt: HashMap<AttemptId, HashMap<u64, Arc<Notify>>>,
+    by_topic: HashMap<Topic, HashMap<u64, Arc<Notify>>>,
     /// The attempts that wait for the disk, and why.
     for_disk: HashMap<AttemptId, String>,
 }
 
 impl Changes {
-    /// Wakes those who watch an attempt. To be called after the commit.
-    pub(super) fn announce(&self, attempt: AttemptId) {
+    /// Wakes those who watch an attempt or a question. To be called after the commit.
+    pub(super) fn announce(&self, topic: impl Into<Topic>) {
         let waiting = self.lock();
-        for wake in waiting.by_attempt.get(&attempt).into_iter().flat_map(HashMap::values) {
+        for wake in waiting.by_topic.get(&topic.into()).into_iter().flat_map(HashMap::values) {
             wake.notify_one();
         }
     }
@@ -49,16 +68,17 @@ impl Changes {
         self.lock().for_disk.get(&attempt).cloned()
     }
 
-    pub(super) fn watch(&self, attempts: &[AttemptId]) -> Watch {
+    pub(super) fn watch<T: Into<Topic> + Copy>(&self, topics: &[T]) -> Watch {
+        let topics: Vec<Topic> = topics.iter().map(|topic| (*topic).into()).collect();
         let wake = Arc::new(Notify::new());
         let mut waiting = self.lock();
         let number = waiting.next;
         waiting.next += 1;
-        for attempt in attempts {
-            waiting.by_attempt.entry(*attempt).or_default().insert(number, Arc::clone(&wake));
+        for topic in &topics {
+            waiting.by_topic.entry(*topic).or_default().insert(number, Arc::clone(&wake));
         }
         drop(waiting);
-        Watch { changes: self.clone(), attempts: attempts.to_vec(), number, wake }
+        Watch { changes: self.clone(), topics, number, wake }
     }
 
     /// The registry is whole after every step on it, also after one that panicked.
@@ -71,13 +91,13 @@ impl Changes {
 #[derive(Debug)]
 pub struct Watch {
     changes: Changes,
-    attempts: Vec<AttemptId>,
+    topics: Vec<Topic>,
     number: u64,
     wake: Arc<Notify>,
 }
 
 impl Watch {
-    /// Resolves once one of the attempts may have changed since the watch began
+    /// Resolves once one of them may have changed since the watch began
     /// or this last resolved. Cancel safe.
     pub async fn changed(&self) {
         self.wake.notified().await;
@@ -87,11 +107,11 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut waiting = self.changes.lock();
-        for attempt in &self.attempts {
-            if let Some(watches) = waiting.by_attempt.get_mut(attempt) {
+        for topic in &self.topics {
+            if let Some(watches) = waiting.by_topic.get_mut(topic) {
                 watches.remove(&self.number);
                 if watches.is_empty() {
-                    waiting.by_attempt.remove(attempt);
+                    waiting.by_topic.remove(topic);
                 }
             }
         }
@@ -143,6 +163,6 @@ mod tests {
         let attempts: Vec<AttemptId> = (0..50).map(|_| AttemptId::new()).collect();
         let watches: Vec<Watch> = (0..2000).map(|_| changes.watch(&attempts)).collect();
         drop(watches);
-        assert!(changes.lock().by_attempt.is_empty());
+        assert!(changes.lock().by_topic.is_empty());
     }
 }

@@ -124,7 +124,7 @@ pub(super) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Work of which there is no more to say.
+    /// Work that depends on nothing.
     pub fn new(project_id: ProjectId, title: &'a str, priority: Priority) -> Self {
         Self {
             project_id,

@@ -10,20 +10,27 @@
 //!        ◂ response ◂──────────────────────────────────────┘   by the rules of this folder
 //! ```
 
+pub mod answer;
 pub mod brief;
 pub mod cause;
 pub mod completed;
+pub mod consult;
 pub mod dependencies;
 pub mod done;
 pub mod failure;
+pub mod immediate;
 pub mod import;
+pub mod inbox;
 pub mod issue;
 pub mod next;
 pub mod note;
 pub mod observation;
 pub mod path;
+pub mod plan;
+pub mod question;
 pub mod queue;
 pub mod receipt;
+pub mod reply;
 pub mod report;
 pub mod signature;
 pub mod status;

@@ -4,46 +4,42 @@ use provost_actors::event::Timestamp;
 use provost_actors::journal::check::CheckOutcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::args::Time;
+use serde_json::{Map, Value};
 
 /// The proof of one check.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckReceipt {
     /// The check's name.
     pub name: String,
     /// What it ran.
     pub command: String,
-    /// Commit that it ran on; `<repo>@<commit>`, space between, of several repos.
+    /// What it ran on; where there are several repositories `<repo>@<commit>` of each.
     pub commit: String,
     /// Whether that holds work that was not committed.
     pub includes_uncommitted: bool,
-    /// passed, failed, timed_out or not_run.
-    #[schemars(with = "String")]
     pub outcome: CheckOutcome,
-    /// Limit that it passed, or why it was not run.
+    /// The limit that it passed, or why it was not run.
     pub reason: Option<String>,
-    /// Its exit code.
     pub exit_code: Option<i32>,
-    /// Signal that ended it.
     pub exit_signal: Option<i32>,
-    /// How long it took.
     pub duration_ms: u64,
-    /// Folder of its output; `provost checks TASK --log NAME` shows it.
+    /// The folder of its output.
     pub log: Option<String>,
-    /// When it ended, RFC 3339 UTC.
-    #[schemars(with = "Time")]
+    /// When it ended.
     pub at: Timestamp,
 }
 
-/// What the last report that a task is done came to.
+/// What the last report that a task is done came to. Its schema is terse: all tools
+/// share one budget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckedReport {
-    /// What the project's checks found after the last report of done.
+    /// Of checks: name, command, commit, outcome (passed, failed, timed_out, not_run),
+    /// exit_code, log and more.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub receipts: Vec<CheckReceipt>,
-    /// What that report claims and its receipts disprove; null: nothing.
+    /// What they disprove of the report.
     pub contradiction: Option<String>,
-    /// empty_diff: what was reported done changed nothing.
+    /// empty_diff: nothing was changed.
     #[schemars(with = "Vec<String>")]
     pub flags: Vec<Flag>,
 }

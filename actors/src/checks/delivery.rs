@@ -43,8 +43,9 @@ impl Drop for Delivery {
     }
 }
 
-/// Takes what is delivered as a task: the worktrees of an attempt, where it has any,
-/// else the HEADs of the project's repositories.
+/// Takes what is delivered as a task: the worktrees of the attempt from within which it
+/// is reported, or else of the task's latest, where that has any; else the HEADs of the
+/// project's repositories.
 ///
 /// # Errors
 /// The task is not on the board; or its project has checks, and what they are to be
@@ -52,7 +53,8 @@ impl Drop for Delivery {
 pub async fn deliver(
     world: &World,
     task: TaskId,
-    attempt: Option<AttemptId>,
+    reporter: Option<AttemptId>,
+    latest: Option<AttemptId>,
 ) -> Result<Delivery, Refusal> {
     let context = world.journal.start_context(task).await?;
     let run_id = CheckRunId::new();
@@ -61,14 +63,14 @@ pub async fn deliver(
     let mut delivery = Delivery {
         delivered: Delivered {
             run_id,
-            attempt_id: None,
+            attempt_id: reporter,
             repos: Vec::new(),
             is_empty_diff: None,
             checks,
         },
         folder: Some(folder.clone()),
     };
-    let attempt = match attempt {
+    let attempt = match reporter.or(latest) {
         Some(id) => with_worktrees(world, id).await?,
         None => None,
     };
@@ -80,7 +82,6 @@ pub async fn deliver(
     let delivered = &mut delivery.delivered;
     match taken {
         Ok((repos, is_empty_diff)) => {
-            delivered.attempt_id = attempt.map(|attempt| attempt.attempt_id);
             delivered.repos = repos;
             delivered.is_empty_diff = is_empty_diff;
         }

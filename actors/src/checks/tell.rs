@@ -53,7 +53,7 @@ pub async fn worker(gateway: &ActorRef<gateway::Message>, run: &CheckRun) -> Res
 
 /// Whether the daemon's own state stands in the way, and not the attempt's.
 fn is_to_pass(code: Code) -> bool {
-    matches!(code, Code::ShuttingDown | Code::StorageFull | Code::Internal)
+    matches!(code, Code::ShuttingDown | Code::StorageFull | Code::DbLocked | Code::DbUnavailable)
 }
 
 async fn output(receipt: &Receipt) -> String {
@@ -66,9 +66,9 @@ async fn output(receipt: &Receipt) -> String {
 
 fn message(run: &CheckRun, failed: &[(&Receipt, String)]) -> String {
     let mut text = format!(
-        "Your report that the task {:?} ({}) is done was checked, and does not hold. The task is \
-         to be worked on again.\n",
-        run.task_title, run.task_id
+        "Your report that {} ({}) is done was checked, and does not hold. It is to be worked on \
+         again.\n",
+        run.task_handle, run.task_title
     );
     if let Some(contradiction) = contradiction(run.claims_passed, &run.receipts) {
         let _ = writeln!(text, "{contradiction}");
@@ -108,6 +108,7 @@ mod tests {
         let run = CheckRun {
             run_id: CheckRunId::new(),
             task_id: TaskId::new(),
+            task_handle: "TASK-001".to_owned(),
             task_title: "Fix it".to_owned(),
             attempt_id: None,
             repos: vec![],

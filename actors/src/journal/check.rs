@@ -68,8 +68,7 @@ pub struct CheckedRepo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
     pub run_id: CheckRunId,
-    /// Whose worktrees it was, and who is told of checks that did not pass;
-    /// `None`: the repositories' own HEADs, and nobody.
+    /// From within which it was reported: it is told of checks that did not pass.
     pub attempt_id: Option<AttemptId>,
     pub repos: Vec<CheckedRepo>,
     /// Nothing is other than at the merge base; `None`: it is not known.
@@ -83,8 +82,10 @@ pub struct Delivered {
 pub struct CheckRun {
     pub run_id: CheckRunId,
     pub task_id: TaskId,
+    /// `TASK-001`.
+    pub task_handle: String,
     pub task_title: String,
-    /// Whose report it was.
+    /// From within which it was reported.
     pub attempt_id: Option<AttemptId>,
     pub repos: Vec<CheckedRepo>,
     pub checks: Vec<PlannedCheck>,

@@ -31,11 +31,8 @@ impl Domain {
             return Ok(None);
         }
         let Some(task) = self.store.to_be_checked(worker, task).await? else { return Ok(None) };
-        let attempt = match worker.attempt_id {
-            Some(attempt) => Some(attempt),
-            None => self.store.task(task).await?.latest_attempt_id,
-        };
-        checks::deliver(&self.world, task, attempt).await.map(Some)
+        let latest = self.store.task(task).await?.latest_attempt_id;
+        checks::deliver(&self.world, task, worker.attempt_id, latest).await.map(Some)
     }
 
     /// A report has been written down: what was delivered with it is checked.

@@ -2,8 +2,13 @@
 //! one transaction.
 
 mod checks;
+mod consult;
+mod immediate;
+mod inbox;
 mod next;
 mod notes;
+mod plans;
+mod question;
 mod reports;
 mod scope;
 mod tickets;

@@ -27,14 +27,20 @@ use crate::mcp::tools::sessions::*;
 use crate::mcp::tools::tasks::*;
 use crate::mcp::tools::waits::*;
 use crate::work::Standing;
+use crate::work::answer::Told;
 use crate::work::brief::Brief;
 use crate::work::completed::*;
+use crate::work::consult::*;
 use crate::work::done::*;
 use crate::work::failure::*;
+use crate::work::immediate::*;
+use crate::work::inbox::*;
 use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
 use crate::work::next::{GetNextTaskInput, GetNextTaskOutput, TaskPreview};
 use crate::work::observation::{ReportObservationInput, ReportObservationOutput, ShortOutput};
+use crate::work::question::*;
 use crate::work::receipt::*;
+use crate::work::reply::{Known, Outcome};
 use crate::work::report::Dashboard;
 use crate::work::status::*;
 use crate::work::ticket::*;
@@ -89,6 +95,16 @@ pub fn arguments(tool: &str) -> Value {
         "reportTaskStatus" => {
             json!({"task_id": "TASK-001", "status": "in_progress", "metrics": {"time_seconds": 1.5}})
         }
+        "answer_question" => json!({"question_id": "Q-001", "answer": "a", "project_id": ID}),
+        "askQuestion" => json!({
+            "question": "q", "context_summary": "c", "current_file": "f",
+            "relevant_snippets": [{"file": "f", "content": "c"}], "task_id": "TASK-001",
+            "confidence_level": 5, "priority_level": 1, "possible_options": ["o"],
+        }),
+        "getImmediateAnswer" => json!({"query": "q", "context_bundle": {}, "max_wait_seconds": 1}),
+        "callCOEAgent" => json!({
+            "query": "q", "context": "c", "task_id": "TASK-001", "max_wait_seconds": 1,
+        }),
         "createTicket" => json!({"title": "t", "type": "blocker"}),
         "create_task" => json!({"project_id": ID, "title": "t"}),
         "list_tasks" => json!({"project_id": ID, "updated_since": "2026-01-31T12:00:00Z"}),
@@ -856,6 +872,79 @@ impl Ask for Samples {
                 warnings: Vec::new(),
             },
         ))
+    }
+
+    async fn list_questions(
+        &self,
+        _: &Session,
+        _: ListQuestionsInput,
+    ) -> Result<ListQuestionsOutput, Refusal> {
+        let question = QuestionSummary {
+            question_id: ID.to_owned(),
+            handle: "Q-001".to_owned(),
+            kind: InboxKind::Question,
+            status: QuestionStatus::Open,
+            priority: Urgency::Medium,
+            question: "q".to_owned(),
+            context: Some("{}".to_owned()),
+            task_id: None,
+            answer: None,
+            answered_by: None,
+            asked_at: now(),
+        };
+        Ok(ListQuestionsOutput { questions: vec![question], next_cursor: None, has_more: false })
+    }
+
+    async fn answer_question(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: AnswerQuestionInput,
+    ) -> Result<Answer<AnswerQuestionOutput>, Refusal> {
+        Ok(self.answer(
+            key,
+            AnswerQuestionOutput {
+                question_id: ID.to_owned(),
+                handle: "Q-001".to_owned(),
+                status: QuestionStatus::Answered,
+            },
+        ))
+    }
+
+    async fn ask_question(
+        &self,
+        _: &Session,
+        input: AskQuestionInput,
+    ) -> Result<AskQuestionOutput, Refusal> {
+        let told = Told { confidence: 0.2, ..Told::default() };
+        let known = Known { told, is_ruled: false, decisions: Vec::new() };
+        Ok(input.reply(known, &Outcome::PassedOn("Q-001".to_owned()), Vec::new()))
+    }
+
+    async fn get_immediate_answer(
+        &self,
+        _: &Session,
+        _: GetImmediateAnswerInput,
+    ) -> Result<GetImmediateAnswerOutput, Refusal> {
+        Ok(GetImmediateAnswerOutput {
+            answer: "a".to_owned(),
+            source: None,
+            timeout: false,
+            answers: Vec::new(),
+        })
+    }
+
+    async fn call_coe_agent(
+        &self,
+        _: &Session,
+        _: CallCoeAgentInput,
+    ) -> Result<CallCoeAgentOutput, Refusal> {
+        Ok(CallCoeAgentOutput {
+            success: true,
+            answer: "a".to_owned(),
+            source: "fake".to_owned(),
+            question_id: Some("Q-001".to_owned()),
+        })
     }
 
     async fn create_ticket(

@@ -80,6 +80,7 @@ impl RunRow {
         Ok(CheckRun {
             run_id: codec::id(&self.run_id)?,
             task_id: codec::id(&self.task_id)?,
+            task_handle: self.handle,
             task_title: self.title,
             attempt_id: codec::optional_id(self.attempt_id.as_deref())?,
             repos: parse(&self.repos)?,
@@ -200,7 +201,6 @@ impl Store {
             .fetch_one(&mut *writing)
             .await
             .map_err(fault)?;
-        let handle = row.handle.clone();
         let run = row.run(&mut writing).await?;
         if let Some(verdict) = run.verdict {
             return Ok(verdict);
@@ -213,7 +213,7 @@ impl Store {
         match verdict {
             CheckVerdict::Verified => {
                 set(&mut writing, run.task_id, TaskStatus::Done, Standing::Verified).await?;
-                cascade::of_done(&mut writing, run.task_id, &handle).await?;
+                cascade::of_done(&mut writing, run.task_id, &run.task_handle).await?;
             }
             CheckVerdict::Rework => {
                 set(&mut writing, run.task_id, TaskStatus::Todo, Standing::Rework).await?;

@@ -14,6 +14,7 @@ pub enum Prefix {
     Failure,
     Observation,
     Issue,
+    Question,
 }
 
 impl Prefix {
@@ -25,6 +26,7 @@ impl Prefix {
             Self::Failure => "FAIL",
             Self::Observation => "OBS",
             Self::Issue => "ISSUE",
+            Self::Question => "Q",
         }
     }
 }

@@ -263,6 +263,21 @@ fn a_worker_that_was_stopped_is_not_told_to_go_on() {
 }
 
 #[test]
+fn a_report_from_outside_is_of_the_latest_worktree_and_sets_no_agent_to_work() {
+    let provost = home("cat new; exit 1").started();
+    let board = provost.board();
+    let (attempt, task, _) = attempt(&board, "write new x");
+    report(&board, "TASK-001");
+    let task = checked(&provost, &task);
+    assert_eq!(task["standing"], "rework");
+    assert_eq!(task["receipts"][0]["includes_uncommitted"], true);
+    assert_eq!(provost.verb(["checks", "TASK-001", "--log", "test"]).stdout, "x\n");
+    leaves_nothing(&provost);
+    assert_eq!(attempt.said("user_message").len(), 1);
+    assert_eq!(attempt.status()["phase"], "settled");
+}
+
+#[test]
 fn further_runs_wait() {
     let provost = home(WAIT).started();
     let board = provost.board();

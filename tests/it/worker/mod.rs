@@ -2,13 +2,17 @@
 
 mod checks;
 mod claims;
+mod consult;
 mod desk;
 mod done;
 mod errors;
 mod failure;
 mod import;
+mod inbox;
 mod next;
 mod notes;
+mod plans;
+mod question;
 mod status;
 mod tickets;
 mod verification;

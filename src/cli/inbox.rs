@@ -1,0 +1,75 @@
+//! `provost inbox` and `answer`: what workers ask, and what somebody has to see to.
+
+use serde_json::{Value, json};
+
+use super::context::{Context, text};
+use super::exit::{Exit, Failure};
+use super::output::headline;
+use super::project;
+
+/// The longest piece of a question that is shown, in characters.
+const QUESTION: usize = 200;
+
+#[derive(clap::Args, Debug)]
+pub struct InboxArgs {
+    /// Only of this project: its name or id
+    #[arg(long)]
+    project: Option<String>,
+    /// Also what was answered
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct AnswerArgs {
+    /// The question or ticket: Q-001, TK-001, or its id
+    id: String,
+    /// The answer; of a ticket, how it was resolved
+    answer: String,
+    /// The project's name or id, where several have such a question
+    #[arg(long)]
+    project: Option<String>,
+}
+
+pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Failure> {
+    let project = named(context, args.project.as_deref()).await?;
+    let status = if args.all { "all" } else { "open" };
+    let arguments = json!({"project_id": project, "status": status, "limit": 100});
+    let listed = context.tool("list_questions", arguments).await?;
+    if context.out.is_json() {
+        context.out.json(&listed)?;
+        return Ok(Exit::Done);
+    }
+    let questions = listed["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let rows: Vec<Vec<String>> = questions.iter().map(row).collect();
+    context.out.table(&["ID", "KIND", "STATUS", "PRIORITY", "TASK", "WHAT"], &rows)?;
+    Ok(Exit::Done)
+}
+
+fn row(question: &Value) -> Vec<String> {
+    let fields = ["handle", "kind", "status", "priority", "task_id"];
+    let mut row: Vec<String> = fields.map(|field| text(question, field).to_owned()).to_vec();
+    // One line, cut where it is seen to be cut.
+    row.push(headline(&text(question, "question").replace('\n', " ⏎ "), QUESTION));
+    row
+}
+
+pub async fn answer(context: &mut Context, args: &AnswerArgs) -> Result<Exit, Failure> {
+    let project = named(context, args.project.as_deref()).await?;
+    let arguments = json!({"question_id": args.id, "answer": args.answer, "project_id": project});
+    let answered = context.tool("answer_question", arguments).await?;
+    if context.out.is_json() {
+        context.out.json(&answered)?;
+    } else {
+        context.out.line(&format!("{} answered", text(&answered, "handle")))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The project that was named, if one was: the inbox is of all.
+async fn named(context: &mut Context, given: Option<&str>) -> Result<Option<String>, Failure> {
+    match given {
+        Some(given) => project::choose(context, Some(given)).await.map(Some),
+        None => Ok(None),
+    }
+}

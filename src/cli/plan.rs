@@ -1,0 +1,142 @@
+//! `provost plan`: the documents that questions are answered from.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::context::{Context, text};
+use super::exit::{Exit, Failure};
+use super::{output, project};
+
+/// Documents that a folder is looked through for.
+const ENDINGS: [&str; 4] = ["md", "markdown", "json", "txt"];
+
+#[derive(clap::Subcommand, Debug)]
+pub enum PlanCommand {
+    /// Keep documents as a version of a plan; questions are answered from the newest
+    Add(AddArgs),
+    /// List the plans of a project
+    List {
+        /// A project's name or id [default: the one of this repository, or the only one]
+        #[arg(long)]
+        project: Option<String>,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+pub struct AddArgs {
+    /// Markdown, JSON or text; of a folder, its .md, .json and .txt files
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    /// The plan's name
+    #[arg(long)]
+    name: String,
+    /// Its version; the one added last is what questions are answered from
+    #[arg(long)]
+    version: String,
+    /// Take the place of this version where it says something else
+    #[arg(long)]
+    replace: bool,
+    /// A project's name or id [default: the one of this repository, or the only one]
+    #[arg(long)]
+    project: Option<String>,
+}
+
+pub async fn plan(context: &mut Context, command: PlanCommand) -> Result<Exit, Failure> {
+    match command {
+        PlanCommand::Add(args) => add(context, args).await,
+        PlanCommand::List { project } => list(context, project.as_deref()).await,
+    }
+}
+
+async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
+    let project = project::choose(context, args.project.as_deref()).await?;
+    let mut files = Vec::new();
+    for path in &args.paths {
+        for file in documents(path)? {
+            files.push(json!({"source": source(&file), "path": std::path::absolute(&file)?}));
+        }
+    }
+    if files.is_empty() {
+        return Err(Failure::Usage("there are no .md, .json or .txt files there".to_owned()));
+    }
+    let plan = json!({
+        "project_id": project,
+        "name": args.name,
+        "version": args.version,
+        "replace": args.replace,
+        "files": files,
+    });
+    let added = context.client().await?.method("provost/add_plan", plan).await?;
+    if context.out.is_json() {
+        context.out.json(&added)?;
+        return Ok(Exit::Done);
+    }
+    let did = match text(&added, "status") {
+        "unchanged" => "is there already, the same",
+        "replaced" => "was replaced",
+        _ => "was added",
+    };
+    context.out.line(&output::harmless(&format!("{} {} {did}", args.name, args.version)))?;
+    for document in added["documents"].as_array().into_iter().flatten() {
+        let line = format!("  {}: {} sections", text(document, "source"), document["sections"]);
+        context.out.line(&output::harmless(&line))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A file, or the documents in a folder and those below it, by name.
+fn documents(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut entries = std::fs::read_dir(path)?.collect::<Result<Vec<_>, _>>()?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    let mut found = Vec::new();
+    for entry in entries {
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        if kind.is_dir() && !is_hidden {
+            found.extend(documents(&path)?);
+        } else if kind.is_file() && ENDINGS.contains(&ending.to_lowercase().as_str()) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// What a document is called: its path in the repository that it lies in, else as given.
+fn source(path: &Path) -> String {
+    let whole = path.canonicalize().ok();
+    let within = whole.as_deref().and_then(|whole| {
+        let root = whole.ancestors().skip(1).find(|folder| folder.join(".git").exists())?;
+        whole.strip_prefix(root).ok()
+    });
+    within.unwrap_or(path).to_string_lossy().into_owned()
+}
+
+async fn list(context: &mut Context, project: Option<&str>) -> Result<Exit, Failure> {
+    let project = project::choose(context, project).await?;
+    let params = json!({"project_id": project});
+    let listed = context.client().await?.method("provost/plans", params).await?;
+    if context.out.is_json() {
+        context.out.json(&listed)?;
+        return Ok(Exit::Done);
+    }
+    let row = |plan: &Value| {
+        let current = if plan["is_current"] == json!(true) { "yes" } else { "" };
+        vec![
+            text(plan, "name").to_owned(),
+            text(plan, "version").to_owned(),
+            current.to_owned(),
+            plan["documents"].to_string(),
+            plan["sections"].to_string(),
+            text(plan, "added_at").to_owned(),
+        ]
+    };
+    let rows: Vec<Vec<String>> =
+        listed["plans"].as_array().into_iter().flatten().map(row).collect();
+    context.out.table(&["PLAN", "VERSION", "ASKED", "DOCUMENTS", "SECTIONS", "ADDED"], &rows)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,286 @@
+//! An executor is asked what the plan does not say: as an attempt of a task of its own,
+//! so that its log, its limits, its stop and its restart are those of any other, in
+//! worktrees of its own, so that nothing of the asker's can be changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_actors::gateway::{Message, StartRequest};
+use provost_actors::ids::{AttemptId, RepoId};
+use provost_actors::journal::{Phase, State};
+use provost_actors::payload;
+use provost_actors::refusal::{Code, Refusal};
+use provost_actors::world::World;
+use ractor::ActorRef;
+use serde_json::json;
+
+use super::inbox::Courier;
+use super::question::{Asking, after};
+use crate::domain::{Answers, Domain};
+use crate::mcp::ask::{Key, Session};
+use crate::store::{NewQuestion, Question, Store};
+use crate::work::answer::{Focus, words};
+use crate::work::consult::{CallCoeAgentInput, CallCoeAgentOutput};
+use crate::work::question::{check_tokens, tokens};
+use crate::work::ticket::Urgency;
+
+/// Variants that only read, by the names that executors have for them.
+const READ_ONLY: [&str; 3] = ["plan", "read-only", "readonly"];
+
+/// When a caller had better try again, in seconds.
+const RETRY_AFTER_SECS: u64 = 10;
+
+/// What an executor answered.
+#[derive(Clone, Debug)]
+pub(super) struct Consulted {
+    pub answer: String,
+    pub executor: String,
+}
+
+impl Domain {
+    pub(in crate::domain) async fn consulted(
+        &self,
+        session: &Session,
+        input: CallCoeAgentInput,
+    ) -> Result<CallCoeAgentOutput, Refusal> {
+        if !self.answers.is_configured() {
+            return Err(Refusal::new(
+                Code::ExecutorNotFound,
+                "no executor answers questions here: config.toml names none as `[answers] executor`",
+            )
+            .hint("Call askQuestion instead. Or createTicket.")
+            .detail("setting", "answers.executor"));
+        }
+        let context = input.context.as_ref().map(|context| json!(context));
+        let told = context.as_ref().map_or(0, |context| context.to_string().chars().count());
+        check_tokens(tokens(input.query.chars().count() + told), self.answers.token_limit)?;
+        let asking = self.asking(session, input.project_id.as_deref(), input.task()).await?;
+        let known = self.known(&asking, &input.query, &Focus::default()).await?;
+        if let Some((answer, source)) = known.ruled() {
+            return Ok(CallCoeAgentOutput { success: true, answer, source, question_id: None });
+        }
+        let seconds =
+            input.max_wait_seconds.map(|wait| u64::try_from(wait.get()).unwrap_or(u64::MAX));
+        let wait = Duration::from_secs(seconds.unwrap_or(self.answers.timeout_secs));
+        let new = NewQuestion {
+            question: &input.query,
+            normal: &words::normal(&input.query),
+            context: context.as_ref(),
+            priority: Urgency::Medium,
+            task: asking.task,
+            waits_until: Some(after(wait)),
+        };
+        let question = self.store.pass_on(&asking.worker, &new).await?;
+        let Consulted { answer, executor } = self.consult(&asking, &question, wait).await?;
+        let question_id = Some(question.handle);
+        Ok(CallCoeAgentOutput { success: true, answer, source: executor, question_id })
+    }
+
+    /// Asks the executor, and waits for so long. What it answers later is recorded all the
+    /// same, and told to the asker.
+    pub(super) async fn consult(
+        &self,
+        asking: &Asking,
+        question: &Question,
+        wait: Duration,
+    ) -> Result<Consulted, Refusal> {
+        let Some(consultant) = self.consultant() else {
+            return Err(Refusal::internal("no executor answers questions"));
+        };
+        if asking.is_answering {
+            return Err(Refusal::new(
+                Code::NotPermitted,
+                "whoever is asked can't ask the same way",
+            )
+            .hint("Answer by what you can see."));
+        }
+        let id = question.id;
+        let asked_from = asking.worker.attempt_id;
+        let mut run = tokio::spawn(consultant.run(question.clone(), asked_from));
+        let outcome = tokio::select! {
+            ended = tokio::time::timeout(wait, &mut run) => ended,
+            () = self.ending.cancelled() => return Err(crate::domain::waits::cut_off()),
+        };
+        match outcome {
+            Ok(Ok(Ok(consulted))) => {
+                self.store.take_answer(id, &asking.worker.agent).await?;
+                Ok(consulted)
+            }
+            Ok(Ok(Err(refusal))) => Err(refusal),
+            Ok(Err(fault)) => Err(Refusal::internal(fault.to_string())),
+            Err(_) => {
+                // From now on the answer comes by itself.
+                self.store.wait_no_longer(id, &asking.worker.agent).await?;
+                Err(in_vain(question, wait))
+            }
+        }
+    }
+
+    /// Goes on waiting for the executors that an earlier daemon asked.
+    pub(super) async fn take_up_consultations(&self) {
+        let Some(consultant) = self.consultant() else { return };
+        match self.store.questions_with_executors().await {
+            Ok(questions) => {
+                for question in questions {
+                    tokio::spawn(consultant.clone().run(question, None));
+                }
+            }
+            Err(error) => tracing::error!(%error, "questions under way can't be read"),
+        }
+    }
+
+    fn consultant(&self) -> Option<Consultant> {
+        self.answers.is_configured().then(|| Consultant {
+            store: self.store.clone(),
+            gateway: self.gateway.clone(),
+            world: Arc::clone(&self.world),
+            answers: self.answers.clone(),
+            courier: self.courier(),
+        })
+    }
+}
+
+/// Asks an executor, and records what it answers.
+#[derive(Clone)]
+struct Consultant {
+    store: Store,
+    gateway: ActorRef<Message>,
+    world: Arc<World>,
+    answers: Answers,
+    courier: Courier,
+}
+
+impl Consultant {
+    /// Each step is the same when it is made again: after a restart, or for another asker.
+    async fn run(
+        self,
+        question: Question,
+        asked_from: Option<AttemptId>,
+    ) -> Result<Consulted, Refusal> {
+        let outcome = self.answered(&question, asked_from).await;
+        match &outcome {
+            Ok(Consulted { answer, executor }) => {
+                self.store.executor_answered(question.id, answer, executor).await?;
+            }
+            Err(refusal) => {
+                tracing::warn!(%refusal, question = question.handle, "the executor did not answer");
+                self.store.executor_failed(question.id).await?;
+            }
+        }
+        // Not to those who wait for it here: they take it themselves.
+        tokio::spawn(self.courier.deliver(question.id));
+        outcome
+    }
+
+    async fn answered(
+        &self,
+        question: &Question,
+        asked_from: Option<AttemptId>,
+    ) -> Result<Consulted, Refusal> {
+        let attempt = self.start(question, asked_from).await?;
+        let watch = self.store.watch(&[attempt]);
+        loop {
+            let status = self.store.status(attempt).await?;
+            if matches!(status.overview.phase, Phase::Settled | Phase::Idle) {
+                let executor = status.overview.executor;
+                let answer = status.final_message.filter(|answer| !answer.trim().is_empty());
+                return match (status.overview.state, answer) {
+                    (State::Completed, Some(answer)) => Ok(Consulted { answer, executor }),
+                    _ => Err(gave_no_answer(question, attempt, status.failure_summary)),
+                };
+            }
+            watch.changed().await;
+        }
+    }
+
+    async fn start(
+        &self,
+        question: &Question,
+        asked_from: Option<AttemptId>,
+    ) -> Result<AttemptId, Refusal> {
+        let title = format!("Answer {}", question.handle);
+        let prompt = prompt(question);
+        let task_id = self.store.answer_task(question, &title, &prompt).await?;
+        let request = StartRequest {
+            task_id,
+            executor: self.answers.executor.clone(),
+            variant: self.variant(),
+            repos: match asked_from {
+                Some(attempt) => Some(self.repos(attempt).await?),
+                None => None,
+            },
+            prompt: Some(prompt),
+            ignore_dependencies: true,
+        };
+        let key = Key {
+            tool: "start_task_attempt",
+            request_id: format!("consult:{}", question.id),
+            payload_hash: payload::hash(&json!({"question": question.id})),
+            resolved_hash: None,
+        };
+        let started = ractor::call!(self.gateway, |port| Message::Start(Some(key), request, port))
+            .unwrap_or_else(|_| Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")))?;
+        Ok(started.value.attempt_id)
+    }
+
+    /// The asker's repositories, as its last commits left them.
+    async fn repos(&self, attempt: AttemptId) -> Result<Vec<(RepoId, Option<String>)>, Refusal> {
+        let workspace = self.store.workspace(attempt).await?;
+        let branch = workspace.branch;
+        let repos = workspace.repos.into_iter();
+        Ok(repos.map(|repo| (repo.repo_id, Some(branch.clone()))).collect())
+    }
+
+    /// The one that is configured; else one that only reads, if the executor has any.
+    fn variant(&self) -> Option<String> {
+        if !self.answers.variant.is_empty() {
+            return Some(self.answers.variant.clone());
+        }
+        let executor = self.world.executors.get(&self.answers.executor)?;
+        let variants = executor.describe().variants;
+        READ_ONLY.iter().find_map(|name| variants.iter().find(|variant| variant == name).cloned())
+    }
+}
+
+fn prompt(question: &Question) -> String {
+    let context = match &question.context {
+        Some(context) => format!("\n\nWhat the asker told beside it, as JSON:\n{context}"),
+        None => String::new(),
+    };
+    format!(
+        "Another agent works on this code and asks:\n\n{}{context}\n\nLook at the code to answer it, \
+         and change nothing: this is a copy, and what you write is thrown away. Your last message is \
+         the answer: short, with the files and lines that it rests on. If the code does not tell, say \
+         so.",
+        question.text
+    )
+}
+
+fn gave_no_answer(question: &Question, attempt: AttemptId, why: Option<String>) -> Refusal {
+    let why = why.unwrap_or_else(|| "it ended without a message".to_owned());
+    Refusal::new(
+        Code::SpawnFailed,
+        format!(
+            "the executor gave no answer to {}: {why}. The question is in the inbox",
+            question.handle
+        ),
+    )
+    .hint("Call createTicket instead, or go on with other work: the answer comes by itself.")
+    .detail("question_id", question.handle.as_str())
+    .detail("attempt_id", attempt.to_string())
+}
+
+fn in_vain(question: &Question, waited: Duration) -> Refusal {
+    let handle = &question.handle;
+    Refusal::new(
+        Code::Timeout,
+        format!(
+            "no answer to {handle} within {} s. Create ticket or go on with other work: the question \
+             is in the inbox, and the answer comes by itself",
+            waited.as_secs()
+        ),
+    )
+    .hint("Call createTicket instead, or the tool again later.")
+    .detail("question_id", handle.as_str())
+    .detail("retry_after_seconds", RETRY_AFTER_SECS)
+}

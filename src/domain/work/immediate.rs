@@ -1,0 +1,96 @@
+//! `getImmediateAnswer`: the plan's answer, or somebody's, waited for. The tables are the
+//! truth: a wait registers, reads, and sleeps until the answer is announced.
+
+use std::time::Duration;
+
+use provost_actors::refusal::{Code, Refusal};
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use super::question::{Asking, after};
+use crate::domain::{Domain, waits};
+use crate::mcp::ask::Session;
+use crate::store::{NewQuestion, Question};
+use crate::work::answer::{Focus, words};
+use crate::work::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
+use crate::work::question::{check_tokens, tokens};
+use crate::work::ticket::Urgency;
+
+impl Domain {
+    pub(in crate::domain) async fn answered_now(
+        &self,
+        session: &Session,
+        input: GetImmediateAnswerInput,
+    ) -> Result<GetImmediateAnswerOutput, Refusal> {
+        let context = input.context_bundle.clone().map(Value::Object);
+        let told = context.as_ref().map_or(0, |context| context.to_string().chars().count());
+        let size = tokens(input.query.chars().count() + told);
+        check_tokens(size, self.answers.token_limit)?;
+        let project = input.project_id.as_deref();
+        let asking = self.asking(session, project, input.task()).await?;
+        let focus = Focus { terms: Vec::new(), sections: asking.sections.clone() };
+        let known = self.known(&asking, &input.query, &focus).await?;
+        let (answer, source) = if let Some((answer, source)) = known.sure() {
+            (answer, Some(source))
+        } else {
+            let seconds = u64::try_from(input.max_wait_seconds.get()).unwrap_or(u64::MAX);
+            let wait = Duration::from_secs(seconds);
+            let new = NewQuestion {
+                question: &input.query,
+                normal: &words::normal(&input.query),
+                context: context.as_ref(),
+                priority: Urgency::High,
+                task: asking.task,
+                waits_until: Some(after(wait)),
+            };
+            let question = self.store.pass_on(&asking.worker, &new).await?;
+            self.wait_for_answer(&asking, &question, wait).await?
+        };
+        let answers = self.store.due_answers(&asking.worker, asking.task).await?;
+        Ok(GetImmediateAnswerOutput { answer, source, timeout: false, answers })
+    }
+
+    async fn wait_for_answer(
+        &self,
+        asking: &Asking,
+        question: &Question,
+        wait: Duration,
+    ) -> Result<(String, Option<String>), Refusal> {
+        let deadline = Instant::now() + wait;
+        let (id, agent) = (question.id, &asking.worker.agent);
+        let watch = self.store.watch_question(id);
+        loop {
+            let is_over = Instant::now() >= deadline;
+            let now = self.store.question(id).await?;
+            if let Some((answer, by)) = now.answered {
+                self.store.take_answer(id, agent).await?;
+                return Ok((answer, Some(format!("{} ({by})", now.handle))));
+            }
+            if is_over {
+                // From now on the answer comes by itself.
+                self.store.wait_no_longer(id, agent).await?;
+                return Err(in_vain(&now, wait));
+            }
+            tokio::select! {
+                _ = timeout_at(deadline, watch.changed()) => {}
+                () = self.ending.cancelled() => return Err(waits::cut_off()),
+            }
+        }
+    }
+}
+
+fn in_vain(question: &Question, waited: Duration) -> Refusal {
+    let handle = &question.handle;
+    Refusal::new(
+        Code::Timeout,
+        format!(
+            "nobody has answered {handle} within {} s. Create ticket or go on with other work: the \
+             answer comes by itself",
+            waited.as_secs()
+        ),
+    )
+    .hint("Call createTicket instead.")
+    .detail("question_id", handle.as_str())
+    .detail("timeout", true)
+    .detail("retryable", false)
+}

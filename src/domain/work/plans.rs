@@ -1,0 +1,108 @@
+//! The bare methods behind `provost plan`: documents read, taken apart, and kept.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use provost_actors::ids::ProjectId;
+use provost_actors::refusal::{Code, Refusal};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::domain::Domain;
+use crate::mcp::ask::Session;
+use crate::store::{NewDocument, NewPlan};
+use crate::work::plan::{self, Format};
+
+/// Most bytes of a document, and of all documents of a plan.
+const DOCUMENT_MAX: u64 = 8 << 20;
+const PLAN_MAX: u64 = 32 << 20;
+
+/// A plan to be added: the files of a person, by absolute paths.
+#[derive(Deserialize)]
+pub(in crate::domain) struct AddPlan {
+    project_id: ProjectId,
+    name: String,
+    version: String,
+    #[serde(default)]
+    replace: bool,
+    files: Vec<File>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    path: PathBuf,
+    /// What it is called in answers.
+    source: String,
+}
+
+#[derive(Deserialize)]
+pub(in crate::domain) struct ListPlans {
+    project_id: ProjectId,
+}
+
+impl Domain {
+    /// Nobody inside an attempt writes the plan that it is answered from.
+    pub(in crate::domain) async fn add_plan(
+        &self,
+        session: &Session,
+        add: AddPlan,
+    ) -> Result<Value, Refusal> {
+        if session.inside.is_some() {
+            let message = "a plan can't be added from inside an attempt";
+            return Err(Refusal::new(Code::NotPermitted, message));
+        }
+        let AddPlan { project_id, name, version, replace, files } = add;
+        let read = tokio::task::spawn_blocking(move || read_all(&files)).await;
+        let documents = read.map_err(|error| Refusal::internal(error.to_string()))??;
+        let sources = documents.iter().map(
+            |document| json!({"source": document.source, "sections": document.sections.len()}),
+        );
+        let sources: Vec<Value> = sources.collect();
+        let plan = NewPlan { name, version, documents, replaces: replace };
+        let added = self.store.add_plan(project_id, &plan).await?;
+        Ok(json!({
+            "status": added, "name": plan.name, "version": plan.version, "documents": sources,
+        }))
+    }
+
+    pub(in crate::domain) async fn list_plans(&self, list: ListPlans) -> Result<Value, Refusal> {
+        Ok(json!({"plans": self.store.plans(list.project_id).await?}))
+    }
+}
+
+fn read_all(files: &[File]) -> Result<Vec<NewDocument>, Refusal> {
+    let mut left = PLAN_MAX;
+    let mut documents = Vec::new();
+    for File { path, source } in files {
+        let bytes = read(path, source)?;
+        left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
+            refused(source, &format!("the plan has more than {} MiB with it", PLAN_MAX >> 20))
+        })?;
+        let content = plan::decode(bytes).map_err(|error| refused(source, &error.to_string()))?;
+        let sections = plan::sections(Format::of(source), &content)
+            .map_err(|error| refused(source, &error.to_string()))?;
+        documents.push(NewDocument { source: source.clone(), content, sections });
+    }
+    Ok(documents)
+}
+
+fn read(path: &Path, source: &str) -> Result<Vec<u8>, Refusal> {
+    let fault = |error: io::Error| refused(source, &format!("it can't be read: {error}"));
+    // Before it is opened: a pipe would hold the opener.
+    let file = std::fs::metadata(path).map_err(fault)?;
+    if !file.is_file() {
+        return Err(refused(source, "it is no regular file"));
+    }
+    if file.len() > DOCUMENT_MAX {
+        let size = file.len();
+        let most = DOCUMENT_MAX >> 20;
+        return Err(refused(source, &format!("it has {size} bytes, and {most} MiB is the limit")));
+    }
+    std::fs::read(path).map_err(fault)
+}
+
+fn refused(source: &str, why: &str) -> Refusal {
+    Refusal::new(Code::InvalidArgument, format!("{source} can't be a plan's document: {why}"))
+        .hint("Mend or leave out the document, then add the plan again: nothing of it was kept.")
+        .detail("source", source)
+}

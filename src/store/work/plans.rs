@@ -1,0 +1,347 @@
+//! Plans: added whole, version by version, and searched section by section.
+//!
+//! The full-text index holds stems as `work::answer::words` makes them, so that what
+//! finds a section and what judges it read the same words.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use provost_actors::event::Timestamp;
+use provost_actors::ids::ProjectId;
+use provost_actors::payload;
+use provost_actors::refusal::{Code, Refusal};
+use serde::Serialize;
+use sqlx::FromRow;
+
+use crate::store::projects;
+use crate::store::{Store, Writing, commit, fault};
+use crate::work::answer::{Asked, Place, Search, words};
+use crate::work::plan::{Passage, Section};
+
+/// Sections that are looked at closely for one question and plan.
+const CANDIDATES: i64 = 60;
+
+/// A plan to be added.
+#[derive(Clone, Debug)]
+pub struct NewPlan {
+    pub name: String,
+    pub version: String,
+    pub documents: Vec<NewDocument>,
+    /// Takes the place of the same version with other content.
+    pub replaces: bool,
+}
+
+/// A document of it, taken apart.
+#[derive(Clone, Debug)]
+pub struct NewDocument {
+    pub source: String,
+    pub content: String,
+    pub sections: Vec<Section>,
+}
+
+/// A plan as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlanView {
+    pub name: String,
+    pub version: String,
+    pub documents: i64,
+    pub sections: i64,
+    /// Whether questions are answered from it: it is the version added last.
+    pub is_current: bool,
+    pub added_at: Timestamp,
+}
+
+/// What became of a plan that was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanAdded {
+    Added,
+    /// It was there already, the same in every byte.
+    Unchanged,
+    Replaced,
+}
+
+#[derive(FromRow)]
+struct PlanRow {
+    name: String,
+    version: String,
+    documents: i64,
+    sections: i64,
+    is_current: bool,
+    added_at: i64,
+}
+
+#[derive(FromRow)]
+struct SectionRow {
+    breadcrumb: String,
+    heading: String,
+    above: String,
+    passages: String,
+    source: String,
+}
+
+#[derive(FromRow)]
+struct CurrentPlan {
+    plan_id: i64,
+    version: String,
+    sections: i64,
+}
+
+/// Of each plan the version that was added last.
+const CURRENT: &str = "SELECT plan_id, version, sections FROM plans p WHERE project_id = ?1
+    AND NOT EXISTS (SELECT 1 FROM plans n
+                    WHERE n.project_id = p.project_id AND n.name = p.name AND n.plan_id > p.plan_id)
+    ORDER BY plan_id";
+
+impl Store {
+    /// Adds a plan; all of it or nothing.
+    pub async fn add_plan(&self, project: ProjectId, plan: &NewPlan) -> Result<PlanAdded, Refusal> {
+        let hash = hash(plan);
+        let mut writing = self.writing().await?;
+        projects::require(&mut writing, project).await?;
+        let found: Option<(i64, String)> = sqlx::query_as(
+            "SELECT plan_id, content_hash FROM plans
+             WHERE project_id = ?1 AND name = ?2 AND version = ?3",
+        )
+        .bind(project.to_string())
+        .bind(&plan.name)
+        .bind(&plan.version)
+        .fetch_optional(&mut *writing)
+        .await
+        .map_err(fault)?;
+        let added = match &found {
+            Some((_, there)) if *there == hash => return Ok(PlanAdded::Unchanged),
+            Some(_) if !plan.replaces => return Err(is_taken(plan)),
+            Some((there, _)) => {
+                remove(&mut writing, *there).await?;
+                PlanAdded::Replaced
+            }
+            None => PlanAdded::Added,
+        };
+        // With its id a replaced version keeps its place among the others.
+        let id = found.map(|(id, _)| id);
+        insert(&mut writing, project, id, plan, &hash).await.map_err(fault)?;
+        commit(writing, "add_plan").await?;
+        Ok(added)
+    }
+
+    /// The plans of a project, newest first.
+    pub async fn plans(&self, project: ProjectId) -> Result<Vec<PlanView>, Refusal> {
+        let mut reading = self.reader.acquire().await.map_err(fault)?;
+        projects::require(&mut reading, project).await?;
+        let rows: Vec<PlanRow> = sqlx::query_as(
+            "SELECT name, version, sections, added_at,
+                    (SELECT count(*) FROM plan_documents d WHERE d.plan_id = p.plan_id) AS documents,
+                    NOT EXISTS (SELECT 1 FROM plans n WHERE n.project_id = p.project_id
+                                AND n.name = p.name AND n.plan_id > p.plan_id) AS is_current
+             FROM plans p WHERE project_id = ?1 ORDER BY plan_id DESC",
+        )
+        .bind(project.to_string())
+        .fetch_all(&mut *reading)
+        .await
+        .map_err(fault)?;
+        let view = |row: PlanRow| PlanView {
+            name: row.name,
+            version: row.version,
+            documents: row.documents,
+            sections: row.sections,
+            is_current: row.is_current,
+            added_at: Timestamp::from_millis(row.added_at),
+        };
+        Ok(rows.into_iter().map(view).collect())
+    }
+
+    /// The sections of a project's current plans that may answer a question. `near` are
+    /// words that stand where the answer is expected.
+    pub async fn search_plans(
+        &self,
+        project: ProjectId,
+        question: &str,
+        near: &str,
+    ) -> Result<Search, Refusal> {
+        let mut reading = self.reader.acquire().await.map_err(fault)?;
+        let plans: Vec<CurrentPlan> = sqlx::query_as(CURRENT)
+            .bind(project.to_string())
+            .fetch_all(&mut *reading)
+            .await
+            .map_err(fault)?;
+        let stems = Asked::stems(question);
+        let mut search = Search {
+            asked: Asked::new(question, 0, |_| 0),
+            sections: Vec::new(),
+            places: Vec::new(),
+            is_empty: plans.is_empty(),
+        };
+        let mut known: BTreeMap<String, i64> = BTreeMap::new();
+        for plan in &plans {
+            count(&mut reading, plan.plan_id, &stems, &mut known).await?;
+            let rows = candidates(&mut reading, plan.plan_id, &stems, near).await?;
+            for row in rows {
+                let passages: Vec<Passage> = serde_json::from_str(&row.passages)
+                    .map_err(|error| Refusal::internal(error.to_string()))?;
+                let SectionRow { breadcrumb, heading, above, source, .. } = row;
+                search.sections.push(Section { breadcrumb, heading, above, passages });
+                search.places.push(Place { source, version: plan.version.clone() });
+            }
+        }
+        let sections = plans.iter().map(|plan| plan.sections).sum::<i64>().unsigned_abs();
+        search.asked = Asked::new(question, sections, |stem| {
+            known.get(stem).copied().unwrap_or_default().unsigned_abs()
+        });
+        Ok(search)
+    }
+}
+
+/// Adds to `known` in how many sections of a plan each stem stands.
+async fn count(
+    reading: Writing<'_>,
+    plan: i64,
+    stems: &[String],
+    known: &mut BTreeMap<String, i64>,
+) -> Result<(), Refusal> {
+    for stem in stems {
+        let sections: Option<i64> =
+            sqlx::query_scalar("SELECT sections FROM plan_stems WHERE plan_id = ?1 AND stem = ?2")
+                .bind(plan)
+                .bind(stem)
+                .fetch_optional(&mut *reading)
+                .await
+                .map_err(fault)?;
+        *known.entry(stem.clone()).or_default() += sections.unwrap_or_default();
+    }
+    Ok(())
+}
+
+async fn candidates(
+    reading: Writing<'_>,
+    plan: i64,
+    stems: &[String],
+    near: &str,
+) -> Result<Vec<SectionRow>, Refusal> {
+    if stems.is_empty() {
+        return Ok(Vec::new());
+    }
+    let near: BTreeSet<String> = words::stems(near).into_iter().collect();
+    let quoted = stems.iter().chain(&near).map(|stem| format!("\"{stem}\""));
+    let any = quoted.collect::<Vec<_>>().join(" OR ");
+    sqlx::query_as(
+        "SELECT s.breadcrumb, s.heading, s.above, s.passages, d.source
+         FROM plan_words w
+         JOIN plan_sections s ON s.section_id = w.rowid
+         JOIN plan_documents d ON d.document_id = s.document_id
+         WHERE plan_words MATCH ?1 ORDER BY bm25(plan_words, 0.0, 2.0, 1.0), w.rowid LIMIT ?2",
+    )
+    .bind(format!("plan : p{plan} AND {{heading body}} : ({any})"))
+    .bind(CANDIDATES)
+    .fetch_all(reading)
+    .await
+    .map_err(fault)
+}
+
+async fn insert(
+    writing: Writing<'_>,
+    project: ProjectId,
+    id: Option<i64>,
+    plan: &NewPlan,
+    hash: &str,
+) -> Result<(), sqlx::Error> {
+    let sections: usize = plan.documents.iter().map(|document| document.sections.len()).sum();
+    let plan_id: i64 = sqlx::query_scalar(
+        "INSERT INTO plans (plan_id, project_id, name, version, content_hash, sections, added_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING plan_id",
+    )
+    .bind(id)
+    .bind(project.to_string())
+    .bind(&plan.name)
+    .bind(&plan.version)
+    .bind(hash)
+    .bind(i64::try_from(sections).unwrap_or(i64::MAX))
+    .bind(Timestamp::now().millis())
+    .fetch_one(&mut *writing)
+    .await?;
+    let mut frequency: BTreeMap<String, i64> = BTreeMap::new();
+    for document in &plan.documents {
+        let document_id: i64 = sqlx::query_scalar(
+            "INSERT INTO plan_documents (plan_id, source, content) VALUES (?1, ?2, ?3)
+             RETURNING document_id",
+        )
+        .bind(plan_id)
+        .bind(&document.source)
+        .bind(&document.content)
+        .fetch_one(&mut *writing)
+        .await?;
+        for section in &document.sections {
+            insert_section(writing, plan_id, document_id, section, &mut frequency).await?;
+        }
+    }
+    for (stem, sections) in frequency {
+        sqlx::query("INSERT INTO plan_stems (plan_id, stem, sections) VALUES (?1, ?2, ?3)")
+            .bind(plan_id)
+            .bind(stem)
+            .bind(sections)
+            .execute(&mut *writing)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn insert_section(
+    writing: Writing<'_>,
+    plan: i64,
+    document: i64,
+    section: &Section,
+    frequency: &mut BTreeMap<String, i64>,
+) -> Result<(), sqlx::Error> {
+    let passages = serde_json::to_string(&section.passages)
+        .map_err(|error| sqlx::Error::Encode(error.into()))?;
+    let section_id: i64 = sqlx::query_scalar(
+        "INSERT INTO plan_sections (plan_id, document_id, breadcrumb, heading, above, passages)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING section_id",
+    )
+    .bind(plan)
+    .bind(document)
+    .bind(&section.breadcrumb)
+    .bind(&section.heading)
+    .bind(&section.above)
+    .bind(passages)
+    .fetch_one(&mut *writing)
+    .await?;
+    let heading = words::stems(&format!("{} {}", section.heading, section.above));
+    let body: Vec<String> = section.said().flat_map(words::stems).collect();
+    sqlx::query("INSERT INTO plan_words (rowid, plan, heading, body) VALUES (?1, ?2, ?3, ?4)")
+        .bind(section_id)
+        .bind(format!("p{plan}"))
+        .bind(heading.join(" "))
+        .bind(body.join(" "))
+        .execute(writing)
+        .await?;
+    let distinct: BTreeSet<String> = heading.into_iter().chain(body).collect();
+    for stem in distinct {
+        *frequency.entry(stem).or_default() += 1;
+    }
+    Ok(())
+}
+
+async fn remove(writing: Writing<'_>, plan: i64) -> Result<(), Refusal> {
+    let words = "DELETE FROM plan_words WHERE rowid IN
+        (SELECT section_id FROM plan_sections WHERE plan_id = ?1)";
+    for statement in [words, "DELETE FROM plans WHERE plan_id = ?1"] {
+        sqlx::query(statement).bind(plan).execute(&mut *writing).await.map_err(fault)?;
+    }
+    Ok(())
+}
+
+/// Of all that a plan's documents say.
+fn hash(plan: &NewPlan) -> String {
+    let documents = plan.documents.iter().map(|document| (&document.source, &document.content));
+    payload::hash(&documents.collect::<BTreeMap<_, _>>())
+}
+
+fn is_taken(plan: &NewPlan) -> Refusal {
+    let NewPlan { name, version, .. } = plan;
+    Refusal::new(
+        Code::InvalidArgument,
+        format!("version {version} of plan {name} is there, and says something else"),
+    )
+    .hint("Add it with another --version, or take the place of that one with --replace.")
+    .detail("path", "version")
+}

@@ -1,0 +1,345 @@
+//! Questions that the plan does not answer: each asked once and answered once.
+
+use provost_actors::event::Timestamp;
+use provost_actors::ids::{ProjectId, QuestionId, TaskId};
+use provost_actors::journal::{Priority, TaskStatus};
+use provost_actors::refusal::{Code, Refusal};
+use serde_json::Value;
+use sqlx::FromRow;
+
+use super::handles::{self, Prefix};
+use super::scope;
+use crate::store::changes::Watch;
+use crate::store::tasks::{self, Draft};
+use crate::store::{Store, Writing, codec, commit, fault};
+use crate::work::answer::Ruling;
+use crate::work::ticket::Urgency;
+use crate::work::{TaskKind, Worker};
+
+/// Rulings that a question is compared with, newest first.
+const RULINGS: i64 = 500;
+
+/// A question to be passed on.
+#[derive(Clone, Debug)]
+pub struct NewQuestion<'a> {
+    pub question: &'a str,
+    /// Its words alone, by which the same question is known again.
+    pub normal: &'a str,
+    /// What was told beside it.
+    pub context: Option<&'a Value>,
+    pub priority: Urgency,
+    pub task: Option<TaskId>,
+    /// A call waits for the answer until then.
+    pub waits_until: Option<Timestamp>,
+}
+
+/// A question as it stands.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub id: QuestionId,
+    pub project_id: ProjectId,
+    pub handle: String,
+    pub text: String,
+    pub context: Option<String>,
+    /// What was answered, and by whom.
+    pub answered: Option<(String, String)>,
+}
+
+/// The task that a question comes up in.
+#[derive(Clone, Debug)]
+pub struct AskedIn {
+    pub task_id: TaskId,
+    pub kind: TaskKind,
+    /// The sections of the plan that it is about.
+    pub sections: Vec<String>,
+}
+
+#[derive(FromRow)]
+struct Row {
+    question_id: String,
+    project_id: String,
+    handle: String,
+    question: String,
+    context: Option<String>,
+    answer: Option<String>,
+    answered_by: Option<String>,
+}
+
+impl Row {
+    fn question(self) -> Result<Question, Refusal> {
+        Ok(Question {
+            id: codec::id(&self.question_id)?,
+            project_id: codec::id(&self.project_id)?,
+            handle: self.handle,
+            text: self.question,
+            context: self.context,
+            answered: self.answer.zip(self.answered_by),
+        })
+    }
+}
+
+impl Store {
+    /// Passes a question on, or joins the same one that is still open, or was ruled on just
+    /// now.
+    pub async fn pass_on(
+        &self,
+        worker: &Worker,
+        new: &NewQuestion<'_>,
+    ) -> Result<Question, Refusal> {
+        let mut writing = self.writing().await?;
+        let project = worker.project_id.to_string();
+        let there: Option<Row> = sqlx::query_as(
+            "SELECT * FROM questions
+             WHERE project_id = ?1 AND normal = ?2
+               AND (status = 'open' OR answered_by IN ('person', 'orchestrator'))
+             ORDER BY status, question_id DESC LIMIT 1",
+        )
+        .bind(&project)
+        .bind(new.normal)
+        .fetch_optional(&mut *writing)
+        .await
+        .map_err(fault)?;
+        let question = match there {
+            Some(row) => row.question()?,
+            None => insert(&mut writing, worker.project_id, new).await?,
+        };
+        sqlx::query(
+            "INSERT INTO question_askers (question_id, agent, attempt_id, task_id, delivery, waits_until)
+             VALUES (?1, ?2, ?3, ?4, 'due', ?5)
+             ON CONFLICT (question_id, agent) DO UPDATE SET waits_until = excluded.waits_until",
+        )
+        .bind(question.id.to_string())
+        .bind(&worker.agent)
+        .bind(worker.attempt_id.map(|attempt| attempt.to_string()))
+        .bind(new.task.map(|task| task.to_string()))
+        .bind(new.waits_until.map(Timestamp::millis))
+        .execute(&mut *writing)
+        .await
+        .map_err(fault)?;
+        commit(writing, "question").await?;
+        Ok(question)
+    }
+
+    /// A place among those who are woken when a question is answered.
+    pub fn watch_question(&self, question: QuestionId) -> Watch {
+        self.changes.watch(&[question])
+    }
+
+    /// A question by its id.
+    pub async fn question(&self, question: QuestionId) -> Result<Question, Refusal> {
+        let row: Option<Row> = sqlx::query_as("SELECT * FROM questions WHERE question_id = ?1")
+            .bind(question.to_string())
+            .fetch_optional(&self.reader)
+            .await
+            .map_err(fault)?;
+        row.ok_or_else(|| not_found(&question.to_string()))?.question()
+    }
+
+    /// What was answered in a project, newest first.
+    pub async fn rulings(&self, project: ProjectId) -> Result<Vec<Ruling>, Refusal> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT * FROM questions WHERE project_id = ?1 AND status = 'answered'
+             ORDER BY answered_at DESC LIMIT ?2",
+        )
+        .bind(project.to_string())
+        .bind(RULINGS)
+        .fetch_all(&self.reader)
+        .await
+        .map_err(fault)?;
+        let ruling = |row: Row| {
+            let Question { id, handle, text, answered, .. } = row.question()?;
+            let (answer, by) = answered.unwrap_or_default();
+            Ok(Ruling { question_id: id, handle, question: text, answer, by })
+        };
+        rows.into_iter().map(ruling).collect()
+    }
+
+    /// The task by which an executor is asked; made at the first call.
+    pub async fn answer_task(
+        &self,
+        question: &Question,
+        title: &str,
+        description: &str,
+    ) -> Result<TaskId, Refusal> {
+        let mut writing = self.writing().await?;
+        let id = question.id.to_string();
+        let there: Option<String> =
+            sqlx::query_scalar("SELECT answer_task FROM questions WHERE question_id = ?1")
+                .bind(&id)
+                .fetch_one(&mut *writing)
+                .await
+                .map_err(fault)?;
+        if let Some(task) = there {
+            return codec::id(&task);
+        }
+        let draft = Draft {
+            description: Some(description),
+            kind: TaskKind::Answer,
+            ..Draft::new(question.project_id, title, Priority::High)
+        };
+        let (task, _) = tasks::insert(&mut writing, &draft).await?;
+        sqlx::query("UPDATE questions SET answer_task = ?2 WHERE question_id = ?1")
+            .bind(&id)
+            .bind(task.to_string())
+            .execute(&mut *writing)
+            .await
+            .map_err(fault)?;
+        commit(writing, "answer_task").await?;
+        Ok(task)
+    }
+
+    /// The open questions that an executor is asked.
+    pub async fn questions_with_executors(&self) -> Result<Vec<Question>, Refusal> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT questions.* FROM questions JOIN tasks ON task_id = answer_task
+             WHERE questions.status = 'open' AND tasks.status NOT IN ('done', 'cancelled')",
+        )
+        .fetch_all(&self.reader)
+        .await
+        .map_err(fault)?;
+        rows.into_iter().map(Row::question).collect()
+    }
+
+    /// Records what an executor answered, if nobody has ruled meanwhile.
+    pub async fn executor_answered(
+        &self,
+        question: QuestionId,
+        answer: &str,
+        executor: &str,
+    ) -> Result<(), Refusal> {
+        let mut writing = self.writing_patiently().await?;
+        settle(&mut writing, question, answer, executor, Timestamp::now()).await?;
+        end_answer_task(&mut writing, question, TaskStatus::Done).await?;
+        commit(writing, "executor_answer").await?;
+        self.changes.announce(question);
+        Ok(())
+    }
+
+    /// An executor gave no answer; the question goes on waiting for somebody.
+    pub async fn executor_failed(&self, question: QuestionId) -> Result<(), Refusal> {
+        let mut writing = self.writing_patiently().await?;
+        end_answer_task(&mut writing, question, TaskStatus::Cancelled).await?;
+        commit(writing, "executor_failed").await
+    }
+
+    /// The task that a worker names, or that of its attempt, and the sections of the plan
+    /// that its brief names.
+    pub async fn task_of(
+        &self,
+        worker: &Worker,
+        name: Option<&str>,
+    ) -> Result<Option<AskedIn>, Refusal> {
+        let mut reading = self.reader.acquire().await.map_err(fault)?;
+        let own: Option<String> = match (name, worker.attempt_id) {
+            (Some(name), _) => Some(name.to_owned()),
+            (None, Some(attempt)) => {
+                sqlx::query_scalar("SELECT task_id FROM attempts WHERE attempt_id = ?1")
+                    .bind(attempt.to_string())
+                    .fetch_optional(&mut *reading)
+                    .await
+                    .map_err(fault)?
+            }
+            (None, None) => None,
+        };
+        let Some(own) = own else { return Ok(None) };
+        match scope::task(&mut reading, worker, &own).await {
+            Ok(task) => Ok(Some(AskedIn {
+                task_id: task.task_id,
+                kind: task.kind,
+                sections: affected_sections(task.brief.as_deref()),
+            })),
+            // An attempt's task may have been deleted; only one that was named must be there.
+            Err(refusal) if name.is_some() => Err(refusal),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// `planReference.affectedSections` of a brief.
+fn affected_sections(brief: Option<&str>) -> Vec<String> {
+    let brief: Option<Value> = brief.and_then(|brief| serde_json::from_str(brief).ok());
+    let sections =
+        brief.as_ref().and_then(|brief| brief.pointer("/planReference/affectedSections"));
+    let sections = sections.and_then(Value::as_array).into_iter().flatten();
+    sections.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+async fn insert(
+    writing: Writing<'_>,
+    project: ProjectId,
+    new: &NewQuestion<'_>,
+) -> Result<Question, Refusal> {
+    let handle = handles::next(writing, project, Prefix::Question).await?;
+    let question = Question {
+        id: QuestionId::new(),
+        project_id: project,
+        handle,
+        text: new.question.to_owned(),
+        context: new.context.map(Value::to_string),
+        answered: None,
+    };
+    sqlx::query(
+        "INSERT INTO questions (question_id, project_id, handle, question, normal, context, priority,
+                                status, asked_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open', ?8)",
+    )
+    .bind(question.id.to_string())
+    .bind(project.to_string())
+    .bind(&question.handle)
+    .bind(&question.text)
+    .bind(new.normal)
+    .bind(&question.context)
+    .bind(codec::word(&new.priority))
+    .bind(Timestamp::now().millis())
+    .execute(writing)
+    .await
+    .map_err(fault)?;
+    Ok(question)
+}
+
+async fn end_answer_task(
+    writing: Writing<'_>,
+    question: QuestionId,
+    status: TaskStatus,
+) -> Result<(), Refusal> {
+    sqlx::query(
+        "UPDATE tasks SET status = ?2, updated_at = ?3
+         WHERE task_id = (SELECT answer_task FROM questions WHERE question_id = ?1)
+           AND status NOT IN ('done', 'cancelled')",
+    )
+    .bind(question.to_string())
+    .bind(codec::word(&status))
+    .bind(Timestamp::now().millis())
+    .execute(writing)
+    .await
+    .map(drop)
+    .map_err(fault)
+}
+
+/// Answers a question that is still open; tells whether it was.
+pub async fn settle(
+    writing: Writing<'_>,
+    question: QuestionId,
+    answer: &str,
+    by: &str,
+    at: Timestamp,
+) -> Result<bool, Refusal> {
+    let done = sqlx::query(
+        "UPDATE questions SET status = 'answered', answer = ?2, answered_by = ?3, answered_at = ?4
+         WHERE question_id = ?1 AND status = 'open'",
+    )
+    .bind(question.to_string())
+    .bind(answer)
+    .bind(by)
+    .bind(at.millis())
+    .execute(writing)
+    .await
+    .map_err(fault)?;
+    Ok(done.rows_affected() > 0)
+}
+
+pub fn not_found(name: &str) -> Refusal {
+    Refusal::new(Code::QuestionNotFound, format!("there is no question or ticket {name}"))
+        .hint("Call the tool again with question_id from list_questions.")
+        .detail("question_id", name)
+}

@@ -1,0 +1,120 @@
+//! Earlier answers: the same question is answered by them again, a similar one is shown
+//! how they were decided. Pure.
+
+use std::collections::BTreeSet;
+
+use provost_actors::ids::QuestionId;
+
+use super::super::question::{Decision, Evidence};
+use super::{Told, words};
+
+/// How sure the ruling of an orchestrator or a person is.
+const RULED: f64 = 0.97;
+
+/// How sure the answer of an executor is: nobody has held it against anything.
+pub const CONSULTED: f64 = 0.6;
+
+/// The share of words that makes two questions similar, and how many are told.
+const SIMILAR: f64 = 0.5;
+const SIMILAR_MAX: usize = 3;
+
+/// A question that was answered.
+#[derive(Clone, Debug)]
+pub struct Ruling {
+    pub question_id: QuestionId,
+    pub handle: String,
+    pub question: String,
+    pub answer: String,
+    pub by: String,
+}
+
+impl Ruling {
+    /// Whether somebody decided it, rather than an executor that was asked.
+    fn is_decision(&self) -> bool {
+        matches!(self.by.as_str(), "person" | "orchestrator")
+    }
+}
+
+/// The newest answer to the same question, word for word; a decision before any other.
+pub fn same<'a>(question: &str, rulings: &'a [Ruling]) -> Option<&'a Ruling> {
+    let normal = words::normal(question);
+    let mut same = rulings.iter().filter(|ruling| words::normal(&ruling.question) == normal);
+    let first = same.clone().next();
+    same.find(|ruling| ruling.is_decision()).or(first)
+}
+
+/// How similar questions were decided, the most similar first.
+pub fn similar(question: &str, rulings: &[Ruling]) -> Vec<Decision> {
+    let stems = |text: &str| -> BTreeSet<String> {
+        words::content(text).into_iter().map(|(_, stem)| stem).collect()
+    };
+    let asked = stems(question);
+    let mut similar: Vec<(f64, &Ruling)> = rulings
+        .iter()
+        .map(|ruling| (share(&asked, &stems(&ruling.question)), ruling))
+        .filter(|(share, _)| *share >= SIMILAR)
+        .collect();
+    similar.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let decision = |ruling: &Ruling| Decision {
+        question_id: ruling.handle.clone(),
+        question: ruling.question.clone(),
+        answer: ruling.answer.clone(),
+        answered_by: ruling.by.clone(),
+    };
+    similar.into_iter().take(SIMILAR_MAX).map(|(_, ruling)| decision(ruling)).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a question has few words")]
+fn share(one: &BTreeSet<String>, other: &BTreeSet<String>) -> f64 {
+    one.intersection(other).count() as f64 / one.union(other).count().max(1) as f64
+}
+
+/// What a ruling says to its own question.
+pub fn told(ruling: &Ruling) -> Told {
+    if !ruling.is_decision() {
+        return Told::consulted(&ruling.answer, &ruling.by, &ruling.handle);
+    }
+    Told {
+        confidence: RULED,
+        answer: Some(ruling.answer.clone()),
+        evidence: Some(Evidence {
+            source: format!("ruling {}", ruling.handle),
+            plan_version: String::new(),
+            section: String::new(),
+            exact_quote: Some(ruling.answer.clone()),
+            line_numbers: None,
+        }),
+        ..Told::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ruling(question: &str, by: &str) -> Ruling {
+        Ruling {
+            question_id: QuestionId::new(),
+            handle: "Q-001".to_owned(),
+            question: question.to_owned(),
+            answer: format!("by {by}"),
+            by: by.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_same_question_is_known_again_however_it_is_spelled() {
+        let rulings =
+            [ruling("Which ORM do we use?", "claude"), ruling("which orm do we USE", "person")];
+        let found = same("Which  ORM do we use", &rulings).unwrap();
+        assert_eq!(found.by, "person", "a decision goes before an executor's answer");
+        assert!(same("Which ORM do they use?", &rulings).is_none());
+    }
+
+    #[test]
+    fn only_questions_that_share_their_words_are_similar() {
+        let rulings = [ruling("Which ORM do we use for PostgreSQL?", "person")];
+        assert_eq!(similar("Which ORM is used for PostgreSQL?", &rulings).len(), 1);
+        assert!(similar("Which port does PostgreSQL listen on in staging?", &rulings).is_empty());
+    }
+}

@@ -1,0 +1,50 @@
+//! `callCOEAgent`: a question to the executor that the project has for answers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::question::Context;
+use crate::args::{Limit, Text};
+
+pub const CALL_COE_AGENT: &str = "\
+Use when: only a look into the code can answer, and another agent is to take it.
+Required: query.
+Optional: context, task_id, max_wait_seconds (by default as configured; at most 600), project_id.
+Next: go on by the answer; after TIMEOUT createTicket, or other work: the answer still comes.
+Avoid: what the plan says; askQuestion is quicker and quotes it.";
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallCoeAgentInput {
+    /// What you want to know.
+    pub query: Text<1, 4000>,
+    /// What you are at; a text, or an object such as {"taskId": "TASK-001"}.
+    pub context: Option<Context>,
+    /// The task that you are at: TASK-001 or a UUID.
+    pub task_id: Option<Text<1, 64>>,
+    /// Seconds to wait for the answer; at most 600.
+    pub max_wait_seconds: Option<Limit<30, 600>>,
+    /// Project, a UUID; by default the one that you work in.
+    pub project_id: Option<Text<1, 64>>,
+}
+
+impl CallCoeAgentInput {
+    /// The task that it names.
+    pub fn task(&self) -> Option<&str> {
+        self.task_id.as_deref().or(self.context.as_ref().and_then(Context::task))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CallCoeAgentOutput {
+    /// true.
+    pub success: bool,
+    /// What the agent answered.
+    pub answer: String,
+    /// The executor, and the attempt in which it answered.
+    pub source: String,
+    /// The question, Q-001; left out where an earlier ruling answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question_id: Option<String>,
+}

@@ -1,0 +1,50 @@
+//! `getImmediateAnswer`: the answer of the plan, or else somebody's, waited for.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::question::LateAnswer;
+use crate::args::{Limit, Text};
+
+pub const GET_IMMEDIATE_ANSWER: &str = "\
+Use when: you can't go on without an answer, and it is worth waiting for.
+Required: query (at most 400 characters).
+Optional: context_bundle (task_id names the task), max_wait_seconds (30; at most 600), project_id.
+Next: go on by the answer; after TIMEOUT createTicket, or other work: the answer still comes.
+Avoid: what can wait; askQuestion answers at once.";
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetImmediateAnswerInput {
+    /// What you want to know, in 1 to 400 characters.
+    pub query: Text<1, 400>,
+    /// What an answer depends on, by name; task_id or taskId names the task.
+    pub context_bundle: Option<Map<String, Value>>,
+    /// Seconds to wait for somebody's answer if the plan has none; 30 by default, 600 at most.
+    #[serde(default)]
+    pub max_wait_seconds: Limit<30, 600>,
+    /// Project, a UUID; by default the one that you work in.
+    pub project_id: Option<Text<1, 64>>,
+}
+
+impl GetImmediateAnswerInput {
+    /// The task that its context names.
+    pub fn task(&self) -> Option<&str> {
+        let bundle = self.context_bundle.as_ref()?;
+        ["task_id", "taskId"].iter().find_map(|name| bundle.get(*name)?.as_str())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GetImmediateAnswerOutput {
+    /// The answer.
+    pub answer: String,
+    /// Who or what says so: document, section and lines, or Q-001 and who answered it.
+    pub source: Option<String>,
+    /// false: a wait that was in vain is the error TIMEOUT.
+    pub timeout: bool,
+    /// Answers to other questions that came since you last called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
+}

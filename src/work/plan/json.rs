@@ -1,0 +1,344 @@
+//! JSON: each object or array a section named by its path, each value a passage.
+//!
+//! `serde_json` reads it, level by level: a [`RawValue`] that borrows from the text
+//! lies where its value does. Pure.
+
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::lines::{Lines, QUOTE_MAX, floor, sentences};
+use super::{ParseError, Passage, Section};
+
+/// Deeper values are quoted as they stand: a level costs a reading of all below it.
+const DEPTH_MAX: usize = 48;
+
+/// Arrays of values that together are no longer than this are one passage, in bytes.
+const SHORT_ARRAY: usize = 200;
+
+/// Most lines of an array that is quoted as a whole.
+const LIST_LINES: usize = 14;
+
+/// Most bytes of neighbours told as what else is said.
+const AROUND_MAX: usize = 400;
+
+/// Members by which people tell things of one kind apart.
+const NAMES: [&str; 6] = ["name", "title", "id", "key", "label", "type"];
+
+pub(super) fn sections(text: &str) -> Result<Vec<Section>, ParseError> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let root: &RawValue =
+        serde_json::from_str(text).map_err(|error| ParseError::NotJson(error.to_string()))?;
+    let mut reader = Reader { text, lines: Lines::of(text), sections: Vec::new() };
+    match parts(root.get()) {
+        Some(parts) => reader.group(&Place::default(), &parts),
+        None => reader.alone(root),
+    }
+    Ok(reader.sections)
+}
+
+/// A member of an object, or an element of an array.
+struct Part<'a> {
+    /// The name in the object; `None` in an array.
+    name: Option<String>,
+    value: &'a RawValue,
+}
+
+/// Where in the document something stands.
+#[derive(Clone, Default)]
+struct Place {
+    /// `design.colors[2]`.
+    path: String,
+    /// The last name of the path, and what the object itself says that it is.
+    heading: String,
+    /// The names above.
+    above: String,
+    depth: usize,
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    lines: Lines<'a>,
+    sections: Vec<Section>,
+}
+
+impl Reader<'_> {
+    /// A document that is one value.
+    fn alone(&mut self, value: &RawValue) {
+        let place = Place { path: "$".to_owned(), ..Place::default() };
+        let passages = self.passages(&place, None, value, "");
+        self.push(&place, passages);
+    }
+
+    /// An object or an array: its own values, then what is deeper.
+    fn group(&mut self, place: &Place, parts: &[Part<'_>]) {
+        let mut place = place.clone();
+        for part in parts {
+            let says = |name: &String| NAMES.contains(&name.to_lowercase().as_str());
+            if part.name.as_ref().is_some_and(says) && place.depth > 0 {
+                place.heading = joined(&place.heading, &scalar(part.value));
+            }
+        }
+        let (values, deeper): (Vec<_>, Vec<_>) =
+            parts.iter().enumerate().partition(|(_, part)| !place.is_above(part.value));
+        let said: Vec<String> = values
+            .iter()
+            .map(|(_, part)| {
+                format!("{} {}", part.name.as_deref().unwrap_or_default(), scalar(part.value))
+            })
+            .collect();
+        let passages = values.iter().enumerate().flat_map(|(nth, (at, part))| {
+            let around = said.iter().enumerate().filter(|(other, _)| *other != nth);
+            let mut around = around.fold(String::new(), |mut all, (_, said)| {
+                if all.len() + said.len() <= AROUND_MAX {
+                    all.push_str(said);
+                    all.push(' ');
+                }
+                all
+            });
+            around.truncate(around.trim_end().len());
+            let name = name_of(part, *at);
+            self.passages(&place, Some(&name), part.value, &around)
+        });
+        let passages = passages.collect();
+        self.push(&place, passages);
+        for (at, part) in deeper {
+            let Some(parts) = parts_of(part.value) else { continue };
+            let place = place.deeper(part, at);
+            if part.value.get().starts_with('[') && is_flat(part.value.get()) {
+                self.whole(&place, part.value);
+            }
+            self.group(&place, &parts);
+        }
+    }
+
+    fn push(&mut self, place: &Place, passages: Vec<Passage>) {
+        if !passages.is_empty() {
+            let breadcrumb =
+                if place.path.is_empty() { "$".to_owned() } else { place.path.clone() };
+            let (heading, above) = (place.heading.clone(), place.above.clone());
+            self.sections.push(Section { breadcrumb, heading, above, passages });
+        }
+    }
+
+    /// An array of plain values as a whole answers what its name asks.
+    fn whole(&mut self, place: &Place, value: &RawValue) {
+        let start = value.get().as_ptr().addr() - self.text.as_ptr().addr();
+        let begin = key_of(self.text, start).unwrap_or(start);
+        let (first_line, last_line, quote) = self.lines.quote(begin..start + value.get().len());
+        let text = scalar(value);
+        if last_line - first_line < LIST_LINES && !text.is_empty() {
+            let whole = Passage {
+                first_line,
+                last_line,
+                quote,
+                asked: Some(place.heading.clone()),
+                around: text.clone(),
+                text,
+                is_whole: true,
+                ..Passage::default()
+            };
+            self.push(place, vec![whole]);
+        }
+    }
+
+    /// A value; of a long text, each sentence.
+    fn passages(
+        &self,
+        place: &Place,
+        name: Option<&Name>,
+        value: &RawValue,
+        around: &str,
+    ) -> Vec<Passage> {
+        let start = value.get().as_ptr().addr() - self.text.as_ptr().addr();
+        let begin = key_of(self.text, start).unwrap_or(start);
+        let whole = begin..start + value.get().len();
+        let key = name.and_then(|name| name.key.as_deref()).map(words).unwrap_or_default();
+        let said = scalar(value);
+        let ranges = sentences(&said);
+        let mut passages = Vec::new();
+        for range in &ranges {
+            let sentence = said[range.clone()].trim();
+            let is_long = ranges.len() > 1 && whole.len() > QUOTE_MAX;
+            let written = is_long.then(|| written(value.get(), sentence)).flatten();
+            let written = written.map(|at| start + at.start..start + at.end);
+            let (first_line, last_line, quote) = self.lines.quote(written.unwrap_or(whole.clone()));
+            let is_told = sentence.split_whitespace().nth(2).is_some();
+            let named = format!("{key}: {sentence}");
+            let rest = if ranges.len() > 1 { &said[..floor(&said, AROUND_MAX)] } else { "" };
+            passages.push(Passage {
+                first_line,
+                last_line,
+                quote,
+                text: if key.is_empty() || is_told { sentence.to_owned() } else { named.clone() },
+                asked: (is_told && !key.is_empty()).then_some(named),
+                around: format!("{rest} {around}").trim().to_owned(),
+                path: name.map(|name| format!("{}{}", place.path, name.step(&place.path))),
+                ..Passage::default()
+            });
+        }
+        passages
+    }
+}
+
+/// Where a sentence stands in the JSON of its string.
+fn written(json: &str, sentence: &str) -> Option<std::ops::Range<usize>> {
+    let escaped = serde_json::to_string(sentence).ok()?;
+    let escaped = escaped.trim_matches('"');
+    let at = json.find(escaped)?;
+    Some(at..at + escaped.len())
+}
+
+impl Place {
+    /// Whether a value is a section of its own rather than a passage.
+    fn is_above(&self, value: &RawValue) -> bool {
+        let text = value.get();
+        let is_list_of_words = || {
+            text.len() <= SHORT_ARRAY
+                && parts(text).is_some_and(|parts| parts.iter().all(|part| is_word(part.value)))
+        };
+        self.depth < DEPTH_MAX
+            && text.starts_with(['{', '['])
+            && !(text.starts_with('[') && is_list_of_words())
+    }
+
+    fn deeper(&self, part: &Part<'_>, at: usize) -> Self {
+        let name = name_of(part, at);
+        let mut place = Self {
+            path: format!("{}{}", self.path, name.step(&self.path)),
+            heading: self.heading.clone(),
+            above: self.above.clone(),
+            depth: self.depth + 1,
+        };
+        // An element of an array goes by the array's name.
+        if let Some(key) = &name.key {
+            place.above = joined(&self.above, &self.heading);
+            place.heading = words(key);
+        }
+        place
+    }
+}
+
+/// What a part is called in its path.
+struct Name {
+    key: Option<String>,
+    at: usize,
+}
+
+impl Name {
+    fn step(&self, path: &str) -> String {
+        match &self.key {
+            Some(key) if path.is_empty() => key.clone(),
+            Some(key) => format!(".{key}"),
+            None => format!("[{}]", self.at),
+        }
+    }
+}
+
+fn name_of(part: &Part<'_>, at: usize) -> Name {
+    Name { key: part.name.clone(), at }
+}
+
+fn joined(one: &str, other: &str) -> String {
+    format!("{one} {other}").trim().to_owned()
+}
+
+/// A name as words: `navigationStyle` and `nav_style` are two each.
+fn words(key: &str) -> String {
+    let mut words = String::new();
+    let mut before = ' ';
+    for char in key.chars() {
+        if char == '_' || char == '-' {
+            words.push(' ');
+        } else {
+            if char.is_uppercase() && before.is_lowercase() {
+                words.push(' ');
+            }
+            words.push(char);
+        }
+        before = char;
+    }
+    words
+}
+
+/// A value as text; that of a string is what it says.
+fn scalar(value: &RawValue) -> String {
+    let text = value.get();
+    match text.bytes().next() {
+        Some(b'"') => serde_json::from_str(text).unwrap_or_default(),
+        Some(b'[') if is_flat(text) => {
+            let parts = parts(text).unwrap_or_default();
+            parts.iter().map(|part| scalar(part.value)).collect::<Vec<_>>().join(", ")
+        }
+        // Deeper than is read: as it stands.
+        Some(b'[' | b'{') => text[..floor(text, QUOTE_MAX)].to_owned(),
+        Some(b'n') | None => String::new(),
+        Some(_) => text.to_owned(),
+    }
+}
+
+/// Whether an array holds none, and no object.
+fn is_flat(text: &str) -> bool {
+    let is_plain = |part: &Part<'_>| !part.value.get().starts_with(['{', '[']);
+    parts(text).is_some_and(|parts| parts.iter().all(is_plain))
+}
+
+/// Whether a value is short and no sentence.
+fn is_word(value: &RawValue) -> bool {
+    let text = value.get();
+    !text.starts_with(['{', '[']) && text.split_whitespace().nth(3).is_none()
+}
+
+/// Where the name begins whose value begins at a byte.
+fn key_of(text: &str, value: usize) -> Option<usize> {
+    let before = text[..value].trim_end().strip_suffix(':')?.trim_end().strip_suffix('"')?;
+    let mut end = before.len();
+    loop {
+        let quote = before[..end].rfind('"')?;
+        let escapes = before[..quote].bytes().rev().take_while(|byte| *byte == b'\\').count();
+        if escapes % 2 == 0 {
+            return Some(quote);
+        }
+        end = quote;
+    }
+}
+
+fn parts_of(value: &RawValue) -> Option<Vec<Part<'_>>> {
+    parts(value.get())
+}
+
+/// The members or elements of a value; `None` if it has none.
+fn parts(text: &str) -> Option<Vec<Part<'_>>> {
+    if !text.starts_with(['{', '[']) {
+        return None;
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    reader.deserialize_any(PartsVisitor).ok()
+}
+
+struct PartsVisitor;
+
+impl<'de> Visitor<'de> for PartsVisitor {
+    type Value = Vec<Part<'de>>;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("an object or an array")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut parts = Vec::new();
+        while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
+            parts.push(Part { name: Some(name), value });
+        }
+        Ok(parts)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
+        let mut parts = Vec::new();
+        while let Some(value) = elements.next_element::<&RawValue>()? {
+            parts.push(Part { name: None, value });
+        }
+        Ok(parts)
+    }
+}

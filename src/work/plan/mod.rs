@@ -1,0 +1,144 @@
+//! Plan documents taken apart: sections with a breadcrumb, and in them the
+//! passages that can be quoted, each with the lines on which it stands. Pure.
+//!
+//! A passage says one thing: a sentence, an item of a list, a row of a table, a
+//! value of a JSON document. Whatever it says only because of what stands around it
+//! is kept apart, since a question is answered by what is said, not by what is near.
+
+mod json;
+mod lines;
+mod markdown;
+mod text;
+
+use serde::{Deserialize, Serialize};
+
+/// Most passages of a section, so that one is read quickly: a longer section is cut
+/// into several with the same breadcrumb.
+const PASSAGES_MAX: usize = 60;
+
+/// How a document is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Markdown,
+    Json,
+    Text,
+}
+
+impl Format {
+    /// The file name endings of plan documents, and what they mean.
+    pub const ENDINGS: [(&'static str, Self); 4] = [
+        (".md", Self::Markdown),
+        (".markdown", Self::Markdown),
+        (".json", Self::Json),
+        (".txt", Self::Text),
+    ];
+
+    /// Tells the format by a file's name; any other ending means text.
+    pub fn of(name: &str) -> Self {
+        let name = name.to_lowercase();
+        let known = Self::ENDINGS.iter().find(|(ending, _)| name.ends_with(ending));
+        known.map_or(Self::Text, |(_, format)| *format)
+    }
+}
+
+/// Why a document can't be taken apart.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    #[error("it is not UTF-8: byte {0} (counted from 0) begins no character")]
+    NotUtf8(usize),
+    #[error("it is not JSON: {0}")]
+    NotJson(String),
+}
+
+/// A part of a document under one heading or JSON path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Section {
+    /// Where it stands, as answers show it: `Navigation > Mobile`, `design.colors`.
+    pub breadcrumb: String,
+    /// Its own heading, in words; empty before the first one.
+    pub heading: String,
+    /// The headings above, in words.
+    pub above: String,
+    pub passages: Vec<Passage>,
+}
+
+impl Section {
+    /// What a question may find it by, beside its headings.
+    pub fn said(&self) -> impl Iterator<Item = &str> {
+        self.passages.iter().map(|passage| passage.asked.as_deref().unwrap_or(&passage.text))
+    }
+}
+
+/// What can be quoted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passage {
+    /// First and last line in the document, counted from 1.
+    pub first_line: usize,
+    pub last_line: usize,
+    /// Verbatim what stands there: these lines joined by `\n`, or, where they are too
+    /// long to be told, a piece of them.
+    pub quote: String,
+    /// What it says, without marks.
+    pub text: String,
+    /// The words that a question is compared with, when they are others. Of a passage as a
+    /// whole, what introduces it: what is in it are passages too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+    /// A list, a table or a paragraph as a whole; what is in it are passages too.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_whole: bool,
+    /// What introduces it: the item above, the sentence before its list, a table's head.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub lead: String,
+    /// What else is said in the same breath.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub around: String,
+    /// Its own path, where that is longer than its section's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The language of a block of code; empty if none is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "shaped for serde")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// The text of a file, without a byte order mark.
+///
+/// # Errors
+/// [`ParseError::NotUtf8`] with the first byte that is none.
+pub fn decode(bytes: Vec<u8>) -> Result<String, ParseError> {
+    let text = String::from_utf8(bytes)
+        .map_err(|error| ParseError::NotUtf8(error.utf8_error().valid_up_to()))?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+/// Takes a document apart. Sections without anything to quote are left out.
+///
+/// # Errors
+/// [`ParseError::NotJson`] where the format is JSON and the text is not.
+pub fn sections(format: Format, text: &str) -> Result<Vec<Section>, ParseError> {
+    let sections = match format {
+        Format::Markdown => markdown::sections(text),
+        Format::Json => json::sections(text)?,
+        Format::Text => text::sections(text),
+    };
+    Ok(sections.into_iter().flat_map(pieces).collect())
+}
+
+fn pieces(section: Section) -> Vec<Section> {
+    let Section { breadcrumb, heading, above, passages } = section;
+    let piece = |passages: &[Passage]| Section {
+        breadcrumb: breadcrumb.clone(),
+        heading: heading.clone(),
+        above: above.clone(),
+        passages: passages.to_vec(),
+    };
+    passages.chunks(PASSAGES_MAX).map(piece).collect()
+}
+
+#[cfg(test)]
+mod tests;
