@@ -33,8 +33,22 @@ const REPORT_OBSERVATION: (&str, u64) = ("reportObservation", 100);
 
 /// What the plan's sections are about.
 const WORDS: [&str; 16] = [
-    "sidebar", "navigation", "colour", "contrast", "animation", "storage", "backup", "login",
-    "session", "export", "search", "index", "cache", "message", "upload", "report",
+    "sidebar",
+    "navigation",
+    "colour",
+    "contrast",
+    "animation",
+    "storage",
+    "backup",
+    "login",
+    "session",
+    "export",
+    "search",
+    "index",
+    "cache",
+    "message",
+    "upload",
+    "report",
 ];
 
 fn main() -> ExitCode {
@@ -85,8 +99,8 @@ fn measure() -> Result<bool> {
     let mut all_met = true;
     for ((name, target), times) in rows {
         let target = Duration::from_millis(target);
-        let [median, most, longest] = [times.len() / 2, times.len() * 99 / 100, times.len() - 1]
-            .map(|at| times[at]);
+        let [median, most, longest] =
+            [times.len() / 2, times.len() * 99 / 100, times.len() - 1].map(|at| times[at]);
         println!("| {name} | {median:.1?} | {most:.1?} | {longest:.1?} | {target:?} |");
         all_met &= most < target;
     }
@@ -134,7 +148,13 @@ fn documents() -> Vec<String> {
                 text,
                 "\n## {} and {} {section}\n\nThe {} of the {} is kept in the {}.\n\
                  Every {} has a {} of at most {section} entries.\n",
-                word(), word(), word(), word(), word(), word(), word(),
+                word(),
+                word(),
+                word(),
+                word(),
+                word(),
+                word(),
+                word(),
             );
         }
         text
