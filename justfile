@@ -13,6 +13,10 @@ scale:
     target/release/examples/scale live 1000
     target/release/examples/scale flood 50 200
 
+# How long the worker API takes in a project of 10,000 tasks and 5,000 sections.
+bench:
+    cargo bench --bench worker_api
+
 test:
     cargo test --workspace
 

@@ -36,6 +36,16 @@ impl JsonSchema for Id {
     inline_schema!("Id", { "type": "string", "pattern": ID_PATTERN });
 }
 
+/// The pattern of a task's name: its id, or its handle.
+pub const TASK_PATTERN: &str = "^([0-9A-Fa-f-]{36}|[A-Za-z][A-Za-z-]*-[0-9]+)$";
+
+/// The schema of a task by its id or handle. The field itself is a `TaskRef`.
+pub struct TaskName;
+
+impl JsonSchema for TaskName {
+    inline_schema!("TaskName", { "type": "string", "pattern": TASK_PATTERN });
+}
+
 /// The schema of a time: RFC 3339. The field itself is a `Timestamp`.
 pub struct Time;
 

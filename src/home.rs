@@ -175,6 +175,11 @@ impl Home {
         self.data_dir.join("worktrees")
     }
 
+    /// Holds one folder per run of checks, named by its id.
+    pub fn checks(&self) -> PathBuf {
+        self.data_dir.join("checks")
+    }
+
     /// Takes what stood in the way of something of ours.
     pub fn trash(&self) -> PathBuf {
         self.data_dir.join("trash")

@@ -105,6 +105,10 @@ id!(
     TicketId
 );
 id!(
+    /// What a worker found beside its task.
+    NoteId
+);
+id!(
     /// What a worker said of its work.
     ReportId
 );
@@ -112,6 +116,63 @@ id!(
     /// A question that the plan does not answer.
     QuestionId
 );
+id!(
+    /// A test that failed, as a worker reported it.
+    FailureId
+);
+id!(
+    /// The checking of one report of a task's being done.
+    CheckRunId
+);
+
+/// To what supervises processes, each run of checks is an attempt of its own.
+impl From<CheckRunId> for AttemptId {
+    fn from(run: CheckRunId) -> Self {
+        Self(run.0)
+    }
+}
+
+/// A task as callers name it: by its id, or by its handle in its project (`TASK-001`).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum TaskRef {
+    Id(TaskId),
+    /// In capitals.
+    Handle(String),
+}
+
+impl TryFrom<String> for TaskRef {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        if let Ok(id) = name.parse() {
+            return Ok(Self::Id(id));
+        }
+        let is_letters = |text: &str| text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-');
+        let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty();
+        match name.rsplit_once('-') {
+            Some((kind, number)) if is_letters(kind) && !kind.is_empty() && is_number(number) => {
+                Ok(Self::Handle(name.to_ascii_uppercase()))
+            }
+            _ => Err("neither a UUID nor a handle such as TASK-001"),
+        }
+    }
+}
+
+impl From<TaskRef> for String {
+    fn from(name: TaskRef) -> Self {
+        name.to_string()
+    }
+}
+
+impl fmt::Display for TaskRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Handle(handle) => f.write_str(handle),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -129,5 +190,17 @@ mod tests {
         assert!(ids[0].0 > ahead && ids.is_sorted());
         go_on_after(&before.to_string());
         assert!(AttemptId::new() > ids[999]);
+    }
+
+    #[test]
+    fn a_task_goes_by_its_id_or_its_handle() {
+        let named = |name: &str| TaskRef::try_from(name.to_owned());
+        let id = TaskId::new();
+        assert_eq!(named(&id.to_string().to_uppercase()), Ok(TaskRef::Id(id)));
+        assert_eq!(named("task-001"), Ok(TaskRef::Handle("TASK-001".to_owned())));
+        assert_eq!(named("TASK-VERIFY-12"), Ok(TaskRef::Handle("TASK-VERIFY-12".to_owned())));
+        for wrong in ["", "TASK", "TASK-", "-1", "TASK-1x", "TÄSK-1", "1-1", "0192f0c1-2345"] {
+            assert!(named(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -7,6 +7,7 @@
 
 mod approval;
 mod attempt;
+pub mod check;
 
 pub use approval::{Approval, ApprovalStatus, Decision};
 pub use attempt::{
@@ -14,12 +15,16 @@ pub use attempt::{
     FollowedUp, Next, Outcome, Phase, Process, Quota, State, Turnover, Waiting,
 };
 
+pub use check::{CheckRun, CheckVerdict, Receipt};
+
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Timestamp;
-use crate::ids::{ApprovalId, AttemptId, ProcessId, ProjectId, RepoId, SessionId, TaskId};
+use crate::ids::{
+    ApprovalId, AttemptId, CheckRunId, ProcessId, ProjectId, RepoId, SessionId, TaskId, TaskRef,
+};
 use crate::refusal::{Code, Refusal};
 
 /// What makes two calls the same call.
@@ -126,6 +131,20 @@ pub enum TaskStatus {
     Cancelled,
 }
 
+/// What the last report made of a task, where its status does not say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Done, it is said; its checks run.
+    Reported,
+    Verified,
+    /// Its checks or its verification failed.
+    Rework,
+    Failed,
+    Blocked,
+    Paused,
+}
+
 /// A repository to be registered; checked by the caller to be one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NewRepo {
@@ -155,7 +174,30 @@ pub struct NewTask {
     pub title: String,
     pub description: Option<String>,
     pub priority: Priority,
-    pub depends_on: Vec<TaskId>,
+    pub depends_on: Vec<TaskRef>,
+    /// What is to be known to do it, as JSON.
+    pub brief: Option<String>,
+}
+
+/// A task of several that are made at once, and may depend on each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedTask {
+    /// Chosen beforehand, for the others to name.
+    pub task_id: TaskId,
+    /// What whoever planned it calls it.
+    pub name: Option<String>,
+    /// Where it was planned, for people to find.
+    pub place: String,
+    pub task: NewTask,
+}
+
+/// A task that was made as planned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskMade {
+    pub task_id: TaskId,
+    pub handle: String,
+    pub title: String,
+    pub name: Option<String>,
 }
 
 /// Changes to a task; `None` leaves a field as it is.
@@ -165,7 +207,9 @@ pub struct TaskChange {
     pub description: Option<String>,
     pub status: Option<TaskStatus>,
     pub priority: Option<Priority>,
-    pub depends_on: Option<Vec<TaskId>>,
+    pub depends_on: Option<Vec<TaskRef>>,
+    /// As JSON; `{}` takes it away.
+    pub brief: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,6 +224,9 @@ pub struct Task {
     pub status: TaskStatus,
     pub priority: Priority,
     pub depends_on: Vec<TaskId>,
+    /// What is to be known to do it, as JSON.
+    #[serde(default)]
+    pub brief: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -188,12 +235,28 @@ pub struct Task {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskView {
     pub task: Task,
+    #[serde(default)]
+    pub standing: Option<Standing>,
     pub latest_attempt_id: Option<AttemptId>,
     pub latest_workspace_branch: Option<String>,
     pub latest_session_id: Option<SessionId>,
     pub latest_session_executor: Option<String>,
     pub has_in_progress_attempt: bool,
     pub last_attempt_failed: bool,
+    /// The newest report on it; not looked up for lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_report: Option<LastReport>,
+}
+
+/// What a worker said of a task last, in brief.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastReport {
+    /// In the reporting tool's own word.
+    pub status: Option<String>,
+    pub at: Timestamp,
+    pub summary: Option<String>,
+    /// Where it speaks against itself, or against what is there.
+    pub warnings: Vec<String>,
 }
 
 /// All that starting an attempt of a task depends on.
@@ -202,6 +265,8 @@ pub struct StartContext {
     pub task: Task,
     pub project_name: String,
     pub repos: Vec<Repo>,
+    /// The task's brief, for an agent to read.
+    pub brief: Option<String>,
     /// Dependencies that are not done.
     pub unmet: Vec<TaskId>,
 }
@@ -244,6 +309,13 @@ pub trait Journal: Send + Sync + 'static {
         task: TaskId,
         change: &TaskChange,
     ) -> Result<Answer<TaskView>, Refusal>;
+
+    /// Makes all of the tasks or none.
+    async fn import_tasks(
+        &self,
+        key: Option<&Key>,
+        tasks: &[PlannedTask],
+    ) -> Result<Answer<Vec<TaskMade>>, Refusal>;
 
     async fn delete_task(&self, key: Option<&Key>, task: TaskId)
     -> Result<Answer<TaskId>, Refusal>;
@@ -324,6 +396,19 @@ pub trait Journal: Send + Sync + 'static {
 
     /// Forgets an intent whose call was refused: a refusal doesn't use up the key.
     async fn abandon(&self, key: &Key) -> Result<(), Refusal>;
+
+    /// The check runs that are not closed, in the order of their reports.
+    async fn open_checks(&self) -> Result<Vec<CheckRun>, Refusal>;
+
+    /// Writes the receipt of a run's check. One that is there already stays.
+    async fn keep_receipt(&self, run: CheckRunId, receipt: &Receipt) -> Result<(), Refusal>;
+
+    /// Writes what a run comes to, whose receipts are all there, and what that makes
+    /// of its task. Again: the same.
+    async fn conclude_checks(&self, run: CheckRunId) -> Result<CheckVerdict, Refusal>;
+
+    /// Nothing is left to be done for a run that was concluded.
+    async fn close_checks(&self, run: CheckRunId) -> Result<(), Refusal>;
 }
 
 /// The whole answer kept under a key, if the call was made before.

@@ -3,6 +3,7 @@
 //! ```text
 //!  Root ─┬─ Gateway ─┬─ Attempt ── its process (by a shim), its log, its worktrees
 //!        │           └─ Attempt …
+//!        ├─ Checks ── the processes that check what is reported done
 //!        └─ one git owner per repository
 //! ```
 //!
@@ -27,6 +28,7 @@
 //! not wait behind a flood.
 
 pub mod attempt;
+pub mod checks;
 pub mod event;
 pub mod executor;
 pub mod failpoint;

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::executor::Executors;
+use crate::ids::ProjectId;
 use crate::journal::Journal;
+use crate::journal::check::CheckCommand;
+use crate::limits::Limits;
 use crate::log::Logs;
 use crate::process::Shims;
 use crate::secret::Names;
@@ -42,6 +45,8 @@ pub struct Settings {
     pub worktrees_dir: PathBuf,
     /// Takes what stands in the way.
     pub trash_dir: PathBuf,
+    /// Holds `<check run id>/`.
+    pub checks_dir: PathBuf,
     /// Takes what lasts no longer than a call. Empty when a daemon starts.
     pub scratch_dir: PathBuf,
     /// Where cgroups may be made, if anywhere.
@@ -52,8 +57,28 @@ pub struct Settings {
     pub environment: BTreeMap<String, String>,
     /// Which variables of an executor's environment no file may show.
     pub secret_names: Names,
+    pub checks: Checks,
     /// This binary, for the way back from within an attempt.
     pub program: PathBuf,
     /// `PROVOST_HOME` for executors, when the home is one folder.
     pub home_variable: Option<String>,
+}
+
+/// What is run on a task that is reported done.
+#[derive(Clone, Debug, Default)]
+pub struct Checks {
+    /// How many runs go on at once; further ones wait.
+    pub max_running: usize,
+    /// Of each check's process.
+    pub limits: Limits,
+    /// By project, its name or its id, and by the check's name.
+    pub projects: BTreeMap<String, BTreeMap<String, CheckCommand>>,
+}
+
+impl Checks {
+    /// The checks of a project; those under its id, where there are such.
+    #[must_use]
+    pub fn of(&self, id: ProjectId, name: &str) -> Option<&BTreeMap<String, CheckCommand>> {
+        self.projects.get(&id.to_string()).or_else(|| self.projects.get(name))
+    }
 }

@@ -1,7 +1,7 @@
 //! What every verb has at hand: the output, the home, and one connection to
 //! the daemon, made when it is first needed.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::exit::Failure;
 use super::output::{Output, short};
@@ -73,8 +73,19 @@ impl Context {
 
     /// Every item of a list tool, over all of its pages.
     pub async fn all(&mut self, tool: &str, items: &str) -> Result<Vec<Value>, Failure> {
+        self.all_with(tool, items, &json!({})).await
+    }
+
+    /// The same, of what these arguments ask for.
+    pub async fn all_with(
+        &mut self,
+        tool: &str,
+        items: &str,
+        with: &Value,
+    ) -> Result<Vec<Value>, Failure> {
         let mut all = Vec::new();
-        let mut arguments = Map::from_iter([("limit".to_owned(), json!(PAGE))]);
+        let mut arguments = with.as_object().cloned().unwrap_or_default();
+        arguments.insert("limit".to_owned(), json!(PAGE));
         loop {
             let mut page = self.read(tool, &Value::Object(arguments.clone())).await?;
             if let Value::Array(found) = page[items].take() {
@@ -90,17 +101,25 @@ impl Context {
     /// The id of the attempt that a piece of an id stands for.
     pub async fn attempt(&mut self, piece: &str) -> Result<String, Failure> {
         let piece = check_piece(piece)?;
-        if is_whole(&piece) {
-            return Ok(piece);
-        }
-        let params = json!({"id": piece, "kinds": ["attempt"]});
+        if is_whole(&piece) { Ok(piece) } else { self.resolve(&piece, "attempt").await }
+    }
+
+    /// The id of the task that a handle or a piece of an id stands for.
+    pub async fn task(&mut self, name: &str) -> Result<String, Failure> {
+        let is_handle = name.contains(|c: char| c.is_ascii_alphabetic() && !c.is_ascii_hexdigit());
+        let name = if is_handle { name.to_owned() } else { check_piece(name)? };
+        if is_whole(&name) { Ok(name) } else { self.resolve(&name, "task").await }
+    }
+
+    async fn resolve(&mut self, piece: &str, kind: &str) -> Result<String, Failure> {
+        let params = json!({"id": piece, "kinds": [kind]});
         let mut found = self.client().await?.method("provost/resolve", params).await?;
         let matches = match found["matches"].take() {
             Value::Array(matches) => matches,
             _ => Vec::new(),
         };
         let ids: Vec<&str> = matches.iter().filter_map(|each| each["id"].as_str()).collect();
-        only(&ids, &piece, "attempt").map(str::to_owned)
+        only(&ids, piece, kind).map(str::to_owned)
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod approvals;
 mod attempts;
+mod checks;
 mod context;
 mod daemon;
 mod demo;
@@ -23,6 +24,7 @@ mod project;
 mod render;
 mod replay;
 mod run;
+mod task;
 mod tools;
 mod wait;
 
@@ -70,6 +72,9 @@ enum Command {
     /// Register and list projects
     #[command(subcommand)]
     Project(project::ProjectCommand),
+    /// List, show and import tasks
+    #[command(subcommand)]
+    Task(task::TaskCommand),
     /// Create a task and start an attempt at it; prints the attempt's id
     Run(run::RunArgs),
     /// List the attempts that run or wait, and the newest 20
@@ -105,6 +110,8 @@ enum Command {
     Stop(attempts::StopArgs),
     /// Wait until attempts have settled
     Wait(wait::WaitArgs),
+    /// Show what the checks of a task found when it was reported done
+    Checks(checks::ChecksArgs),
     /// Call an MCP tool
     Call(tools::CallArgs),
     /// List the MCP tools
@@ -112,7 +119,7 @@ enum Command {
     /// List the executors, and how to install what is missing
     Executors,
     /// Show the main job on a scratch repository; needs no keys and no network
-    Demo,
+    Demo(demo::DemoArgs),
     /// Check the home, the machine and the executors
     ///
     /// Looking changes nothing and starts no daemon. Exits with 1 if anything fails.
@@ -161,9 +168,9 @@ fn start(cli: Cli) -> Result<Exit, Failure> {
         }
         Command::Tools(tools::ToolsArgs { errors: true, .. }) => tools::errors(&mut out)?,
         Command::Config(command) => daemon::config(&mut out, &Home::from_environment()?, &command)?,
-        Command::Demo => {
+        Command::Demo(args) => {
             telemetry::start(telemetry::CLIENT_DEFAULT)?;
-            return runtime()?.block_on(demo::demo(out));
+            return runtime()?.block_on(demo::demo(&args, out));
         }
         Command::Doctor(args) => {
             telemetry::start(telemetry::CLIENT_DEFAULT)?;
@@ -200,6 +207,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
     let exit = match command {
         Command::Init(args) => project::init(context, args).await,
         Command::Project(command) => project::project(context, command).await,
+        Command::Task(command) => task::task(context, command).await,
         Command::Run(args) => run::run(context, args).await,
         Command::Ps(args) => attempts::ps(context, &args).await,
         Command::Status(args) => attempts::status(context, &args).await,
@@ -216,6 +224,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Plan(command) => plan::plan(context, command).await,
         Command::Stop(args) => attempts::stop(context, &args).await,
         Command::Wait(args) => wait::wait(context, &args).await,
+        Command::Checks(args) => checks::checks(context, &args).await,
         Command::Call(args) => tools::call(context, args).await,
         Command::Tools(args) => {
             context.set_role(args.role);
@@ -226,7 +235,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Shutdown(args) => daemon::shutdown(context, &args).await,
         Command::Daemon(_)
         | Command::Mcp { .. }
-        | Command::Demo
+        | Command::Demo(_)
         | Command::Doctor(_)
         | Command::Config(_)
         | Command::Completions { .. } => Ok(Exit::Done),

@@ -54,13 +54,15 @@ pub struct Envelope {
 
 impl From<Value> for Envelope {
     fn from(json: Value) -> Self {
-        let text = |key: &str| json[key].as_str().unwrap_or_default().to_owned();
-        Self {
-            code: Code::deserialize(&json["code"]).ok(),
-            message: text("message"),
-            hint: text("hint"),
-            json,
-        }
+        // The worker API's errors are objects, with codes of their own.
+        let told = if json["error"].is_object() { &json["error"] } else { &json };
+        let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
+        let code = match told["code"].as_str() {
+            Some("RESOURCE_NOT_FOUND") => Some(Code::TaskNotFound),
+            Some("INVALID_STATE") => Some(Code::InvalidState),
+            _ => Code::deserialize(&told["code"]).ok(),
+        };
+        Self { code, message: text("message"), hint: text("hint"), json }
     }
 }
 

@@ -166,7 +166,7 @@ pub fn read(executors: Option<&Item<'_>>) -> Result<BTreeMap<String, ExecutorCon
     let mut all = builtin()?;
     let Some(executors) = executors else { return Ok(all) };
     for (name, item) in executors.table()?.items() {
-        check_name(name, &item)?;
+        item.is_named_well(name)?;
         let executor = read_one(&item, name, &all)?;
         all.insert(name.to_owned(), ExecutorConfig { line: Some(item.line()), ..executor });
     }
@@ -255,15 +255,6 @@ impl ExecutorConfig {
     }
 }
 
-/// Names are used in tool calls, on command lines and in messages.
-fn check_name(name: &str, item: &Item<'_>) -> Result<(), ConfigError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if (1..=64).contains(&name.len()) && name.chars().all(plain) {
-        return Ok(());
-    }
-    Err(item.invalid("a name of 1 to 64 letters, digits, `.`, `_` or `-`"))
-}
-
 fn read_command(
     executor: &Item<'_>,
     table: &Table<'_>,
@@ -320,7 +311,7 @@ fn read_variants(
     protocol: Protocol,
 ) -> Result<BTreeMap<String, VariantConfig>, ConfigError> {
     let one = |(name, item): (&str, Item<'_>)| {
-        check_name(name, &item)?;
+        item.is_named_well(name)?;
         let table = item.table()?;
         table.only(&["args", "env", "options"])?;
         let options = table.get("options").map(|item| read_options(&item, protocol));

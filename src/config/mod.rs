@@ -2,6 +2,7 @@
 //! with its origin. Reads one file; everything else here is pure.
 
 mod executors;
+mod projects;
 mod reader;
 mod settings;
 mod show;
@@ -11,8 +12,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use executors::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
+pub use projects::ProjectConfig;
 use reader::{Source, Table};
-pub use settings::{Answers, Guards, Limits, Settings, Worker};
+pub use settings::{Answers, Checks, Guards, Limits, Settings, Worker};
 use settings::{Setting, TABLE, Value};
 
 /// Why the configuration can't be used. The CLI ends with exit code 2.
@@ -62,6 +64,8 @@ pub struct Config {
     pub settings: Settings,
     /// By name.
     pub executors: BTreeMap<String, ExecutorConfig>,
+    /// By name or id.
+    pub projects: BTreeMap<String, ProjectConfig>,
     file: PathBuf,
     /// One for each line of [`TABLE`].
     origins: Vec<Origin>,
@@ -103,6 +107,7 @@ impl Config {
         let mut config = Self {
             settings: Settings::default(),
             executors: executors::read(root.get("executors").as_ref())?,
+            projects: projects::read(root.get("projects").as_ref())?,
             file: source.file.to_owned(),
             origins: Vec::with_capacity(TABLE.len()),
         };
@@ -123,12 +128,13 @@ impl Config {
     }
 }
 
-/// Refuses sections and keys that nobody knows. The executors check their own.
+/// Refuses sections and keys that nobody knows. The executors and the
+/// projects check their own.
 fn check_keys(root: &Table<'_>) -> Result<(), ConfigError> {
     let mut sections: Vec<&str> = TABLE.iter().map(|setting| setting.section).collect();
     sections.dedup();
     let mut known = sections.clone();
-    known.push("executors");
+    known.extend(["executors", "projects"]);
     root.only(&known)?;
     for section in sections {
         let Some(item) = root.get(section) else { continue };

@@ -112,6 +112,16 @@ impl<'a> Item<'a> {
         u64::from_str_radix(number.as_str(), number.radix()).ok()
     }
 
+    /// Whether its key is a name: those are used in tool calls, on command lines and
+    /// in messages.
+    pub fn is_named_well(&self, name: &str) -> Result<(), ConfigError> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if (1..=64).contains(&name.len()) && name.chars().all(plain) {
+            return Ok(());
+        }
+        Err(self.invalid("a name of 1 to 64 letters, digits, `.`, `_` or `-`"))
+    }
+
     pub fn texts(&self) -> Result<Vec<String>, ConfigError> {
         let array = self.value.get_ref().as_array();
         let array = array.ok_or_else(|| self.invalid("an array of strings"))?;

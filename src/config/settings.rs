@@ -235,6 +235,17 @@ settings! {
         /// How much nicer an executor is than the daemon.
         nice: u64 = 0u64, Allowed::Integer(0..=19);
     }
+    /// What is run on a task that is reported done, where its project names checks.
+    checks Checks {
+        /// Runs that go on at once, each with one check at a time; further ones wait.
+        max_running: u64 = 1u64, Allowed::Integer(1..=1000);
+        /// Seconds that a check may take; 0 = any.
+        wall_secs: u64 = 1800u64, Allowed::Integer(0..=CENTURY_SECS);
+        /// Bytes of private memory for a check and all it starts; 0 = any.
+        memory_bytes: u64 = 0u64, Allowed::Integer(0..=1 << 60);
+        /// Processes that a check may have at once, itself included; 0 = any.
+        processes: u64 = 0u64, Allowed::Integer(0..=MANY);
+    }
     /// Permissions that executors ask for.
     approvals Approvals {
         /// Seconds after which one that nobody has answered is denied; 0 = never.
@@ -248,6 +259,8 @@ settings! {
         all_per_minute: u64 = 500u64, Allowed::Integer(0..=MANY);
         /// Calls that one agent may make in a second; 0 = any.
         burst_per_second: u64 = 10u64, Allowed::Integer(0..=MANY);
+        /// Seconds after its last call for which an agent outside of attempts keeps its tasks.
+        claim_secs: u64 = 3600u64, Allowed::Integer(1..=CENTURY_SECS);
     }
     /// How questions of workers are answered that the plans leave open.
     answers Answers {

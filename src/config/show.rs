@@ -26,7 +26,7 @@ pub struct Shown {
 
 impl Config {
     /// Every value with its origin: settings as they are documented, then the
-    /// executors by name.
+    /// executors and the projects by name.
     pub fn show(&self) -> Vec<Shown> {
         let settings = TABLE.iter().zip(&self.origins).map(|(setting, origin)| Shown {
             key: setting.path(),
@@ -46,7 +46,16 @@ impl Config {
                 doc: None,
             })
         });
-        settings.chain(executors).collect()
+        let projects = self.projects.iter().flat_map(|(name, project)| {
+            project.checks.iter().map(move |(check, command)| Shown {
+                key: format!("projects.{name}.checks.{check}"),
+                value: json!(command),
+                origin: self.describe(&Origin::File(project.line)),
+                variable: None,
+                doc: None,
+            })
+        });
+        settings.chain(executors).chain(projects).collect()
     }
 
     fn describe(&self, origin: &Origin) -> String {

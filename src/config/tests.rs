@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use provost_actors::executor::OnQuota;
+use provost_actors::journal::check::CheckCommand;
 
 use super::*;
 
@@ -24,6 +25,11 @@ memory_bytes = 0
 processes = 0
 open_files = 0
 nice = 0
+[checks]
+max_running = 1
+wall_secs = 1800
+memory_bytes = 0
+processes = 0
 [approvals]
 timeout_secs = 3600
 [secrets]
@@ -37,6 +43,7 @@ token_limit = 8000
 agent_per_minute = 100
 all_per_minute = 500
 burst_per_second = 10
+claim_secs = 3600
 [guards]
 changes_max_files = 200
 changes_max_lines = 10000
@@ -295,5 +302,40 @@ proptest! {
         } else {
             prop_assert!(taken.is_err());
         }
+    }
+}
+
+#[test]
+fn a_projects_checks_are_lines_or_words() {
+    let config = parse(
+        "[projects.\"my app\".checks]\ntest = 'cargo test'\nfmt = ['cargo', 'fmt', '--check']",
+    )
+    .unwrap();
+    let checks = &config.projects["my app"].checks;
+    let words = ["cargo", "fmt", "--check"].map(str::to_owned).to_vec();
+    assert_eq!(checks["fmt"], CheckCommand::Words(words));
+    assert_eq!(checks["test"], CheckCommand::Line("cargo test".to_owned()));
+    let shown = config.show();
+    let shown = shown.iter().find(|it| it.key == "projects.my app.checks.test").unwrap();
+    assert_eq!((&shown.value, &*shown.origin), (&"cargo test".into(), "config.toml:1"));
+}
+
+#[test]
+fn what_is_wrong_with_a_check_is_told_with_its_place() {
+    for (text, told) in [
+        (
+            "[projects.x]\ncheck = {}",
+            "unknown key `projects.x.check`; did you mean `projects.x.checks`?",
+        ),
+        ("[projects.x.checks]\ntest = ''", "`projects.x.checks.test` must be a command line"),
+        ("[projects.x.checks]\ntest = []", "`projects.x.checks.test` must be a command line"),
+        ("[projects.x.checks]\ntest = 3", "`projects.x.checks.test` must be a command line"),
+        ("[projects.x.checks]\n'a b' = 'x'", "must be a name of 1 to 64 letters"),
+        ("[projects]\nx = 3", "`projects.x` must be a table"),
+        ("[project.x.checks]", "did you mean `projects`?"),
+        ("[checks]\nwall_sec = 3", "did you mean `checks.wall_secs`?"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(told), "{text}: {error}");
     }
 }

@@ -14,8 +14,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_actors::checks::{self, Checks};
 use provost_actors::executor::Executors;
 use provost_actors::gateway::{self, Gateway};
+use provost_actors::limits::Limits;
 use provost_actors::log::Logs;
 use provost_actors::process::{self, Shims, cgroup};
 use provost_actors::root::Root;
@@ -84,9 +86,10 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
     let times = TimesToLive {
         answers: ttl(idempotency.completed_ttl_secs),
         intents: ttl(idempotency.in_progress_ttl_secs),
+        claims: Duration::from_secs(config.settings.worker.claim_secs),
     };
     let store = Store::open(&home.database(), times).await?;
-    let (world, gateway, mut gateway_ended) =
+    let Actors { world, gateway, checks, mut gateway_ended } =
         start_actors(home, config, open_files, &store).await?;
     let count = ractor::call!(gateway, gateway::Message::Restore)
         .map_err(|error| DaemonError::Restore(error.to_string()))?
@@ -95,6 +98,9 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
         tracing::info!(count, "attempts of an earlier daemon taken up");
     }
 
+    checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
+    // It lives as long as the daemon.
+    let _ = checks.send_message(checks::Message::Planned);
     strangers::report(home.attempts(), &store).await;
 
     let ending = CancellationToken::new();
@@ -102,6 +108,7 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
     let domain = Arc::new(Domain::new(
         store.clone(),
         gateway,
+        checks,
         world,
         guards(&config.settings.guards),
         answers(&config.settings.answers),
@@ -156,7 +163,12 @@ fn remove_scratch(home: &Home) {
     }
 }
 
-type Actors = (Arc<World>, ActorRef<gateway::Message>, JoinHandle<()>);
+struct Actors {
+    world: Arc<World>,
+    gateway: ActorRef<gateway::Message>,
+    checks: ActorRef<checks::Message>,
+    gateway_ended: JoinHandle<()>,
+}
 
 async fn start_actors(
     home: &Home,
@@ -169,7 +181,8 @@ async fn start_actors(
         .collect();
     let settings = &config.settings;
     let executors = Registry::new(config, &environment);
-    let cgroups = cgroups(&executors);
+    let checks = checks(config);
+    let cgroups = cgroups(&executors, checks.limits);
     let (root, _) = Actor::spawn(None, Root, ()).await?;
     let world = Arc::new(World {
         journal: Arc::new(store.clone()),
@@ -196,24 +209,39 @@ async fn start_actors(
             attempts_dir: home.attempts(),
             worktrees_dir: home.worktrees(),
             trash_dir: home.trash(),
+            checks_dir: home.checks(),
             scratch_dir: home.scratch(),
             cgroups,
             open_files,
             environment,
             secret_names: Names::new(settings.secrets.names.clone()),
+            checks,
             program: std::env::current_exe()?,
             home_variable: home.root().map(|root| root.to_string_lossy().into_owned()),
         },
     });
-    let (gateway, ended) =
+    let (gateway, gateway_ended) =
         Actor::spawn_linked(None, Gateway, Arc::clone(&world), root.get_cell()).await?;
-    Ok((world, gateway, ended))
+    let arguments = checks::Arguments { world: Arc::clone(&world), gateway: gateway.clone() };
+    let (checks, _) = Actor::spawn_linked(None, Checks, arguments, root.get_cell()).await?;
+    Ok(Actors { world, gateway, checks, gateway_ended })
 }
 
-/// Where cgroups may be made, if an executor's limits ask for any.
-fn cgroups(executors: &Registry) -> Option<PathBuf> {
-    let mut all = executors.all().into_iter();
-    all.find(|executor| executors.limits(&executor.describe().name).want_cgroup())?;
+/// What is run on a task that is reported done.
+fn checks(config: &Config) -> provost_actors::world::Checks {
+    let config::Checks { max_running, wall_secs, memory_bytes, processes } = config.settings.checks;
+    let projects = config.projects.iter();
+    provost_actors::world::Checks {
+        max_running: usize::try_from(max_running).unwrap_or(usize::MAX),
+        limits: Limits { wall_secs, memory_bytes, processes, ..Limits::default() },
+        projects: projects.map(|(name, it)| (name.clone(), it.checks.clone())).collect(),
+    }
+}
+
+/// Where cgroups may be made, if the limits of an executor or of the checks ask for any.
+fn cgroups(executors: &Registry, checks: Limits) -> Option<PathBuf> {
+    let limits = executors.all().into_iter().map(|it| executors.limits(&it.describe().name));
+    limits.chain([checks]).find(Limits::want_cgroup)?;
     cgroup::base().inspect_err(|reason| tracing::warn!(%reason, "limits are held by looking")).ok()
 }
 

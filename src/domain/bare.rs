@@ -1,7 +1,9 @@
 //! The bare methods that a person's verbs use beside the tools: what a command
 //! line needs and an agent does not.
 
+use provost_actors::checks;
 use provost_actors::gateway::Message;
+use provost_actors::ids::TaskId;
 use provost_actors::refusal::Refusal;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,6 +22,12 @@ struct Resolve {
 struct Attempts {
     #[serde(default)]
     all: bool,
+}
+
+#[derive(Deserialize)]
+struct CheckLog {
+    task_id: TaskId,
+    name: String,
 }
 
 #[derive(Deserialize)]
@@ -51,15 +59,23 @@ impl Domain {
                 let attempts: Vec<Value> = attempts.iter().map(line).collect();
                 Ok(json!({ "attempts": attempts }))
             }
+            "provost/check_log" => {
+                let CheckLog { task_id, name } = read(params)?;
+                let tail = self.check_log(task_id, &name).await.map_err(fault)?;
+                Ok(json!({ "text": tail.text, "is_cut": tail.is_cut }))
+            }
             "provost/info" => self.info().await,
             "provost/gc" => self.gc(read(params)?).await.map_err(fault),
             "provost/empty_trash" => self.empty_trash(read(params)?).await.map_err(fault),
             "provost/add_plan" => self.add_plan(session, read(params)?).await.map_err(fault),
             "provost/plans" => self.list_plans(read(params)?).await.map_err(fault),
+            "provost/import_tasks" => self.import(read(params)?).await.map_err(fault),
             "provost/shutdown" => {
                 let Shutdown { stop_all } = read(params)?;
                 if stop_all {
-                    let _ = ractor::call!(self.gateway, Message::StopAll);
+                    let attempts = async { ractor::call!(self.gateway, Message::StopAll) };
+                    let checks = async { ractor::call!(self.checks, checks::Message::StopAll) };
+                    let _ = tokio::join!(attempts, checks);
                 }
                 self.ending.cancel();
                 Ok(json!({}))

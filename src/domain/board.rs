@@ -16,10 +16,11 @@ use crate::mcp::tools::projects::{
     ListProjectsOutput, ListReposInput, ListReposOutput, ProjectSummary, RepoSummary,
 };
 use crate::mcp::tools::tasks::{
-    CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, ListTasksInput,
-    ListTasksOutput, Task, TaskOutput, TaskSummary, UpdateTaskInput,
+    CheckedTask, CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput,
+    GetTaskOutput, ListTasksInput, ListTasksOutput, Task, TaskOutput, TaskSummary, UpdateTaskInput,
 };
 use crate::store::TaskFilter;
+use crate::work::brief::{Brief, GivenBrief};
 
 /// Protocols that anybody's own programs speak. They may not know `--version`, and
 /// are not run for it without a person's word.
@@ -122,8 +123,10 @@ impl Domain {
         })
     }
 
-    pub(super) async fn task(&self, task: TaskId) -> Result<TaskOutput, Refusal> {
-        self.store.task(task).await.map(whole)
+    pub(super) async fn task(&self, task: TaskId) -> Result<GetTaskOutput, Refusal> {
+        let TaskOutput { task: whole } = self.store.task(task).await.map(whole)?;
+        let report = self.checked_report(task).await?;
+        Ok(GetTaskOutput { task: CheckedTask { task: whole, report } })
     }
 
     pub(super) async fn new_task(
@@ -137,6 +140,7 @@ impl Domain {
             description: input.description.map(Into::into),
             priority: convert::priority_in(input.priority),
             depends_on: input.depends_on.into_iter().collect(),
+            brief: kept(input.brief)?.filter(|brief| brief != NO_BRIEF),
         };
         let answer = self.gateway(|port| Message::CreateTask(key, task, port)).await?;
         Ok(answered(answer, |task_id| CreateTaskOutput { task_id }))
@@ -153,6 +157,7 @@ impl Domain {
             status: input.status.map(convert::task_status_in),
             priority: input.priority.map(convert::priority_in),
             depends_on: input.depends_on.map(|tasks| tasks.into_iter().collect()),
+            brief: kept(input.brief)?,
         };
         let task = input.task_id;
         let answer = self.gateway(|port| Message::UpdateTask(key, task, change, port)).await?;
@@ -168,6 +173,14 @@ impl Domain {
         let answer = self.gateway(|port| Message::DeleteTask(key, task, port)).await?;
         Ok(answered(answer, |deleted_task_id| DeleteTaskOutput { deleted_task_id }))
     }
+}
+
+/// What is kept of a brief that says nothing.
+const NO_BRIEF: &str = "{}";
+
+/// A brief as it is kept.
+fn kept(given: Option<GivenBrief>) -> Result<Option<String>, Refusal> {
+    given.map(|given| given.check().map(|brief| brief.to_json())).transpose()
 }
 
 async fn summary_of(executor: Arc<dyn Executor>) -> Result<ExecutorSummary, Refusal> {
@@ -186,6 +199,8 @@ fn whole(view: TaskView) -> TaskOutput {
             project_id: view.task.project_id,
             description: view.task.description,
             depends_on: view.task.depends_on,
+            brief: view.task.brief.as_deref().and_then(Brief::kept),
+            last_report: view.last_report,
         },
     }
 }
@@ -194,9 +209,11 @@ fn summary(view: &TaskView) -> TaskSummary {
     let task = &view.task;
     TaskSummary {
         task_id: task.task_id,
+        handle: task.handle.clone(),
         title: task.title.clone(),
         status: convert::task_status(task.status),
         priority: convert::priority(task.priority),
+        standing: view.standing,
         created_at: task.created_at,
         updated_at: task.updated_at,
         latest_attempt_id: view.latest_attempt_id,

@@ -32,6 +32,7 @@ impl Domain {
             },
             prompt: input.prompt.map(Into::into).unwrap_or_default(),
             variant: input.variant.map(Into::into),
+            unless_stopped: false,
         };
         let answer = self.gateway(|port| Message::FollowUp(key, request, port)).await?;
         Ok(answered(answer, output))

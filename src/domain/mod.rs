@@ -11,6 +11,7 @@ mod clarify;
 mod collect;
 mod convert;
 mod follow_up;
+mod import;
 mod logs;
 mod messages;
 mod sessions;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use artifacts::Artifacts;
 pub use artifacts::Guards;
 use async_trait::async_trait;
+use provost_actors::checks;
 use provost_actors::gateway;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::world::World;
@@ -53,17 +55,25 @@ use crate::mcp::tools::projects::{
 use crate::mcp::tools::sessions::{TailSessionMessagesInput, TailSessionMessagesOutput};
 use crate::mcp::tools::tasks::{
     CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, GetTaskInput,
-    ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
+    GetTaskOutput, ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
 };
 use crate::mcp::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 use crate::store::Store;
+use crate::work::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
 use crate::work::consult::{CallCoeAgentInput, CallCoeAgentOutput};
+use crate::work::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
+use crate::work::failure::{ReportTestFailureInput, ReportTestFailureOutput};
 use crate::work::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
 use crate::work::inbox::{
     AnswerQuestionInput, AnswerQuestionOutput, ListQuestionsInput, ListQuestionsOutput,
 };
+use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
+use crate::work::next::{GetNextTaskInput, GetNextTaskOutput};
+use crate::work::observation::{ReportObservationInput, ReportObservationOutput};
 use crate::work::question::{AskQuestionInput, AskQuestionOutput};
+use crate::work::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
+use crate::work::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
 
 /// Who answers what the plans don't say, and how much a question may hold.
 #[derive(Clone, Debug)]
@@ -88,6 +98,7 @@ impl Answers {
 pub struct Domain {
     store: Store,
     gateway: ActorRef<gateway::Message>,
+    checks: ActorRef<checks::Message>,
     world: Arc<World>,
     artifacts: Artifacts,
     answers: Answers,
@@ -101,13 +112,15 @@ impl Domain {
     pub fn new(
         store: Store,
         gateway: ActorRef<gateway::Message>,
+        checks: ActorRef<checks::Message>,
         world: Arc<World>,
         guards: Guards,
         answers: Answers,
         data_dir: PathBuf,
         ending: CancellationToken,
     ) -> Self {
-        Self { store, gateway, world, artifacts: Artifacts::new(guards), answers, data_dir, ending }
+        let artifacts = Artifacts::new(guards);
+        Self { store, gateway, checks, world, artifacts, answers, data_dir, ending }
     }
 
     /// Asks the gateway. The port is answered by whoever owns what is asked for.
@@ -177,7 +190,7 @@ impl Ask for Domain {
         self.tasks(input).await
     }
 
-    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<TaskOutput, Refusal> {
+    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<GetTaskOutput, Refusal> {
         self.task(input.task_id).await
     }
 
@@ -322,6 +335,78 @@ impl Ask for Domain {
         _: GetContextInput,
     ) -> Result<GetContextOutput, Refusal> {
         self.context(session).await
+    }
+
+    async fn report_task_done(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskDoneInput,
+    ) -> Result<Answer<ReportTaskDoneOutput>, Refusal> {
+        self.task_done(session, key, input).await
+    }
+
+    async fn report_test_failure(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTestFailureInput,
+    ) -> Result<Answer<ReportTestFailureOutput>, Refusal> {
+        self.test_failure(session, key, input).await
+    }
+
+    async fn report_verification_result(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportVerificationResultInput,
+    ) -> Result<Answer<ReportVerificationResultOutput>, Refusal> {
+        self.verification_result(session, key, input).await
+    }
+
+    async fn report_task_completed(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskCompletedInput,
+    ) -> Result<Answer<ReportTaskCompletedOutput>, Refusal> {
+        self.task_completed(session, key, input).await
+    }
+
+    async fn report_task_status(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskStatusInput,
+    ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
+        self.task_status(session, key, input).await
+    }
+
+    async fn get_next_task(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: GetNextTaskInput,
+    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
+        self.next(session, key, input).await
+    }
+
+    async fn report_observation(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportObservationInput,
+    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
+        self.observation(session, key, input).await
+    }
+
+    async fn report_issue(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportIssueInput,
+    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
+        self.issue(session, key, input).await
     }
 
     async fn list_questions(

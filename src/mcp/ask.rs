@@ -32,17 +32,25 @@ use super::tools::projects::{
 use super::tools::sessions::{TailSessionMessagesInput, TailSessionMessagesOutput};
 use super::tools::tasks::{
     CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput, GetTaskInput,
-    ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
+    GetTaskOutput, ListTasksInput, ListTasksOutput, TaskOutput, UpdateTaskInput,
 };
 use super::tools::waits::{WaitForAttemptsInput, WaitForAttemptsOutput};
 pub use crate::role::{Access, Role};
+use crate::work::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
 use crate::work::consult::{CallCoeAgentInput, CallCoeAgentOutput};
+use crate::work::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
+use crate::work::failure::{ReportTestFailureInput, ReportTestFailureOutput};
 use crate::work::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
 use crate::work::inbox::{
     AnswerQuestionInput, AnswerQuestionOutput, ListQuestionsInput, ListQuestionsOutput,
 };
+use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
+use crate::work::next::{GetNextTaskInput, GetNextTaskOutput};
+use crate::work::observation::{ReportObservationInput, ReportObservationOutput};
 use crate::work::question::{AskQuestionInput, AskQuestionOutput};
+use crate::work::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
+use crate::work::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
 
 /// One connection: what is known of its caller for as long as it lasts.
 #[derive(Clone, Debug)]
@@ -133,7 +141,7 @@ pub trait Ask: Send + Sync + 'static {
         input: ListTasksInput,
     ) -> Refusable<ListTasksOutput>;
 
-    async fn get_task(&self, session: &Session, input: GetTaskInput) -> Refusable<TaskOutput>;
+    async fn get_task(&self, session: &Session, input: GetTaskInput) -> Refusable<GetTaskOutput>;
 
     async fn create_task(
         &self,
@@ -243,6 +251,62 @@ pub trait Ask: Send + Sync + 'static {
         session: &Session,
         input: GetContextInput,
     ) -> Refusable<GetContextOutput>;
+
+    async fn report_task_done(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskDoneInput,
+    ) -> Refusable<Answer<ReportTaskDoneOutput>>;
+
+    async fn report_test_failure(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTestFailureInput,
+    ) -> Refusable<Answer<ReportTestFailureOutput>>;
+
+    async fn report_verification_result(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportVerificationResultInput,
+    ) -> Refusable<Answer<ReportVerificationResultOutput>>;
+
+    async fn report_task_completed(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskCompletedInput,
+    ) -> Refusable<Answer<ReportTaskCompletedOutput>>;
+
+    async fn report_task_status(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTaskStatusInput,
+    ) -> Refusable<Answer<ReportTaskStatusOutput>>;
+
+    async fn get_next_task(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: GetNextTaskInput,
+    ) -> Refusable<Answer<GetNextTaskOutput>>;
+
+    async fn report_observation(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportObservationInput,
+    ) -> Refusable<Answer<ReportObservationOutput>>;
+
+    async fn report_issue(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportIssueInput,
+    ) -> Refusable<Answer<ReportIssueOutput>>;
 
     async fn list_questions(
         &self,

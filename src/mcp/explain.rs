@@ -10,7 +10,7 @@ use super::meant;
 use super::mend::{mend, options};
 use super::modes::Mode;
 use super::schema::REQUEST_ID;
-use crate::args::ID_PATTERN;
+use crate::args::{ID_PATTERN, TASK_PATTERN};
 
 /// What is needed of a tool to judge arguments for it.
 pub struct Contract<'a> {
@@ -152,7 +152,10 @@ impl Contract<'_> {
     /// The schema of what a JSON pointer into the arguments points at.
     fn node(&self, pointer: &str) -> Option<&Value> {
         let mut steps = pointer.split('/').skip(1).filter(|step| !step.is_empty());
-        steps.try_fold(self.schema, |node, step| node.get("items").or_else(|| property(node, step)))
+        steps.try_fold(self.schema, |node, step| {
+            let of_any_name = || node.get("additionalProperties").filter(|node| node.is_object());
+            node.get("items").or_else(|| property(node, step)).or_else(of_any_name)
+        })
     }
 }
 
@@ -189,6 +192,9 @@ fn expected(node: Option<&Value>) -> String {
     }
     if node.get("pattern").is_some_and(|pattern| pattern == ID_PATTERN) {
         return "an id (a UUID of 36 characters)".to_owned();
+    }
+    if node.get("pattern").is_some_and(|pattern| pattern == TASK_PATTERN) {
+        return "a task's id (a UUID of 36 characters) or handle (such as TASK-001)".to_owned();
     }
     if node.get("format").is_some_and(|format| format == "date-time") {
         return "an RFC 3339 time such as 2026-01-31T12:00:00.000Z".to_owned();

@@ -17,6 +17,8 @@ pub enum Mode {
     OnePaging(&'static str, &'static str),
     /// Two ways of saying which piece is wanted, each with fields of its own.
     Apart(&'static [&'static str], &'static [&'static str]),
+    /// Any of the first fields asks for all of the second.
+    Together(&'static [&'static str], &'static [&'static str]),
     /// At least one of these fields, beside the required ones.
     AnyOf(&'static [&'static str]),
     /// What each value of a required field asks for and excludes. Values that
@@ -79,6 +81,11 @@ impl Mode {
                     depend(schema, one, json!({"not": {"anyOf": others}}));
                 }
             }
+            Self::Together(fields, all) => {
+                for field in fields {
+                    depend(schema, field, json!({"required": all}));
+                }
+            }
             Self::AnyOf(fields) => require_any(schema, fields),
             Self::ByValue(field, cases) => {
                 let branches: Vec<_> = cases.iter().map(|case| case.schema(field)).collect();
@@ -120,6 +127,17 @@ impl Mode {
                 );
                 let refusal = Refusal::new(Code::MixedPagination, message).hint(hint);
                 Some(refusal.detail("path", *other).detail("fields", vec![*one, *other]))
+            }
+            Self::Together(fields, all) => {
+                let given = fields.iter().find(|field| has(field))?;
+                let missing = all.iter().find(|field| !has(field))?;
+                let message = format!("{tool} needs `{missing}` beside {given}.");
+                let hint = format!("Call {tool} again with {missing}, which {given} asks for.");
+                Some(
+                    Refusal::new(Code::MissingRequired, message)
+                        .hint(hint)
+                        .detail("path", *missing),
+                )
             }
             Self::AnyOf(fields) if !fields.iter().any(|field| has(field)) => {
                 let list = fields.join(", ");
@@ -179,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    const MODES: [Mode; 5] = [
+    const MODES: [Mode; 6] = [
         Mode::OneTarget("a", "b"),
         Mode::OnePaging("c", "d"),
         Mode::AnyOf(&["c", "d", "e"]),
@@ -192,12 +210,13 @@ mod tests {
             ],
         ),
         Mode::Apart(&["b", "c"], &["d", "e"]),
+        Mode::Together(&["c", "e"], &["b", "e"]),
     ];
 
     proptest! {
         #[test]
         fn the_published_rule_and_the_check_agree(
-            modes in proptest::sample::subsequence(MODES.to_vec(), 0..=5),
+            modes in proptest::sample::subsequence(MODES.to_vec(), 0..=6),
             fields in proptest::sample::subsequence(vec!["a", "b", "c", "d", "e", "f"], 0..=6),
             f_is_required in any::<bool>(),
             f in proptest::sample::select(vec!["x", "y", "z"]),

@@ -117,12 +117,12 @@ fn object(value: Value) -> Map<String, Value> {
 
 fn envelope() -> Value {
     json!({
-        "error": {"type": "string", "description": "On failure: what failed, in a sentence."},
-        "code": {"type": "string", "description": "On failure: a stable code."},
-        "message": {"type": "string", "description": "On failure: the same as error."},
-        "retryable": {"type": "boolean", "description": "On failure: whether it may work later."},
-        "hint": {"type": "string", "description": "On failure: the next call that helps."},
-        "details": {"type": "object", "description": "On failure: facts such as path and ids."},
+        "error": {"type": "string", "description": "Failure: what failed."},
+        "code": {"type": "string", "description": "Failure: its code."},
+        "message": {"type": "string", "description": "Failure: as error."},
+        "retryable": {"type": "boolean", "description": "Failure: may it pass?"},
+        "hint": {"type": "string", "description": "Failure: what helps."},
+        "details": {"type": "object", "description": "Failure: facts."},
     })
 }
 
@@ -161,8 +161,10 @@ fn tidy(schema: &mut Value, side: Side) {
             tidy(property, side);
         }
     }
-    if let Some(items) = schema.get_mut("items") {
-        tidy(items, side);
+    for keyword in ["items", "additionalProperties"] {
+        if let Some(values) = schema.get_mut(keyword) {
+            tidy(values, side);
+        }
     }
     for keyword in ["anyOf", "oneOf", "allOf"] {
         if let Some(Value::Array(branches)) = schema.get_mut(keyword) {

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
-use provost_actors::ids::{ApprovalId, AttemptId, ProcessId, ProjectId, TaskId};
+use provost_actors::ids::{ApprovalId, AttemptId, CheckRunId, ProcessId, ProjectId, TaskId};
 use provost_actors::journal::{
-    Answer, Approval, Attempt, AttemptStarted, Begun, Change, Decision, FollowedUp, Intent,
-    Journal, Key, NewRepo, NewTask, ProjectCreated, RepoAdded, StartContext, TaskChange, TaskView,
-    Turnover,
+    Answer, Approval, Attempt, AttemptStarted, Begun, Change, CheckRun, CheckVerdict, Decision,
+    FollowedUp, Intent, Journal, Key, NewRepo, NewTask, PlannedTask, ProjectCreated, Receipt,
+    RepoAdded, StartContext, TaskChange, TaskMade, TaskView, Turnover,
 };
 use provost_actors::refusal::Refusal;
 use serde_json::Value;
@@ -48,6 +48,14 @@ impl Journal for Store {
         change: &TaskChange,
     ) -> Result<Answer<TaskView>, Refusal> {
         self.change_task(key, task, change).await
+    }
+
+    async fn import_tasks(
+        &self,
+        key: Option<&Key>,
+        tasks: &[PlannedTask],
+    ) -> Result<Answer<Vec<TaskMade>>, Refusal> {
+        self.insert_planned(key, tasks).await
     }
 
     async fn delete_task(
@@ -146,5 +154,21 @@ impl Journal for Store {
 
     async fn abandon(&self, key: &Key) -> Result<(), Refusal> {
         self.abandon_request(key).await
+    }
+
+    async fn open_checks(&self) -> Result<Vec<CheckRun>, Refusal> {
+        self.load_open_checks().await
+    }
+
+    async fn keep_receipt(&self, run: CheckRunId, receipt: &Receipt) -> Result<(), Refusal> {
+        self.insert_receipt(run, receipt).await
+    }
+
+    async fn conclude_checks(&self, run: CheckRunId) -> Result<CheckVerdict, Refusal> {
+        self.conclude_run(run).await
+    }
+
+    async fn close_checks(&self, run: CheckRunId) -> Result<(), Refusal> {
+        self.close_run(run).await
     }
 }

@@ -11,7 +11,9 @@ mod attempts;
 mod begin;
 mod changes;
 mod codec;
+mod dependencies;
 mod follow_ups;
+mod import;
 mod inspect;
 mod journal;
 mod open;
@@ -34,6 +36,7 @@ pub use resolve::{Kind, Match};
 pub use sessions::Target;
 pub use tasks::TaskFilter;
 pub use wal::is_damaged as is_log_damaged;
+pub use work::LastRun;
 pub use work::{NewDocument, NewPlan, NewQuestion, Question, Sending};
 
 use std::time::Duration;
@@ -58,6 +61,8 @@ pub struct TimesToLive {
     /// An intent without an answer. Its effect is brought about by a retry
     /// however old it is; a stale one no longer holds its id against others.
     pub intents: Option<Duration>,
+    /// A task taken by a worker that no attempt is known of, from its last call on.
+    pub claims: Duration,
 }
 
 /// A page of a list.

@@ -1,7 +1,6 @@
 //! Tasks and what they depend on.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::fmt;
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ProjectId, TaskId};
@@ -11,9 +10,12 @@ use provost_actors::journal::{
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::work::{Prefix, next_handle};
-use super::{Page, Store, Writing, codec, commit, fault, projects, requests, rows_for};
+use super::work::{Prefix, last_report, next_handle, of_done, of_removed};
+use super::{
+    Page, Store, Writing, codec, commit, dependencies, fault, projects, requests, rows_for,
+};
 use crate::work::TaskKind;
+use crate::work::brief::Brief;
 
 /// Which tasks to list.
 #[derive(Clone, Debug)]
@@ -35,6 +37,7 @@ struct TaskRow {
     description: Option<String>,
     status: String,
     priority: String,
+    brief: Option<String>,
     created_at: i64,
     updated_at: i64,
 }
@@ -50,6 +53,7 @@ impl TaskRow {
             status: codec::enumerated(self.status)?,
             priority: codec::enumerated(self.priority)?,
             depends_on,
+            brief: self.brief,
             created_at: Timestamp::from_millis(self.created_at),
             updated_at: Timestamp::from_millis(self.updated_at),
         })
@@ -60,6 +64,7 @@ impl TaskRow {
 struct TaskViewRow {
     #[sqlx(flatten)]
     task: TaskRow,
+    standing: Option<String>,
     attempt_id: Option<String>,
     branch: Option<String>,
     state: Option<String>,
@@ -70,33 +75,24 @@ struct TaskViewRow {
 
 impl TaskViewRow {
     async fn view(self, reading: Writing<'_>) -> Result<TaskView, Refusal> {
-        let depends_on = dependencies(reading, codec::id(&self.task.task_id)?).await?;
+        let depends_on = dependencies::of(reading, codec::id(&self.task.task_id)?).await?;
         Ok(TaskView {
             task: self.task.task(depends_on)?,
+            standing: self.standing.map(codec::enumerated).transpose()?,
             latest_attempt_id: codec::optional_id(self.attempt_id.as_deref())?,
             latest_workspace_branch: self.branch,
             latest_session_id: codec::optional_id(self.session_id.as_deref())?,
             latest_session_executor: self.session_executor,
             has_in_progress_attempt: self.in_progress,
             last_attempt_failed: self.state.as_deref() == Some("failed"),
+            last_report: None,
         })
     }
 }
 
-pub(super) fn task_not_found(task: TaskId) -> Refusal {
+pub(super) fn task_not_found(task: impl fmt::Display) -> Refusal {
     Refusal::new(Code::TaskNotFound, format!("there is no task {task}"))
         .detail("task_id", task.to_string())
-}
-
-async fn dependencies(writing: Writing<'_>, task: TaskId) -> Result<Vec<TaskId>, Refusal> {
-    let rows: Vec<String> = sqlx::query_scalar(
-        "SELECT depends_on FROM task_dependencies WHERE task_id = ?1 ORDER BY depends_on",
-    )
-    .bind(task.to_string())
-    .fetch_all(writing)
-    .await
-    .map_err(fault)?;
-    rows.iter().map(|row| codec::id(row)).collect()
 }
 
 async fn load(writing: Writing<'_>, task: TaskId) -> Result<TaskView, Refusal> {
@@ -106,96 +102,8 @@ async fn load(writing: Writing<'_>, task: TaskId) -> Result<TaskView, Refusal> {
         .await
         .map_err(fault)?
         .ok_or_else(|| task_not_found(task))?;
-    row.view(writing).await
-}
-
-async fn set_dependencies(
-    writing: Writing<'_>,
-    project: ProjectId,
-    task: TaskId,
-    depends_on: &[TaskId],
-) -> Result<(), Refusal> {
-    sqlx::query("DELETE FROM task_dependencies WHERE task_id = ?1")
-        .bind(task.to_string())
-        .execute(&mut *writing)
-        .await
-        .map_err(fault)?;
-    for dependency in depends_on {
-        let of_project: Option<String> = sqlx::query_scalar(
-            "SELECT project_id FROM tasks WHERE task_id = ?1 AND deleted_at IS NULL",
-        )
-        .bind(dependency.to_string())
-        .fetch_optional(&mut *writing)
-        .await
-        .map_err(fault)?;
-        if of_project.as_deref() != Some(&project.to_string()) {
-            return Err(task_not_found(*dependency)
-                .hint("Call the tool again with depends_on from list_tasks.")
-                .detail("path", "depends_on"));
-        }
-        sqlx::query(
-            "INSERT OR IGNORE INTO task_dependencies (task_id, depends_on) VALUES (?1, ?2)",
-        )
-        .bind(task.to_string())
-        .bind(dependency.to_string())
-        .execute(&mut *writing)
-        .await
-        .map_err(fault)?;
-    }
-    refuse_cycle(writing, project, task).await
-}
-
-async fn refuse_cycle(
-    writing: Writing<'_>,
-    project: ProjectId,
-    task: TaskId,
-) -> Result<(), Refusal> {
-    let rows: Vec<(String, String)> = sqlx::query_as(
-        "SELECT task_id, depends_on FROM task_dependencies
-         WHERE task_id IN (SELECT task_id FROM tasks WHERE project_id = ?1)",
-    )
-    .bind(project.to_string())
-    .fetch_all(writing)
-    .await
-    .map_err(fault)?;
-    let mut edges: HashMap<TaskId, Vec<TaskId>> = HashMap::new();
-    for (from, to) in rows {
-        edges.entry(codec::id(&from)?).or_default().push(codec::id(&to)?);
-    }
-    match cycle(&edges, task) {
-        None => Ok(()),
-        Some(path) => {
-            let path: Vec<String> = path.iter().map(ToString::to_string).collect();
-            Err(Refusal::new(
-                Code::DependencyCycle,
-                format!("the dependencies would run in a circle: {}", path.join(" -> ")),
-            )
-            .detail("cycle", path))
-        }
-    }
-}
-
-/// The way from `start` back to itself, if there is one: first and last are `start`.
-fn cycle(edges: &HashMap<TaskId, Vec<TaskId>>, start: TaskId) -> Option<Vec<TaskId>> {
-    let mut came_from: HashMap<TaskId, TaskId> = HashMap::new();
-    let mut open = vec![start];
-    while let Some(task) = open.pop() {
-        for &next in edges.get(&task).into_iter().flatten() {
-            if next == start {
-                let mut path = vec![start, task];
-                while let Some(&before) = path.last().and_then(|last| came_from.get(last)) {
-                    path.push(before);
-                }
-                path.reverse();
-                return Some(path);
-            }
-            if let Entry::Vacant(unseen) = came_from.entry(next) {
-                unseen.insert(task);
-                open.push(next);
-            }
-        }
-    }
-    None
+    let view = row.view(writing).await?;
+    Ok(TaskView { last_report: last_report(writing, task).await?, ..view })
 }
 
 /// A task to be put on the board.
@@ -210,21 +118,34 @@ pub(super) struct Draft<'a> {
     pub about: Option<TaskId>,
     /// Why a report made it.
     pub reason: Option<&'a str>,
+    /// As JSON.
+    pub brief: Option<&'a str>,
     pub depends_on: &'a [TaskId],
 }
 
 impl<'a> Draft<'a> {
-    /// What an orchestrator or a person asks for.
-    fn work(new: &'a NewTask) -> Self {
+    /// Work that depends on nothing.
+    pub fn new(project_id: ProjectId, title: &'a str, priority: Priority) -> Self {
         Self {
-            project_id: new.project_id,
-            title: &new.title,
-            description: new.description.as_deref(),
-            priority: new.priority,
+            project_id,
+            title,
+            description: None,
+            priority,
             kind: TaskKind::Work,
             about: None,
             reason: None,
-            depends_on: &new.depends_on,
+            brief: None,
+            depends_on: &[],
+        }
+    }
+
+    /// What an orchestrator or a person asks for.
+    pub fn asked_for(new: &'a NewTask, depends_on: &'a [TaskId]) -> Self {
+        Self {
+            description: new.description.as_deref(),
+            brief: new.brief.as_deref(),
+            depends_on,
+            ..Self::new(new.project_id, &new.title, new.priority)
         }
     }
 }
@@ -235,6 +156,17 @@ pub(super) async fn insert(
     draft: &Draft<'_>,
 ) -> Result<(TaskId, String), Refusal> {
     let task = TaskId::new();
+    let handle = insert_as(writing, task, draft).await?;
+    dependencies::add(writing, task, draft.depends_on).await?;
+    Ok((task, handle))
+}
+
+/// Puts a task on the board that is to have this id, without what it depends on.
+pub(super) async fn insert_as(
+    writing: Writing<'_>,
+    task: TaskId,
+    draft: &Draft<'_>,
+) -> Result<String, Refusal> {
     let prefix = match draft.kind {
         TaskKind::Verification => Prefix::Verification,
         TaskKind::Work | TaskKind::Investigation | TaskKind::Answer => Prefix::Task,
@@ -242,8 +174,8 @@ pub(super) async fn insert(
     let handle = next_handle(writing, draft.project_id, prefix).await?;
     sqlx::query(
         "INSERT INTO tasks (task_id, project_id, handle, title, description, status, priority,
-                            kind, about, reason, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)",
+                            kind, about, reason, brief, created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)",
     )
     .bind(task.to_string())
     .bind(draft.project_id.to_string())
@@ -255,12 +187,12 @@ pub(super) async fn insert(
     .bind(codec::word(&draft.kind))
     .bind(draft.about.map(|task| task.to_string()))
     .bind(draft.reason)
+    .bind(draft.brief)
     .bind(Timestamp::now().millis())
     .execute(&mut *writing)
     .await
     .map_err(fault)?;
-    set_dependencies(writing, draft.project_id, task, draft.depends_on).await?;
-    Ok((task, handle))
+    Ok(handle)
 }
 
 impl Store {
@@ -305,7 +237,8 @@ impl Store {
             return Ok(answer);
         }
         projects::require(&mut writing, new.project_id).await?;
-        let (task, _) = insert(&mut writing, &Draft::work(new)).await?;
+        let on = dependencies::resolve(&mut writing, new.project_id, &new.depends_on).await?;
+        let (task, _) = insert(&mut writing, &Draft::asked_for(new, &on)).await?;
         let answer = requests::keep(&mut writing, key, task).await?;
         commit(writing, "create_task").await?;
         Ok(answer)
@@ -323,14 +256,15 @@ impl Store {
         }
         let before = load(&mut writing, task).await?.task;
         if let Some(depends_on) = &change.depends_on {
-            set_dependencies(&mut writing, before.project_id, task, depends_on).await?;
+            let on = dependencies::resolve(&mut writing, before.project_id, depends_on).await?;
+            dependencies::replace(&mut writing, before.project_id, task, &on).await?;
         }
         sqlx::query(
             "UPDATE tasks SET title = coalesce(?2, title), description = coalesce(?3, description),
                     status = coalesce(?4, status), priority = coalesce(?5, priority),
                     standing = CASE WHEN ?4 IS NULL THEN standing END,
                     blocked_reason = CASE WHEN ?4 IS NULL THEN blocked_reason END,
-                    updated_at = ?6
+                    brief = nullif(coalesce(?7, brief), '{}'), updated_at = ?6
              WHERE task_id = ?1",
         )
         .bind(task.to_string())
@@ -339,9 +273,13 @@ impl Store {
         .bind(change.status.as_ref().map(codec::word))
         .bind(change.priority.as_ref().map(codec::word))
         .bind(Timestamp::now().millis())
+        .bind(&change.brief)
         .execute(&mut *writing)
         .await
         .map_err(fault)?;
+        if change.status == Some(TaskStatus::Done) {
+            of_done(&mut writing, task, &before.handle).await?;
+        }
         let changed = load(&mut writing, task).await?;
         let answer = requests::keep(&mut writing, key, changed).await?;
         commit(writing, "update_task").await?;
@@ -394,6 +332,7 @@ impl Store {
         .execute(&mut *writing)
         .await
         .map_err(fault)?;
+        of_removed(&mut writing, task).await?;
         let answer = requests::keep(&mut writing, key, task).await?;
         commit(writing, "delete_task").await?;
         Ok(answer)
@@ -414,24 +353,7 @@ impl Store {
         .await
         .map_err(fault)?;
         let unmet = unmet.iter().map(|id| codec::id(id)).collect::<Result<_, _>>()?;
-        Ok(StartContext { task, project_name, repos, unmet })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cycle_is_told_with_its_path_and_a_diamond_is_none() {
-        let [a, b, c, d] = [(); 4].map(|()| TaskId::new());
-        let diamond = HashMap::from([(a, vec![b, c]), (b, vec![d]), (c, vec![d])]);
-        assert_eq!(cycle(&diamond, a), None);
-        let ring = HashMap::from([(a, vec![b]), (b, vec![c]), (c, vec![a])]);
-        assert_eq!(cycle(&ring, a), Some(vec![a, b, c, a]));
-        let own = HashMap::from([(a, vec![a])]);
-        assert_eq!(cycle(&own, a), Some(vec![a, a]));
-        let elsewhere = HashMap::from([(a, vec![b]), (b, vec![c]), (c, vec![b])]);
-        assert_eq!(cycle(&elsewhere, a), None);
+        let brief = task.brief.as_deref().and_then(Brief::kept).map(|brief| brief.text());
+        Ok(StartContext { task, project_name, repos, brief, unmet })
     }
 }

@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 use provost_actors::event::{Action, ActionKind, ProcessStatus, RunReason, Timestamp};
 use provost_actors::executor::Request;
 use provost_actors::ids::{
-    ApprovalId, AttemptId, ProcessId, ProjectId, QueueId, SessionId, TaskId,
+    ApprovalId, AttemptId, ProcessId, ProjectId, QueueId, SessionId, TaskId, TaskRef,
 };
 use provost_actors::journal::{
     Approval, ApprovalStatus, Attempt, AttemptRepo, AttemptStarted, Begun, Change, FollowUp,
@@ -67,7 +67,8 @@ fn new_task(project_id: ProjectId, depends_on: &[TaskId]) -> NewTask {
         title: "t".into(),
         description: None,
         priority: Priority::High,
-        depends_on: depends_on.to_vec(),
+        depends_on: depends_on.iter().map(|task| TaskRef::Id(*task)).collect(),
+        brief: None,
     }
 }
 
@@ -243,7 +244,7 @@ async fn dependencies_are_of_the_same_project_and_never_run_in_a_circle() {
     assert_eq!(refused.code, Code::TaskNotFound);
     let first = task(&store, here).await;
     let second = store.create_task(None, &new_task(here, &[first])).await.unwrap().value;
-    let back = TaskChange { depends_on: Some(vec![second]), ..TaskChange::default() };
+    let back = TaskChange { depends_on: Some(vec![TaskRef::Id(second)]), ..TaskChange::default() };
     let circle = store.update_task(None, first, &back).await.unwrap_err();
     assert_eq!(circle.code, Code::DependencyCycle);
     assert_eq!(circle.details["cycle"].as_array().unwrap().len(), 3);
@@ -452,7 +453,7 @@ async fn a_database_of_a_newer_version_is_refused_and_left_alone() {
 #[tokio::test]
 async fn answers_and_intents_are_forgotten_each_after_its_own_time() {
     let dir = tempfile::tempdir().unwrap();
-    let times = TimesToLive { answers: None, intents: Some(Duration::ZERO) };
+    let times = TimesToLive { intents: Some(Duration::ZERO), ..TimesToLive::default() };
     let store = Store::open(&dir.path().join("provost.db"), times).await.unwrap();
     store.begin(&key("open", "a"), &stop()).await.unwrap();
     store.begin(&key("answered", "a"), &stop()).await.unwrap();

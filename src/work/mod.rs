@@ -11,15 +11,34 @@
 //! ```
 
 pub mod answer;
+pub mod brief;
+pub mod cause;
+pub mod completed;
 pub mod consult;
+pub mod dependencies;
+pub mod done;
+pub mod failure;
 pub mod immediate;
+pub mod import;
 pub mod inbox;
+pub mod issue;
+pub mod next;
+pub mod note;
+pub mod observation;
+pub mod path;
 pub mod plan;
 pub mod question;
+pub mod queue;
+pub mod receipt;
 pub mod reply;
+pub mod report;
+pub mod signature;
+pub mod status;
 pub mod ticket;
+pub mod verification;
 
 use provost_actors::ids::{AttemptId, ProjectId};
+pub use provost_actors::journal::Standing;
 use serde::{Deserialize, Serialize};
 
 /// Who calls, and how far it may reach: the tasks of one project.
@@ -44,18 +63,4 @@ pub enum TaskKind {
     Investigation,
     /// A question that was put to an executor; no worker's business.
     Answer,
-}
-
-/// What the last report made of a task, where its status does not say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// Done, it is said; its checks run.
-    Reported,
-    Verified,
-    /// Its checks or its verification failed.
-    Rework,
-    Failed,
-    Blocked,
-    Paused,
 }

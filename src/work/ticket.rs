@@ -1,6 +1,7 @@
 //! `createTicket`: something that somebody has to see to.
 
 use provost_actors::ids::TicketId;
+use provost_actors::journal::Priority;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,28 @@ pub enum Urgency {
     #[default]
     Medium,
     Low,
+}
+
+impl From<Urgency> for Priority {
+    fn from(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::Critical => Self::Critical,
+            Urgency::High => Self::High,
+            Urgency::Medium => Self::Medium,
+            Urgency::Low => Self::Low,
+        }
+    }
+}
+
+impl From<Priority> for Urgency {
+    fn from(priority: Priority) -> Self {
+        match priority {
+            Priority::Critical => Self::Critical,
+            Priority::High => Self::High,
+            Priority::Medium => Self::Medium,
+            Priority::Low => Self::Low,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

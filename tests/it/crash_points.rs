@@ -293,3 +293,56 @@ fn a_change_of_the_board_cut_off_at_its_commit_is_made_once() {
     assert_eq!(count("list_repos", "repos", &of_project), 1 + moments.len());
     assert_eq!(count("list_tasks", "tasks", &of_project), 1 + moments.len());
 }
+
+/// The reports of workers, each with all that it brings about: tasks, observations,
+/// failures, tickets.
+#[test]
+fn a_report_cut_off_at_its_commit_has_its_effects_once() {
+    let provost = Provost::running();
+    let board = provost.board();
+    for (n, moment) in ["written", "committed", "answering"].into_iter().enumerate() {
+        let [done, completed, stated] =
+            ["done", "completed", "stated"].map(|said| board.task(said));
+        let verification = format!("TASK-VERIFY-{:03}", 3 * n + 1);
+        let calls = [
+            (
+                "reportTaskDone",
+                json!({"taskId": done, "status": "done", "observations": ["seen"],
+                "followUpTasks": [{"title": "follow-up", "why": "so"}]}),
+            ),
+            (
+                "reportTestFailure",
+                json!({"taskId": done, "testName": moment, "testFile": "t.rs",
+                "failureDetails": {"error": "no"}, "previousStatus": "flaky",
+                "needsInvestigation": true, "actionNeeded": "look"}),
+            ),
+            (
+                "reportVerificationResult",
+                json!({"verificationTaskId": verification,
+                "originalTaskId": done, "verificationStatus": "failed",
+                "originalTaskStatus": "needs_rework", "suggestedActions": ["mend"],
+                "verification": {"checklist": [], "summary": "no"}}),
+            ),
+            ("reportTaskCompleted", json!({"task_id": completed, "status": "success"})),
+            ("reportTaskStatus", json!({"task_id": stated, "status": "done"})),
+        ];
+        let answers = calls.map(|(tool, mut arguments)| {
+            arguments["request_id"] = json!(moment);
+            cut_off(&provost, &format!("{tool}.{moment}"), tool, &arguments).output()
+        });
+        let [told, failed, verified, ..] = answers;
+        assert_eq!(told["verificationTaskCreated"]["taskId"], verification);
+        assert_eq!(told["observationsProcessed"][0]["observationId"], format!("OBS-{:03}", n + 1));
+        assert_eq!(failed["testFailureId"], format!("FAIL-{:03}", n + 1));
+        assert_eq!(verified["originalTaskMarked"], "rework");
+    }
+    let of_project = json!({"project_id": board.project_id, "limit": 200});
+    let listed = provost.call("list_tasks", &of_project);
+    let titled = |title: &str| {
+        let tasks = listed["tasks"].as_array().unwrap().iter();
+        tasks.filter(|task| task["title"].as_str().unwrap().starts_with(title)).count()
+    };
+    for title in ["follow-up", "mend", "Investigate: ", "Verify: done", "Verify: stated"] {
+        assert_eq!(titled(title), 3, "{title}");
+    }
+}

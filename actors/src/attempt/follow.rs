@@ -3,8 +3,9 @@
 
 use ractor::RpcReplyPort;
 
+use crate::event::ProcessStatus;
 use crate::journal::{Answer, FollowUpAction, FollowedUp, Phase, Turnover, Waiting, remembered};
-use crate::refusal::Refusal;
+use crate::refusal::{Code, Refusal};
 use crate::text::cut;
 
 use super::Notice;
@@ -41,10 +42,13 @@ impl State {
     }
 
     async fn followed_up(&mut self, call: FollowUpCall) -> Result<Answer<FollowedUp>, Refusal> {
-        let FollowUpCall { key, action, follow_up, has_slot } = call;
+        let FollowUpCall { key, action, follow_up, has_slot, unless_stopped } = call;
         // The first call may have begun the very turn that this one would run into.
         if let Some(answer) = remembered(&*self.world.journal, key.as_ref()).await? {
             return Ok(answer);
+        }
+        if unless_stopped && self.is_stopped() {
+            return Err(Refusal::new(Code::NotPermitted, "the attempt was stopped"));
         }
         let mut queue = self.queue.clone();
         let step = queue.step(match (action, follow_up) {
@@ -80,6 +84,12 @@ impl State {
             self.go_on(next);
         }
         Ok(answer)
+    }
+
+    /// A stop was the last that happened to it.
+    fn is_stopped(&self) -> bool {
+        let was_killed = self.attempt.process.status == ProcessStatus::Killed;
+        self.queue.is_held() || (was_killed && !self.queue.is_active())
     }
 }
 

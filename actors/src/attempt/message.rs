@@ -53,6 +53,8 @@ pub struct FollowUpCall {
     pub follow_up: Option<FollowUp>,
     /// A running slot has been taken for it.
     pub has_slot: bool,
+    /// Refused once the attempt was stopped.
+    pub unless_stopped: bool,
 }
 
 /// What happened to a turn's process.

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::ids::{ProjectId, TaskId};
 use crate::journal::{
-    Answer, Journal, Key, NewRepo, NewTask, ProjectCreated, RepoAdded, TaskChange, TaskView,
+    Answer, Journal, Key, NewRepo, NewTask, PlannedTask, ProjectCreated, RepoAdded, TaskChange,
+    TaskMade, TaskView,
 };
 use crate::refusal::{Code, Refusal};
 
@@ -71,6 +72,16 @@ impl State {
     pub(super) fn delete_task(&self, key: Option<Key>, task: TaskId, port: Port<Answer<TaskId>>) {
         let journal = self.journal();
         answer(port, async move { journal.delete_task(key.as_ref(), task).await });
+    }
+
+    pub(super) fn import_tasks(
+        &self,
+        key: Option<Key>,
+        tasks: Vec<PlannedTask>,
+        port: Port<Answer<Vec<TaskMade>>>,
+    ) {
+        let journal = self.journal();
+        answer(port, async move { journal.import_tasks(key.as_ref(), &tasks).await });
     }
 
     fn journal(&self) -> Arc<dyn Journal> {

@@ -88,11 +88,11 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     }
     let attempt_id = AttemptId::new();
     let folder = worktree::folder(attempt_id, &context.task.title);
-    let default_prompt = || match &context.task.description {
-        Some(description) if !description.trim().is_empty() => {
-            format!("{}\n\n{description}", context.task.title)
-        }
-        _ => context.task.title.clone(),
+    let default_prompt = || {
+        let parts =
+            [Some(&context.task.title), context.task.description.as_ref(), context.brief.as_ref()];
+        let parts = parts.into_iter().flatten().filter(|part| !part.trim().is_empty());
+        parts.map(String::as_str).collect::<Vec<_>>().join("\n\n")
     };
     Ok(Attempt {
         attempt_id,

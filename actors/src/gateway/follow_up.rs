@@ -42,13 +42,14 @@ pub(super) async fn follow_up(
         Resolved::Before(answer) => return Ok(answer),
         Resolved::Now(key, ()) => key,
     };
-    let FollowUpRequest { attempt_id: id, action, prompt, variant } = request;
+    let FollowUpRequest { attempt_id: id, action, prompt, variant, unless_stopped } = request;
     let runs = action != FollowUpAction::Cancel;
     let queued_at = Timestamp::now();
     let follow_up = FollowUp { queue_id: QueueId::new(), prompt, variant, queued_at };
     owners::ask(gateway, id, runs, |has_slot, port| {
         let (key, follow_up) = (key.clone(), runs.then(|| follow_up.clone()));
-        attempt::Message::FollowUp(FollowUpCall { key, action, follow_up, has_slot }, port)
+        let call = FollowUpCall { key, action, follow_up, has_slot, unless_stopped };
+        attempt::Message::FollowUp(call, port)
     })
     .await
 }

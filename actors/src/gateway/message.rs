@@ -8,7 +8,7 @@ use crate::executor::Verdict;
 use crate::ids::{ApprovalId, AttemptId, ProcessId, ProjectId, RepoId, TaskId};
 use crate::journal::{
     Answer, Approval, Attempt, AttemptStarted, AttemptStopped, FollowUpAction, FollowedUp, Intent,
-    Key, NewTask, Priority, ProjectCreated, RepoAdded, TaskChange, TaskView,
+    Key, NewTask, PlannedTask, Priority, ProjectCreated, RepoAdded, TaskChange, TaskMade, TaskView,
 };
 use crate::refusal::Refusal;
 
@@ -22,6 +22,7 @@ pub enum Message {
     CreateTask(Option<Key>, NewTask, Port<Answer<TaskId>>),
     UpdateTask(Option<Key>, TaskId, TaskChange, Port<Answer<TaskView>>),
     DeleteTask(Option<Key>, TaskId, Port<Answer<TaskId>>),
+    ImportTasks(Option<Key>, Vec<PlannedTask>, Port<Answer<Vec<TaskMade>>>),
     Start(Option<Key>, StartRequest, Port<Answer<AttemptStarted>>),
     Stop(Option<Key>, AttemptId, bool, Port<Answer<AttemptStopped>>),
     FollowUp(Option<Key>, FollowUpRequest, Port<Answer<FollowedUp>>),
@@ -95,6 +96,9 @@ pub struct FollowUpRequest {
     pub prompt: String,
     /// Default: the variant of the turn before.
     pub variant: Option<String>,
+    /// It is refused once the attempt was stopped: only somebody's own word is to
+    /// make that one go on.
+    pub unless_stopped: bool,
 }
 
 /// A verdict on a permission that an executor asks for.

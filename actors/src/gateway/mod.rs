@@ -113,6 +113,7 @@ impl Actor for Gateway {
                 state.update_task(key, task, change, port);
             }
             Message::DeleteTask(key, task, port) => state.delete_task(key, task, port),
+            Message::ImportTasks(key, tasks, port) => state.import_tasks(key, tasks, port),
             Message::Start(key, request, port) => state.start(key, request, port),
             Message::Checked(key, attempt, port) => state.checked(key, *attempt, port),
             Message::Recorded(attempt, answer, port) => {

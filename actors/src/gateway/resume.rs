@@ -83,6 +83,7 @@ async fn resume(
         action: FollowUpAction::Queue,
         prompt: GO_ON.to_owned(),
         variant: None,
+        unless_stopped: false,
     };
     follow_up(gateway, world, Some(key), request).await.map(drop)
 }

@@ -61,6 +61,7 @@ mod ring;
 mod segments;
 mod source;
 pub mod spool;
+pub mod tail;
 mod writer;
 
 use std::io;

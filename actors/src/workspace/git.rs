@@ -150,7 +150,8 @@ pub(super) async fn run_fetching(dir: &Path, args: &[&str]) -> Result<String, Gi
     text(command, args).await
 }
 
-async fn text(command: Command, args: &[&str]) -> Result<String, GitError> {
+/// What a [`command`] says, less the newline at its end.
+pub(super) async fn text(command: Command, args: &[&str]) -> Result<String, GitError> {
     let output = output(command, args, usize::MAX).await?;
     if !output.status.success() {
         return Err(output.failure());

@@ -9,12 +9,16 @@
 //! all writes to one repository go through one actor, however many attempts
 //! start in it at once. Reads need no owner and go straight to git: what an
 //! attempt changed is told by a [`snapshot`] of its worktree, what is in a file by
-//! the open [`tree`], whether nothing would be lost with it by a [`proof`]. Nothing
+//! the open [`tree`], whether nothing would be lost with it by a [`proof`]. A worktree
+//! is [`frozen`] as a commit, and a commit laid out in a [`checkout`], beside the
+//! repository and without a trace in it. Nothing
 //! here knows what a task or an executor is; nothing is ever deleted, what stands in
 //! the way of a worktree is moved to the trash folder.
 
 mod beneath;
 pub mod changes;
+pub mod checkout;
+pub mod frozen;
 pub mod git;
 mod owner;
 pub mod page;

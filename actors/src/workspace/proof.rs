@@ -71,9 +71,7 @@ pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
             return Err(because(reason));
         }
     }
-    let git_dir = admin.to_string_lossy();
-    let head = ["--git-dir", &*git_dir, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
-    let head = git::run(&source.repo, &head)
+    let head = snapshot::head(&source.repo, &admin)
         .await
         .map_err(|_| because("a branch without a commit is checked out in it"))?;
     let branch = git::branch_tip(&source.repo, &source.branch)
@@ -266,20 +264,11 @@ impl Proof {
 
     /// git from the scratch repository, its objects kept in the real one.
     async fn write(&self, args: &[&str], index: Option<&Path>) -> Result<String, Keep> {
-        let mut command = self.snapshot.command();
+        let mut command = self.snapshot.writing(&self.common.join("objects"));
         command
             .args(["-c", "core.fsync=all", "-c", "core.fsyncObjectFiles=true"])
-            .env("GIT_OBJECT_DIRECTORY", self.common.join("objects"))
             .envs(index.map(|index| ("GIT_INDEX_FILE", index)));
-        for who in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{who}_NAME"), "Provost");
-            command.env(format!("GIT_{who}_EMAIL"), "provost@localhost");
-        }
-        let output = git::output(command, args, usize::MAX).await?;
-        if !output.status.success() {
-            return Err(output.failure().into());
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        Ok(git::text(command, args).await?)
     }
 }
 

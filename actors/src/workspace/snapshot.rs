@@ -270,6 +270,17 @@ impl Snapshot {
         git::output(self.command(), args, limit).await
     }
 
+    /// git that writes objects, to this folder of them.
+    pub(super) fn writing(&self, objects: &Path) -> Command {
+        let mut command = self.command();
+        command.env("GIT_OBJECT_DIRECTORY", objects);
+        for who in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{who}_NAME"), "Provost");
+            command.env(format!("GIT_{who}_EMAIL"), "provost@localhost");
+        }
+        command
+    }
+
     pub(super) fn command(&self) -> Command {
         let mut command = git::command(Path::new("."));
         command
@@ -318,15 +329,20 @@ fn open(source: &Source, common: &Path) -> Result<(Tree, PathBuf), SnapshotError
     }
 }
 
+/// The commit that is checked out in a worktree, by what git keeps of it.
+pub(super) async fn head(repo: &Path, admin: &Path) -> Result<String, GitError> {
+    let admin = admin.to_string_lossy();
+    git::run(repo, &["--git-dir", &*admin, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
+        .await
+}
+
 /// The commit at which the attempt and its target branch parted.
 async fn merge_base(source: &Source, admin: &Path) -> Result<String, SnapshotError> {
     let (repo, branch) = (source.repo.clone(), source.target_branch.clone());
     let Some(target) = git::branch_tip(&repo, &branch).await else {
         return Err(SnapshotError::TargetGone { repo, branch });
     };
-    let admin = admin.to_string_lossy();
-    let head = ["--git-dir", &*admin, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
-    let head = match git::run(&repo, &head).await {
+    let head = match head(&repo, admin).await {
         Ok(head) => Some(head),
         // A branch without a commit is checked out.
         Err(_) => git::branch_tip(&repo, &source.branch).await,
@@ -370,18 +386,14 @@ fn scratch(place: &Path, common: &Path, admin: &Path, format: &str) -> io::Resul
     fs::create_dir_all(place)?;
     let dir = tempfile::Builder::new().prefix("changes-").tempdir_in(place)?;
     let path = dir.path();
-    for folder in ["refs", "objects/info", "info"] {
-        fs::create_dir_all(path.join(folder))?;
-    }
-    fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
+    bare(path, &[&common.join("objects")])?;
+    fs::create_dir(path.join("info"))?;
     // Sparse checkout is on for its side effect: a file that is there counts, even
     // when the index says to look past it. safecrlf would warn of every file.
     let config = format!(
         "[core]\nrepositoryformatversion = 1\nsparseCheckout = true\nsafecrlf = false\n[extensions]\nobjectFormat = {format}\n"
     );
     fs::write(path.join("config"), config)?;
-    let objects = [common.join("objects").as_os_str().as_bytes(), b"\n"].concat();
-    fs::write(path.join("objects/info/alternates"), objects)?;
     let exclude = common.join("info/exclude");
     if exclude.is_file() {
         fs::copy(exclude, path.join("info/exclude"))?;
@@ -395,6 +407,21 @@ fn scratch(place: &Path, common: &Path, admin: &Path, format: &str) -> io::Resul
         }
     }
     Ok(dir)
+}
+
+/// What makes a folder a repository, its `config` apart: no branches, no history,
+/// no hooks, the objects of others.
+pub(super) fn bare(path: &Path, lenders: &[&Path]) -> io::Result<()> {
+    fs::create_dir_all(path.join("refs"))?;
+    fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
+    lend_objects(&path.join("objects"), lenders)
+}
+
+/// Makes a folder of objects that borrows from others (gitrepository-layout(5)).
+pub(super) fn lend_objects(objects: &Path, lenders: &[&Path]) -> io::Result<()> {
+    fs::create_dir_all(objects.join("info"))?;
+    let lines = lenders.iter().flat_map(|lender| [lender.as_os_str().as_bytes(), b"\n"]);
+    fs::write(objects.join("info/alternates"), lines.collect::<Vec<_>>().concat())
 }
 
 /// git takes files younger than its index for unknown ("racy git"): a copy has
@@ -412,11 +439,11 @@ fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
     copy.set_modified(found.modified()?)
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -12,6 +12,7 @@ use provost_actors::process::identity::Process;
 use provost_actors::process::proc;
 use provost_actors::workspace::git;
 
+use super::board;
 use crate::cli::exit::Failure;
 use crate::cli::output::short;
 use crate::home::{HOME_VARIABLE, Home};
@@ -47,6 +48,26 @@ impl Scratch {
         fs::write(scratch.home.config_file(), CONFIG)?;
         scratch.make_repository().await?;
         Ok(scratch)
+    }
+
+    /// What a team needs beside the repository; before the daemon runs.
+    pub async fn prepare_for_a_team(&self) -> Result<(), Failure> {
+        let files = [(board::PLAN_FILE, board::PLAN), (board::CHECK_FILE, board::CHECK)];
+        for (name, content) in files {
+            let file = self.repo().join(name);
+            fs::create_dir_all(file.parent().unwrap_or(&self.root))?;
+            fs::write(file, content)?;
+        }
+        self.git(&["add", "."]).await?;
+        self.git(&["commit", "--quiet", "--message=The plan"]).await?;
+        let program = std::env::current_exe()?;
+        let config = format!(
+            "{CONFIG}[executors.worker]\nprotocol = \"plain\"\n\
+             command = [{program:?}, \"demo\", \"--play-worker\"]\n\
+             [projects.demo.checks]\ntest = \"sh {check}\"\n",
+            check = board::CHECK_FILE
+        );
+        Ok(fs::write(self.home.config_file(), config)?)
     }
 
     async fn make_repository(&self) -> Result<(), Failure> {

@@ -124,7 +124,8 @@ impl Courier {
             resolved_hash: None,
         };
         let (attempt_id, action) = (attempt, FollowUpAction::Queue);
-        let request = FollowUpRequest { attempt_id, action, prompt, variant: None };
+        let request =
+            FollowUpRequest { attempt_id, action, prompt, variant: None, unless_stopped: true };
         let asked = ractor::call!(self.gateway, |port| Message::FollowUp(Some(key), request, port));
         match asked {
             Ok(Ok(_)) => true,

@@ -1,10 +1,14 @@
 //! The worker API brought about: who calls and in which project, then the store's
 //! one transaction.
 
+mod checks;
 mod consult;
 mod immediate;
 mod inbox;
+mod next;
+mod notes;
 mod plans;
 mod question;
+mod reports;
 mod scope;
 mod tickets;

@@ -34,6 +34,9 @@ impl Domain {
                 None => self.surrounding_project(session.cwd.as_deref()).await?,
             },
         };
+        if session.attempt.is_none() && session.access >= Access::Write {
+            self.store.renew_leases(&session.agent).await?;
+        }
         Ok(Worker {
             agent: session.agent.clone(),
             attempt_id: session.attempt,

@@ -8,6 +8,8 @@ use provost_actors::event::{
     RunReason, Stream, Timestamp, ToolStatus,
 };
 use provost_actors::executor::{Description, InProgress};
+use provost_actors::journal::check::CheckOutcome;
+use provost_actors::journal::{self, LastReport};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -24,13 +26,25 @@ use crate::mcp::tools::projects::*;
 use crate::mcp::tools::sessions::*;
 use crate::mcp::tools::tasks::*;
 use crate::mcp::tools::waits::*;
+use crate::work::Standing;
 use crate::work::answer::Told;
+use crate::work::brief::Brief;
+use crate::work::completed::*;
 use crate::work::consult::*;
+use crate::work::done::*;
+use crate::work::failure::*;
 use crate::work::immediate::*;
 use crate::work::inbox::*;
+use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
+use crate::work::next::{GetNextTaskInput, GetNextTaskOutput, TaskPreview};
+use crate::work::observation::{ReportObservationInput, ReportObservationOutput, ShortOutput};
 use crate::work::question::*;
+use crate::work::receipt::*;
 use crate::work::reply::{Known, Outcome};
+use crate::work::report::Dashboard;
+use crate::work::status::*;
 use crate::work::ticket::*;
+use crate::work::verification::*;
 
 /// An id of any kind.
 pub const ID: &str = "01936d5e-5f7a-7c3e-8f00-0123456789ab";
@@ -55,6 +69,32 @@ pub fn arguments(tool: &str) -> Value {
         "list_repos" => json!({"project_id": ID}),
         "create_project" => json!({"name": "n", "repos": [{"path": "/r"}]}),
         "add_repo" => json!({"project_id": ID, "path": "/r", "target_branch": "main"}),
+        "getNextTask" => json!({"filter": "ready", "claim": true}),
+        "reportObservation" => json!({"observation": "o", "category": "other", "priority": 2}),
+        "reportIssue" => json!({"issue_description": "i", "severity": 1}),
+        "reportTaskDone" => json!({
+            "taskId": "TASK-001", "status": "done",
+            "statusDetails": {"progressPercent": 100},
+            "testing": {"testsAdded": true, "testsPassed": true, "testsFailed": 0},
+            "acceptanceCriteriaVerification": {"0": {"text": "t", "status": "passed"}},
+            "followUpTasks": [{"title": "t", "why": "w", "estimatedHours": 1}],
+        }),
+        "reportTestFailure" => json!({
+            "taskId": "TASK-001", "testName": "t", "testFile": "t.rs",
+            "failureDetails": {"error": "e", "expectedValue": 1}, "previousStatus": "flaky",
+            "needsInvestigation": true, "actionNeeded": "a",
+        }),
+        "reportVerificationResult" => json!({
+            "verificationTaskId": "TASK-VERIFY-001", "originalTaskId": "TASK-001",
+            "verificationStatus": "needs-manual-review", "originalTaskStatus": "needs_rework",
+            "verification": {"checklist": [{"item": "i", "status": "skipped"}], "summary": "s"},
+        }),
+        "reportTaskCompleted" => json!({
+            "task_id": "TASK-001", "status": "success", "test_results": {"passed": 1, "failed": 0},
+        }),
+        "reportTaskStatus" => {
+            json!({"task_id": "TASK-001", "status": "in_progress", "metrics": {"time_seconds": 1.5}})
+        }
         "answer_question" => json!({"question_id": "Q-001", "answer": "a", "project_id": ID}),
         "askQuestion" => json!({
             "question": "q", "context_summary": "c", "current_file": "f",
@@ -99,9 +139,11 @@ fn task() -> Task {
     Task {
         summary: TaskSummary {
             task_id: id(),
+            handle: "TASK-001".to_owned(),
             title: "t".to_owned(),
             status: TaskStatus::InProgress,
             priority: Priority::Medium,
+            standing: Some(Standing::Rework),
             created_at: now(),
             updated_at: now(),
             latest_attempt_id: Some(id()),
@@ -114,6 +156,33 @@ fn task() -> Task {
         project_id: id(),
         description: None,
         depends_on: vec![id()],
+        brief: Brief::kept(r#"{"relatedTasks":["TASK-002"]}"#),
+        last_report: Some(LastReport {
+            status: Some("done".to_owned()),
+            at: now(),
+            summary: None,
+            warnings: Vec::new(),
+        }),
+    }
+}
+
+fn checked() -> CheckedReport {
+    CheckedReport {
+        receipts: vec![CheckReceipt {
+            name: "test".to_owned(),
+            command: "cargo test".to_owned(),
+            commit: "c".to_owned(),
+            includes_uncommitted: true,
+            outcome: CheckOutcome::Failed,
+            reason: None,
+            exit_code: Some(101),
+            exit_signal: None,
+            duration_ms: 1,
+            log: Some("/l".to_owned()),
+            at: now(),
+        }],
+        contradiction: Some("c".to_owned()),
+        flags: vec![Flag::EmptyDiff],
     }
 }
 
@@ -304,9 +373,9 @@ impl Ask for Samples {
         Ok(ListTasksOutput { tasks, next_cursor: Some("c".to_owned()), has_more: true })
     }
 
-    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<TaskOutput, Refusal> {
+    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<GetTaskOutput, Refusal> {
         assert!(input.task_id.to_string() != PANICS, "asked to panic");
-        Ok(TaskOutput { task: task() })
+        Ok(GetTaskOutput { task: CheckedTask { task: task(), report: checked() } })
     }
 
     async fn create_task(
@@ -633,6 +702,177 @@ impl Ask for Samples {
                 target_branch: "main".to_owned(),
             }],
         })
+    }
+
+    async fn get_next_task(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: GetNextTaskInput,
+    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
+        let output = GetNextTaskOutput {
+            success: true,
+            task: None,
+            queue_length: 0,
+            next_tasks_preview: vec![TaskPreview {
+                id: "TASK-002".to_owned(),
+                title: "t".to_owned(),
+                priority: journal::Priority::Medium,
+            }],
+            answers: Vec::new(),
+        };
+        Ok(self.answer(key, output))
+    }
+
+    async fn report_observation(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: ReportObservationInput,
+    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
+        let short = ShortOutput { logged: true, observation_id: "OBS-001".to_owned() };
+        Ok(self.answer(key, ReportObservationOutput::Short(short)))
+    }
+
+    async fn report_issue(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: ReportIssueInput,
+    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
+        let output = ReportIssueOutput {
+            logged: true,
+            escalated: false,
+            issue_id: "ISSUE-001".to_owned(),
+            alert_ticket: None,
+        };
+        Ok(self.answer(key, output))
+    }
+
+    async fn report_task_done(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: ReportTaskDoneInput,
+    ) -> Result<Answer<ReportTaskDoneOutput>, Refusal> {
+        Ok(self.answer(
+            key,
+            ReportTaskDoneOutput {
+                success: true,
+                task_id: input.task_id.into(),
+                status: input.status,
+                message: "Task marked complete.".to_owned(),
+                verification_task_created: Some(VerificationTask {
+                    task_id: "TASK-VERIFY-001".to_owned(),
+                    title: "t".to_owned(),
+                    why: "w".to_owned(),
+                    automation_level: "a".to_owned(),
+                }),
+                observations_processed: Some(vec![ObservationProcessed {
+                    observation_id: "OBS-001".to_owned(),
+                    observation: "o".to_owned(),
+                    status: "noted".to_owned(),
+                }]),
+                next_task_id: None,
+                next_task_preview: None,
+                dashboard_update: Some(Dashboard {
+                    completed_count: 1,
+                    total_count: 35,
+                    percent_complete: 2.9,
+                    blocked_count: 2,
+                    verification_pending_count: 1,
+                }),
+                follow_up_tasks_created: None,
+                warnings: Vec::new(),
+            },
+        ))
+    }
+
+    async fn report_test_failure(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: ReportTestFailureInput,
+    ) -> Result<Answer<ReportTestFailureOutput>, Refusal> {
+        Ok(self.answer(
+            key,
+            ReportTestFailureOutput {
+                success: true,
+                test_failure_id: "FAIL-001".to_owned(),
+                test_name: input.test_name.into(),
+                status: "failure_logged".to_owned(),
+                blocking_task: None,
+                investigation_task_created: None,
+                suspected_root_cause_analysis: Some(RootCause {
+                    likeliest_cause: "c".to_owned(),
+                    suggested_investigation: vec!["s".to_owned()],
+                }),
+                dashboard_alert: Some(FailureAlert {
+                    kind: "critical".to_owned(),
+                    message: "m".to_owned(),
+                    timestamp: now(),
+                    requires_human_attention: false,
+                }),
+            },
+        ))
+    }
+
+    async fn report_verification_result(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: ReportVerificationResultInput,
+    ) -> Result<Answer<ReportVerificationResultOutput>, Refusal> {
+        Ok(self.answer(
+            key,
+            ReportVerificationResultOutput {
+                success: true,
+                verification_status: input.verification_status,
+                original_task_status: input.original_task_status,
+                original_task_marked: input.verdict(),
+                verification_task_id: input.verification_task_id.into(),
+                message: "m".to_owned(),
+                issues_found: None,
+                follow_up_tasks_created: None,
+                blocker_cleared: false,
+                dashboard_update: None,
+                review_ticket_id: None,
+                warnings: vec!["w".to_owned()],
+            },
+        ))
+    }
+
+    async fn report_task_completed(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: ReportTaskCompletedInput,
+    ) -> Result<Answer<ReportTaskCompletedOutput>, Refusal> {
+        Ok(self.answer(
+            key,
+            ReportTaskCompletedOutput {
+                acknowledged: true,
+                next_task_suggested: None,
+                warnings: Vec::new(),
+            },
+        ))
+    }
+
+    async fn report_task_status(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: ReportTaskStatusInput,
+    ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
+        Ok(self.answer(
+            key,
+            ReportTaskStatusOutput {
+                acknowledged: true,
+                next_action: Some(NextAction::Continue),
+                cascaded: Cascaded { tickets_resolved: 1, tasks_unblocked: 1 },
+                warnings: Vec::new(),
+            },
+        ))
     }
 
     async fn list_questions(

@@ -21,7 +21,10 @@ use super::tool::Audience::{Board, Inside, Worker};
 use super::tool::Effect::{Adds, Asks, Reads, Removes, Replaces, Starts, Steers};
 use super::tool::Load::{Always, Search};
 use super::tool::{Row, Tool};
-use crate::work::{consult, immediate, inbox, question, ticket};
+use crate::work::{
+    completed, consult, done, failure, immediate, inbox, issue, next, observation, question,
+    status, ticket, verification,
+};
 
 macro_rules! table {
     ($($kind:ident $name:ident $(= $called:literal)? $title:literal $audience:ident $effect:ident $load:ident
@@ -45,6 +48,13 @@ macro_rules! table {
     (@ask read $name:ident) => { |ask, session, input| ask.$name(session, input) };
     (@ask change $name:ident) => { |ask, session, key, input| ask.$name(session, key, input) };
 }
+
+/// Which fields of `reportObservation` go together: those of its full form, or those of
+/// its short one.
+const OBSERVATION_MODES: &[Mode] = &[
+    Mode::Apart(observation::FULL, observation::SHORT),
+    Mode::Together(observation::FULL, observation::FULL_NEEDS),
+];
 
 /// Every tool there is.
 #[rustfmt::skip]
@@ -77,8 +87,16 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     change answer_question     "Answer question"     Board   Steers   Search inbox::ANSWER_QUESTION,           &[];
     read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];
     // The worker API, by its own names.
+    change get_next_task = "getNextTask" "Get next task" Worker Asks Search next::GET_NEXT_TASK, &[];
+    change report_task_done = "reportTaskDone" "Report task done" Worker Adds Search done::REPORT_TASK_DONE, &[];
     wait   ask_question = "askQuestion" "Ask question" Worker Asks Search question::ASK_QUESTION, &[Mode::Apart(question::FORM_1_0, question::FORM_1_2)];
+    change report_observation = "reportObservation" "Report observation" Worker Adds Search observation::REPORT_OBSERVATION, OBSERVATION_MODES;
+    change report_test_failure = "reportTestFailure" "Report test failure" Worker Adds Search failure::REPORT_TEST_FAILURE, &[];
+    change report_verification_result = "reportVerificationResult" "Report verification result" Worker Adds Search verification::REPORT_VERIFICATION_RESULT, &[];
+    change report_task_completed = "reportTaskCompleted" "Report task completed" Worker Adds Search completed::REPORT_TASK_COMPLETED, &[];
+    change report_issue = "reportIssue" "Report issue" Worker Adds Search issue::REPORT_ISSUE, &[];
     wait   get_immediate_answer = "getImmediateAnswer" "Get immediate answer" Worker Asks Search immediate::GET_IMMEDIATE_ANSWER, &[];
+    change report_task_status = "reportTaskStatus" "Report task status" Worker Adds Search status::REPORT_TASK_STATUS, &[];
     change create_ticket = "createTicket" "Create ticket" Worker Adds Search ticket::CREATE_TICKET, &[];
     wait   call_coe_agent = "callCOEAgent" "Call answering agent" Worker Asks Search consult::CALL_COE_AGENT, &[];
 });

@@ -3,12 +3,17 @@
 use std::collections::BTreeSet;
 
 use provost_actors::event::Timestamp;
-use provost_actors::ids::{AttemptId, ProjectId, SessionId, TaskId};
+use provost_actors::ids::{AttemptId, ProjectId, SessionId, TaskId, TaskRef};
+use provost_actors::journal::LastReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::args::{Id, Limit, Text, Time};
+use crate::args::{Id, Limit, TaskName, Text, Time};
 use crate::mcp::modes::Mode;
+use crate::work::Standing;
+use crate::work::brief::{Brief, GivenBrief};
+use crate::work::receipt::CheckedReport;
 
 /// How far a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,7 +40,7 @@ pub enum Priority {
 pub const CREATE_TASK: &str = "\
 Use when: a piece of work is to be put on a project's board.
 Required: project_id, title.
-Optional: description, priority, depends_on, request_id.
+Optional: description, priority, depends_on, brief, request_id.
 Next: start_task_attempt with the task_id.
 Avoid: retrying without request_id after a timeout, which makes a second task.";
 
@@ -52,10 +57,17 @@ pub struct CreateTaskInput {
     /// low, medium, high or critical: the order in which waiting attempts start.
     #[serde(default)]
     pub priority: Priority,
-    /// Tasks that must be done before this one is started: UUIDs from list_tasks.
+    /// Tasks that must be done before this one is started: UUIDs or handles from list_tasks.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    #[schemars(with = "Vec<Id>")]
-    pub depends_on: BTreeSet<TaskId>,
+    #[schemars(with = "Vec<TaskName>")]
+    pub depends_on: BTreeSet<TaskRef>,
+    /// What the worker is to know, all of it optional: context, requirements [text],
+    /// acceptanceCriteria [text], files {readFrom, writeTo, referencedIn: [path]},
+    /// designReferences {…}, estimatedHours, complexityLevel (easy, medium, hard or expert),
+    /// skillsRequired [text], planReference {planId, version, affectedSections [text]},
+    /// relatedTasks [handle].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub brief: Option<GivenBrief>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -105,12 +117,17 @@ pub struct TaskSummary {
     /// Id of the task, a UUID.
     #[schemars(with = "String")]
     pub task_id: TaskId,
+    /// Its name in the project: TASK-001.
+    pub handle: String,
     /// What is to be done.
     pub title: String,
     /// todo, inprogress, inreview, done or cancelled.
     pub status: TaskStatus,
     /// low, medium, high or critical.
     pub priority: Priority,
+    /// What its last report made of it: reported, verified, rework, failed, blocked or paused.
+    #[schemars(with = "Option<String>")]
+    pub standing: Option<Standing>,
     /// When it was created, RFC 3339 UTC.
     #[schemars(with = "Time")]
     pub created_at: Timestamp,
@@ -148,7 +165,21 @@ pub struct GetTaskInput {
     pub task_id: TaskId,
 }
 
-/// What get_task and update_task give.
+/// A task and what its checks found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GetTaskOutput {
+    /// The task in full.
+    pub task: CheckedTask,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckedTask {
+    #[serde(flatten)]
+    pub task: Task,
+    #[serde(flatten)]
+    pub report: CheckedReport,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskOutput {
     /// The task in full.
@@ -167,17 +198,25 @@ pub struct Task {
     /// Tasks that must be done before this one is started, UUIDs.
     #[schemars(with = "Vec<String>")]
     pub depends_on: Vec<TaskId>,
+    /// As create_task takes it; null if there is none.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub brief: Option<Brief>,
+    /// What a worker said of it last: status (its own word), at (RFC 3339 UTC), summary and
+    /// warnings; null before.
+    // A schema of its members would not fit into what a list of tools may be long.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub last_report: Option<LastReport>,
 }
 
 pub const UPDATE_TASK: &str = "\
 Use when: a task's text, status, priority or dependencies change.
 Required: task_id and at least one of the optional fields but request_id.
-Optional: title, description, status, priority, depends_on, request_id.
+Optional: title, description, status, priority, depends_on, brief, request_id.
 Next: list_tasks, to see the board.
 Avoid: setting inprogress yourself; start_task_attempt does it.";
 
 pub const UPDATE_MODES: &[Mode] =
-    &[Mode::AnyOf(&["title", "description", "status", "priority", "depends_on"])];
+    &[Mode::AnyOf(&["title", "description", "status", "priority", "depends_on", "brief"])];
 
 /// What is absent stays as it is.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -194,9 +233,13 @@ pub struct UpdateTaskInput {
     pub status: Option<TaskStatus>,
     /// New priority: low, medium, high or critical.
     pub priority: Option<Priority>,
-    /// All tasks that must be done first, replacing the old list: UUIDs from list_tasks.
-    #[schemars(with = "Option<Vec<Id>>")]
-    pub depends_on: Option<BTreeSet<TaskId>>,
+    /// All tasks that must be done first, replacing the old list: UUIDs or handles from
+    /// list_tasks.
+    #[schemars(with = "Option<Vec<TaskName>>")]
+    pub depends_on: Option<BTreeSet<TaskRef>>,
+    /// New brief in place of the old one, as create_task takes it; {} removes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub brief: Option<GivenBrief>,
 }
 
 pub const DELETE_TASK: &str = "\

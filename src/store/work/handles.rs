@@ -12,6 +12,9 @@ pub enum Prefix {
     Verification,
     Ticket,
     Question,
+    Failure,
+    Observation,
+    Issue,
 }
 
 impl Prefix {
@@ -21,6 +24,9 @@ impl Prefix {
             Self::Verification => "TASK-VERIFY",
             Self::Ticket => "TK",
             Self::Question => "Q",
+            Self::Failure => "FAIL",
+            Self::Observation => "OBS",
+            Self::Issue => "ISSUE",
         }
     }
 }

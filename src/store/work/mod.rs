@@ -1,16 +1,30 @@
 //! What workers change: each call one transaction, with all that follows from it.
 
+mod cascade;
+mod checks;
 mod deliveries;
+mod done;
+mod failures;
 mod handles;
 mod inbox;
+mod leases;
+mod next;
+mod notes;
+mod outcome;
 mod plans;
+mod progress;
 mod questions;
+mod queue;
 mod reports;
 mod scope;
 mod tickets;
+mod verification;
 
+pub(super) use cascade::{of_done, of_removed};
+pub use checks::LastRun;
 pub use deliveries::Sending;
 pub use handles::Prefix;
 pub(super) use handles::next as next_handle;
 pub use plans::{NewDocument, NewPlan};
 pub use questions::{NewQuestion, Question};
+pub(super) use reports::last as last_report;

@@ -179,6 +179,7 @@ impl Store {
             priority: Priority::High,
             kind: TaskKind::Answer,
             about: None,
+            brief: None,
             reason: None,
             depends_on: &[],
         };

@@ -266,6 +266,18 @@ fn authorization_write_tools_are_refused_to_a_reader() {
 }
 
 #[test]
+fn authorization_read_tools_are_a_readers() {
+    let provost = Provost::running();
+    let board = provost.board();
+    board.task("a task");
+    let mut reader = provost.worker_with(&board.repo().path, &["--access", "read"]);
+    let next = reader.ask("getNextTask", &json!({}));
+    assert_eq!(next["result"]["task"]["taskId"], "TASK-001", "{next}");
+    let answer = reader.ask("askQuestion", &json!({"question": "Which colour has the logo?"}));
+    assert_eq!(answer["result"]["success"], true, "{answer}");
+}
+
+#[test]
 fn authorization_admin_tools_are_refused_to_a_writer() {
     let provost = Provost::running();
     let board = provost.board();

@@ -1,11 +1,21 @@
 //! The worker's side: who it is, and each group of its tools.
 
+mod checks;
+mod claims;
 mod consult;
+mod desk;
+mod done;
 mod errors;
+mod failure;
+mod import;
 mod inbox;
+mod next;
+mod notes;
 mod plans;
 mod question;
+mod status;
 mod tickets;
+mod verification;
 
 use serde_json::{Value, json};
 

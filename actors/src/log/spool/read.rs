@@ -69,10 +69,15 @@ impl SpoolReader {
         Ok(self.cached(number))
     }
 
+    /// How many records there are, torn or damaged ones counted.
+    pub fn records(&mut self) -> io::Result<u64> {
+        let Some(index) = self.index()? else { return Ok(0) };
+        Ok(index.metadata()?.len() / RECORD_LEN as u64)
+    }
+
     /// The newest record there is.
     pub fn last_record(&mut self) -> io::Result<Option<Record>> {
-        let Some(index) = self.index()? else { return Ok(None) };
-        let mut number = index.metadata()?.len() / RECORD_LEN as u64;
+        let mut number = self.records()?;
         while let Some(before) = number.checked_sub(1) {
             if let Some(record) = self.record(before)? {
                 return Ok(Some(record));

@@ -20,14 +20,14 @@ fn git_is_quoted_by_its_errors_and_briefly() {
 }
 
 /// A repository with a commit on `main`, and an attempt's worktree of it.
-struct Scene {
-    scratch: TempDir,
-    runtime: tokio::runtime::Runtime,
-    source: Source,
+pub struct Scene {
+    pub scratch: TempDir,
+    pub runtime: tokio::runtime::Runtime,
+    pub source: Source,
 }
 
 impl Scene {
-    fn new(files: &[(&[u8], &[u8])]) -> Self {
+    pub fn new(files: &[(&[u8], &[u8])]) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let repo = scratch.path().join("repo");
         fs::create_dir_all(scratch.path().join("worktrees/folder")).unwrap();
@@ -57,19 +57,19 @@ impl Scene {
         scene
     }
 
-    fn worktree(&self) -> PathBuf {
+    pub fn worktree(&self) -> PathBuf {
         self.source.worktree()
     }
 
-    fn git(&self, args: &[&str]) -> String {
+    pub fn git(&self, args: &[&str]) -> String {
         self.runtime.block_on(git::run(&self.worktree(), args)).unwrap()
     }
 
-    fn git_in_repo(&self, args: &[&str]) -> String {
+    pub fn git_in_repo(&self, args: &[&str]) -> String {
         self.runtime.block_on(git::run(&self.source.repo, args)).unwrap()
     }
 
-    fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+    pub fn write(&self, path: &str, content: impl AsRef<[u8]>) {
         write(&self.worktree(), path.as_bytes(), content.as_ref());
     }
 

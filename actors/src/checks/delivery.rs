@@ -1,0 +1,179 @@
+//! What a report of done stands for: the worktrees as they are at that moment. Taken
+//! before the report is answered, for the agent may go on writing.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::attempt;
+use crate::failpoint;
+use crate::ids::{AttemptId, CheckRunId, ProcessId, TaskId};
+use crate::journal::check::{CheckedRepo, Delivered, PlannedCheck};
+use crate::journal::{Attempt, AttemptRepo, Repo, StartContext};
+use crate::refusal::{Code, Refusal};
+use crate::workspace::frozen::{self, Frozen};
+use crate::workspace::git;
+use crate::workspace::snapshot::{SnapshotError, Source};
+use crate::world::World;
+
+use super::folder::Folder;
+
+/// Before another look at a worktree that changed while it was looked at.
+const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(50)];
+
+/// What is delivered, and the objects that it needs, which are removed with this
+/// unless they are to be [kept](Self::keep).
+#[derive(Debug)]
+pub struct Delivery {
+    pub delivered: Delivered,
+    folder: Option<Folder>,
+}
+
+impl Delivery {
+    /// Its report has been written down: its run needs the objects.
+    pub fn keep(mut self) {
+        self.folder = None;
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        if let Some(folder) = self.folder.take() {
+            tokio::spawn(async move { folder.strip().await });
+        }
+    }
+}
+
+/// Takes what is delivered as a task: the worktrees of the attempt from within which it
+/// is reported, or else of the task's latest, where that has any; else the HEADs of the
+/// project's repositories.
+///
+/// # Errors
+/// The task is not on the board; or its project has checks, and what they are to be
+/// run on can't be read.
+pub async fn deliver(
+    world: &World,
+    task: TaskId,
+    reporter: Option<AttemptId>,
+    latest: Option<AttemptId>,
+) -> Result<Delivery, Refusal> {
+    let context = world.journal.start_context(task).await?;
+    let run_id = CheckRunId::new();
+    let checks: Vec<PlannedCheck> = planned(world, &context);
+    let folder = Folder::of(world, run_id);
+    let mut delivery = Delivery {
+        delivered: Delivered {
+            run_id,
+            attempt_id: reporter,
+            repos: Vec::new(),
+            is_empty_diff: None,
+            checks,
+        },
+        folder: Some(folder.clone()),
+    };
+    let attempt = match reporter.or(latest) {
+        Some(id) => with_worktrees(world, id).await?,
+        None => None,
+    };
+    let taken = match &attempt {
+        Some(attempt) => worktrees(world, attempt, &folder).await,
+        None => heads(&context.repos).await,
+    };
+    failpoint::hit("delivery", "taken");
+    let delivered = &mut delivery.delivered;
+    match taken {
+        Ok((repos, is_empty_diff)) => {
+            delivered.repos = repos;
+            delivered.is_empty_diff = is_empty_diff;
+        }
+        // Nothing is to be run on it.
+        Err(refusal) if delivered.checks.is_empty() => {
+            tracing::warn!(%task, %refusal, "it is not known what is reported done");
+        }
+        Err(refusal) => return Err(refusal),
+    }
+    Ok(delivery)
+}
+
+fn planned(world: &World, context: &StartContext) -> Vec<PlannedCheck> {
+    let checks = world.settings.checks.of(context.task.project_id, &context.project_name);
+    let checks = checks.into_iter().flatten();
+    checks
+        .map(|(name, command)| PlannedCheck {
+            name: name.clone(),
+            command: command.clone(),
+            process_id: ProcessId::new(),
+        })
+        .collect()
+}
+
+async fn with_worktrees(world: &World, id: AttemptId) -> Result<Option<Attempt>, Refusal> {
+    let has = attempt::has_worktrees(world, id).await.map_err(|error| {
+        Refusal::new(Code::WorkspaceFailed, format!("the folder of attempt {id}: {error}"))
+    })?;
+    if has { world.journal.attempt(id).await } else { Ok(None) }
+}
+
+type Taken = Result<(Vec<CheckedRepo>, Option<bool>), Refusal>;
+
+async fn worktrees(world: &World, attempt: &Attempt, folder: &Folder) -> Taken {
+    let mut repos = Vec::with_capacity(attempt.repos.len());
+    let mut is_empty = true;
+    for repo in &attempt.repos {
+        let frozen = freeze(world, attempt, repo, folder).await.map_err(|error| {
+            Refusal::new(Code::WorkspaceFailed, format!("what is done can't be read: {error}"))
+        })?;
+        is_empty &= frozen.is_unchanged;
+        repos.push(CheckedRepo {
+            name: repo.name.clone(),
+            path: repo.path.clone(),
+            commit: frozen.commit,
+            includes_uncommitted: frozen.includes_uncommitted,
+        });
+    }
+    Ok((repos, Some(is_empty)))
+}
+
+async fn freeze(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    folder: &Folder,
+) -> Result<Frozen, SnapshotError> {
+    let source = Source {
+        repo: PathBuf::from(&repo.path),
+        worktrees: world.settings.worktrees_dir.clone(),
+        folder: attempt.folder.clone(),
+        name: repo.name.clone(),
+        branch: attempt.branch.clone(),
+        target_branch: repo.target_branch.clone(),
+        scratch: world.settings.scratch_dir.clone(),
+    };
+    let mut pauses = PAUSES.into_iter();
+    loop {
+        match frozen::freeze(&source, &folder.objects(&repo.name)).await {
+            Err(error) if error.may_pass() => match pauses.next() {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Err(error),
+            },
+            taken => return taken,
+        }
+    }
+}
+
+async fn heads(repos: &[Repo]) -> Taken {
+    let mut heads = Vec::with_capacity(repos.len());
+    for repo in repos {
+        let head = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
+        let commit = git::run(repo.path.as_ref(), &head).await.map_err(|error| {
+            let message = format!("the commit that is checked out in {}: {error}", repo.path);
+            Refusal::new(Code::WorkspaceFailed, message)
+        })?;
+        heads.push(CheckedRepo {
+            name: repo.name.clone(),
+            path: repo.path.clone(),
+            commit,
+            includes_uncommitted: false,
+        });
+    }
+    Ok((heads, None))
+}

@@ -1,0 +1,125 @@
+//! Tells the worker whose report did not hold: once, as a follow-up of its attempt,
+//! and not against a stop.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use ractor::ActorRef;
+
+use crate::gateway::{self, FollowUpRequest};
+use crate::journal::check::{CheckOutcome, contradiction};
+use crate::journal::{CheckRun, FollowUpAction, Key, Receipt};
+use crate::log::tail::tail;
+use crate::payload;
+use crate::refusal::{Code, Refusal};
+
+/// Lines of a check's output that are told, and most bytes of them.
+const LINES: usize = 40;
+const BYTES_MAX: usize = 8 << 10;
+
+/// Tells the worker, if there is one and it may go on.
+///
+/// # Errors
+/// It may work later.
+pub async fn worker(gateway: &ActorRef<gateway::Message>, run: &CheckRun) -> Result<(), Refusal> {
+    let Some(attempt_id) = run.attempt_id else { return Ok(()) };
+    let mut outputs = Vec::new();
+    for receipt in run.receipts.iter().filter(|it| it.outcome != CheckOutcome::Passed) {
+        outputs.push((receipt, output(receipt).await));
+    }
+    let request = FollowUpRequest {
+        attempt_id,
+        action: FollowUpAction::Queue,
+        prompt: message(run, &outputs),
+        variant: None,
+        unless_stopped: true,
+    };
+    let key = Key {
+        tool: "checks",
+        request_id: run.run_id.to_string(),
+        payload_hash: payload::hash(&run.run_id),
+        resolved_hash: None,
+    };
+    let told = ractor::call!(gateway, |port| gateway::Message::FollowUp(Some(key), request, port));
+    match told.unwrap_or_else(|_| Err(Refusal::new(Code::ShuttingDown, "the daemon is ending"))) {
+        Ok(_) => Ok(()),
+        Err(refusal) if is_to_pass(refusal.code) => Err(refusal),
+        Err(refusal) => {
+            tracing::info!(attempt = %attempt_id, %refusal, "it is not told of its checks");
+            Ok(())
+        }
+    }
+}
+
+/// Whether the daemon's own state stands in the way, and not the attempt's.
+fn is_to_pass(code: Code) -> bool {
+    matches!(code, Code::ShuttingDown | Code::StorageFull | Code::DbLocked | Code::DbUnavailable)
+}
+
+async fn output(receipt: &Receipt) -> String {
+    let Some(dir) = receipt.log.clone().map(PathBuf::from) else { return String::new() };
+    let read = tokio::task::spawn_blocking(move || tail(&dir, BYTES_MAX)).await;
+    let text = read.ok().and_then(Result::ok).unwrap_or_default().text;
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+fn message(run: &CheckRun, failed: &[(&Receipt, String)]) -> String {
+    let mut text = format!(
+        "Your report that {} ({}) is done was checked, and does not hold. It is to be worked on \
+         again.\n",
+        run.task_handle, run.task_title
+    );
+    if let Some(contradiction) = contradiction(run.claims_passed, &run.receipts) {
+        let _ = writeln!(text, "{contradiction}");
+    }
+    for (receipt, output) in failed {
+        let _ = write!(text, "\nThe {receipt}: {}\n", receipt.command);
+        if !output.is_empty() {
+            let _ = write!(text, "The end of its output:\n```\n{output}\n```\n");
+        }
+    }
+    text.push_str(
+        "\nIt was run in a clean checkout of your work as it was at the report: what git ignores \
+         was not there. Mend it, then report again.",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Timestamp;
+    use crate::ids::{CheckRunId, TaskId};
+
+    #[test]
+    fn a_worker_is_told_what_failed_and_how_it_ended() {
+        let receipt = Receipt {
+            name: "test".to_owned(),
+            command: "cargo test".to_owned(),
+            outcome: CheckOutcome::Failed,
+            reason: None,
+            exit_code: Some(101),
+            exit_signal: None,
+            duration_ms: 5,
+            log: None,
+            at: Timestamp::from_millis(0),
+        };
+        let run = CheckRun {
+            run_id: CheckRunId::new(),
+            task_id: TaskId::new(),
+            task_handle: "TASK-001".to_owned(),
+            task_title: "Fix it".to_owned(),
+            attempt_id: None,
+            repos: vec![],
+            checks: vec![],
+            claims_passed: true,
+            receipts: vec![receipt],
+            verdict: None,
+        };
+        let text = message(&run, &[(&run.receipts[0], "1 failed".to_owned())]);
+        let expected = "The report says that all tests passed; check `test` exited with 101.\n\n\
+             The check `test` exited with 101: cargo test\nThe end of its output:\n```\n1 failed\n```";
+        assert!(text.contains(expected), "{text}");
+    }
+}

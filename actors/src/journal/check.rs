@@ -1,0 +1,219 @@
+//! What is written down of checks: what a report of done stands for, what was run
+//! on it, and what came of that. The judgement over receipts is here, and pure.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Timestamp;
+use crate::ids::{AttemptId, CheckRunId, ProcessId, TaskId};
+
+/// What a check runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum CheckCommand {
+    /// A line for `/bin/sh -c`.
+    Line(String),
+    /// A program, looked for in `PATH`, and its arguments.
+    Words(Vec<String>),
+}
+
+impl CheckCommand {
+    /// What `/bin/sh` is given.
+    #[must_use]
+    pub fn shell_arguments(&self) -> Vec<String> {
+        let given = |line: &str| vec!["-c".to_owned(), line.to_owned()];
+        match self {
+            Self::Line(line) => given(line),
+            Self::Words(words) => {
+                let mut arguments = given(r#"exec "$@""#);
+                arguments.push("sh".to_owned());
+                arguments.extend(words.iter().cloned());
+                arguments
+            }
+        }
+    }
+}
+
+impl fmt::Display for CheckCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => f.write_str(line),
+            Self::Words(words) => f.write_str(&words.join(" ")),
+        }
+    }
+}
+
+/// A check of a run: what the configuration said at the report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedCheck {
+    pub name: String,
+    pub command: CheckCommand,
+    /// The process that runs it: its folder in the run's is named by it.
+    pub process_id: ProcessId,
+}
+
+/// A repository as it was at a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckedRepo {
+    pub name: String,
+    /// The registered repository.
+    pub path: String,
+    pub commit: String,
+    /// The commit was made of what the worktree held, and is in no branch.
+    pub includes_uncommitted: bool,
+}
+
+/// What a report of done stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    pub run_id: CheckRunId,
+    /// From within which it was reported: it is told of checks that did not pass.
+    pub attempt_id: Option<AttemptId>,
+    pub repos: Vec<CheckedRepo>,
+    /// Nothing is other than at the merge base; `None`: it is not known.
+    pub is_empty_diff: Option<bool>,
+    /// What is to be run on it.
+    pub checks: Vec<PlannedCheck>,
+}
+
+/// A run that is not closed yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckRun {
+    pub run_id: CheckRunId,
+    pub task_id: TaskId,
+    /// `TASK-001`.
+    pub task_handle: String,
+    pub task_title: String,
+    /// From within which it was reported.
+    pub attempt_id: Option<AttemptId>,
+    pub repos: Vec<CheckedRepo>,
+    pub checks: Vec<PlannedCheck>,
+    /// The report says that its tests passed.
+    pub claims_passed: bool,
+    /// In the order of the checks, as far as they have been run.
+    pub receipts: Vec<Receipt>,
+    /// `None` until all checks have been run.
+    pub verdict: Option<CheckVerdict>,
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckVerdict {
+    /// All passed: the task is done.
+    Verified,
+    /// The task is to be worked on again.
+    Rework,
+    /// Somebody has changed the task meanwhile, or reported on it again: it was left
+    /// as it is.
+    Overruled,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckOutcome {
+    /// It exited with 0.
+    Passed,
+    Failed,
+    TimedOut,
+    NotRun,
+}
+
+/// The proof of one check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    pub name: String,
+    pub command: String,
+    pub outcome: CheckOutcome,
+    /// Why it was not run, or which limit it passed.
+    pub reason: Option<String>,
+    pub exit_code: Option<i32>,
+    pub exit_signal: Option<i32>,
+    pub duration_ms: u64,
+    /// The folder of its output.
+    pub log: Option<String>,
+    /// When it ended.
+    pub at: Timestamp,
+}
+
+impl fmt::Display for Receipt {
+    /// What happened, as the middle of a sentence.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, reason, .. } = self;
+        match (self.outcome, self.exit_code, self.exit_signal) {
+            (CheckOutcome::NotRun, ..) => write!(f, "check `{name}` could not be run")?,
+            (_, Some(code), _) => write!(f, "check `{name}` exited with {code}")?,
+            (_, None, Some(signal)) => write!(f, "check `{name}` was killed by signal {signal}")?,
+            (_, None, None) => write!(f, "check `{name}` ended in a way that nobody saw")?,
+        }
+        reason.as_ref().map_or(Ok(()), |reason| write!(f, " ({reason})"))
+    }
+}
+
+/// Whether nothing was found wrong.
+#[must_use]
+pub fn all_passed(receipts: &[Receipt]) -> bool {
+    receipts.iter().all(|receipt| receipt.outcome == CheckOutcome::Passed)
+}
+
+/// In a sentence, what a report claimed that its receipts don't bear out.
+#[must_use]
+pub fn contradiction(claims_passed: bool, receipts: &[Receipt]) -> Option<String> {
+    let is_proof = |receipt: &&Receipt| {
+        matches!(receipt.outcome, CheckOutcome::Failed | CheckOutcome::TimedOut)
+    };
+    let against: Vec<String> = receipts.iter().filter(is_proof).map(ToString::to_string).collect();
+    (claims_passed && !against.is_empty())
+        .then(|| format!("The report says that all tests passed; {}.", against.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt(name: &str, outcome: CheckOutcome, exit_code: Option<i32>) -> Receipt {
+        Receipt {
+            name: name.to_owned(),
+            command: "true".to_owned(),
+            outcome,
+            reason: None,
+            exit_code,
+            exit_signal: None,
+            duration_ms: 1,
+            log: None,
+            at: Timestamp::from_millis(0),
+        }
+    }
+
+    #[test]
+    fn only_a_claim_that_a_receipt_disproves_is_a_contradiction() {
+        let passed = receipt("fmt", CheckOutcome::Passed, Some(0));
+        let failed = receipt("test", CheckOutcome::Failed, Some(101));
+        let not_run = receipt("lint", CheckOutcome::NotRun, None);
+        let all = [passed.clone(), failed.clone(), not_run.clone()];
+        assert_eq!(
+            contradiction(true, &all).as_deref(),
+            Some("The report says that all tests passed; check `test` exited with 101.")
+        );
+        assert_eq!(contradiction(false, &all), None);
+        assert_eq!(contradiction(true, std::slice::from_ref(&passed)), None);
+        assert_eq!(contradiction(true, &[passed.clone(), not_run.clone()]), None);
+        assert!(all_passed(&[]) && all_passed(&[passed.clone()]));
+        assert!(!all_passed(&[passed, not_run]) && !all_passed(&[failed]));
+    }
+
+    #[test]
+    fn a_receipt_tells_what_happened() {
+        let timed_out = Receipt {
+            exit_signal: Some(15),
+            reason: Some("it ran for longer than its limit of 1 s (wall_secs)".to_owned()),
+            ..receipt("test", CheckOutcome::TimedOut, None)
+        };
+        assert_eq!(
+            timed_out.to_string(),
+            "check `test` was killed by signal 15 (it ran for longer than its limit of 1 s (wall_secs))"
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! The end of what a process has written, as text: both streams, in the order in
+//! which it came in. Reads its spool only, and blocks.
+
+use std::io;
+use std::path::Path;
+
+use super::segments::Found;
+use super::spool::format::Record;
+use super::spool::read::SpoolReader;
+
+/// The last bytes of a process's output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tail {
+    /// What is no UTF-8 is U+FFFD.
+    pub text: String,
+    /// There was more before it.
+    pub is_cut: bool,
+}
+
+/// At most so many bytes from the end of the output in a process's folder. What
+/// retention has taken, or a dying shim did not write, is left out.
+pub fn tail(dir: &Path, max_bytes: usize) -> io::Result<Tail> {
+    let mut spool = SpoolReader::open(dir);
+    let mut records: Vec<Record> = Vec::new();
+    let (mut number, mut held) = (spool.records()?, 0);
+    while held < max_bytes
+        && let Some(before) = number.checked_sub(1)
+    {
+        number = before;
+        if let Some(record) = spool.record(number)? {
+            held += record.len as usize;
+            records.push(record);
+        }
+    }
+    let mut bytes = Vec::with_capacity(held);
+    for Record { stream, offset, len, .. } in records.into_iter().rev() {
+        let mut piece = vec![0; len as usize];
+        let mut read = 0;
+        while read < piece.len()
+            && let Found::Bytes(count) =
+                spool.read_at(stream, offset + read as u64, &mut piece[read..])?
+        {
+            read += count;
+        }
+        bytes.extend_from_slice(&piece[..read]);
+    }
+    let beyond = bytes.len().saturating_sub(max_bytes);
+    let text = String::from_utf8_lossy(&bytes[beyond..]).into_owned();
+    Ok(Tail { text, is_cut: number > 0 || beyond > 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::spool::format::{INDEX, segment_path};
+    use super::*;
+    use crate::event::Stream;
+
+    #[test]
+    fn both_streams_are_told_in_the_order_in_which_they_came_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        assert_eq!(tail(dir, 100).unwrap(), Tail::default());
+        fs::write(segment_path(dir, Stream::Stdout, 0), "one\nthree\n").unwrap();
+        fs::write(segment_path(dir, Stream::Stderr, 0), "two\n").unwrap();
+        let record = |stream, offset, len| Record { at_ms: 1, stream, offset, len }.encode();
+        let records = [
+            record(Stream::Stdout, 0, 4),
+            record(Stream::Stderr, 0, 4),
+            record(Stream::Stdout, 4, 6),
+        ];
+        fs::write(dir.join(INDEX), records.concat()).unwrap();
+        let told = |max, text: &str, is_cut| {
+            assert_eq!(tail(dir, max).unwrap(), Tail { text: text.to_owned(), is_cut });
+        };
+        told(100, "one\ntwo\nthree\n", false);
+        told(14, "one\ntwo\nthree\n", false);
+        told(10, "two\nthree\n", true);
+        told(8, "o\nthree\n", true);
+        told(0, "", true);
+    }
+}

@@ -1,0 +1,109 @@
+//! Done is checked: what a report delivers, and what the checks have found.
+
+use std::path::PathBuf;
+
+use provost_actors::checks::{self, Delivery};
+use provost_actors::ids::TaskId;
+use provost_actors::journal::check::{CheckedRepo, Receipt, contradiction};
+use provost_actors::log::tail::{Tail, tail};
+use provost_actors::refusal::{Code, Refusal};
+
+use crate::domain::Domain;
+use crate::mcp::ask::Answer;
+use crate::store::LastRun;
+use crate::work::Worker;
+use crate::work::receipt::{CheckReceipt, CheckedReport, Flag};
+use crate::work::report::Said;
+
+/// Bytes from the end of a check's output that are shown.
+const LOG_MAX: usize = 1 << 20;
+
+impl Domain {
+    /// What the caller reports done, as it is now, if it does and will be heard. The
+    /// report's transaction writes it down, and then it is to be [told](Self::reported).
+    pub(super) async fn delivery(
+        &self,
+        worker: &Worker,
+        task: &str,
+        said: Said,
+    ) -> Result<Option<Delivery>, Refusal> {
+        if said != Said::Done {
+            return Ok(None);
+        }
+        let Some(task) = self.store.to_be_checked(worker, task).await? else { return Ok(None) };
+        let latest = self.store.task(task).await?.latest_attempt_id;
+        checks::deliver(&self.world, task, worker.attempt_id, latest).await.map(Some)
+    }
+
+    /// A report has been written down: what was delivered with it is checked.
+    pub(super) fn reported<T>(&self, delivery: Option<Delivery>, answer: &Answer<T>) {
+        if let Some(delivery) = delivery
+            && !answer.deduplicated
+            && !delivery.delivered.checks.is_empty()
+        {
+            delivery.keep();
+            // It ends with the daemon alone, and the next one looks for itself.
+            let _ = self.checks.send_message(checks::Message::Planned);
+        }
+    }
+
+    /// What the last report that a task is done came to.
+    pub(in crate::domain) async fn checked_report(
+        &self,
+        task: TaskId,
+    ) -> Result<CheckedReport, Refusal> {
+        let last = self.store.last_run(task).await?;
+        Ok(last.map(told).unwrap_or_default())
+    }
+
+    /// The end of a check's output, from its last run.
+    pub(in crate::domain) async fn check_log(
+        &self,
+        task: TaskId,
+        name: &str,
+    ) -> Result<Tail, Refusal> {
+        let receipts = self.store.last_run(task).await?.map(|run| run.receipts).unwrap_or_default();
+        let receipt = receipts.iter().find(|receipt| receipt.name == name);
+        let Some(dir) = receipt.and_then(|receipt| receipt.log.clone()) else {
+            let message = format!("there is no output of a check {name:?} of task {task}");
+            return Err(Refusal::new(Code::FileNotFound, message)
+                .hint("Call get_task with the task_id: its receipts tell which there are."));
+        };
+        let read = tokio::task::spawn_blocking(move || tail(&PathBuf::from(dir), LOG_MAX)).await;
+        read.map_err(std::io::Error::other)
+            .flatten()
+            .map_err(|error| Refusal::internal(format!("a check's output: {error}")))
+    }
+}
+
+fn told(run: LastRun) -> CheckedReport {
+    let commit = match run.repos.as_slice() {
+        [only] => only.commit.clone(),
+        several => {
+            let each = |repo: &CheckedRepo| format!("{}@{}", repo.name, repo.commit);
+            several.iter().map(each).collect::<Vec<_>>().join(" ")
+        }
+    };
+    let includes_uncommitted = run.repos.iter().any(|repo| repo.includes_uncommitted);
+    CheckedReport {
+        contradiction: contradiction(run.claims_passed, &run.receipts),
+        flags: if run.is_empty_diff == Some(true) { vec![Flag::EmptyDiff] } else { Vec::new() },
+        receipts: run
+            .receipts
+            .into_iter()
+            .map(|receipt: Receipt| CheckReceipt {
+                name: receipt.name,
+                command: receipt.command,
+                commit: commit.clone(),
+                includes_uncommitted,
+                outcome: receipt.outcome,
+                reason: receipt.reason,
+                exit_code: receipt.exit_code,
+                exit_signal: receipt.exit_signal,
+                duration_ms: receipt.duration_ms,
+                log: receipt.log,
+                at: receipt.at,
+            })
+            .collect(),
+    }
+}

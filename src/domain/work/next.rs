@@ -1,0 +1,34 @@
+//! `getNextTask`.
+
+use provost_actors::refusal::{Code, Refusal};
+
+use crate::domain::Domain;
+use crate::mcp::ask::{Answer, Key, Session};
+use crate::work::next::{GetNextTaskInput, GetNextTaskOutput};
+use crate::work::queue::Filter;
+
+impl Domain {
+    pub(in crate::domain) async fn next(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: GetNextTaskInput,
+    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
+        let worker = self.worker(session, input.project_id.as_deref()).await?;
+        if !input.claim {
+            let mut value = self.store.next_task(&worker, &input).await?;
+            value.answers = self.store.due_answers(&worker, None).await?;
+            return Ok(Answer { value, deduplicated: false });
+        }
+        if input.filter != Filter::Ready {
+            return Err(Refusal::new(Code::InvalidArgument, "only a ready task can be claimed")
+                .hint("Call getNextTask again without filter.")
+                .detail("path", "filter"));
+        }
+        if !worker.may_write {
+            return Err(Refusal::new(Code::NotPermitted, "to claim a task asks for write access")
+                .hint("Call getNextTask again without claim."));
+        }
+        self.store.claim_next_task(key.as_ref(), &worker, &input).await
+    }
+}

@@ -1,0 +1,199 @@
+//! `getNextTask`: looked at, or taken.
+
+use provost_actors::event::Timestamp;
+use provost_actors::ids::TaskId;
+use provost_actors::journal::{Answer, Key, TaskStatus};
+use provost_actors::refusal::Refusal;
+use sqlx::FromRow;
+
+use super::{deliveries, leases, queue};
+use crate::store::{Store, Writing, codec, commit, fault, requests};
+use crate::work::Worker;
+use crate::work::brief::Brief;
+use crate::work::next::{
+    GetNextTaskInput, GetNextTaskOutput, NextTask, PREVIEWS, TaskPreview, TaskState,
+};
+use crate::work::queue::{Hold, Open, select};
+
+/// What is shown of a task, from its row.
+#[derive(FromRow)]
+struct Row {
+    handle: String,
+    title: String,
+    description: Option<String>,
+    priority: String,
+    status: String,
+    brief: Option<String>,
+    reason: Option<String>,
+    blocked_reason: Option<String>,
+    /// Whether this agent has a lease of it that lives, and until when.
+    has_lease: bool,
+    expires_at: Option<i64>,
+}
+
+impl Store {
+    /// `getNextTask`, which changes nothing.
+    pub async fn next_task(
+        &self,
+        worker: &Worker,
+        input: &GetNextTaskInput,
+    ) -> Result<GetNextTaskOutput, Refusal> {
+        let mut reading = self.reader.begin().await.map_err(fault)?;
+        let selected = selected(&mut reading, worker, input).await?;
+        told(&mut reading, worker, input, &selected).await
+    }
+
+    /// `getNextTask` with `claim`: the first ready task is the worker's from now on.
+    pub async fn claim_next_task(
+        &self,
+        key: Option<&Key>,
+        worker: &Worker,
+        input: &GetNextTaskInput,
+    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
+        let mut writing = self.writing().await?;
+        if let Some(answer) = requests::kept(&mut writing, key).await? {
+            return Ok(answer);
+        }
+        let mut selected = selected(&mut writing, worker, input).await?;
+        if let Some(task) = selected.first_mut() {
+            // Its own is held by its attempt.
+            if task.hold != Hold::Own {
+                leases::take(&mut writing, worker, task.task_id, self.times.claims).await?;
+                task.hold = Hold::Held;
+            }
+            begin(&mut writing, task).await?;
+        }
+        let mut told = told(&mut writing, worker, input, &selected).await?;
+        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
+        let answer = requests::keep(&mut writing, key, told).await?;
+        commit(writing, "getNextTask").await?;
+        Ok(answer)
+    }
+}
+
+/// The tasks that are asked for, in their order.
+async fn selected(
+    reading: Writing<'_>,
+    worker: &Worker,
+    input: &GetNextTaskInput,
+) -> Result<Vec<Open>, Refusal> {
+    let open = queue::open(reading, worker).await?;
+    let priority = input.priority.map(Into::into);
+    Ok(select(&open, input.filter, priority).into_iter().cloned().collect())
+}
+
+/// A task is begun. One that was paused goes on.
+async fn begin(writing: Writing<'_>, task: &mut Open) -> Result<(), Refusal> {
+    task.status = TaskStatus::InProgress;
+    sqlx::query(
+        "UPDATE tasks SET status = ?2, standing = nullif(standing, 'paused'), updated_at = ?3
+         WHERE task_id = ?1",
+    )
+    .bind(task.task_id.to_string())
+    .bind(codec::word(&task.status))
+    .bind(Timestamp::now().millis())
+    .execute(writing)
+    .await
+    .map_err(fault)?;
+    Ok(())
+}
+
+async fn told(
+    reading: Writing<'_>,
+    worker: &Worker,
+    input: &GetNextTaskInput,
+    selected: &[Open],
+) -> Result<GetNextTaskOutput, Refusal> {
+    let task = match selected.first() {
+        Some(first) => Some(whole(reading, worker, input, first).await?),
+        None => None,
+    };
+    let mut next_tasks_preview = Vec::new();
+    for open in selected.iter().skip(1).take(PREVIEWS) {
+        let (id, title): (String, String) =
+            sqlx::query_as("SELECT handle, title FROM tasks WHERE task_id = ?1")
+                .bind(open.task_id.to_string())
+                .fetch_one(&mut *reading)
+                .await
+                .map_err(fault)?;
+        next_tasks_preview.push(TaskPreview { id, title, priority: open.priority });
+    }
+    Ok(GetNextTaskOutput {
+        success: true,
+        task,
+        queue_length: selected.len(),
+        next_tasks_preview,
+        answers: Vec::new(),
+    })
+}
+
+async fn whole(
+    reading: Writing<'_>,
+    worker: &Worker,
+    input: &GetNextTaskInput,
+    open: &Open,
+) -> Result<NextTask, Refusal> {
+    let row: Row = sqlx::query_as(
+        "SELECT t.handle, t.title, t.description, t.priority, t.status, t.brief, t.reason,
+                t.blocked_reason, l.expires_at,
+                EXISTS (SELECT 1 FROM task_holders h
+                        WHERE h.task_id = t.task_id AND h.agent = ?2) AS has_lease
+         FROM tasks t LEFT JOIN leases l ON l.task_id = t.task_id AND l.agent = ?2
+         WHERE t.task_id = ?1",
+    )
+    .bind(open.task_id.to_string())
+    .bind(&worker.agent)
+    .fetch_one(&mut *reading)
+    .await
+    .map_err(fault)?;
+    let on = depends_on(reading, open.task_id).await?;
+    let mut blocked_by: Vec<String> =
+        on.iter().filter(|(_, is_done)| !is_done).map(|(handle, _)| handle.clone()).collect();
+    blocked_by.extend(blockers(reading, open.task_id).await?);
+    let brief = row.brief.as_deref().and_then(Brief::kept).unwrap_or_default();
+    let description = row.description.unwrap_or_default();
+    let made_of = if description.is_empty() { &row.title } else { &description };
+    Ok(NextTask {
+        super_detailed_prompt: input.prompt(&brief, made_of),
+        estimated_hours: brief.hours(),
+        plan_reference: brief.plan_reference,
+        related_tasks: brief.related_tasks,
+        task_id: row.handle,
+        title: row.title,
+        priority: codec::enumerated(row.priority)?,
+        status: TaskState::of(codec::enumerated(row.status)?, open.place()),
+        dependencies: on.into_iter().map(|(handle, _)| handle).collect(),
+        blocked_by,
+        description,
+        uuid: open.task_id,
+        reason: row.reason,
+        blocked_reason: row.blocked_reason,
+        claimed: row.has_lease || open.hold == Hold::Own,
+        claimed_until: row.expires_at.filter(|_| row.has_lease).map(Timestamp::from_millis),
+    })
+}
+
+/// What a task depends on, by handle, and whether it is done.
+async fn depends_on(reading: Writing<'_>, task: TaskId) -> Result<Vec<(String, bool)>, Refusal> {
+    sqlx::query_as(
+        "SELECT o.handle, o.status = 'done' FROM task_dependencies d
+         JOIN tasks o ON o.task_id = d.depends_on
+         WHERE d.task_id = ?1 AND o.deleted_at IS NULL ORDER BY o.task_id",
+    )
+    .bind(task.to_string())
+    .fetch_all(reading)
+    .await
+    .map_err(fault)
+}
+
+/// The open tickets that block a task.
+async fn blockers(reading: Writing<'_>, task: TaskId) -> Result<Vec<String>, Refusal> {
+    sqlx::query_scalar(
+        "SELECT handle FROM tickets WHERE blocks_task_id = ?1 AND status = 'open'
+         ORDER BY ticket_id",
+    )
+    .bind(task.to_string())
+    .fetch_all(reading)
+    .await
+    .map_err(fault)
+}

@@ -1,0 +1,257 @@
+//! `reportObservation` and `reportIssue`: kept, and what follows from them.
+
+use provost_actors::event::Timestamp;
+use provost_actors::ids::{NoteId, ReportId, TaskId, TicketId};
+use provost_actors::journal::{Answer, Key};
+use provost_actors::refusal::Refusal;
+use provost_actors::text::cut;
+
+use super::handles::{self, Prefix};
+use super::reports::{self, Report};
+use super::tickets::{self, NewTicket};
+use super::{queue, scope};
+use crate::store::tasks::{self, Draft};
+use crate::store::{Store, Writing, codec, commit, fault, requests};
+use crate::work::Worker;
+use crate::work::brief::Brief;
+use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
+use crate::work::note::{NewTaskCreated, NoteKind};
+use crate::work::observation::{
+    DashboardAlert, Form, FullOutput, NewTaskDetails, ObservationStatus, Observed,
+    ReportObservationInput, ReportObservationOutput, ShortOutput,
+};
+use crate::work::queue::{Filter, select};
+use crate::work::ticket::{TicketKind, Urgency};
+
+/// How much of a note stands in a title, in characters.
+const TITLE_MAX: usize = 120;
+
+/// Something found, to be kept.
+pub struct Note<'a> {
+    pub kind: NoteKind,
+    pub task: Option<TaskId>,
+    pub text: &'a str,
+    /// The worker's word for what it is.
+    pub category: Option<&'a str>,
+    pub severity: Urgency,
+    pub report: Option<ReportId>,
+    /// The task that was made of it.
+    pub new_task: Option<TaskId>,
+    /// The alert that it raised.
+    pub alert: Option<TicketId>,
+}
+
+/// Keeps a note; gives its handle.
+pub async fn keep(
+    writing: Writing<'_>,
+    worker: &Worker,
+    note: &Note<'_>,
+) -> Result<String, Refusal> {
+    let prefix = match note.kind {
+        NoteKind::Observation => Prefix::Observation,
+        NoteKind::Issue => Prefix::Issue,
+    };
+    let handle = handles::next(writing, worker.project_id, prefix).await?;
+    sqlx::query(
+        "INSERT INTO notes (note_id, project_id, handle, kind, task_id, text, category, severity,
+                            report_id, new_task, alert, noted_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    )
+    .bind(NoteId::new().to_string())
+    .bind(worker.project_id.to_string())
+    .bind(&handle)
+    .bind(codec::word(&note.kind))
+    .bind(note.task.map(|task| task.to_string()))
+    .bind(note.text)
+    .bind(note.category)
+    .bind(codec::word(&note.severity))
+    .bind(note.report.map(|report| report.to_string()))
+    .bind(note.new_task.map(|task| task.to_string()))
+    .bind(note.alert.map(|ticket| ticket.to_string()))
+    .bind(Timestamp::now().millis())
+    .execute(writing)
+    .await
+    .map_err(fault)?;
+    Ok(handle)
+}
+
+/// Has a person look at something; gives the ticket.
+async fn alert(
+    writing: Writing<'_>,
+    worker: &Worker,
+    text: &str,
+    urgency: Urgency,
+) -> Result<(TicketId, String), Refusal> {
+    let title = cut(text.to_owned(), TITLE_MAX);
+    let new = NewTicket {
+        kind: TicketKind::Alert,
+        title: &title,
+        description: Some(text),
+        priority: urgency,
+        // It waits for a person, whatever becomes of the task.
+        task: None,
+        blocks: None,
+    };
+    tickets::open(writing, worker, new).await
+}
+
+impl Store {
+    /// `reportObservation`.
+    pub async fn report_observation(
+        &self,
+        key: Option<&Key>,
+        worker: &Worker,
+        input: &ReportObservationInput,
+    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
+        let observed = input.read()?;
+        let mut writing = self.writing().await?;
+        if let Some(answer) = requests::kept(&mut writing, key).await? {
+            return Ok(answer);
+        }
+        let told = observe(&mut writing, worker, input, &observed).await?;
+        let answer = requests::keep(&mut writing, key, told).await?;
+        commit(writing, "reportObservation").await?;
+        Ok(answer)
+    }
+
+    /// `reportIssue`.
+    pub async fn report_issue(
+        &self,
+        key: Option<&Key>,
+        worker: &Worker,
+        input: &ReportIssueInput,
+    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
+        input.check()?;
+        let mut writing = self.writing().await?;
+        if let Some(answer) = requests::kept(&mut writing, key).await? {
+            return Ok(answer);
+        }
+        let task = named(&mut writing, worker, input.task_id.as_deref()).await?;
+        let report = Report { tool: "reportIssue", task, status: None, body: input, warnings: &[] };
+        let report = reports::record(&mut writing, worker, report).await?;
+        let (text, severity) = (&*input.issue_description, input.severity.urgency());
+        let alert = if input.is_alert() {
+            Some(alert(&mut writing, worker, text, severity).await?)
+        } else {
+            None
+        };
+        let note = Note {
+            kind: NoteKind::Issue,
+            task,
+            text,
+            category: None,
+            severity,
+            report: Some(report),
+            new_task: None,
+            alert: alert.as_ref().map(|(ticket, _)| *ticket),
+        };
+        let issue_id = keep(&mut writing, worker, &note).await?;
+        let told = ReportIssueOutput {
+            logged: true,
+            escalated: alert.is_some(),
+            issue_id,
+            alert_ticket: alert.map(|(_, handle)| handle),
+        };
+        let answer = requests::keep(&mut writing, key, told).await?;
+        commit(writing, "reportIssue").await?;
+        Ok(answer)
+    }
+}
+
+/// The task of a name, where one is given.
+async fn named(
+    writing: Writing<'_>,
+    worker: &Worker,
+    name: Option<&str>,
+) -> Result<Option<TaskId>, Refusal> {
+    match name {
+        Some(name) => Ok(Some(scope::task(writing, worker, name).await?.task_id)),
+        None => Ok(None),
+    }
+}
+
+async fn observe(
+    writing: Writing<'_>,
+    worker: &Worker,
+    input: &ReportObservationInput,
+    observed: &Observed<'_>,
+) -> Result<ReportObservationOutput, Refusal> {
+    let task = named(writing, worker, observed.task).await?;
+    named(writing, worker, observed.related).await?;
+    let report =
+        Report { tool: "reportObservation", task, status: None, body: input, warnings: &[] };
+    let report = reports::record(writing, worker, report).await?;
+    let alert = if observed.is_alert {
+        Some(alert(writing, worker, observed.text, observed.severity).await?)
+    } else {
+        None
+    };
+    let made = match observed.new_task {
+        Some(details) => Some(make(writing, worker, observed, details).await?),
+        None => None,
+    };
+    let note = Note {
+        kind: NoteKind::Observation,
+        task,
+        text: observed.text,
+        category: observed.category,
+        severity: observed.severity,
+        report: Some(report),
+        new_task: made.as_ref().map(|(task, _)| *task),
+        alert: alert.as_ref().map(|(ticket, _)| *ticket),
+    };
+    let observation_id = keep(writing, worker, &note).await?;
+    let Form::Full(kind) = observed.form else {
+        return Ok(ReportObservationOutput::Short(ShortOutput { logged: true, observation_id }));
+    };
+    let is_seen = alert.is_some() || made.is_some();
+    let dashboard_alert = is_seen.then(|| DashboardAlert {
+        message: format!("New observation: {}", cut(observed.text.to_owned(), TITLE_MAX)),
+        timestamp: Timestamp::now(),
+        visible: true,
+    });
+    Ok(ReportObservationOutput::Full(FullOutput {
+        success: true,
+        observation_id,
+        observation: observed.text.to_owned(),
+        kind,
+        severity: observed.severity,
+        status: match made {
+            Some(_) => ObservationStatus::TaskCreated,
+            None => ObservationStatus::Logged,
+        },
+        new_task_created: made.map(|(_, made)| made),
+        dashboard_alert,
+        alert_ticket: alert.map(|(_, handle)| handle),
+    }))
+}
+
+/// Makes the task that is asked for, and tells its place in the queue.
+async fn make(
+    writing: Writing<'_>,
+    worker: &Worker,
+    observed: &Observed<'_>,
+    details: &NewTaskDetails,
+) -> Result<(TaskId, NewTaskCreated), Refusal> {
+    let brief = Brief { estimated_hours: details.estimated_hours.clone(), ..Brief::default() };
+    let brief = (!brief.is_empty()).then(|| brief.to_json());
+    let (description, priority) = (observed.description(), details.priority.into());
+    let draft = Draft {
+        description: Some(&description),
+        reason: Some(observed.text),
+        brief: brief.as_deref(),
+        ..Draft::new(worker.project_id, &details.title, priority)
+    };
+    let (task, handle) = tasks::insert(writing, &draft).await?;
+    let open = queue::open(writing, worker).await?;
+    let ready = select(&open, Filter::Ready, None);
+    let place = ready.iter().position(|open| open.task_id == task).map_or(0, |place| place + 1);
+    let made = NewTaskCreated {
+        task_id: handle,
+        title: details.title.to_string(),
+        priority,
+        added_to_queue: true,
+        position: format!("number {place} of {} ready tasks", ready.len()),
+    };
+    Ok((task, made))
+}

@@ -1,0 +1,172 @@
+//! How a task stands after a report: the one path of all tools that say so.
+
+use provost_actors::event::Timestamp;
+use provost_actors::ids::{ReportId, TaskId};
+use provost_actors::journal::check::Delivered;
+use provost_actors::refusal::{Code, Refusal};
+use serde::Serialize;
+
+use super::reports::{self, Report};
+use super::scope::{self, WorkTask};
+use super::{cascade, checks, verification};
+use crate::store::{Writing, codec, fault};
+use crate::work::Worker;
+use crate::work::done::VerificationTask;
+use crate::work::report::{Becomes, Said, becomes, closed};
+use crate::work::status::Cascaded;
+use crate::work::{Standing, TaskKind};
+
+/// A report in the terms that all tools share.
+pub struct Account<'a, T> {
+    pub tool: &'static str,
+    /// The task as the report names it.
+    pub task: &'a str,
+    /// The tool's own word for what is said.
+    pub word: String,
+    pub said: Said,
+    /// Why it is not done.
+    pub reason: Option<&'a str>,
+    /// Percent.
+    pub progress: Option<i64>,
+    /// Acceptance criteria that the report speaks of.
+    pub criteria: Vec<&'a str>,
+    /// Where it speaks against itself.
+    pub contradictions: Vec<String>,
+    /// It says that its tests passed.
+    pub claims_passed: bool,
+    /// What is reported done, if it is and could be looked at.
+    pub delivered: Option<&'a Delivered>,
+    /// The report as it was given.
+    pub body: &'a T,
+}
+
+/// What a report brought about.
+pub struct Outcome {
+    pub task: WorkTask,
+    pub report: ReportId,
+    /// The checks of the project hold the last word.
+    pub checks_run: bool,
+    pub cascaded: Cascaded,
+    pub verification: Option<VerificationTask>,
+    pub warnings: Vec<String>,
+}
+
+/// Takes a report, with all that follows from it. Part of its transaction.
+pub async fn take<T: Serialize + Sync>(
+    writing: Writing<'_>,
+    worker: &Worker,
+    account: Account<'_, T>,
+) -> Result<Outcome, Refusal> {
+    let task = scope::task_in_hand(writing, worker, account.task).await?;
+    if let Some(why) = closed(task.status, task.standing) {
+        return Err(taken_already(&task, why));
+    }
+    let mut warnings = account.contradictions;
+    if account.said == Said::Done {
+        warnings.extend(odd_about_done(writing, &task, account.delivered).await?);
+    }
+    let report = Report {
+        tool: account.tool,
+        task: Some(task.task_id),
+        status: Some(&account.word),
+        body: account.body,
+        warnings: &warnings,
+    };
+    let report = reports::record(writing, worker, report).await?;
+    // A verification changes nothing that could be checked.
+    let is_checked = account.said == Said::Done && task.kind != TaskKind::Verification;
+    let checks_run = match account.delivered {
+        Some(delivered) if is_checked => {
+            checks::plan(writing, task.task_id, delivered, account.claims_passed).await?
+        }
+        _ => false,
+    };
+    let now = becomes(account.said, checks_run);
+    set(writing, task.task_id, now, account.reason, account.progress).await?;
+    let mut cascaded = Cascaded::default();
+    let mut verification = None;
+    if account.said == Said::Done {
+        if !checks_run {
+            cascaded = cascade::of_done(writing, task.task_id, &task.handle).await?;
+        }
+        if task.kind == TaskKind::Work {
+            verification =
+                verification::order(writing, worker, &task, &account.criteria, checks_run).await?;
+        }
+    }
+    Ok(Outcome { task, report, checks_run, cascaded, verification, warnings })
+}
+
+/// Gives a task the status and standing that a report makes of it.
+pub async fn set(
+    writing: Writing<'_>,
+    task: TaskId,
+    now: Becomes,
+    reason: Option<&str>,
+    progress: Option<i64>,
+) -> Result<(), Refusal> {
+    let is_held_up =
+        matches!(now.standing, Some(Standing::Blocked | Standing::Failed | Standing::Rework));
+    sqlx::query(
+        "UPDATE tasks SET status = ?2, standing = ?3, blocked_reason = ?4,
+                progress = coalesce(?5, progress), updated_at = ?6
+         WHERE task_id = ?1",
+    )
+    .bind(task.to_string())
+    .bind(codec::word(&now.status))
+    .bind(now.standing.as_ref().map(codec::word))
+    .bind(reason.filter(|_| is_held_up))
+    .bind(progress)
+    .bind(Timestamp::now().millis())
+    .execute(&mut *writing)
+    .await
+    .map_err(fault)?;
+    if now.is_let_go {
+        sqlx::query("DELETE FROM leases WHERE task_id = ?1")
+            .bind(task.to_string())
+            .execute(writing)
+            .await
+            .map_err(fault)?;
+    }
+    Ok(())
+}
+
+pub fn taken_already(task: &WorkTask, why: &str) -> Refusal {
+    Refusal::new(Code::InvalidState, format!("task {} {why}", task.handle))
+        .hint("Call getNextTask instead.")
+        .detail("task_id", task.handle.as_str())
+        .detail("status", codec::word(&task.status))
+}
+
+/// What speaks against a task that is said to be done: nothing changed, or it waits
+/// for others.
+async fn odd_about_done(
+    writing: Writing<'_>,
+    task: &WorkTask,
+    delivered: Option<&Delivered>,
+) -> Result<Vec<String>, Refusal> {
+    let mut odd = Vec::new();
+    if delivered.is_some_and(|it| it.is_empty_diff == Some(true)) {
+        odd.push("The task is reported as done, and nothing was changed for it.".to_owned());
+    }
+    if task.kind == TaskKind::Verification {
+        let handle = &task.handle;
+        odd.push(format!("What {handle} found is not told; reportVerificationResult tells it."));
+    }
+    let unmet: Vec<String> = sqlx::query_scalar(
+        "SELECT t.handle FROM task_dependencies d JOIN tasks t ON t.task_id = d.depends_on
+         WHERE d.task_id = ?1 AND t.status <> 'done' AND t.deleted_at IS NULL ORDER BY t.task_id",
+    )
+    .bind(task.task_id.to_string())
+    .fetch_all(writing)
+    .await
+    .map_err(fault)?;
+    if !unmet.is_empty() {
+        let handle = &task.handle;
+        odd.push(format!(
+            "{handle} is reported as done before what it waits for: {}.",
+            unmet.join(", ")
+        ));
+    }
+    Ok(odd)
+}

@@ -1,0 +1,34 @@
+//! Tasks as JSON: an array of objects, or an object whose `tasks` is one.
+
+use serde_json::Value;
+
+use super::{Draft, Faults};
+
+pub fn drafts(text: &str) -> Result<Vec<Draft>, Faults> {
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| vec![format!("line {}: it is no JSON: {error}", error.line())])?;
+    let tasks = match value {
+        Value::Array(tasks) => Some(tasks),
+        Value::Object(mut whole) => match whole.remove("tasks") {
+            Some(Value::Array(tasks)) => Some(tasks),
+            _ => None,
+        },
+        _ => None,
+    };
+    let Some(tasks) = tasks else {
+        return Err(vec!["it must be an array of tasks, or an object with such a `tasks`".into()]);
+    };
+    let mut drafts = Vec::new();
+    let mut faults = Faults::new();
+    for (number, task) in (1..).zip(tasks) {
+        match task {
+            Value::Object(members) => {
+                let title = members.get("title").and_then(Value::as_str);
+                let title = title.map(|title| format!(" ({title:?})")).unwrap_or_default();
+                drafts.push(Draft { place: format!("task {number}{title}"), members });
+            }
+            _ => faults.push(format!("task {number}: it must be an object")),
+        }
+    }
+    if faults.is_empty() { Ok(drafts) } else { Err(faults) }
+}

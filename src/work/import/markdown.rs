@@ -1,0 +1,250 @@
+//! Tasks as Markdown: a heading of the second level begins one, those of the third
+//! level its sections. A list right below the heading may hold its fields.
+//!
+//! ```text
+//! ## TASK-001: Make the parser            the id may be left out, or stand in [brackets]
+//! - Priority: high
+//! - Depends on: TASK-000, The lexer
+//! - Estimate: 2.5h                        also: Complexity, Skills
+//! Whatever else stands here is the description.
+//! ### Acceptance criteria                 a list; Requirements too
+//! - It parses
+//! ### Files                               by kind; a bare path is one to write
+//! - Read: grammar.md
+//! - src/parser.rs
+//! ### Context                             a text
+//! ```
+
+use std::ops::Range;
+
+use provost_actors::nearest::nearest;
+use pulldown_cmark::{Event, HeadingLevel, OffsetIter, Options, Parser, Tag, TagEnd};
+use serde_json::{Map, Value, json};
+
+use super::{Draft, Faults};
+
+/// A heading or what stands below it.
+#[derive(Debug)]
+enum Block {
+    Heading(HeadingLevel, Range<usize>),
+    /// The items of a list.
+    List(Range<usize>, Vec<Range<usize>>),
+    Other(Range<usize>),
+}
+
+pub fn drafts(text: &str) -> Result<Vec<Draft>, Faults> {
+    let blocks = blocks(text);
+    let mut faults = Faults::new();
+    let mut drafts = Vec::new();
+    let mut rest = blocks.as_slice();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        let Block::Heading(HeadingLevel::H2, heading) = first else { continue };
+        let ends =
+            |block: &Block| matches!(block, Block::Heading(HeadingLevel::H1 | HeadingLevel::H2, _));
+        let length = rest.iter().position(ends).unwrap_or(rest.len());
+        let (body, next) = rest.split_at(length);
+        rest = next;
+        let (id, title) = name(&text[heading.clone()]);
+        let line = text[..heading.start].matches('\n').count() + 1;
+        let place = format!("line {line} ({title:?})");
+        match members(text, body) {
+            Ok(mut members) => {
+                members.insert("title".to_owned(), json!(title));
+                members.extend(id.map(|id| ("id".to_owned(), json!(id))));
+                drafts.push(Draft { place, members });
+            }
+            Err(fault) => faults.push(format!("{place}: {fault}")),
+        }
+    }
+    if faults.is_empty() { Ok(drafts) } else { Err(faults) }
+}
+
+/// The blocks of the document, in their order.
+fn blocks(text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut events = Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter();
+    while let Some((event, range)) = events.next() {
+        match event {
+            Event::Start(Tag::Heading { level, .. }) => {
+                blocks.push(Block::Heading(level, inside(&mut events, range.start)));
+            }
+            Event::Start(Tag::List(_)) => blocks.push(Block::List(range, items(&mut events))),
+            Event::Start(_) => {
+                inside(&mut events, range.start);
+                blocks.push(Block::Other(range));
+            }
+            _ => blocks.push(Block::Other(range)),
+        }
+    }
+    blocks
+}
+
+/// Reads on to the end of what has begun; where its contents stand.
+fn inside(events: &mut OffsetIter<'_>, start: usize) -> Range<usize> {
+    let mut depth = 1;
+    let mut contents: Option<Range<usize>> = None;
+    for (event, range) in events {
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+        let begin = contents.as_ref().map_or(range.start, |contents| contents.start);
+        let end = contents.as_ref().map_or(range.end, |contents| contents.end.max(range.end));
+        contents = Some(begin..end);
+    }
+    contents.unwrap_or(start..start)
+}
+
+/// Reads a list to its end: where its items' contents stand.
+fn items(events: &mut OffsetIter<'_>) -> Vec<Range<usize>> {
+    let mut items = Vec::new();
+    while let Some((event, range)) = events.next() {
+        match event {
+            Event::Start(Tag::Item) => items.push(inside(events, range.start)),
+            Event::End(TagEnd::List(_)) => break,
+            _ => {}
+        }
+    }
+    items
+}
+
+/// `[ID] Title`, `ID: Title` or `Title`. An id before a colon has a digit and no
+/// blank, so that `Fix: the parser` is a title.
+fn name(heading: &str) -> (Option<&str>, &str) {
+    let heading = heading.trim();
+    if let Some((id, title)) = heading.strip_prefix('[').and_then(|rest| rest.split_once(']'))
+        && !title.trim().is_empty()
+    {
+        return (Some(id.trim()), title.trim_start_matches(':').trim());
+    }
+    let is_id = |id: &str| {
+        !id.contains(char::is_whitespace) && id.contains(|letter: char| letter.is_ascii_digit())
+    };
+    match heading.split_once(": ") {
+        Some((id, title)) if is_id(id) => (Some(id), title.trim()),
+        _ => (None, heading),
+    }
+}
+
+/// The members of a task, of the blocks below its heading.
+fn members(text: &str, body: &[Block]) -> Result<Map<String, Value>, String> {
+    let is_heading = |block: &Block| matches!(block, Block::Heading(HeadingLevel::H3, _));
+    let mut members = Map::new();
+    let mut description = String::new();
+    let mut parts = body.chunk_by(|_, next| !is_heading(next)).peekable();
+    let own = parts.next_if(|part| part.first().is_some_and(|first| !is_heading(first)));
+    if let Some(mut own) = own {
+        if let Some((Block::List(_, items), rest)) = own.split_first() {
+            let read = fields(items.iter().map(|item| &text[item.clone()]), &mut members)?;
+            own = if read { rest } else { own };
+        }
+        append(&mut description, slice(text, own));
+    }
+    for part in parts {
+        let Some((Block::Heading(_, heading), body)) = part.split_first() else { continue };
+        let items = body.iter().flat_map(|block| match block {
+            Block::List(_, items) => items.as_slice(),
+            _ => &[],
+        });
+        let items: Vec<&str> = items.map(|item| text[item.clone()].trim()).collect();
+        match text[heading.clone()].trim().to_lowercase().as_str() {
+            "acceptance criteria" => members.insert("acceptanceCriteria".into(), json!(items)),
+            "requirements" => members.insert("requirements".into(), json!(items)),
+            "files" => members.insert("files".into(), files(&items)),
+            "context" => members.insert("context".into(), json!(slice(text, body))),
+            _ => {
+                append(&mut description, slice(text, part));
+                None
+            }
+        };
+    }
+    members.insert("description".to_owned(), json!(description));
+    Ok(members)
+}
+
+fn append(description: &mut String, more: &str) {
+    if !description.is_empty() && !more.is_empty() {
+        description.push_str("\n\n");
+    }
+    description.push_str(more);
+}
+
+/// The source of some blocks in a row.
+fn slice<'t>(text: &'t str, blocks: &[Block]) -> &'t str {
+    let range = |block: &Block| match block {
+        // A heading's range is of its text alone.
+        Block::Heading(_, range) => {
+            text[..range.start].rfind('\n').map_or(0, |at| at + 1)..range.end
+        }
+        Block::List(range, _) | Block::Other(range) => range.clone(),
+    };
+    match (blocks.first(), blocks.last()) {
+        (Some(first), Some(last)) => text[range(first).start..range(last).end].trim(),
+        _ => "",
+    }
+}
+
+const FIELDS: [&str; 5] = ["priority", "depends on", "estimate", "complexity", "skills"];
+
+/// Reads a list of fields; `false`: it is none, for its first item is no field.
+fn fields<'t>(
+    items: impl Iterator<Item = &'t str>,
+    members: &mut Map<String, Value>,
+) -> Result<bool, String> {
+    for (number, item) in items.enumerate() {
+        let (name, value) = item.split_once(':').unwrap_or((item, ""));
+        let (name, value) = (name.replace('*', "").trim().to_lowercase(), value.trim());
+        let (member, value) = match name.as_str() {
+            "priority" => ("priority", json!(value)),
+            "depends on" | "dependencies" => ("depends_on", json!(listed(value))),
+            "estimate" => ("estimatedHours", hours(value)?),
+            "complexity" => ("complexityLevel", json!(value.to_lowercase())),
+            "skills" => ("skillsRequired", json!(listed(value))),
+            _ if number == 0 => return Ok(false),
+            other => {
+                let near = nearest(other, FIELDS).map(|near| format!("; did you mean {near}?"));
+                let near = near.unwrap_or_default();
+                return Err(format!("{other:?} is none of {}{near}", FIELDS.join(", ")));
+            }
+        };
+        members.insert(member.to_owned(), value);
+    }
+    Ok(true)
+}
+
+fn listed(value: &str) -> Vec<&str> {
+    let items = value.split(',').map(str::trim);
+    items.filter(|item| !item.is_empty() && !item.eq_ignore_ascii_case("none")).collect()
+}
+
+fn hours(value: &str) -> Result<Value, String> {
+    let number = value.trim_end_matches(|letter: char| letter.is_alphabetic() || letter == ' ');
+    let unit = value[number.len()..].trim();
+    let is_hours = unit.is_empty() || unit.starts_with('h');
+    let hours = number.trim().parse::<f64>().ok().filter(|hours| is_hours && *hours >= 0.0);
+    match hours {
+        Some(hours) => Ok(json!(hours)),
+        None => Err(format!("Estimate must be a number of hours such as 2.5h, not {value:?}")),
+    }
+}
+
+fn files(items: &[&str]) -> Value {
+    let mut files = json!({"readFrom": [], "writeTo": [], "referencedIn": []});
+    for item in items {
+        let (kind, paths) = item.split_once(':').unwrap_or(("write", item));
+        let kind = match kind.trim().to_lowercase().as_str() {
+            "read" | "read from" => "readFrom",
+            "used in" | "referenced in" => "referencedIn",
+            _ => "writeTo",
+        };
+        if let Value::Array(list) = &mut files[kind] {
+            list.extend(listed(paths).iter().map(|path| json!(path.trim_matches('`'))));
+        }
+    }
+    files
+}

@@ -1,0 +1,222 @@
+//! Tasks from a file: what a JSON or Markdown document plans, read whole or told
+//! what is wrong with it and where. Pure.
+
+mod json;
+mod markdown;
+
+use std::collections::HashMap;
+
+use provost_actors::journal::Priority;
+use provost_actors::nearest::nearest;
+use provost_actors::refusal::{Code, Refusal};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::brief::Brief;
+use super::dependencies;
+
+/// The most tasks in a file.
+const TASKS_MAX: usize = 20_000;
+
+/// The most faults that are told at once.
+const FAULTS_TOLD: usize = 20;
+
+/// What a file is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    Json,
+    Markdown,
+}
+
+/// A task that a file plans.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// Where it stands in the file.
+    pub place: String,
+    /// What the file calls it.
+    pub id: Option<String>,
+    pub title: String,
+    pub description: Option<String>,
+    pub priority: Priority,
+    pub depends_on: Vec<On>,
+    pub brief: Option<Brief>,
+}
+
+/// What a planned task depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum On {
+    /// Another of the file, by its number.
+    Planned(usize),
+    /// One of the board, by its handle or id.
+    Board(String),
+}
+
+/// A task as either format gives it: where it stands, and its members by name.
+struct Draft {
+    place: String,
+    members: Map<String, Value>,
+}
+
+/// What is wrong with a file.
+type Faults = Vec<String>;
+
+/// Reads a file's tasks, in its order. All that is wrong is told at once.
+pub fn read(text: &str, format: Format) -> Result<Vec<Planned>, Refusal> {
+    let drafts = match format {
+        Format::Json => json::drafts(text),
+        Format::Markdown => markdown::drafts(text),
+    };
+    drafts.and_then(plan).map_err(refuse)
+}
+
+fn refuse(faults: Faults) -> Refusal {
+    let more = match faults.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more faults"),
+    };
+    let first = faults.first().map_or("", String::as_str).trim_end_matches('.');
+    Refusal::new(Code::InvalidArgument, format!("nothing is imported: {first}{more}"))
+        .hint("Mend what the message names in the file, then import it again.")
+        .detail("faults", faults.into_iter().take(FAULTS_TOLD).collect::<Vec<_>>())
+}
+
+fn plan(drafts: Vec<Draft>) -> Result<Vec<Planned>, Faults> {
+    match drafts.len() {
+        0 => return Err(vec!["there is no task in it".to_owned()]),
+        many if many > TASKS_MAX => {
+            return Err(vec![format!("{many} tasks are more than {TASKS_MAX}")]);
+        }
+        _ => {}
+    }
+    let mut faults = Faults::new();
+    let mut planned = Vec::new();
+    let mut places = Vec::new();
+    for Draft { place, members } in drafts {
+        match task(&place, members) {
+            Ok(task) => planned.push(task),
+            Err(fault) => faults.push(format!("{place}: {}", fault.trim_end_matches('.'))),
+        }
+        places.push(place);
+    }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    for (number, (task, _)) in planned.iter().enumerate() {
+        if let Some(id) = &task.id
+            && let Some(first) = numbers.insert(id.to_lowercase(), number)
+        {
+            faults.push(format!("{}: {} is called {id} too", places[number], places[first]));
+        }
+    }
+    let on = |name: String| match numbers.get(&name.to_lowercase()) {
+        Some(number) => On::Planned(*number),
+        None => On::Board(name),
+    };
+    let planned: Vec<Planned> = planned
+        .into_iter()
+        .map(|(task, names)| Planned { depends_on: names.into_iter().map(on).collect(), ..task })
+        .collect();
+    faults.extend(circle(&planned, &places));
+    if faults.is_empty() { Ok(planned) } else { Err(faults) }
+}
+
+/// The fault of a file whose tasks wait for each other. What is on the board can't
+/// depend on what is not yet.
+fn circle(planned: &[Planned], places: &[String]) -> Option<String> {
+    let within = |on: &On| match on {
+        On::Planned(number) => Some(*number),
+        On::Board(_) => None,
+    };
+    let to = |task: &Planned| task.depends_on.iter().filter_map(within).collect();
+    let edges = planned.iter().enumerate().map(|(n, task)| (n, to(task))).collect();
+    let path = dependencies::any_cycle(&edges)?;
+    let name = |number: &usize| planned[*number].id.clone().unwrap_or_default();
+    let names = path.iter().map(name).collect::<Vec<_>>().join(" -> ");
+    Some(format!("{}: the dependencies run in a circle: {names}", places[path[0]]))
+}
+
+/// Names of members that are no part of the brief, by their spellings.
+const SPELLINGS: [(&str, &[&str]); 6] = [
+    ("id", &["id", "taskId", "task_id"]),
+    ("title", &["title"]),
+    ("description", &["description"]),
+    ("priority", &["priority"]),
+    ("depends_on", &["depends_on", "dependsOn", "dependencies"]),
+    ("brief", &["brief"]),
+];
+
+/// A task from its members, and the names of what it depends on.
+fn task(place: &str, members: Map<String, Value>) -> Result<(Planned, Vec<String>), String> {
+    let mut known: HashMap<&str, Value> = HashMap::new();
+    let mut rest = Map::new();
+    for (name, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
+        let is_it = |(_, spellings): &&(&str, &[&str])| spellings.contains(&name.as_str());
+        let Some((member, _)) = SPELLINGS.iter().find(is_it) else {
+            rest.insert(name, value);
+            continue;
+        };
+        if known.insert(member, value).is_some() {
+            return Err(format!("`{name}` is given twice, in two spellings"));
+        }
+    }
+    let mut text = |member: &str| match known.remove(member) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.trim().to_owned())),
+        Some(_) => Err(format!("`{member}` must be a string")),
+    };
+    let title = text("title")?.unwrap_or_default();
+    if !(1..=1000).contains(&title.chars().count()) {
+        return Err("`title` must be a string of 1 to 1000 characters".to_owned());
+    }
+    let id = text("id")?.filter(|id| !id.is_empty());
+    let description = text("description")?.filter(|description| !description.is_empty());
+    let priority = text("priority")?.map(|word| priority(&word)).transpose()?.unwrap_or_default();
+    let names = known.remove("depends_on").map(names).transpose()?.unwrap_or_default();
+    let brief = brief(known.remove("brief"), rest)?;
+    let brief = (!brief.is_empty()).then_some(brief);
+    let (place, depends_on) = (place.to_owned(), Vec::new());
+    Ok((Planned { place, id, title, description, priority, depends_on, brief }, names))
+}
+
+/// A brief from its members beside the title, and those of one of its own.
+fn brief(own: Option<Value>, mut beside: Map<String, Value>) -> Result<Brief, String> {
+    match own {
+        Some(Value::Object(own)) => beside.extend(own),
+        Some(_) => return Err("`brief` must be an object".to_owned()),
+        None => {}
+    }
+    Brief::read(&Value::Object(beside)).map_err(|refusal| {
+        let near = refusal.details.get("nearest").and_then(Value::as_str);
+        let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        format!("{}{near}", refusal.message.trim_end_matches('.')).replace("`brief.", "`")
+    })
+}
+
+fn priority(word: &str) -> Result<Priority, String> {
+    match word.to_lowercase().as_str() {
+        "low" => Ok(Priority::Low),
+        "medium" => Ok(Priority::Medium),
+        "high" => Ok(Priority::High),
+        "critical" => Ok(Priority::Critical),
+        other => {
+            let near = nearest(other, ["low", "medium", "high", "critical"]);
+            let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            Err(format!("`priority` must be low, medium, high or critical, not {word:?}{near}"))
+        }
+    }
+}
+
+fn names(given: Value) -> Result<Vec<String>, String> {
+    let fault = || "`depends_on` must be an array of strings".to_owned();
+    let Value::Array(items) = given else { return Err(fault()) };
+    let names = items.into_iter().map(|item| match item {
+        Value::String(name) => Ok(name.trim().to_owned()),
+        _ => Err(fault()),
+    });
+    names.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! The queue of a project: which open task is ready, which waits, which is in
+//! somebody's hands, and which comes first. Pure.
+
+use std::cmp::Reverse;
+
+use provost_actors::ids::TaskId;
+use provost_actors::journal::{Priority, TaskStatus};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Standing, TaskKind};
+
+/// What the queue has to know of a task that is neither done nor cancelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    pub task_id: TaskId,
+    pub priority: Priority,
+    pub kind: TaskKind,
+    pub status: TaskStatus,
+    pub standing: Option<Standing>,
+    pub hold: Hold,
+    /// Dependencies that are on the board and not done.
+    pub unmet: u32,
+    /// Open tickets that block it.
+    pub blockers: u32,
+}
+
+/// Who has a task in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    Nobody,
+    /// Somebody who is alive.
+    Held,
+    /// Somebody had it who is gone: it is to be had again.
+    Left,
+    /// The asking worker was started for it.
+    Own,
+}
+
+/// Where an open task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Ready,
+    Blocked,
+    InHand,
+}
+
+impl Open {
+    /// Where it stands. The task that a worker was started for is ready for it until
+    /// it is reported, whatever it depends on: who started it knew.
+    pub fn place(&self) -> Place {
+        let is_own = self.hold == Hold::Own;
+        let is_stuck = matches!(self.standing, Some(Standing::Blocked | Standing::Failed));
+        if is_stuck || self.blockers > 0 || (self.unmet > 0 && !is_own) {
+            return Place::Blocked;
+        }
+        let is_reported = !matches!(self.standing, None | Some(Standing::Rework));
+        match (self.status, self.hold) {
+            (TaskStatus::InReview | TaskStatus::Done | TaskStatus::Cancelled, _)
+            | (_, Hold::Held)
+            | (TaskStatus::InProgress, Hold::Nobody) => Place::InHand,
+            (_, Hold::Own) if is_reported => Place::InHand,
+            _ => Place::Ready,
+        }
+    }
+
+    /// The smallest comes first: a worker's own task, then what others wait for,
+    /// then by priority, then by age.
+    fn rank(&self) -> impl Ord + use<> {
+        let is_own = self.hold == Hold::Own;
+        let is_investigation = self.kind == TaskKind::Investigation;
+        (!is_own, !is_investigation, Reverse(self.priority), self.task_id)
+    }
+}
+
+/// Which of the open tasks are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Filter {
+    #[default]
+    Ready,
+    Blocked,
+    All,
+}
+
+impl Filter {
+    fn takes(self, place: Place) -> bool {
+        match self {
+            Self::Ready => place == Place::Ready,
+            Self::Blocked => place == Place::Blocked,
+            Self::All => true,
+        }
+    }
+}
+
+/// The tasks that are asked for, in their order.
+pub fn select(open: &[Open], filter: Filter, priority: Option<Priority>) -> Vec<&Open> {
+    let mut selected: Vec<&Open> = open
+        .iter()
+        .filter(|task| filter.takes(task.place()))
+        .filter(|task| priority.is_none_or(|priority| task.priority == priority))
+        .collect();
+    selected.sort_by_cached_key(|task| task.rank());
+    selected
+}
+
+/// How many tasks stand where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub ready: usize,
+    pub blocked: usize,
+    pub in_hand: usize,
+}
+
+pub fn count(open: &[Open]) -> Counts {
+    let mut counts = Counts::default();
+    for task in open {
+        match task.place() {
+            Place::Ready => counts.ready += 1,
+            Place::Blocked => counts.blocked += 1,
+            Place::InHand => counts.in_hand += 1,
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select as any_of;
+
+    use super::*;
+
+    const STATUSES: [TaskStatus; 5] = [
+        TaskStatus::Todo,
+        TaskStatus::InProgress,
+        TaskStatus::InReview,
+        TaskStatus::Done,
+        TaskStatus::Cancelled,
+    ];
+    const STANDINGS: [Option<Standing>; 7] = [
+        None,
+        Some(Standing::Reported),
+        Some(Standing::Verified),
+        Some(Standing::Rework),
+        Some(Standing::Failed),
+        Some(Standing::Blocked),
+        Some(Standing::Paused),
+    ];
+    const PRIORITIES: [Priority; 4] =
+        [Priority::Low, Priority::Medium, Priority::High, Priority::Critical];
+    const KINDS: [TaskKind; 4] =
+        [TaskKind::Work, TaskKind::Verification, TaskKind::Investigation, TaskKind::Answer];
+    const HOLDS: [Hold; 4] = [Hold::Nobody, Hold::Held, Hold::Left, Hold::Own];
+
+    /// A task of a board, with the numbers of those that it depends on.
+    #[derive(Clone, Debug)]
+    struct Planned {
+        task: Open,
+        depends_on: Vec<usize>,
+    }
+
+    prop_compose! {
+        fn planned()(
+            status in any_of(STATUSES.to_vec()),
+            standing in any_of(STANDINGS.to_vec()),
+            priority in any_of(PRIORITIES.to_vec()),
+            kind in any_of(KINDS.to_vec()),
+            hold in any_of(HOLDS.to_vec()),
+            blockers in 0..2_u32,
+            depends_on in vec(0..12_usize, 0..3),
+        ) -> Planned {
+            let task_id = TaskId::new();
+            let task = Open { task_id, priority, kind, status, standing, hold, unmet: 0, blockers };
+            Planned { task, depends_on }
+        }
+    }
+
+    fn boards() -> impl Strategy<Value = Vec<Planned>> {
+        vec(planned(), 1..12)
+    }
+
+    /// What the queue is given of a board: the open tasks.
+    fn open(board: &[Planned]) -> Vec<Open> {
+        let is_open =
+            |task: &Open| !matches!(task.status, TaskStatus::Done | TaskStatus::Cancelled);
+        let unmet = |planned: &Planned| {
+            let of = planned.depends_on.iter().filter_map(|n| board.get(*n));
+            of.filter(|on| on.task.status != TaskStatus::Done).count().try_into().unwrap()
+        };
+        board
+            .iter()
+            .filter(|planned| is_open(&planned.task))
+            .map(|planned| Open { unmet: unmet(planned), ..planned.task.clone() })
+            .collect()
+    }
+
+    fn ids(tasks: &[&Open]) -> Vec<TaskId> {
+        tasks.iter().map(|task| task.task_id).collect()
+    }
+
+    fn set(open: &[Open], filter: Filter) -> BTreeSet<TaskId> {
+        select(open, filter, None).iter().map(|task| task.task_id).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_is_one_whatever_order_the_tasks_come_in(
+            board in boards(),
+            seed in vec(any::<u32>(), 12),
+        ) {
+            let one = open(&board);
+            let mut other: Vec<_> = one.iter().cloned().zip(seed).collect();
+            other.sort_by_key(|(_, seed)| *seed);
+            let other: Vec<Open> = other.into_iter().map(|(task, _)| task).collect();
+            for filter in [Filter::Ready, Filter::Blocked, Filter::All] {
+                prop_assert_eq!(ids(&select(&one, filter, None)), ids(&select(&other, filter, None)));
+            }
+        }
+
+        #[test]
+        fn what_is_blocked_or_held_is_never_ready(board in boards()) {
+            for task in select(&open(&board), Filter::Ready, None) {
+                prop_assert!(task.hold != Hold::Held && task.blockers == 0, "{:?}", task);
+                prop_assert!(task.unmet == 0 || task.hold == Hold::Own, "{:?}", task);
+                prop_assert!(!matches!(task.standing, Some(Standing::Blocked | Standing::Failed)));
+            }
+        }
+
+        #[test]
+        fn each_open_task_stands_in_one_place(board in boards()) {
+            let open = open(&board);
+            let (ready, blocked) = (set(&open, Filter::Ready), set(&open, Filter::Blocked));
+            let counts = count(&open);
+            prop_assert!(ready.is_disjoint(&blocked));
+            prop_assert_eq!((counts.ready, counts.blocked), (ready.len(), blocked.len()));
+            prop_assert_eq!(counts.ready + counts.blocked + counts.in_hand, open.len());
+            prop_assert_eq!(set(&open, Filter::All).len(), open.len());
+        }
+
+        #[test]
+        fn a_dependency_that_failed_or_was_cancelled_never_unblocks(
+            board in boards(), number in 0..12_usize, was_cancelled in any::<bool>(),
+        ) {
+            let mut board = board;
+            let number = number % board.len();
+            let (status, standing) = if was_cancelled {
+                (TaskStatus::Cancelled, None)
+            } else {
+                (TaskStatus::InReview, Some(Standing::Failed))
+            };
+            board[number].task.status = status;
+            board[number].task.standing = standing;
+            let ready = set(&open(&board), Filter::Ready);
+            for planned in board.iter().filter(|planned| planned.depends_on.contains(&number)) {
+                let is_ready = ready.contains(&planned.task.task_id);
+                prop_assert!(!is_ready || planned.task.hold == Hold::Own);
+            }
+        }
+
+        #[test]
+        fn finishing_a_task_takes_no_other_from_the_ready_ones(
+            board in boards(), number in 0..12_usize,
+        ) {
+            let number = number % board.len();
+            let mut before = set(&open(&board), Filter::Ready);
+            let mut board = board;
+            board[number].task.status = TaskStatus::Done;
+            before.remove(&board[number].task.task_id);
+            prop_assert!(before.is_subset(&set(&open(&board), Filter::Ready)));
+        }
+
+        #[test]
+        fn a_priority_leaves_out_the_others_and_keeps_the_order(
+            board in boards(), priority in any_of(PRIORITIES.to_vec()),
+        ) {
+            let open = open(&board);
+            let all = select(&open, Filter::All, None);
+            let kept: Vec<_> = all.into_iter().filter(|task| task.priority == priority).collect();
+            prop_assert_eq!(ids(&kept), ids(&select(&open, Filter::All, Some(priority))));
+        }
+    }
+
+    fn task(priority: Priority, kind: TaskKind) -> Open {
+        Open {
+            task_id: TaskId::new(),
+            priority,
+            kind,
+            status: TaskStatus::Todo,
+            standing: None,
+            hold: Hold::Nobody,
+            unmet: 0,
+            blockers: 0,
+        }
+    }
+
+    #[test]
+    fn a_workers_own_task_comes_first_then_investigations_then_priority_then_age() {
+        let low = task(Priority::Low, TaskKind::Investigation);
+        let critical = task(Priority::Critical, TaskKind::Work);
+        let medium = task(Priority::Medium, TaskKind::Work);
+        let younger = task(Priority::Medium, TaskKind::Verification);
+        let own = Open { hold: Hold::Own, unmet: 1, ..task(Priority::Low, TaskKind::Work) };
+        let open = [&younger, &medium, &critical, &low, &own].map(Clone::clone);
+        let expected = [own, low, critical, medium, younger];
+        assert_eq!(select(&open, Filter::Ready, None), expected.iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_was_left_is_ready_again_and_what_is_worked_on_without_a_lease_is_not() {
+        let begun = Open { status: TaskStatus::InProgress, ..task(Priority::Low, TaskKind::Work) };
+        assert_eq!(begun.place(), Place::InHand);
+        assert_eq!(Open { hold: Hold::Left, ..begun.clone() }.place(), Place::Ready);
+        assert_eq!(Open { hold: Hold::Own, ..begun.clone() }.place(), Place::Ready);
+        let paused = Open { hold: Hold::Own, standing: Some(Standing::Paused), ..begun };
+        assert_eq!(paused.place(), Place::InHand);
+    }
+}

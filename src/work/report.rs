@@ -1,0 +1,163 @@
+//! What a report makes of its task: the rule that all reporting tools share. Pure.
+
+use provost_actors::journal::TaskStatus;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Standing;
+
+/// What a worker says of a task, in whichever tool's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    Done,
+    Failed,
+    Blocked,
+    /// Some of it is there; nobody else is to go on yet.
+    Partial,
+    InProgress,
+    Paused,
+}
+
+/// What becomes of a task that was reported on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Becomes {
+    pub status: TaskStatus,
+    pub standing: Option<Standing>,
+    /// Whoever has it in hand lets go of it.
+    pub is_let_go: bool,
+}
+
+/// What becomes of the task. Where the project has checks, one that is said to be done
+/// waits for them.
+pub fn becomes(said: Said, has_checks: bool) -> Becomes {
+    let (status, standing) = match said {
+        Said::Done if has_checks => (TaskStatus::InReview, Some(Standing::Reported)),
+        Said::Done => (TaskStatus::Done, None),
+        // What to do about it is the orchestrator's to decide.
+        Said::Failed => (TaskStatus::InReview, Some(Standing::Failed)),
+        // Anybody may go on once it is free.
+        Said::Blocked => (TaskStatus::Todo, Some(Standing::Blocked)),
+        Said::Paused => (TaskStatus::InProgress, Some(Standing::Paused)),
+        Said::Partial | Said::InProgress => (TaskStatus::InProgress, None),
+    };
+    let is_let_go = matches!(said, Said::Done | Said::Failed | Said::Blocked);
+    Becomes { status, standing, is_let_go }
+}
+
+/// Why no report on a task is taken any more, if none is.
+pub fn closed(status: TaskStatus, standing: Option<Standing>) -> Option<&'static str> {
+    match (status, standing) {
+        (TaskStatus::Done, _) => Some("is done already"),
+        (TaskStatus::Cancelled, _) => Some("was cancelled"),
+        (_, Some(Standing::Reported)) => Some("was reported as done already, and its checks run"),
+        _ => None,
+    }
+}
+
+/// How far a project is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Dashboard {
+    /// Tasks that are done; verifications and investigations don't count.
+    pub completed_count: u32,
+    /// All such tasks but the cancelled ones.
+    pub total_count: u32,
+    /// The one of the other, to one decimal.
+    pub percent_complete: f64,
+    /// Tasks of any kind that something stands in the way of.
+    pub blocked_count: u32,
+    /// Verifications that are not done.
+    pub verification_pending_count: u32,
+}
+
+/// The share of all that is done, in percent with one decimal; of nothing, 0.
+pub fn percent(completed: u32, total: u32) -> f64 {
+    if total == 0 { 0.0 } else { (f64::from(completed) * 1000.0 / f64::from(total)).round() / 10.0 }
+}
+
+/// A task that a report put on the board.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskMade {
+    /// What it is called: TASK-001.
+    pub task_id: String,
+    /// What is to be done.
+    pub title: String,
+}
+
+/// What a report came to, in a sentence, and how the board stands.
+pub fn message(
+    said: Said,
+    checks_run: bool,
+    ready: usize,
+    blocked: u32,
+    is_verified_next: bool,
+) -> String {
+    let task = match said {
+        Said::Done if checks_run => "Task reported as done, and its checks run.",
+        Said::Done => "Task marked complete.",
+        Said::Failed => {
+            "Task marked failed; what becomes of it is decided by whoever runs the board."
+        }
+        Said::Blocked => "Task marked blocked.",
+        Said::Partial | Said::InProgress => "Task stays in progress.",
+        Said::Paused => "Task marked paused.",
+    };
+    let created = if is_verified_next { ", 1 verification task created" } else { "" };
+    format!("{task} {}, {blocked} blocked{created}", counted(ready, "ready task"))
+}
+
+/// `2 things`, `1 thing`.
+pub fn counted(number: usize, thing: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{s}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SAID: [Said; 6] =
+        [Said::Done, Said::Failed, Said::Blocked, Said::Partial, Said::InProgress, Said::Paused];
+
+    #[test]
+    fn only_a_task_that_is_done_without_checks_is_done() {
+        for said in SAID {
+            for has_checks in [false, true] {
+                let becomes = becomes(said, has_checks);
+                let is_done = said == Said::Done;
+                assert_eq!(becomes.status == TaskStatus::Done, is_done && !has_checks);
+                assert_eq!(becomes.standing == Some(Standing::Reported), is_done && has_checks);
+                assert_eq!(closed(becomes.status, becomes.standing).is_some(), is_done);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_done_cancelled_or_being_checked_takes_no_report() {
+        assert!(closed(TaskStatus::Done, Some(Standing::Verified)).is_some());
+        assert!(closed(TaskStatus::Cancelled, None).is_some());
+        assert!(closed(TaskStatus::InReview, Some(Standing::Reported)).is_some());
+        for standing in [Standing::Rework, Standing::Failed, Standing::Blocked, Standing::Paused] {
+            assert_eq!(closed(TaskStatus::InReview, Some(standing)), None);
+        }
+    }
+
+    #[test]
+    fn percents_have_one_decimal() {
+        assert_eq!(percent(1, 35).to_string(), "2.9");
+        assert_eq!(percent(0, 0).to_string(), "0");
+        assert_eq!(percent(8, 8).to_string(), "100");
+    }
+
+    proptest! {
+        #[test]
+        fn a_share_is_never_more_than_the_whole(total in 0_u32.., part in 0.0..=1.0_f64) {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a u32")]
+            let completed = (f64::from(total) * part) as u32;
+            prop_assert!((0.0..=100.0).contains(&percent(completed, total)));
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! `reportVerificationResult`: whether a task was done as it was to be.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::brief::{Brief, Prompt};
+use super::report::counted;
+use super::ticket::Urgency;
+use crate::args::{List, Text};
+
+pub const REPORT_VERIFICATION_RESULT: &str = "\
+Use when: you have done a verification task (TASK-VERIFY-001).
+Required: verificationTaskId, originalTaskId, verificationStatus, verification, originalTaskStatus.
+Optional: suggestedActions, project_id, request_id.
+Next: getNextTask; an original that needs rework is in it again.
+Avoid: passed when an item failed; reportTaskDone for the same verification.";
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReportVerificationResultInput {
+    /// The verification: TASK-VERIFY-001 or a UUID.
+    pub verification_task_id: Text<1, 64>,
+    /// The task that it verifies: TASK-001 or a UUID.
+    pub original_task_id: Text<1, 64>,
+    /// passed, failed, partial or needs-manual-review.
+    pub verification_status: VerificationStatus,
+    /// What was looked at, and what came of it.
+    pub verification: Verification,
+    /// done, done_but_incomplete or needs_rework: the last two put it back on the board.
+    pub original_task_status: OriginalStatus,
+    /// Tasks to be made of it, a line each.
+    pub suggested_actions: Option<List<Text<1, 1000>, 0, 20>>,
+    /// Project, a UUID; by default the one that you work in.
+    #[serde(rename = "project_id")]
+    pub project_id: Option<Text<1, 64>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerificationStatus {
+    Passed,
+    Failed,
+    Partial,
+    NeedsManualReview,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OriginalStatus {
+    Done,
+    DoneButIncomplete,
+    NeedsRework,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Verification {
+    /// Each thing that was to be looked at.
+    pub checklist: List<ChecklistItem, 0, 200>,
+    /// What is wrong; by default the failed items of the checklist.
+    pub failed_items: Option<List<FailedItem, 0, 100>>,
+    /// The whole in a few sentences.
+    pub summary: Text<0, 5000>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChecklistItem {
+    /// What was looked at.
+    pub item: Text<1, 1000>,
+    /// passed, failed or skipped.
+    pub status: ItemStatus,
+    /// What there is to say of it.
+    pub note: Option<Text<0, 2000>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ItemStatus {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FailedItem {
+    /// What was looked at.
+    pub item: Text<1, 1000>,
+    /// What is wrong with it.
+    pub issue: Text<1, 2000>,
+    /// Why that is wrong.
+    pub why: Text<0, 2000>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportVerificationResultOutput {
+    /// true.
+    pub success: bool,
+    /// The verification: TASK-VERIFY-001.
+    pub verification_task_id: String,
+    /// As it was reported.
+    pub verification_status: VerificationStatus,
+    /// As it was reported.
+    pub original_task_status: OriginalStatus,
+    /// What became of the original.
+    pub message: String,
+    /// What is wrong, each under a name of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issues_found: Option<Vec<IssueFound>>,
+    /// The tasks made of suggestedActions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub follow_up_tasks_created: Option<Vec<FollowUpCreated>>,
+    /// What the original is now: verified, done (as it was) or rework.
+    pub original_task_marked: Verdict,
+    /// Whether what depends on the original can go on.
+    pub blocker_cleared: bool,
+    /// What the board tells its people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dashboard_update: Option<VerificationUpdate>,
+    /// The ticket by which a person is asked to look: TK-001.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub review_ticket_id: Option<String>,
+    /// Where the report speaks against itself, or against what has begun.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IssueFound {
+    /// What it is called: ISSUE-001.
+    pub issue_id: String,
+    /// What is wrong.
+    pub title: String,
+    /// The files that the original's last report names.
+    pub related_components: Vec<String>,
+    /// high when the original is to be done again, else medium.
+    pub severity: Urgency,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FollowUpCreated {
+    /// What it is called: TASK-002.
+    pub task_id: String,
+    /// What is to be done.
+    pub title: String,
+    /// The original: TASK-001.
+    pub related_to: String,
+    /// critical, high, medium or low.
+    pub priority: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VerificationUpdate {
+    /// What became of the original, in a line.
+    pub message: String,
+    /// How many issues were found.
+    pub issues_count: usize,
+    /// How many tasks were made.
+    pub follow_up_tasks_count: usize,
+}
+
+impl VerificationUpdate {
+    pub fn new(message: &str, issues: usize, follow_ups: usize) -> Self {
+        let (found, made) = (counted(issues, "issue"), counted(follow_ups, "follow-up task"));
+        Self {
+            message: format!("{message} {found} found, {made} made."),
+            issues_count: issues,
+            follow_up_tasks_count: follow_ups,
+        }
+    }
+}
+
+/// What a verification makes of the task that it verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It was done as it was to be.
+    Verified,
+    /// It stays done; not all of it was found good.
+    Done,
+    /// It is to be done again.
+    Rework,
+}
+
+impl Verdict {
+    /// What became of a task.
+    pub fn says(self, task: &str) -> String {
+        match self {
+            Self::Verified => format!("{task} was done as it was to be."),
+            Self::Done => format!("{task} stays done; not all of it was found good."),
+            Self::Rework => format!("{task} is on the board again, for rework."),
+        }
+    }
+}
+
+impl ReportVerificationResultInput {
+    /// What is wrong with the original.
+    pub fn issues(&self) -> Vec<Issue> {
+        let failed =
+            self.verification.checklist.iter().filter(|it| it.status == ItemStatus::Failed);
+        match &self.verification.failed_items {
+            Some(items) if !items.is_empty() => items.iter().map(Issue::told).collect(),
+            _ => failed.map(Issue::ticked).collect(),
+        }
+    }
+
+    /// What becomes of the original: the worst that the report says.
+    pub fn verdict(&self) -> Verdict {
+        match (self.verification_status, self.original_task_status) {
+            (VerificationStatus::Failed, _)
+            | (_, OriginalStatus::DoneButIncomplete | OriginalStatus::NeedsRework) => {
+                Verdict::Rework
+            }
+            (VerificationStatus::Passed, _) if self.issues().is_empty() => Verdict::Verified,
+            _ => Verdict::Done,
+        }
+    }
+
+    /// Where the report speaks against itself.
+    pub fn contradictions(&self) -> Vec<String> {
+        let mut contradictions = Vec::new();
+        if self.verification_status == VerificationStatus::Passed {
+            if self.original_task_status != OriginalStatus::Done {
+                contradictions.push(
+                    "The verification is reported as passed, and the original as not done; it is \
+                     put back on the board."
+                        .to_owned(),
+                );
+            } else if !self.issues().is_empty() {
+                contradictions.push(
+                    "The verification is reported as passed, and items of it as failed; the \
+                     original stays done and is not called verified."
+                        .to_owned(),
+                );
+            }
+        }
+        contradictions
+    }
+}
+
+/// Something that is wrong with the original.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issue {
+    pub title: String,
+    /// What was looked at, and why it is wrong.
+    pub text: String,
+}
+
+impl Issue {
+    fn told(item: &FailedItem) -> Self {
+        Self { title: item.issue.to_string(), text: format!("{}: {}", &*item.item, &*item.why) }
+    }
+
+    fn ticked(item: &ChecklistItem) -> Self {
+        let title = item.note.as_deref().unwrap_or(&item.item).to_owned();
+        Self { title, text: item.item.to_string() }
+    }
+}
+
+/// What a verification of a task is to know: the criteria that the task has, and those
+/// that its report adds, as a checklist.
+pub fn brief(of_task: Option<&str>, reported: &[&str]) -> Brief {
+    let task = of_task.and_then(Brief::kept).unwrap_or_default();
+    let prompt = task.super_detailed_prompt.unwrap_or_default();
+    let mut acceptance_criteria = prompt.acceptance_criteria;
+    for criterion in reported {
+        if !acceptance_criteria.iter().any(|known| known == criterion) {
+            acceptance_criteria.push((*criterion).to_owned());
+        }
+    }
+    let requirements = prompt.requirements;
+    let prompt =
+        Prompt { requirements, acceptance_criteria, files: prompt.files, ..Prompt::default() };
+    Brief {
+        super_detailed_prompt: Some(prompt),
+        plan_reference: task.plan_reference,
+        ..Brief::default()
+    }
+}
+
+/// Why there is a verification of a task.
+pub fn why(task: &str, brief: &Brief) -> String {
+    let criteria = brief.super_detailed_prompt.as_ref().map(|it| it.acceptance_criteria.len());
+    match criteria.unwrap_or_default() {
+        0 => format!("Make sure that what was asked for is there: {task}"),
+        1 => format!("Hold the work against its acceptance criterion: {task}"),
+        n => format!("Hold the work against its {n} acceptance criteria: {task}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn report(status: &str, original: &str, items: &[&str]) -> ReportVerificationResultInput {
+        let checklist: Vec<Value> =
+            items.iter().map(|status| json!({"item": "it works", "status": status})).collect();
+        serde_json::from_value(json!({
+            "verificationTaskId": "TASK-VERIFY-001", "originalTaskId": "TASK-001",
+            "verificationStatus": status, "originalTaskStatus": original,
+            "verification": {"checklist": checklist, "summary": "s"},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_worst_that_a_report_says_is_what_counts() {
+        for (status, original, items, verdict) in [
+            ("passed", "done", vec!["passed", "skipped"], Verdict::Verified),
+            ("passed", "done", vec![], Verdict::Verified),
+            ("passed", "done", vec!["passed", "failed"], Verdict::Done),
+            ("passed", "needs_rework", vec!["passed"], Verdict::Rework),
+            ("failed", "done", vec!["failed"], Verdict::Rework),
+            ("failed", "needs_rework", vec!["failed"], Verdict::Rework),
+            ("partial", "done", vec!["skipped"], Verdict::Done),
+            ("partial", "done_but_incomplete", vec!["passed"], Verdict::Rework),
+            ("needs-manual-review", "done", vec![], Verdict::Done),
+            ("needs-manual-review", "needs_rework", vec![], Verdict::Rework),
+        ] {
+            assert_eq!(report(status, original, &items).verdict(), verdict, "{status} {original}");
+        }
+    }
+
+    #[test]
+    fn failed_items_of_the_checklist_are_issues_where_none_are_given() {
+        let issues = report("failed", "needs_rework", &["passed", "failed"]).issues();
+        assert_eq!(issues.len(), 1);
+        assert_eq!(issues[0].title, "it works");
+    }
+
+    proptest! {
+        #[test]
+        fn only_what_passed_without_a_fault_is_verified(
+            status in proptest::sample::select(vec!["passed", "failed", "partial", "needs-manual-review"]),
+            original in proptest::sample::select(vec!["done", "done_but_incomplete", "needs_rework"]),
+            items in proptest::collection::vec(
+                proptest::sample::select(vec!["passed", "failed", "skipped"]), 0..5),
+        ) {
+            let report = report(status, original, &items);
+            let is_good = status == "passed" && original == "done" && !items.contains(&"failed");
+            prop_assert_eq!(report.verdict() == Verdict::Verified, is_good);
+            prop_assert_eq!(report.verdict() == Verdict::Rework, status == "failed" || original != "done");
+            prop_assert!(!is_good || report.contradictions().is_empty());
+        }
+    }
+}

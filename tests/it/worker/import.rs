@@ -1,0 +1,92 @@
+//! `provost task`: tasks from a file, listed and shown.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Done, Provost};
+
+const MARKDOWN: &str = "\
+# Plan
+
+## TASK-010: Make the parser
+- Priority: high
+- Estimate: 2h
+
+By hand.
+
+### Acceptance criteria
+- It parses
+
+## [docs] Write it down
+- Depends on: TASK-010, TASK-001
+";
+
+/// Runs `provost task` in a folder.
+fn task(provost: &Provost, folder: &Path, args: &[&str]) -> Done {
+    let mut command = provost.command(&[&["--json", "task"], args].concat());
+    command.current_dir(folder);
+    Provost::done(command)
+}
+
+#[test]
+fn a_markdown_file_becomes_tasks_once() {
+    let provost = Provost::running();
+    let board = provost.board();
+    board.task("there before");
+    let folder = board.repo().path.clone();
+    fs::write(provost.path("plan.md"), MARKDOWN).unwrap();
+    let file = provost.path("plan.md").display().to_string();
+    let made = task(&provost, &folder, &["import", &file]).json();
+    assert_eq!(made["imported_before"], false);
+    let names = |made: &Value, field: &str| -> Vec<Value> {
+        made["tasks"].as_array().unwrap().iter().map(|task| task[field].clone()).collect()
+    };
+    assert_eq!(names(&made, "handle"), ["TASK-002", "TASK-003"]);
+    assert_eq!(names(&made, "name"), ["TASK-010", "docs"]);
+    let again = task(&provost, &folder, &["import", &file]).json();
+    assert_eq!((&again["imported_before"], &again["tasks"]), (&json!(true), &made["tasks"]));
+    let anew = task(&provost, &folder, &["import", "--again", &file]).json();
+    assert_eq!(names(&anew, "handle"), ["TASK-004", "TASK-005"]);
+    let listed = task(&provost, &folder, &["list"]).json();
+    assert_eq!(listed["tasks"].as_array().unwrap().len(), 5);
+    let shown = task(&provost, &folder, &["show", "task-003"]).json()["task"].clone();
+    let on = [&listed["tasks"][0]["task_id"], &made["tasks"][0]["task_id"]];
+    assert_eq!(shown["depends_on"], json!(on));
+    let parser = task(&provost, &folder, &["show", "TASK-002"]).json()["task"].clone();
+    assert_eq!(parser["priority"], "high");
+    assert_eq!(parser["brief"]["superDetailedPrompt"]["acceptanceCriteria"], json!(["It parses"]));
+    let mut plain = provost.command(&["task", "show", "TASK-002"]);
+    plain.current_dir(&folder);
+    let plain = Provost::done(plain).stdout;
+    assert!(plain.starts_with("TASK-002: Make the parser\ntodo; priority high\n"), "{plain}");
+}
+
+#[test]
+fn nothing_is_imported_of_a_file_with_a_fault() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let folder = board.repo().path.clone();
+    let stranger = json!([{"title": "A"}, {"title": "B", "dependencies": ["TASK-099"]}]);
+    let circle = json!({"tasks": [
+        {"id": "a", "title": "A", "dependencies": ["b"]},
+        {"id": "b", "title": "B", "dependencies": ["a"]}]});
+    let faulty = json!([{"title": "A"}, {"title": "B", "priority": "hihg"}]);
+    for (text, code, said) in [
+        (stranger.to_string(), 1, "task 2 (\"B\"): There is no task TASK-099"),
+        (circle.to_string(), 1, "a -> b -> a"),
+        (faulty.to_string(), 1, "task 2"),
+        ("[\n{\"title\": }]".to_owned(), 1, "line 2"),
+    ] {
+        let file = provost.path("tasks.json");
+        fs::write(&file, text).unwrap();
+        let done = task(&provost, &folder, &["import", file.to_str().unwrap()]);
+        assert!(done.stderr.contains(said), "{done:?}");
+        assert_eq!(done.code, code, "{done:?}");
+    }
+    let listed = task(&provost, &folder, &["list"]).json();
+    assert_eq!(listed["tasks"], json!([]));
+    assert_eq!(task(&provost, &folder, &["show", "TASK-001"]).code, 4);
+    assert_eq!(task(&provost, &folder, &["import", "/nowhere.md"]).code, 2);
+}
