@@ -32,7 +32,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("world", &["executor", "ids", "journal", "limits", "log", "process", "secret", "workspace"]),
     ("attempt", &["event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "secret", "text", "workspace", "world"]),
     ("gateway", &["attempt", "event", "executor", "ids", "journal", "nearest", "payload", "refusal", "workspace", "world"]),
-    ("checks", &["attempt", "event", "failpoint", "gateway", "ids", "journal", "log", "payload", "process", "refusal", "workspace", "world"]),
+    ("checks", &["attempt", "event", "failpoint", "gateway", "ids", "journal", "log", "payload", "process", "refusal", "secret", "workspace", "world"]),
 ];
 
 /// The same in `src`.

@@ -10,7 +10,7 @@ use super::output::harmless;
 pub struct ChecksArgs {
     /// The task: its handle, such as TASK-001, or 8 or more characters of its id
     task: String,
-    /// Print what this check has written, instead
+    /// Print what this check has written, its last MiB, instead
     #[arg(long, value_name = "NAME")]
     log: Option<String>,
 }

@@ -36,8 +36,7 @@ pub use resolve::{Kind, Match};
 pub use sessions::Target;
 pub use tasks::TaskFilter;
 pub use wal::is_damaged as is_log_damaged;
-pub use work::LastRun;
-pub use work::{NewDocument, NewPlan, NewQuestion, Question, Sending};
+pub use work::{LastRun, NewDocument, NewPlan, NewQuestion, Question, Sending};
 
 use std::time::Duration;
 

@@ -220,32 +220,26 @@ impl ReportTaskDoneInput {
         criteria.map(|(_, criterion)| &*criterion.text).collect()
     }
 
-    /// Where a report of a task that is done speaks against itself.
     /// Whether it says that its tests passed.
     pub fn claims_passed(&self) -> bool {
         let testing = self.testing.as_ref();
         testing.is_some_and(|testing| testing.tests_passed && testing.tests_failed.get() == 0)
     }
 
+    /// Where a report of a task that is done speaks against itself.
     pub fn contradictions(&self) -> Vec<String> {
         if self.status != DoneStatus::Done {
             return Vec::new();
         }
         let mut contradictions = Vec::new();
-        if let Some(testing) = &self.testing {
+        if let Some(testing) = self.testing.as_ref().filter(|_| !self.claims_passed()) {
+            let names = testing.failed_test_names.iter().flat_map(|it| it.iter());
+            let names = names.map(|name| &**name).collect::<Vec<&str>>().join(", ");
+            let names = if names.is_empty() { names } else { format!(" ({names})") };
             let failed = testing.tests_failed.get();
-            let names: Vec<&str> =
-                testing.failed_test_names.iter().flat_map(|it| it.iter()).map(|it| &**it).collect();
-            if !testing.tests_passed || failed > 0 {
-                let names = if names.is_empty() {
-                    String::new()
-                } else {
-                    format!(" ({})", names.join(", "))
-                };
-                contradictions.push(format!(
-                    "The task is reported as done, and its tests as failed: {failed} of them{names}."
-                ));
-            }
+            contradictions.push(format!(
+                "The task is reported as done, and its tests as failed: {failed} of them{names}."
+            ));
         }
         let criteria = self.acceptance_criteria_verification.iter().flatten();
         for (number, criterion) in criteria.filter(|(_, it)| it.status == CriterionStatus::Failed) {
@@ -263,5 +257,61 @@ impl FollowUpTask {
     pub fn brief(&self) -> Option<String> {
         let estimated_hours = serde_json::Number::from_f64(self.estimated_hours?);
         Some(Brief { estimated_hours, ..Brief::default() }.to_json())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const STATUSES: [DoneStatus; 4] =
+        [DoneStatus::Done, DoneStatus::Failed, DoneStatus::Blocked, DoneStatus::Partial];
+
+    fn report(
+        status: DoneStatus,
+        passed: bool,
+        failed: u32,
+        criteria: &[&str],
+    ) -> ReportTaskDoneInput {
+        let criteria = criteria.iter().enumerate();
+        let criteria: BTreeMap<_, _> = criteria
+            .map(|(n, status)| (n.to_string(), json!({"text": "t", "status": status})))
+            .collect();
+        serde_json::from_value(json!({
+            "taskId": "TASK-001", "status": status, "implementationNotes": "notes",
+            "statusDetails": {"blockedReason": "blocked", "failureReason": "failed"},
+            "testing": {"testsAdded": true, "testsPassed": passed, "testsFailed": failed},
+            "acceptanceCriteriaVerification": criteria,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_summary_is_the_reason_where_one_is_given() {
+        let summaries =
+            STATUSES.map(|status| report(status, true, 0, &[]).summary().map(str::to_owned));
+        let expected = ["notes", "failed", "blocked", "notes"];
+        assert_eq!(summaries, expected.map(|summary| Some(summary.to_owned())));
+    }
+
+    proptest! {
+        #[test]
+        fn only_what_is_called_done_can_speak_against_itself(
+            status in proptest::sample::select(STATUSES.to_vec()),
+            passed in any::<bool>(),
+            failed in 0_u32..3,
+            criteria in proptest::collection::vec(
+                proptest::sample::select(vec!["passed", "failed", "not-applicable"]), 0..4),
+        ) {
+            let report = report(status, passed, failed, &criteria);
+            let of_tests = usize::from(!passed || failed > 0);
+            let of_criteria = criteria.iter().filter(|status| **status == "failed").count();
+            let expected = if status == DoneStatus::Done { of_tests + of_criteria } else { 0 };
+            prop_assert_eq!(report.contradictions().len(), expected);
+            prop_assert_eq!(report.claims_passed(), of_tests == 0);
+        }
     }
 }

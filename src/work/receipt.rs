@@ -33,13 +33,13 @@ pub struct CheckReceipt {
 /// share one budget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckedReport {
-    /// The last report's checks: name, command, commit, includes_uncommitted, outcome (passed,
-    /// failed, timed_out, not_run), reason, exit_code, exit_signal, duration_ms, log, at.
+    /// Of checks: name, command, commit, outcome (passed, failed, timed_out, not_run),
+    /// exit_code, log and more.
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub receipts: Vec<CheckReceipt>,
-    /// What that report claims and its receipts disprove.
+    /// What they disprove of the report.
     pub contradiction: Option<String>,
-    /// empty_diff: what was reported done changed nothing.
+    /// empty_diff: nothing was changed.
     #[schemars(with = "Vec<String>")]
     pub flags: Vec<Flag>,
 }

@@ -26,6 +26,8 @@
 
 mod delivery;
 pub mod folder;
+mod ground;
+mod launch;
 mod process;
 mod run;
 mod tell;

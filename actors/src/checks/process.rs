@@ -1,33 +1,27 @@
 //! One check's process, from wherever an earlier daemon left it to its end: started
 //! under a shim of its own, and nothing that it started is left when it is over.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::attempt::is_base;
 use crate::event::Timestamp;
 use crate::failpoint;
-use crate::ids::AttemptId;
 use crate::journal::check::{CheckOutcome, CheckRun, PlannedCheck, Receipt};
-use crate::process::cgroup::Cgroup;
-use crate::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
-use crate::process::{AdoptError, Adopted, LOST, Marker, Shim, ShimEvent, SpawnError};
-use crate::secret::Secrets;
-use crate::workspace::checkout::{self, Checkout};
+use crate::process::manifest::{self, ExitRecord, Started};
+use crate::process::{AdoptError, Adopted, LOST, Shim, ShimEvent, SpawnError};
 use crate::world::World;
 
 use super::folder::Folder;
+use super::ground::{self, is_there};
+use super::launch;
 
 /// Between tries to reach what can't be reached now.
 const RETRY: Duration = Duration::from_secs(1);
 /// Tries of a check whose end nobody saw, before it is given up.
 const TRIES: usize = 3;
-/// Bytes of its output that are kept, unless the configuration has it less.
-const LOG_MAX: u64 = 64 << 20;
 /// Says of a process's folder that it was ended on somebody's wish: how it ended
 /// proves nothing.
 const STOPPED: &str = "stopped";
@@ -111,7 +105,7 @@ impl<'a> Process<'a> {
         let shims = &self.world.shims;
         let mut next = None;
         loop {
-            if is_there(self.dir.join(STOPPED)).await {
+            if is_there(&self.dir.join(STOPPED)).await {
                 self.forget_stopped().await;
             }
             let found = match next.take() {
@@ -142,10 +136,11 @@ impl<'a> Process<'a> {
     }
 
     async fn start(&self) -> Result<Shim, SpawnError> {
-        let cwd = self.checkout().await.map_err(SpawnError::Refused)?;
+        let cwd = ground::ready(self.run, &self.folder).await.map_err(SpawnError::Refused)?;
         self.world.shims.reopen(&self.dir).await.map_err(SpawnError::Prepare)?;
         failpoint::hit("check", "next");
-        let (manifest, secrets) = self.manifest(cwd);
+        let settings = &self.world.settings;
+        let (manifest, secrets) = launch::manifest(settings, self.run.run_id, self.check, cwd);
         let spawned = self.world.shims.spawn_with(&self.dir, &manifest, None, &secrets).await;
         if let Err(SpawnError::Died) = &spawned {
             // Something may run that nobody supervises.
@@ -218,7 +213,7 @@ impl<'a> Process<'a> {
     async fn set_aside(&self, record: &ExitRecord) -> Result<(), String> {
         let lost = |number: usize| self.dir.with_extension(format!("lost-{number}"));
         let mut number = 1;
-        while is_there(lost(number)).await {
+        while is_there(&lost(number)).await {
             number += 1;
         }
         if number >= TRIES {
@@ -230,84 +225,10 @@ impl<'a> Process<'a> {
         tokio::fs::rename(&self.dir, lost(number)).await.map_err(readable)
     }
 
-    /// The folder to run in, which is made if need be: that of the only repository, or
-    /// the one that holds them all.
-    async fn checkout(&self) -> Result<PathBuf, String> {
-        let work = self.folder.work();
-        let told = |error: &dyn std::fmt::Display| {
-            format!("no clean checkout of what was reported can be made: {error}")
-        };
-        if !is_there(work.clone()).await {
-            self.folder.remove_work().await.map_err(|error| told(&error))?;
-            for repo in &self.run.repos {
-                let checkout = Checkout {
-                    repo: PathBuf::from(&repo.path),
-                    commit: repo.commit.clone(),
-                    objects: self.folder.objects(&repo.name),
-                    path: self.folder.new_work().join(&repo.name),
-                };
-                checkout::make(&checkout).await.map_err(|error| told(&error))?;
-                failpoint::hit("checkout", "made");
-            }
-            let new = self.folder.new_work();
-            tokio::fs::rename(new, &work).await.map_err(|error| told(&error))?;
-            failpoint::hit("checkout", "whole");
-        }
-        Ok(match self.run.repos.as_slice() {
-            [only] => work.join(&only.name),
-            _ => work,
-        })
-    }
-
     /// One of the small files of its folder; what can't be read is not there.
     async fn read<T: DeserializeOwned + Send + 'static>(&self, name: &'static str) -> Option<T> {
         let dir = self.dir.clone();
         let read = tokio::task::spawn_blocking(move || manifest::read(&dir, name)).await;
         read.ok()?.ok()?
     }
-
-    fn manifest(&self, cwd: PathBuf) -> (Manifest, Secrets) {
-        let (settings, process_id) = (&self.world.settings, self.check.process_id);
-        // To the shim each run is an attempt of its own.
-        let attempt_id = AttemptId::from(self.run.run_id);
-        let marker = Marker { attempt: attempt_id, process: process_id };
-        let own = &settings.environment;
-        let mut env = environment(own, marker);
-        let secrets = settings.secret_names.take_out(&mut env, own);
-        let limits = settings.checks.limits;
-        let cgroup = settings.cgroups.as_deref().filter(|_| limits.want_cgroup());
-        let manifest = Manifest {
-            v: manifest::VERSION,
-            attempt_id,
-            process_id,
-            epoch: 1,
-            program: PathBuf::from("/bin/sh"),
-            args: self.check.command.shell_arguments(),
-            env,
-            secrets: secrets.names(),
-            cwd,
-            stdin: StdinSource::Empty,
-            spool_max_bytes: settings.spool_max_bytes.min(LOG_MAX),
-            limits,
-            cgroup: cgroup.map(|base| Cgroup::named(base, &process_id.to_string())),
-            grace_ms: u64::try_from(settings.stop_grace.as_millis()).unwrap_or(u64::MAX),
-            open_files: settings.open_files,
-        };
-        (manifest, secrets)
-    }
-}
-
-async fn is_there(path: PathBuf) -> bool {
-    tokio::fs::try_exists(path).await.unwrap_or(false)
-}
-
-/// What every executor gets of the daemon's environment, what continuous integration
-/// sets, and the marker by which a lost process is found.
-fn environment(own: &BTreeMap<String, String>, marker: Marker) -> BTreeMap<String, String> {
-    let base = own.iter().filter(|(name, _)| is_base(name));
-    let mut env: BTreeMap<_, _> = base.map(|(k, v)| (k.clone(), v.clone())).collect();
-    env.insert("CI".to_owned(), "1".to_owned());
-    env.insert(Marker::ATTEMPT.to_owned(), marker.attempt.to_string());
-    env.insert(Marker::PROCESS.to_owned(), marker.process.to_string());
-    env
 }

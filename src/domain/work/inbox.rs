@@ -123,9 +123,13 @@ impl Courier {
             payload_hash: payload::hash(&json!({"question": question, "attempt": attempt})),
             resolved_hash: None,
         };
-        let (attempt_id, action) = (attempt, FollowUpAction::Queue);
-        let request =
-            FollowUpRequest { attempt_id, action, prompt, variant: None, unless_stopped: true };
+        let request = FollowUpRequest {
+            attempt_id: attempt,
+            action: FollowUpAction::Queue,
+            prompt,
+            variant: None,
+            unless_stopped: true,
+        };
         let asked = ractor::call!(self.gateway, |port| Message::FollowUp(Some(key), request, port));
         match asked {
             Ok(Ok(_)) => true,

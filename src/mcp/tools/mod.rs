@@ -95,8 +95,8 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     change report_verification_result = "reportVerificationResult" "Report verification result" Worker Adds Search verification::REPORT_VERIFICATION_RESULT, &[];
     change report_task_completed = "reportTaskCompleted" "Report task completed" Worker Adds Search completed::REPORT_TASK_COMPLETED, &[];
     change report_issue = "reportIssue" "Report issue" Worker Adds Search issue::REPORT_ISSUE, &[];
-    wait   get_immediate_answer = "getImmediateAnswer" "Get immediate answer" Worker Asks Search immediate::GET_IMMEDIATE_ANSWER, &[];
     change report_task_status = "reportTaskStatus" "Report task status" Worker Adds Search status::REPORT_TASK_STATUS, &[];
+    wait   get_immediate_answer = "getImmediateAnswer" "Get immediate answer" Worker Asks Search immediate::GET_IMMEDIATE_ANSWER, &[];
     change create_ticket = "createTicket" "Create ticket" Worker Adds Search ticket::CREATE_TICKET, &[];
     wait   call_coe_agent = "callCOEAgent" "Call answering agent" Worker Asks Search consult::CALL_COE_AGENT, &[];
 });

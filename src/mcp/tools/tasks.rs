@@ -125,7 +125,7 @@ pub struct TaskSummary {
     pub status: TaskStatus,
     /// low, medium, high or critical.
     pub priority: Priority,
-    /// What its last report made of it: reported, verified, rework, failed, blocked or paused.
+    /// By its last report: reported, verified, rework, failed, blocked or paused.
     #[schemars(with = "Option<String>")]
     pub standing: Option<Standing>,
     /// When it was created, RFC 3339 UTC.

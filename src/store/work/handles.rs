@@ -11,10 +11,10 @@ pub enum Prefix {
     Task,
     Verification,
     Ticket,
-    Question,
     Failure,
     Observation,
     Issue,
+    Question,
 }
 
 impl Prefix {
@@ -23,10 +23,10 @@ impl Prefix {
             Self::Task => "TASK",
             Self::Verification => "TASK-VERIFY",
             Self::Ticket => "TK",
-            Self::Question => "Q",
             Self::Failure => "FAIL",
             Self::Observation => "OBS",
             Self::Issue => "ISSUE",
+            Self::Question => "Q",
         }
     }
 }

@@ -173,15 +173,9 @@ impl Store {
             return codec::id(&task);
         }
         let draft = Draft {
-            project_id: question.project_id,
-            title,
             description: Some(description),
-            priority: Priority::High,
             kind: TaskKind::Answer,
-            about: None,
-            brief: None,
-            reason: None,
-            depends_on: &[],
+            ..Draft::new(question.project_id, title, Priority::High)
         };
         let (task, _) = tasks::insert(&mut writing, &draft).await?;
         sqlx::query("UPDATE questions SET answer_task = ?2 WHERE question_id = ?1")
