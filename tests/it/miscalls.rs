@@ -70,6 +70,7 @@ fn names(board: &Board) -> Vec<(&'static str, String)> {
     let busy_attempt = board.start_at(&busy, "fake", &json!({"prompt": "hang"}));
     let used = json!({"project_id": board.project_id, "title": "used", "request_id": "used"});
     provost.call("create_task", &used);
+    provost.call("createTicket", &json!({"project_id": board.project_id, "title": "see to it"}));
     let id = |name: &str| settled[name].as_str().unwrap().to_owned();
     let whole = [
         ("project", board.project_id.clone()),

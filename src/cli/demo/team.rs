@@ -7,9 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use super::board::{
-    OF_A_PERSON, OF_THE_PLAN, PERSON_SAYS, PLAN, PLAN_FILE, PLAN_NAME, PLAN_SAYS, TASKS,
-};
+use super::board::{OF_A_PERSON, OF_THE_PLAN, PERSON_SAYS, PLAN_FILE, PLAN_NAME, PLAN_SAYS, TASKS};
 use super::worker::LIE;
 use super::{Demo, check};
 use crate::cli::context::text;
@@ -53,10 +51,10 @@ impl Demo {
 
     /// Indexes the plan and makes the tasks; gives their ids.
     async fn fill_the_board(&mut self) -> Result<Vec<String>, Failure> {
-        let document = json!({"path": PLAN_FILE, "content": PLAN});
+        let file = json!({"source": PLAN_FILE, "path": self.scratch.repo().join(PLAN_FILE)});
         let plan = json!({
             "project_id": self.project, "name": PLAN_NAME, "version": "1.0.0",
-            "documents": [document],
+            "files": [file],
         });
         self.context.client().await?.method("provost/add_plan", plan).await?;
         self.claim(&format!("the plan {PLAN_NAME} can be asked"))?;
@@ -202,7 +200,8 @@ impl Demo {
         let told = told["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
         let prompts = told.iter().filter(|message| text(message, "role") == "user");
         let mut lines = prompts.flat_map(|prompt| text(prompt, "text").lines());
-        let line = lines.find(|line| line.contains("the report says")).unwrap_or_default();
+        let line =
+            lines.find(|line| line.to_lowercase().contains("report says")).unwrap_or_default();
         check(!line.is_empty(), "the liar was told what its report got wrong")?;
         Ok(line.to_owned())
     }

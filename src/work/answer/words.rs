@@ -147,8 +147,10 @@ pub fn content(text: &str) -> Vec<(String, String)> {
     words(text)
         .into_iter()
         .filter(says)
-        .map(|word| (stem(&word), word))
-        .map(|(s, w)| (w, s))
+        .map(|word| {
+            let stem = stem(&word);
+            (word, stem)
+        })
         .collect()
 }
 
@@ -207,10 +209,10 @@ fn keep(words: &mut Vec<String>, word: &mut String) {
     let joins = |last: &mut String| {
         let parts = (last.as_str(), word);
         let joined = match parts {
-            ("sign", "in") => "signin",
-            ("log", "in") => "login",
+            ("sign" | "signs" | "signed", "in") => "signin",
+            ("log" | "logs" | "logged", "in") => "login",
             ("sign", "up") => "signup",
-            ("time", "out") => "timeout",
+            ("time" | "times" | "timed", "out") => "timeout",
             ("at", "least") => "minimum",
             ("at", "most") | ("up", "to") => "maximum",
             _ => return false,

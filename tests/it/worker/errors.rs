@@ -23,6 +23,14 @@ fn error(answer: &Value) -> &Value {
     &answer["error"]
 }
 
+/// The database's file is lost under the daemon.
+fn lose_database(provost: &Provost) {
+    for end in ["", "-wal"] {
+        let path = provost.home().join(format!("provost.db{end}"));
+        File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+    }
+}
+
 /// The members of the schema that all tools share.
 fn is_of_the_schema(envelope: &Value) {
     assert_eq!(envelope["success"], false, "{envelope}");
@@ -160,14 +168,49 @@ fn server_error_500_for_a_fault_of_the_store() {
 }
 
 #[test]
+fn get_next_task_error_500_for_a_fault_of_the_store() {
+    let provost = Provost::running();
+    let mut worker = at_work(&provost);
+    provost.sql(&["DROP VIEW task_holders"]);
+    let answer = worker.ask("getNextTask", &json!({"filter": "ready"}));
+    assert_eq!(error(&answer)["code"], 500, "{answer}");
+    is_of_the_schema(&answer["error"]["data"]);
+}
+
+#[test]
+fn get_next_task_error_503_for_a_queue_that_is_unavailable() {
+    let provost = Provost::running();
+    let mut worker = at_work(&provost);
+    lose_database(&provost);
+    let answer = worker.ask("getNextTask", &json!({"filter": "ready"}));
+    assert_eq!(error(&answer)["code"], 503, "{answer}");
+    assert_eq!(answer["error"]["data"]["error"]["retryable"], true);
+}
+
+#[test]
+fn ask_question_error_500_for_a_fault_of_the_store() {
+    let provost = Provost::running();
+    let mut worker = at_work(&provost);
+    provost.sql(&["DROP TABLE questions"]);
+    let answer = worker.ask("askQuestion", &json!({"question": "Which colour has the logo?"}));
+    assert_eq!(error(&answer)["code"], 500, "{answer}");
+}
+
+#[test]
+fn report_issue_rate_limit() {
+    let provost = Provost::new().config("[worker]\nagent_per_minute = 1").started();
+    let mut worker = at_work(&provost);
+    let issue = json!({"issue_description": "it smells", "severity": 3});
+    assert_eq!(worker.ask("reportIssue", &issue)["result"]["logged"], true);
+    let answer = worker.ask("reportIssue", &issue);
+    assert_eq!(error(&answer)["data"]["error"]["code"], "RATE_LIMIT", "{answer}");
+}
+
+#[test]
 fn create_ticket_db_unavailable_is_retryable_with_a_fallback() {
     let provost = Provost::running();
     let mut worker = at_work(&provost);
-    // Its file is lost under the daemon.
-    for end in ["", "-wal"] {
-        let path = provost.home().join(format!("provost.db{end}"));
-        File::options().write(true).open(path).unwrap().set_len(0).unwrap();
-    }
+    lose_database(&provost);
     let answer = worker.ask("createTicket", &ticket());
     assert_eq!(error(&answer)["code"], 503, "{answer}");
     let data = &answer["error"]["data"];
