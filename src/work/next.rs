@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::brief::{Brief, PlanReference, Prompt};
+use super::question::LateAnswer;
 use super::queue::{Filter, Place};
 use super::ticket::Urgency;
 use crate::args::Text;
@@ -66,6 +67,9 @@ pub struct GetNextTaskOutput {
     pub queue_length: usize,
     /// Those that come after it.
     pub next_tasks_preview: Vec<TaskPreview>,
+    /// Answers to your questions that came since you last called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

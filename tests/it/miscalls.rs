@@ -17,6 +17,12 @@ const NONE: &str = "01900000-0000-7000-8000-000000000000";
 const ELSEWHERE: &[(&str, &str)] = &[
     ("no_session_yet", "an attempt has its first session from its very start"),
     ("spawn_failed", "a start answers before its process is spawned: the attempt fails instead"),
+    ("ticket_not_found", "the worker API"),
+    ("invalid_state", "the worker API"),
+    ("token_limit_exceeded", "the worker API"),
+    ("timeout", "the worker API"),
+    ("db_locked", "another program holds the database"),
+    ("db_unavailable", "the database is lost under the daemon"),
     ("storage_full", "a full disk"),
     ("rate_limited", "too many calls at once on one connection"),
     ("daemon_unavailable", "no daemon, and none can be started"),

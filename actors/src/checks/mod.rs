@@ -152,7 +152,7 @@ impl State {
                 tracing::error!(run = %run.run_id, %refusal, "a check run does not go on yet");
                 tokio::time::sleep(RETRY).await;
             }
-            slot.is_carried();
+            slot.carried();
         })
     }
 
@@ -187,7 +187,7 @@ struct Slot {
 }
 
 impl Slot {
-    fn is_carried(mut self) {
+    fn carried(mut self) {
         self.is_carried = true;
     }
 }

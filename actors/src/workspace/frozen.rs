@@ -23,31 +23,23 @@ pub struct Frozen {
 /// Freezes a worktree. `objects` gets what the repository doesn't have, and is
 /// made; a [`checkout`](super::checkout) reads both.
 pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotError> {
-    let common = git::common_dir(&source.repo)
-        .await
-        .map_err(|why| SnapshotError::Repository { repo: source.repo.clone(), why })?;
     let snapshot = Snapshot::take(source).await?;
-    let (_, admin) = snapshot::open_worktree(source, &common).await?;
-    let head = snapshot::head(&source.repo, &admin).await.map_err(|_| SnapshotError::Worktree {
-        path: source.worktree(),
-        why: "a branch without a commit is checked out in it".to_owned(),
-    })?;
     {
-        let objects = objects.to_owned();
-        snapshot::blocking(move || snapshot::lend_objects(&objects, &[&common.join("objects")]))
-            .await?;
+        let (objects, lender) = (objects.to_owned(), snapshot.common().join("objects"));
+        snapshot::blocking(move || snapshot::lend_objects(&objects, &[&lender])).await?;
     }
     take_in(&snapshot, objects).await?;
     let tree = git::text(snapshot.writing(objects), &["write-tree"]).await?;
-    let tree_of = async |commit: &str| {
-        let tree = format!("{commit}^{{tree}}");
-        git::run(&source.repo, &["rev-parse", "--verify", &tree]).await
-    };
-    let is_unchanged = tree == tree_of(snapshot.base()).await?;
-    if tree == tree_of(&head).await? {
-        return Ok(Frozen { commit: head, includes_uncommitted: false, is_unchanged });
+    let head = snapshot.head();
+    let [of_base, of_head] = [snapshot.base(), head].map(|commit| format!("{commit}^{{tree}}"));
+    let trees = git::run(&source.repo, &["rev-parse", &of_base, &of_head]).await?;
+    let (of_base, of_head) = trees.split_once('\n').unwrap_or_default();
+    let is_unchanged = tree == of_base;
+    if tree == of_head {
+        let commit = head.to_owned();
+        return Ok(Frozen { commit, includes_uncommitted: false, is_unchanged });
     }
-    let args = ["commit-tree", &tree, "-p", &head, "-m", "What was not committed"];
+    let args = ["commit-tree", &tree, "-p", head, "-m", "What was not committed"];
     let commit = git::text(snapshot.writing(objects), &args).await?;
     Ok(Frozen { commit, includes_uncommitted: true, is_unchanged })
 }

@@ -109,8 +109,11 @@ pub enum Part {
 pub struct Snapshot {
     tree: Arc<Tree>,
     git_dir: TempDir,
+    /// What the repository's worktrees share.
+    common: PathBuf,
     /// `-c` and a setting, in turns.
     config: Vec<OsString>,
+    head: String,
     base: String,
 }
 
@@ -122,14 +125,18 @@ impl Snapshot {
             .await
             .map_err(|why| SnapshotError::Repository { repo: repo.clone(), why })?;
         let (tree, admin) = open_worktree(source, &common).await?;
-        let base = merge_base(source, &admin).await?;
-        let format = git::run(&common, &["rev-parse", "--show-object-format"]).await?;
-        let config = harmless_config(&common).await?;
+        let format = async {
+            let asked = git::run(&common, &["rev-parse", "--show-object-format"]).await;
+            asked.map_err(SnapshotError::Git)
+        };
+        let config = async { harmless_config(&common).await.map_err(SnapshotError::Git) };
+        let ((head, base), format, config) =
+            tokio::try_join!(parting(source, &admin), format, config)?;
         let git_dir = {
-            let place = source.scratch.clone();
+            let (place, common) = (source.scratch.clone(), common.clone());
             blocking(move || scratch(&place, &common, &admin, &format)).await?
         };
-        let snapshot = Self { tree: Arc::new(tree), git_dir, config, base };
+        let snapshot = Self { tree: Arc::new(tree), git_dir, common, config, head, base };
         // Without it, files marked as unchanged would count as such whatever is in
         // them. It fails when any has changed, which is no fault.
         snapshot.git(&["update-index", "-q", "--really-refresh"], usize::MAX).await?;
@@ -180,6 +187,16 @@ impl Snapshot {
     /// The worktree itself.
     pub fn tree(&self) -> &Arc<Tree> {
         &self.tree
+    }
+
+    /// The folder that the repository's worktrees share.
+    pub(super) fn common(&self) -> &Path {
+        &self.common
+    }
+
+    /// The commit that is checked out; of a branch without one, that of the attempt's.
+    pub(super) fn head(&self) -> &str {
+        &self.head
     }
 
     /// The commit that changes are told against.
@@ -336,33 +353,37 @@ pub(super) async fn head(repo: &Path, admin: &Path) -> Result<String, GitError> 
         .await
 }
 
-/// The commit at which the attempt and its target branch parted.
-async fn merge_base(source: &Source, admin: &Path) -> Result<String, SnapshotError> {
+/// The commit that is checked out, and the one at which it and the target branch parted.
+async fn parting(source: &Source, admin: &Path) -> Result<(String, String), SnapshotError> {
     let (repo, branch) = (source.repo.clone(), source.target_branch.clone());
-    let Some(target) = git::branch_tip(&repo, &branch).await else {
+    let (target, head) = tokio::join!(git::branch_tip(&repo, &branch), head(&repo, admin));
+    let Some(target) = target else {
         return Err(SnapshotError::TargetGone { repo, branch });
     };
-    let head = match head(&repo, admin).await {
+    let head = match head {
         Ok(head) => Some(head),
         // A branch without a commit is checked out.
         Err(_) => git::branch_tip(&repo, &source.branch).await,
     };
-    let base = match head {
-        Some(head) => git::merge_base(&repo, &head, &target).await?,
-        None => None,
-    };
-    base.ok_or(SnapshotError::NoMergeBase { repo, branch })
+    if let Some(head) = head
+        && let Some(base) = git::merge_base(&repo, &head, &target).await?
+    {
+        return Ok((head, base));
+    }
+    Err(SnapshotError::NoMergeBase { repo, branch })
 }
 
 /// The settings that the reading goes by: of the repository's, which an agent can
 /// write, those that run nothing; and the filters that the person or the system
 /// has set up (Git LFS, say), without which clean files would look changed.
 async fn harmless_config(common: &Path) -> Result<Vec<OsString>, GitError> {
-    let mut settings = settings(common, &["--get-regexp", HARMLESS_CONFIG]).await?;
-    for of in ["--system", "--global"] {
-        settings.extend(self::settings(common, &[of, "--get-regexp", r"^filter\."]).await?);
-    }
-    Ok(settings)
+    let filters = async |of| settings(common, &[of, "--get-regexp", r"^filter\."]).await;
+    let (own, system, person) = tokio::try_join!(
+        settings(common, &["--get-regexp", HARMLESS_CONFIG]),
+        filters("--system"),
+        filters("--global"),
+    )?;
+    Ok([own, system, person].concat())
 }
 
 /// `-c` and a setting, in turns, for what `git config` gives.

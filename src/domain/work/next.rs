@@ -16,7 +16,8 @@ impl Domain {
     ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         if !input.claim {
-            let value = self.store.next_task(&worker, &input).await?;
+            let mut value = self.store.next_task(&worker, &input).await?;
+            value.answers = self.store.due_answers(&worker, None).await?;
             return Ok(Answer { value, deduplicated: false });
         }
         if input.filter != Filter::Ready {

@@ -719,6 +719,7 @@ impl Ask for Samples {
                 title: "t".to_owned(),
                 priority: journal::Priority::Medium,
             }],
+            answers: Vec::new(),
         };
         Ok(self.answer(key, output))
     }

@@ -4,6 +4,7 @@ use provost_actors::event::{Timestamp, Usage};
 use provost_actors::ids::{AttemptId, ProcessId, RepoId, SessionId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::args::{Id, Limit, List, Text, Time};
 use crate::mcp::modes::Mode;
@@ -190,7 +191,9 @@ pub enum AttemptStatusOutput {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AttemptStatuses {
-    /// Only with attempt_ids: a status for each, in the order asked.
+    /// Only with attempt_ids: a status for each, in the order asked, with these same fields.
+    // Its members stand in the schema once: a list of tools may be only so long.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub attempts: Vec<AttemptStatus>,
 }
 

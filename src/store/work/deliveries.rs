@@ -6,7 +6,7 @@ use provost_actors::ids::{AttemptId, QuestionId, TaskId};
 use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
 
-use crate::store::{Store, codec, commit, fault};
+use crate::store::{Store, Writing, codec, commit, fault};
 use crate::work::Worker;
 use crate::work::question::LateAnswer;
 
@@ -54,40 +54,13 @@ impl Store {
         worker: &Worker,
         task: Option<TaskId>,
     ) -> Result<Vec<LateAnswer>, Refusal> {
-        let about = task.map(|task| task.to_string());
-        let rows: Vec<AnswerRow> = sqlx::query_as(
-            "SELECT q.question_id, q.handle, q.question, q.answer, q.answered_by, a.attempt_id
-             FROM question_askers a JOIN questions q USING (question_id)
-             WHERE project_id = ?1 AND status = 'answered' AND delivery = 'due'
-               AND (agent = ?2 OR (attempt_id IS NULL AND task_id = ?3))
-             ORDER BY q.question_id",
-        )
-        .bind(worker.project_id.to_string())
-        .bind(&worker.agent)
-        .bind(&about)
-        .fetch_all(&self.reader)
-        .await
-        .map_err(fault)?;
-        if rows.is_empty() {
+        let mut reading = self.reader.acquire().await.map_err(fault)?;
+        if due(&mut reading, worker, task).await?.is_empty() {
             return Ok(Vec::new());
         }
+        drop(reading);
         let mut writing = self.writing().await?;
-        let mut told = Vec::new();
-        for row in rows {
-            let done = sqlx::query(
-                "UPDATE question_askers SET delivery = 'told' WHERE question_id = ?1
-                 AND delivery = 'due' AND (agent = ?2 OR (attempt_id IS NULL AND task_id = ?3))",
-            )
-            .bind(&row.question_id)
-            .bind(&worker.agent)
-            .bind(&about)
-            .execute(&mut *writing)
-            .await
-            .map_err(fault)?;
-            if done.rows_affected() > 0 {
-                told.push(row.late());
-            }
-        }
+        let told = tell_due(&mut writing, worker, task).await?;
         commit(writing, "answers_told").await?;
         Ok(told)
     }
@@ -205,4 +178,48 @@ impl Store {
         .map_err(fault)?;
         commit(writing, "answer_delivery").await
     }
+}
+
+/// What has been answered of what a worker asked, or was asked for its task, and not been
+/// told.
+async fn due(
+    reading: Writing<'_>,
+    worker: &Worker,
+    task: Option<TaskId>,
+) -> Result<Vec<AnswerRow>, Refusal> {
+    sqlx::query_as(
+        "SELECT q.question_id, q.handle, q.question, q.answer, q.answered_by, a.attempt_id
+         FROM question_askers a JOIN questions q USING (question_id)
+         WHERE project_id = ?1 AND status = 'answered' AND delivery = 'due'
+           AND (agent = ?2 OR (attempt_id IS NULL AND task_id = ?3))
+         ORDER BY q.question_id",
+    )
+    .bind(worker.project_id.to_string())
+    .bind(&worker.agent)
+    .bind(task.map(|task| task.to_string()))
+    .fetch_all(reading)
+    .await
+    .map_err(fault)
+}
+
+/// Tells it, now and not again. Part of a transaction.
+pub async fn tell_due(
+    writing: Writing<'_>,
+    worker: &Worker,
+    task: Option<TaskId>,
+) -> Result<Vec<LateAnswer>, Refusal> {
+    let rows = due(writing, worker, task).await?;
+    for row in &rows {
+        sqlx::query(
+            "UPDATE question_askers SET delivery = 'told' WHERE question_id = ?1
+             AND delivery = 'due' AND (agent = ?2 OR (attempt_id IS NULL AND task_id = ?3))",
+        )
+        .bind(&row.question_id)
+        .bind(&worker.agent)
+        .bind(task.map(|task| task.to_string()))
+        .execute(&mut *writing)
+        .await
+        .map_err(fault)?;
+    }
+    Ok(rows.into_iter().map(AnswerRow::late).collect())
 }

@@ -6,7 +6,7 @@ use provost_actors::journal::{Answer, Key, TaskStatus};
 use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
 
-use super::{leases, queue};
+use super::{deliveries, leases, queue};
 use crate::store::{Store, Writing, codec, commit, fault, requests};
 use crate::work::Worker;
 use crate::work::brief::{Brief, PlanReference};
@@ -63,7 +63,8 @@ impl Store {
             }
             begin(&mut writing, task).await?;
         }
-        let told = told(&mut writing, worker, input, &selected).await?;
+        let mut told = told(&mut writing, worker, input, &selected).await?;
+        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
         let answer = requests::keep(&mut writing, key, told).await?;
         commit(writing, "getNextTask").await?;
         Ok(answer)
@@ -117,7 +118,13 @@ async fn told(
                 .map_err(fault)?;
         next_tasks_preview.push(TaskPreview { id, title, priority: open.priority });
     }
-    Ok(GetNextTaskOutput { success: true, task, queue_length: selected.len(), next_tasks_preview })
+    Ok(GetNextTaskOutput {
+        success: true,
+        task,
+        queue_length: selected.len(),
+        next_tasks_preview,
+        answers: Vec::new(),
+    })
 }
 
 async fn whole(

@@ -192,3 +192,17 @@ fn an_attempt_does_not_answer_its_own_question() {
     );
     assert_eq!(provost.call("list_questions", &json!({}))["questions"][0]["status"], "open");
 }
+
+#[test]
+fn get_next_task_brings_late_answers_once_also_with_a_claim() {
+    let provost = Provost::running();
+    let mut worker = at_work(&provost);
+    for (claim, question) in [(false, "Q-001"), (true, "Q-002")] {
+        ask(&mut worker, &format!("{UNKNOWN} And {question}?"));
+        provost.call("answer_question", &json!({"question_id": question, "answer": "GSAP"}));
+        let next = json!({"claim": claim});
+        let told = worker.ask("getNextTask", &next)["result"].clone();
+        assert_eq!(told["answers"][0]["questionId"], question, "{told}");
+        assert!(worker.ask("getNextTask", &next)["result"].get("answers").is_none());
+    }
+}
