@@ -95,7 +95,7 @@ pub struct NextTask {
     /// What is to be known to do it, if anybody wrote it down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub super_detailed_prompt: Option<Prompt>,
-    /// The part of the plan that it comes from.
+    /// The part of the plan that it comes from; else the project's newest plan, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_reference: Option<PlanReference>,
     /// How long it is likely to take, in hours.

@@ -1,7 +1,7 @@
 //! `getNextTask`: looked at, or taken.
 
 use provost_actors::event::Timestamp;
-use provost_actors::ids::TaskId;
+use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::journal::{Answer, Key, TaskStatus};
 use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
@@ -9,7 +9,7 @@ use sqlx::FromRow;
 use super::{deliveries, leases, queue};
 use crate::store::{Store, Writing, codec, commit, fault, requests};
 use crate::work::Worker;
-use crate::work::brief::Brief;
+use crate::work::brief::{Brief, PlanReference};
 use crate::work::next::{
     GetNextTaskInput, GetNextTaskOutput, NextTask, PREVIEWS, TaskPreview, TaskState,
 };
@@ -151,12 +151,16 @@ async fn whole(
         on.iter().filter(|(_, is_done)| !is_done).map(|(handle, _)| handle.clone()).collect();
     blocked_by.extend(blockers(reading, open.task_id).await?);
     let brief = row.brief.as_deref().and_then(Brief::kept).unwrap_or_default();
+    let plan_reference = match brief.plan_reference.clone() {
+        Some(named) => Some(named),
+        None => newest_plan(reading, worker.project_id).await?,
+    };
     let description = row.description.unwrap_or_default();
     let made_of = if description.is_empty() { &row.title } else { &description };
     Ok(NextTask {
         super_detailed_prompt: input.prompt(&brief, made_of),
         estimated_hours: brief.hours(),
-        plan_reference: brief.plan_reference,
+        plan_reference,
         related_tasks: brief.related_tasks,
         task_id: row.handle,
         title: row.title,
@@ -184,6 +188,25 @@ async fn depends_on(reading: Writing<'_>, task: TaskId) -> Result<Vec<(String, b
     .fetch_all(reading)
     .await
     .map_err(fault)
+}
+
+/// Where a brief names no plan: the project's newest, if it has any.
+async fn newest_plan(
+    reading: Writing<'_>,
+    project: ProjectId,
+) -> Result<Option<PlanReference>, Refusal> {
+    let newest: Option<(String, String)> = sqlx::query_as(
+        "SELECT name, version FROM plans WHERE project_id = ?1 ORDER BY plan_id DESC LIMIT 1",
+    )
+    .bind(project.to_string())
+    .fetch_optional(reading)
+    .await
+    .map_err(fault)?;
+    Ok(newest.map(|(plan_id, version)| PlanReference {
+        plan_id,
+        version,
+        affected_sections: Vec::new(),
+    }))
 }
 
 /// The open tickets that block a task.

@@ -136,8 +136,27 @@ fn get_next_task_leaves_out_what_is_not_asked_for() {
     assert!(task["superDetailedPrompt"].get("files").is_none());
     assert!(task["superDetailedPrompt"].get("context").is_some());
     let task = without("includeDetailedPrompt");
+    assert_eq!(task["planReference"]["planId"], "my-app");
     assert!(task.get("superDetailedPrompt").is_none());
     assert_eq!(task["estimatedHours"], 2.5);
+}
+
+#[test]
+fn a_task_that_names_no_plan_is_told_the_newest() {
+    let provost = Provost::running();
+    let board = provost.board();
+    board.task("a");
+    let mut worker = worker(&board);
+    assert!(next(&mut worker, &json!({}))["task"].get("planReference").is_none());
+    let file = provost.path("plan.md");
+    std::fs::write(&file, "# Plan\n\nThe cache is kept on disk.\n").unwrap();
+    for version in ["1.0", "1.1"] {
+        let file = file.to_str().unwrap();
+        let added = provost.verb(["plan", "add", file, "--name", "plan", "--version", version]);
+        assert_eq!(added.code, 0, "{added:?}");
+    }
+    let expected = json!({"planId": "plan", "version": "1.1", "affectedSections": []});
+    assert_eq!(next(&mut worker, &json!({}))["task"]["planReference"], expected);
 }
 
 #[test]
