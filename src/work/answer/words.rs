@@ -94,6 +94,7 @@ const IRREGULAR: &[(&str, &str)] = &[
     ("held", "hold"),
     ("hidden", "hide"),
     ("kept", "keep"),
+    ("led", "lead"),
     ("left", "leave"),
     ("lost", "lose"),
     ("made", "make"),
