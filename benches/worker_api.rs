@@ -198,6 +198,7 @@ struct Scratch {
     folder: TempDir,
 }
 
+#[expect(clippy::disallowed_methods, reason = "it looks at the program from outside")]
 impl Scratch {
     fn new() -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("provost-bench-").tempdir()?;
