@@ -82,8 +82,14 @@ impl Mode {
                 }
             }
             Self::Together(fields, all) => {
+                // Where each of `all` can ask for the next, and the last for the first, one
+                // is enough for every other field.
+                let is_ring = all.iter().all(|needed| fields.contains(needed));
                 for field in fields {
-                    depend(schema, field, json!({"required": all}));
+                    let at = all.iter().position(|needed| needed == field);
+                    let next = at.map_or(0, |at| (at + 1) % all.len());
+                    let needed = if is_ring { &all[next..=next] } else { all };
+                    depend(schema, field, json!({"required": needed}));
                 }
             }
             Self::AnyOf(fields) => require_any(schema, fields),

@@ -22,8 +22,8 @@ pub type RequestId = Text<1, 128>;
 /// The name of that field.
 pub const REQUEST_ID: &str = "request_id";
 
-const REQUEST_ID_MEANS: &str = "Idempotency key, 1 to 128 characters. The same key with the same \
-    fields gives the same result and no second effect; with other fields idempotency_conflict.";
+const REQUEST_ID_MEANS: &str =
+    "Idempotency key, 1 to 128 characters: the same call with it again acts once.";
 
 /// The input schema of a tool: the type's, the modes' rules, and `request_id`
 /// for a tool that changes something.
@@ -49,6 +49,31 @@ pub fn input<T: JsonSchema>(modes: &[Mode], changes: bool) -> Arc<JsonObject> {
         mode.publish(&mut published);
     }
     Arc::new(published)
+}
+
+/// A schema without what a caller rarely needs and a refusal tells anyway: lengths,
+/// defaults, and that nested objects have no other members. Lists of tools are to be
+/// short, and the calls are held against the whole schema.
+pub fn lean(schema: &JsonObject) -> Arc<JsonObject> {
+    let mut lean = schema.clone();
+    if let Some(properties) = lean.get_mut("properties") {
+        spare(properties);
+    }
+    Arc::new(lean)
+}
+
+fn spare(schema: &mut Value) {
+    const SPARED: [&str; 6] =
+        ["minLength", "maxLength", "maxItems", "default", "pattern", "additionalProperties"];
+    match schema {
+        Value::Object(members) => {
+            // A property may have such a name; its schema is an object.
+            members.retain(|name, value| value.is_object() || !SPARED.contains(&name.as_str()));
+            members.values_mut().for_each(spare);
+        }
+        Value::Array(items) => items.iter_mut().for_each(spare),
+        _ => {}
+    }
 }
 
 /// In which words a tool says no.

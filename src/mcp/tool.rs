@@ -106,7 +106,7 @@ pub struct Tool {
     row: Row,
     input: Arc<JsonObject>,
     output: Arc<JsonObject>,
-    /// `input` once more, as a value.
+    /// What calls are held against: `input`, and what it leaves out to be short.
     schema: Value,
     validator: Validator,
     run: Box<Run>,
@@ -187,6 +187,10 @@ impl Tool {
         let errors = match row.audience {
             Audience::Worker => Errors::Worker,
             Audience::Board | Audience::Inside => Errors::House,
+        };
+        let input = match row.audience {
+            Audience::Worker => schema::lean(&input),
+            Audience::Board | Audience::Inside => input,
         };
         Self {
             row,

@@ -51,7 +51,7 @@ pub struct Prompt {
     pub files: Option<Files>,
     /// What is checked when it is done; counted from 0.
     pub acceptance_criteria: Vec<String>,
-    /// How long it is likely to take, in hours.
+    /// In hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_hours: Option<Number>,
     /// easy, medium, hard or expert.
@@ -61,7 +61,7 @@ pub struct Prompt {
     pub skills_required: Vec<String>,
 }
 
-/// The files that matter, by their paths in the repository.
+/// The files that matter, by their paths.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Files {

@@ -14,26 +14,26 @@ Required: task_id, status.
 Optional: output_summary, files_modified, coverage_percent, test_results, priority_completed, \
 project_id, request_id.
 Next: getNextTask; next_task_suggested names what it will give.
-Avoid: success before the tests pass; reportTaskDone where there is more to tell.";
+Avoid: success before the tests pass.";
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportTaskCompletedInput {
-    /// The task: TASK-001 or a UUID.
+    /// TASK-001 or a UUID.
     pub task_id: Text<1, 64>,
     /// success, partial or failed.
     pub status: CompletedStatus,
     /// What you did, in at most 500 characters.
     pub output_summary: Option<Text<0, 500>>,
-    /// Files that you changed, by their paths in the repository.
+    /// Files that you changed, by their paths.
     pub files_modified: Option<List<Text<1, 1024>, 0, 1000>>,
     /// Coverage of the tests, 0 to 100.
     pub coverage_percent: Option<f64>,
     /// How many tests passed and failed.
     pub test_results: Option<TestResults>,
-    /// The task's own priority, 1 (highest) to 3; kept as it is told.
+    /// 1 (highest) to 3.
     pub priority_completed: Option<Between<1, 3>>,
-    /// Project, a UUID; by default the one that you work in.
+    /// Project id; by default yours.
     pub project_id: Option<Text<1, 64>>,
 }
 

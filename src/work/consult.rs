@@ -10,7 +10,7 @@ pub const CALL_COE_AGENT: &str = "\
 Use when: only a look into the code can answer, and another agent is to take it.
 Required: query.
 Optional: context, task_id, max_wait_seconds (by default as configured; at most 600), project_id.
-Next: go on by the answer; after TIMEOUT createTicket, or other work: the answer still comes.
+Next: go on; after TIMEOUT createTicket: the answer still comes.
 Avoid: what the plan says; askQuestion is quicker and quotes it.";
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -18,13 +18,13 @@ Avoid: what the plan says; askQuestion is quicker and quotes it.";
 pub struct CallCoeAgentInput {
     /// What you want to know.
     pub query: Text<1, 4000>,
-    /// What you are at; a text, or an object such as {"taskId": "TASK-001"}.
+    /// What you are at: text, or {"taskId": "TASK-001"}.
     pub context: Option<Context>,
-    /// The task that you are at: TASK-001 or a UUID.
+    /// Your task, TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
     /// Seconds to wait for the answer; at most 600.
     pub max_wait_seconds: Option<Limit<30, 600>>,
-    /// Project, a UUID; by default the one that you work in.
+    /// Project id; by default yours.
     pub project_id: Option<Text<1, 64>>,
 }
 

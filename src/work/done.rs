@@ -17,30 +17,30 @@ Required: taskId, status.
 Optional: statusDetails, implementationNotes, filesModified, testing, acceptanceCriteriaVerification, \
 followUpTasks, observations, project_id, request_id.
 Next: getNextTask; nextTaskId names what it will give.
-Avoid: done before your work is saved and its tests pass: a project's checks are run on it.";
+Avoid: done before its tests pass; the project's checks are run.";
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReportTaskDoneInput {
-    /// The task: TASK-001 or a UUID.
+    /// TASK-001 or a UUID.
     pub task_id: Text<1, 64>,
     /// done, failed, blocked or partial.
     pub status: DoneStatus,
     /// Why it is not done, and how far it is.
     pub status_details: Option<StatusDetails>,
-    /// What you did, and what whoever goes on has to know.
+    /// What you did.
     pub implementation_notes: Option<Text<0, 20_000>>,
-    /// Files that you changed, by their paths in the repository.
+    /// Files that you changed, by their paths.
     pub files_modified: Option<List<Text<1, 1024>, 0, 1000>>,
     /// What the tests said.
     pub testing: Option<Testing>,
-    /// Acceptance criteria by their number, from 0: {"0": {"text", "status"}}.
+    /// Criteria by number, from 0.
     pub acceptance_criteria_verification: Option<BTreeMap<String, Criterion>>,
     /// Tasks that your work makes necessary.
     pub follow_up_tasks: Option<List<FollowUpTask, 0, 50>>,
-    /// What you found that others should know, a sentence or two each.
+    /// What others should know, a sentence each.
     pub observations: Option<List<Text<1, 2000>, 0, 50>>,
-    /// Project, a UUID; by default the one that you work in.
+    /// Project id; by default yours.
     #[serde(rename = "project_id")]
     pub project_id: Option<Text<1, 64>>,
 }
@@ -121,7 +121,7 @@ pub struct FollowUpTask {
     pub title: Text<1, 1000>,
     /// Why.
     pub why: Text<1, 5000>,
-    /// How long it is likely to take, in hours.
+    /// In hours.
     pub estimated_hours: Option<f64>,
 }
 

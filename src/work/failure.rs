@@ -12,8 +12,8 @@ pub const REPORT_TEST_FAILURE: &str = "\
 Use when: a test fails that is not simply yours to mend at once.
 Required: taskId, testName, testFile, failureDetails, previousStatus, needsInvestigation, actionNeeded.
 Optional: context, causePossibility, project_id, request_id.
-Next: what suspectedRootCauseAnalysis suggests; getNextTask gives the investigation first.
-Avoid: reporting the same failure twice; one investigation of it is enough.";
+Next: getNextTask; it gives the investigation first.
+Avoid: reporting the same failure twice.";
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -22,7 +22,7 @@ pub struct ReportTestFailureInput {
     pub task_id: Text<1, 64>,
     /// The test's full name.
     pub test_name: Text<1, 500>,
-    /// Its file, by its path in the repository.
+    /// Its file, by its path.
     pub test_file: Text<1, 1024>,
     /// What it said.
     pub failure_details: FailureDetails,
@@ -32,11 +32,11 @@ pub struct ReportTestFailureInput {
     pub context: Option<Text<0, 5000>>,
     /// What you take for possible causes.
     pub cause_possibility: Option<List<Text<1, 500>, 0, 20>>,
-    /// Whether a task is to be made of it that comes before all others.
+    /// Whether to make a task of it that comes first.
     pub needs_investigation: bool,
     /// What has to be done about it.
     pub action_needed: Text<0, 2000>,
-    /// Project, a UUID; by default the one that you work in.
+    /// Project id; by default yours.
     #[serde(rename = "project_id")]
     pub project_id: Option<Text<1, 64>>,
 }
@@ -46,13 +46,13 @@ pub struct ReportTestFailureInput {
 pub struct FailureDetails {
     /// The error, with its stack trace.
     pub error: Text<1, 20_000>,
-    /// The value at fault, of any kind.
+    /// The value at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_color: Option<Value>,
-    /// The value expected, of any kind.
+    /// The value expected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_value: Option<Value>,
-    /// The value there was, of any kind.
+    /// The value there was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actual_value: Option<Value>,
     /// The assertion that does not hold.

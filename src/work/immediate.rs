@@ -11,7 +11,7 @@ pub const GET_IMMEDIATE_ANSWER: &str = "\
 Use when: you can't go on without an answer, and it is worth waiting for.
 Required: query (at most 400 characters).
 Optional: context_bundle (task_id names the task), max_wait_seconds (30; at most 600), project_id.
-Next: go on by the answer; after TIMEOUT createTicket, or other work: the answer still comes.
+Next: go on; after TIMEOUT createTicket: the answer still comes.
 Avoid: what can wait; askQuestion answers at once.";
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -19,12 +19,12 @@ Avoid: what can wait; askQuestion answers at once.";
 pub struct GetImmediateAnswerInput {
     /// What you want to know, in 1 to 400 characters.
     pub query: Text<1, 400>,
-    /// What an answer depends on, by name; task_id or taskId names the task.
+    /// What it depends on; task_id names the task.
     pub context_bundle: Option<Map<String, Value>>,
-    /// Seconds to wait for somebody's answer if the plan has none; 30 by default, 600 at most.
+    /// Seconds to wait; 30 by default, 600 at most.
     #[serde(default)]
     pub max_wait_seconds: Limit<30, 600>,
-    /// Project, a UUID; by default the one that you work in.
+    /// Project id; by default yours.
     pub project_id: Option<Text<1, 64>>,
 }
 

@@ -13,7 +13,7 @@ Use when: something is wrong that blocks or worries you, and is not yours to men
 Required: issue_description, severity.
 Optional: task_id, file_path, repro_steps, immediate, project_id, request_id.
 Next: go on if you can; else reportTaskStatus with status = blocked.
-Avoid: it for a failing test (reportTestFailure) or a mere remark (reportObservation).";
+Avoid: it for a failing test (reportTestFailure).";
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -22,16 +22,16 @@ pub struct ReportIssueInput {
     pub issue_description: Text<1, 800>,
     /// 1 = critical, which alerts a person; 2 or 3.
     pub severity: Level,
-    /// The task that you found it in, TASK-001 or a UUID.
+    /// Its task, TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
-    /// The file that it is about, by its path in the repository.
+    /// The file that it is about, by its path.
     pub file_path: Option<Text<1, 1024>>,
     /// How to see it happen.
     pub repro_steps: Option<Text<0, 5000>>,
     /// true alerts a person of severity 2 too.
     #[serde(default)]
     pub immediate: bool,
-    /// Project, a UUID; by default the one that you work in.
+    /// Project id; by default yours.
     pub project_id: Option<Text<1, 64>>,
 }
 

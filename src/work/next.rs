@@ -14,12 +14,12 @@ use super::ticket::Urgency;
 use crate::args::Text;
 
 pub const GET_NEXT_TASK: &str = "\
-Use when: you want to know what to do next, or, with claim = true, to take it.
+Use when: you want to know what to do next, or to take it (claim).
 Required: none.
 Optional: filter, priority, includeContext, includeDetailedPrompt, includeRelatedFiles, claim, \
 project_id, request_id.
 Next: do it, then reportTaskDone with its taskId.
-Avoid: work on a task that you neither claimed nor were started for; another may have it.";
+Avoid: work on a task that another may have; claim it.";
 
 /// How many tasks after the first are shown.
 pub const PREVIEWS: usize = 5;
@@ -30,17 +30,17 @@ pub struct GetNextTaskInput {
     /// ready (default), blocked (by what it depends on, a ticket or a report) or all that are
     /// not done.
     pub filter: Filter,
-    /// Only tasks of this priority: critical, high, medium or low.
+    /// Only critical, high, medium or low ones.
     pub priority: Option<Urgency>,
-    /// false leaves out superDetailedPrompt's context and designReferences.
+    /// false: no context and designReferences.
     pub include_context: Flag,
-    /// false leaves out superDetailedPrompt.
+    /// false: no superDetailedPrompt.
     pub include_detailed_prompt: Flag,
-    /// false leaves out superDetailedPrompt's files.
+    /// false: no files.
     pub include_related_files: Flag,
-    /// true takes the task: nobody else gets it while you work, or for an hour.
+    /// true takes it: nobody else gets it.
     pub claim: bool,
-    /// Project, a UUID; by default the one that you work in.
+    /// Project id; by default yours.
     #[serde(rename = "project_id")]
     pub project_id: Option<Text<1, 64>>,
 }
@@ -98,7 +98,7 @@ pub struct NextTask {
     /// The part of the plan that it comes from; else the project's newest plan, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_reference: Option<PlanReference>,
-    /// How long it is likely to take, in hours.
+    /// In hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_hours: Option<Number>,
     /// Its id, a UUID.

@@ -18,7 +18,7 @@ Required: observation; with taskId also type and severity.
 Optional: details, relatedToTask, createNewTask, newTaskDetails, attachedFiles, references; or \
 category, priority, task_id, file_path; project_id, request_id.
 Next: go on with your task; newTaskCreated says what became a task.
-Avoid: it for what blocks you (reportIssue, reportTaskStatus) or for a question (askQuestion).";
+Avoid: it for what blocks you (reportIssue).";
 
 /// The fields of the full form, and those of the short one. No call has both.
 pub const FULL: &[&str] = &[
@@ -41,37 +41,37 @@ pub const FULL_NEEDS: &[&str] = &["taskId", "type", "severity"];
 pub struct ReportObservationInput {
     /// What you found, in a sentence or two.
     pub observation: Text<1, 1000>,
-    /// Full form: the task that you found it in, TASK-001 or a UUID.
+    /// Full: its task, TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
-    /// Full form: discovery, issue, improvement, dependency, test-failure or
+    /// Full: discovery, issue, improvement, dependency, test-failure or
     /// architecture-concern.
     #[serde(rename = "type")]
     pub kind: Option<ObservationType>,
-    /// Full form: critical, high, medium or low. critical alerts a person.
+    /// Full: critical alerts a person.
     pub severity: Option<Urgency>,
-    /// Full form: what there is to say of it.
+    /// Full: what there is to say of it.
     pub details: Option<ObservationDetails>,
-    /// Full form: another task that it is about, TASK-001 or a UUID.
+    /// Full: another task, TASK-001 or a UUID.
     pub related_to_task: Option<Text<1, 64>>,
-    /// Full form: true puts a task on the board; newTaskDetails says which.
+    /// Full: true makes newTaskDetails a task.
     pub create_new_task: Option<bool>,
-    /// Full form: the task to be made.
+    /// Full: the task to be made.
     pub new_task_details: Option<NewTaskDetails>,
-    /// Full form: files that show it, by their paths in the repository.
+    /// Full: files that show it, by their paths.
     pub attached_files: Option<List<Text<1, 1024>, 0, 100>>,
-    /// Full form: links and other sources.
+    /// Full: links and other sources.
     pub references: Option<List<Text<1, 2000>, 0, 100>>,
-    /// Short form: optimization, potential_bug, style_note, docs_improvement or other.
+    /// Short: what kind it is.
     pub category: Option<Category>,
-    /// Short form: 1 (alerts a person), 2 or 3 (default).
+    /// Short: 1 (alerts a person), 2 or 3 (default).
     pub priority: Option<Level>,
-    /// Short form: the task that you found it in, TASK-001 or a UUID.
+    /// Short: its task, TASK-001 or a UUID.
     #[serde(rename = "task_id")]
     pub short_task_id: Option<Text<1, 64>>,
-    /// Short form: the file that it is about, by its path in the repository.
+    /// Short: the file that it is about, by its path.
     #[serde(rename = "file_path")]
     pub file_path: Option<Text<1, 1024>>,
-    /// Project, a UUID; by default the one that you work in.
+    /// Project id; by default yours.
     #[serde(rename = "project_id")]
     pub project_id: Option<Text<1, 64>>,
 }
@@ -114,11 +114,11 @@ pub struct ObservationDetails {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewTaskDetails {
-    /// What is to be done, in a line of 1 to 1000 characters.
+    /// What is to be done, in a line.
     pub title: Text<1, 1000>,
     /// critical, high, medium or low.
     pub priority: Urgency,
-    /// How long it is likely to take, in hours.
+    /// In hours.
     pub estimated_hours: Option<Number>,
 }
 

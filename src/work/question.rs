@@ -16,21 +16,14 @@ Use when: the task leaves something open that the project's plan may settle.
 Required: question; with any v1.2 field also context_summary and task_id.
 Optional: 1.0: context, currentTaskId, searchInPlan, includeRelatedDecisions. v1.2: current_file, \
 relevant_snippets, confidence_level, priority_level, possible_options. project_id.
-Next: go on by the answer; one below 0.7 (70) is not to be relied on: a person has the question now.
-Avoid: fields of both forms; asking again what was passed on, the answer comes by itself.";
+Next: go on by the answer; below 0.7 (70) a person has the question now.
+Avoid: asking again what was passed on; the answer comes by itself.";
 
 /// The fields that only one form has.
 pub const FORM_1_0: &[&str] =
     &["context", "currentTaskId", "searchInPlan", "includeRelatedDecisions"];
-pub const FORM_1_2: &[&str] = &[
-    "context_summary",
-    "current_file",
-    "relevant_snippets",
-    "task_id",
-    "confidence_level",
-    "priority_level",
-    "possible_options",
-];
+/// What the form of v1.2 always has.
+pub const NEEDS_1_2: &[&str] = &["context_summary", "task_id"];
 
 /// Longest question and snippets of v1.2, in characters.
 const QUESTION_MAX: usize = 300;
@@ -39,26 +32,26 @@ const SNIPPETS_MAX: usize = 2000;
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskQuestionInput {
-    /// What you want to know, as one question; v1.2: at most 300 characters.
+    /// One question; v1.2: 300 characters at most.
     pub question: Text<1, 4_000_000>,
-    /// 1.0: what you are at; a text, or an object such as {"taskId": "TASK-001"}.
+    /// 1.0: what you are at: text, or {"taskId": "TASK-001"}.
     pub context: Option<Context>,
-    /// 1.0: the task that you are at: TASK-001 or a UUID.
+    /// 1.0: your task, TASK-001 or a UUID.
     #[serde(rename = "currentTaskId")]
     pub current_task_id: Option<Text<1, 64>>,
-    /// 1.0: where in the plan to look first: terms or names of sections, apart by |.
+    /// 1.0: terms or sections to look at first, apart by |.
     #[serde(rename = "searchInPlan")]
     pub search_in_plan: Option<String>,
-    /// 1.0: whether to tell how similar questions were decided; by default true.
+    /// 1.0: false leaves out earlier decisions.
     #[serde(rename = "includeRelatedDecisions")]
     pub include_related_decisions: Option<bool>,
     /// v1.2: what you are at.
     pub context_summary: Option<String>,
     /// v1.2: the file that you are at.
     pub current_file: Option<Text<0, 4096>>,
-    /// v1.2: pieces of code that the question is about; together at most 2000 characters.
+    /// v1.2: the code that it is about, 2000 characters at most.
     pub relevant_snippets: Option<List<Snippet, 0, 2000>>,
-    /// v1.2: the task that you are at: TASK-001 or a UUID.
+    /// v1.2: your task, TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
     /// v1.2: how sure you are of your own answer, 0 to 100.
     pub confidence_level: Option<Between<0, 100>>,
@@ -66,7 +59,7 @@ pub struct AskQuestionInput {
     pub priority_level: Option<Between<1, 3>>,
     /// v1.2: the answers that you see.
     pub possible_options: Option<List<Text<0, 1000>, 0, 50>>,
-    /// Project, a UUID; by default the one that you work in.
+    /// Project id; by default yours.
     pub project_id: Option<Text<1, 64>>,
 }
 

@@ -16,20 +16,20 @@ Avoid: calling it for every little step.";
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportTaskStatusInput {
-    /// The task: TASK-001 or a UUID.
+    /// TASK-001 or a UUID.
     pub task_id: Text<1, 64>,
     /// in_progress, blocked, done, failed or paused.
     #[serde(default)]
     pub status: TaskProgress,
     /// How far it is, 0 to 100.
     pub progress_percent: Option<Between<0, 100>>,
-    /// What is going on, or why it can't, in at most 600 characters.
+    /// What goes on, 600 characters at most.
     pub details: Option<Text<0, 600>>,
-    /// What it has taken so far; kept as it is told.
+    /// What it has taken so far.
     pub metrics: Option<Metrics>,
-    /// How urgent it is to you, 1 (highest) to 3; kept as it is told.
+    /// 1 (highest) to 3.
     pub priority: Option<Between<1, 3>>,
-    /// Project, a UUID; by default the one that you work in.
+    /// Project id; by default yours.
     pub project_id: Option<Text<1, 64>>,
 }
 

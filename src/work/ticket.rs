@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::args::Text;
 
 pub const CREATE_TICKET: &str = "\
-Use when: something has to be seen to that is no task of yours, or an answer is not to be had now.
+Use when: something has to be seen to that is no task of yours.
 Required: title.
 Optional: description, priority, type, task_id, project_id, request_id.
 Next: getNextTask, to go on with other work.
-Avoid: a ticket for what reportObservation or askQuestion says better.";
+Avoid: it for what askQuestion answers.";
 
 /// What a ticket is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -79,12 +79,12 @@ pub struct CreateTicketInput {
     /// critical, high, medium or low.
     #[serde(default)]
     pub priority: Urgency,
-    /// ticket; blocker: task_id waits until it is resolved; alert: a person is to see it.
+    /// ticket; blocker (task_id waits for it); alert (a person is to see it).
     #[serde(default, rename = "type")]
     pub kind: CreatedKind,
     /// Task that it is about: TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
-    /// Project, a UUID; by default the one that you work in.
+    /// Project id; by default yours.
     pub project_id: Option<Text<1, 64>>,
 }
 

@@ -18,19 +18,19 @@ Avoid: passed when an item failed; reportTaskDone for the same verification.";
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReportVerificationResultInput {
-    /// The verification: TASK-VERIFY-001 or a UUID.
+    /// TASK-VERIFY-001 or a UUID.
     pub verification_task_id: Text<1, 64>,
-    /// The task that it verifies: TASK-001 or a UUID.
+    /// What it verifies: TASK-001 or a UUID.
     pub original_task_id: Text<1, 64>,
     /// passed, failed, partial or needs-manual-review.
     pub verification_status: VerificationStatus,
     /// What was looked at, and what came of it.
     pub verification: Verification,
-    /// done, done_but_incomplete or needs_rework: the last two put it back on the board.
+    /// done, done_but_incomplete or needs_rework.
     pub original_task_status: OriginalStatus,
     /// Tasks to be made of it, a line each.
     pub suggested_actions: Option<List<Text<1, 1000>, 0, 20>>,
-    /// Project, a UUID; by default the one that you work in.
+    /// Project id; by default yours.
     #[serde(rename = "project_id")]
     pub project_id: Option<Text<1, 64>>,
 }
@@ -57,7 +57,7 @@ pub enum OriginalStatus {
 pub struct Verification {
     /// Each thing that was to be looked at.
     pub checklist: List<ChecklistItem, 0, 200>,
-    /// What is wrong; by default the failed items of the checklist.
+    /// What is wrong; default: what failed of the checklist.
     pub failed_items: Option<List<FailedItem, 0, 100>>,
     /// The whole in a few sentences.
     pub summary: Text<0, 5000>,

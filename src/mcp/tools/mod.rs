@@ -52,7 +52,8 @@ macro_rules! table {
 /// Which fields of `reportObservation` go together: those of its full form, or those of
 /// its short one.
 const OBSERVATION_MODES: &[Mode] = &[
-    Mode::Apart(observation::FULL, observation::SHORT),
+    // Every field of the full form comes with these.
+    Mode::Apart(observation::FULL_NEEDS, observation::SHORT),
     Mode::Together(observation::FULL, observation::FULL_NEEDS),
 ];
 
@@ -89,7 +90,7 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     // The worker API, by its own names.
     change get_next_task = "getNextTask" "Get next task" Worker Asks Search next::GET_NEXT_TASK, &[];
     change report_task_done = "reportTaskDone" "Report task done" Worker Adds Search done::REPORT_TASK_DONE, &[];
-    wait   ask_question = "askQuestion" "Ask question" Worker Asks Search question::ASK_QUESTION, &[Mode::Apart(question::FORM_1_0, question::FORM_1_2)];
+    wait   ask_question = "askQuestion" "Ask question" Worker Asks Search question::ASK_QUESTION, &[Mode::Apart(question::NEEDS_1_2, question::FORM_1_0)];
     change report_observation = "reportObservation" "Report observation" Worker Adds Search observation::REPORT_OBSERVATION, OBSERVATION_MODES;
     change report_test_failure = "reportTestFailure" "Report test failure" Worker Adds Search failure::REPORT_TEST_FAILURE, &[];
     change report_verification_result = "reportVerificationResult" "Report verification result" Worker Adds Search verification::REPORT_VERIFICATION_RESULT, &[];
