@@ -30,7 +30,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Config};
-use crate::domain::{Answers, Domain, Guards};
+use crate::domain::{Answers, Domain, Guards, Owners};
 use crate::executors::Registry;
 use crate::home::Home;
 use crate::mcp::{Rate, Rates};
@@ -107,8 +107,7 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
     let shims = world.shims.clone();
     let domain = Arc::new(Domain::new(
         store.clone(),
-        gateway,
-        checks,
+        Owners { gateway, checks },
         world,
         guards(&config.settings.guards),
         answers(&config.settings.answers),

@@ -108,17 +108,23 @@ pub struct Domain {
     ending: CancellationToken,
 }
 
+/// The actors that it asks.
+pub struct Owners {
+    pub gateway: ActorRef<gateway::Message>,
+    pub checks: ActorRef<checks::Message>,
+}
+
 impl Domain {
     pub fn new(
         store: Store,
-        gateway: ActorRef<gateway::Message>,
-        checks: ActorRef<checks::Message>,
+        owners: Owners,
         world: Arc<World>,
         guards: Guards,
         answers: Answers,
         data_dir: PathBuf,
         ending: CancellationToken,
     ) -> Self {
+        let Owners { gateway, checks } = owners;
         let artifacts = Artifacts::new(guards);
         Self { store, gateway, checks, world, artifacts, answers, data_dir, ending }
     }

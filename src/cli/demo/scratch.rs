@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use provost_actors::process::identity::Process;
 use provost_actors::process::proc;
 use provost_actors::workspace::git;
+use serde_json::json;
 
 use super::board;
 use crate::cli::exit::Failure;
@@ -60,10 +61,10 @@ impl Scratch {
         }
         self.git(&["add", "."]).await?;
         self.git(&["commit", "--quiet", "--message=The plan"]).await?;
-        let program = std::env::current_exe()?;
+        let program = json!(std::env::current_exe()?.to_string_lossy());
         let config = format!(
             "{CONFIG}[executors.worker]\nprotocol = \"plain\"\n\
-             command = [{program:?}, \"demo\", \"--play-worker\"]\n\
+             command = [{program}, \"demo\", \"--play-worker\"]\n\
              [projects.demo.checks]\ntest = \"sh {check}\"\n",
             check = board::CHECK_FILE
         );

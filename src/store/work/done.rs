@@ -8,6 +8,7 @@ use super::notes::{self, Note};
 use super::outcome::{self, Account, Outcome};
 use super::progress;
 use super::scope::WorkTask;
+use crate::args::Between;
 use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, requests};
 use crate::work::Worker;
@@ -187,7 +188,7 @@ async fn status(
         word: codec::word(&input.status),
         said,
         reason: input.details.as_deref(),
-        progress: input.progress_percent.map(|percent| percent.get()),
+        progress: input.progress_percent.map(Between::get),
         criteria: Vec::new(),
         contradictions: Vec::new(),
         claims_passed: false,
