@@ -40,6 +40,19 @@ fn the_demo_works_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn the_teams_demo_works_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut team = demo(dir.path());
+    let output = team.args(["--team", "--json"]).stderr(Stdio::inherit()).output().unwrap();
+    assert!(output.status.success());
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&summary["ok"], &summary["tasks"]), (&Value::from(true), &Value::from(8)));
+    assert_eq!(summary["asked_of_a_person"], 1);
+    assert!(summary["lie"].as_str().unwrap().contains("exited with 1"), "{summary}");
+    assert_nothing_is_left(dir.path());
+}
+
+#[test]
 fn an_interrupted_demo_fails_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = demo(dir.path()).stderr(Stdio::null()).spawn().unwrap();

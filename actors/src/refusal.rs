@@ -172,7 +172,7 @@ impl Refusal {
 fn sentence(text: &str) -> String {
     let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let is_word =
-        words.split(' ').next().is_some_and(|it| it.bytes().all(|b| b.is_ascii_alphabetic()));
+        words.split(' ').next().is_some_and(|it| it.bytes().all(|b| b.is_ascii_lowercase()));
     if let Some(first) = words.get_mut(..1).filter(|_| is_word) {
         first.make_ascii_uppercase();
     }

@@ -100,7 +100,12 @@ pub fn output<T: JsonSchema>(errors: Errors) -> Arc<JsonObject> {
     let mut properties = Map::new();
     let mut branches = Vec::new();
     for mut shape in shapes {
-        properties.extend(object(shape.remove("properties").unwrap_or_default()));
+        for (name, property) in object(shape.remove("properties").unwrap_or_default()) {
+            match properties.get_mut(&name) {
+                Some(there) => widen(there, &property),
+                None => drop(properties.insert(name, property)),
+            }
+        }
         branches.push(json!({"required": shape.remove("required").unwrap_or_else(|| json!([]))}));
     }
     let (envelope, required) = match errors {
@@ -119,6 +124,15 @@ pub fn output<T: JsonSchema>(errors: Errors) -> Arc<JsonObject> {
     published.insert("properties".to_owned(), Value::Object(properties));
     published.insert("anyOf".to_owned(), Value::Array(branches));
     Arc::new(published)
+}
+
+/// Lets a property that several shapes have be what any of them says: a number in one
+/// may be an integer in another.
+fn widen(there: &mut Value, other: &Value) {
+    let is_number = |schema: &Value| schema["type"] == "number";
+    if is_number(there) || is_number(other) {
+        *there = json!({"type": "number", "description": there["description"]});
+    }
 }
 
 /// A plain enum of strings, for a field whose type is no `JsonSchema`.

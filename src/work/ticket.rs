@@ -2,6 +2,7 @@
 
 use provost_actors::ids::TicketId;
 use provost_actors::journal::Priority;
+use provost_actors::refusal::{Code, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +67,25 @@ impl From<Priority> for Urgency {
             Priority::Medium => Self::Medium,
             Priority::Low => Self::Low,
         }
+    }
+}
+
+impl CreateTicketInput {
+    /// What the schema does not say.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.title.trim().is_empty() {
+            let refusal = Refusal::new(Code::InvalidArgument, "`title` is blank");
+            return Err(refusal
+                .hint("Call createTicket again with title, a line that says something.")
+                .detail("path", "title"));
+        }
+        if self.kind == CreatedKind::Blocker && self.task_id.is_none() {
+            let message = "a blocker needs `task_id`, the task that waits for it";
+            return Err(Refusal::new(Code::MissingRequired, message)
+                .hint("Call createTicket again with task_id from getNextTask.")
+                .detail("path", "task_id"));
+        }
+        Ok(())
     }
 }
 

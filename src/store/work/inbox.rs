@@ -29,7 +29,8 @@ const INBOX: &str = "SELECT * FROM (
            resolution, CASE WHEN resolution IS NULL THEN NULL ELSE 'orchestrator' END,
            opened_at,
            (SELECT t.handle FROM tasks t
-            WHERE t.task_id = coalesce(k.blocks_task_id, k.task_id)) AS task
+            WHERE t.task_id = coalesce(k.blocks_task_id, k.task_id,
+                (SELECT n.task_id FROM notes n WHERE n.alert = k.ticket_id))) AS task
     FROM tickets k WHERE kind <> 'investigation')";
 
 #[derive(FromRow)]

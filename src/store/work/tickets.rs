@@ -92,6 +92,7 @@ impl Store {
         worker: &Worker,
         input: &CreateTicketInput,
     ) -> Result<Answer<CreateTicketOutput>, Refusal> {
+        input.check()?;
         let mut writing = self.writing().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);

@@ -95,13 +95,21 @@ pub(super) fn judge(asked: &Asked, sections: &[Section], best: &Hit, others: &[H
     if is_open(section, passage) {
         judgement.doubt(Doubt::Open, OPEN);
     }
-    if has_mark(&section.breadcrumb, REJECTED_MARKS) {
+    // What is struck out in Markdown does not hold either.
+    if has_mark(&section.breadcrumb, REJECTED_MARKS) || passage.quote.contains("~~") {
         judgement.doubt(Doubt::Rejected, DOUBTED);
     }
-    let solid =
-        asked.words.iter().zip(&best.covers).filter(|(word, it)| !word.is_light && **it >= 0.5);
-    let solid = solid.count();
-    if solid == 0 || solid == 1 && best.own < 0.5 && section.passages.len() > 1 && !passage.is_whole
+    let solid: Vec<_> = asked
+        .words
+        .iter()
+        .zip(&best.covers)
+        .filter(|(word, covered)| !word.is_light && **covered >= 0.5)
+        .map(|(word, _)| word.shown.chars().count())
+        .collect();
+    // A single letter names nothing.
+    let says_nothing = solid.iter().all(|length| *length < 2);
+    if says_nothing
+        || solid.len() == 1 && best.own < 0.5 && section.passages.len() > 1 && !passage.is_whole
     {
         judgement.doubt(Doubt::Vague, DOUBTED);
     }

@@ -10,6 +10,8 @@ pub enum Kind {
     Frequency,
     /// When.
     Time,
+    /// Where.
+    Place,
     Reason,
     Person,
     /// Which color.
@@ -37,6 +39,9 @@ const TIME_WORDS: &str = "before after when until once during every day days wee
     wednesdays thursdays fridays saturdays sundays weekdays weekends only if never always january february \
     march april may june july august september october november december immediately nightly first last \
     start end launch";
+
+const PLACE_WORDS: &str = "in at on under into inside onto beneath behind above below beside beyond from to \
+    via through by next left right top bottom header footer sidebar corner center";
 
 const REASON_WORDS: &str = "because since so reason reasons why therefore avoid avoids prevents prevent \
     ensures ensure rationale due hence otherwise reduce reduces keeps allows lets purpose";
@@ -79,6 +84,9 @@ impl Kind {
         if starts("when") {
             return Self::Time;
         }
+        if starts("where") {
+            return Self::Place;
+        }
         if let Some(rest) = follows("what").or_else(|| follows("which")) {
             if rest.iter().any(|word| matches!(*word, "color" | "colour")) {
                 return Self::Color;
@@ -107,7 +115,8 @@ impl Kind {
             Self::Any => true,
             Self::Number => has_digit() || has_word(NUMBER_WORDS),
             Self::Frequency => has_word(FREQUENCY_WORDS),
-            Self::Time => has_digit() || has_word(TIME_WORDS),
+            Self::Time => has_figure(text) || has_word(TIME_WORDS),
+            Self::Place => text.contains(['/', ':']) || has_word(PLACE_WORDS),
             Self::Reason => has_word(REASON_WORDS),
             Self::Person => has_word(PERSON_WORDS),
             Self::Color => text.contains('#') || has_word(COLORS),
@@ -121,11 +130,21 @@ impl Kind {
             Self::Number => "a number",
             Self::Frequency => "how often",
             Self::Time => "a time",
+            Self::Place => "a place",
             Self::Reason => "a reason",
             Self::Person => "who",
             Self::Color => "a color",
         }
     }
+}
+
+/// Whether a word begins with a digit: one within a name is no time.
+fn has_figure(text: &str) -> bool {
+    let starts = |word: &str| {
+        let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
+        word.starts_with(|c: char| c.is_ascii_digit())
+    };
+    text.split_whitespace().any(starts)
 }
 
 /// Whether a word ends what is asked for.
@@ -156,6 +175,7 @@ mod tests {
             ("Who approves releases?", Kind::Person),
             ("Why SQLite?", Kind::Reason),
             ("When is the beta?", Kind::Time),
+            ("Where are passwords kept?", Kind::Place),
             ("What color are links?", Kind::Color),
             ("Should the sidebar collapse?", Kind::Any),
             ("What happens when a user is deleted?", Kind::Any),
@@ -172,5 +192,7 @@ mod tests {
         );
         assert!(!Kind::Number.is_in("Sessions live in Redis"));
         assert!(!Kind::Reason.is_in("Data lies in SQLite"));
+        assert!(!Kind::Place.is_in("Passwords are hashed with argon2id."));
+        assert!(!Kind::Time.is_in("It is deployed to eu-west-1."));
     }
 }
