@@ -4,7 +4,7 @@
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{CheckRunId, TaskId};
 use provost_actors::journal::check::{
-    CheckRun, CheckVerdict, CheckedRepo, Delivered, Receipt, all_passed,
+    CheckOutcome, CheckRun, CheckVerdict, CheckedRepo, Delivered, Receipt, all_passed,
 };
 use provost_actors::journal::{Standing, TaskStatus};
 use provost_actors::refusal::Refusal;
@@ -12,9 +12,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::FromRow;
 
-use super::{cascade, scope};
+use super::{cascade, outcome, scope};
 use crate::store::{Store, Writing, codec, commit, fault};
-use crate::work::report::closed;
+use crate::work::report::{Becomes, closed};
 use crate::work::{TaskKind, Worker};
 
 /// Writes down what is reported done, within the report's transaction. Whether there
@@ -212,11 +212,16 @@ impl Store {
         };
         match verdict {
             CheckVerdict::Verified => {
-                set(&mut writing, run.task_id, TaskStatus::Done, Standing::Verified).await?;
+                let now = becomes(TaskStatus::Done, Standing::Verified);
+                outcome::set(&mut writing, run.task_id, now, None, None).await?;
                 cascade::of_done(&mut writing, run.task_id, &run.task_handle).await?;
             }
             CheckVerdict::Rework => {
-                set(&mut writing, run.task_id, TaskStatus::Todo, Standing::Rework).await?;
+                let now = becomes(TaskStatus::Todo, Standing::Rework);
+                let failed = run.receipts.iter().filter(|it| it.outcome != CheckOutcome::Passed);
+                let why: Vec<String> = failed.map(ToString::to_string).collect();
+                let why = format!("Reported as done: {}.", why.join("; "));
+                outcome::set(&mut writing, run.task_id, now, Some(&why), None).await?;
                 hand_back(&mut writing, &run).await?;
             }
             CheckVerdict::Overruled => {}
@@ -274,21 +279,8 @@ async fn stands(writing: Writing<'_>, run: &CheckRun) -> Result<bool, Refusal> {
     .map_err(fault)
 }
 
-async fn set(
-    writing: Writing<'_>,
-    task: TaskId,
-    status: TaskStatus,
-    standing: Standing,
-) -> Result<(), Refusal> {
-    sqlx::query("UPDATE tasks SET status = ?2, standing = ?3, updated_at = ?4 WHERE task_id = ?1")
-        .bind(task.to_string())
-        .bind(codec::word(&status))
-        .bind(codec::word(&standing))
-        .bind(Timestamp::now().millis())
-        .execute(writing)
-        .await
-        .map_err(fault)?;
-    Ok(())
+fn becomes(status: TaskStatus, standing: Standing) -> Becomes {
+    Becomes { status, standing: Some(standing), is_let_go: false }
 }
 
 /// Whoever reported it has it in hand again, as long as it does anything: it is told.

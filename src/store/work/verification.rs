@@ -1,6 +1,8 @@
 //! Verifications: ordered when a task is reported as done, and what their results make
 //! of it.
 
+use std::fmt::Write;
+
 use provost_actors::ids::ReportId;
 use provost_actors::journal::{Answer, Key, TaskStatus};
 use provost_actors::refusal::{Code, Refusal};
@@ -116,7 +118,7 @@ async fn conclude(
     let over = Becomes { status: TaskStatus::Done, standing: None, is_let_go: true };
     outcome::set(writing, verification.task_id, over, None, None).await?;
     cascade::of_done(writing, verification.task_id, &verification.handle).await?;
-    mark(writing, &original, verdict, &input.verification.summary).await?;
+    mark(writing, &original, verdict, &findings(input)).await?;
     let issues = keep_issues(writing, worker, &original, report, input).await?;
     let follow_ups = follow_up(writing, worker, &original, input).await?;
     let review_ticket_id = match input.verification_status {
@@ -197,6 +199,15 @@ async fn begun_upon(writing: Writing<'_>, original: &WorkTask) -> Result<Vec<Str
     .map_err(fault)?;
     let warn = |handle: String| format!("{handle} builds on {} and was begun.", original.handle);
     Ok(begun.into_iter().map(warn).collect())
+}
+
+/// What whoever takes the task up again has to know.
+fn findings(input: &ReportVerificationResultInput) -> String {
+    let mut text = input.verification.summary.to_string();
+    for issue in input.issues() {
+        let _ = write!(text, "\n- {}: {}", issue.title, issue.text);
+    }
+    text
 }
 
 async fn mark(
