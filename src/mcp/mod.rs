@@ -24,11 +24,11 @@ mod rates;
 mod resources;
 mod schema;
 mod server;
-mod spec5;
 mod tool;
 pub mod tools;
 mod transport;
 mod wire;
+mod worker_error;
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::modes::Mode;
-use super::spec5;
+use super::worker_error;
 use crate::args::Text;
 
 /// The `request_id` that every tool with an effect takes.
@@ -112,7 +112,7 @@ pub fn output<T: JsonSchema>(errors: Errors) -> Arc<JsonObject> {
         Errors::House => {
             (object(envelope()), json!(["error", "code", "message", "retryable", "hint"]))
         }
-        Errors::Worker => (spec5::schema(), json!(spec5::REQUIRED)),
+        Errors::Worker => (worker_error::schema(), json!(worker_error::REQUIRED)),
     };
     for (name, property) in envelope {
         properties.entry(name).or_insert(property);

@@ -31,7 +31,7 @@ use super::rates::Rate;
 use super::rates::Rates;
 use super::tool::{Call, Tool};
 use super::transport::{LineTransport, MAX_LINE};
-use super::{meant, spec5};
+use super::{meant, worker_error};
 use super::{prompts, resources, tools};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
@@ -201,7 +201,7 @@ impl Server {
             Ok(success) => Ok(CustomResult::new(success.output)),
             Err(refusal) => {
                 let refusal = refusal.of_tool(tool.name());
-                Err(spec5::error(&refusal, &self.session.agent, &Value::Object(arguments)))
+                Err(worker_error::error(&refusal, &self.session.agent, &Value::Object(arguments)))
             }
         }
     }
@@ -320,7 +320,7 @@ impl ServerHandler for Server {
         };
         let result = match outcome {
             Ok(success) => envelope::success(success),
-            Err(refusal) if tool.is_workers() => envelope::failure(spec5::envelope(
+            Err(refusal) if tool.is_workers() => envelope::failure(worker_error::envelope(
                 &refusal.of_tool(tool.name()),
                 &self.session.agent,
                 &Value::Object(arguments),

@@ -1,4 +1,4 @@
-//! What is to be known to do a task: spec 5's `superDetailedPrompt` and what goes
+//! What is to be known to do a task: the worker API's `superDetailedPrompt` and what goes
 //! with it. Read from whatever spelling it comes in, kept in one, and written out
 //! for an agent. Pure.
 

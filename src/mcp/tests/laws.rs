@@ -13,7 +13,7 @@ use crate::mcp::prompts::ORCHESTRATE;
 use crate::mcp::server::{BOARD_INSTRUCTIONS, INSIDE_INSTRUCTIONS};
 use crate::mcp::tool::{Call, Effect, Tool};
 use crate::mcp::tools;
-use crate::mcp::{envelope, spec5};
+use crate::mcp::{envelope, worker_error};
 
 fn definition(tool: &Tool) -> Value {
     serde_json::to_value(tool.definition()).unwrap()
@@ -77,7 +77,7 @@ fn output_roots_are_objects_that_admit_the_envelope() {
             let refusal = Refusal::new(*code, "no");
             for refusal in [refusal.clone(), refusal.detail("path", "x")] {
                 let envelope = if tool.is_workers() {
-                    spec5::envelope(&refusal, "a", &json!({}))
+                    worker_error::envelope(&refusal, "a", &json!({}))
                 } else {
                     refusal.envelope()
                 };

@@ -1,4 +1,4 @@
-//! What the worker API says when it says no: spec 5's tables of errors, of rate
+//! What the worker API says when it says no: the specification's tables of errors, of rate
 //! limits and of permissions, a test a row, over standard input and output.
 
 use std::fs::File;
