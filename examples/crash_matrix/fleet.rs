@@ -103,7 +103,8 @@ pub struct Fleet {
     calls: BTreeMap<Key, (&'static str, Value)>,
     remembered: Vec<(&'static str, Value, String)>,
     again: BTreeMap<Key, String>,
-    /// How the next executor is made to betray its script.
+    /// How executors with long scripts are made to betray them: one may be lost with its
+    /// shim before it does.
     pub betrayal: Option<String>,
 }
 
@@ -267,7 +268,7 @@ impl Fleet {
         let attempt = &self.attempts[which];
         let mut prompt = attempt.turns[0].script.prompt();
         let is_long = attempt.turns[0].script.steps.len() > 10;
-        if let Some(word) = self.betrayal.take_if(|_| is_long) {
+        if let Some(word) = self.betrayal.as_ref().filter(|_| is_long) {
             prompt = format!("{prompt} {word}");
         }
         let start = json!({"task_id": attempt.task_id, "executor": "scripted", "prompt": prompt});
