@@ -45,7 +45,7 @@ const SRC: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("config", &[]),
     ("work", &["args"]),
-    ("store", &["work"]),
+    ("store", &["args", "work"]),
     ("executors", &["config"]),
     ("mcp", &["args", "jsonrpc", "role", "work"]),
     ("client", &["home", "role"]),
