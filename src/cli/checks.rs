@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::context::{Context, text};
 use super::exit::{Exit, Failure};
 use super::output::harmless;
+use super::task;
 
 #[derive(clap::Args, Debug)]
 pub struct ChecksArgs {
@@ -13,10 +14,13 @@ pub struct ChecksArgs {
     /// Print what this check has written, its last MiB, instead
     #[arg(long, value_name = "NAME")]
     log: Option<String>,
+    /// The project's name, or 8 or more characters of its id
+    #[arg(long)]
+    project: Option<String>,
 }
 
 pub async fn checks(context: &mut Context, args: &ChecksArgs) -> Result<Exit, Failure> {
-    let task = context.task(&args.task).await?;
+    let task = task::named(context, &args.task, args.project.as_deref()).await?;
     match &args.log {
         Some(name) => log(context, &task, name).await,
         None => receipts(context, &task).await,

@@ -15,6 +15,9 @@ const PAGE: u64 = 200;
 /// The shortest piece of an id that is taken.
 const SHORTEST_PIECE: usize = 8;
 
+/// How many daemons are asked for what one of them can't tell for going away.
+const DAEMONS: usize = 5;
+
 pub struct Context {
     pub out: Output,
     starter: Starter,
@@ -60,15 +63,16 @@ impl Context {
         Ok(self.client().await?.tool(name, arguments).await?)
     }
 
-    /// Calls a tool that reads: when the daemon goes away, asks the next one.
+    /// Calls a tool that reads: when the daemon goes away, asks the next one, and so
+    /// on for [`DAEMONS`]; a daemon that was just started may be stopped again.
     pub async fn read(&mut self, name: &str, arguments: &Value) -> Result<Value, Failure> {
-        match self.client().await?.tool(name, arguments.clone()).await {
-            Err(ClientError::Lost(_)) => {
-                self.client = None;
-                self.tool(name, arguments.clone()).await
+        for _ in 1..DAEMONS {
+            match self.client().await?.tool(name, arguments.clone()).await {
+                Err(ClientError::Lost(_)) => self.client = None,
+                result => return Ok(result?),
             }
-            result => Ok(result?),
         }
+        self.tool(name, arguments.clone()).await
     }
 
     /// Every item of a list tool, over all of its pages.
@@ -101,25 +105,17 @@ impl Context {
     /// The id of the attempt that a piece of an id stands for.
     pub async fn attempt(&mut self, piece: &str) -> Result<String, Failure> {
         let piece = check_piece(piece)?;
-        if is_whole(&piece) { Ok(piece) } else { self.resolve(&piece, "attempt").await }
-    }
-
-    /// The id of the task that a handle or a piece of an id stands for.
-    pub async fn task(&mut self, name: &str) -> Result<String, Failure> {
-        let is_handle = name.contains(|c: char| c.is_ascii_alphabetic() && !c.is_ascii_hexdigit());
-        let name = if is_handle { name.to_owned() } else { check_piece(name)? };
-        if is_whole(&name) { Ok(name) } else { self.resolve(&name, "task").await }
-    }
-
-    async fn resolve(&mut self, piece: &str, kind: &str) -> Result<String, Failure> {
-        let params = json!({"id": piece, "kinds": [kind]});
+        if is_whole(&piece) {
+            return Ok(piece);
+        }
+        let params = json!({"id": piece, "kinds": ["attempt"]});
         let mut found = self.client().await?.method("provost/resolve", params).await?;
         let matches = match found["matches"].take() {
             Value::Array(matches) => matches,
             _ => Vec::new(),
         };
         let ids: Vec<&str> = matches.iter().filter_map(|each| each["id"].as_str()).collect();
-        only(&ids, piece, kind).map(str::to_owned)
+        only(&ids, &piece, "attempt").map(str::to_owned)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `provost inbox` and `answer`: what workers ask, and what somebody has to see to.
 
+use provost_actors::ids::QuestionId;
 use serde_json::{Value, json};
 
 use super::context::{Context, text};
@@ -26,7 +27,7 @@ pub struct AnswerArgs {
     id: String,
     /// The answer; of a ticket, how it was resolved
     answer: String,
-    /// The project's name or id, where several have such a question
+    /// The project's name or id [default: the one of this repository, or the only one]
     #[arg(long)]
     project: Option<String>,
 }
@@ -55,7 +56,11 @@ fn row(question: &Value) -> Vec<String> {
 }
 
 pub async fn answer(context: &mut Context, args: &AnswerArgs) -> Result<Exit, Failure> {
-    let project = named(context, args.project.as_deref()).await?;
+    let project = match named(context, args.project.as_deref()).await? {
+        // A handle is of the project in which it is typed, if it is typed in one.
+        None if args.id.parse::<QuestionId>().is_err() => project::choose(context, None).await.ok(),
+        named => named,
+    };
     let arguments = json!({"question_id": args.id, "answer": args.answer, "project_id": project});
     let answered = context.tool("answer_question", arguments).await?;
     if context.out.is_json() {

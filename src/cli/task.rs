@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use provost_actors::ids::TaskId;
 use serde_json::{Value, json};
 
 use super::context::{Context, check_piece, only, text};
@@ -91,8 +92,19 @@ fn state(task: &Value) -> String {
     }
 }
 
-async fn show(context: &mut Context, name: &str, project: Option<&str>) -> Result<Exit, Failure> {
-    let tasks = tasks(context, project).await?;
+/// The id of a project's task, by its handle or a piece of its id.
+pub async fn named(
+    context: &mut Context,
+    name: &str,
+    project: Option<&str>,
+) -> Result<String, Failure> {
+    match name.parse::<TaskId>() {
+        Ok(whole) => Ok(whole.to_string()),
+        Err(_) => one_of(&tasks(context, project).await?, name).map(str::to_owned),
+    }
+}
+
+fn one_of<'t>(tasks: &'t [Value], name: &str) -> Result<&'t str, Failure> {
     let ids: Vec<&str> = match check_piece(name) {
         _ if tasks.iter().any(|task| text(task, "handle").eq_ignore_ascii_case(name)) => {
             let is_it = |task: &&Value| text(task, "handle").eq_ignore_ascii_case(name);
@@ -104,7 +116,12 @@ async fn show(context: &mut Context, name: &str, project: Option<&str>) -> Resul
         }
         Err(_) => Vec::new(),
     };
-    let id = only(&ids, &harmless(name), "task")?.to_owned();
+    only(&ids, &harmless(name), "task")
+}
+
+async fn show(context: &mut Context, name: &str, project: Option<&str>) -> Result<Exit, Failure> {
+    let tasks = tasks(context, project).await?;
+    let id = one_of(&tasks, name)?;
     let shown = context.read("get_task", &json!({"task_id": id})).await?;
     if context.out.is_json() {
         context.out.json(&shown)?;
@@ -171,6 +188,8 @@ fn read(file: &Path) -> Result<String, Failure> {
         Some("-") => std::io::stdin().read_to_string(&mut text).map(|_| text),
         _ => std::fs::read_to_string(file),
     };
+    // What some editors begin a file with.
+    let read = read.map(|text| text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text));
     read.map_err(|error| {
         Failure::Usage(format!("{} can't be read: {error}", harmless(&file.to_string_lossy())))
     })

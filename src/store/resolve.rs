@@ -67,22 +67,13 @@ macro_rules! select {
 
 impl Store {
     /// The things whose id is, starts with or ends with `piece`; at most 20 a kind.
-    /// Hyphens and case don't count. A task may be named by its handle.
+    /// Hyphens and case don't count.
     pub async fn resolve(&self, piece: &str, kinds: &[Kind]) -> Result<Vec<Match>, Refusal> {
-        let mut matches = Vec::new();
-        if kinds.contains(&Kind::Task) {
-            let select = "SELECT task_id FROM tasks WHERE handle = upper(?1) LIMIT 20";
-            let ids: Vec<String> = sqlx::query_scalar(select)
-                .bind(piece)
-                .fetch_all(&self.reader)
-                .await
-                .map_err(fault)?;
-            matches.extend(ids.into_iter().map(|id| Match { kind: Kind::Task, id }));
-        }
         let piece = piece.replace('-', "").to_ascii_lowercase();
         if piece.is_empty() || !piece.chars().all(|c| c.is_ascii_hexdigit()) {
-            return Ok(matches);
+            return Ok(vec![]);
         }
+        let mut matches = Vec::new();
         for &kind in kinds {
             let sql = match kind {
                 Kind::Project => select!("projects", "project_id"),

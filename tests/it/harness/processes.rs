@@ -88,9 +88,12 @@ pub fn peak_memory(pid: i32) -> u64 {
     peak.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// How many files it has open.
+/// How many files it has open. The database's aren't counted: they are as many as
+/// its pool has connections, which opens one when all others are busy and keeps it.
 pub fn open_files(pid: i32) -> usize {
-    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let targets = files.filter_map(|file| fs::read_link(file.path()).ok());
+    targets.filter(|target| !target.to_string_lossy().contains("/provost.db")).count()
 }
 
 /// The name of its program, 15 bytes at most.

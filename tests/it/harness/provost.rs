@@ -346,7 +346,7 @@ impl Provost {
         client.get_or_insert_with(|| self.connect()).call(tool, arguments)
     }
 
-    /// Changes the database, while no daemon runs.
+    /// Changes the database.
     pub fn sql(&self, statements: &[&'static str]) {
         let path = self.home.join("provost.db");
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);

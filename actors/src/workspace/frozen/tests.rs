@@ -15,7 +15,7 @@ fn objects(scene: &Scene) -> PathBuf {
 }
 
 fn laid_out(scene: &Scene, commit: &str) -> PathBuf {
-    let path = scene.scratch.path().join("run/work/app");
+    let path = scene.scratch.path().join("run/tree/app");
     let (repo, commit) = (scene.source.repo.clone(), commit.to_owned());
     let checkout = Checkout { repo, commit, objects: objects(scene), path: path.clone() };
     scene.runtime.block_on(checkout::make(&checkout)).unwrap();
