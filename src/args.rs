@@ -7,6 +7,7 @@ use std::ops::Deref;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 use serde::ser::{Serialize, Serializer};
+use serde_json::Number;
 
 /// The pattern of an id. It lets a client's validator catch names and short
 /// ids; the parser of the typed id has the last word.
@@ -53,7 +54,7 @@ impl JsonSchema for Time {
     inline_schema!("Time", { "type": "string", "format": "date-time" });
 }
 
-/// A text of `MIN` to `MAX` Unicode scalar values.
+/// A text of `MIN` to `MAX` Unicode scalar values. One that has to be there is not blank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text<const MIN: usize, const MAX: usize>(String);
 
@@ -91,6 +92,12 @@ impl<const MIN: usize, const MAX: usize> JsonSchema for Text<MIN, MAX> {
 impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for Text<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
+        if MIN > 0 && text.trim().is_empty() {
+            return Err(D::Error::invalid_value(
+                Unexpected::Str(&text),
+                &"a text that is not blank",
+            ));
+        }
         let length = text.chars().count();
         if (MIN..=MAX).contains(&length) {
             Ok(Self(text))
@@ -179,6 +186,50 @@ impl<const MIN: i64, const MAX: i64> Serialize for Between<MIN, MAX> {
     }
 }
 
+/// A number from `MIN` to `MAX`, whole or not; it stays as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quantity<const MIN: i64, const MAX: i64>(Number);
+
+impl<const MIN: i64, const MAX: i64> Quantity<MIN, MAX> {
+    pub fn number(&self) -> &Number {
+        &self.0
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> JsonSchema for Quantity<MIN, MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Cow::Owned(format!("Quantity_{MIN}_{MAX}"))
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "minimum": MIN, "maximum": MAX })
+    }
+}
+
+impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Quantity<MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = Number::deserialize(deserializer)?;
+        let expected = format!("a number from {MIN} to {MAX}");
+        let value = number.as_f64().unwrap_or(f64::NAN);
+        #[expect(clippy::cast_precision_loss, reason = "bounds are small")]
+        if (MIN as f64..=MAX as f64).contains(&value) {
+            Ok(Self(number))
+        } else {
+            Err(D::Error::invalid_value(Unexpected::Float(value), &expected.as_str()))
+        }
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> Serialize for Quantity<MIN, MAX> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
 /// The index of a log entry or a message: 0 or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Index(u64);
@@ -223,7 +274,7 @@ impl<'de> Deserialize<'de> for After {
 /// An integer of at least `minimum`. JSON knows one kind of number, so `5.0`
 /// is one too (JSON Schema 2020-12 §6.1.1), and a giant one is only large.
 fn integer<'de, D: Deserializer<'de>>(deserializer: D, minimum: i64) -> Result<i64, D::Error> {
-    let number = serde_json::Number::deserialize(deserializer)?;
+    let number = Number::deserialize(deserializer)?;
     let wrong = || D::Error::invalid_value(Unexpected::Other("number"), &"an integer in range");
     let value = match (number.as_i64(), number.as_u64(), number.as_f64()) {
         (Some(value), _, _) => value,
@@ -322,6 +373,25 @@ mod tests {
         assert_eq!(first("41"), Some(42));
         assert_eq!(first("-2"), None);
         assert_eq!(first("9223372036854775807"), Some(9_223_372_036_854_775_807));
+    }
+
+    #[test]
+    fn quantities_stay_as_they_were_written() {
+        for written in ["0", "2.5", "3", "100", "99.99"] {
+            let quantity = from_str::<Quantity<0, 100>>(written).unwrap();
+            assert_eq!(serde_json::to_string(&quantity).unwrap(), written);
+        }
+        for wrong in ["-1", "-0.001", "100.1", "1e300", "\"7\"", "true"] {
+            assert!(from_str::<Quantity<0, 100>>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_has_to_be_there_is_not_blank() {
+        for blank in ["\"\"", "\" \"", "\"\\n\\t\\u3000\""] {
+            assert!(from_str::<Text<1, 30>>(blank).is_err(), "{blank}");
+            assert!(from_str::<Text<0, 30>>(blank).is_ok(), "{blank}");
+        }
     }
 
     #[test]

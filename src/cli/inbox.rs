@@ -35,21 +35,35 @@ pub struct AnswerArgs {
 pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Failure> {
     let project = named(context, args.project.as_deref()).await?;
     let status = if args.all { "all" } else { "open" };
-    let arguments = json!({"project_id": project, "status": status, "limit": 100});
-    let listed = context.tool("list_questions", arguments).await?;
+    let arguments = json!({"project_id": project, "status": status});
+    let questions = context.all_with("list_questions", "questions", &arguments).await?;
     if context.out.is_json() {
-        context.out.json(&listed)?;
+        context.out.json(&json!({"questions": questions}))?;
         return Ok(Exit::Done);
     }
-    let questions = listed["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let rows: Vec<Vec<String>> = questions.iter().map(row).collect();
-    context.out.table(&["ID", "KIND", "STATUS", "PRIORITY", "TASK", "WHAT"], &rows)?;
+    let projects: Vec<Value> = match project {
+        Some(_) => Vec::new(),
+        None => context.all("list_projects", "projects").await?,
+    };
+    let rows: Vec<Vec<String>> =
+        questions.iter().map(|question| row(question, &projects)).collect();
+    let mut columns = vec!["ID", "KIND", "STATUS", "PRIORITY", "TASK", "WHAT"];
+    if projects.len() > 1 {
+        columns.insert(0, "PROJECT");
+    }
+    context.out.table(&columns, &rows)?;
     Ok(Exit::Done)
 }
 
-fn row(question: &Value) -> Vec<String> {
+/// A row of the table; it begins with the project where there are several.
+fn row(question: &Value, projects: &[Value]) -> Vec<String> {
+    let mut row = Vec::new();
+    if projects.len() > 1 {
+        let its = projects.iter().find(|project| project["project_id"] == question["project_id"]);
+        row.push(its.map_or("", |project| text(project, "name")).to_owned());
+    }
     let fields = ["handle", "kind", "status", "priority", "task_id"];
-    let mut row: Vec<String> = fields.map(|field| text(question, field).to_owned()).to_vec();
+    row.extend(fields.map(|field| text(question, field).to_owned()));
     // One line, cut where it is seen to be cut.
     row.push(headline(&text(question, "question").replace('\n', " ⏎ "), QUESTION));
     row

@@ -201,9 +201,13 @@ fn expected(node: Option<&Value>) -> String {
     }
     let bound = |name: &str| node.get(name).and_then(Value::as_i64);
     match node.get("type").and_then(Value::as_str) {
-        Some("integer") => {
-            let minimum = bound("minimum").map(|n| format!(" of {n} or more")).unwrap_or_default();
-            format!("an integer{minimum}")
+        Some(kind @ ("integer" | "number")) => {
+            let name = if kind == "integer" { "an integer" } else { "a number" };
+            match (bound("minimum"), bound("maximum")) {
+                (Some(least), Some(most)) => format!("{name} from {least} to {most}"),
+                (Some(least), None) => format!("{name} of {least} or more"),
+                _ => name.to_owned(),
+            }
         }
         Some("string") => match (bound("minLength"), bound("maxLength")) {
             (Some(least), Some(most)) => format!("a string of {least} to {most} characters"),
@@ -239,6 +243,7 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) if !text.is_empty() && text.trim().is_empty() => "blank".to_owned(),
         Value::String(text) if text.chars().count() <= 60 => format!("the string {value}"),
         Value::String(text) => format!("a string of {} characters", text.chars().count()),
         Value::Array(items) => format!("an array of {} items", items.len()),

@@ -10,7 +10,7 @@ use provost_actors::journal::{
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::work::{Prefix, last_report, next_handle, of_done, of_removed};
+use super::work::{Prefix, last_report, let_go, next_handle, of_done, of_removed};
 use super::{
     Page, Store, Writing, codec, commit, dependencies, fault, projects, requests, rows_for,
 };
@@ -277,6 +277,13 @@ impl Store {
         .execute(&mut *writing)
         .await
         .map_err(fault)?;
+        // Who puts it back on the board, or closes it, takes it out of all hands.
+        if matches!(
+            change.status,
+            Some(TaskStatus::Todo | TaskStatus::Done | TaskStatus::Cancelled)
+        ) {
+            let_go(&mut writing, task).await?;
+        }
         if change.status == Some(TaskStatus::Done) {
             of_done(&mut writing, task, &before.handle).await?;
         }

@@ -97,6 +97,9 @@ enum Shape {
 
 type Member = (&'static str, Shape);
 
+/// The most hours that anything is estimated to take: some fifty years of work.
+const MOST_HOURS: f64 = 100_000.0;
+
 use Shape::{Complexity, Free, Hours, Members, Text, Texts};
 
 const COMPLEXITIES: [&str; 4] = ["easy", "medium", "hard", "expert"];
@@ -305,7 +308,7 @@ fn shaped(value: &Value, shape: &Shape, path: &str) -> Result<Value, Refusal> {
     let fits = match shape {
         Text => is_text(value),
         Texts => value.as_array().is_some_and(|items| items.iter().all(is_text)),
-        Hours => value.as_f64().is_some_and(|hours| hours >= 0.0),
+        Hours => value.as_f64().is_some_and(|hours| (0.0..=MOST_HOURS).contains(&hours)),
         Complexity => value.as_str().is_some_and(|level| COMPLEXITIES.contains(&level)),
         Free => value.is_object(),
         Members(known) => return members(value, known, path).map(Value::Object),
@@ -331,7 +334,7 @@ fn expected(shape: &Shape) -> String {
     match shape {
         Text => "a string".to_owned(),
         Texts => "an array of strings".to_owned(),
-        Hours => "a number of hours, 0 or more".to_owned(),
+        Hours => format!("a number of hours, 0 to {MOST_HOURS}"),
         Complexity => format!("one of {}", COMPLEXITIES.join(", ")),
         Free | Members(_) => "an object".to_owned(),
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::path;
 use super::report::Said;
-use crate::args::{Between, List, Text};
+use crate::args::{Between, List, Quantity, Text};
 
 pub const REPORT_TASK_COMPLETED: &str = "\
 Use when: a task is over and a line says it all: success, partial or failed.
@@ -28,7 +28,7 @@ pub struct ReportTaskCompletedInput {
     /// Files that you changed, by their paths.
     pub files_modified: Option<List<Text<1, 1024>, 0, 1000>>,
     /// Coverage of the tests, 0 to 100.
-    pub coverage_percent: Option<f64>,
+    pub coverage_percent: Option<Quantity<0, 100>>,
     /// How many tests passed and failed.
     pub test_results: Option<TestResults>,
     /// 1 (highest) to 3.

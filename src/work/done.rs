@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::brief::Brief;
 use super::path;
 use super::report::{Dashboard, Said, TaskMade};
-use crate::args::{Between, List, Text};
+use crate::args::{Between, List, Quantity, Text};
 
 pub const REPORT_TASK_DONE: &str = "\
 Use when: you have done a task, or can't: done, failed, blocked or partial.
@@ -90,7 +90,7 @@ pub struct Testing {
     /// How many failed.
     pub tests_failed: Between<0, 1_000_000>,
     /// Coverage, 0 to 100.
-    pub test_coverage_percent: Option<f64>,
+    pub test_coverage_percent: Option<Quantity<0, 100>>,
     /// Those that failed.
     pub failed_test_names: Option<List<Text<1, 500>, 0, 1000>>,
     /// Whether those of accessibility passed.
@@ -122,7 +122,7 @@ pub struct FollowUpTask {
     /// Why.
     pub why: Text<1, 5000>,
     /// In hours.
-    pub estimated_hours: Option<f64>,
+    pub estimated_hours: Option<Quantity<0, 100_000>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -255,8 +255,8 @@ impl ReportTaskDoneInput {
 impl FollowUpTask {
     /// What its brief holds: the estimate.
     pub fn brief(&self) -> Option<String> {
-        let estimated_hours = serde_json::Number::from_f64(self.estimated_hours?);
-        Some(Brief { estimated_hours, ..Brief::default() }.to_json())
+        let estimated_hours = self.estimated_hours.as_ref()?.number().clone();
+        Some(Brief { estimated_hours: Some(estimated_hours), ..Brief::default() }.to_json())
     }
 }
 

@@ -81,6 +81,8 @@ pub struct QuestionSummary {
     pub question_id: String,
     /// Q-001 or TK-001.
     pub handle: String,
+    /// Its project.
+    pub project_id: String,
     /// question, ticket, blocker or alert.
     pub kind: InboxKind,
     /// open or answered.

@@ -4,13 +4,12 @@ use provost_actors::event::Timestamp;
 use provost_actors::refusal::{Code, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Number;
 
 use super::issue::Level;
 use super::note::NewTaskCreated;
 use super::path;
 use super::ticket::Urgency;
-use crate::args::{List, Text};
+use crate::args::{List, Quantity, Text};
 
 pub const REPORT_OBSERVATION: &str = "\
 Use when: you found something that others should know or do, beside your task.
@@ -119,7 +118,7 @@ pub struct NewTaskDetails {
     /// critical, high, medium or low.
     pub priority: Urgency,
     /// In hours.
-    pub estimated_hours: Option<Number>,
+    pub estimated_hours: Option<Quantity<0, 100_000>>,
 }
 
 /// An observation in the words that both forms come to.

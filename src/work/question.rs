@@ -126,9 +126,6 @@ impl AskQuestionInput {
     /// `token_limit_exceeded` above 80 % of the limit, `missing_required` and
     /// `invalid_argument` where the form's rules are broken.
     pub fn check(&self, token_limit: u64) -> Result<(), Refusal> {
-        if self.question.trim().is_empty() {
-            return Err(invalid("question", "the question is empty"));
-        }
         check_tokens(self.tokens(), token_limit)?;
         if self.form() == Form::V1_0 {
             return Ok(());

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::report::Said;
-use crate::args::{Between, Text};
+use crate::args::{Between, Quantity, Text};
 
 pub const REPORT_TASK_STATUS: &str = "\
 Use when: others should know how a task goes: in_progress, blocked, done, failed or paused.
@@ -62,9 +62,9 @@ pub struct Metrics {
     /// Tokens of the model.
     pub tokens_used: Option<Between<0, 1_000_000_000_000>>,
     /// Seconds.
-    pub time_seconds: Option<f64>,
+    pub time_seconds: Option<Quantity<0, 1_000_000_000>>,
     /// Percent of coverage gained.
-    pub coverage_added: Option<f64>,
+    pub coverage_added: Option<Quantity<-100, 100>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

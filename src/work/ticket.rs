@@ -73,12 +73,6 @@ impl From<Priority> for Urgency {
 impl CreateTicketInput {
     /// What the schema does not say.
     pub fn check(&self) -> Result<(), Refusal> {
-        if self.title.trim().is_empty() {
-            let refusal = Refusal::new(Code::InvalidArgument, "`title` is blank");
-            return Err(refusal
-                .hint("Call createTicket again with title, a line that says something.")
-                .detail("path", "title"));
-        }
         if self.kind == CreatedKind::Blocker && self.task_id.is_none() {
             let message = "a blocker needs `task_id`, the task that waits for it";
             return Err(Refusal::new(Code::MissingRequired, message)

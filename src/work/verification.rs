@@ -262,6 +262,41 @@ impl Issue {
     }
 }
 
+/// How many of the changed files are named to whoever verifies.
+const FILES_TOLD: usize = 50;
+
+/// What was reported as done.
+#[derive(Clone, Debug)]
+pub struct Done<'a> {
+    /// TASK-001.
+    pub task: &'a str,
+    pub title: &'a str,
+    /// Where the work is, if an attempt did it.
+    pub branch: Option<String>,
+    /// The files that its report names.
+    pub files: &'a [&'a str],
+    pub notes: Option<&'a str>,
+    /// The acceptance criteria that its report speaks of.
+    pub criteria: &'a [&'a str],
+}
+
+impl Done<'_> {
+    /// What whoever verifies it has to know to find it.
+    pub fn description(&self) -> String {
+        let mut lines = vec![format!("{} was reported as done: {}", self.task, self.title)];
+        lines.extend(self.branch.as_ref().map(|branch| format!("It is on the branch {branch}.")));
+        if !self.files.is_empty() {
+            lines.push("\nChanged, as its report says:".to_owned());
+            lines.extend(self.files.iter().take(FILES_TOLD).map(|file| format!("- {file}")));
+            let more = self.files.len().saturating_sub(FILES_TOLD);
+            lines.extend((more > 0).then(|| format!("- and {more} more")));
+        }
+        let notes = self.notes.filter(|notes| !notes.trim().is_empty());
+        lines.extend(notes.map(|notes| format!("\nWhat its report says of it:\n{notes}")));
+        lines.join("\n")
+    }
+}
+
 /// What a verification of a task is to know: the criteria that the task has, and those
 /// that its report adds, as a checklist.
 pub fn brief(of_task: Option<&str>, reported: &[&str]) -> Brief {
@@ -334,6 +369,26 @@ mod tests {
         let issues = report("failed", "needs_rework", &["passed", "failed"]).issues();
         assert_eq!(issues.len(), 1);
         assert_eq!(issues[0].title, "it works");
+    }
+
+    #[test]
+    fn a_verification_tells_where_the_work_is_and_what_was_said_of_it() {
+        let mut done = Done {
+            task: "TASK-001",
+            title: "Add a door",
+            branch: Some("provost/add-a-door".to_owned()),
+            files: &["src/door.rs", "src/wall.rs"],
+            notes: Some("It opens."),
+            criteria: &[],
+        };
+        assert_eq!(
+            done.description(),
+            "TASK-001 was reported as done: Add a door\nIt is on the branch provost/add-a-door.\n\n\
+             Changed, as its report says:\n- src/door.rs\n- src/wall.rs\n\n\
+             What its report says of it:\nIt opens."
+        );
+        (done.branch, done.files, done.notes) = (None, &[], Some(" "));
+        assert_eq!(done.description(), "TASK-001 was reported as done: Add a door");
     }
 
     proptest! {

@@ -43,14 +43,6 @@ impl Domain {
         session: &Session,
         input: CallCoeAgentInput,
     ) -> Result<CallCoeAgentOutput, Refusal> {
-        if !self.answers.is_configured() {
-            return Err(Refusal::new(
-                Code::ExecutorNotFound,
-                "no executor answers questions here: config.toml names none as `[answers] executor`",
-            )
-            .hint("Call askQuestion instead. Or createTicket.")
-            .detail("setting", "answers.executor"));
-        }
         let context = input.context.as_ref().map(|context| json!(context));
         let told = context.as_ref().map_or(0, |context| context.to_string().chars().count());
         check_tokens(tokens(input.query.chars().count() + told), self.answers.token_limit)?;
@@ -58,6 +50,14 @@ impl Domain {
         let known = self.known(&asking, &input.query, &Focus::default()).await?;
         if let Some((answer, source)) = known.ruled() {
             return Ok(CallCoeAgentOutput { success: true, answer, source, question_id: None });
+        }
+        if !self.answers.is_configured() {
+            return Err(Refusal::new(
+                Code::ExecutorNotFound,
+                "no executor answers questions here: config.toml names none as `[answers] executor`",
+            )
+            .hint("Call askQuestion instead. Or createTicket.")
+            .detail("setting", "answers.executor"));
         }
         let seconds =
             input.max_wait_seconds.map(|wait| u64::try_from(wait.get()).unwrap_or(u64::MAX));

@@ -883,6 +883,7 @@ impl Ask for Samples {
         let question = QuestionSummary {
             question_id: ID.to_owned(),
             handle: "Q-001".to_owned(),
+            project_id: ID.to_owned(),
             kind: InboxKind::Question,
             status: QuestionStatus::Open,
             priority: Urgency::Medium,

@@ -54,6 +54,7 @@ impl Row {
         Ok(QuestionSummary {
             question_id: self.id,
             handle: self.handle,
+            project_id: self.project_id,
             kind: codec::enumerated(self.kind)?,
             status: codec::enumerated(self.status)?,
             priority: codec::enumerated(self.priority)?,

@@ -42,6 +42,16 @@ pub async fn take(
     Ok(())
 }
 
+/// Makes a task anybody's again.
+pub async fn let_go(writing: Writing<'_>, task: TaskId) -> Result<(), Refusal> {
+    sqlx::query("DELETE FROM leases WHERE task_id = ?1")
+        .bind(task.to_string())
+        .execute(writing)
+        .await
+        .map_err(fault)?;
+    Ok(())
+}
+
 impl Store {
     /// An agent outside of attempts keeps what it has not let go, for it has called. Of
     /// a lease that is nearly fresh nothing is written.

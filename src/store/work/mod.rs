@@ -25,6 +25,7 @@ pub use checks::LastRun;
 pub use deliveries::Sending;
 pub use handles::Prefix;
 pub(super) use handles::next as next_handle;
+pub(super) use leases::let_go;
 pub use plans::{NewDocument, NewPlan};
 pub use questions::{NewQuestion, Question};
 pub(super) use reports::last as last_report;

@@ -233,7 +233,8 @@ async fn make(
     observed: &Observed<'_>,
     details: &NewTaskDetails,
 ) -> Result<(TaskId, NewTaskCreated), Refusal> {
-    let brief = Brief { estimated_hours: details.estimated_hours.clone(), ..Brief::default() };
+    let estimated_hours = details.estimated_hours.as_ref().map(|it| it.number().clone());
+    let brief = Brief { estimated_hours, ..Brief::default() };
     let brief = (!brief.is_empty()).then(|| brief.to_json());
     let (description, priority) = (observed.description(), details.priority.into());
     let draft = Draft {

@@ -8,12 +8,13 @@ use serde::Serialize;
 
 use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
-use super::{cascade, checks, verification};
+use super::{cascade, checks, leases, verification};
 use crate::store::{Writing, codec, fault};
 use crate::work::Worker;
 use crate::work::done::VerificationTask;
 use crate::work::report::{Becomes, Said, becomes, closed};
 use crate::work::status::Cascaded;
+use crate::work::verification::Done;
 use crate::work::{Standing, TaskKind};
 
 /// A report in the terms that all tools share.
@@ -28,6 +29,10 @@ pub struct Account<'a, T> {
     pub reason: Option<&'a str>,
     /// Percent.
     pub progress: Option<i64>,
+    /// What was done.
+    pub notes: Option<&'a str>,
+    /// The files that it names as changed.
+    pub files: Vec<&'a str>,
     /// Acceptance criteria that the report speaks of.
     pub criteria: Vec<&'a str>,
     /// Where it speaks against itself.
@@ -90,11 +95,36 @@ pub async fn take<T: Serialize + Sync>(
             cascaded = cascade::of_done(writing, task.task_id, &task.handle).await?;
         }
         if task.kind == TaskKind::Work {
-            verification =
-                verification::order(writing, worker, &task, &account.criteria, checks_run).await?;
+            let done = Done {
+                task: &task.handle,
+                title: &task.title,
+                branch: branch(writing, worker, task.task_id).await?,
+                files: &account.files,
+                notes: account.notes,
+                criteria: &account.criteria,
+            };
+            verification = verification::order(writing, worker, &task, &done, checks_run).await?;
         }
     }
     Ok(Outcome { task, report, checks_run, cascaded, verification, warnings })
+}
+
+/// Where the work on a task is: the branch of the attempt that reports, or else of the
+/// task's newest.
+async fn branch(
+    reading: Writing<'_>,
+    worker: &Worker,
+    task: TaskId,
+) -> Result<Option<String>, Refusal> {
+    sqlx::query_scalar(
+        "SELECT branch FROM attempts WHERE attempt_id = ?1 OR task_id = ?2
+         ORDER BY attempt_id = ?1 DESC, attempt_id DESC LIMIT 1",
+    )
+    .bind(worker.attempt_id.map(|attempt| attempt.to_string()).unwrap_or_default())
+    .bind(task.to_string())
+    .fetch_optional(reading)
+    .await
+    .map_err(fault)
 }
 
 /// Gives a task the status and standing that a report makes of it.
@@ -122,11 +152,7 @@ pub async fn set(
     .await
     .map_err(fault)?;
     if now.is_let_go {
-        sqlx::query("DELETE FROM leases WHERE task_id = ?1")
-            .bind(task.to_string())
-            .execute(writing)
-            .await
-            .map_err(fault)?;
+        leases::let_go(writing, task).await?;
     }
     Ok(())
 }

@@ -20,40 +20,42 @@ use crate::work::note::NoteKind;
 use crate::work::report::{Becomes, closed};
 use crate::work::ticket::{TicketKind, Urgency};
 use crate::work::verification::{
-    FollowUpCreated, IssueFound, ReportVerificationResultInput, ReportVerificationResultOutput,
-    Verdict, VerificationStatus, VerificationUpdate, brief, why,
+    Done, FollowUpCreated, IssueFound, ReportVerificationResultInput,
+    ReportVerificationResultOutput, Verdict, VerificationStatus, VerificationUpdate, brief, why,
 };
 use crate::work::{Standing, TaskKind, Worker};
 
 const TOOL: &str = "reportVerificationResult";
 
-/// Puts the verification of a task on the board, unless one waits there already. It
-/// depends on the task, so that it comes after the checks.
+/// Puts the verification of a task on the board; one that waits there already is told
+/// what was reported last. It depends on the task, so that it comes after the checks.
 pub async fn order(
     writing: Writing<'_>,
     worker: &Worker,
     task: &WorkTask,
-    reported: &[&str],
+    done: &Done<'_>,
     checks_run: bool,
 ) -> Result<Option<VerificationTask>, Refusal> {
-    let waiting: Option<i64> = sqlx::query_scalar(
-        "SELECT 1 FROM tasks WHERE about = ?1 AND kind = 'verification'
-           AND status NOT IN ('done', 'cancelled') AND deleted_at IS NULL LIMIT 1",
+    let description = done.description();
+    let waiting = sqlx::query(
+        "UPDATE tasks SET description = ?2 WHERE about = ?1 AND kind = 'verification'
+           AND status NOT IN ('done', 'cancelled') AND deleted_at IS NULL",
     )
     .bind(task.task_id.to_string())
-    .fetch_optional(&mut *writing)
+    .bind(&description)
+    .execute(&mut *writing)
     .await
     .map_err(fault)?;
-    if waiting.is_some() {
+    if waiting.rows_affected() > 0 {
         return Ok(None);
     }
-    let brief = brief(task.brief.as_deref(), reported);
+    let brief = brief(task.brief.as_deref(), done.criteria);
     let why = why(&task.title, &brief);
     let title = format!("Verify: {}", task.title);
     let draft = Draft {
         project_id: worker.project_id,
         title: &title,
-        description: None,
+        description: Some(&description),
         priority: task.priority,
         kind: TaskKind::Verification,
         about: Some(task.task_id),

@@ -135,3 +135,18 @@ fn a_claim_asks_for_write_access_and_for_a_ready_task() {
     let refused = writer.ask("getNextTask", &json!({"claim": true, "filter": "all"}));
     assert_eq!(refused["error"]["code"], 400, "{refused}");
 }
+
+#[test]
+fn what_is_put_back_on_the_board_is_anybodys() {
+    let provost = Provost::new().config(NO_LIMITS).started();
+    let board = provost.board();
+    let task = board.task("one");
+    let [mut first, mut second] = [(); 2].map(|()| provost.worker(&board.repo().path));
+    assert_eq!(claim(&mut first).unwrap()["taskId"], "TASK-001");
+    assert!(claim(&mut second).is_none());
+    provost.call("update_task", &json!({"task_id": task, "title": "another"}));
+    assert!(claim(&mut second).is_none(), "it is held as before");
+    provost.call("update_task", &json!({"task_id": task, "status": "todo"}));
+    assert_eq!(claim(&mut second).unwrap()["taskId"], "TASK-001");
+    assert!(claim(&mut first).is_none());
+}

@@ -268,9 +268,22 @@ fn a_task_that_is_done_again_has_one_open_verification() {
     let mut worker = desk::worker(&board);
     done(&mut worker, "TASK-001");
     provost.call("update_task", &json!({"task_id": task, "status": "todo"}));
-    let told = done(&mut worker, "TASK-001");
+    let again = json!({"taskId": "TASK-001", "status": "done", "filesModified": ["a.rs"],
+        "implementationNotes": "Better now."});
+    let told = worker.ask("reportTaskDone", &again)["result"].clone();
     assert!(told.get("verificationTaskCreated").is_none(), "{told}");
     assert_eq!(told["dashboardUpdate"]["verificationPendingCount"], 1);
+    let next = worker.ask("getNextTask", &json!({}))["result"]["task"].clone();
+    assert_eq!(
+        (&next["taskId"], &next["description"]),
+        (
+            &json!("TASK-VERIFY-001"),
+            &json!(
+                "TASK-001 was reported as done: one\n\nChanged, as its report says:\n- a.rs\n\n\
+                 What its report says of it:\nBetter now."
+            )
+        )
+    );
 }
 
 #[test]

@@ -88,6 +88,25 @@ fn tickets_and_alerts_wait_in_the_same_inbox() {
 }
 
 #[test]
+fn the_inbox_of_several_projects_says_whose_a_question_is() {
+    let provost = Provost::running();
+    let mut worker = at_work(&provost);
+    ask(&mut worker, UNKNOWN);
+    assert!(!provost.verb(["inbox"]).stdout.contains("PROJECT"));
+    let arguments = json!({"name": "lighthouse", "repos": [{"path": provost.repo("tower").path}]});
+    let other = provost.call("create_project", &arguments)["project_id"].clone();
+    let mut second = provost.worker(&provost.path("tower"));
+    ask(&mut second, "Who lights the lamp?");
+    let shown = provost.verb(["inbox"]).stdout;
+    let line = shown.lines().find(|line| line.contains("lamp")).unwrap();
+    assert!(line.starts_with("lighthouse") && line.contains("Q-001"), "{shown}");
+    let listed = provost.call("list_questions", &json!({"limit": 1}));
+    assert_eq!(listed["questions"][0]["project_id"], other);
+    let of_one = provost.verb(["inbox", "--project", "lighthouse"]).stdout;
+    assert!(!of_one.contains("PROJECT") && !of_one.contains(UNKNOWN), "{of_one}");
+}
+
+#[test]
 fn get_immediate_answer_takes_the_plans_answer_or_waits_for_somebodys() {
     let provost = Provost::running();
     let mut worker = at_work(&provost);
