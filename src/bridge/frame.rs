@@ -89,7 +89,7 @@ impl<'a> Frame<'a> {
         let Some(outline) = outline else { return Self::Other };
         let id = outline.id.as_ref().map(Id::read);
         match (outline.method, id) {
-            (Some(method), Some(Some(id))) => {
+            (Some(method), Some(Some(id))) if is_readable(line) => {
                 Self::Request { id, method, modern: is_modern(outline.params) }
             }
             (Some(method), None) => {
@@ -101,6 +101,13 @@ impl<'a> Frame<'a> {
             _ => Self::Other,
         }
     }
+}
+
+/// Whether the daemon will find JSON in it. An outline passes over what a whole reading
+/// refuses: half a surrogate pair, a number out of range, a depth beyond the parser's.
+/// The daemon does not say whose such a line was, so nobody is to wait for its answer.
+fn is_readable(line: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(line).is_ok()
 }
 
 fn is_modern(params: Option<&RawValue>) -> bool {
@@ -241,6 +248,8 @@ mod tests {
             r#"{"id":1}"#,
             r#"{"id":1.5,"method":"a"}"#,
             r#"{"id":[],"method":"a"}"#,
+            r#"{"id":1,"method":"a","params":{"text":"\ud800"}}"#,
+            r#"{"id":1,"method":"a","params":{"number":1e400}}"#,
         ] {
             assert_eq!(read(line), Frame::Other, "{line}");
         }

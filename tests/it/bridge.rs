@@ -42,6 +42,10 @@ fn malformed_lines_are_answered_and_harm_nobody() {
     for (line, code) in [
         (b"{".as_slice(), -32700),
         (b"\"text\"\xff", -32700),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"ping\",\"params\":{\"x\":\"\\ud800\"}}",
+            -32700,
+        ),
         (b"[]", -32600),
         (b"{\"jsonrpc\":\"1.0\",\"id\":null}", -32600),
     ] {
@@ -49,6 +53,9 @@ fn malformed_lines_are_answered_and_harm_nobody() {
         let answer = client.next().unwrap();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(code)));
     }
+    // Nobody waits for it any more.
+    client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"ping\"}");
+    assert_eq!(client.answer(5).unwrap()["result"], json!({}));
     let answer = client.ask("no/such/method", &json!({}));
     assert_eq!(answer["error"]["code"], -32601);
     let answer = client.ask("tools/call", &json!({"name": "list_project", "arguments": {}}));
