@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::super::plan::{Passage, Section};
+use super::contrary;
 use super::kind::Kind;
 use super::rank::{Asked, Hit};
 use super::words;
@@ -59,6 +60,8 @@ pub enum Doubt {
     Open,
     /// It stands under what was rejected.
     Rejected,
+    /// It turns a comparison of the question round: the question's word and its own.
+    Turned(&'static str, &'static str),
     /// Another passage says otherwise.
     Rival { section: usize, passage: usize },
     /// The question has too few words to go by.
@@ -91,6 +94,9 @@ pub(super) fn judge(asked: &Asked, sections: &[Section], best: &Hit, others: &[H
     }
     if !best.fits {
         judgement.doubt(Doubt::Lacks(asked.kind.missing()), MISFIT);
+    }
+    if let Some((asked, said)) = contrary::turned(&asked.question, &passage.text) {
+        judgement.doubt(Doubt::Turned(asked, said), DOUBTED);
     }
     if is_open(section, passage) {
         judgement.doubt(Doubt::Open, OPEN);
@@ -176,6 +182,9 @@ fn is_rival(asked: &Asked, sections: &[Section], best: &Hit, other: &Hit) -> boo
         || two.last_line < one.first_line;
     if !is_apart || !other.fits || other.coverage < best.coverage - 0.02 {
         return false;
+    }
+    if contrary::part_in_a_word(&one.text, &two.text) {
+        return true;
     }
     let (first, second) = (numbers(&one.text), numbers(&two.text));
     let differ = !first.is_empty() && !second.is_empty() && first.is_disjoint(&second);

@@ -6,6 +6,7 @@
 //! towards modesty; `tests/answers` holds it to that.
 
 mod confidence;
+mod contrary;
 mod kind;
 mod rank;
 pub mod rulings;

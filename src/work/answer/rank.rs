@@ -23,6 +23,7 @@ const LIGHT: f64 = 0.2;
 /// A question, made ready.
 #[derive(Clone, Debug)]
 pub struct Asked {
+    pub(super) question: String,
     pub(super) words: Vec<Word>,
     pub(super) kind: Kind,
 }
@@ -54,7 +55,8 @@ impl Asked {
                 rarity(sections, found.unwrap_or_default()) * if is_light { LIGHT } else { 1.0 };
             Word { shown, stem, alike, is_light, weight }
         });
-        Self { words: words.collect(), kind: Kind::of(question) }
+        let question = question.to_owned();
+        Self { words: words.collect(), kind: Kind::of(&question), question }
     }
 
     /// The stems that a section may be found by.

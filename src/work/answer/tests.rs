@@ -154,6 +154,29 @@ fn a_plan_that_contradicts_itself_is_not_sure() {
 }
 
 #[test]
+fn two_statements_that_part_in_a_word_are_not_sure() {
+    let book = Book::of(&[(
+        "a.md",
+        "# Menu\n\nThe side menu is open by default.\n\n# Views\n\nThe side menu is closed by default.\n",
+    )]);
+    let told = book.ask("Is the side menu open or closed by default?", &Focus::default());
+    assert!(told.confidence < SURE, "{told:?}");
+    let told = book.ask("How is the side menu by default?", &Focus::default());
+    assert!(told.confidence < SURE && told.uncertainty.unwrap().contains("says otherwise"));
+}
+
+#[test]
+fn a_comparison_turned_round_is_not_sure() {
+    let text = "# Refunds\n\nRefunds under 500 euro are approved by the accountant.\n";
+    let book = Book::of(&[("a.md", text)]);
+    let told = book.ask("Who approves refunds under 500 euro?", &Focus::default());
+    assert!(told.confidence >= SURE, "{told:?}");
+    let told = book.ask("Who approves refunds over 500 euro?", &Focus::default());
+    assert!(told.confidence < SURE, "{told:?}");
+    assert!(told.uncertainty.unwrap().contains("says over, and the plan speaks of under"));
+}
+
+#[test]
 fn guidance_is_what_the_section_says_under_that_name() {
     let text = "# Sidebar\n\nThe sidebar collapses on mobile.\n\n- Animation: slides out in 200 ms\n- Accessibility: the button has a label\n\n```css\n.sidebar { display: none; }\n```\n";
     let told =

@@ -147,6 +147,9 @@ fn uncertainty(search: &Search, judgement: &Judgement) -> String {
             format!("The plan says nothing here about {}.", listed(words))
         }
         Doubt::Lacks(what) => format!("What it says does not tell {what}."),
+        Doubt::Turned(asked, said) => {
+            format!("The question says {asked}, and the plan speaks of {said}.")
+        }
         Doubt::Open => "The plan leaves this open.".to_owned(),
         Doubt::Rejected => "This stands under what was rejected or is out of date.".to_owned(),
         Doubt::Rival { section, passage } => {
