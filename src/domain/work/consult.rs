@@ -14,8 +14,8 @@ use provost_actors::world::World;
 use ractor::ActorRef;
 use serde_json::json;
 
+use super::asking::{Asking, after};
 use super::inbox::Courier;
-use super::question::{Asking, after};
 use crate::domain::{Answers, Domain};
 use crate::mcp::ask::{Key, Session};
 use crate::store::{NewQuestion, Question, Store};

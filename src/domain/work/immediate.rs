@@ -7,7 +7,7 @@ use provost_actors::refusal::{Code, Refusal};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::question::{Asking, after};
+use super::asking::{Asking, after};
 use crate::domain::{Domain, waits};
 use crate::mcp::ask::Session;
 use crate::store::{NewQuestion, Question};

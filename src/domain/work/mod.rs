@@ -1,6 +1,7 @@
 //! The worker API brought about: who calls and in which project, then the store's
 //! one transaction.
 
+mod asking;
 mod checks;
 mod consult;
 mod immediate;

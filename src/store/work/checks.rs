@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::FromRow;
 
-use super::{cascade, outcome, scope};
+use super::{cascade, scope, standing};
 use crate::store::{Store, Writing, codec, commit, fault};
 use crate::work::report::{Becomes, closed};
 use crate::work::{TaskKind, Worker};
@@ -213,7 +213,7 @@ impl Store {
         match verdict {
             CheckVerdict::Verified => {
                 let now = becomes(TaskStatus::Done, Standing::Verified);
-                outcome::set(&mut writing, run.task_id, now, None, None).await?;
+                standing::set(&mut writing, run.task_id, now, None, None).await?;
                 cascade::of_done(&mut writing, run.task_id, &run.task_handle).await?;
             }
             CheckVerdict::Rework => {
@@ -221,7 +221,7 @@ impl Store {
                 let failed = run.receipts.iter().filter(|it| it.outcome != CheckOutcome::Passed);
                 let why: Vec<String> = failed.map(ToString::to_string).collect();
                 let why = format!("Reported as done: {}.", why.join("; "));
-                outcome::set(&mut writing, run.task_id, now, Some(&why), None).await?;
+                standing::set(&mut writing, run.task_id, now, Some(&why), None).await?;
                 hand_back(&mut writing, &run).await?;
             }
             CheckVerdict::Overruled => {}

@@ -17,6 +17,7 @@ mod questions;
 mod queue;
 mod reports;
 mod scope;
+mod standing;
 mod tickets;
 mod verification;
 

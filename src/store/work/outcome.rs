@@ -1,21 +1,20 @@
 //! How a task stands after a report: the one path of all tools that say so.
 
-use provost_actors::event::Timestamp;
 use provost_actors::ids::{ReportId, TaskId};
 use provost_actors::journal::check::Delivered;
-use provost_actors::refusal::{Code, Refusal};
+use provost_actors::refusal::Refusal;
 use serde::Serialize;
 
 use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
-use super::{cascade, checks, leases, verification};
-use crate::store::{Writing, codec, fault};
+use super::{cascade, checks, standing, verification};
+use crate::store::{Writing, fault};
 use crate::work::Worker;
 use crate::work::done::VerificationTask;
-use crate::work::report::{Becomes, Said, becomes, closed};
+use crate::work::report::{Said, becomes, closed};
 use crate::work::status::Cascaded;
 use crate::work::verification::Done;
-use crate::work::{Standing, TaskKind};
+use crate::work::TaskKind;
 
 /// A report in the terms that all tools share.
 pub struct Account<'a, T> {
@@ -64,7 +63,7 @@ pub async fn take<T: Serialize + Sync>(
 ) -> Result<Outcome, Refusal> {
     let task = scope::task_in_hand(writing, worker, account.task).await?;
     if let Some(why) = closed(task.status, task.standing) {
-        return Err(taken_already(&task, why));
+        return Err(standing::taken_already(&task, why));
     }
     let mut warnings = account.contradictions;
     if account.said == Said::Done {
@@ -87,7 +86,7 @@ pub async fn take<T: Serialize + Sync>(
         _ => false,
     };
     let now = becomes(account.said, checks_run);
-    set(writing, task.task_id, now, account.reason, account.progress).await?;
+    standing::set(writing, task.task_id, now, account.reason, account.progress).await?;
     let mut cascaded = Cascaded::default();
     let mut verification = None;
     if account.said == Said::Done {
@@ -125,43 +124,6 @@ async fn branch(
     .fetch_optional(reading)
     .await
     .map_err(fault)
-}
-
-/// Gives a task the status and standing that a report makes of it.
-pub async fn set(
-    writing: Writing<'_>,
-    task: TaskId,
-    now: Becomes,
-    reason: Option<&str>,
-    progress: Option<i64>,
-) -> Result<(), Refusal> {
-    let is_held_up =
-        matches!(now.standing, Some(Standing::Blocked | Standing::Failed | Standing::Rework));
-    sqlx::query(
-        "UPDATE tasks SET status = ?2, standing = ?3, blocked_reason = ?4,
-                progress = coalesce(?5, progress), updated_at = ?6
-         WHERE task_id = ?1",
-    )
-    .bind(task.to_string())
-    .bind(codec::word(&now.status))
-    .bind(now.standing.as_ref().map(codec::word))
-    .bind(reason.filter(|_| is_held_up))
-    .bind(progress)
-    .bind(Timestamp::now().millis())
-    .execute(&mut *writing)
-    .await
-    .map_err(fault)?;
-    if now.is_let_go {
-        leases::let_go(writing, task).await?;
-    }
-    Ok(())
-}
-
-pub fn taken_already(task: &WorkTask, why: &str) -> Refusal {
-    Refusal::new(Code::InvalidState, format!("task {} {why}", task.handle))
-        .hint("Call getNextTask instead.")
-        .detail("task_id", task.handle.as_str())
-        .detail("status", codec::word(&task.status))
 }
 
 /// What speaks against a task that is said to be done: nothing changed, or it waits

@@ -8,9 +8,9 @@ use provost_actors::journal::{Answer, Key, TaskStatus};
 use provost_actors::refusal::{Code, Refusal};
 
 use super::notes::{self, Note};
-use super::outcome::{self, taken_already};
 use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
+use super::standing::{self, taken_already};
 use super::tickets::{self, NewTicket};
 use super::{cascade, progress};
 use crate::store::tasks::{self, Draft};
@@ -118,7 +118,7 @@ async fn conclude(
     };
     let report = reports::record(writing, worker, report).await?;
     let over = Becomes { status: TaskStatus::Done, standing: None, is_let_go: true };
-    outcome::set(writing, verification.task_id, over, None, None).await?;
+    standing::set(writing, verification.task_id, over, None, None).await?;
     cascade::of_done(writing, verification.task_id, &verification.handle).await?;
     mark(writing, &original, verdict, &findings(input)).await?;
     let issues = keep_issues(writing, worker, &original, report, input).await?;
@@ -224,7 +224,7 @@ async fn mark(
         Verdict::Done => return Ok(()),
     };
     let now = Becomes { status, standing: Some(standing), is_let_go: true };
-    outcome::set(writing, original.task_id, now, Some(summary), None).await
+    standing::set(writing, original.task_id, now, Some(summary), None).await
 }
 
 async fn keep_issues(

@@ -1,0 +1,48 @@
+//! How a task stands: set in one place, whoever brings it about.
+
+use provost_actors::event::Timestamp;
+use provost_actors::ids::TaskId;
+use provost_actors::refusal::{Code, Refusal};
+
+use super::leases;
+use super::scope::WorkTask;
+use crate::store::{Writing, codec, fault};
+use crate::work::Standing;
+use crate::work::report::Becomes;
+
+/// Gives a task the status and standing that a report makes of it.
+pub async fn set(
+    writing: Writing<'_>,
+    task: TaskId,
+    now: Becomes,
+    reason: Option<&str>,
+    progress: Option<i64>,
+) -> Result<(), Refusal> {
+    let is_held_up =
+        matches!(now.standing, Some(Standing::Blocked | Standing::Failed | Standing::Rework));
+    sqlx::query(
+        "UPDATE tasks SET status = ?2, standing = ?3, blocked_reason = ?4,
+                progress = coalesce(?5, progress), updated_at = ?6
+         WHERE task_id = ?1",
+    )
+    .bind(task.to_string())
+    .bind(codec::word(&now.status))
+    .bind(now.standing.as_ref().map(codec::word))
+    .bind(reason.filter(|_| is_held_up))
+    .bind(progress)
+    .bind(Timestamp::now().millis())
+    .execute(&mut *writing)
+    .await
+    .map_err(fault)?;
+    if now.is_let_go {
+        leases::let_go(writing, task).await?;
+    }
+    Ok(())
+}
+
+pub fn taken_already(task: &WorkTask, why: &str) -> Refusal {
+    Refusal::new(Code::InvalidState, format!("task {} {why}", task.handle))
+        .hint("Call getNextTask instead.")
+        .detail("task_id", task.handle.as_str())
+        .detail("status", codec::word(&task.status))
+}
