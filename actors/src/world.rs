@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::executor::Executors;
-use crate::ids::ProjectId;
-use crate::journal::Journal;
+use crate::ids::{AttemptId, ProjectId};
 use crate::journal::check::CheckCommand;
+use crate::journal::{Attempt, Journal};
 use crate::limits::Limits;
 use crate::log::Logs;
 use crate::process::Shims;
@@ -62,6 +62,18 @@ pub struct Settings {
     pub program: PathBuf,
     /// `PROVOST_HOME` for executors, when the home is one folder.
     pub home_variable: Option<String>,
+}
+
+impl Settings {
+    /// The folder of an attempt: its logs, and a folder for each of its processes.
+    pub fn attempt_dir(&self, attempt: AttemptId) -> PathBuf {
+        self.attempts_dir.join(attempt.to_string())
+    }
+
+    /// The folder of an attempt's newest process.
+    pub fn process_dir(&self, attempt: &Attempt) -> PathBuf {
+        self.attempt_dir(attempt.attempt_id).join(attempt.process.process_id.to_string())
+    }
 }
 
 /// What is run on a task that is reported done.

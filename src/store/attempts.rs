@@ -6,11 +6,11 @@ use provost_actors::event::{Timestamp, Usage};
 use provost_actors::ids::{AttemptId, ProcessId, ProjectId, RepoId, SessionId, TaskId};
 use provost_actors::journal::{AttemptRepo, Phase, State, TaskStatus};
 use provost_actors::limits::Applied;
-use provost_actors::refusal::{Code, Refusal};
+use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
 
 use super::changes::{Changes, Watch};
-use super::{Page, Store, Writing, codec, fault, rows_for, tasks};
+use super::{Page, Store, Writing, codec, fault, missing, rows_for};
 
 /// Which attempts of a task to list.
 #[derive(Clone, Debug)]
@@ -195,11 +195,6 @@ struct RepoRow {
     base_commit: String,
 }
 
-pub(super) fn attempt_not_found(attempt: AttemptId) -> Refusal {
-    Refusal::new(Code::AttemptNotFound, format!("there is no attempt {attempt}"))
-        .detail("attempt_id", attempt.to_string())
-}
-
 pub(super) async fn repos_of(
     reading: Writing<'_>,
     attempt: &str,
@@ -234,7 +229,7 @@ impl Store {
             .await
             .map_err(fault)?;
         if known.is_none() {
-            return Err(tasks::task_not_found(filter.task));
+            return Err(missing::task(filter.task));
         }
         let (created_at, id) = filter
             .after
@@ -293,7 +288,7 @@ impl Store {
             .fetch_optional(&self.reader)
             .await
             .map_err(fault)?
-            .ok_or_else(|| attempt_not_found(attempt))?;
+            .ok_or_else(|| missing::attempt(attempt))?;
         row.status(&self.changes)
     }
 
@@ -314,7 +309,7 @@ impl Store {
             found.insert(status.overview.attempt_id, status);
         }
         let each = attempts.iter();
-        each.map(|id| found.get(id).cloned().ok_or_else(|| attempt_not_found(*id))).collect()
+        each.map(|id| found.get(id).cloned().ok_or_else(|| missing::attempt(*id))).collect()
     }
 
     /// Those that go on by themselves: after which process, and when.
@@ -391,7 +386,7 @@ impl Store {
                 .fetch_optional(&mut *reading)
                 .await
                 .map_err(fault)?;
-        let (task_id, branch, folder) = row.ok_or_else(|| attempt_not_found(attempt))?;
+        let (task_id, branch, folder) = row.ok_or_else(|| missing::attempt(attempt))?;
         let repos = repos_of(&mut reading, &attempt.to_string()).await?;
         Ok(WorkspaceView { task_id: codec::id(&task_id)?, branch, folder, repos })
     }

@@ -5,8 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use provost_actors::ids::{ProjectId, TaskId, TaskRef};
 use provost_actors::refusal::{Code, Refusal};
 
-use super::tasks::task_not_found;
-use super::{Writing, codec, fault};
+use super::{Writing, codec, fault, missing};
 use crate::work::dependencies::cycle;
 
 /// The tasks that a task depends on.
@@ -43,7 +42,7 @@ pub(super) async fn resolve(
         .await
         .map_err(fault)?;
         let Some(found) = found else {
-            return Err(task_not_found(name)
+            return Err(missing::task(name)
                 .hint("Call the tool again with depends_on from list_tasks.")
                 .detail("path", "depends_on"));
         };

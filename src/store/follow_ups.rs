@@ -4,7 +4,7 @@ use provost_actors::journal::{Answer, Attempt, FollowedUp, Key, Turnover};
 use provost_actors::refusal::Refusal;
 
 use super::turns::turn_over;
-use super::{Store, Writing, commit, fault, requests, tasks};
+use super::{Store, Writing, commit, fault, missing, requests};
 
 impl Store {
     pub(super) async fn insert_follow_up(
@@ -20,7 +20,7 @@ impl Store {
         }
         let adds = turnover.added.is_some() || turnover.begun.is_some();
         if adds && !is_on_board(&mut writing, attempt).await? {
-            return Err(tasks::task_not_found(attempt.task_id));
+            return Err(missing::task(attempt.task_id));
         }
         turn_over(&mut writing, attempt.attempt_id, attempt.epoch, turnover).await?;
         let answer = requests::keep(&mut writing, key, answer.clone()).await?;

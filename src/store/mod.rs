@@ -16,6 +16,7 @@ mod follow_ups;
 mod import;
 mod inspect;
 mod journal;
+mod missing;
 mod open;
 mod owned;
 mod processes;

@@ -8,7 +8,7 @@ use provost_actors::journal::{
 };
 use provost_actors::refusal::Refusal;
 
-use super::{Store, Writing, approvals, codec, commit, fault, requests, turns};
+use super::{Store, Writing, approvals, codec, commit, fault, missing, requests, turns};
 
 impl Store {
     /// Which of these processes no row tells of.
@@ -45,7 +45,7 @@ impl Store {
         .await
         .map_err(fault)?;
         if task.rows_affected() == 0 {
-            return Err(super::tasks::task_not_found(attempt.task_id));
+            return Err(missing::task(attempt.task_id));
         }
         insert_rows(&mut writing, attempt, now).await.map_err(fault)?;
         let answer = requests::keep(&mut writing, key, answer.clone()).await?;

@@ -6,7 +6,7 @@ use provost_actors::journal::{Answer, Key, NewRepo, ProjectCreated, Repo, RepoAd
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
-use super::{Page, Store, Writing, codec, commit, fault, requests, rows_for};
+use super::{Page, Store, Writing, codec, commit, fault, missing, requests, rows_for};
 
 /// A project as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,18 +55,13 @@ impl RepoRow {
     }
 }
 
-pub(super) fn project_not_found(project: ProjectId) -> Refusal {
-    Refusal::new(Code::ProjectNotFound, format!("there is no project {project}"))
-        .detail("project_id", project.to_string())
-}
-
 pub(super) async fn require(writing: Writing<'_>, project: ProjectId) -> Result<String, Refusal> {
     sqlx::query_scalar("SELECT name FROM projects WHERE project_id = ?1")
         .bind(project.to_string())
         .fetch_optional(writing)
         .await
         .map_err(fault)?
-        .ok_or_else(|| project_not_found(project))
+        .ok_or_else(|| missing::project(project))
 }
 
 pub(super) async fn repos_of(
@@ -148,7 +143,7 @@ impl Store {
         .fetch_optional(&self.reader)
         .await
         .map_err(fault)?
-        .ok_or_else(|| super::attempts::attempt_not_found(attempt))?;
+        .ok_or_else(|| missing::attempt(attempt))?;
         codec::id(&project)
     }
 

@@ -5,10 +5,10 @@
 use futures_util::TryStreamExt;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, SessionId};
-use provost_actors::refusal::{Code, Refusal};
+use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
 
-use super::{Store, attempts, codec, fault};
+use super::{Store, codec, fault, missing};
 
 /// The two ways to name a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ struct MessageRow {
 
 impl Store {
     /// The session that a target means, with its attempt. An attempt may have
-    /// none yet: `no_session_yet`.
+    /// none yet: `missing::no_session_yet`.
     pub async fn target(&self, target: Target) -> Result<(AttemptId, SessionId), Refusal> {
         match target {
             Target::Session(session) => {
@@ -52,7 +52,7 @@ impl Store {
                         .fetch_optional(&self.reader)
                         .await
                         .map_err(fault)?;
-                let attempt = attempt.ok_or_else(|| session_not_found(session))?;
+                let attempt = attempt.ok_or_else(|| missing::session(session))?;
                 Ok((codec::id(&attempt)?, session))
             }
             Target::Attempt(attempt) => {
@@ -65,9 +65,9 @@ impl Store {
                 .fetch_optional(&self.reader)
                 .await
                 .map_err(fault)?;
-                let latest = latest.ok_or_else(|| attempts::attempt_not_found(attempt))?;
+                let latest = latest.ok_or_else(|| missing::attempt(attempt))?;
                 let session = codec::optional_id(latest.as_deref())?;
-                Ok((attempt, session.ok_or_else(|| no_session_yet(attempt))?))
+                Ok((attempt, session.ok_or_else(|| missing::no_session_yet(attempt))?))
             }
         }
     }
@@ -121,14 +121,4 @@ impl Store {
         }
         Ok(messages)
     }
-}
-
-fn session_not_found(session: SessionId) -> Refusal {
-    Refusal::new(Code::SessionNotFound, format!("there is no session {session}"))
-        .detail("session_id", session.to_string())
-}
-
-fn no_session_yet(attempt: AttemptId) -> Refusal {
-    Refusal::new(Code::NoSessionYet, format!("attempt {attempt} has no session yet"))
-        .detail("attempt_id", attempt.to_string())
 }

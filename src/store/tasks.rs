@@ -1,7 +1,5 @@
 //! Tasks and what they depend on.
 
-use std::fmt;
-
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::journal::{
@@ -12,7 +10,7 @@ use sqlx::FromRow;
 
 use super::work::{Prefix, last_report, let_go, next_handle, of_done, of_removed};
 use super::{
-    Page, Store, Writing, codec, commit, dependencies, fault, projects, requests, rows_for,
+    Page, Store, Writing, codec, commit, dependencies, fault, missing, projects, requests, rows_for,
 };
 use crate::work::TaskKind;
 use crate::work::brief::Brief;
@@ -90,18 +88,13 @@ impl TaskViewRow {
     }
 }
 
-pub(super) fn task_not_found(task: impl fmt::Display) -> Refusal {
-    Refusal::new(Code::TaskNotFound, format!("there is no task {task}"))
-        .detail("task_id", task.to_string())
-}
-
 async fn load(writing: Writing<'_>, task: TaskId) -> Result<TaskView, Refusal> {
     let row: TaskViewRow = sqlx::query_as("SELECT * FROM task_overview WHERE task_id = ?1")
         .bind(task.to_string())
         .fetch_optional(&mut *writing)
         .await
         .map_err(fault)?
-        .ok_or_else(|| task_not_found(task))?;
+        .ok_or_else(|| missing::task(task))?;
     let view = row.view(writing).await?;
     Ok(TaskView { last_report: last_report(writing, task).await?, ..view })
 }
@@ -310,7 +303,7 @@ impl Store {
                 .await
                 .map_err(fault)?;
         if known.is_none() {
-            return Err(task_not_found(task));
+            return Err(missing::task(task));
         }
         let busy: Option<String> = sqlx::query_scalar(
             "SELECT attempt_id FROM attempts WHERE task_id = ?1

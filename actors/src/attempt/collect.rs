@@ -190,7 +190,7 @@ fn kept(folder: &Path, reason: String) -> Collection {
 }
 
 async fn examine(world: &World, attempt: &Attempt, how: Collect, busy: Option<String>) -> Examined {
-    let dir = world.settings.attempts_dir.join(attempt.attempt_id.to_string());
+    let dir = world.settings.attempt_dir(attempt.attempt_id);
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
     let exists = async |path: PathBuf| tokio::fs::symlink_metadata(path).await.is_ok();
     let is_made = exists(dir.join(MARKER)).await;
@@ -306,7 +306,7 @@ fn obstacle(folder: &Path, names: &[String]) -> Result<(), String> {
 /// Two renames; when the second fails the first is taken back.
 fn take_away(world: &World, attempt: &Attempt) -> io::Result<()> {
     let settings = &world.settings;
-    let dir = settings.attempts_dir.join(attempt.attempt_id.to_string());
+    let dir = settings.attempt_dir(attempt.attempt_id);
     let (marker, collected) = (dir.join(MARKER), dir.join(COLLECTED));
     DirBuilder::new().recursive(true).mode(0o700).create(&settings.trash_dir)?;
     fs::rename(&marker, &collected)?;

@@ -33,7 +33,7 @@ struct Marker {
 
 /// Makes the attempt's worktrees, unless they are there. `Err` is a sentence.
 pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
-    let dir = world.settings.attempts_dir.join(attempt.attempt_id.to_string());
+    let dir = world.settings.attempt_dir(attempt.attempt_id);
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
     let readable = |error: std::io::Error| format!("{}: {error}", dir.display());
     tokio::fs::create_dir_all(&dir).await.map_err(readable)?;
@@ -111,13 +111,13 @@ fn found(dir: &Path, folder: &Path) -> std::io::Result<Option<Marker>> {
 
 /// Whether the attempt had worktrees that were taken away.
 pub async fn was_collected(world: &World, attempt: AttemptId) -> std::io::Result<bool> {
-    let dir = world.settings.attempts_dir.join(attempt.to_string());
+    let dir = world.settings.attempt_dir(attempt);
     Ok(tokio::fs::try_exists(dir.join(COLLECTED)).await? && !has_worktrees(world, attempt).await?)
 }
 
 /// Whether the attempt has worktrees: until then there is nothing in them.
 pub async fn has_worktrees(world: &World, attempt: AttemptId) -> std::io::Result<bool> {
-    let dir = world.settings.attempts_dir.join(attempt.to_string());
+    let dir = world.settings.attempt_dir(attempt);
     tokio::fs::try_exists(dir.join(MARKER)).await
 }
 
@@ -151,7 +151,7 @@ pub fn process(
         variant: process.variant.clone(),
         executor_session_id: process.executor_session_id.clone(),
         cwd: working_dir(world, attempt),
-        scratch: super::start::dir(world, attempt).join(dialogue::SCRATCH),
+        scratch: world.settings.process_dir(attempt).join(dialogue::SCRATCH),
         mcp: way_back(settings, attempt),
     })?;
     let (stdin, bytes) = match launch.stdin {

@@ -1,7 +1,6 @@
 //! Brings an attempt's process to life, or finds out what became of it: the two
 //! tasks that end with a process to attach to.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,12 +18,6 @@ use super::{dialogue, prepare};
 const RETRY: Duration = Duration::from_secs(1);
 /// Why a process is ended whose shim died before the daemon could hold on to it.
 const SHIM_DIED: &str = "the supervising process died while it was starting it";
-
-/// The folder of the attempt's newest process.
-pub fn dir(world: &World, attempt: &Attempt) -> PathBuf {
-    let attempt_dir = world.settings.attempts_dir.join(attempt.attempt_id.to_string());
-    attempt_dir.join(attempt.process.process_id.to_string())
-}
 
 /// Why there is no process to attach to.
 pub enum NotStarted {
@@ -52,7 +45,7 @@ pub async fn process(
         .ok_or_else(|| format!("there is no executor {:?} any more", attempt.executor))?;
     let prepared = prepare::process(world, attempt, &*executor)?;
     let log = world.logs.get(attempt.attempt_id).await.map_err(|error| error.to_string())?;
-    let dir = dir(world, attempt);
+    let dir = world.settings.process_dir(attempt);
     let (folder, told, files) = (dir.clone(), prepared.dialogue, prepared.files);
     blocking(move || dialogue::write(&folder, &told, &files)).await?;
     begin(&log, attempt, world, digest, prepared.opening).await?;
@@ -114,7 +107,7 @@ async fn find(
     digest: digest::Shared,
 ) -> Result<(Adopted, Arc<AttemptLog>), String> {
     let log = world.logs.get(attempt.attempt_id).await.map_err(|error| error.to_string())?;
-    let dir = dir(world, attempt);
+    let dir = world.settings.process_dir(attempt);
     let found = world.shims.adopt(&dir).await.map_err(|error| error.to_string())?;
     let has_run = attempt.process.status == ProcessStatus::Running;
     let found = settle_lost(world, attempt, has_run, found).await?;
@@ -129,7 +122,7 @@ async fn find(
 
 /// What became of the process whose shim has gone: one that goes on, or its end.
 pub async fn rescued(world: &World, attempt: &Attempt, control: Control) -> Adopted {
-    let dir = dir(world, attempt);
+    let dir = world.settings.process_dir(attempt);
     let mut found = world.shims.rescue(&dir, control).await;
     loop {
         let settled = match found {
@@ -156,10 +149,12 @@ async fn settle_lost(
     found: Adopted,
 ) -> Result<Adopted, String> {
     match found {
-        Adopted::Lost { .. } => match world.shims.sweep(&dir(world, attempt), LOST).await {
-            Ok(swept) => Ok(Adopted::Ended(swept.record)),
-            Err(error) => Err(error.to_string()),
-        },
+        Adopted::Lost { .. } => {
+            match world.shims.sweep(&world.settings.process_dir(attempt), LOST).await {
+                Ok(swept) => Ok(Adopted::Ended(swept.record)),
+                Err(error) => Err(error.to_string()),
+            }
+        }
         Adopted::NeverStarted if has_run => {
             let (attempt, process) = (attempt.attempt_id, attempt.process.process_id);
             let swept = world.shims.sweep_deleted(Marker { attempt, process }).await;
@@ -176,7 +171,7 @@ async fn begin(
     digest: digest::Shared,
     opening: Vec<(Timestamp, Event)>,
 ) -> Result<(), String> {
-    let dir = dir(world, attempt);
+    let dir = world.settings.process_dir(attempt);
     let dialogue = blocking(move || dialogue::read(&dir)).await?;
     let inner = match world.executors.get(&attempt.executor) {
         Some(executor) => executor.normalizer(&dialogue),

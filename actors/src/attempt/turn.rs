@@ -68,7 +68,7 @@ impl Turn {
         worktrees: Arc<Mutex<()>>,
         life: Life,
     ) -> Self {
-        let voice = Voice::new(start::dir(&world, &attempt));
+        let voice = Voice::new(world.settings.process_dir(&attempt));
         Self {
             handle,
             world,

@@ -17,6 +17,7 @@ use provost_actors::executor::{Message, Observed};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::say;
 use super::settings::{self, Setting};
 use crate::executors::json::system;
 
@@ -172,9 +173,11 @@ impl Conversation {
     pub fn cancel(&self, asked: &[Value]) -> Option<Message> {
         let id = self.session.clone()?;
         let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
-        let mut lines =
-            vec![notification(AGENT_METHOD_NAMES.session_cancel, &CancelNotification::new(id))];
-        lines.extend(asked.iter().map(|id| answer(id, &cancelled).line));
+        let mut lines = vec![say::notification(
+            AGENT_METHOD_NAMES.session_cancel,
+            &CancelNotification::new(id),
+        )];
+        lines.extend(asked.iter().map(|id| say::answer(id, &cancelled).line));
         Some(Message { key: "cancel".to_owned(), line: lines.join("\n") })
     }
 
@@ -296,35 +299,7 @@ impl Conversation {
         out: &mut Vec<Observed>,
     ) {
         if self.dialogue.is_some() {
-            out.push(Observed::Say(request(key, id, method, params)));
+            out.push(Observed::Say(say::request(key, id, method, params)));
         }
     }
-}
-
-/// A request of ours.
-pub fn request(key: &str, id: u32, method: &str, params: &impl Serialize) -> Message {
-    let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": value(params) });
-    Message { key: key.to_owned(), line: line.to_string() }
-}
-
-/// The answer to a request of the agent's.
-pub fn answer(id: &Value, result: &Value) -> Message {
-    let line = json!({ "jsonrpc": "2.0", "id": id, "result": result });
-    Message { key: format!("answer:{id}"), line: line.to_string() }
-}
-
-/// The answer to a request for something that was not offered.
-pub fn not_found(id: &Value, method: &str) -> Message {
-    let error = json!({ "code": -32601, "message": format!("Method not found: {method}") });
-    let line = json!({ "jsonrpc": "2.0", "id": id, "error": error });
-    Message { key: format!("answer:{id}"), line: line.to_string() }
-}
-
-fn notification(method: &str, params: &impl Serialize) -> String {
-    json!({ "jsonrpc": "2.0", "method": method, "params": value(params) }).to_string()
-}
-
-/// The protocol's types are all JSON: strings, numbers, and paths that came from JSON.
-fn value(params: &impl Serialize) -> Value {
-    serde_json::to_value(params).unwrap_or_default()
 }

@@ -4,6 +4,7 @@
 
 mod conversation;
 mod normalize;
+mod say;
 mod settings;
 mod tools;
 mod usage;
@@ -65,7 +66,7 @@ impl Adapter for Acp {
             Some(id) => json!({ "outcome": "selected", "optionId": id }),
             None => json!({ "outcome": "cancelled" }),
         };
-        Some(conversation::answer(&choice.id, &json!({ "outcome": outcome })))
+        Some(say::answer(&choice.id, &json!({ "outcome": outcome })))
     }
 }
 

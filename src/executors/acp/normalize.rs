@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Choice;
-use super::conversation::{Conversation, Dialogue, Quirks, Stage, Stuck, not_found};
+use super::conversation::{Conversation, Dialogue, Quirks, Stage, Stuck};
+use super::say::not_found;
 use super::tools::{Calls, text_of};
 use super::usage::Used;
 use crate::executors::json::{Dialect, Json, system};

@@ -9,12 +9,12 @@ use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
 use super::{cascade, checks, standing, verification};
 use crate::store::{Writing, fault};
+use crate::work::TaskKind;
 use crate::work::Worker;
 use crate::work::done::VerificationTask;
 use crate::work::report::{Said, becomes, closed};
 use crate::work::status::Cascaded;
 use crate::work::verification::Done;
-use crate::work::TaskKind;
 
 /// A report in the terms that all tools share.
 pub struct Account<'a, T> {

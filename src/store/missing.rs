@@ -1,0 +1,31 @@
+//! What was asked for and is not there, or not yet.
+
+use std::fmt;
+
+use provost_actors::ids::{AttemptId, ProjectId, SessionId};
+use provost_actors::refusal::{Code, Refusal};
+
+pub fn project(project: ProjectId) -> Refusal {
+    Refusal::new(Code::ProjectNotFound, format!("there is no project {project}"))
+        .detail("project_id", project.to_string())
+}
+
+pub fn task(task: impl fmt::Display) -> Refusal {
+    Refusal::new(Code::TaskNotFound, format!("there is no task {task}"))
+        .detail("task_id", task.to_string())
+}
+
+pub fn attempt(attempt: AttemptId) -> Refusal {
+    Refusal::new(Code::AttemptNotFound, format!("there is no attempt {attempt}"))
+        .detail("attempt_id", attempt.to_string())
+}
+
+pub fn session(session: SessionId) -> Refusal {
+    Refusal::new(Code::SessionNotFound, format!("there is no session {session}"))
+        .detail("session_id", session.to_string())
+}
+
+pub fn no_session_yet(attempt: AttemptId) -> Refusal {
+    Refusal::new(Code::NoSessionYet, format!("attempt {attempt} has no session yet"))
+        .detail("attempt_id", attempt.to_string())
+}
