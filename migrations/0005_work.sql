@@ -96,6 +96,8 @@ CREATE TABLE tickets (
     attempt_id     TEXT REFERENCES attempts (attempt_id),
     agent          TEXT NOT NULL,
     resolution     TEXT,
+    -- Who resolved it: 'person' or 'orchestrator'; NULL where a task did.
+    resolved_by    TEXT,
     opened_at      INTEGER NOT NULL,
     resolved_at    INTEGER,
     UNIQUE (project_id, handle)

@@ -18,8 +18,9 @@ pub struct TelemetryError {
 
 /// What is logged when `PROVOST_LOG` is not set.
 pub const CLIENT_DEFAULT: &str = "warn";
-/// The same for the daemon; its MCP library tells of every connection.
-pub const DAEMON_DEFAULT: &str = "info,rmcp=warn";
+/// The same for the daemon; its MCP library tells of every connection, and of every
+/// request that was refused.
+pub const DAEMON_DEFAULT: &str = "info,rmcp=error";
 
 /// Starts logging. Called once in a process; later calls change nothing.
 pub fn start(default: &'static str) -> Result<(), TelemetryError> {

@@ -51,7 +51,12 @@ async fn receipts(context: &mut Context, task: &str) -> Result<Exit, Failure> {
     }
     let rows: Vec<Vec<String>> =
         task["receipts"].as_array().into_iter().flatten().map(row).collect();
-    context.out.table(&["CHECK", "OUTCOME", "EXIT", "TOOK", "COMMIT", "COMMAND"], &rows)?;
+    if rows.is_empty() {
+        context.out.line("no check of it has been run")?;
+    } else {
+        let columns = ["CHECK", "OUTCOME", "EXIT", "TOOK", "COMMIT", "COMMAND"];
+        context.out.table(&columns, &rows)?;
+    }
     let standing = match text(&task, "standing") {
         "" => text(&task, "status"),
         standing => standing,

@@ -6,6 +6,7 @@
 
 mod approvals;
 mod attempts;
+mod brief;
 mod checks;
 mod context;
 mod daemon;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use provost_actors::ids::TaskId;
 use serde_json::{Value, json};
 
+use super::brief;
 use super::context::{Context, check_piece, only, text};
 use super::exit::{Exit, Failure};
 use super::output::{harmless, headline};
@@ -142,11 +143,8 @@ async fn show(context: &mut Context, name: &str, project: Option<&str>) -> Resul
     for line in text(task, "description").lines() {
         context.out.line(&harmless(line))?;
     }
-    if !task["brief"].is_null() {
-        let brief = serde_json::to_string_pretty(&task["brief"]).unwrap_or_default();
-        for line in brief.lines() {
-            context.out.line(&harmless(line))?;
-        }
+    for line in brief::lines(&task["brief"]) {
+        context.out.line(&harmless(&line))?;
     }
     Ok(Exit::Done)
 }

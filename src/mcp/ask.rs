@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
 pub use provost_actors::journal::{Answer, Key};
 use provost_actors::refusal::Refusal;
+use provost_actors::text::cut;
 use serde_json::Value;
 
 use super::tools::approvals::{
@@ -85,12 +86,15 @@ pub struct CustomError {
     pub data: Option<Value>,
 }
 
+/// How much of the name of an unknown method is told, in characters.
+const METHOD_TOLD: usize = 100;
+
 impl CustomError {
     /// JSON-RPC 2.0 §5.1: the method does not exist.
     pub fn method_not_found(method: &str) -> Self {
         Self {
             code: rmcp::model::ErrorCode::METHOD_NOT_FOUND.0,
-            message: format!("there is no method `{method}`"),
+            message: format!("there is no method `{}`", cut(method.to_owned(), METHOD_TOLD)),
             data: None,
         }
     }

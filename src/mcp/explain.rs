@@ -4,10 +4,11 @@
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use provost_actors::refusal::{Code, Refusal};
+use provost_actors::text::cut;
 use serde_json::Value;
 
 use super::meant;
-use super::mend::{mend, options};
+use super::mend::mend;
 use super::modes::Mode;
 use super::schema::REQUEST_ID;
 use crate::args::{ID_PATTERN, TASK_PATTERN};
@@ -186,7 +187,13 @@ fn properties(node: Option<&Value>) -> impl Iterator<Item = &str> {
 /// What a schema asks for, in words that end a sentence.
 fn expected(node: Option<&Value>) -> String {
     let Some(node) = node else { return "something else".to_owned() };
-    let names: Vec<&str> = options(Some(node)).collect();
+    let names: Vec<String> = match node.get("enum").and_then(Value::as_array) {
+        Some(names) => {
+            let shown = |name: &Value| name.as_str().map_or(name.to_string(), str::to_owned);
+            names.iter().map(shown).collect()
+        }
+        None => Vec::new(),
+    };
     if !names.is_empty() {
         return format!("one of {}", names.join(", "));
     }
@@ -271,6 +278,8 @@ pub fn name_of(path: &str) -> &str {
 }
 
 /// `/repos/0` and `path` make `repos[0].path`.
+const PATH_TOLD: usize = 200;
+
 fn join(pointer: &str, field: &str) -> String {
     let mut path = String::new();
     for step in pointer.split('/').skip(1).chain((!field.is_empty()).then_some(field)) {
@@ -285,7 +294,8 @@ fn join(pointer: &str, field: &str) -> String {
             path.push_str(step);
         }
     }
-    path
+    // A name that is no field's may be of any length.
+    cut(path, PATH_TOLD)
 }
 
 /// `repos[0].path` becomes `/repos/0/path`.

@@ -298,7 +298,10 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let visible = tools::all().iter().filter(|tool| tool.is_for(&self.session));
+        let access = self.session.access;
+        let visible = tools::all()
+            .iter()
+            .filter(|tool| tool.is_for(&self.session) && tool.access() <= access);
         let list = ListToolsResult::with_all_items(visible.map(Tool::definition).collect());
         Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))
     }

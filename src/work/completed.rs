@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::path;
+use super::question::LateAnswer;
 use super::report::Said;
 use crate::args::{Between, List, Quantity, Text};
 
@@ -73,6 +74,9 @@ pub struct ReportTaskCompletedOutput {
     /// Where the report speaks against itself, or against what is there.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
+    /// Answers to your questions that came since you last called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
 }
 
 impl ReportTaskCompletedInput {

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use provost_actors::refusal::Refusal;
+use provost_actors::refusal::{Code, Refusal};
+use provost_actors::text::cut;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::brief::Brief;
 use super::path;
+use super::question::LateAnswer;
 use super::report::{Dashboard, Said, TaskMade};
 use crate::args::{Between, List, Quantity, Text};
 
@@ -157,6 +159,9 @@ pub struct ReportTaskDoneOutput {
     /// Where the report speaks against itself, or against what is there.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
+    /// Answers to your questions that came since you last called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -204,8 +209,17 @@ impl ReportTaskDoneInput {
         of_status.or(self.implementation_notes.as_deref())
     }
 
-    /// Refuses paths that lead out of the repository.
-    pub fn check_paths(&self) -> Result<(), Refusal> {
+    /// Refuses criteria that are not named by number, and paths that lead out of the
+    /// repository.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let names = self.acceptance_criteria_verification.iter().flat_map(BTreeMap::keys);
+        if let Some(name) = names.into_iter().find(|name| name.parse::<u16>().is_err()) {
+            let path = format!("acceptanceCriteriaVerification.{}", cut(name.clone(), 60));
+            let message = format!("`{path}` names no criterion: they are numbered from 0.");
+            return Err(Refusal::new(Code::InvalidArgument, message)
+                .hint("Call reportTaskDone again with \"0\" for the first criterion.")
+                .detail("path", path));
+        }
         path::check_all(
             "filesModified",
             self.files_modified.iter().flat_map(|it| it.iter()).map(|it| &**it),
@@ -214,10 +228,12 @@ impl ReportTaskDoneInput {
         test_file.map_or(Ok(()), |file| path::check("testing.testFileCreated", file))
     }
 
-    /// The acceptance criteria that the report speaks of.
-    pub fn criteria(&self) -> Vec<&str> {
+    /// The acceptance criteria that the report speaks of, each with its number.
+    pub fn criteria(&self) -> Vec<(usize, &str)> {
         let criteria = self.acceptance_criteria_verification.iter().flatten();
-        criteria.map(|(_, criterion)| &*criterion.text).collect()
+        criteria
+            .filter_map(|(number, criterion)| Some((number.parse().ok()?, &*criterion.text)))
+            .collect()
     }
 
     /// Whether it says that its tests passed.

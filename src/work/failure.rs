@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cause::Before;
+use super::question::LateAnswer;
 use crate::args::{List, Text, Time};
 
 pub const REPORT_TEST_FAILURE: &str = "\
@@ -101,6 +102,9 @@ pub struct ReportTestFailureOutput {
     /// What the board tells its people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dashboard_alert: Option<FailureAlert>,
+    /// Answers to your questions that came since you last called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,6 +5,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::path;
+use super::question::LateAnswer;
 use super::ticket::Urgency;
 use crate::args::Text;
 
@@ -57,6 +58,9 @@ pub struct ReportIssueOutput {
     /// The alert that waits for a person: TK-001.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_ticket: Option<String>,
+    /// Answers to your questions that came since you last called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
 }
 
 /// How bad something is: 1 is the worst.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::issue::Level;
 use super::note::NewTaskCreated;
 use super::path;
+use super::question::LateAnswer;
 use super::ticket::Urgency;
 use crate::args::{List, Quantity, Text};
 
@@ -245,6 +246,15 @@ pub enum ReportObservationOutput {
     Short(ShortOutput),
 }
 
+impl ReportObservationOutput {
+    pub fn answers(&mut self) -> &mut Vec<LateAnswer> {
+        match self {
+            Self::Full(full) => &mut full.answers,
+            Self::Short(short) => &mut short.answers,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FullOutput {
@@ -270,6 +280,9 @@ pub struct FullOutput {
     /// The alert that waits for a person: TK-001.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_ticket: Option<String>,
+    /// Answers to your questions that came since you last called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -296,4 +309,7 @@ pub struct ShortOutput {
     pub logged: bool,
     /// What it is called: OBS-001.
     pub observation_id: String,
+    /// Answers to your questions that came since you last called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
 }

@@ -330,7 +330,7 @@ pub struct Decision {
 }
 
 /// An answer that came after its call had ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LateAnswer {
     /// The question, Q-001.

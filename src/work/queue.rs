@@ -94,14 +94,22 @@ impl Filter {
 }
 
 /// The tasks that are asked for, in their order.
-pub fn select(open: &[Open], filter: Filter, priority: Option<Priority>) -> Vec<&Open> {
-    let mut selected: Vec<&Open> = open
-        .iter()
-        .filter(|task| filter.takes(task.place()))
-        .filter(|task| priority.is_none_or(|priority| task.priority == priority))
-        .collect();
+pub fn select(open: &[Open], filter: Filter) -> Vec<&Open> {
+    let mut selected: Vec<&Open> = open.iter().filter(|task| filter.takes(task.place())).collect();
     selected.sort_by_cached_key(|task| task.rank());
     selected
+}
+
+/// The first task of the priority that is wanted, and all others that are asked for.
+pub fn take(
+    open: &[Open],
+    filter: Filter,
+    priority: Option<Priority>,
+) -> (Option<&Open>, Vec<&Open>) {
+    let mut others = select(open, filter);
+    let fits = |task: &&Open| priority.is_none_or(|priority| task.priority == priority);
+    let first = others.iter().position(fits).map(|at| others.remove(at));
+    (first, others)
 }
 
 /// How many tasks stand where.
@@ -205,7 +213,7 @@ mod tests {
     }
 
     fn set(open: &[Open], filter: Filter) -> BTreeSet<TaskId> {
-        select(open, filter, None).iter().map(|task| task.task_id).collect()
+        select(open, filter).iter().map(|task| task.task_id).collect()
     }
 
     proptest! {
@@ -219,13 +227,13 @@ mod tests {
             other.sort_by_key(|(_, seed)| *seed);
             let other: Vec<Open> = other.into_iter().map(|(task, _)| task).collect();
             for filter in [Filter::Ready, Filter::Blocked, Filter::All] {
-                prop_assert_eq!(ids(&select(&one, filter, None)), ids(&select(&other, filter, None)));
+                prop_assert_eq!(ids(&select(&one, filter)), ids(&select(&other, filter)));
             }
         }
 
         #[test]
         fn what_is_blocked_or_held_is_never_ready(board in boards()) {
-            for task in select(&open(&board), Filter::Ready, None) {
+            for task in select(&open(&board), Filter::Ready) {
                 prop_assert!(task.hold != Hold::Held && !task.is_blocked, "{:?}", task);
                 prop_assert!(!task.waits || task.hold == Hold::Own, "{:?}", task);
                 prop_assert!(!matches!(task.standing, Some(Standing::Blocked | Standing::Failed)));
@@ -276,13 +284,15 @@ mod tests {
         }
 
         #[test]
-        fn a_priority_leaves_out_the_others_and_keeps_the_order(
+        fn a_priority_takes_its_first_and_leaves_the_others_in_their_order(
             board in boards(), priority in any_of(PRIORITIES.to_vec()),
         ) {
             let open = open(&board);
-            let all = select(&open, Filter::All, None);
-            let kept: Vec<_> = all.into_iter().filter(|task| task.priority == priority).collect();
-            prop_assert_eq!(ids(&kept), ids(&select(&open, Filter::All, Some(priority))));
+            let mut all = select(&open, Filter::All);
+            let (first, others) = take(&open, Filter::All, Some(priority));
+            let at = all.iter().position(|task| task.priority == priority);
+            prop_assert_eq!(first, at.map(|at| all.remove(at)));
+            prop_assert_eq!(ids(&others), ids(&all));
         }
     }
 
@@ -308,7 +318,7 @@ mod tests {
         let own = Open { hold: Hold::Own, waits: true, ..task(Priority::Low, TaskKind::Work) };
         let open = [&younger, &medium, &critical, &low, &own].map(Clone::clone);
         let expected = [own, low, critical, medium, younger];
-        assert_eq!(select(&open, Filter::Ready, None), expected.iter().collect::<Vec<_>>());
+        assert_eq!(select(&open, Filter::Ready), expected.iter().collect::<Vec<_>>());
     }
 
     #[test]

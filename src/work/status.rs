@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::question::LateAnswer;
 use super::report::Said;
 use crate::args::{Between, Quantity, Text};
 
@@ -79,6 +80,9 @@ pub struct ReportTaskStatusOutput {
     /// Where the report speaks against what is there.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
+    /// Answers to your questions that came since you last called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
 }
 
 /// What a worker does after its report.

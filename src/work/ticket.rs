@@ -6,6 +6,7 @@ use provost_actors::refusal::{Code, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::question::LateAnswer;
 use crate::args::Text;
 
 pub const CREATE_TICKET: &str = "\
@@ -128,6 +129,9 @@ pub struct CreateTicketOutput {
     pub success: bool,
     /// The ticket.
     pub ticket: TicketMade,
+    /// Answers to your questions that came since you last called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

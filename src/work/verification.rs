@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::brief::{Brief, Prompt};
+use super::question::LateAnswer;
 use super::report::counted;
 use super::ticket::Urgency;
 use crate::args::{List, Text};
@@ -125,6 +126,9 @@ pub struct ReportVerificationResultOutput {
     /// Where the report speaks against itself, or against what has begun.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
+    /// Answers to your questions that came since you last called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -276,8 +280,8 @@ pub struct Done<'a> {
     /// The files that its report names.
     pub files: &'a [&'a str],
     pub notes: Option<&'a str>,
-    /// The acceptance criteria that its report speaks of.
-    pub criteria: &'a [&'a str],
+    /// The acceptance criteria that its report speaks of, by their numbers.
+    pub criteria: &'a [(usize, &'a str)],
 }
 
 impl Done<'_> {
@@ -298,12 +302,13 @@ impl Done<'_> {
 }
 
 /// What a verification of a task is to know: the criteria that the task has, and those
-/// that its report adds, as a checklist.
-pub fn brief(of_task: Option<&str>, reported: &[&str]) -> Brief {
+/// that its report adds, as a checklist. A number that the task has means the task's.
+pub fn brief(of_task: Option<&str>, reported: &[(usize, &str)]) -> Brief {
     let task = of_task.and_then(Brief::kept).unwrap_or_default();
     let prompt = task.super_detailed_prompt.unwrap_or_default();
     let mut acceptance_criteria = prompt.acceptance_criteria;
-    for criterion in reported {
+    let known = acceptance_criteria.len();
+    for (_, criterion) in reported.iter().filter(|(number, _)| *number >= known) {
         if !acceptance_criteria.iter().any(|known| known == criterion) {
             acceptance_criteria.push((*criterion).to_owned());
         }

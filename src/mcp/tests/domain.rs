@@ -730,7 +730,8 @@ impl Ask for Samples {
         key: Option<Key>,
         _: ReportObservationInput,
     ) -> Result<Answer<ReportObservationOutput>, Refusal> {
-        let short = ShortOutput { logged: true, observation_id: "OBS-001".to_owned() };
+        let short =
+            ShortOutput { logged: true, observation_id: "OBS-001".to_owned(), answers: Vec::new() };
         Ok(self.answer(key, ReportObservationOutput::Short(short)))
     }
 
@@ -741,6 +742,7 @@ impl Ask for Samples {
         _: ReportIssueInput,
     ) -> Result<Answer<ReportIssueOutput>, Refusal> {
         let output = ReportIssueOutput {
+            answers: Vec::new(),
             logged: true,
             escalated: false,
             issue_id: "ISSUE-001".to_owned(),
@@ -758,6 +760,7 @@ impl Ask for Samples {
         Ok(self.answer(
             key,
             ReportTaskDoneOutput {
+                answers: Vec::new(),
                 success: true,
                 task_id: input.task_id.into(),
                 status: input.status,
@@ -797,6 +800,7 @@ impl Ask for Samples {
         Ok(self.answer(
             key,
             ReportTestFailureOutput {
+                answers: Vec::new(),
                 success: true,
                 test_failure_id: "FAIL-001".to_owned(),
                 test_name: input.test_name.into(),
@@ -826,6 +830,7 @@ impl Ask for Samples {
         Ok(self.answer(
             key,
             ReportVerificationResultOutput {
+                answers: Vec::new(),
                 success: true,
                 verification_status: input.verification_status,
                 original_task_status: input.original_task_status,
@@ -851,6 +856,7 @@ impl Ask for Samples {
         Ok(self.answer(
             key,
             ReportTaskCompletedOutput {
+                answers: Vec::new(),
                 acknowledged: true,
                 next_task_suggested: None,
                 warnings: Vec::new(),
@@ -867,6 +873,7 @@ impl Ask for Samples {
         Ok(self.answer(
             key,
             ReportTaskStatusOutput {
+                answers: Vec::new(),
                 acknowledged: true,
                 next_action: Some(NextAction::Continue),
                 cascaded: Cascaded { tickets_resolved: 1, tasks_unblocked: 1 },
@@ -958,6 +965,7 @@ impl Ask for Samples {
         Ok(self.answer(
             key,
             CreateTicketOutput {
+                answers: Vec::new(),
                 success: true,
                 ticket: TicketMade {
                     id: "TK-001".to_owned(),

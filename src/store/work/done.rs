@@ -4,6 +4,7 @@ use provost_actors::journal::check::Delivered;
 use provost_actors::journal::{Answer, Key};
 use provost_actors::refusal::{Code, Refusal};
 
+use super::deliveries;
 use super::notes::{self, Note};
 use super::outcome::{self, Account, Outcome};
 use super::progress;
@@ -32,7 +33,8 @@ impl Store {
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let told = done(&mut writing, worker, input, delivered).await?;
+        let mut told = done(&mut writing, worker, input, delivered).await?;
+        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
         let answer = requests::keep(&mut writing, key, told).await?;
         commit(writing, "reportTaskDone").await?;
         Ok(answer)
@@ -50,7 +52,8 @@ impl Store {
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let told = completed(&mut writing, worker, input, delivered).await?;
+        let mut told = completed(&mut writing, worker, input, delivered).await?;
+        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
         let answer = requests::keep(&mut writing, key, told).await?;
         commit(writing, "reportTaskCompleted").await?;
         Ok(answer)
@@ -80,7 +83,8 @@ impl Store {
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let told = status(&mut writing, worker, input, delivered).await?;
+        let mut told = status(&mut writing, worker, input, delivered).await?;
+        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
         let answer = requests::keep(&mut writing, key, told).await?;
         commit(writing, "reportTaskStatus").await?;
         Ok(answer)
@@ -104,7 +108,7 @@ async fn done(
     input: &ReportTaskDoneInput,
     delivered: Option<&Delivered>,
 ) -> Result<ReportTaskDoneOutput, Refusal> {
-    input.check_paths()?;
+    input.check()?;
     let details = input.status_details.as_ref();
     let account = Account {
         tool: "reportTaskDone",
@@ -145,6 +149,7 @@ async fn done(
         dashboard_update: Some(progress.dashboard),
         follow_up_tasks_created: Some(made).filter(|list| !list.is_empty()),
         warnings: outcome.warnings,
+        answers: Vec::new(),
     })
 }
 
@@ -176,6 +181,7 @@ async fn completed(
         acknowledged: true,
         next_task_suggested: next.map(|(handle, _)| handle),
         warnings: outcome.warnings,
+        answers: Vec::new(),
     })
 }
 
@@ -205,7 +211,13 @@ async fn status(
         outcome::take(writing, worker, account).await?;
     let is_other_ready = progress::of(writing, worker).await?.ready > 0;
     let next_action = next_action(said, checks_run, is_other_ready);
-    Ok(ReportTaskStatusOutput { acknowledged: true, next_action, cascaded, warnings })
+    Ok(ReportTaskStatusOutput {
+        acknowledged: true,
+        next_action,
+        cascaded,
+        warnings,
+        answers: Vec::new(),
+    })
 }
 
 async fn observe(

@@ -6,6 +6,7 @@ use provost_actors::journal::{Answer, Key, Priority, TaskStatus};
 use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
 
+use super::deliveries;
 use super::handles::{self, Prefix};
 use super::progress;
 use super::reports::{self, Report};
@@ -39,7 +40,8 @@ impl Store {
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let told = log(&mut writing, worker, input).await?;
+        let mut told = log(&mut writing, worker, input).await?;
+        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
         let answer = requests::keep(&mut writing, key, told).await?;
         commit(writing, TOOL).await?;
         Ok(answer)
@@ -99,6 +101,7 @@ async fn log(
         investigation_task_created: made.map(|made| InvestigationTask { blocker, ..made }),
         suspected_root_cause_analysis: Some(cause),
         dashboard_alert: input.alert(&task.handle, is_back, is_seen_to, Timestamp::now()),
+        answers: Vec::new(),
     })
 }
 

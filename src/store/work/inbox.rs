@@ -26,7 +26,7 @@ const INBOX: &str = "SELECT * FROM (
            CASE status WHEN 'open' THEN 'open' ELSE 'answered' END, priority, title,
            CASE WHEN description IS NULL THEN NULL
                 ELSE json_object('description', description) END,
-           resolution, CASE WHEN resolution IS NULL THEN NULL ELSE 'orchestrator' END,
+           resolution, CASE WHEN resolution IS NULL THEN NULL ELSE coalesce(resolved_by, 'a task') END,
            opened_at,
            (SELECT t.handle FROM tasks t
             WHERE t.task_id = coalesce(k.blocks_task_id, k.task_id,
@@ -125,7 +125,7 @@ impl Store {
             Some(question) => {
                 questions::settle(&mut writing, question, &input.answer, by, now).await?;
             }
-            None => resolve(&mut writing, &found.question_id, &input.answer, now).await?,
+            None => resolve(&mut writing, &found.question_id, &input.answer, by, now).await?,
         }
         let output = AnswerQuestionOutput {
             question_id: found.question_id,
@@ -153,18 +153,44 @@ async fn find(
     )))
     .bind(name.trim())
     .bind(project.map(|project| project.to_string()))
-    .fetch_all(writing)
+    .fetch_all(&mut *writing)
     .await
     .map_err(fault)?;
     match (rows.pop(), rows.pop()) {
         (Some(row), None) => Ok(row),
-        (None, _) => Err(questions::not_found(name)),
+        (None, _) => Err(match investigation(writing, project, name).await? {
+            Some(task) => Refusal::new(
+                Code::InvalidState,
+                format!("{} is resolved by its investigation, when that is done", name.trim()),
+            )
+            .hint(format!("Call get_task with task_id = \"{task}\"."))
+            .detail("task_id", task),
+            None => questions::not_found(name),
+        }),
         (Some(_), Some(row)) => {
             Err(Refusal::new(Code::MissingRequired, format!("several projects have a {name}"))
                 .hint(format!("Call the tool again with project_id = \"{}\".", row.project_id))
                 .detail("path", "project_id"))
         }
     }
+}
+
+/// The task that resolves a ticket which nobody answers.
+async fn investigation(
+    reading: Writing<'_>,
+    project: Option<ProjectId>,
+    name: &str,
+) -> Result<Option<String>, Refusal> {
+    sqlx::query_scalar(
+        "SELECT task_id FROM tickets
+         WHERE kind = 'investigation' AND (ticket_id = lower(?1) OR handle = upper(?1))
+           AND (?2 IS NULL OR project_id = ?2) AND task_id IS NOT NULL LIMIT 1",
+    )
+    .bind(name.trim())
+    .bind(project.map(|project| project.to_string()))
+    .fetch_optional(reading)
+    .await
+    .map_err(fault)
 }
 
 /// Refuses the answer of an attempt to its own question or ticket.
@@ -191,15 +217,17 @@ async fn resolve(
     writing: Writing<'_>,
     ticket: &str,
     resolution: &str,
+    by: &str,
     at: Timestamp,
 ) -> Result<(), Refusal> {
     sqlx::query(
-        "UPDATE tickets SET status = 'resolved', resolution = ?2, resolved_at = ?3
+        "UPDATE tickets SET status = 'resolved', resolution = ?2, resolved_by = ?4, resolved_at = ?3
          WHERE ticket_id = ?1 AND status = 'open'",
     )
     .bind(ticket)
     .bind(resolution)
     .bind(at.millis())
+    .bind(by)
     .execute(writing)
     .await
     .map(drop)

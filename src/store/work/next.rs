@@ -6,14 +6,14 @@ use provost_actors::journal::{Answer, Key, TaskStatus};
 use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
 
-use super::{deliveries, leases, queue};
+use super::{deliveries, leases, queue, tickets};
 use crate::store::{Store, Writing, codec, commit, fault, requests};
 use crate::work::Worker;
 use crate::work::brief::{Brief, PlanReference};
 use crate::work::next::{
     GetNextTaskInput, GetNextTaskOutput, NextTask, PREVIEWS, TaskPreview, TaskState,
 };
-use crate::work::queue::{Hold, Open, select};
+use crate::work::queue::{Hold, Open, take};
 
 /// What is shown of a task, from its row.
 #[derive(FromRow)]
@@ -39,8 +39,8 @@ impl Store {
         input: &GetNextTaskInput,
     ) -> Result<GetNextTaskOutput, Refusal> {
         let mut reading = self.reader.begin().await.map_err(fault)?;
-        let selected = selected(&mut reading, worker, input).await?;
-        told(&mut reading, worker, input, &selected).await
+        let queue = Queue::of(&mut reading, worker, input).await?;
+        told(&mut reading, worker, input, &queue).await
     }
 
     /// `getNextTask` with `claim`: the first ready task is the worker's from now on.
@@ -54,8 +54,8 @@ impl Store {
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let mut selected = selected(&mut writing, worker, input).await?;
-        if let Some(task) = selected.first_mut() {
+        let mut queue = Queue::of(&mut writing, worker, input).await?;
+        if let Some(task) = &mut queue.first {
             // Its own is held by its attempt.
             if task.hold != Hold::Own {
                 leases::take(&mut writing, worker, task.task_id, self.times.claims).await?;
@@ -63,7 +63,7 @@ impl Store {
             }
             begin(&mut writing, task).await?;
         }
-        let mut told = told(&mut writing, worker, input, &selected).await?;
+        let mut told = told(&mut writing, worker, input, &queue).await?;
         told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
         let answer = requests::keep(&mut writing, key, told).await?;
         commit(writing, "getNextTask").await?;
@@ -71,15 +71,24 @@ impl Store {
     }
 }
 
-/// The tasks that are asked for, in their order.
-async fn selected(
-    reading: Writing<'_>,
-    worker: &Worker,
-    input: &GetNextTaskInput,
-) -> Result<Vec<Open>, Refusal> {
-    let open = queue::open(reading, worker).await?;
-    let priority = input.priority.map(Into::into);
-    Ok(select(&open, input.filter, priority).into_iter().cloned().collect())
+/// The tasks that are asked for.
+struct Queue {
+    /// The first of the priority that is wanted.
+    first: Option<Open>,
+    /// Those of any priority, in their order, without it.
+    others: Vec<Open>,
+}
+
+impl Queue {
+    async fn of(
+        reading: Writing<'_>,
+        worker: &Worker,
+        input: &GetNextTaskInput,
+    ) -> Result<Self, Refusal> {
+        let open = queue::open(reading, worker).await?;
+        let (first, others) = take(&open, input.filter, input.priority.map(Into::into));
+        Ok(Self { first: first.cloned(), others: others.into_iter().cloned().collect() })
+    }
 }
 
 /// A task is begun. One that was paused goes on.
@@ -102,14 +111,14 @@ async fn told(
     reading: Writing<'_>,
     worker: &Worker,
     input: &GetNextTaskInput,
-    selected: &[Open],
+    queue: &Queue,
 ) -> Result<GetNextTaskOutput, Refusal> {
-    let task = match selected.first() {
+    let task = match &queue.first {
         Some(first) => Some(whole(reading, worker, input, first).await?),
         None => None,
     };
     let mut next_tasks_preview = Vec::new();
-    for open in selected.iter().skip(1).take(PREVIEWS) {
+    for open in queue.others.iter().take(PREVIEWS) {
         let (id, title): (String, String) =
             sqlx::query_as("SELECT handle, title FROM tasks WHERE task_id = ?1")
                 .bind(open.task_id.to_string())
@@ -121,7 +130,7 @@ async fn told(
     Ok(GetNextTaskOutput {
         success: true,
         task,
-        queue_length: selected.len(),
+        queue_length: queue.others.len() + usize::from(queue.first.is_some()),
         next_tasks_preview,
         answers: Vec::new(),
     })
@@ -149,7 +158,7 @@ async fn whole(
     let on = depends_on(reading, open.task_id).await?;
     let mut blocked_by: Vec<String> =
         on.iter().filter(|(_, is_done)| !is_done).map(|(handle, _)| handle.clone()).collect();
-    blocked_by.extend(blockers(reading, open.task_id).await?);
+    blocked_by.extend(tickets::blocking(reading, open.task_id).await?);
     let brief = row.brief.as_deref().and_then(Brief::kept).unwrap_or_default();
     let plan_reference = match brief.plan_reference.clone() {
         Some(named) => Some(named),
@@ -157,6 +166,7 @@ async fn whole(
     };
     let description = row.description.unwrap_or_default();
     let made_of = if description.is_empty() { &row.title } else { &description };
+    let is_claimed = row.has_lease || open.hold == Hold::Own;
     Ok(NextTask {
         super_detailed_prompt: input.prompt(&brief, made_of),
         estimated_hours: brief.hours(),
@@ -165,14 +175,18 @@ async fn whole(
         task_id: row.handle,
         title: row.title,
         priority: codec::enumerated(row.priority)?,
-        status: TaskState::of(codec::enumerated(row.status)?, open.place()),
+        status: if is_claimed {
+            TaskState::InProgress
+        } else {
+            TaskState::of(codec::enumerated(row.status)?, open.place())
+        },
         dependencies: on.into_iter().map(|(handle, _)| handle).collect(),
         blocked_by,
         description,
         uuid: open.task_id,
         reason: row.reason,
         blocked_reason: row.blocked_reason,
-        claimed: row.has_lease || open.hold == Hold::Own,
+        claimed: is_claimed,
         claimed_until: row.expires_at.filter(|_| row.has_lease).map(Timestamp::from_millis),
     })
 }
@@ -207,16 +221,4 @@ async fn newest_plan(
         version,
         affected_sections: Vec::new(),
     }))
-}
-
-/// The open tickets that block a task.
-async fn blockers(reading: Writing<'_>, task: TaskId) -> Result<Vec<String>, Refusal> {
-    sqlx::query_scalar(
-        "SELECT handle FROM tickets WHERE blocks_task_id = ?1 AND status = 'open'
-         ORDER BY ticket_id",
-    )
-    .bind(task.to_string())
-    .fetch_all(reading)
-    .await
-    .map_err(fault)
 }

@@ -6,6 +6,7 @@ use provost_actors::journal::{Answer, Key};
 use provost_actors::refusal::Refusal;
 use provost_actors::text::cut;
 
+use super::deliveries;
 use super::handles::{self, Prefix};
 use super::reports::{self, Report};
 use super::tickets::{self, NewTicket};
@@ -108,7 +109,8 @@ impl Store {
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let told = observe(&mut writing, worker, input, &observed).await?;
+        let mut told = observe(&mut writing, worker, input, &observed).await?;
+        *told.answers() = deliveries::tell_due(&mut writing, worker, None).await?;
         let answer = requests::keep(&mut writing, key, told).await?;
         commit(writing, "reportObservation").await?;
         Ok(answer)
@@ -151,6 +153,7 @@ impl Store {
             escalated: alert.is_some(),
             issue_id,
             alert_ticket: alert.map(|(_, handle)| handle),
+            answers: deliveries::tell_due(&mut writing, worker, None).await?,
         };
         let answer = requests::keep(&mut writing, key, told).await?;
         commit(writing, "reportIssue").await?;
@@ -202,7 +205,9 @@ async fn observe(
     };
     let observation_id = keep(writing, worker, &note).await?;
     let Form::Full(kind) = observed.form else {
-        return Ok(ReportObservationOutput::Short(ShortOutput { logged: true, observation_id }));
+        let answers = Vec::new();
+        let short = ShortOutput { logged: true, observation_id, answers };
+        return Ok(ReportObservationOutput::Short(short));
     };
     let is_seen = alert.is_some() || made.is_some();
     let dashboard_alert = is_seen.then(|| DashboardAlert {
@@ -223,6 +228,7 @@ async fn observe(
         new_task_created: made.map(|(_, made)| made),
         dashboard_alert,
         alert_ticket: alert.map(|(_, handle)| handle),
+        answers: Vec::new(),
     }))
 }
 
@@ -245,7 +251,7 @@ async fn make(
     };
     let (task, handle) = tasks::insert(writing, &draft).await?;
     let open = queue::open(writing, worker).await?;
-    let ready = select(&open, Filter::Ready, None);
+    let ready = select(&open, Filter::Ready);
     let place = ready.iter().position(|open| open.task_id == task).map_or(0, |place| place + 1);
     let made = NewTaskCreated {
         task_id: handle,

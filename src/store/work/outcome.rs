@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
-use super::{cascade, checks, standing, verification};
+use super::{cascade, checks, standing, tickets, verification};
 use crate::store::{Writing, fault};
 use crate::work::TaskKind;
 use crate::work::Worker;
@@ -32,8 +32,8 @@ pub struct Account<'a, T> {
     pub notes: Option<&'a str>,
     /// The files that it names as changed.
     pub files: Vec<&'a str>,
-    /// Acceptance criteria that the report speaks of.
-    pub criteria: Vec<&'a str>,
+    /// Acceptance criteria that the report speaks of, by their numbers.
+    pub criteria: Vec<(usize, &'a str)>,
     /// Where it speaks against itself.
     pub contradictions: Vec<String>,
     /// It says that its tests passed.
@@ -140,6 +140,11 @@ async fn odd_about_done(
     if task.kind == TaskKind::Verification {
         let handle = &task.handle;
         odd.push(format!("What {handle} found is not told; reportVerificationResult tells it."));
+    }
+    let blockers = tickets::blocking(writing, task.task_id).await?;
+    if !blockers.is_empty() {
+        let (handle, blockers) = (&task.handle, blockers.join(", "));
+        odd.push(format!("{handle} is reported as done while {blockers} stood in its way."));
     }
     let unmet: Vec<String> = sqlx::query_scalar(
         "SELECT t.handle FROM task_dependencies d JOIN tasks t ON t.task_id = d.depends_on

@@ -31,7 +31,7 @@ struct Row {
 pub async fn of(writing: Writing<'_>, worker: &Worker) -> Result<Progress, Refusal> {
     let open = queue::open(writing, worker).await?;
     let counts = count(&open);
-    let next = match select(&open, Filter::Ready, None).first() {
+    let next = match select(&open, Filter::Ready).first() {
         Some(task) => Some(preview(writing, task.task_id).await?),
         None => None,
     };

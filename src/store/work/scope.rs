@@ -86,7 +86,8 @@ pub async fn task(writing: Writing<'_>, worker: &Worker, name: &str) -> Result<W
         .detail("task_id", name))
 }
 
-/// The same, to be reported on: one that nobody else has in hand.
+/// The same, to be reported on: one that nobody else has in hand. An agent inside an
+/// attempt reports on the attempt's task and on those that it has claimed, no others.
 pub async fn task_in_hand(
     writing: Writing<'_>,
     worker: &Worker,
@@ -103,6 +104,13 @@ pub async fn task_in_hand(
     .await
     .map_err(fault)?;
     match holder {
+        None if worker.attempt_id.is_some() && !is_theirs(writing, worker, &task).await? => {
+            let message =
+                format!("task {} is neither this attempt's nor claimed by it", task.handle);
+            Err(Refusal::new(Code::NotPermitted, message)
+                .hint("Call getNextTask with claim = true instead, and report on what it gives.")
+                .detail("task_id", task.handle))
+        }
         None => Ok(task),
         Some(agent) => Err(Refusal::new(
             Code::InvalidState,
@@ -112,4 +120,24 @@ pub async fn task_in_hand(
         .detail("task_id", task.handle)
         .detail("held_by", agent)),
     }
+}
+
+/// Whether a task is the one of the worker's attempt, or was claimed by it. A claim that
+/// a report has ended counts as long as nobody else has the task.
+async fn is_theirs(
+    reading: Writing<'_>,
+    worker: &Worker,
+    task: &WorkTask,
+) -> Result<bool, Refusal> {
+    sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM attempts WHERE attempt_id = ?2 AND task_id = ?1)
+             OR EXISTS (SELECT 1 FROM leases WHERE task_id = ?1 AND attempt_id = ?2)
+             OR EXISTS (SELECT 1 FROM reports WHERE task_id = ?1 AND attempt_id = ?2
+                        AND (tool LIKE 'reportTask%' OR tool = 'reportVerificationResult'))",
+    )
+    .bind(task.task_id.to_string())
+    .bind(worker.attempt_id.map(|attempt| attempt.to_string()))
+    .fetch_one(reading)
+    .await
+    .map_err(fault)
 }

@@ -6,6 +6,7 @@ use provost_actors::ids::{TaskId, TicketId};
 use provost_actors::journal::{Answer, Key};
 use provost_actors::refusal::Refusal;
 
+use super::deliveries;
 use super::handles::{self, Prefix};
 use super::reports::{self, Report};
 use super::scope;
@@ -61,8 +62,8 @@ pub async fn open(
     Ok((id, handle))
 }
 
-/// Resolves the tickets that wait for a task that is done now. Gives how many, and
-/// the tasks that waited for them.
+/// Resolves the tickets that wait for a task that is done now, and those that stood in
+/// its way and wait for nothing else. Gives how many, and the tasks that waited for them.
 pub async fn resolve_linked(
     writing: Writing<'_>,
     task: TaskId,
@@ -70,7 +71,8 @@ pub async fn resolve_linked(
 ) -> Result<(u64, Vec<TaskId>), Refusal> {
     let waited: Vec<Option<String>> = sqlx::query_scalar(
         "UPDATE tickets SET status = ?2, resolution = ?3, resolved_at = ?4
-         WHERE task_id = ?1 AND status = 'open' RETURNING blocks_task_id",
+         WHERE status = 'open'
+           AND (task_id = ?1 OR (blocks_task_id = ?1 AND task_id IS NULL)) RETURNING blocks_task_id",
     )
     .bind(task.to_string())
     .bind(codec::word(&TicketStatus::Resolved))
@@ -82,6 +84,18 @@ pub async fn resolve_linked(
     let count = u64::try_from(waited.len()).unwrap_or(u64::MAX);
     let waited = waited.iter().flatten().map(|id| codec::id(id)).collect::<Result<_, _>>()?;
     Ok((count, waited))
+}
+
+/// The open tickets that block a task.
+pub async fn blocking(reading: Writing<'_>, task: TaskId) -> Result<Vec<String>, Refusal> {
+    sqlx::query_scalar(
+        "SELECT handle FROM tickets WHERE blocks_task_id = ?1 AND status = 'open'
+         ORDER BY ticket_id",
+    )
+    .bind(task.to_string())
+    .fetch_all(reading)
+    .await
+    .map_err(fault)
 }
 
 impl Store {
@@ -126,6 +140,7 @@ impl Store {
                 priority: input.priority,
                 task_id: task.map(|task| task.handle),
             },
+            answers: deliveries::tell_due(&mut writing, worker, None).await?,
         };
         let answer = requests::keep(&mut writing, key, made).await?;
         commit(writing, "create_ticket").await?;

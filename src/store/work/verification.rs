@@ -7,6 +7,7 @@ use provost_actors::ids::ReportId;
 use provost_actors::journal::{Answer, Key, TaskStatus};
 use provost_actors::refusal::{Code, Refusal};
 
+use super::deliveries;
 use super::notes::{self, Note};
 use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
@@ -89,7 +90,8 @@ impl Store {
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
-        let told = conclude(&mut writing, worker, input).await?;
+        let mut told = conclude(&mut writing, worker, input).await?;
+        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
         let answer = requests::keep(&mut writing, key, told).await?;
         commit(writing, TOOL).await?;
         Ok(answer)
@@ -144,6 +146,7 @@ async fn conclude(
         dashboard_update: Some(update),
         review_ticket_id,
         warnings,
+        answers: Vec::new(),
     })
 }
 

@@ -57,6 +57,9 @@ pub fn drafts(text: &str) -> Result<Vec<Draft>, Faults> {
             Err(fault) => faults.push(format!("{place}: {fault}")),
         }
     }
+    if drafts.is_empty() && faults.is_empty() {
+        faults.push("there is no task in it: `## Title` begins one".to_owned());
+    }
     if faults.is_empty() { Ok(drafts) } else { Err(faults) }
 }
 
@@ -138,12 +141,17 @@ fn members(text: &str, body: &[Block]) -> Result<Map<String, Value>, String> {
     let mut description = String::new();
     let mut parts = body.chunk_by(|_, next| !is_heading(next)).peekable();
     let own = parts.next_if(|part| part.first().is_some_and(|first| !is_heading(first)));
-    if let Some(mut own) = own {
-        if let Some((Block::List(_, items), rest)) = own.split_first() {
-            let read = fields(items.iter().map(|item| &text[item.clone()]), &mut members)?;
-            own = if read { rest } else { own };
+    // Lists of fields are taken out of the text, wherever they stand in it.
+    for block in own.unwrap_or_default() {
+        let is_read = match block {
+            Block::List(_, items) => {
+                fields(items.iter().map(|item| &text[item.clone()]), &mut members)?
+            }
+            _ => false,
+        };
+        if !is_read {
+            append(&mut description, slice(text, std::slice::from_ref(block)));
         }
-        append(&mut description, slice(text, own));
     }
     for part in parts {
         let Some((Block::Heading(_, heading), body)) = part.split_first() else { continue };
@@ -151,7 +159,7 @@ fn members(text: &str, body: &[Block]) -> Result<Map<String, Value>, String> {
             Block::List(_, items) => items.as_slice(),
             _ => &[],
         });
-        let items: Vec<&str> = items.map(|item| text[item.clone()].trim()).collect();
+        let items: Vec<&str> = items.map(|item| unticked(&text[item.clone()])).collect();
         match text[heading.clone()].trim().to_lowercase().as_str() {
             "acceptance criteria" => members.insert("acceptanceCriteria".into(), json!(items)),
             "requirements" => members.insert("requirements".into(), json!(items)),
@@ -174,6 +182,13 @@ fn append(description: &mut String, more: &str) {
     description.push_str(more);
 }
 
+/// An item without the box that one may tick.
+fn unticked(item: &str) -> &str {
+    let item = item.trim();
+    let boxes = ["[ ]", "[x]", "[X]"];
+    boxes.iter().find_map(|it| item.strip_prefix(it)).unwrap_or(item).trim()
+}
+
 /// The source of some blocks in a row.
 fn slice<'t>(text: &'t str, blocks: &[Block]) -> &'t str {
     let range = |block: &Block| match block {
@@ -189,23 +204,26 @@ fn slice<'t>(text: &'t str, blocks: &[Block]) -> &'t str {
     }
 }
 
-const FIELDS: [&str; 5] = ["priority", "depends on", "estimate", "complexity", "skills"];
+const FIELDS: [&str; 6] =
+    ["priority", "depends on", "dependencies", "estimate", "complexity", "skills"];
 
-/// Reads a list of fields; `false`: it is none, for its first item is no field.
+/// Reads a list of fields; `false`: it is none, for no item of it is a field.
 fn fields<'t>(
-    items: impl Iterator<Item = &'t str>,
+    items: impl Iterator<Item = &'t str> + Clone,
     members: &mut Map<String, Value>,
 ) -> Result<bool, String> {
-    for (number, item) in items.enumerate() {
-        let (name, value) = item.split_once(':').unwrap_or((item, ""));
-        let (name, value) = (name.replace('*', "").trim().to_lowercase(), value.trim());
+    let is_field = |item: &str| item.contains(':') && FIELDS.contains(&&*field(item).0);
+    if !items.clone().any(is_field) {
+        return Ok(false);
+    }
+    for item in items {
+        let (name, value) = field(item);
         let (member, value) = match name.as_str() {
             "priority" => ("priority", json!(value)),
             "depends on" | "dependencies" => ("depends_on", json!(listed(value))),
             "estimate" => ("estimatedHours", hours(value)?),
             "complexity" => ("complexityLevel", json!(value.to_lowercase())),
             "skills" => ("skillsRequired", json!(listed(value))),
-            _ if number == 0 => return Ok(false),
             other => {
                 let near = nearest(other, FIELDS).map(|near| format!("; did you mean {near}?"));
                 let near = near.unwrap_or_default();
@@ -215,6 +233,12 @@ fn fields<'t>(
         members.insert(member.to_owned(), value);
     }
     Ok(true)
+}
+
+/// The name of a field, in small letters, and its value.
+fn field(item: &str) -> (String, &str) {
+    let (name, value) = item.split_once(':').unwrap_or((item, ""));
+    (name.replace('*', "").trim().to_lowercase(), value.trim())
 }
 
 fn listed(value: &str) -> Vec<&str> {
@@ -243,8 +267,14 @@ fn files(items: &[&str]) -> Value {
             _ => "writeTo",
         };
         if let Value::Array(list) = &mut files[kind] {
-            list.extend(listed(paths).iter().map(|path| json!(path.trim_matches('`'))));
+            list.extend(self::paths(paths).map(|path| json!(path)));
         }
     }
     files
+}
+
+/// The paths of an item, apart by commas, without what is said of them behind a dash.
+fn paths(item: &str) -> impl Iterator<Item = &str> {
+    let named = item.split(" - ").next().unwrap_or(item);
+    listed(named).into_iter().map(|path| path.trim_matches('`'))
 }

@@ -10,20 +10,23 @@ What it is about.
 ## TASK-001: Make the parser
 - Priority: high
 - Estimate: 2.5h
-- Skills: Rust, grammars
 
 It reads `a`:
 
 - one thing
 - another
 
+By the way:
+
+- Skills: Rust, grammars
+
 ### Acceptance criteria
-1. It parses
+1. [ ] It parses
 2. It tells *where* it fails
 
 ### Files
 - Read: grammar.md, `notes.md`
-- src/parser.rs
+- `src/parser.rs` - the parser, by hand
 - Used in: src/main.rs
 
 ### Context
@@ -52,7 +55,7 @@ fn a_markdown_file_is_read_heading_by_heading() {
     let [parser, linter, docs] = tasks.as_slice() else { panic!("{tasks:?}") };
     assert_eq!(parser.id.as_deref(), Some("TASK-001"));
     assert_eq!((parser.title.as_str(), parser.priority), ("Make the parser", Priority::High));
-    let description = "It reads `a`:\n\n- one thing\n- another\n\n### How\nBy hand.";
+    let description = "It reads `a`:\n\n- one thing\n- another\n\nBy the way:\n\n### How\nBy hand.";
     assert_eq!(parser.description.as_deref(), Some(description));
     let brief = Brief::read(&json!({
         "acceptanceCriteria": ["It parses", "It tells *where* it fails"],
@@ -110,7 +113,12 @@ fn every_fault_is_told_with_its_place() {
     }
     assert_eq!(faults("[1]", Format::Json), ["task 1: it must be an object"]);
     assert_eq!(faults("{}", Format::Json).len(), 1);
-    assert_eq!(faults("# Title\n\ntext", Format::Markdown), ["there is no task in it"]);
+    assert_eq!(
+        faults("# Title\n\ntext", Format::Markdown),
+        ["there is no task in it: `## Title` begins one"]
+    );
+    let told = faults("## A\n- Owner: me\n- Priority: high", Format::Markdown);
+    assert!(told[0].contains("\"owner\" is none of"), "{told:?}");
     let told =
         faults("## A\n- Priority: high\n- Estimat: 2h\n\n## B\n- Estimate: soon", Format::Markdown);
     assert!(told[0].starts_with("line 1 (\"A\"): \"estimat\" is none of"), "{told:?}");

@@ -150,3 +150,24 @@ fn what_is_put_back_on_the_board_is_anybodys() {
     assert_eq!(claim(&mut second).unwrap()["taskId"], "TASK-001");
     assert!(claim(&mut first).is_none());
 }
+
+#[test]
+fn an_agent_inside_an_attempt_reports_on_its_own_task_and_on_those_that_it_has_claimed() {
+    let provost = Provost::new().config(NO_LIMITS).started();
+    let board = provost.board();
+    let attempt = board.start("fake", "hang");
+    attempt.in_phase("running");
+    board.task("the other");
+    let mut command = provost.command(&["mcp"]);
+    command.env("PROVOST_ATTEMPT_ID", &attempt.id);
+    let mut inside = Client::over_bridge(command);
+    let other = json!({"taskId": "TASK-002", "status": "done"});
+    let refused = inside.ask("reportTaskDone", &other);
+    assert_eq!(refused["error"]["data"]["error"]["code"], "NOT_PERMITTED", "{refused}");
+    let own = inside.ask("reportTaskDone", &json!({"taskId": "TASK-001", "status": "done"}));
+    assert_eq!(own["result"]["success"], true, "{own}");
+    assert_eq!(claim(&mut inside).unwrap()["taskId"], "TASK-002");
+    assert_eq!(inside.ask("reportTaskDone", &other)["result"]["success"], true);
+    let again = inside.ask("reportTaskDone", &other);
+    assert_eq!(again["error"]["data"]["error"]["code"], "INVALID_STATE", "it is done: {again}");
+}

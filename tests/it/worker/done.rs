@@ -348,3 +348,26 @@ fn an_orchestrator_is_told_the_last_report_in_brief() {
     assert_eq!((&last["status"], &last["summary"]), (&json!("done"), &json!("All of it")));
     assert_eq!(last["warnings"], warnings);
 }
+
+#[test]
+fn a_criterion_of_the_task_is_named_by_its_number() {
+    let provost = desk::provost();
+    let board = provost.board();
+    board.task_with("one", &json!({"brief": {"acceptanceCriteria": ["It opens", "It shuts"]}}));
+    let mut worker = desk::worker(&board);
+    let report = |number: &str, text: &str| {
+        json!({"taskId": "TASK-001", "status": "done", "acceptanceCriteriaVerification":
+            {number: {"text": text, "status": "passed"}}})
+    };
+    for wrong in ["-1", "abc", ""] {
+        let (code, refusal) = refused(&mut worker, "reportTaskDone", &report(wrong, "x"));
+        assert_eq!((code, &refusal["code"]), (400, &json!("INVALID_PARAM")), "{wrong}");
+    }
+    worker.ask("reportTaskDone", &report("1", "it shuts indeed"));
+    let next = worker.ask("getNextTask", &json!({}))["result"]["task"].clone();
+    assert_eq!(
+        next["superDetailedPrompt"]["acceptanceCriteria"],
+        json!(["It opens", "It shuts"]),
+        "{next}"
+    );
+}

@@ -306,6 +306,9 @@ fn authorization_write_tools_are_refused_to_a_reader() {
     let refusal = reader.call("createTicket", &ticket()).refusal();
     is_of_the_schema(&refusal);
     assert_eq!(refusal["error"]["details"]["needed"], "write");
+    let listed = reader.ask("tools/list", &json!({}))["result"]["tools"].clone();
+    let names: Vec<&Value> = listed.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["getNextTask", "askQuestion", "getImmediateAnswer", "callCOEAgent"]);
 }
 
 #[test]

@@ -67,6 +67,33 @@ fn an_answer_comes_with_the_next_call_once_also_over_a_restart() {
 }
 
 #[test]
+fn an_answer_comes_with_whatever_call_is_next() {
+    let provost = Provost::new().config("[worker]\nburst_per_second = 0").started();
+    let mut worker = at_work(&provost);
+    let next = [
+        ("reportTaskStatus", json!({"task_id": "TASK-001", "status": "in_progress"})),
+        ("reportObservation", json!({"observation": "slow", "category": "optimization"})),
+        (
+            "reportObservation",
+            json!({"taskId": "TASK-001", "observation": "slow", "type": "improvement",
+            "severity": "low"}),
+        ),
+        ("reportIssue", json!({"issue_description": "wrong", "severity": 3})),
+        ("createTicket", json!({"title": "look"})),
+        ("reportTaskCompleted", json!({"task_id": "TASK-001", "status": "partial"})),
+        ("reportTaskDone", json!({"taskId": "TASK-001", "status": "done"})),
+    ];
+    for (number, (method, call)) in next.iter().enumerate() {
+        let question = format!("Which library number {number} should the animals use?");
+        let asked = ask(&mut worker, &question)["questionId"].clone();
+        provost.call("answer_question", &json!({"question_id": asked, "answer": "GSAP"}));
+        let told = worker.ask(method, call);
+        assert_eq!(told["result"]["answers"][0]["questionId"], asked, "{method}: {told}");
+        assert!(ask(&mut worker, "Should sidebar collapse on mobile?").get("answers").is_none());
+    }
+}
+
+#[test]
 fn tickets_and_alerts_wait_in_the_same_inbox() {
     let provost = Provost::running();
     let mut worker = at_work(&provost);

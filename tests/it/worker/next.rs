@@ -110,9 +110,10 @@ fn get_next_task_answers_the_printed_request_in_the_printed_shape() {
             "uuid": task,
             "claimed": false,
         },
-        "queueLength": 2,
+        "queueLength": 3,
         "nextTasksPreview": [
             {"id": "TASK-002", "title": "Build page navigation component", "priority": "high"},
+            {"id": "TASK-003", "title": "Create task list UI", "priority": "medium"},
         ],
     });
     assert_eq!(next(&mut worker, &request), expected);
@@ -241,7 +242,7 @@ fn the_agent_inside_an_attempt_gets_its_own_task_first() {
         assert_eq!(told["task"]["title"], "do something");
         assert_eq!(
             (&told["task"]["status"], &told["task"]["claimed"]),
-            (&json!("ready"), &json!(true))
+            (&json!("in-progress"), &json!(true))
         );
         assert_eq!(told["nextTasksPreview"][0]["title"], "urgent");
     }
