@@ -1,12 +1,14 @@
 //! `provost inbox` and `answer`: what workers ask, and what somebody has to see to.
 
 use provost_actors::ids::QuestionId;
+use provost_actors::refusal::Code;
 use serde_json::{Value, json};
 
 use super::context::{Context, text};
 use super::exit::{Exit, Failure};
-use super::output::headline;
+use super::output::{harmless, headline};
 use super::project;
+use crate::client::ClientError;
 
 /// The longest piece of a question that is shown, in characters.
 const QUESTION: usize = 200;
@@ -76,7 +78,18 @@ pub async fn answer(context: &mut Context, args: &AnswerArgs) -> Result<Exit, Fa
         named => named,
     };
     let arguments = json!({"question_id": args.id, "answer": args.answer, "project_id": project});
-    let answered = context.tool("answer_question", arguments).await?;
+    let answered = match context.tool("answer_question", arguments).await {
+        // The tool's own way out is for those who call it.
+        Err(Failure::Client(ClientError::Refused(refusal)))
+            if refusal.code == Some(Code::MissingRequired) =>
+        {
+            let id = harmless(&args.id);
+            return Err(Failure::Usage(format!(
+                "several projects have a {id}; name one with --project"
+            )));
+        }
+        answered => answered?,
+    };
     if context.out.is_json() {
         context.out.json(&answered)?;
     } else {

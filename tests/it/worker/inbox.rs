@@ -129,6 +129,8 @@ fn the_inbox_of_several_projects_says_whose_a_question_is() {
     assert!(line.starts_with("lighthouse") && line.contains("Q-001"), "{shown}");
     let listed = provost.call("list_questions", &json!({"limit": 1}));
     assert_eq!(listed["questions"][0]["project_id"], other);
+    let lost = provost.verb(["answer", "Q-001", "x"]);
+    assert!(lost.code == 2 && lost.stderr.contains("--project"), "{}", lost.stderr);
     let of_one = provost.verb(["inbox", "--project", "lighthouse"]).stdout;
     assert!(!of_one.contains("PROJECT") && !of_one.contains(UNKNOWN), "{of_one}");
 }
