@@ -126,11 +126,19 @@ impl Bag {
     fn has(&self, word: &Word) -> f64 {
         if self.0.contains(&word.stem) {
             1.0
-        } else if word.alike.iter().any(|stem| self.0.contains(stem)) {
+        } else if word.alike.iter().any(|stem| self.0.contains(stem)) || self.is_version(word) {
             ALIKE
         } else {
             0.0
         }
+    }
+
+    /// Whether a version is asked for, and there is a number of one: `git 2.31`.
+    fn is_version(&self, word: &Word) -> bool {
+        let is_number = |stem: &String| {
+            stem.contains('.') && stem.starts_with(|first: char| first.is_ascii_digit())
+        };
+        word.stem == "version" && self.0.iter().any(is_number)
     }
 }
 

@@ -53,8 +53,11 @@ struct Block {
 
 impl Block {
     fn push(&mut self, text: &str, range: Range<usize>) {
-        self.pieces.push((self.plain.len(), range));
-        self.plain.push_str(text);
+        // One space is left where what stood between two was struck out.
+        let more = if self.plain.ends_with(' ') { text.trim_start_matches(' ') } else { text };
+        let start = (range.start + text.len() - more.len()).min(range.end);
+        self.pieces.push((self.plain.len(), start..range.end));
+        self.plain.push_str(more);
     }
 
     /// Where a range of `plain` stands in the document: at least there, at most as
