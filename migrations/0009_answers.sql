@@ -28,10 +28,12 @@ CREATE TABLE plan_sections (
     breadcrumb  TEXT NOT NULL,
     heading     TEXT NOT NULL,
     above       TEXT NOT NULL,
-    -- What can be quoted, with its lines, as JSON.
+    -- What can be quoted, with its lines, as JSON; a quote is left out where it is that
+    -- of the passage before.
     passages    TEXT NOT NULL
 ) STRICT;
 CREATE INDEX plan_sections_by_plan ON plan_sections (plan_id, section_id);
+CREATE INDEX plan_sections_by_document ON plan_sections (document_id);
 
 -- In how many sections of a plan a stem stands.
 CREATE TABLE plan_stems (

@@ -83,6 +83,7 @@ impl Failure {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Client(ClientError::Refused(envelope)) => Some(&envelope.hint),
+            Self::Client(ClientError::Rpc { data: Some(data), .. }) => data["hint"].as_str(),
             _ => None,
         }
     }

@@ -1,5 +1,6 @@
 //! `provost plan`: the documents that questions are answered from.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -15,6 +16,8 @@ const ENDINGS: [&str; 4] = ["md", "markdown", "json", "txt"];
 pub enum PlanCommand {
     /// Keep documents as a version of a plan; questions are answered from the newest
     Add(AddArgs),
+    /// Forget a plan, or one version of it; what was answered from it stays
+    Remove(RemoveArgs),
     /// List the plans of a project
     List {
         /// A project's name or id [default: the one of this repository, or the only one]
@@ -42,19 +45,35 @@ pub struct AddArgs {
     project: Option<String>,
 }
 
+#[derive(clap::Args, Debug)]
+pub struct RemoveArgs {
+    /// The plan's name
+    name: String,
+    /// Only this version [default: all of them]
+    #[arg(long)]
+    version: Option<String>,
+    /// A project's name or id [default: the one of this repository, or the only one]
+    #[arg(long)]
+    project: Option<String>,
+}
+
 pub async fn plan(context: &mut Context, command: PlanCommand) -> Result<Exit, Failure> {
     match command {
         PlanCommand::Add(args) => add(context, args).await,
+        PlanCommand::Remove(args) => remove(context, args).await,
         PlanCommand::List { project } => list(context, project.as_deref()).await,
     }
 }
 
 async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
     let project = project::choose(context, args.project.as_deref()).await?;
-    let mut files = Vec::new();
+    let (mut files, mut taken) = (Vec::new(), HashSet::new());
     for path in &args.paths {
         for file in documents(path)? {
-            files.push(json!({"source": source(&file), "path": std::path::absolute(&file)?}));
+            // The same file is taken once, however often it is named.
+            if taken.insert(file.canonicalize().unwrap_or_else(|_| file.clone())) {
+                files.push(json!({"source": source(&file), "path": std::path::absolute(&file)?}));
+            }
         }
     }
     if files.is_empty() {
@@ -68,6 +87,11 @@ async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
         "files": files,
     });
     let added = context.client().await?.method("provost/add_plan", plan).await?;
+    let documents: &[Value] = added["documents"].as_array().map_or(&[], Vec::as_slice);
+    for document in documents.iter().filter(|document| document["sections"] == 0) {
+        let source = output::harmless(text(document, "source"));
+        anstream::eprintln!("warning: {source} says nothing that a question is answered from");
+    }
     if context.out.is_json() {
         context.out.json(&added)?;
         return Ok(Exit::Done);
@@ -78,8 +102,26 @@ async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
         _ => "was added",
     };
     context.out.line(&output::harmless(&format!("{} {} {did}", args.name, args.version)))?;
-    for document in added["documents"].as_array().into_iter().flatten() {
-        let line = format!("  {}: {} sections", text(document, "source"), document["sections"]);
+    for document in documents {
+        let sections = &document["sections"];
+        let noun = if *sections == 1 { "section" } else { "sections" };
+        let line = format!("  {}: {sections} {noun}", text(document, "source"));
+        context.out.line(&output::harmless(&line))?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn remove(context: &mut Context, args: RemoveArgs) -> Result<Exit, Failure> {
+    let project = project::choose(context, args.project.as_deref()).await?;
+    let plan = json!({"project_id": project, "name": args.name, "version": args.version});
+    let removed = context.client().await?.method("provost/remove_plan", plan).await?;
+    if context.out.is_json() {
+        context.out.json(&removed)?;
+        return Ok(Exit::Done);
+    }
+    for version in removed["versions"].as_array().into_iter().flatten() {
+        let version = version.as_str().unwrap_or_default();
+        let line = format!("{} {version} was removed", text(&removed, "name"));
         context.out.line(&output::harmless(&line))?;
     }
     Ok(Exit::Done)

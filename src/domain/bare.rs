@@ -69,6 +69,7 @@ impl Domain {
             "provost/empty_trash" => self.empty_trash(read(params)?).await.map_err(fault),
             "provost/import_tasks" => self.import(read(params)?).await.map_err(fault),
             "provost/add_plan" => self.add_plan(session, read(params)?).await.map_err(fault),
+            "provost/remove_plan" => self.remove_plan(session, read(params)?).await.map_err(fault),
             "provost/plans" => self.list_plans(read(params)?).await.map_err(fault),
             "provost/shutdown" => {
                 let Shutdown { stop_all } = read(params)?;

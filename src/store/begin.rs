@@ -23,6 +23,11 @@ const OWNER: [Duration; 60] = [Duration::from_millis(250); 60];
 /// When a caller had better try again, in seconds.
 const RETRY_AFTER_SECS: u64 = 2;
 
+/// Nobody's fault, and over soon.
+pub(super) fn locked(message: &str) -> Refusal {
+    Refusal::new(Code::DbLocked, message).detail("retry_after_seconds", RETRY_AFTER_SECS)
+}
+
 impl Store {
     /// Begins a write for a caller that waits; `db_locked` if it can't.
     pub(super) async fn writing(&self) -> Result<Transaction<'static, Sqlite>, Refusal> {
@@ -48,11 +53,22 @@ impl Store {
             };
             let Some(pause) = pauses.next() else {
                 tracing::warn!(%error, "another program holds the database");
-                let message = "another program holds the database, and did not let go of it";
-                return Err(Refusal::new(Code::DbLocked, message)
-                    .detail("retry_after_seconds", RETRY_AFTER_SECS));
+                return Err(locked("another program holds the database, and did not let go of it"));
             };
             tokio::time::sleep(*pause).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_others_keep_busy_is_tried_again_and_not_mended() {
+        let refusal = fault(sqlx::Error::PoolTimedOut);
+        assert_eq!(refusal.code, Code::DbLocked);
+        assert!(refusal.details.contains_key("retry_after_seconds"), "{refusal:?}");
+        assert_eq!(fault(sqlx::Error::PoolClosed).code, Code::DbUnavailable);
     }
 }

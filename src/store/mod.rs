@@ -95,6 +95,10 @@ fn fault(error: sqlx::Error) -> Refusal {
     if matches!(code.as_deref(), Some("13" | "778" | "1034" | "1546" | "4874")) {
         return Refusal::new(Code::StorageFull, format!("the database can't be written: {error}"));
     }
+    if matches!(error, sqlx::Error::PoolTimedOut) {
+        tracing::warn!(%error, "the database is busy");
+        return begin::locked("the database is busy with other calls, and did not get free");
+    }
     tracing::error!(%error, "the store failed");
     if is_unavailable(&error) {
         return Refusal::new(Code::DbUnavailable, format!("the database can't be used: {error}"));
@@ -106,7 +110,7 @@ fn fault(error: sqlx::Error) -> Refusal {
 /// connection at all (<https://www.sqlite.org/rescode.html>).
 fn is_unavailable(error: &sqlx::Error) -> bool {
     match error {
-        sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => true,
+        sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => true,
         error => matches!(primary_code(error), Some(10 | 11 | 14 | 26)),
     }
 }

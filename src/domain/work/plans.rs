@@ -36,6 +36,14 @@ struct File {
 }
 
 #[derive(Deserialize)]
+pub(in crate::domain) struct RemovePlan {
+    project_id: ProjectId,
+    name: String,
+    /// All of them if none is named.
+    version: Option<String>,
+}
+
+#[derive(Deserialize)]
 pub(in crate::domain) struct ListPlans {
     project_id: ProjectId,
 }
@@ -47,16 +55,16 @@ impl Domain {
         session: &Session,
         add: AddPlan,
     ) -> Result<Value, Refusal> {
-        if session.inside.is_some() {
-            let message = "a plan can't be added from inside an attempt";
-            return Err(Refusal::new(Code::NotPermitted, message));
-        }
+        outside(session)?;
         let AddPlan { project_id, name, version, replace, files } = add;
+        for (path, value) in [("name", &name), ("version", &version)] {
+            check(path, value)?;
+        }
         let read = tokio::task::spawn_blocking(move || read_all(&files)).await;
         let documents = read.map_err(|error| Refusal::internal(error.to_string()))??;
-        let sources = documents.iter().map(
-            |document| json!({"source": document.source, "sections": document.sections.len()}),
-        );
+        let sources = documents
+            .iter()
+            .map(|document| json!({"source": document.source, "sections": document.sections()}));
         let sources: Vec<Value> = sources.collect();
         let plan = NewPlan { name, version, documents, replaces: replace };
         let added = self.store.add_plan(project_id, &plan).await?;
@@ -65,15 +73,52 @@ impl Domain {
         }))
     }
 
+    /// Nor does anybody there take it away.
+    pub(in crate::domain) async fn remove_plan(
+        &self,
+        session: &Session,
+        remove: RemovePlan,
+    ) -> Result<Value, Refusal> {
+        outside(session)?;
+        let RemovePlan { project_id, name, version } = remove;
+        let removed = self.store.remove_plan(project_id, &name, version.as_deref()).await?;
+        Ok(json!({"name": name, "versions": removed}))
+    }
+
     pub(in crate::domain) async fn list_plans(&self, list: ListPlans) -> Result<Value, Refusal> {
         Ok(json!({"plans": self.store.plans(list.project_id).await?}))
     }
 }
 
+fn outside(session: &Session) -> Result<(), Refusal> {
+    if session.inside.is_some() {
+        let message = "a plan can't be changed from inside an attempt";
+        return Err(Refusal::new(Code::NotPermitted, message));
+    }
+    Ok(())
+}
+
+/// That a name or a version can be told in a line, and typed again.
+fn check(path: &str, value: &str) -> Result<(), Refusal> {
+    let why = if value.trim().is_empty() {
+        "is blank"
+    } else if value.chars().any(char::is_control) {
+        "has control characters"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::new(Code::InvalidArgument, format!("the plan's {path} {why}"))
+        .hint(format!("Add the plan with another --{path}."))
+        .detail("path", path))
+}
+
 fn read_all(files: &[File]) -> Result<Vec<NewDocument>, Refusal> {
     let mut left = PLAN_MAX;
-    let mut documents = Vec::new();
+    let mut documents: Vec<NewDocument> = Vec::new();
     for File { path, source } in files {
+        if documents.iter().any(|other| other.source == *source) {
+            return Err(refused(source, "another one of the plan is called the same"));
+        }
         let bytes = read(path, source)?;
         left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
             refused(source, &format!("the plan has more than {} MiB with it", PLAN_MAX >> 20))
@@ -81,7 +126,8 @@ fn read_all(files: &[File]) -> Result<Vec<NewDocument>, Refusal> {
         let content = plan::decode(bytes).map_err(|error| refused(source, &error.to_string()))?;
         let sections = plan::sections(Format::of(source), &content)
             .map_err(|error| refused(source, &error.to_string()))?;
-        documents.push(NewDocument { source: source.clone(), content, sections });
+        let document = NewDocument::new(source.clone(), content, sections);
+        documents.push(document.map_err(|error| Refusal::internal(error.to_string()))?);
     }
     Ok(documents)
 }

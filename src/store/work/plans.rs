@@ -15,7 +15,7 @@ use sqlx::FromRow;
 use crate::store::projects;
 use crate::store::{Store, Writing, commit, fault};
 use crate::work::answer::{Asked, Place, Search, words};
-use crate::work::plan::{Passage, Section};
+use crate::work::plan::{Section, packed};
 
 /// Sections that are looked at closely for one question and plan.
 const CANDIDATES: i64 = 60;
@@ -30,12 +30,58 @@ pub struct NewPlan {
     pub replaces: bool,
 }
 
-/// A document of it, taken apart.
+/// A document of it, taken apart and made ready to be written: what takes long is done
+/// before the one who writes is kept from others.
 #[derive(Clone, Debug)]
 pub struct NewDocument {
     pub source: String,
-    pub content: String,
-    pub sections: Vec<Section>,
+    content: String,
+    sections: Vec<NewSection>,
+    /// In how many sections each stem stands.
+    stems: BTreeMap<String, i64>,
+}
+
+#[derive(Clone, Debug)]
+struct NewSection {
+    breadcrumb: String,
+    heading: String,
+    above: String,
+    passages: String,
+    /// Stems of its headings, and of what it says.
+    heading_stems: String,
+    body_stems: String,
+}
+
+impl NewDocument {
+    /// Makes a document ready; of a large one it takes seconds.
+    ///
+    /// # Errors
+    /// None that is known of: passages are text and numbers.
+    pub fn new(
+        source: String,
+        content: String,
+        sections: Vec<Section>,
+    ) -> Result<Self, serde_json::Error> {
+        let mut stems: BTreeMap<String, i64> = BTreeMap::new();
+        let sections = sections.into_iter().map(|section| {
+            let heading = words::stems(&format!("{} {}", section.heading, section.above));
+            let body: Vec<String> = section.said().flat_map(words::stems).collect();
+            let (heading_stems, body_stems) = (heading.join(" "), body.join(" "));
+            for stem in heading.into_iter().chain(body).collect::<BTreeSet<_>>() {
+                *stems.entry(stem).or_default() += 1;
+            }
+            let passages = packed::pack(&section.passages)?;
+            let Section { breadcrumb, heading, above, .. } = section;
+            Ok(NewSection { breadcrumb, heading, above, passages, heading_stems, body_stems })
+        });
+        let sections = sections.collect::<Result<_, _>>()?;
+        Ok(Self { source, content, sections, stems })
+    }
+
+    /// How many sections it has.
+    pub fn sections(&self) -> usize {
+        self.sections.len()
+    }
 }
 
 /// A plan as it is listed.
@@ -124,6 +170,37 @@ impl Store {
         Ok(added)
     }
 
+    /// Removes a version of a plan, or all of them: the versions that were removed. What
+    /// was answered from them stays.
+    pub async fn remove_plan(
+        &self,
+        project: ProjectId,
+        name: &str,
+        version: Option<&str>,
+    ) -> Result<Vec<String>, Refusal> {
+        let mut writing = self.writing().await?;
+        projects::require(&mut writing, project).await?;
+        let found: Vec<(i64, String)> = sqlx::query_as(
+            "SELECT plan_id, version FROM plans
+             WHERE project_id = ?1 AND name = ?2 AND version = coalesce(?3, version)
+             ORDER BY plan_id",
+        )
+        .bind(project.to_string())
+        .bind(name)
+        .bind(version)
+        .fetch_all(&mut *writing)
+        .await
+        .map_err(fault)?;
+        if found.is_empty() {
+            return Err(is_missing(name, version));
+        }
+        for (plan, _) in &found {
+            remove(&mut writing, *plan).await?;
+        }
+        commit(writing, "remove_plan").await?;
+        Ok(found.into_iter().map(|(_, version)| version).collect())
+    }
+
     /// The plans of a project, newest first.
     pub async fn plans(&self, project: ProjectId) -> Result<Vec<PlanView>, Refusal> {
         let mut reading = self.reader.acquire().await.map_err(fault)?;
@@ -176,7 +253,7 @@ impl Store {
             count(&mut reading, plan.plan_id, &stems, &mut known).await?;
             let rows = candidates(&mut reading, plan.plan_id, &stems, near).await?;
             for row in rows {
-                let passages: Vec<Passage> = serde_json::from_str(&row.passages)
+                let passages = packed::unpack(&row.passages)
                     .map_err(|error| Refusal::internal(error.to_string()))?;
                 let SectionRow { breadcrumb, heading, above, source, .. } = row;
                 search.sections.push(Section { breadcrumb, heading, above, passages });
@@ -258,7 +335,7 @@ async fn insert(
     .bind(Timestamp::now().millis())
     .fetch_one(&mut *writing)
     .await?;
-    let mut frequency: BTreeMap<String, i64> = BTreeMap::new();
+    let mut frequency: BTreeMap<&str, i64> = BTreeMap::new();
     for document in &plan.documents {
         let document_id: i64 = sqlx::query_scalar(
             "INSERT INTO plan_documents (plan_id, source, content) VALUES (?1, ?2, ?3)
@@ -270,7 +347,10 @@ async fn insert(
         .fetch_one(&mut *writing)
         .await?;
         for section in &document.sections {
-            insert_section(writing, plan_id, document_id, section, &mut frequency).await?;
+            insert_section(writing, plan_id, document_id, section).await?;
+        }
+        for (stem, sections) in &document.stems {
+            *frequency.entry(stem).or_default() += sections;
         }
     }
     for (stem, sections) in frequency {
@@ -288,11 +368,8 @@ async fn insert_section(
     writing: Writing<'_>,
     plan: i64,
     document: i64,
-    section: &Section,
-    frequency: &mut BTreeMap<String, i64>,
+    section: &NewSection,
 ) -> Result<(), sqlx::Error> {
-    let passages = serde_json::to_string(&section.passages)
-        .map_err(|error| sqlx::Error::Encode(error.into()))?;
     let section_id: i64 = sqlx::query_scalar(
         "INSERT INTO plan_sections (plan_id, document_id, breadcrumb, heading, above, passages)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING section_id",
@@ -302,22 +379,16 @@ async fn insert_section(
     .bind(&section.breadcrumb)
     .bind(&section.heading)
     .bind(&section.above)
-    .bind(passages)
+    .bind(&section.passages)
     .fetch_one(&mut *writing)
     .await?;
-    let heading = words::stems(&format!("{} {}", section.heading, section.above));
-    let body: Vec<String> = section.said().flat_map(words::stems).collect();
     sqlx::query("INSERT INTO plan_words (rowid, plan, heading, body) VALUES (?1, ?2, ?3, ?4)")
         .bind(section_id)
         .bind(format!("p{plan}"))
-        .bind(heading.join(" "))
-        .bind(body.join(" "))
+        .bind(&section.heading_stems)
+        .bind(&section.body_stems)
         .execute(writing)
         .await?;
-    let distinct: BTreeSet<String> = heading.into_iter().chain(body).collect();
-    for stem in distinct {
-        *frequency.entry(stem).or_default() += 1;
-    }
     Ok(())
 }
 
@@ -334,6 +405,13 @@ async fn remove(writing: Writing<'_>, plan: i64) -> Result<(), Refusal> {
 fn hash(plan: &NewPlan) -> String {
     let documents = plan.documents.iter().map(|document| (&document.source, &document.content));
     payload::hash(&documents.collect::<BTreeMap<_, _>>())
+}
+
+fn is_missing(name: &str, version: Option<&str>) -> Refusal {
+    let of = version.map(|version| format!("version {version} of ")).unwrap_or_default();
+    Refusal::new(Code::InvalidArgument, format!("there is no {of}plan {name} in this project"))
+        .hint("Name one that `provost plan list` shows.")
+        .detail("path", if version.is_some() { "version" } else { "name" })
 }
 
 fn is_taken(plan: &NewPlan) -> Refusal {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::super::plan::{Passage, Section};
 use super::contrary;
 use super::kind::Kind;
-use super::rank::{Asked, Hit};
+use super::rank::{self, Asked, Hit};
 use super::words;
 
 /// From here on an answer is given without a reservation.
@@ -54,6 +54,8 @@ const REJECTED_MARKS: &[&str] =
 pub enum Doubt {
     /// Words of the question that neither the passage nor its headings have.
     Unmentioned(Vec<String>),
+    /// Words that stand elsewhere in its section only.
+    Apart(Vec<String>),
     /// It has nothing of the kind that is asked for, such as a number.
     Lacks(&'static str),
     /// The plan itself leaves it open.
@@ -62,6 +64,10 @@ pub enum Doubt {
     Rejected,
     /// It turns a comparison of the question round: the question's word and its own.
     Turned(&'static str, &'static str),
+    /// It says of two things what the question says of them the other way round.
+    Swapped,
+    /// It says what is not so, and the question asks what is.
+    Denies,
     /// Another passage says otherwise.
     Rival { section: usize, passage: usize },
     /// The question has too few words to go by.
@@ -80,17 +86,17 @@ pub(super) fn judge(asked: &Asked, sections: &[Section], best: &Hit, others: &[H
     let section = &sections[best.section];
     let passage = &section.passages[best.passage];
     let mut judgement = Judgement { confidence: curve(best.coverage), doubts: Vec::new() };
-    let missing: Vec<String> = asked
-        .words
-        .iter()
-        .zip(&best.covers)
+    let missing = asked.words.iter().zip(&best.covers);
+    let (apart, missing): (Vec<_>, Vec<_>) = missing
         .filter(|(word, covered)| !word.is_light && **covered < 0.5)
-        .map(|(word, _)| word.shown.clone())
-        .collect();
-    match missing.len() {
-        0 => {}
-        1 => judgement.doubt(Doubt::Unmentioned(missing), DOUBTED),
-        _ => judgement.doubt(Doubt::Unmentioned(missing), MISFIT),
+        .map(|(word, _)| word)
+        .partition(|word| rank::is_in(section, word));
+    let mut most = if apart.len() + missing.len() == 1 { DOUBTED } else { MISFIT };
+    for (words, doubt) in [(missing, Doubt::Unmentioned as fn(_) -> _), (apart, Doubt::Apart)] {
+        if !words.is_empty() {
+            judgement.doubt(doubt(words.iter().map(|word| word.shown.clone()).collect()), most);
+            most = 1.0;
+        }
     }
     if !best.fits {
         judgement.doubt(Doubt::Lacks(asked.kind.missing()), MISFIT);
@@ -98,11 +104,18 @@ pub(super) fn judge(asked: &Asked, sections: &[Section], best: &Hit, others: &[H
     if let Some((asked, said)) = contrary::turned(&asked.question, &passage.text) {
         judgement.doubt(Doubt::Turned(asked, said), DOUBTED);
     }
+    if contrary::swapped(&asked.question, &passage.text) {
+        judgement.doubt(Doubt::Swapped, DOUBTED);
+    }
+    if asked.affirms && !passage.is_whole && contrary::denies(&passage.text) {
+        judgement.doubt(Doubt::Denies, DOUBTED);
+    }
     if is_open(section, passage) {
         judgement.doubt(Doubt::Open, OPEN);
     }
-    // What is struck out in Markdown does not hold either.
-    if has_mark(&section.breadcrumb, REJECTED_MARKS) || passage.quote.contains("~~") {
+    // What is struck out does not hold either.
+    let is_struck = passage.text.contains("~~") || section.breadcrumb.contains("~~");
+    if has_mark(&section.breadcrumb, REJECTED_MARKS) || is_struck {
         judgement.doubt(Doubt::Rejected, DOUBTED);
     }
     let solid: Vec<_> = asked

@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 
 use super::super::plan::{Passage, Section};
-use super::Focus;
 use super::kind::Kind;
-use super::words;
+use super::{Focus, contrary, words};
 
 /// What a word counts where it stands: in the passage, in what introduces it, in its
 /// section's heading, in one above, and in what is said beside it.
@@ -13,6 +12,9 @@ const LEAD: f64 = 0.9;
 const HEADING: f64 = 0.9;
 const ABOVE: f64 = 0.75;
 const AROUND: f64 = 0.3;
+
+/// How many passages before and after one are what is said beside it.
+const BESIDE: usize = 8;
 
 /// What a word counts that only means the same.
 const ALIKE: f64 = 0.85;
@@ -26,6 +28,8 @@ pub struct Asked {
     pub(super) question: String,
     pub(super) words: Vec<Word>,
     pub(super) kind: Kind,
+    /// It asks what is so: what is not so is hardly an answer.
+    pub(super) affirms: bool,
 }
 
 /// A word that carries the question.
@@ -55,8 +59,12 @@ impl Asked {
                 rarity(sections, found.unwrap_or_default()) * if is_light { LIGHT } else { 1.0 };
             Word { shown, stem, alike, is_light, weight }
         });
-        let question = question.to_owned();
-        Self { words: words.collect(), kind: Kind::of(&question), question }
+        Self {
+            words: words.collect(),
+            kind: Kind::of(question),
+            affirms: contrary::asks_what_is(question),
+            question: question.to_owned(),
+        }
     }
 
     /// The stems that a section may be found by.
@@ -118,12 +126,54 @@ impl Bag {
     fn has(&self, word: &Word) -> f64 {
         if self.0.contains(&word.stem) {
             1.0
-        } else if word.alike.iter().any(|stem| self.0.contains(stem)) {
+        } else if word.alike.iter().any(|stem| self.0.contains(stem)) || self.is_version(word) {
             ALIKE
         } else {
             0.0
         }
     }
+
+    /// Whether a version is asked for, and there is a number of one: `git 2.31`.
+    fn is_version(&self, word: &Word) -> bool {
+        let is_number = |stem: &String| {
+            stem.contains('.') && stem.starts_with(|first: char| first.is_ascii_digit())
+        };
+        word.stem == "version" && self.0.iter().any(is_number)
+    }
+}
+
+/// What a section's words are, by where they stand.
+struct Bags {
+    heading: Bag,
+    above: Bag,
+    /// What each passage says.
+    said: Vec<Bag>,
+}
+
+impl Bags {
+    fn of(section: &Section) -> Self {
+        Self {
+            heading: Bag::of(&section.heading),
+            above: Bag::of(&section.above),
+            said: section.said().map(Bag::of).collect(),
+        }
+    }
+
+    /// How much of a word stands beside a passage.
+    fn beside(&self, passages: &[Passage], at: usize, word: &Word) -> f64 {
+        let near = at.saturating_sub(BESIDE)..passages.len().min(at + BESIDE + 1);
+        let is_beside = |other: &usize| {
+            let other = (*other != at).then(|| &passages[*other]);
+            other.is_some_and(|other| other.block == passages[at].block && !other.is_whole)
+        };
+        near.filter(is_beside).map(|other| self.said[other].has(word)).fold(0.0, f64::max)
+    }
+}
+
+/// Whether a word of a question stands anywhere in a section.
+pub(super) fn is_in(section: &Section, word: &Word) -> bool {
+    let texts = section.passages.iter().flat_map(|it| [it.said(), &it.text, &it.lead]);
+    texts.chain([&*section.heading, &section.above]).any(|text| Bag::of(text).has(word) > 0.0)
 }
 
 /// The passages that have to do with the question, best first.
@@ -131,9 +181,9 @@ pub(super) fn rank(asked: &Asked, sections: &[Section], focus: &Focus) -> Vec<Hi
     let mut hits: Vec<Hit> = Vec::new();
     for (number, section) in sections.iter().enumerate() {
         let focused = focus.bonus(section);
-        let (heading, above) = (Bag::of(&section.heading), Bag::of(&section.above));
-        for (at, passage) in section.passages.iter().enumerate() {
-            let mut hit = cover(asked, section, passage, &heading, &above);
+        let bags = Bags::of(section);
+        for at in 0..section.passages.len() {
+            let mut hit = cover(asked, section, at, &bags);
             if hit.coverage > 0.0 {
                 (hit.section, hit.passage) = (number, at);
                 hit.score += focused;
@@ -146,9 +196,11 @@ pub(super) fn rank(asked: &Asked, sections: &[Section], focus: &Focus) -> Vec<Hi
     hits
 }
 
-fn cover(asked: &Asked, section: &Section, passage: &Passage, heading: &Bag, above: &Bag) -> Hit {
-    let told = passage.asked.as_deref().unwrap_or(&passage.text);
-    let (text, lead, around) = (Bag::of(told), Bag::of(&passage.lead), Bag::of(&passage.around));
+fn cover(asked: &Asked, section: &Section, at: usize, bags: &Bags) -> Hit {
+    let passage = &section.passages[at];
+    let (text, lead) = (&bags.said[at], Bag::of(&passage.lead));
+    // What is in a whole stands beside what introduces it.
+    let whole = passage.is_whole.then(|| Bag::of(&passage.text));
     let is_alone = section.passages.len() == 1;
     let in_heading = if is_alone { 1.0 } else { HEADING };
     let mut hit = Hit {
@@ -165,11 +217,15 @@ fn cover(asked: &Asked, section: &Section, passage: &Passage, heading: &Bag, abo
     let mut matched = 0.0;
     for word in &asked.words {
         let own = text.has(word).max(lead.has(word) * LEAD);
+        let beside = match &whole {
+            Some(whole) => whole.has(word),
+            None => bags.beside(&section.passages, at, word),
+        };
         let covered = [
             own,
-            heading.has(word) * in_heading,
-            above.has(word) * ABOVE,
-            around.has(word) * AROUND,
+            bags.heading.has(word) * in_heading,
+            bags.above.has(word) * ABOVE,
+            beside * AROUND,
         ];
         let covered = covered.into_iter().fold(0.0, f64::max);
         hit.covers.push(covered);
@@ -178,9 +234,10 @@ fn cover(asked: &Asked, section: &Section, passage: &Passage, heading: &Bag, abo
         matched += text.has(word);
     }
     #[expect(clippy::cast_precision_loss, reason = "a passage has few words")]
-    let words = words::content(told).len().max(1) as f64;
+    let words = words::content(passage.said()).len().max(1) as f64;
     hit.density = (matched / words).min(1.0);
-    let fit = if hit.fits { 1.0 } else { 0.8 };
+    let denies = asked.affirms && !passage.is_whole && contrary::denies(&passage.text);
+    let fit = if hit.fits && !denies { 1.0 } else { 0.8 };
     // A whole is told where none of its parts is more to the point.
     let whole = if passage.is_whole { 0.01 } else { 0.0 };
     hit.score = hit.coverage * fit + 0.06 * hit.density + 0.04 * hit.own + whole;

@@ -146,6 +146,11 @@ fn uncertainty(search: &Search, judgement: &Judgement) -> String {
         Doubt::Unmentioned(words) => {
             format!("The plan says nothing here about {}.", listed(words))
         }
+        Doubt::Apart(words) => {
+            format!("Only its section speaks of {}, not the passage itself.", listed(words))
+        }
+        Doubt::Swapped => "The plan says it the other way round.".to_owned(),
+        Doubt::Denies => "The plan says here what is not so.".to_owned(),
         Doubt::Lacks(what) => format!("What it says does not tell {what}."),
         Doubt::Turned(asked, said) => {
             format!("The question says {asked}, and the plan speaks of {said}.")

@@ -3,11 +3,13 @@
 //! `serde_json` reads it, level by level: a [`RawValue`] that borrows from the text
 //! lies where its value does. Pure.
 
+use std::collections::HashSet;
+
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::lines::{Lines, QUOTE_MAX, floor, sentences};
-use super::{ParseError, Passage, Section};
+use super::{LEAD_MAX, ParseError, Passage, Section};
 
 /// Deeper values are quoted as they stand: a level costs a reading of all below it.
 const DEPTH_MAX: usize = 48;
@@ -17,9 +19,6 @@ const SHORT_ARRAY: usize = 200;
 
 /// Most lines of an array that is quoted as a whole.
 const LIST_LINES: usize = 14;
-
-/// Most bytes of neighbours told as what else is said.
-const AROUND_MAX: usize = 400;
 
 /// Members by which people tell things of one kind apart.
 const NAMES: [&str; 6] = ["name", "title", "id", "key", "label", "type"];
@@ -32,7 +31,7 @@ pub(super) fn sections(text: &str) -> Result<Vec<Section>, ParseError> {
         serde_json::from_str(text).map_err(|error| ParseError::NotJson(error.to_string()))?;
     let mut reader = Reader { text, lines: Lines::of(text), sections: Vec::new() };
     match parts(root.get()) {
-        Some(parts) => reader.group(&Place::default(), &parts),
+        Some(parts) => reader.group(&Place::default(), &parts)?,
         None => reader.alone(root),
     }
     Ok(reader.sections)
@@ -67,12 +66,28 @@ impl Reader<'_> {
     /// A document that is one value.
     fn alone(&mut self, value: &RawValue) {
         let place = Place { path: "$".to_owned(), ..Place::default() };
-        let passages = self.passages(&place, None, value, "");
+        let passages = self.passages(&place, None, value);
         self.push(&place, passages);
     }
 
+    /// That no name stands in an object twice: which one holds can't be told.
+    fn check(&self, parts: &[Part<'_>]) -> Result<(), ParseError> {
+        let mut seen = HashSet::new();
+        let again = parts.iter().find(|part| part.name.as_ref().is_some_and(|it| !seen.insert(it)));
+        let Some(Part { name: Some(name), value }) = again else { return Ok(()) };
+        let line = self.lines.number(self.begin(value));
+        Err(ParseError::SameName { name: name.clone(), line })
+    }
+
+    /// Where a value begins, with its name.
+    fn begin(&self, value: &RawValue) -> usize {
+        let start = value.get().as_ptr().addr() - self.text.as_ptr().addr();
+        key_of(self.text, start).unwrap_or(start)
+    }
+
     /// An object or an array: its own values, then what is deeper.
-    fn group(&mut self, place: &Place, parts: &[Part<'_>]) {
+    fn group(&mut self, place: &Place, parts: &[Part<'_>]) -> Result<(), ParseError> {
+        self.check(parts)?;
         let mut place = place.clone();
         for part in parts {
             let says = |name: &String| NAMES.contains(&name.to_lowercase().as_str());
@@ -82,25 +97,9 @@ impl Reader<'_> {
         }
         let (values, deeper): (Vec<_>, Vec<_>) =
             parts.iter().enumerate().partition(|(_, part)| !place.is_above(part.value));
-        let said: Vec<String> = values
+        let passages = values
             .iter()
-            .map(|(_, part)| {
-                format!("{} {}", part.name.as_deref().unwrap_or_default(), scalar(part.value))
-            })
-            .collect();
-        let passages = values.iter().enumerate().flat_map(|(nth, (at, part))| {
-            let around = said.iter().enumerate().filter(|(other, _)| *other != nth);
-            let mut around = around.fold(String::new(), |mut all, (_, said)| {
-                if all.len() + said.len() <= AROUND_MAX {
-                    all.push_str(said);
-                    all.push(' ');
-                }
-                all
-            });
-            around.truncate(around.trim_end().len());
-            let name = name_of(part, *at);
-            self.passages(&place, Some(&name), part.value, &around)
-        });
+            .flat_map(|(at, part)| self.passages(&place, Some(&name_of(part, *at)), part.value));
         let passages = passages.collect();
         self.push(&place, passages);
         for (at, part) in deeper {
@@ -109,8 +108,9 @@ impl Reader<'_> {
             if part.value.get().starts_with('[') && is_flat(part.value.get()) {
                 self.whole(&place, part.value);
             }
-            self.group(&place, &parts);
+            self.group(&place, &parts)?;
         }
+        Ok(())
     }
 
     fn push(&mut self, place: &Place, passages: Vec<Passage>) {
@@ -124,9 +124,8 @@ impl Reader<'_> {
 
     /// An array of plain values as a whole answers what its name asks.
     fn whole(&mut self, place: &Place, value: &RawValue) {
-        let start = value.get().as_ptr().addr() - self.text.as_ptr().addr();
-        let begin = key_of(self.text, start).unwrap_or(start);
-        let (first_line, last_line, quote) = self.lines.quote(begin..start + value.get().len());
+        let end = value.get().as_ptr().addr() - self.text.as_ptr().addr() + value.get().len();
+        let (first_line, last_line, quote) = self.lines.quote(self.begin(value)..end);
         let text = scalar(value);
         if last_line - first_line < LIST_LINES && !text.is_empty() {
             let whole = Passage {
@@ -134,7 +133,6 @@ impl Reader<'_> {
                 last_line,
                 quote,
                 asked: Some(place.heading.clone()),
-                around: text.clone(),
                 text,
                 is_whole: true,
                 ..Passage::default()
@@ -144,36 +142,31 @@ impl Reader<'_> {
     }
 
     /// A value; of a long text, each sentence.
-    fn passages(
-        &self,
-        place: &Place,
-        name: Option<&Name>,
-        value: &RawValue,
-        around: &str,
-    ) -> Vec<Passage> {
+    fn passages(&self, place: &Place, name: Option<&Name>, value: &RawValue) -> Vec<Passage> {
         let start = value.get().as_ptr().addr() - self.text.as_ptr().addr();
-        let begin = key_of(self.text, start).unwrap_or(start);
-        let whole = begin..start + value.get().len();
+        let whole = self.begin(value)..start + value.get().len();
         let key = name.and_then(|name| name.key.as_deref()).map(words).unwrap_or_default();
         let said = scalar(value);
         let ranges = sentences(&said);
         let mut passages = Vec::new();
+        // Sentences stand one after the other.
+        let mut read = 0;
         for range in &ranges {
             let sentence = said[range.clone()].trim();
             let is_long = ranges.len() > 1 && whole.len() > QUOTE_MAX;
-            let written = is_long.then(|| written(value.get(), sentence)).flatten();
+            let written = is_long.then(|| written(&value.get()[read..], sentence)).flatten();
+            let written = written.map(|at| read + at.start..read + at.end);
+            read = written.as_ref().map_or(read, |at| at.end);
             let written = written.map(|at| start + at.start..start + at.end);
             let (first_line, last_line, quote) = self.lines.quote(written.unwrap_or(whole.clone()));
             let is_told = sentence.split_whitespace().nth(2).is_some();
             let named = format!("{key}: {sentence}");
-            let rest = if ranges.len() > 1 { &said[..floor(&said, AROUND_MAX)] } else { "" };
             passages.push(Passage {
                 first_line,
                 last_line,
                 quote,
                 text: if key.is_empty() || is_told { sentence.to_owned() } else { named.clone() },
                 asked: (is_told && !key.is_empty()).then_some(named),
-                around: format!("{rest} {around}").trim().to_owned(),
                 path: name.map(|name| format!("{}{}", place.path, name.step(&place.path))),
                 ..Passage::default()
             });
@@ -214,7 +207,7 @@ impl Place {
         // An element of an array goes by the array's name.
         if let Some(key) = &name.key {
             place.above = joined(&self.above, &self.heading);
-            place.heading = words(key);
+            place.heading = words(&key[..floor(key, LEAD_MAX)]);
         }
         place
     }

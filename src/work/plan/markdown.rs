@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use super::lines::{Lines, sentences};
-use super::{Passage, Section};
+use super::lines::{Lines, floor, sentences};
+use super::{LEAD_MAX, Passage, Section};
 
 /// Most lines of a list that is quoted as a whole.
 const LIST_LINES: usize = 14;
@@ -14,11 +14,17 @@ const LIST_LINES: usize = 14;
 /// Most lines of a paragraph that is quoted as a whole, and of a block of code.
 const BLOCK_LINES: usize = 12;
 
+/// Most bytes of a column's name: it is told with every cell.
+const COLUMN_MAX: usize = 100;
+
 pub(super) fn sections(text: &str) -> Vec<Section> {
     let mut reader = Reader {
         lines: Lines::of(text),
         sections: vec![Section::default()],
         headings: Vec::new(),
+        blocks: 0,
+        is_heading: false,
+        struck: 0,
         block: None,
         items: Vec::new(),
         lists: Vec::new(),
@@ -47,15 +53,18 @@ struct Block {
 
 impl Block {
     fn push(&mut self, text: &str, range: Range<usize>) {
-        self.pieces.push((self.plain.len(), range));
-        self.plain.push_str(text);
+        // One space is left where what stood between two was struck out.
+        let more = if self.plain.ends_with(' ') { text.trim_start_matches(' ') } else { text };
+        let start = (range.start + text.len() - more.len()).min(range.end);
+        self.pieces.push((self.plain.len(), start..range.end));
+        self.plain.push_str(more);
     }
 
     /// Where a range of `plain` stands in the document: at least there, at most as
     /// much more as its first and last pieces are longer.
     fn source(&self, range: &Range<usize>) -> Option<Range<usize>> {
-        let first = self.pieces.iter().rposition(|(at, _)| *at <= range.start)?;
-        let last = self.pieces.iter().rposition(|(at, _)| *at < range.end.max(1))?;
+        let first = self.pieces.partition_point(|(at, _)| *at <= range.start).checked_sub(1)?;
+        let last = self.pieces.partition_point(|(at, _)| *at < range.end.max(1)).checked_sub(1)?;
         let (at, piece) = &self.pieces[first];
         // Within a piece of plain text both count alike; what was escaped is shorter.
         let start = (piece.start + (range.start - at)).min(piece.end);
@@ -86,6 +95,11 @@ struct Reader<'a> {
     sections: Vec<Section>,
     /// The headings that are open, by level.
     headings: Vec<(usize, String)>,
+    /// How many blocks have spoken.
+    blocks: usize,
+    is_heading: bool,
+    /// How deep within what is struck out: that no longer says anything.
+    struck: usize,
     block: Option<Block>,
     /// The items that are open: what they say, and where they begin.
     items: Vec<(String, usize)>,
@@ -100,6 +114,14 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn take(&mut self, event: Event<'_>, range: Range<usize>) {
         match event {
+            // In a heading the marks stay: all below it is struck out.
+            Event::Start(Tag::Strikethrough) | Event::End(TagEnd::Strikethrough)
+                if self.is_heading =>
+            {
+                self.say("~~", range);
+            }
+            Event::Start(Tag::Strikethrough) => self.struck += 1,
+            Event::End(TagEnd::Strikethrough) => self.struck -= 1,
             Event::Start(tag) => self.start(&tag, range),
             Event::End(tag) => self.end(tag, range),
             Event::Text(text) | Event::Code(text) => self.say(&text, range),
@@ -109,7 +131,7 @@ impl Reader<'_> {
     }
 
     fn say(&mut self, text: &str, range: Range<usize>) {
-        if let Some(block) = &mut self.block {
+        if let Some(block) = self.block.as_mut().filter(|_| self.struck == 0) {
             block.push(text, range);
         }
     }
@@ -118,6 +140,7 @@ impl Reader<'_> {
         match tag {
             Tag::Heading { .. } | Tag::Paragraph | Tag::TableCell => {
                 self.flush_item();
+                self.is_heading = matches!(tag, Tag::Heading { .. });
                 self.block = Some(Block::default());
             }
             Tag::CodeBlock(kind) => {
@@ -152,7 +175,8 @@ impl Reader<'_> {
     fn end(&mut self, tag: TagEnd, range: Range<usize>) {
         match tag {
             TagEnd::Heading(level) => {
-                let heading = self.block.take().unwrap_or_default().plain.trim().to_owned();
+                let heading = short(self.block.take().unwrap_or_default().plain.trim());
+                self.is_heading = false;
                 self.head(level as usize, heading);
             }
             TagEnd::Paragraph if self.items.is_empty() => {
@@ -175,7 +199,8 @@ impl Reader<'_> {
             }
             TagEnd::TableHead => {
                 if let Some(table) = &mut self.table {
-                    table.head = std::mem::take(&mut table.row);
+                    let head = std::mem::take(&mut table.row);
+                    table.head = head.iter().map(|cell| cut(cell, COLUMN_MAX)).collect();
                 }
             }
             TagEnd::TableRow => self.row(range),
@@ -198,7 +223,7 @@ impl Reader<'_> {
             list.items.push(said.clone());
         }
         if let Some((item, _)) = self.items.last_mut() {
-            *item = said;
+            *item = short(&said);
         }
         self.speak(&block, &lead);
     }
@@ -207,9 +232,11 @@ impl Reader<'_> {
     /// sentence that ends with a colon says nothing without what follows.
     fn speak(&mut self, block: &Block, lead: &str) {
         self.lead = None;
+        self.blocks += 1;
         let said: Vec<_> = sentences(&block.plain)
             .into_iter()
-            .map(|range| (block.plain[range.clone()].trim(), block.source(&range)))
+            .map(|range| trimmed(&block.plain, range))
+            .map(|range| (&block.plain[range.clone()], block.source(&range)))
             .filter_map(|(text, source)| Some((text, source?)))
             .filter(|(text, _)| text.chars().any(char::is_alphanumeric))
             .collect();
@@ -220,20 +247,17 @@ impl Reader<'_> {
                 whole.asked = Some(String::new());
                 whole.is_whole = true;
                 lead.clone_into(&mut whole.lead);
-                block.plain.trim().clone_into(&mut whole.around);
                 self.push(whole);
             }
         }
         for (at, (text, source)) in said.iter().enumerate() {
             if text.ends_with(':') && at + 1 == said.len() {
-                self.lead = Some(((*text).to_owned(), source.start));
+                self.lead = Some((short(text), source.start));
                 continue;
             }
-            let around = said.iter().enumerate().filter(|(other, _)| *other != at);
-            let around = around.map(|(_, (text, _))| *text).collect::<Vec<_>>().join(" ");
             let passage = self.quoted(source.clone());
             let (text, lead) = ((*text).to_owned(), lead.to_owned());
-            self.push(Passage { text, lead, around, ..passage });
+            self.push(Passage { text, lead, ..passage });
         }
     }
 
@@ -247,22 +271,25 @@ impl Reader<'_> {
             said.trim().clone_into(&mut whole.text);
             whole.asked = Some(list.lead);
             whole.is_whole = true;
-            whole.around = items;
             self.push(whole);
         }
     }
 
     fn row(&mut self, range: Range<usize>) {
         let Some(table) = &mut self.table else { return };
-        let (head, row) = (table.head.join(" "), std::mem::take(&mut table.row));
-        let told = table.head.iter().zip(&row).map(|(head, cell)| match head.as_str() {
+        let (head, row) = (short(&table.head.join(" ")), std::mem::take(&mut table.row));
+        let cells = table.head.iter().zip(&row).filter(|(_, cell)| !cell.is_empty());
+        let told = cells.map(|(head, cell)| match head.as_str() {
             "" => cell.clone(),
             head => format!("{head}: {cell}"),
         });
         let text = told.collect::<Vec<_>>().join(", ");
-        table.rows.push(text.clone());
-        let passage = self.quoted(range);
-        self.push(Passage { text, asked: Some(row.join(" ")), lead: head, ..passage });
+        if !text.is_empty() {
+            table.rows.push(text.clone());
+            self.blocks += 1;
+            let passage = self.quoted(range);
+            self.push(Passage { text, asked: Some(row.join(" ")), lead: head, ..passage });
+        }
     }
 
     /// A table as a whole answers what its head asks.
@@ -271,12 +298,12 @@ impl Reader<'_> {
         let whole = self.quoted(range);
         if rows.len() > 1 && whole.last_line - whole.first_line < LIST_LINES {
             let (text, asked) = (rows.join("; "), Some(head.join(" ")));
-            let around = text.clone();
-            self.push(Passage { text, asked, around, is_whole: true, ..whole });
+            self.push(Passage { text, asked, is_whole: true, ..whole });
         }
     }
 
     fn code(&mut self, range: Range<usize>) {
+        self.blocks += 1;
         let (language, block) = (self.code.take(), self.block.take().unwrap_or_default());
         let lead = self.lead.take().map(|(lead, _)| lead).unwrap_or_default();
         let passage = self.quoted(range);
@@ -314,6 +341,21 @@ impl Reader<'_> {
 
     fn quoted(&self, range: Range<usize>) -> Passage {
         let (first_line, last_line, quote) = self.lines.quote(range);
-        Passage { first_line, last_line, quote, ..Passage::default() }
+        Passage { first_line, last_line, quote, block: self.blocks, ..Passage::default() }
     }
+}
+
+/// The range without the white space at its ends.
+fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
+    let said = &text[range.clone()];
+    let start = range.end - said.trim_start().len();
+    start..start + said.trim().len()
+}
+
+fn short(text: &str) -> String {
+    cut(text, LEAD_MAX)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    text[..floor(text, most)].to_owned()
 }

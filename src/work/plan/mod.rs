@@ -8,6 +8,7 @@
 mod json;
 mod lines;
 mod markdown;
+pub mod packed;
 mod text;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,10 @@ use serde::{Deserialize, Serialize};
 /// Most passages of a section, so that one is read quickly: a longer section is cut
 /// into several with the same breadcrumb.
 const PASSAGES_MAX: usize = 60;
+
+/// Most bytes of what introduces a passage, and of a heading: each is told again with
+/// every passage or section below it.
+const LEAD_MAX: usize = 300;
 
 /// How a document is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +53,8 @@ pub enum ParseError {
     NotUtf8(usize),
     #[error("it is not JSON: {0}")]
     NotJson(String),
+    #[error("the name {name:?} stands in one object twice, again in line {line}")]
+    SameName { name: String, line: usize },
 }
 
 /// A part of a document under one heading or JSON path.
@@ -65,7 +72,7 @@ pub struct Section {
 impl Section {
     /// What a question may find it by, beside its headings.
     pub fn said(&self) -> impl Iterator<Item = &str> {
-        self.passages.iter().map(|passage| passage.asked.as_deref().unwrap_or(&passage.text))
+        self.passages.iter().map(Passage::said)
     }
 }
 
@@ -77,6 +84,7 @@ pub struct Passage {
     pub last_line: usize,
     /// Verbatim what stands there: these lines joined by `\n`, or, where they are too
     /// long to be told, a piece of them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub quote: String,
     /// What it says, without marks.
     pub text: String,
@@ -87,12 +95,12 @@ pub struct Passage {
     /// A list, a table or a paragraph as a whole; what is in it are passages too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_whole: bool,
+    /// The paragraph, item or object of which it is a part: passages of one block are said
+    /// in the same breath.
+    pub block: usize,
     /// What introduces it: the item above, the sentence before its list, a table's head.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub lead: String,
-    /// What else is said in the same breath.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub around: String,
     /// Its own path, where that is longer than its section's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -106,20 +114,30 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// The text of a file, without a byte order mark.
+impl Passage {
+    /// The words that a question is compared with.
+    pub fn said(&self) -> &str {
+        self.asked.as_deref().unwrap_or(&self.text)
+    }
+}
+
+/// The text of a file, without a byte order mark. A lone carriage return ends a line
+/// where nothing else does.
 ///
 /// # Errors
 /// [`ParseError::NotUtf8`] with the first byte that is none.
 pub fn decode(bytes: Vec<u8>) -> Result<String, ParseError> {
     let text = String::from_utf8(bytes)
         .map_err(|error| ParseError::NotUtf8(error.utf8_error().valid_up_to()))?;
-    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+    Ok(if text.contains('\n') { text } else { text.replace('\r', "\n") })
 }
 
 /// Takes a document apart. Sections without anything to quote are left out.
 ///
 /// # Errors
-/// [`ParseError::NotJson`] where the format is JSON and the text is not.
+/// [`ParseError::NotJson`] where the format is JSON and the text is not, and
+/// [`ParseError::SameName`] where one of its objects says two things under one name.
 pub fn sections(format: Format, text: &str) -> Result<Vec<Section>, ParseError> {
     let sections = match format {
         Format::Markdown => markdown::sections(text),

@@ -36,8 +36,8 @@ fn markdown_comes_apart_by_headings_sentences_items_and_rows() {
     let all = passages(Format::Markdown, text);
     let (place, one) = find(&all, "One says");
     assert_eq!((place.as_str(), one.first_line, one.last_line), ("A > B", 7, 7));
-    assert_eq!(one.around, "Two says that, e.g. more.");
     let (_, two) = find(&all, "Two says");
+    assert_eq!(one.block, two.block, "said in the same breath");
     assert_eq!(two.quote, "One says this. Two says\nthat, e.g. more.");
     let (_, ten) = find(&all, "ten lines");
     assert_eq!((ten.quote.as_str(), ten.lead.as_str()), ("- ten\n  lines", "The limits are:"));
@@ -99,6 +99,76 @@ fn odd_documents_are_taken_and_bad_ones_told() {
 }
 
 #[test]
+fn what_is_struck_out_says_nothing_and_stays_in_the_quote() {
+    let text = "# A\n\n~~It is green.~~ It is purple. It ~~was~~ is old.\n\n- ~~one~~\n- two\n\n\
+                | A | B |\n|---|---|\n| ~~x~~ | y |\n\n## ~~B~~\n\nIt is said.\n";
+    let all = passages(Format::Markdown, text);
+    let said: Vec<&str> = all.iter().map(|(_, passage)| passage.text.as_str()).collect();
+    assert!(said.iter().all(|said| !said.contains("green") && !said.contains("one")), "{said:?}");
+    let (_, purple) = find(&all, "It is purple.");
+    assert_eq!(purple.text, "It is purple.");
+    assert_eq!(purple.quote, "~~It is green.~~ It is purple. It ~~was~~ is old.");
+    assert!(said.contains(&"It is old.") && said.contains(&"two") && said.contains(&"B: y"));
+    assert_eq!(find(&all, "It is said").0, "A > ~~B~~");
+}
+
+#[test]
+fn two_things_under_one_name_are_refused_with_their_line() {
+    for (text, line) in
+        [("{\n\"a\": 1,\n\"a\": 2}", 3), ("[[{\"b\": {\"a\": 1,\n\n\"a\":\n{}}}]]", 3)]
+    {
+        let refused = sections(Format::Json, text);
+        assert_eq!(refused, Err(ParseError::SameName { name: "a".to_owned(), line }), "{text}");
+    }
+    assert!(sections(Format::Json, "[{\"a\": 1}, {\"a\": 2, \"b\": {\"a\": 3}}]").is_ok());
+}
+
+#[test]
+fn a_lone_carriage_return_ends_a_line_where_nothing_else_does() {
+    let text = decode(b"# A\r\rOne is.\rTwo is.\r".to_vec()).unwrap();
+    let all = passages(Format::Markdown, &text);
+    assert_eq!(find(&all, "Two is").1.first_line, 4);
+    assert_eq!(find(&all, "Two is").1.quote, "Two is.");
+    assert_eq!(decode(b"a\rb\nc".to_vec()).unwrap(), "a\rb\nc");
+}
+
+/// A document's passages as they are kept, in bytes.
+fn kept(format: Format, text: &str) -> usize {
+    let sections = sections(format, text).unwrap();
+    sections.iter().map(|section| packed::pack(&section.passages).unwrap().len()).sum()
+}
+
+/// A document of sentences, by how many there are.
+type Shape = fn(&str, usize) -> String;
+
+#[test]
+fn what_is_kept_grows_as_the_document_does() {
+    let sentence = "The berth of a ship is booked by its agent. ";
+    let shapes: [(Format, Shape); 7] = [
+        (Format::Markdown, |sentence, times| sentence.repeat(times)),
+        (Format::Markdown, |sentence, times| sentence.replace(". ", ".\n").repeat(times)),
+        (Format::Markdown, |sentence, times| {
+            format!("{}:\n\n{}", sentence.repeat(times), format!("- {sentence}\n").repeat(times))
+        }),
+        (Format::Markdown, |sentence, times| {
+            let head =
+                format!("|{sentence}|b|\n|---|---|\n").replace(sentence, &sentence.repeat(times));
+            format!("{head}{}", format!("|{sentence}||\n").repeat(times))
+        }),
+        (Format::Text, |sentence, times| sentence.repeat(times)),
+        (Format::Json, |sentence, times| serde_json::json!([sentence.repeat(times)]).to_string()),
+        (Format::Json, |sentence, times| serde_json::json!(vec![sentence; times]).to_string()),
+    ];
+    for (at, (format, shape)) in shapes.into_iter().enumerate() {
+        for times in [40, 400] {
+            let text = shape(sentence, times);
+            let kept = kept(format, &text);
+            assert!(kept < 12 * text.len(), "shape {at}: {kept} bytes of {}", text.len());
+        }
+    }
+}
+
+#[test]
 fn windows_line_ends_are_no_part_of_a_quote() {
     let all = passages(Format::Markdown, "# A\r\n\r\nOne\r\ntwo.\r\n");
     assert_eq!(find(&all, "One two.").1.quote, "One\ntwo.");
@@ -130,6 +200,7 @@ fn document() -> impl Strategy<Value = String> {
         "&amp;",
         "\\*",
         "**b**",
+        "~~",
         "`c`",
         "[l](u)",
         "<b>",
@@ -162,6 +233,10 @@ proptest! {
             for (_, passage) in passages(format, &text) {
                 prop_assert!(holds(&text, &passage), "{format:?} {passage:?} in {text:?}");
                 prop_assert!(!passage.quote.trim().is_empty());
+            }
+            for section in sections(format, &text).unwrap() {
+                let packed = packed::pack(&section.passages).unwrap();
+                prop_assert_eq!(packed::unpack(&packed).unwrap(), section.passages);
             }
         }
     }

@@ -3,14 +3,11 @@
 
 use std::ops::Range;
 
-use super::lines::{Lines, sentences};
-use super::{Passage, Section};
+use super::lines::{Lines, floor, sentences};
+use super::{LEAD_MAX, Passage, Section};
 
 /// Most words of a line that counts as a heading by standing alone.
 const HEADING_WORDS: usize = 6;
-
-/// Most sentences told beside one as what else is said.
-const AROUND_MAX: usize = 8;
 
 pub(super) fn sections(text: &str) -> Vec<Section> {
     let lines = Lines::of(text);
@@ -100,7 +97,7 @@ fn items(text: &str, body: Range<usize>) -> Vec<Range<usize>> {
 fn passages(lines: &Lines<'_>, text: &str, body: Range<usize>) -> Vec<Passage> {
     let mut passages = Vec::new();
     let mut lead = String::new();
-    for item in items(text, body) {
+    for (block, item) in items(text, body).into_iter().enumerate() {
         let said: Vec<_> = sentences(&text[item.clone()])
             .into_iter()
             .map(|said| item.start + said.start..item.start + said.end)
@@ -109,20 +106,17 @@ fn passages(lines: &Lines<'_>, text: &str, body: Range<usize>) -> Vec<Passage> {
             .collect();
         for (at, (words, range)) in said.iter().enumerate() {
             if words.ends_with(':') && at + 1 == said.len() {
-                words.clone_into(&mut lead);
+                words[..floor(words, LEAD_MAX)].clone_into(&mut lead);
                 continue;
             }
             let (first_line, last_line, quote) = lines.quote(range.clone());
-            let around = said.iter().enumerate().filter(|(other, _)| *other != at);
-            let around: Vec<&str> =
-                around.map(|(_, (words, _))| words.as_str()).take(AROUND_MAX).collect();
             passages.push(Passage {
                 first_line,
                 last_line,
                 quote,
                 text: words.clone(),
                 lead: lead.clone(),
-                around: around.join(" "),
+                block,
                 ..Passage::default()
             });
         }

@@ -96,3 +96,73 @@ fn a_folder_gives_its_documents_and_bad_ones_are_told_by_name() {
         1
     );
 }
+
+#[test]
+fn a_plan_is_removed_version_by_version_or_whole_and_answers_stay() {
+    let provost = Provost::running();
+    let repo = provost.board().repo().path.clone();
+    let path = with_plan(&provost, &repo, SOURCE, PLAN);
+    fs::write(&path, PLAN.replace("768", "900")).unwrap();
+    assert_eq!(add(&provost, &path, "2").code, 0);
+    let mut worker = provost.worker(&repo);
+    let ask = json!({"question": "Should sidebar collapse on mobile?"});
+    let quote = |answer: &Value| answer["result"]["evidence"]["exactQuote"].to_string();
+    assert!(quote(&worker.ask("askQuestion", &ask)).contains("900px"));
+    worker.ask("askQuestion", &json!({"question": "Which animation library?"}));
+    assert_eq!(provost.verb(["answer", "Q-001", "GSAP"]).code, 0);
+
+    let removed = provost.verb(["plan", "remove", "my-app", "--version", "2"]);
+    assert_eq!((removed.code, removed.stdout.as_str()), (0, "my-app 2 was removed\n"));
+    assert!(quote(&worker.ask("askQuestion", &ask)).contains("768px"), "the one before");
+    for (name, version) in [("my-app", "2"), ("other", "1.0.0")] {
+        let refused = provost.verb(["plan", "remove", name, "--version", version]);
+        assert_eq!(refused.code, 1);
+        assert!(refused.stderr.contains("There is no version"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("provost plan list"), "{}", refused.stderr);
+    }
+    assert_eq!(add(&provost, &path, "3").code, 0);
+    let removed = provost.verb(["plan", "remove", "my-app", "--json"]).json();
+    assert_eq!(removed, json!({"name": "my-app", "versions": ["1.0.0", "3"]}));
+    assert_eq!(provost.verb(["plan", "list", "--json"]).json()["plans"], json!([]));
+    let answer = worker.ask("askQuestion", &json!({"question": "Which animation library?"}));
+    assert_eq!(answer["result"]["answerFromPlan"], "GSAP", "{answer}");
+    assert_eq!(add(&provost, &path, "1.0.0").json()["status"], "added", "as if it never was");
+}
+
+#[test]
+fn a_plan_needs_a_name_that_can_be_told_and_each_file_is_taken_once() {
+    let provost = Provost::running();
+    let repo = provost.board().repo().path.clone();
+    let path = repo.join("a.md");
+    fs::write(&path, "# A\n\nIt is said.\n").unwrap();
+    fs::write(repo.join("empty.md"), "# Nothing\n").unwrap();
+    let path = path.to_str().unwrap();
+    for (name, version, said) in [
+        ("", "1", "name is blank"),
+        (" ", "1", "name is blank"),
+        ("a", "", "version is blank"),
+        ("a\nb", "1", "name has control characters"),
+        ("a", "\u{1b}[1m", "version has control characters"),
+    ] {
+        let refused = provost.verb(["plan", "add", path, "--name", name, "--version", version]);
+        assert_eq!(refused.code, 1, "{name:?} {version:?}");
+        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    }
+    let folder = repo.to_str().unwrap();
+    let empty = repo.join("empty.md");
+    let added = provost.verb([
+        "plan",
+        "add",
+        path,
+        path,
+        folder,
+        empty.to_str().unwrap(),
+        "--name",
+        "a",
+        "--version",
+        "1",
+    ]);
+    assert_eq!(added.code, 0, "{}", added.stderr);
+    assert_eq!(added.stdout.matches("a.md: 1 section\n").count(), 1, "{}", added.stdout);
+    assert!(added.stderr.contains("warning: empty.md says nothing"), "{}", added.stderr);
+}
