@@ -38,6 +38,8 @@ const JOINS: &[&str] = &["and", "or", "nor"];
 /// of a passage.
 const THING: usize = 3;
 const SAID: usize = 4;
+/// A question of more words is about more than two things.
+const QUESTION: usize = 40;
 
 /// From so many words on two statements that part in one are about the same.
 const STATEMENT: usize = 3;
@@ -96,6 +98,9 @@ pub fn swapped(question: &str, passage: &str) -> bool {
         let words = words(text).into_iter().filter(|word| !YES_OR_NO.contains(&word.as_str()));
         words.flat_map(|word| words::stems(&word)).collect::<Vec<_>>()
     });
+    if asked.len() > QUESTION {
+        return false;
+    }
     let is_said = |parts: [&[String]; 3]| {
         let whole = parts.concat();
         said.windows(whole.len()).any(|there| there == whole)
