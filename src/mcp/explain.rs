@@ -277,9 +277,10 @@ pub fn name_of(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path).split('[').next().unwrap_or(path)
 }
 
-/// `/repos/0` and `path` make `repos[0].path`.
+/// How much of a path is told, in characters.
 const PATH_TOLD: usize = 200;
 
+/// `/repos/0` and `path` make `repos[0].path`.
 fn join(pointer: &str, field: &str) -> String {
     let mut path = String::new();
     for step in pointer.split('/').skip(1).chain((!field.is_empty()).then_some(field)) {

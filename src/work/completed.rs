@@ -80,12 +80,14 @@ pub struct ReportTaskCompletedOutput {
 }
 
 impl ReportTaskCompletedInput {
+    /// The files that it names as changed.
+    pub fn files(&self) -> Vec<&str> {
+        self.files_modified.iter().flat_map(|it| it.iter()).map(|it| &**it).collect()
+    }
+
     /// Refuses paths that lead out of the repository.
     pub fn check_paths(&self) -> Result<(), Refusal> {
-        path::check_all(
-            "files_modified",
-            self.files_modified.iter().flat_map(|it| it.iter()).map(|it| &**it),
-        )
+        path::check_all("files_modified", self.files())
     }
 
     /// Whether it says that its tests passed.

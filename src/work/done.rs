@@ -197,6 +197,11 @@ pub struct NextTaskPreview {
 }
 
 impl ReportTaskDoneInput {
+    /// The files that it names as changed.
+    pub fn files(&self) -> Vec<&str> {
+        self.files_modified.iter().flat_map(|it| it.iter()).map(|it| &**it).collect()
+    }
+
     /// What the reporter says of the work, for whoever reads the board.
     pub fn summary(&self) -> Option<&str> {
         let details = self.status_details.as_ref();
@@ -220,10 +225,7 @@ impl ReportTaskDoneInput {
                 .hint("Call reportTaskDone again with \"0\" for the first criterion.")
                 .detail("path", path));
         }
-        path::check_all(
-            "filesModified",
-            self.files_modified.iter().flat_map(|it| it.iter()).map(|it| &**it),
-        )?;
+        path::check_all("filesModified", self.files())?;
         let test_file = self.testing.as_ref().and_then(|it| it.test_file_created.as_deref());
         test_file.map_or(Ok(()), |file| path::check("testing.testFileCreated", file))
     }

@@ -101,7 +101,7 @@ pub fn select(open: &[Open], filter: Filter) -> Vec<&Open> {
 }
 
 /// The first task of the priority that is wanted, and all others that are asked for.
-pub fn take(
+pub fn pick(
     open: &[Open],
     filter: Filter,
     priority: Option<Priority>,
@@ -289,7 +289,7 @@ mod tests {
         ) {
             let open = open(&board);
             let mut all = select(&open, Filter::All);
-            let (first, others) = take(&open, Filter::All, Some(priority));
+            let (first, others) = pick(&open, Filter::All, Some(priority));
             let at = all.iter().position(|task| task.priority == priority);
             prop_assert_eq!(first, at.map(|at| all.remove(at)));
             prop_assert_eq!(ids(&others), ids(&all));

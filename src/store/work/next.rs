@@ -13,7 +13,7 @@ use crate::work::brief::{Brief, PlanReference};
 use crate::work::next::{
     GetNextTaskInput, GetNextTaskOutput, NextTask, PREVIEWS, TaskPreview, TaskState,
 };
-use crate::work::queue::{Hold, Open, take};
+use crate::work::queue::{Hold, Open, pick};
 
 /// What is shown of a task, from its row.
 #[derive(FromRow)]
@@ -86,7 +86,7 @@ impl Queue {
         input: &GetNextTaskInput,
     ) -> Result<Self, Refusal> {
         let open = queue::open(reading, worker).await?;
-        let (first, others) = take(&open, input.filter, input.priority.map(Into::into));
+        let (first, others) = pick(&open, input.filter, input.priority.map(Into::into));
         Ok(Self { first: first.cloned(), others: others.into_iter().cloned().collect() })
     }
 }

@@ -330,6 +330,13 @@ impl Provost {
         Client::over_bridge(command)
     }
 
+    /// A worker inside an attempt, as its executor would have it.
+    pub fn inside(&self, attempt: &str) -> Client {
+        let mut command = self.command(&["mcp"]);
+        command.env("PROVOST_ATTEMPT_ID", attempt);
+        Client::over_bridge(command)
+    }
+
     /// Calls a tool that is to work.
     pub fn call(&self, tool: &str, arguments: &Value) -> Value {
         self.answer(tool, arguments).output()

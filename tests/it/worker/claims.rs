@@ -72,9 +72,7 @@ fn a_claim_dies_with_its_attempt() {
     let attempt = board.start("fake", "hang");
     attempt.in_phase("running");
     board.task("the other");
-    let mut command = provost.command(&["mcp"]);
-    command.env("PROVOST_ATTEMPT_ID", &attempt.id);
-    let mut inside = Client::over_bridge(command);
+    let mut inside = provost.inside(&attempt.id);
     let own = attempt.status()["task_id"].clone();
     provost.call("update_task", &json!({"task_id": own, "status": "inreview"}));
     let task = claim(&mut inside).unwrap();
@@ -158,9 +156,7 @@ fn an_agent_inside_an_attempt_reports_on_its_own_task_and_on_those_that_it_has_c
     let attempt = board.start("fake", "hang");
     attempt.in_phase("running");
     board.task("the other");
-    let mut command = provost.command(&["mcp"]);
-    command.env("PROVOST_ATTEMPT_ID", &attempt.id);
-    let mut inside = Client::over_bridge(command);
+    let mut inside = provost.inside(&attempt.id);
     let other = json!({"taskId": "TASK-002", "status": "done"});
     let refused = inside.ask("reportTaskDone", &other);
     assert_eq!(refused["error"]["data"]["error"]["code"], "NOT_PERMITTED", "{refused}");

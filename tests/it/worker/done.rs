@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::desk::{self, ask, done, refused, status, statuses};
-use crate::harness::{Client, Provost};
+use crate::harness::Provost;
 
 /// Spec 5's request, as printed.
 fn example() -> Value {
@@ -184,9 +184,7 @@ fn error_409_a_task_that_another_worker_has_in_hand() {
     let report = json!({"taskId": "TASK-001", "status": "done"});
     let (number, error) = refused(&mut desk::worker(&board), "reportTaskDone", &report);
     assert_eq!((number, &error["details"]["held_by"]), (409, &json!(attempt.id)));
-    let mut command = provost.command(&["mcp"]);
-    command.env("PROVOST_ATTEMPT_ID", &attempt.id);
-    let mut own = Client::over_bridge(command);
+    let mut own = provost.inside(&attempt.id);
     assert_eq!(done(&mut own, "TASK-001")["status"], "done");
 }
 

@@ -234,9 +234,7 @@ fn the_agent_inside_an_attempt_gets_its_own_task_first() {
     board.task_with("urgent", &json!({"priority": "critical"}));
     let attempt = board.start("fake", "hang");
     attempt.in_phase("running");
-    let mut command = provost.command(&["mcp"]);
-    command.env("PROVOST_ATTEMPT_ID", &attempt.id);
-    let mut inside = Client::over_bridge(command);
+    let mut inside = provost.inside(&attempt.id);
     for claim in [false, true] {
         let told = next(&mut inside, &json!({"claim": claim}));
         assert_eq!(told["task"]["title"], "do something");
