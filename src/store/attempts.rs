@@ -313,13 +313,12 @@ impl Store {
     /// How each of these attempts stands, in the order asked, all of one moment.
     pub async fn statuses(&self, attempts: &[AttemptId]) -> Result<Vec<AttemptStatus>, Refusal> {
         let ids: serde_json::Value = attempts.iter().map(ToString::to_string).collect();
-        let rows: Vec<StatusRow> = sqlx::query_as(statuses!(
-            "WHERE attempt_id IN (SELECT value FROM json_each(?1))"
-        ))
-        .bind(ids.to_string())
-        .fetch_all(&self.reader)
-        .await
-        .map_err(fault)?;
+        let rows: Vec<StatusRow> =
+            sqlx::query_as(statuses!("WHERE attempt_id IN (SELECT value FROM json_each(?1))"))
+                .bind(ids.to_string())
+                .fetch_all(&self.reader)
+                .await
+                .map_err(fault)?;
         let mut found = HashMap::with_capacity(rows.len());
         for row in rows {
             let status = row.status(&self.changes)?;

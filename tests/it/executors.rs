@@ -86,7 +86,11 @@ fn the_list_tells_versions_and_runs_nobodys_own_program_for_it() {
     let line = |name: &str| table.stdout.lines().find(|line| line.starts_with(name)).unwrap();
     assert!(line("known").contains("agent 3.2.1"), "{}", table.stdout);
     assert!(line("absent").contains("missing"), "{}", table.stdout);
-    assert!(table.stdout.contains("no-such-agent is not on the daemon's PATH  npm install -g @openai/codex"));
+    assert!(
+        table
+            .stdout
+            .contains("no-such-agent is not on the daemon's PATH  npm install -g @openai/codex")
+    );
     assert_eq!(
         provost.verb(["executors", "--json"]).json(),
         provost.call("list_executors", &json!({}))

@@ -127,7 +127,11 @@ fn missing_session_yields_actionable_hint() {
 fn the_lines_of_a_plain_program_are_one_answer() {
     let script = "seq -f 'step %g' 3000; printf 'Summary:\\n- fixed the parser\\n\\nDone.\\n'";
     let provost = Provost::new()
-        .executor("short", PLAIN, "printf 'Summary:\\n- fixed the parser\\n\\nDone.\\n'; echo no >&2")
+        .executor(
+            "short",
+            PLAIN,
+            "printf 'Summary:\\n- fixed the parser\\n\\nDone.\\n'; echo no >&2",
+        )
         .executor("long", PLAIN, script)
         .started();
     let board = provost.board();

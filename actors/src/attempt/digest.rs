@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn lines_of_one_answer_are_joined_and_lose_their_beginning() {
         let mut digest = Digest::default();
-        for (text, continued) in [("Summary:", false), ("- fi", true), ("xed", false), ("", false)] {
+        for (text, continued) in [("Summary:", false), ("- fi", true), ("xed", false), ("", false)]
+        {
             digest.see(&message(text, continued), true);
         }
         assert_eq!(digest.final_message.as_deref(), Some("Summary:\n- fixed\n"));
