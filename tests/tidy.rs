@@ -135,19 +135,24 @@ fn every_scenario_has_its_test() {
     assert!(missing.is_empty(), "no such test: {missing:?}");
 }
 
-/// A row of the fault matrix ends with a link: the test's name, to its file.
+/// A test is linked as [`its name`](its file), relative to the page.
 #[test]
-fn every_fault_has_its_test() {
-    let readme = read(&root().join("README.md"));
-    let matrix = readme.split("### The fault matrix").nth(1).unwrap();
-    let linked = matrix.lines().filter_map(|line| {
-        let (name, file) = line.strip_prefix("| ")?.split_once("[`")?.1.split_once("`](")?;
-        Some((name, file.strip_suffix(") |")?))
-    });
-    let is_there =
-        |name: &str, file: &str| read(&root().join(file)).contains(&format!("fn {name}("));
-    let missing: Vec<_> = linked.filter(|(name, file)| !is_there(name, file)).collect();
-    assert!(missing.is_empty(), "no such test: {missing:?}");
+fn every_test_that_a_page_links_is_there() {
+    for (page, least) in [("README.md", 70), ("tests/FINDINGS.md", 100)] {
+        let page = root().join(page);
+        let text = read(&page);
+        let linked = text.split("[`").skip(1).filter_map(|rest| {
+            let (name, rest) = rest.split_once("`](")?;
+            let file = rest.split_once(')')?.0;
+            let is_test = file.ends_with(".rs") && !name.contains('.');
+            is_test.then(|| (name, page.with_file_name(file)))
+        });
+        let linked: Vec<_> = linked.collect();
+        assert!(linked.len() > least, "{} can't be read: {}", page.display(), linked.len());
+        let is_there = |name: &str, file: &Path| read(file).contains(&format!("fn {name}("));
+        let missing: Vec<_> = linked.iter().filter(|(name, file)| !is_there(name, file)).collect();
+        assert!(missing.is_empty(), "no such test: {missing:?}");
+    }
 }
 
 #[test]
