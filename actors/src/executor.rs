@@ -261,6 +261,8 @@ pub trait Executors: Send + Sync {
     fn get(&self, name: &str) -> Option<Arc<dyn Executor>>;
     /// What processes of an executor may use.
     fn limits(&self, name: &str) -> Limits;
+    /// Whether its agents are meant to start attempts of their own.
+    fn orchestrates(&self, name: &str) -> bool;
     /// In a fixed order.
     fn all(&self) -> Vec<Arc<dyn Executor>>;
 }

@@ -11,6 +11,7 @@ use provost_actors::executor::OnQuota;
 use super::ConfigError;
 use super::reader::{Item, Source, Table, nearest};
 use super::settings::{TABLE, Value};
+use crate::role::Role;
 
 /// What an executor says on its standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +135,8 @@ pub struct ExecutorConfig {
     /// What the protocol is told beyond the command line: `model`, `mode`, ….
     pub options: BTreeMap<String, String>,
     pub on_quota: OnQuota,
+    /// What a client inside its attempts is.
+    pub role: Role,
     /// Those of `[limits]` that are its own.
     pub limits: BTreeMap<&'static str, u64>,
     /// How to install the program, in a line.
@@ -157,6 +160,7 @@ const KEYS: &[&str] = &[
     "variants",
     "options",
     "on_quota",
+    "role",
     "limits",
     "install",
 ];
@@ -219,6 +223,9 @@ fn read_one(
     if let Some(item) = table.get("on_quota") {
         executor.on_quota = read_on_quota(&item)?;
     }
+    if let Some(item) = table.get("role") {
+        executor.role = read_role(&item)?;
+    }
     if let Some(item) = table.get("variants") {
         executor.variants.extend(read_variants(&item, protocol)?);
     }
@@ -248,6 +255,7 @@ impl ExecutorConfig {
             variants: BTreeMap::new(),
             options: BTreeMap::new(),
             on_quota: OnQuota::default(),
+            role: Role::Worker,
             limits: BTreeMap::new(),
             install: None,
             line: None,
@@ -289,6 +297,15 @@ fn read_on_quota(item: &Item<'_>) -> Result<OnQuota, ConfigError> {
         "ask" => Ok(OnQuota::Ask),
         "never" => Ok(OnQuota::Never),
         _ => Err(item.invalid("one of auto, ask, never")),
+    }
+}
+
+/// `all` is for nobody inside an attempt.
+fn read_role(item: &Item<'_>) -> Result<Role, ConfigError> {
+    match item.text()?.as_str() {
+        "worker" => Ok(Role::Worker),
+        "orchestrator" => Ok(Role::Orchestrator),
+        _ => Err(item.invalid("\"worker\" or \"orchestrator\"")),
     }
 }
 

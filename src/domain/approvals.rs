@@ -60,7 +60,7 @@ impl Domain {
                 ApprovalDecision::Approve => Verdict::Approve,
                 ApprovalDecision::Deny => Verdict::Deny { reason },
             },
-            from_attempt: session.inside,
+            from_attempt: session.place.attempt(),
         };
         let answer = self.gateway(|port| Message::Respond(key, request, port)).await?;
         Ok(answered(answer, |approval| RespondApprovalOutput {

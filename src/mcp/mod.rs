@@ -15,6 +15,7 @@
 pub mod ask;
 mod envelope;
 mod explain;
+pub mod inside;
 mod key;
 mod meant;
 mod mend;

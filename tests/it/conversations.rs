@@ -12,7 +12,7 @@ use crate::harness::{Attempt, Provost, eventually, processes, wait_until};
 const AGENT: &str = include_str!("agents/stream_json.py");
 
 /// Provost with the agent, and more of a configuration for it.
-fn with_agent(config: &str) -> Provost {
+pub fn with_agent(config: &str) -> Provost {
     let provost = Provost::new();
     let path = provost.path("agent.py");
     fs::write(&path, AGENT).unwrap();
@@ -32,7 +32,7 @@ fn answers(provost: &Provost, request: &str) -> usize {
     heard(provost).iter().filter(is_it).count()
 }
 
-fn pending(provost: &Provost, attempt: &Attempt<'_>) -> Value {
+pub fn pending(provost: &Provost, attempt: &Attempt<'_>) -> Value {
     eventually("it asks for permission", || {
         let asked = json!({"attempt_id": attempt.id});
         let listed = provost.call("list_approvals", &asked);

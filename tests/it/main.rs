@@ -7,6 +7,7 @@ mod hints;
 
 mod admission;
 mod artifacts;
+mod boundary;
 mod bridge;
 mod cli;
 mod closed_loop;
@@ -28,6 +29,7 @@ mod reattach;
 mod replay;
 mod rescue;
 mod resources;
+mod review;
 mod scenarios;
 mod starts;
 mod stop;

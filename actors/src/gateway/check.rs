@@ -105,6 +105,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         folder,
         repos,
         executor: request.executor.clone(),
+        parent: request.parent,
         session_id: SessionId::new(),
         phase: Phase::Queued,
         state: State::Idle,

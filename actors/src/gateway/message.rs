@@ -85,6 +85,8 @@ pub struct StartRequest {
     /// Default: the task's title and description.
     pub prompt: Option<String>,
     pub ignore_dependencies: bool,
+    /// The attempt inside which it was asked for.
+    pub parent: Option<AttemptId>,
 }
 
 /// A follow-up to be sent, queued, or cancelled.

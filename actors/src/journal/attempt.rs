@@ -67,6 +67,8 @@ pub struct Attempt {
     pub folder: String,
     pub repos: Vec<AttemptRepo>,
     pub executor: String,
+    /// The attempt inside which its start was asked for.
+    pub parent: Option<AttemptId>,
     pub session_id: SessionId,
     pub phase: Phase,
     pub state: State,

@@ -131,6 +131,10 @@ fn id<T: std::str::FromStr<Err: std::fmt::Debug>>() -> T {
     ID.parse().unwrap()
 }
 
+fn worktree() -> Worktree {
+    Worktree::One("/worktrees/t/app".to_owned())
+}
+
 fn now() -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000)
 }
@@ -195,6 +199,7 @@ fn status() -> AttemptStatus {
         attempt_id: id(),
         task_id: id(),
         workspace_branch: "provost/t".to_owned(),
+        worktree: Some(worktree()),
         state: AttemptState::Failed,
         phase: AttemptPhase::Settled,
         waiting_on: None,
@@ -419,6 +424,7 @@ impl Ask for Samples {
             attempt_id: id(),
             task_id: id(),
             workspace_branch: "provost/t".to_owned(),
+            worktree: worktree(),
             session_id: id(),
             execution_process_id: None,
             state: AttemptState::Idle,
@@ -435,6 +441,7 @@ impl Ask for Samples {
         let attempt = AttemptSummary {
             attempt_id: id(),
             workspace_branch: "provost/t".to_owned(),
+            worktree: worktree(),
             state: AttemptState::Completed,
             created_at: now(),
             updated_at: now(),
@@ -558,6 +565,7 @@ impl Ask for Samples {
             QueuedMessage { queue_id: id(), prompt: "then this".to_owned(), queued_at: now() };
         let output = FollowUpOutput {
             action: input.action,
+            worktree: worktree(),
             attempt_id: id(),
             session_id: id(),
             execution_process_id: Some(id()),
@@ -631,6 +639,7 @@ impl Ask for Samples {
     ) -> Result<Answer<StopAttemptOutput>, Refusal> {
         let output = StopAttemptOutput {
             attempt_id: input.attempt_id,
+            worktree: worktree(),
             execution_process_id: None,
             stopped: true,
             state: AttemptState::Failed,
@@ -696,6 +705,7 @@ impl Ask for Samples {
             task_status: TaskStatus::Todo,
             attempt_id: session.attempt.unwrap_or_else(id),
             workspace_branch: "provost/t".to_owned(),
+            worktree: worktree(),
             workspace_repos: vec![WorkspaceRepo {
                 repo_id: id(),
                 repo_name: "r".to_owned(),
