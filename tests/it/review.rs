@@ -80,7 +80,7 @@ fn a_status_that_somebody_has_set_meanwhile_is_left_alone() {
 
 #[test]
 fn a_task_is_in_review_also_when_the_daemon_dies_as_its_attempt_settles() {
-    for failpoint in ["settled:written", "settled:committed"] {
+    for failpoint in ["settled.written", "settled.committed"] {
         let provost = Provost::running();
         let board = provost.board();
         let task = board.task("to be settled");
