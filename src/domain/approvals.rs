@@ -10,7 +10,7 @@ use provost_actors::text::cut;
 use serde_json::Value;
 
 use super::{Domain, answered, board};
-use crate::mcp::ask::{Answer, Key, Session};
+use crate::mcp::ask::{Answer, Key};
 use crate::mcp::tools::approvals::{
     ApprovalDecision, ApprovalStatus, ApprovalSummary, ApprovalsAsked, ListApprovalsInput,
     ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
@@ -49,7 +49,6 @@ impl Domain {
 
     pub(super) async fn responded(
         &self,
-        session: &Session,
         key: Option<Key>,
         input: RespondApprovalInput,
     ) -> Result<Answer<RespondApprovalOutput>, Refusal> {
@@ -60,7 +59,6 @@ impl Domain {
                 ApprovalDecision::Approve => Verdict::Approve,
                 ApprovalDecision::Deny => Verdict::Deny { reason },
             },
-            from_attempt: session.place.attempt(),
         };
         let answer = self.gateway(|port| Message::Respond(key, request, port)).await?;
         Ok(answered(answer, |approval| RespondApprovalOutput {

@@ -330,11 +330,11 @@ impl Ask for Domain {
 
     async fn respond_approval(
         &self,
-        session: &Session,
+        _: &Session,
         key: Option<Key>,
         input: RespondApprovalInput,
     ) -> Result<Answer<RespondApprovalOutput>, Refusal> {
-        self.responded(session, key, input).await
+        self.responded(key, input).await
     }
 
     async fn get_context(

@@ -209,11 +209,14 @@ fn an_attempt_does_not_answer_what_it_asks_for_itself_however_it_goes_about_it()
     let prompt = format!("sneak {}\nask make", provost.program().display());
     let attempt = provost.board().start("agent", &prompt);
     let id = pending(&provost, &attempt)["approval_id"].as_str().unwrap().to_owned();
+    let asked = provost.home().join("heard.part");
+    fs::write(&asked, &id).unwrap();
+    fs::rename(asked, provost.home().join("heard.asked")).unwrap();
     let told = provost.home().join("heard.sneak");
     let refusal = eventually("it has tried", || {
         fs::read_to_string(&told).ok().filter(|told| told.contains("hint"))
     });
-    assert!(refusal.contains("not for itself to answer"), "{refusal}");
+    assert!(refusal.contains("the caller runs inside attempt"), "{refusal}");
     assert_eq!(pending(&provost, &attempt)["status"], "pending");
     // A person may well stand in its worktree.
     let mut approve = provost.command(&["approve", &id]);

@@ -108,8 +108,6 @@ pub struct FollowUpRequest {
 pub struct RespondRequest {
     pub approval_id: ApprovalId,
     pub verdict: Verdict,
-    /// The attempt within which it was given, if it was.
-    pub from_attempt: Option<AttemptId>,
 }
 
 /// The owner of an attempt.
