@@ -43,7 +43,7 @@ const SRC: &[(&str, &[&str])] = &[
     ("home", &[]),
     ("jsonrpc", &[]),
     ("telemetry", &[]),
-    ("config", &[]),
+    ("config", &["role"]),
     ("work", &["args"]),
     ("store", &["args", "work"]),
     ("executors", &["config"]),

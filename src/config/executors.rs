@@ -244,6 +244,11 @@ fn read_one(
 }
 
 impl ExecutorConfig {
+    /// Whether its agents are meant to start attempts of their own.
+    pub fn orchestrates(&self) -> bool {
+        self.role == Role::Orchestrator
+    }
+
     /// One with nothing of its own.
     pub fn new(protocol: Protocol) -> Self {
         Self {

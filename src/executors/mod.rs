@@ -30,7 +30,6 @@ use provost_actors::executor::{Executor, Executors};
 use provost_actors::limits::Limits;
 
 use crate::config::{self, Config, ExecutorConfig, Protocol};
-use crate::role::Role;
 use adapter::Adapter;
 use configured::Configured;
 
@@ -50,7 +49,7 @@ impl Registry {
         let configured = config.executors.clone();
         let mut orchestrators = BTreeSet::new();
         for (name, configured) in std::iter::once(fake).chain(configured) {
-            if configured.role == Role::Orchestrator {
+            if configured.orchestrates() {
                 orchestrators.insert(name.clone());
             }
             let adapter = adapter(configured.protocol);
