@@ -1,9 +1,10 @@
-//! `provost executors`: who can be set to work, and how to install the others.
+//! `provost executors`: which executors are installed, and how to install the others.
 
 use serde_json::{Value, json};
 
 use super::context::{Context, text};
 use super::exit::{Exit, Failure};
+use super::run::FAKE;
 
 pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
     let listed = context.read("list_executors", &json!({})).await?;
@@ -31,12 +32,19 @@ fn row(executor: &Value) -> Vec<String> {
         version => version,
     };
     vec![
-        text(executor, "executor").to_owned(),
+        name(executor),
         text(executor, "protocol").to_owned(),
         version.to_owned(),
         variants(executor),
         abilities(executor),
     ]
+}
+
+/// Its name; one that only stands in for an agent is marked.
+fn name(executor: &Value) -> String {
+    let name = text(executor, "executor");
+    let is_stand_in = executor["stand_in"] == true || name == FAKE;
+    if is_stand_in { format!("{name} (stand-in)") } else { name.to_owned() }
 }
 
 /// Its variants, the default one marked.
@@ -78,5 +86,7 @@ mod tests {
         assert_eq!(row(&executor), ["codex", "codex", "0.169.0", "ask auto*", "mcp resume"]);
         let absent = json!({"executor": "codex", "available": false, "version": null});
         assert_eq!(row(&absent)[2], "missing");
+        let fake = json!({"executor": "fake", "stand_in": true});
+        assert_eq!(row(&fake)[0], "fake (stand-in)");
     }
 }
