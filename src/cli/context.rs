@@ -71,10 +71,16 @@ impl Context {
     /// Calls a tool that reads: when the daemon ends, asks the next one, up to
     /// [`DAEMONS`]; a daemon that was just started may be stopped again.
     pub async fn read(&mut self, name: &str, arguments: &Value) -> Result<Value, Failure> {
+        let mut was_lost = false;
         for _ in 1..DAEMONS {
-            match self.client().await?.tool(name, arguments.clone()).await {
-                Err(ClientError::Lost(_)) => self.client = None,
-                result => return Ok(result?),
+            match self.tool(name, arguments.clone()).await {
+                Err(Failure::Client(ClientError::Lost(_))) => {
+                    self.client = None;
+                    was_lost = true;
+                }
+                // The next one was stopped before it answered.
+                Err(Failure::Client(ClientError::Unreachable(_))) if was_lost => {}
+                result => return result,
             }
         }
         self.tool(name, arguments.clone()).await

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::output::Output;
+use super::table::{whole, wrapped};
 use crate::config::{Config, Override};
 use crate::daemon;
 use crate::home::Home;
@@ -137,7 +138,7 @@ pub fn config(out: &mut Output, home: &Home, command: &ConfigCommand) -> Result<
         .iter()
         .map(|value| vec![value.key.clone(), plain(&value.value), value.origin.clone()])
         .collect();
-    out.table(&["KEY", "VALUE", "ORIGIN"], &rows)?;
+    out.table(&[wrapped("KEY"), wrapped("VALUE"), whole("ORIGIN")], &rows)?;
     Ok(Exit::Done)
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::context::{Context, text};
 use super::exit::{Exit, Failure};
 use super::run::FAKE;
+use super::table::{whole, wrapped};
 
 pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
     let listed = context.read("list_executors", &json!({})).await?;
@@ -15,12 +16,19 @@ pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
     let executors = listed["executors"].as_array().map(Vec::as_slice).unwrap_or_default();
     let rows: Vec<Vec<String>> = executors.iter().map(row).collect();
     let out = &mut context.out;
-    out.table(&["EXECUTOR", "PROTOCOL", "VERSION", "VARIANTS", "CAN"], &rows)?;
+    let columns = [
+        wrapped("EXECUTOR"),
+        whole("PROTOCOL"),
+        whole("VERSION"),
+        wrapped("VARIANTS"),
+        whole("CAN"),
+    ];
+    out.table(&columns, &rows)?;
     let missing: Vec<Vec<String>> =
         executors.iter().filter(|one| one["available"] == false).map(missing).collect();
     if !missing.is_empty() {
         out.line("")?;
-        out.table(&["MISSING", "WHY", "INSTALL"], &missing)?;
+        out.table(&[whole("MISSING"), wrapped("WHY"), whole("INSTALL")], &missing)?;
     }
     Ok(Exit::Done)
 }

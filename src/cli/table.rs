@@ -41,6 +41,11 @@ pub const fn cut(title: &'static str) -> Column {
     Column { title, fit: Fit::Cut }
 }
 
+/// A column whose cells may be continued on the next line.
+pub const fn wrapped(title: &'static str) -> Column {
+    Column { title, fit: Fit::Wrapped }
+}
+
 /// A column whose cells are never cut.
 pub const fn whole(title: &'static str) -> Column {
     Column { title, fit: Fit::Whole }
@@ -92,7 +97,7 @@ fn row_lines(row: &[String], widths: &[usize], fits: &[Fit]) -> Vec<String> {
         .map(|(cell, (width, fit))| match fit {
             Fit::Whole => vec![cell.clone()],
             Fit::Cut => vec![shortened(cell, *width)],
-            Fit::Wrapped => wrapped(cell, *width),
+            Fit::Wrapped => folded(cell, *width),
         })
         .collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(1);
@@ -119,7 +124,7 @@ fn shortened(text: &str, most: usize) -> String {
 }
 
 /// The text in lines of at most so many cells, parted between words where it can be.
-fn wrapped(text: &str, most: usize) -> Vec<String> {
+fn folded(text: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().filter(|line| !line.is_empty());
