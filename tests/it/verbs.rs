@@ -98,7 +98,7 @@ fn no_error_of_a_verb_names_tools_or_fields() {
     let id = attempt.id.as_str();
     let (repo, nowhere) = (board.repo().path.to_str().unwrap(), provost.path("nowhere"));
     let nowhere = nowhere.to_str().unwrap();
-    let empty = provost.empty_repo("empty");
+    let (empty, other) = (provost.empty_repo("empty"), provost.repo("other"));
     let long = "x".repeat(2000);
     let no_branch = format!("{repo}@nothing");
     fs::write(provost.path("plan.md"), "# Plan\n\nIt is blue.\n").unwrap();
@@ -107,7 +107,7 @@ fn no_error_of_a_verb_names_tools_or_fields() {
     let words: Vec<Vec<&str>> = vec![
         vec!["init", nowhere],
         vec!["init", empty.path.to_str().unwrap()],
-        vec!["init", repo, "--name", &long],
+        vec!["init", other.path.to_str().unwrap(), "--name", &long],
         vec!["project", "add", "p", "--repo", nowhere],
         vec!["project", "add", "p", "--repo", &no_branch],
         vec!["task", "add", &long],
@@ -277,36 +277,6 @@ fn a_task_goes_from_its_title_to_done_by_its_handle() {
 }
 
 #[test]
-fn path_prints_where_the_work_is() {
-    let provost = Provost::running();
-    let board = provost.board();
-    let attempt = board.start("fake", "write x.txt hello");
-    attempt.settled();
-    let printed = provost.verb(["path", &attempt.id[28..]]);
-    let path = printed.stdout.strip_suffix('\n').unwrap();
-    assert_eq!(fs::read_to_string(format!("{path}/x.txt")).unwrap().trim(), "hello");
-    let name = board.repo().path.file_name().unwrap().to_str().unwrap();
-    assert_eq!(provost.verb(["path", &attempt.id, name]).stdout, printed.stdout);
-    assert_eq!(provost.verb(["path", &attempt.id, "nothing"]).code, 2);
-    assert!(provost.verb(["status", &attempt.id]).stdout.contains(path));
-    fs::remove_dir_all(path).unwrap();
-    assert_eq!(provost.verb(["path", &attempt.id]).code, 4);
-}
-
-#[test]
-fn path_of_several_repositories_is_their_folder_or_one_of_them() {
-    let provost = Provost::running();
-    let (front, back) = (provost.repo("front"), provost.repo("back"));
-    let board = crate::harness::Board::new(&provost, vec![front, back]);
-    let attempt = board.start("fake", "write front/x.txt hello");
-    attempt.settled();
-    let all = provost.verb(["path", &attempt.id]).stdout;
-    let one = provost.verb(["path", &attempt.id, "front"]).stdout;
-    assert_eq!(one, format!("{}/front\n", all.trim_end()));
-    assert!(fs::exists(format!("{}/x.txt", one.trim_end())).unwrap());
-}
-
-#[test]
 fn no_row_of_a_table_is_wider_than_the_terminal() {
     let script = "echo '{\"kind\":\"session\",\"id\":\"s\"}'";
     let provost =
@@ -382,7 +352,8 @@ fn all_that_runs_or_waits_is_stopped_at_once() {
     assert_eq!(stopped.code, 0, "{stopped:?}");
     for attempt in &attempts {
         assert!(stopped.stdout.contains(&attempt.id[28..]), "{stopped:?}");
-        assert_eq!(attempt.status()["phase"], "settled");
+        let phase = attempt.status()["phase"].clone();
+        assert!(phase == "settled" || phase == "idle", "{phase}");
         attempt.leaves_nobody();
     }
     let ids: Vec<String> = attempts.iter().map(|attempt| attempt.id.clone()).collect();
@@ -454,15 +425,4 @@ fn a_plan_that_says_something_else_is_a_conflict() {
     fs::write(&file, "# Colour\n\nIt is green.\n").unwrap();
     let conflict = add();
     assert!(conflict.code == 5 && conflict.stderr.contains("--replace"), "{conflict:?}");
-}
-
-#[test]
-fn a_patch_of_a_file_needs_no_repository_name_where_there_is_one_repository() {
-    let provost = Provost::running();
-    let attempt = provost.board().start("fake", "write more.txt More!");
-    attempt.settled();
-    for path in ["more.txt", "app/more.txt"] {
-        let patch = provost.verb(["diff", &attempt.id, path]);
-        assert!(patch.code == 0 && patch.stdout.contains("+More!"), "{path}: {patch:?}");
-    }
 }
