@@ -60,9 +60,26 @@ const VERBS: &[(&str, &str)] = &[
 
 /// The hint as a person can follow it who typed this verb; empty if none is left.
 pub fn for_person(hint: &str, verb: &str) -> String {
-    let sentences = sentences(hint).into_iter();
-    let told = sentences.filter_map(|sentence| translated(sentence, verb));
-    told.collect::<Vec<_>>().join(" ")
+    let mut sentences = sentences(hint).into_iter();
+    // What follows explains the first sentence, and says nothing without it.
+    let Some(first) = sentences.next().and_then(|first| translated(first, verb)) else {
+        return String::new();
+    };
+    let more = sentences.filter_map(|sentence| translated(sentence, verb));
+    std::iter::once(first).chain(more).collect::<Vec<_>>().join(" ")
+}
+
+/// A message that begins with a tool's field, with what stands for it instead.
+pub fn message_for_person(message: &str, verb: &str) -> String {
+    let parts = message.strip_prefix('`').and_then(|rest| rest.split_once('`'));
+    let flag = parts.and_then(|(field, rest)| Some((flag(field, verb)?, rest)));
+    match flag {
+        Some((flag, rest)) => {
+            let name = flag.split(' ').next().unwrap_or(flag);
+            format!("{name}{rest}")
+        }
+        None => message.to_owned(),
+    }
 }
 
 /// Parted after each full stop that ends a sentence, and not one within quotes.
@@ -129,6 +146,9 @@ fn called(call: &str, verb: &str) -> Option<String> {
 
 /// `executor = "a" and variant = "b"`, `executor from list_executors`, `path, which …`.
 fn again_with(with: &str, verb: &str) -> Option<String> {
+    if with.starts_with("action = \"queue\"") {
+        return Some("Run `provost queue ATTEMPT PROMPT` instead".to_owned());
+    }
     let field = with.split([' ', ',']).next()?;
     let flag = flag(field, verb)?;
     let rest = &with[field.len()..];
@@ -137,7 +157,8 @@ fn again_with(with: &str, verb: &str) -> Option<String> {
     }
     if let Some(list) = rest.strip_prefix(" from ") {
         let typed = typed(list.split(',').next()?)?;
-        return Some(format!("Run it again with {flag}; `{typed}` lists them"));
+        let another = if flag.starts_with('-') { "" } else { "another " };
+        return Some(format!("Run it again with {another}{flag}; `{typed}` lists them"));
     }
     let is_said = rest.is_empty() || rest.starts_with(", ");
     is_said.then(|| format!("Run it again with {flag}{rest}"))
@@ -284,11 +305,30 @@ mod tests {
             ),
             ("init", "Call create_project again with request_id, 1 to 128 characters.", ""),
             ("answer", "Call list_questions instead.", "Run `provost inbox` instead."),
+            (
+                "status",
+                "Call get_attempt_status again with attempt_id from list_task_attempts.",
+                "Run it again with another ATTEMPT; `provost ps --all` lists them.",
+            ),
+            (
+                "send",
+                "Call follow_up again with action = \"queue\". It runs when the turn has ended.",
+                "Run `provost queue ATTEMPT PROMPT` instead. It runs when the turn has ended.",
+            ),
+            ("send", "Call unknown_tool again with x. It runs when the turn has ended.", ""),
             ("run", "Call createTicket instead.", ""),
             ("run", "Run `provost doctor`.", "Run `provost doctor`."),
         ] {
             assert_eq!(for_person(hint, verb), expected, "{hint}");
         }
+    }
+
+    #[test]
+    fn a_message_names_what_was_typed() {
+        let told = |verb| message_for_person("`name` must be short.", verb);
+        assert_eq!(told("init"), "--name must be short.");
+        assert_eq!(told("plan remove"), "NAME must be short.");
+        assert_eq!(told("run"), "`name` must be short.");
     }
 
     #[test]

@@ -262,7 +262,8 @@ fn report(failure: &Failure, json: bool, verb: &str) -> ExitCode {
         anstream::eprintln!("{}", failure.envelope(verb));
         return exit.into();
     }
-    anstream::eprintln!("error: {}", printable(&failure.to_string()));
+    let message = hints::message_for_person(&failure.to_string(), verb);
+    anstream::eprintln!("error: {}", printable(&message));
     let hint = failure.hint(verb);
     if !hint.is_empty() {
         anstream::eprintln!("hint: {}", printable(&hint));
