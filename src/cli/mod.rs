@@ -259,7 +259,8 @@ fn report(failure: &Failure, json: bool, verb: &str) -> ExitCode {
         return exit.into();
     }
     if json {
-        anstream::eprintln!("{}", failure.envelope(verb));
+        let envelope = failure.envelope(verb).to_string();
+        anstream::eprintln!("{}", output::harmless_json(&envelope));
         return exit.into();
     }
     let message = hints::message_for_person(&failure.to_string(), verb);
