@@ -1,8 +1,10 @@
 //! The bare methods that a person's verbs use beside the tools: what a command
 //! line needs and an agent does not.
 
+use std::sync::Arc;
+
 use provost_actors::checks;
-use provost_actors::gateway::Message;
+use provost_actors::gateway::{Message, check_executor};
 use provost_actors::ids::{AttemptId, TaskId};
 use provost_actors::refusal::Refusal;
 use serde::Deserialize;
@@ -24,6 +26,12 @@ struct Resolve {
 struct Attempts {
     #[serde(default)]
     all: bool,
+}
+
+#[derive(Deserialize)]
+struct CheckExecutor {
+    executor: String,
+    variant: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -65,7 +73,12 @@ impl Domain {
                 let worktrees = self.worktrees(&ids).await.map_err(fault)?;
                 let tell = |it| line(it, worktrees.get(&it.attempt_id));
                 let attempts: Vec<Value> = attempts.iter().map(tell).collect();
-                Ok(json!({ "attempts": attempts }))
+                let total = self.store.count_attempts().await.map_err(fault)?;
+                Ok(json!({ "attempts": attempts, "total": total }))
+            }
+            "provost/check_executor" => {
+                self.check_executor(read(params)?).await.map_err(fault)?;
+                Ok(json!({}))
             }
             "provost/check_log" => {
                 let CheckLog { task_id, name } = read(params)?;
@@ -91,6 +104,15 @@ impl Domain {
             }
             _ => Err(CustomError::method_not_found(method)),
         }
+    }
+
+    /// Whether an attempt could start with this executor, before anything is made for it.
+    async fn check_executor(&self, given: CheckExecutor) -> Result<(), Refusal> {
+        let executors = Arc::clone(&self.world.executors);
+        let checked = tokio::task::spawn_blocking(move || {
+            check_executor(&*executors, &given.executor, given.variant.as_deref())
+        });
+        checked.await.map_err(|error| Refusal::internal(error.to_string()))?
     }
 
     async fn info(&self) -> Result<Value, CustomError> {
