@@ -4,6 +4,7 @@
 
 mod harness;
 mod hints;
+mod hostile;
 
 mod admission;
 mod artifacts;

@@ -57,7 +57,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
 pub use approvals::RespondCall;
 pub use collect::{Collect, CollectPort, Collection, Saved, Verdict};
 pub use dialogue::read as dialogue_of;
-pub use environment::is_base;
+pub use crate::base::is_base;
 pub use message::{FollowUpCall, Message, Notice};
 pub use outcome::GO_ON;
 pub use prepare::{MARKER, has_worktrees, was_collected};

@@ -56,6 +56,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
             branch: attempt.branch.clone(),
             base: repo.base_commit.clone(),
             trash: world.settings.trash_dir.clone(),
+            scratch: world.settings.scratch_dir.clone(),
         };
         world
             .repositories
