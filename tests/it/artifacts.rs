@@ -473,7 +473,8 @@ fn in_its_only_repository_a_path_needs_no_repository_and_a_slip_is_named() {
         let patch = arguments(&attempt, &json!({"paths": [given]}));
         let refusal = provost.refusal("get_attempt_patch", &patch);
         assert_eq!(refusal["details"]["nearest"], "app/more.txt", "{given}: {refusal}");
-        let file = provost.refusal("get_attempt_file", &arguments(&attempt, &json!({"path": given})));
+        let file =
+            provost.refusal("get_attempt_file", &arguments(&attempt, &json!({"path": given})));
         assert_eq!(file["details"]["nearest"], "app/more.txt", "{given}: {file}");
     }
 }

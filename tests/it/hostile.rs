@@ -69,7 +69,8 @@ fn nothing_that_git_started_outlives_a_killed_daemon() {
     let repo = provost.repo("app");
     repo.commit(".gitattributes", "* filter=slow\n");
     let pid = provost.path("pid");
-    let filter = provost.script("filter", &format!("sleep 1000 & echo $! >> {}; wait", pid.display()));
+    let filter =
+        provost.script("filter", &format!("sleep 1000 & echo $! >> {}; wait", pid.display()));
     provost.person_configures(&format!("[filter \"slow\"]\n\tsmudge = {}\n", filter.display()));
     let board = crate::harness::Board::new(&provost, vec![repo]);
     board.start("fake", "say never");
@@ -133,11 +134,17 @@ fn a_file_of_any_size_costs_a_look() {
     let worktree = worktree(&provost, &attempt);
     File::create(worktree.join("huge")).unwrap().set_len(HUGE).unwrap();
     let told = provost.call("get_attempt_changes", &changes(&attempt));
-    assert_eq!((&told["blocked"], &told["blocked_reason"]), (&json!(true), &json!("threshold_exceeded")));
+    assert_eq!(
+        (&told["blocked"], &told["blocked_reason"]),
+        (&json!(true), &json!("threshold_exceeded"))
+    );
     assert_eq!(told["summary"]["total_bytes"], HUGE + 2);
     let forced = json!({"attempt_id": attempt.id, "force": true});
     let told = provost.call("get_attempt_changes", &forced);
-    assert_eq!(told["files"][0], json!({"path": "app/huge", "status": "added", "added": 0, "deleted": 0}));
+    assert_eq!(
+        told["files"][0],
+        json!({"path": "app/huge", "status": "added", "added": 0, "deleted": 0})
+    );
     assert!(told["hint"].as_str().unwrap().contains("app/huge"), "{told}");
     let patch = |path: &str| {
         provost.call("get_attempt_patch", &json!({"attempt_id": attempt.id, "paths": [path]}))
@@ -180,7 +187,10 @@ fn readings_of_long_files_leave_room_for_all_else() {
     }
     // A new connection, and a stop over it.
     assert_eq!(provost.verb(["ps"]).code, 0);
-    assert_eq!(provost.connect().call("stop_attempt", &changes(&attempt)).output()["stopped"], true);
+    assert_eq!(
+        provost.connect().call("stop_attempt", &changes(&attempt)).output()["stopped"],
+        true
+    );
     drop(clients);
     let told = provost.call("get_attempt_file", &read);
     assert_eq!(told["blocked_reason"], "size_exceeded", "{told}");
@@ -202,7 +212,8 @@ fn only_branches_are_branches() {
     let task = board.task("x");
     for name in ["main~1", "main^", "main@{0}", "refs/tags/v1", "v1", "HEAD", "-x"] {
         let create = json!({"name": "x", "repos": [{"path": other.path, "target_branch": name}]});
-        let add = json!({"project_id": board.project_id, "path": other.path, "target_branch": name});
+        let add =
+            json!({"project_id": board.project_id, "path": other.path, "target_branch": name});
         let start = json!({"task_id": task, "executor": "fake",
             "repos": [{"repo_id": board.repo_ids[0], "target_branch": name}]});
         for (tool, arguments) in

@@ -54,10 +54,10 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
 
+pub use crate::base::is_base;
 pub use approvals::RespondCall;
 pub use collect::{Collect, CollectPort, Collection, Saved, Verdict};
 pub use dialogue::read as dialogue_of;
-pub use crate::base::is_base;
 pub use message::{FollowUpCall, Message, Notice};
 pub use outcome::GO_ON;
 pub use prepare::{MARKER, has_worktrees, was_collected};

@@ -56,8 +56,7 @@ impl Aside {
     /// Adds the filters that the person or the system has set up (Git LFS, say), for a
     /// git that is given nothing else of their configuration.
     pub async fn with_filters(mut self) -> Result<Self, AsideError> {
-        let filters =
-            async |of| settings(&self.common, &[of, "--get-regexp", r"^filter\."]).await;
+        let filters = async |of| settings(&self.common, &[of, "--get-regexp", r"^filter\."]).await;
         let (system, person) = tokio::try_join!(filters("--system"), filters("--global"))?;
         self.config.extend([system, person].concat());
         Ok(self)

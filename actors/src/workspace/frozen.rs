@@ -61,7 +61,8 @@ async fn take_in(snapshot: &Snapshot, objects: &Path) -> Result<(), SnapshotErro
         return Ok(());
     }
     let tree = Arc::clone(snapshot.tree());
-    let stdin = snapshot::blocking(move || Ok(measured(&tree, &changed).map(|()| changed))).await??;
+    let stdin =
+        snapshot::blocking(move || Ok(measured(&tree, &changed).map(|()| changed))).await??;
     let mut git = snapshot.writing(objects);
     git.command.stdin(snapshot::blocking(move || anonymous(&stdin)).await?);
     git.text(&["update-index", "--add", "--remove", "--replace", "-z", "--stdin"]).await?;

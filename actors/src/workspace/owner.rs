@@ -300,7 +300,8 @@ mod tests {
         let head = git(&scene.repo, &["rev-parse", "HEAD"]).await;
         assert_eq!(tip("main").await, Some(head.clone()));
         assert_eq!(tip("a/b").await, Some(head));
-        for name in ["main~1", "main^", "main@{0}", "v1", "HEAD", "-x", "", "a", "*", "../tags/v1"] {
+        for name in ["main~1", "main^", "main@{0}", "v1", "HEAD", "-x", "", "a", "*", "../tags/v1"]
+        {
             assert_eq!(tip(name).await, None, "{name}");
         }
         assert!(git::branch_tip(scene.scratch.path(), "main").await.is_err());

@@ -68,7 +68,9 @@ pub enum SnapshotError {
     Git(#[from] GitError),
     #[error("git can't be prepared: {0}")]
     Io(#[from] io::Error),
-    #[error("{path} has {bytes} bytes, and {max} at most are taken in that are not committed: commit it, or have git ignore it")]
+    #[error(
+        "{path} has {bytes} bytes, and {max} at most are taken in that are not committed: commit it, or have git ignore it"
+    )]
     TooLarge { path: String, bytes: u64, max: u64 },
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
@@ -261,12 +263,14 @@ impl Snapshot {
     /// read.
     async fn index_without(&self, changes: &[Change]) -> Result<Option<PathBuf>, SnapshotError> {
         let unread = changes.iter().filter(|change| !change.is_read).map(|change| &change.path);
-        let (gone, kept): (Vec<_>, Vec<_>) = unread.partition(|path| self.untracked.contains(*path));
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            unread.partition(|path| self.untracked.contains(*path));
         if gone.is_empty() && kept.is_empty() {
             return Ok(None);
         }
         let index = {
-            let (from, to) = (self.aside.path().join("index"), self.aside.path().join("index.read"));
+            let (from, to) =
+                (self.aside.path().join("index"), self.aside.path().join("index.read"));
             blocking(move || regular::copy(&from, &to).map(|()| to)).await?
         };
         for (option, paths) in [("--force-remove", gone), ("--assume-unchanged", kept)] {

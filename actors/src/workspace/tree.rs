@@ -122,7 +122,9 @@ impl Tree {
     pub fn look(&self, path: &[u8]) -> (Kind, u64) {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
         let found = beneath::open_beneath(self.dir.as_fd(), as_path(path), flags, Links::Refuse);
-        let Some(stat) = found.ok().and_then(|fd| fstat(fd).ok()) else { return (Kind::Nothing, 0) };
+        let Some(stat) = found.ok().and_then(|fd| fstat(fd).ok()) else {
+            return (Kind::Nothing, 0);
+        };
         let bytes = || u64::try_from(stat.st_size).unwrap_or_default();
         match kind(&stat) {
             kind @ (Kind::File | Kind::Link) => (kind, bytes()),

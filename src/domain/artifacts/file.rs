@@ -42,7 +42,9 @@ impl Domain {
         let places: Vec<(String, Vec<u8>)> = workspace
             .repos
             .iter()
-            .flat_map(|repo| workspace.within(repo, &path).map(|rest| (repo.name.clone(), rest.to_vec())))
+            .flat_map(|repo| {
+                workspace.within(repo, &path).map(|rest| (repo.name.clone(), rest.to_vec()))
+            })
             .collect();
         if places.is_empty() {
             return Err(self.elsewhere(workspace, &input.path, path).await);
@@ -155,9 +157,9 @@ fn meant(workspace: &Workspace, path: &[u8]) -> Option<String> {
     let like = |given: &str, names: &[String]| {
         nearest(given, names.iter().map(String::as_str)).map(str::to_owned)
     };
-    places.iter().find_map(|(repo, tree, rest)| {
-        Some(quote::show(&repo.name, &tree.nearest(rest, like)?))
-    })
+    places
+        .iter()
+        .find_map(|(repo, tree, rest)| Some(quote::show(&repo.name, &tree.nearest(rest, like)?)))
 }
 
 fn folder_hint(folder: &str, names: &[String]) -> String {
@@ -166,7 +168,8 @@ fn folder_hint(folder: &str, names: &[String]) -> String {
         return use_another(TOOL, "path");
     }
     let file = names.iter().find(|name| !name.ends_with('/'));
-    let such = file.map(|file| format!(", such as {}", serde_json::json!(format!("{folder}/{file}"))));
+    let such =
+        file.map(|file| format!(", such as {}", serde_json::json!(format!("{folder}/{file}"))));
     let (such, names) = (such.unwrap_or_default(), names.join(", "));
     format!("Call {TOOL} again with path, that of a file{such}. The folder has: {names}.")
 }

@@ -206,8 +206,10 @@ impl Workspace {
                 self.worktrees.join(&self.folder).join(&repo.name).display(),
                 self.task
             )),
-            SnapshotError::Repository { why: GitError::Failed(_), .. } => refusal(Code::WorkspaceFailed)
-                .hint(format!("Put the repository back at {path}, then call {tool} again.")),
+            SnapshotError::Repository { why: GitError::Failed(_), .. } => {
+                refusal(Code::WorkspaceFailed)
+                    .hint(format!("Put the repository back at {path}, then call {tool} again."))
+            }
             SnapshotError::Worktree { .. } => refusal(Code::WorkspaceFailed).hint(format!(
                 "What was committed is on branch {} of {path}; call start_task_attempt with \
                  task_id {} for a new worktree.",

@@ -64,9 +64,8 @@ impl Domain {
                 .collect();
             if !of_repo.is_empty() {
                 let below = (workspace.repos.len() > 1).then_some(repo.name.as_str());
-                let read = |snapshot| {
-                    patch.clone().with(snapshot, &workspace, repo, below, &of_repo)
-                };
+                let read =
+                    |snapshot| patch.clone().with(snapshot, &workspace, repo, below, &of_repo);
                 patch = workspace.read(TOOL, repo, read).await?;
             }
         }

@@ -19,7 +19,10 @@ const ATTRIBUTES: &[u8] = b".gitattributes";
 
 /// Copies the files at these paths, and returns the folder; `None` when they are more
 /// than is read. Of a repository among them the snapshot's index gets the commit.
-pub async fn make(snapshot: &Snapshot, paths: &[Vec<u8>]) -> Result<Option<PathBuf>, SnapshotError> {
+pub async fn make(
+    snapshot: &Snapshot,
+    paths: &[Vec<u8>],
+) -> Result<Option<PathBuf>, SnapshotError> {
     let root = snapshot.aside.path().join("files");
     let copied = {
         let (root, tree, paths) = (root.clone(), Arc::clone(&snapshot.tree), paths.to_vec());
@@ -29,7 +32,9 @@ pub async fn make(snapshot: &Snapshot, paths: &[Vec<u8>]) -> Result<Option<PathB
         Ok(Copied::All { repositories }) => repositories,
         Ok(Copied::TooMuch) => return Ok(None),
         // A folder became a file, or the like.
-        Err(error) if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::AlreadyExists) => {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::AlreadyExists) =>
+        {
             return Err(GitError::Failed("the worktree changed while it was read".into()).into());
         }
         Err(error) => return Err(error.into()),
@@ -43,7 +48,9 @@ pub async fn make(snapshot: &Snapshot, paths: &[Vec<u8>]) -> Result<Option<PathB
 
 enum Copied {
     /// With the paths that are repositories of their own.
-    All { repositories: Vec<Vec<u8>> },
+    All {
+        repositories: Vec<Vec<u8>>,
+    },
     TooMuch,
 }
 
