@@ -103,7 +103,12 @@ async fn try_add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
         &["--no-track", "-b", &new.branch, &path, &new.base]
     };
     git::run(repo, &[&add, what].concat()).await?;
-    aside::lay_out(&new.path, &new.scratch).await.map_err(|error| match error {
+    let laid_out = aside::lay_out(&new.path, &new.scratch).await;
+    if laid_out.is_err() {
+        // Nothing has run in it, and it may be what fills the disk.
+        let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
+    }
+    laid_out.map_err(|error| match error {
         AsideError::Git(error) => error,
         AsideError::Io(error) => GitError::Failed(error.to_string()),
     })
