@@ -136,6 +136,11 @@ pub trait Executor: Send + Sync {
         None
     }
 
+    /// It keeps conversations under ids of its own: one without an id is new to it.
+    fn keeps_sessions(&self) -> bool {
+        false
+    }
+
     /// What becomes of a turn that a rate limit has ended.
     fn on_quota(&self) -> OnQuota {
         OnQuota::default()

@@ -120,6 +120,10 @@ impl Executor for Configured {
         self.adapter.answer(request, verdict)
     }
 
+    fn keeps_sessions(&self) -> bool {
+        self.adapter.abilities().sessions
+    }
+
     fn on_quota(&self) -> OnQuota {
         self.config.on_quota
     }

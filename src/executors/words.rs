@@ -6,10 +6,13 @@ use provost_actors::executor::{Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a tool call does, by the name that the CLI gives the tool.
+use super::effect;
+
+/// What a tool call does, by the name that the CLI gives the tool, and with what it
+/// would write.
 pub fn action(tool_name: &str, input: &Value) -> Action {
     if let Some((server, tool)) = mcp_name(tool_name) {
-        return mcp(server, tool);
+        return mcp(server, tool, input);
     }
     let (kind, detail) = match tool_name {
         "Write" | "Edit" | "MultiEdit" | "NotebookEdit" | "write_file" | "replace" | "edit"
@@ -44,9 +47,8 @@ pub fn action(tool_name: &str, input: &Value) -> Action {
         | "todo_write" | "todowrite" | "todoread" | "TodoList" | "update_plan" => {
             (ActionKind::Todo, "")
         }
-        "EnterPlanMode" | "ExitPlanMode" | "enter_plan_mode" | "exit_plan_mode" | "plan_exit" => {
-            (ActionKind::Plan, "")
-        }
+        "EnterPlanMode" | "ExitPlanMode" | "enter_plan_mode" | "exit_plan_mode" | "plan_enter"
+        | "plan_exit" => (ActionKind::Plan, ""),
         "Agent" | "Task" | "agent" | "task" | "spawn_agent" | "invoke_agent" => {
             (ActionKind::Task, "description")
         }
@@ -60,10 +62,15 @@ pub fn action(tool_name: &str, input: &Value) -> Action {
 }
 
 /// A call of a tool of an MCP server.
-pub fn mcp(server: &str, tool: &str) -> Action {
+pub fn mcp(server: &str, tool: &str, input: &Value) -> Action {
     let detail = [("server", server), ("tool", tool)];
     let detail = detail.map(|(name, value)| (name.to_owned(), Value::from(value)));
-    Action { kind: ActionKind::Mcp, detail: Map::from_iter(detail) }
+    with_effect(Action { kind: ActionKind::Mcp, detail: Map::from_iter(detail) }, input)
+}
+
+fn with_effect(mut action: Action, input: &Value) -> Action {
+    effect::add(&mut action, input);
+    action.bounded()
 }
 
 fn mcp_name(name: &str) -> Option<(&str, &str)> {
@@ -76,7 +83,19 @@ fn mcp_name(name: &str) -> Option<(&str, &str)> {
 
 /// The names under which the CLIs pass what an action's detail tells.
 const SPELLINGS: [(&str, &[&str]); 5] = [
-    ("path", &["path", "file_path", "filePath", "notebook_path", "absolute_path", "file_name"]),
+    (
+        "path",
+        &[
+            "path",
+            "file_path",
+            "filePath",
+            "filepath",
+            "notebook_path",
+            "absolute_path",
+            "file_name",
+            "fileName",
+        ],
+    ),
     ("command", &["command", "cmd", "script"]),
     ("query", &["query", "pattern", "path"]),
     ("url", &["url", "prompt"]),
@@ -94,12 +113,15 @@ fn act(kind: ActionKind, detail: &str, input: &Value) -> Action {
             _ => None,
         });
     let detail = value.map(|value| (detail.to_owned(), Value::from(value)));
-    Action { kind, detail: detail.into_iter().collect() }
+    with_effect(Action { kind, detail: detail.into_iter().collect() }, input)
 }
+
+/// What of an action's detail is short, and says what it is about.
+const ABOUT: [&str; 7] = ["server", "tool", "path", "command", "query", "url", "description"];
 
 /// What a call is about, in a few words: `Write /w/a.txt`, `provost get_context`.
 pub fn title(tool_name: &str, action: &Action) -> String {
-    let about = action.detail.values().filter_map(Value::as_str);
+    let about = ABOUT.iter().filter_map(|name| action.detail.get(*name)?.as_str());
     let name = Some(tool_name).filter(|_| action.kind != ActionKind::Mcp);
     name.into_iter().chain(about).collect::<Vec<_>>().join(" ")
 }
@@ -352,17 +374,25 @@ pub fn fail(
     fail_as(error, kind, resume_at, out);
 }
 
-/// Whether the CLI says that it does not know the session that it was to resume.
-fn is_lost_session(error: &str) -> bool {
-    const WORDS: [&str; 5] = [
+/// Whether the CLI says that it does not know the session that it was to resume, in
+/// the words of most.
+pub fn is_lost_session(error: &str) -> bool {
+    const WORDS: [&str; 7] = [
         "no conversation found",
         "no rollout found",
         "no saved session found",
         "session not found",
         "no previous sessions found",
+        "resource not found: session",
+        "unknown session",
     ];
-    let error = error.to_lowercase();
-    WORDS.iter().any(|words| error.contains(words))
+    says(error, &WORDS)
+}
+
+/// Whether a text holds one of these, in whatever case.
+pub fn says(text: &str, words: &[impl AsRef<str>]) -> bool {
+    let text = text.to_lowercase();
+    words.iter().any(|words| text.contains(&words.as_ref().to_lowercase()))
 }
 
 /// The same, of which it is known what kind of failure it is.
@@ -401,7 +431,8 @@ mod tests {
     fn tools_are_known_by_the_names_that_the_clis_give_them() {
         let told = |name: &str, input: Value| json!(action(name, &input));
         let path = json!({"type": "file_edit", "path": "/w/a"});
-        assert_eq!(told("Write", json!({"file_path": "/w/a", "content": "x"})), path);
+        let written = json!({"type": "file_edit", "path": "/w/a", "content": "x"});
+        assert_eq!(told("Write", json!({"file_path": "/w/a", "content": "x"})), written);
         assert_eq!(told("edit", json!({"filePath": "/w/a"})), path);
         assert_eq!(
             told("Bash", json!({"command": "ls"})),
@@ -419,7 +450,8 @@ mod tests {
         assert_eq!(told("mcp__provost__get_context", json!({})), ping);
         assert_eq!(told("mcp_provost_get_context", json!({})), ping);
         assert_eq!(told("tool_call", json!({"name": "mcp__provost__get_context"})), ping);
-        assert_eq!(told("Unheard", json!({"path": "/w"})), json!({"type": "other"}));
+        let unheard = json!({"type": "other", "input": {"path": "/w"}});
+        assert_eq!(told("Unheard", json!({"path": "/w"})), unheard);
         assert_eq!(told("Read", Value::Null), json!({"type": "file_read"}));
     }
 
