@@ -15,11 +15,17 @@ pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
     let rows: Vec<Vec<String>> = executors.iter().map(row).collect();
     let out = &mut context.out;
     out.table(&["EXECUTOR", "PROTOCOL", "VERSION", "VARIANTS", "CAN"], &rows)?;
+    for noted in executors.iter().filter(|one| one["note"].is_string()) {
+        out.line(&format!("{}: {}", text(noted, "executor"), text(noted, "note")))?;
+    }
     let missing: Vec<Vec<String>> =
         executors.iter().filter(|one| one["available"] == false).map(missing).collect();
     if !missing.is_empty() {
         out.line("")?;
         out.table(&["MISSING", "WHY", "INSTALL"], &missing)?;
+        out.line("")?;
+        out.line("A daemon keeps the PATH that it was started with: after an installation run")?;
+        out.line("`provost shutdown`; agents keep running, and the next command starts another.")?;
     }
     Ok(Exit::Done)
 }

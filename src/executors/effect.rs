@@ -1,5 +1,6 @@
-//! What a call would do, for whoever permits it: beside what an action names, the
-//! text that an edit would write, or the input of a tool that is not known. Pure.
+//! What a call of a tool does, by the name and the input that the CLI gives it: its
+//! kind, what it is about, and for whoever permits it the text that an edit would
+//! write, or the input of a tool that is not known. Pure.
 
 use provost_actors::event::{Action, ActionKind};
 use serde_json::{Map, Value};
@@ -14,8 +15,126 @@ const CONTENTS: [&str; 5] = ["content", "contents", "file_text", "fileText", "ne
 const REPLACED: [(&str, &str); 3] =
     [("old_string", "new_string"), ("oldString", "newString"), ("old_str", "new_str")];
 
+/// What a tool call does, by the name that the CLI gives the tool, and with what it
+/// would write.
+pub fn action(tool_name: &str, input: &Value) -> Action {
+    if let Some((server, tool)) = mcp_name(tool_name) {
+        return mcp(server, tool, input);
+    }
+    let (kind, detail) = match tool_name {
+        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" | "write_file" | "replace" | "edit"
+        | "notebook_edit" | "write" | "multiedit" | "create" | "str_replace"
+        | "str_replace_editor" | "apply_patch" | "patch" | "file_change" | "editor" => {
+            (ActionKind::FileEdit, "path")
+        }
+        "Read" | "NotebookRead" | "ReadMediaFile" | "read_file" | "read_many_files" | "read"
+        | "view" | "view_image" | "zoom_image" => (ActionKind::FileRead, "path"),
+        "Bash" | "BashOutput" | "exec_command" | "run_shell_command" | "shell" | "bash"
+        | "local_shell" | "run_commands" | "write_stdin" => (ActionKind::Command, "command"),
+        "Grep"
+        | "grep_search"
+        | "search_file_content"
+        | "grep"
+        | "search_codebase"
+        | "rg"
+        | "codesearch"
+        | "Glob"
+        | "glob"
+        | "LS"
+        | "list_directory"
+        | "list"
+        | "ls" => (ActionKind::Search, "query"),
+        "WebSearch" | "web_search" | "google_web_search" | "websearch" | "SearchWeb" => {
+            (ActionKind::WebFetch, "query")
+        }
+        "WebFetch" | "web_fetch" | "webfetch" | "FetchURL" | "fetch_web_content" | "fetch" => {
+            (ActionKind::WebFetch, "url")
+        }
+        "TodoWrite" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" | "write_todos"
+        | "todo_write" | "todowrite" | "todoread" | "TodoList" | "update_plan" => {
+            (ActionKind::Todo, "")
+        }
+        "EnterPlanMode" | "ExitPlanMode" | "enter_plan_mode" | "exit_plan_mode" | "plan_enter"
+        | "plan_exit" => (ActionKind::Plan, ""),
+        "Agent" | "Task" | "agent" | "task" | "spawn_agent" | "invoke_agent" => {
+            (ActionKind::Task, "description")
+        }
+        // A tool that was found by a search is called through another.
+        "tool_call" if input["name"].is_string() => {
+            return action(input["name"].as_str().unwrap_or_default(), &input["arguments"]);
+        }
+        _ => (ActionKind::Other, ""),
+    };
+    act(kind, detail, input)
+}
+
+/// A call of a tool of an MCP server.
+pub fn mcp(server: &str, tool: &str, input: &Value) -> Action {
+    let detail = [("server", server), ("tool", tool)];
+    let detail = detail.map(|(name, value)| (name.to_owned(), Value::from(value)));
+    with_effect(Action { kind: ActionKind::Mcp, detail: Map::from_iter(detail) }, input)
+}
+
+fn with_effect(mut action: Action, input: &Value) -> Action {
+    add(&mut action, input);
+    action.bounded()
+}
+
+fn mcp_name(name: &str) -> Option<(&str, &str)> {
+    match name.strip_prefix("mcp__") {
+        Some(rest) => rest.split_once("__"),
+        // A server's name that holds `_` can't be told from its tool's.
+        None => name.strip_prefix("mcp_")?.split_once('_'),
+    }
+}
+
+/// The names under which the CLIs pass what an action's detail tells.
+const SPELLINGS: [(&str, &[&str]); 5] = [
+    (
+        "path",
+        &[
+            "path",
+            "file_path",
+            "filePath",
+            "filepath",
+            "notebook_path",
+            "absolute_path",
+            "file_name",
+            "fileName",
+        ],
+    ),
+    ("command", &["command", "cmd", "script"]),
+    ("query", &["query", "pattern", "path"]),
+    ("url", &["url", "prompt"]),
+    ("description", &["description", "title", "prompt"]),
+];
+
+fn act(kind: ActionKind, detail: &str, input: &Value) -> Action {
+    let spellings = SPELLINGS.iter().find(|(name, _)| *name == detail);
+    let value =
+        spellings.into_iter().flat_map(|(_, names)| *names).find_map(|name| match &input[*name] {
+            Value::String(text) => Some(text.clone()),
+            Value::Array(words) => {
+                Some(words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
+            }
+            _ => None,
+        });
+    let detail = value.map(|value| (detail.to_owned(), Value::from(value)));
+    with_effect(Action { kind, detail: detail.into_iter().collect() }, input)
+}
+
+/// What of an action's detail is short, and says what it is about.
+const ABOUT: [&str; 7] = ["server", "tool", "path", "command", "query", "url", "description"];
+
+/// What a call is about, in a few words: `Write /w/a.txt`, `provost get_context`.
+pub fn title(tool_name: &str, action: &Action) -> String {
+    let about = ABOUT.iter().filter_map(|name| action.detail.get(*name)?.as_str());
+    let name = Some(tool_name).filter(|_| action.kind != ActionKind::Mcp);
+    name.into_iter().chain(about).collect::<Vec<_>>().join(" ")
+}
+
 /// Adds to an action what its call's input says of its effect.
-pub fn add(action: &mut Action, input: &Value) {
+fn add(action: &mut Action, input: &Value) {
     match action.kind {
         ActionKind::FileEdit => {
             action.detail.extend(written(input));
@@ -102,6 +221,34 @@ mod tests {
         let mut action = Action { kind, detail: Map::new() };
         add(&mut action, input);
         Value::Object(action.detail)
+    }
+
+    #[test]
+    fn tools_are_known_by_the_names_that_the_clis_give_them() {
+        let told = |name: &str, input: Value| json!(action(name, &input));
+        let path = json!({"type": "file_edit", "path": "/w/a"});
+        let written = json!({"type": "file_edit", "path": "/w/a", "content": "x"});
+        assert_eq!(told("Write", json!({"file_path": "/w/a", "content": "x"})), written);
+        assert_eq!(told("edit", json!({"filePath": "/w/a"})), path);
+        assert_eq!(
+            told("Bash", json!({"command": "ls"})),
+            json!({"type": "command", "command": "ls"})
+        );
+        assert_eq!(
+            told("shell", json!({"command": ["ls", "-l"]})),
+            json!({"type": "command", "command": "ls -l"})
+        );
+        assert_eq!(
+            told("glob", json!({"pattern": "*.rs", "path": "/w"})),
+            json!({"type": "search", "query": "*.rs"})
+        );
+        let ping = json!({"type": "mcp", "server": "provost", "tool": "get_context"});
+        assert_eq!(told("mcp__provost__get_context", json!({})), ping);
+        assert_eq!(told("mcp_provost_get_context", json!({})), ping);
+        assert_eq!(told("tool_call", json!({"name": "mcp__provost__get_context"})), ping);
+        let unheard = json!({"type": "other", "input": {"path": "/w"}});
+        assert_eq!(told("Unheard", json!({"path": "/w"})), unheard);
+        assert_eq!(told("Read", Value::Null), json!({"type": "file_read"}));
     }
 
     #[test]

@@ -1,130 +1,12 @@
-//! Words that the CLIs have in common: what a tool's name and arguments mean,
-//! what an error says, when a limit ends, what tokens count. Pure.
+//! Words that the CLIs have in common: what an error says, when a limit ends, what
+//! tokens count. Pure.
 
-use provost_actors::event::{Action, ActionKind, ErrorType, Event, Timestamp, Usage};
+use provost_actors::event::{Action, ErrorType, Event, Timestamp, Usage};
 use provost_actors::executor::{Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::effect;
-
-/// What a tool call does, by the name that the CLI gives the tool, and with what it
-/// would write.
-pub fn action(tool_name: &str, input: &Value) -> Action {
-    if let Some((server, tool)) = mcp_name(tool_name) {
-        return mcp(server, tool, input);
-    }
-    let (kind, detail) = match tool_name {
-        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" | "write_file" | "replace" | "edit"
-        | "notebook_edit" | "write" | "multiedit" | "create" | "str_replace"
-        | "str_replace_editor" | "apply_patch" | "patch" | "file_change" | "editor" => {
-            (ActionKind::FileEdit, "path")
-        }
-        "Read" | "NotebookRead" | "ReadMediaFile" | "read_file" | "read_many_files" | "read"
-        | "view" | "view_image" | "zoom_image" => (ActionKind::FileRead, "path"),
-        "Bash" | "BashOutput" | "exec_command" | "run_shell_command" | "shell" | "bash"
-        | "local_shell" | "run_commands" | "write_stdin" => (ActionKind::Command, "command"),
-        "Grep"
-        | "grep_search"
-        | "search_file_content"
-        | "grep"
-        | "search_codebase"
-        | "rg"
-        | "codesearch"
-        | "Glob"
-        | "glob"
-        | "LS"
-        | "list_directory"
-        | "list"
-        | "ls" => (ActionKind::Search, "query"),
-        "WebSearch" | "web_search" | "google_web_search" | "websearch" | "SearchWeb" => {
-            (ActionKind::WebFetch, "query")
-        }
-        "WebFetch" | "web_fetch" | "webfetch" | "FetchURL" | "fetch_web_content" | "fetch" => {
-            (ActionKind::WebFetch, "url")
-        }
-        "TodoWrite" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" | "write_todos"
-        | "todo_write" | "todowrite" | "todoread" | "TodoList" | "update_plan" => {
-            (ActionKind::Todo, "")
-        }
-        "EnterPlanMode" | "ExitPlanMode" | "enter_plan_mode" | "exit_plan_mode" | "plan_enter"
-        | "plan_exit" => (ActionKind::Plan, ""),
-        "Agent" | "Task" | "agent" | "task" | "spawn_agent" | "invoke_agent" => {
-            (ActionKind::Task, "description")
-        }
-        // A tool that was found by a search is called through another.
-        "tool_call" if input["name"].is_string() => {
-            return action(input["name"].as_str().unwrap_or_default(), &input["arguments"]);
-        }
-        _ => (ActionKind::Other, ""),
-    };
-    act(kind, detail, input)
-}
-
-/// A call of a tool of an MCP server.
-pub fn mcp(server: &str, tool: &str, input: &Value) -> Action {
-    let detail = [("server", server), ("tool", tool)];
-    let detail = detail.map(|(name, value)| (name.to_owned(), Value::from(value)));
-    with_effect(Action { kind: ActionKind::Mcp, detail: Map::from_iter(detail) }, input)
-}
-
-fn with_effect(mut action: Action, input: &Value) -> Action {
-    effect::add(&mut action, input);
-    action.bounded()
-}
-
-fn mcp_name(name: &str) -> Option<(&str, &str)> {
-    match name.strip_prefix("mcp__") {
-        Some(rest) => rest.split_once("__"),
-        // A server's name that holds `_` can't be told from its tool's.
-        None => name.strip_prefix("mcp_")?.split_once('_'),
-    }
-}
-
-/// The names under which the CLIs pass what an action's detail tells.
-const SPELLINGS: [(&str, &[&str]); 5] = [
-    (
-        "path",
-        &[
-            "path",
-            "file_path",
-            "filePath",
-            "filepath",
-            "notebook_path",
-            "absolute_path",
-            "file_name",
-            "fileName",
-        ],
-    ),
-    ("command", &["command", "cmd", "script"]),
-    ("query", &["query", "pattern", "path"]),
-    ("url", &["url", "prompt"]),
-    ("description", &["description", "title", "prompt"]),
-];
-
-fn act(kind: ActionKind, detail: &str, input: &Value) -> Action {
-    let spellings = SPELLINGS.iter().find(|(name, _)| *name == detail);
-    let value =
-        spellings.into_iter().flat_map(|(_, names)| *names).find_map(|name| match &input[*name] {
-            Value::String(text) => Some(text.clone()),
-            Value::Array(words) => {
-                Some(words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
-            }
-            _ => None,
-        });
-    let detail = value.map(|value| (detail.to_owned(), Value::from(value)));
-    with_effect(Action { kind, detail: detail.into_iter().collect() }, input)
-}
-
-/// What of an action's detail is short, and says what it is about.
-const ABOUT: [&str; 7] = ["server", "tool", "path", "command", "query", "url", "description"];
-
-/// What a call is about, in a few words: `Write /w/a.txt`, `provost get_context`.
-pub fn title(tool_name: &str, action: &Action) -> String {
-    let about = ABOUT.iter().filter_map(|name| action.detail.get(*name)?.as_str());
-    let name = Some(tool_name).filter(|_| action.kind != ActionKind::Mcp);
-    name.into_iter().chain(about).collect::<Vec<_>>().join(" ")
-}
+pub use super::effect::{action, mcp, title};
 
 /// All of a text in one line: whoever permits something sees that there is more.
 pub fn one_line(text: &str) -> String {
@@ -134,7 +16,7 @@ pub fn one_line(text: &str) -> String {
 /// What kind of error this is, by the HTTP status of the model's answer, where
 /// one is told, or else by its text.
 pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
-    const WORDS: [(ErrorType, &[&str]); 4] = [
+    const WORDS: [(ErrorType, &[&str]); 5] = [
         (
             ErrorType::Quota,
             &[
@@ -163,6 +45,7 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
                 "api key",
                 "api_key",
                 "apikey",
+                "api-key",
                 "logged in",
                 "log in",
                 "login",
@@ -172,6 +55,8 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
                 "auth method",
             ],
         ),
+        // Before what is said beside it: an internal error, say.
+        (ErrorType::Setup, &NO_MODEL),
         (
             ErrorType::Overloaded,
             &[
@@ -189,13 +74,6 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
         (
             ErrorType::Setup,
             &[
-                "model_not_found",
-                "model not found",
-                "modelnotfound",
-                "unknown model",
-                "no model",
-                "invalid model",
-                "issue with the selected model",
                 "enoent",
                 "command not found",
                 "not installed",
@@ -206,20 +84,34 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
         ),
     ];
     let text = text.to_lowercase();
-    match status.or_else(|| status_in(&text)) {
+    let holds = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let status = status.or_else(|| status_in(&text));
+    match status {
         Some(401 | 403) => return ErrorType::Auth,
         Some(402 | 429) => return ErrorType::Quota,
+        // Some agents tell 500 for whatever their model's server refused.
+        Some(500..=599) if holds(&NO_MODEL) => return ErrorType::Setup,
         Some(500..=599) => return ErrorType::Overloaded,
         _ => {}
     }
-    let meant = WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word)));
-    match meant {
+    match WORDS.iter().find(|(_, words)| holds(words)) {
         Some((kind, _)) => *kind,
         // What a model's server answers for a name or an address that is wrong.
         None if status == Some(404) => ErrorType::Setup,
         None => ErrorType::Other,
     }
 }
+
+/// What is said of a model that does not exist.
+const NO_MODEL: [&str; 7] = [
+    "model_not_found",
+    "model not found",
+    "modelnotfound",
+    "unknown model",
+    "no model",
+    "invalid model",
+    "issue with the selected model",
+];
 
 /// The HTTP status that a text tells: `API Error: 429 …`, `status 503`, `429 …`.
 fn status_in(text: &str) -> Option<u16> {
@@ -374,19 +266,10 @@ pub fn fail(
     fail_as(error, kind, resume_at, out);
 }
 
-/// Whether the CLI says that it does not know the session that it was to resume, in
-/// the words of most.
+/// Whether the CLI says that it does not know the session that it was to resume.
+/// Any other error at a resume may pass, and the next try has the session still.
 pub fn is_lost_session(error: &str) -> bool {
-    const WORDS: [&str; 7] = [
-        "no conversation found",
-        "no rollout found",
-        "no saved session found",
-        "session not found",
-        "no previous sessions found",
-        "resource not found: session",
-        "unknown session",
-    ];
-    says(error, &WORDS)
+    says(error, &LOST_SESSION)
 }
 
 /// Whether a text holds one of these, in whatever case.
@@ -394,6 +277,24 @@ pub fn says(text: &str, words: &[impl AsRef<str>]) -> bool {
     let text = text.to_lowercase();
     words.iter().any(|words| text.contains(&words.as_ref().to_lowercase()))
 }
+
+/// What each CLI says then, in the versions named.
+const LOST_SESSION: [&str; 8] = [
+    // Claude Code 2.0 to 2.1.
+    "no conversation found",
+    // `thread/resume` of Codex 0.98 to 0.169.
+    "no rollout found",
+    // `turn/start` of the same.
+    "thread not found",
+    // Qwen Code.
+    "no saved session found",
+    "session not found",
+    // Gemini CLI.
+    "no previous sessions found",
+    // Other ACP agents.
+    "resource not found: session",
+    "unknown session",
+];
 
 /// The same, of which it is known what kind of failure it is.
 pub fn fail_as(
@@ -428,34 +329,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tools_are_known_by_the_names_that_the_clis_give_them() {
-        let told = |name: &str, input: Value| json!(action(name, &input));
-        let path = json!({"type": "file_edit", "path": "/w/a"});
-        let written = json!({"type": "file_edit", "path": "/w/a", "content": "x"});
-        assert_eq!(told("Write", json!({"file_path": "/w/a", "content": "x"})), written);
-        assert_eq!(told("edit", json!({"filePath": "/w/a"})), path);
-        assert_eq!(
-            told("Bash", json!({"command": "ls"})),
-            json!({"type": "command", "command": "ls"})
-        );
-        assert_eq!(
-            told("shell", json!({"command": ["ls", "-l"]})),
-            json!({"type": "command", "command": "ls -l"})
-        );
-        assert_eq!(
-            told("glob", json!({"pattern": "*.rs", "path": "/w"})),
-            json!({"type": "search", "query": "*.rs"})
-        );
-        let ping = json!({"type": "mcp", "server": "provost", "tool": "get_context"});
-        assert_eq!(told("mcp__provost__get_context", json!({})), ping);
-        assert_eq!(told("mcp_provost_get_context", json!({})), ping);
-        assert_eq!(told("tool_call", json!({"name": "mcp__provost__get_context"})), ping);
-        let unheard = json!({"type": "other", "input": {"path": "/w"}});
-        assert_eq!(told("Unheard", json!({"path": "/w"})), unheard);
-        assert_eq!(told("Read", Value::Null), json!({"type": "file_read"}));
-    }
-
-    #[test]
     fn errors_are_sorted_by_status_or_else_by_text() {
         for (status, text, kind) in [
             (Some(401), "", ErrorType::Auth),
@@ -471,6 +344,10 @@ mod tests {
             (None, "{\"type\":\"overloaded_error\"}", ErrorType::Overloaded),
             (None, "spawn rg ENOENT", ErrorType::Setup),
             (None, "waited 500 ms", ErrorType::Other),
+            (None, "{\"message\":\"invalid x-api-key\"}", ErrorType::Auth),
+            (Some(500), "model not found: nope", ErrorType::Setup),
+            (None, "Error: The requested model is not there (HTTP 404)", ErrorType::Setup),
+            (None, "copied 404 files", ErrorType::Other),
             (None, "", ErrorType::Other),
         ] {
             assert_eq!(error_type(status, text), kind, "{status:?} {text}");

@@ -5,6 +5,7 @@
 mod harness;
 mod hints;
 
+mod acp;
 mod admission;
 mod artifacts;
 mod bridge;

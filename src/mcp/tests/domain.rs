@@ -357,8 +357,10 @@ impl Ask for Samples {
             supports_resume: true,
             supports_interrupt: true,
             supports_approvals: true,
+            stand_in: true,
             unavailable_reason: None,
             install: None,
+            note: None,
         };
         Ok(ListExecutorsOutput { executors: vec![ExecutorSummary::new(description, None)] })
     }
