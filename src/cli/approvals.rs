@@ -129,7 +129,8 @@ async fn respond(
 async fn whole(context: &mut Context, piece: &str) -> Result<(String, Option<Value>), Failure> {
     let piece = check_piece(piece)?;
     let pending = context.all("list_approvals", "approvals").await?;
-    let of = |id: &str| pending.iter().find(|approval| text(approval, "approval_id") == id).cloned();
+    let of =
+        |id: &str| pending.iter().find(|approval| text(approval, "approval_id") == id).cloned();
     if is_whole(&piece) {
         let asked = of(&piece);
         return Ok((piece, asked));

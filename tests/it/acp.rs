@@ -45,7 +45,10 @@ fn a_resume_that_failed_for_a_passing_reason_keeps_the_session() {
     assert_eq!(failed["state"], "failed", "{failed}");
     assert!(failed["failure_summary"].as_str().unwrap().contains("ENOSPC"), "{failed}");
     let status = follow_up(&attempt, &provost, "say third");
-    assert_eq!((&status["state"], &status["final_message"]), (&json!("completed"), &json!("third")));
+    assert_eq!(
+        (&status["state"], &status["final_message"]),
+        (&json!("completed"), &json!("third"))
+    );
     assert_eq!(heard(&provost, "session/new").len(), 1, "no other session was begun");
     assert_eq!(prompts(&provost)[1], "say third");
 }
@@ -56,7 +59,10 @@ fn a_session_that_is_lost_gives_way_to_one_that_is_told_the_task_and_what_was_do
     let attempt = provost.board().start("agent", "say first\nforget");
     attempt.settled();
     let status = follow_up(&attempt, &provost, "say second");
-    assert_eq!((&status["state"], &status["final_message"]), (&json!("completed"), &json!("second")));
+    assert_eq!(
+        (&status["state"], &status["final_message"]),
+        (&json!("completed"), &json!("second"))
+    );
     assert_eq!(heard(&provost, "session/new").len(), 2);
     let told = prompts(&provost).pop().unwrap();
     assert!(told.contains("say first") && told.ends_with("say second"), "{told}");

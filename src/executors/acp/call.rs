@@ -164,6 +164,15 @@ impl Call {
 
     pub fn action(&self, quirks: &Quirks) -> Action {
         let input = self.input();
+        // The name may be a title that a model wrote: the kind is the agent's word.
+        let sure = match self.told_of.kind {
+            ToolKind::Execute if input["command"].is_string() => Some("bash"),
+            ToolKind::Edit | ToolKind::Delete | ToolKind::Move => Some("edit"),
+            _ => None,
+        };
+        if let Some(like) = sure {
+            return self.completed(words::action(like, &input));
+        }
         let own = |server| tool_of(server, &self.name);
         if let Some((server, tool)) = quirks.servers.iter().find_map(|server| own(server)) {
             return words::mcp(server, tool, &input);
@@ -180,7 +189,6 @@ impl Call {
         if action.kind == ActionKind::Other {
             let like = match self.told_of.kind {
                 ToolKind::Read => "read",
-                ToolKind::Edit | ToolKind::Delete | ToolKind::Move => "edit",
                 ToolKind::Search => "grep",
                 ToolKind::Execute => "bash",
                 ToolKind::Fetch => "webfetch",
@@ -189,6 +197,11 @@ impl Call {
             };
             action = words::action(like, &input);
         }
+        self.completed(action)
+    }
+
+    /// With what stands elsewhere than in its input.
+    fn completed(&self, mut action: Action) -> Action {
         if action.kind == ActionKind::FileEdit {
             self.add_diffs(&mut action);
         }

@@ -82,6 +82,14 @@ fn a_permission_holds_what_will_be_done_whatever_the_agent_announced() {
             json!({"type": "file_edit", "path": "/w/a", "diff": "-1\n+3\n"}),
         ),
         (
+            "copilot",
+            json!({"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "provost-view", "kind": "execute",
+                "rawInput": {"command": "rm -r x", "description": "provost-view"}}),
+            json!({"toolCallId": "c1", "title": "provost-view", "kind": "execute",
+                "rawInput": {"command": "rm -r x", "commands": ["rm -r x"]}}),
+            json!({"type": "command", "command": "rm -r x"}),
+        ),
+        (
             "gemini",
             announced("-", "other"),
             json!({"toolCallId": "replace__c1", "title": "a: 1 => 2", "kind": "edit",
