@@ -58,7 +58,9 @@ def resume(message):
 
 
 def prompt(message):
-    for line in message["params"]["prompt"][0]["text"].splitlines():
+    text = message["params"]["prompt"][0]["text"]
+    # What comes before is the past.
+    for line in text.split("The prompt now:\n")[-1].splitlines():
         word, _, rest = line.partition(" ")
         if word == "say":
             say(rest)

@@ -11,7 +11,7 @@ fn call(fields: &Value) -> Value {
 }
 
 fn of(name: &str, lines: &[Value]) -> Vec<Event> {
-    let options = options(name, "ask");
+    let options = options(name, "none");
     let dialogue = Dialogue { prompt: "do it".into(), ..Dialogue::with_options(&options) };
     entries(&working(dialogue, lines)).into_iter().cloned().collect()
 }

@@ -8,7 +8,7 @@ use super::*;
 /// What an agent says of a call before it asks, its request, and what is shown of it.
 fn asked(name: &str, announced: &Value, request: &Value) -> Vec<Observed> {
     let mut dialogue =
-        Dialogue { prompt: "do it".into(), ..Dialogue::with_options(&options(name, "ask")) };
+        Dialogue { prompt: "do it".into(), ..Dialogue::with_options(&options(name, "none")) };
     dialogue.quirks.servers.push("provost".into());
     let options = json!([{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]);
     let asks = json!({"jsonrpc": "2.0", "id": 0, "method": "session/request_permission",
