@@ -282,7 +282,7 @@ fn a_limit_is_no_more_than_a_failure_where_nobody_is_to_care() {
 #[test]
 fn an_attempt_that_is_stopped_does_not_go_on_when_its_limit_is_over() {
     let provost = with_agent("on_quota = 'auto'").started();
-    let at = in_seconds(4);
+    let at = in_seconds(15);
     let attempt = provost.board().start("agent", &format!("limit {at}"));
     attempt.settled();
     provost.call("stop_attempt", &json!({"attempt_id": attempt.id}));
