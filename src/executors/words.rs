@@ -328,7 +328,6 @@ pub fn interrupted() -> Observed {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 

@@ -208,7 +208,7 @@ mod tests {
             |digest| decide_now(&ended(exit(Some(1), None), None), digest).failure_summary;
         let expected = "exit code 1; its last lines on stderr: no such flag";
         assert_eq!(summary(&died).as_deref(), Some(expected));
-        let told = Digest { last_error: Some("HTTP 400".into()), ..died };
+        let told = Digest { last_error: Some("HTTP 400".into()), ..died.clone() };
         assert_eq!(summary(&told).as_deref(), Some("exit code 1; last error: HTTP 400"));
     }
 
