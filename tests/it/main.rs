@@ -34,6 +34,7 @@ mod starts;
 mod stop;
 mod tools;
 mod twenty;
+mod verbs;
 mod waits;
 mod worker;
 mod worktrees;
