@@ -6,6 +6,7 @@ mod harness;
 mod hints;
 mod hostile;
 
+mod acp;
 mod admission;
 mod artifacts;
 mod bridge;

@@ -29,6 +29,7 @@
 //! * The actor lives while anything of the attempt does, or waits for a slot.
 //!   Whoever asks for an attempt without one has it made. Its end kills nothing.
 
+mod anew;
 mod approvals;
 mod collect;
 mod dialogue;
@@ -43,6 +44,7 @@ mod outcome;
 mod output;
 mod prepare;
 pub mod queue;
+mod recap;
 mod run;
 mod start;
 mod stop;
