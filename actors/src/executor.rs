@@ -39,6 +39,8 @@ pub struct Description {
     pub unavailable_reason: Option<String>,
     /// How to install it, where that is known.
     pub install: Option<String>,
+    /// What to know before it or a variant of it is chosen.
+    pub note: Option<String>,
 }
 
 /// What one turn is launched with.
@@ -138,6 +140,11 @@ pub trait Executor: Send + Sync {
     /// protocol asks for none.
     fn answer(&self, _request: &Request, _verdict: &Verdict) -> Option<Message> {
         None
+    }
+
+    /// It keeps conversations under ids of its own: one without an id is new to it.
+    fn keeps_sessions(&self) -> bool {
+        false
     }
 
     /// What becomes of a turn that a rate limit has ended.

@@ -143,6 +143,8 @@ pub struct ExecutorConfig {
     pub limits: BTreeMap<&'static str, u64>,
     /// How to install the program, in a line.
     pub install: Option<String>,
+    /// What to know before it or a variant of it is chosen, in a sentence.
+    pub note: Option<String>,
     /// The line in `config.toml` where its table begins, from 1; `None` for one
     /// that is built in.
     pub line: Option<usize>,
@@ -165,6 +167,7 @@ const KEYS: &[&str] = &[
     "role",
     "limits",
     "install",
+    "note",
 ];
 
 /// The built-in executors with the table `[executors]` over them.
@@ -237,6 +240,9 @@ fn read_one(
     if let Some(item) = table.get("install") {
         executor.install = Some(item.text()?);
     }
+    if let Some(item) = table.get("note") {
+        executor.note = Some(item.text()?);
+    }
     if let Some(name) = read_default(&table, &executor.variants)? {
         executor.default_variant = Some(name);
     }
@@ -265,6 +271,7 @@ impl ExecutorConfig {
             role: Role::Worker,
             limits: BTreeMap::new(),
             install: None,
+            note: None,
             line: None,
         }
     }

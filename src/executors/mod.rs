@@ -8,6 +8,7 @@ mod claude;
 mod codex;
 mod configured;
 mod copilot;
+mod effect;
 mod events;
 pub mod fake;
 mod gemini;

@@ -4,7 +4,9 @@
 
 mod harness;
 mod hints;
+mod hostile;
 
+mod acp;
 mod admission;
 mod artifacts;
 mod boundary;

@@ -112,6 +112,17 @@ pub struct Process {
     pub exit_signal: Option<i32>,
 }
 
+/// A turn that has ended, for an agent that does not remember it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    pub turn: u32,
+    /// At most 8,000 characters of it.
+    pub prompt: String,
+    /// At most 8,000 characters of it.
+    pub final_message: Option<String>,
+    pub status: ProcessStatus,
+}
+
 /// What `start_task_attempt` answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptStarted {

@@ -365,6 +365,7 @@ impl Ask for Samples {
             stand_in: true,
             unavailable_reason: None,
             install: None,
+            note: None,
         };
         Ok(ListExecutorsOutput { executors: vec![ExecutorSummary::new(description, None)] })
     }
