@@ -215,12 +215,8 @@ async fn part(
 /// The refusal when none of the paths is changed.
 async fn unchanged(workspace: &Workspace, given: &str) -> Refusal {
     let mut refusal = workspace.file_not_found(given).hint(use_another(TOOL, "paths"));
-<<<<<<< HEAD
-    refusal.message = format!("No changed file of attempt {} is {given}.", workspace.attempt);
-    let mut changed = Vec::new();
-=======
     refusal.message = format!("Attempt {} did not change {given}.", workspace.attempt);
->>>>>>> main
+    let mut changed = Vec::new();
     for repo in &workspace.repos {
         let read = async |snapshot: Snapshot| snapshot.changes().await;
         let Ok(all) = workspace.read(TOOL, repo, read).await else { continue };
