@@ -3,7 +3,7 @@
 //! ```text
 //!   bytes ▸ transport ▸ rmcp ▸ server ▸ tool ──────────────▸ ask ▸ the daemon
 //!           wire        eras   guards   check, parse, render
-//!           (lines)            envelope schema, modes, explain, mend, meant, key
+//!           (lines)            envelope schema, modes, explain, repair, fields, mend, meant, key
 //!   bytes ◂ transport ◂ rmcp ◂ server ◂ tool ◂──────────────┘
 //! ```
 //!
@@ -15,12 +15,14 @@
 pub mod ask;
 mod envelope;
 mod explain;
+mod fields;
 mod key;
 mod meant;
 mod mend;
 mod modes;
 mod prompts;
 mod rates;
+mod repair;
 mod resources;
 mod schema;
 mod server;
@@ -33,6 +35,6 @@ mod worker_error;
 #[cfg(test)]
 mod tests;
 
-pub use explain::{name_of, pointer_of, source};
+pub use explain::{BRANCH_FIELD, name_of, pointer_of, source};
 pub use rates::{Rate, Rates};
 pub use server::{Limits, serve};

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use provost_actors::refusal::{Code, Refusal};
+use provost_actors::text::cut;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
     GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
@@ -31,11 +32,14 @@ use super::rates::Rate;
 use super::rates::Rates;
 use super::tool::{Call, Tool};
 use super::transport::{LineTransport, MAX_LINE};
-use super::{meant, worker_error};
-use super::{prompts, resources, tools};
+use super::meant::{self, Meant};
+use super::{prompts, resources, tools, worker_error};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
 const CALL_ID: &str = "provost/call_id";
+
+/// How much of an unknown tool's name is told, in characters.
+const NAME_TOLD: usize = 100;
 
 /// How long a client may keep a list of tools, in milliseconds.
 const LIST_TTL_MS: u64 = 3_600_000;
@@ -437,21 +441,21 @@ fn not_permitted(tool: &Tool, session: &Session) -> Refusal {
     refusal.detail("tool", name).detail("role", role.to_string())
 }
 
+/// Most clients show the message alone, so that all stands in it.
 fn unknown_tool(name: &str, session: &Session) -> ErrorData {
-    let visible = tools::all().iter().filter(|tool| tool.is_for(session)).map(Tool::name);
-    let visible: Vec<&str> = visible.collect();
-    let shown: String = name.chars().take(100).collect();
-    let meant = meant::tool(&shown, &visible);
-    let (message, hint) = match meant {
-        Some(near) => (
+    let visible: Vec<_> = tools::all().iter().filter(|tool| tool.is_for(session)).collect();
+    let shown = cut(name.to_owned(), NAME_TOLD);
+    let names: Vec<&str> = visible.iter().map(|tool| tool.name()).collect();
+    let use_another = "Use one of the tools that tools/list gives.".to_owned();
+    let (message, hint, nearest) = match meant::tool(&shown, &visible) {
+        Meant::Tool(near) => (
             format!("There is no tool `{shown}`; did you mean {near}?"),
             format!("Call {near} instead."),
+            Some(near),
         ),
-        None => (
-            format!("There is no tool `{shown}`."),
-            "Use one of the tools that tools/list gives.".to_owned(),
-        ),
+        Meant::Absent(why) => (format!("There is no tool `{shown}`. {why}"), use_another, None),
+        Meant::Unknown => (format!("There is no tool `{shown}`."), use_another, None),
     };
-    let data = json!({"hint": hint, "nearest": meant, "tools": visible});
+    let data = json!({"hint": hint, "nearest": nearest, "tools": names});
     ErrorData::invalid_params(message, Some(data))
 }

@@ -238,6 +238,11 @@ impl Tool {
         self.row.audience == Audience::Worker
     }
 
+    /// What it does to the world.
+    pub fn effect(&self) -> Effect {
+        self.row.effect
+    }
+
     /// What a caller must be allowed to do.
     pub fn access(&self) -> Access {
         self.row.effect.access()
