@@ -18,8 +18,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
 pub fn slip<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let short = snake_case(given);
     let most = (short.chars().count() / 4).clamp(1, 2);
-    nearest(given, names)
-        .filter(|name| strsim::osa_distance(&short, &snake_case(name)) <= most)
+    nearest(given, names).filter(|name| strsim::osa_distance(&short, &snake_case(name)) <= most)
 }
 
 /// `startTask`, `Start Task` and `start-task` become `start_task`.

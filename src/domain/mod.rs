@@ -15,6 +15,7 @@ mod import;
 mod logs;
 mod messages;
 mod sessions;
+mod short;
 mod waits;
 mod work;
 
@@ -471,6 +472,15 @@ impl Ask for Domain {
 
     async fn clarify(&self, tool: &'static str, arguments: &Value, refusal: Refusal) -> Refusal {
         self.name_the_id(tool, arguments, refusal).await
+    }
+
+    async fn task_id(
+        &self,
+        session: &Session,
+        handle: &str,
+        project: Option<&str>,
+    ) -> Result<String, Refusal> {
+        self.task_of_handle(session, handle, project).await.map(|task| task.to_string())
     }
 
     async fn custom(

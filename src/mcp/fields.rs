@@ -72,7 +72,11 @@ const NAMES: &[Line] = &[
     ("get_attempt_file", "path", FILES),
     ("get_attempt_patch", "paths", FILES),
     ("get_attempt_patch", "paths", &["path", "files", "file_paths"]),
-    ("get_attempt_file", "start_line", &["line", "line_number", "from_line", "line_start", "first_line"]),
+    (
+        "get_attempt_file",
+        "start_line",
+        &["line", "line_number", "from_line", "line_start", "first_line"],
+    ),
     ("get_attempt_file", "line_count", &["limit", "count", "num_lines", "max_lines", "n"]),
     ("wait_for_attempts", "until", &["mode", "wait_for", "condition", "type", "wait_until"]),
     ("wait_for_attempts", "after", &["token", "cursor", "since"]),
@@ -102,8 +106,19 @@ const NAMES: &[Line] = &[
         "",
         "limit",
         &[
-            "count", "page_size", "max_results", "per_page", "size", "n", "lines", "max_lines",
-            "num_lines", "max_entries", "max_items", "tail", "last",
+            "count",
+            "page_size",
+            "max_results",
+            "per_page",
+            "size",
+            "n",
+            "lines",
+            "max_lines",
+            "num_lines",
+            "max_entries",
+            "max_items",
+            "tail",
+            "last",
         ],
     ),
     ("", "cursor", &["page_token", "next_cursor", "before"]),
@@ -129,7 +144,11 @@ const NOTHING: &[Line] = &[
         "start_task_attempt sets an agent to work on the task",
         &["executor", "agent", "variant", "auto_start", "start"],
     ),
-    ("create_task", "a new task is todo, and update_task sets another status", &["status", "state"]),
+    (
+        "create_task",
+        "a new task is todo, and update_task sets another status",
+        &["status", "state"],
+    ),
     (
         "start_task_attempt follow_up",
         "the executor's variant sets its model, and list_executors has the variants",
@@ -283,8 +302,8 @@ fn millis(name: &str, value: &Value) -> Option<u64> {
         ("", "timeout" | "wait" | "max_wait" | "wait_time") if number > 600.0 => 1.0,
         (
             "",
-            "timeout" | "timeout_s" | "timeout_sec" | "timeout_secs" | "timeout_seconds" | "seconds"
-            | "wait" | "max_wait" | "wait_time" | "wait_seconds" | "max_wait_seconds",
+            "timeout" | "timeout_s" | "timeout_sec" | "timeout_secs" | "timeout_seconds"
+            | "seconds" | "wait" | "max_wait" | "wait_time" | "wait_seconds" | "max_wait_seconds",
         ) => 1000.0,
         ("", "timeout_min" | "timeout_minutes" | "minutes") => 60_000.0,
         ("", "timeout_millis" | "timeout_milliseconds" | "wait_ms" | "max_wait_ms") => 1.0,

@@ -65,7 +65,14 @@ const TOOLS: &[(&str, &[&str])] = &[
     ("list_approvals", &["list_permissions", "get_approvals", "pending_approvals"]),
     (
         "respond_approval",
-        &["approve", "approve_request", "respond_to_approval", "grant_permission", "deny", "reject"],
+        &[
+            "approve",
+            "approve_request",
+            "respond_to_approval",
+            "grant_permission",
+            "deny",
+            "reject",
+        ],
     ),
 ];
 const WORDS: &[(&str, &[&str])] = &[
@@ -126,7 +133,10 @@ const VALUES: &[(&str, &[&str])] = &[
     ("any_settled", &["any", "first", "any_done", "any_completed"]),
     ("all_settled", &["all", "all_done", "all_completed"]),
     ("any_change", &["change"]),
-    ("approve", &["yes", "y", "ok", "allow", "accept", "approved", "allowed", "grant", "allow_once"]),
+    (
+        "approve",
+        &["yes", "y", "ok", "allow", "accept", "approved", "allowed", "grant", "allow_once"],
+    ),
     ("deny", &["no", "n", "reject", "rejected", "refuse", "decline", "denied", "block"]),
 ];
 
@@ -151,7 +161,8 @@ pub fn tool(given: &str, seen: &[&'static Tool]) -> Meant {
         return Meant::Absent(CANCEL_TASK);
     }
     let mut absent = ABSENT.iter();
-    if let Some((_, why)) = absent.find(|(verbs, _)| words.iter().any(|word| verbs.contains(word))) {
+    if let Some((_, why)) = absent.find(|(verbs, _)| words.iter().any(|word| verbs.contains(word)))
+    {
         return Meant::Absent(why);
     }
     if let Some((verb, rest)) = words.split_first()

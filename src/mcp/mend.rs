@@ -50,9 +50,9 @@ fn guesses(node: &Value, value: &Value) -> Vec<Value> {
         }
         // An item of another tool's list, of which the field wants the id.
         Value::Object(members) if node.get("type").is_some_and(|kind| kind == "string") => {
-            let ids = members.iter().filter(|(name, id)| {
-                id.is_string() && (*name == "id" || name.ends_with("_id"))
-            });
+            let ids = members
+                .iter()
+                .filter(|(name, id)| id.is_string() && (*name == "id" || name.ends_with("_id")));
             if let [(_, id)] = ids.collect::<Vec<_>>().as_slice() {
                 guesses.push((*id).clone());
             }
@@ -67,7 +67,8 @@ fn guesses(node: &Value, value: &Value) -> Vec<Value> {
                 part => mend(items, &part),
             });
             let is_of_ids = items.get("pattern").is_some();
-            guesses.extend(parts.collect::<Option<Vec<_>>>().filter(|_| is_of_ids).map(Value::Array));
+            guesses
+                .extend(parts.collect::<Option<Vec<_>>>().filter(|_| is_of_ids).map(Value::Array));
         }
         guesses.push(json!([value]));
         guesses.extend(mend(items, value).map(|item| json!([item])));
@@ -110,7 +111,9 @@ fn id_within(text: &str) -> Option<String> {
     const LENGTH: usize = 36;
     let starts = (0..text.len().saturating_sub(LENGTH - 1)).filter(|at| {
         let piece = text.get(*at..at + LENGTH);
-        piece.is_some_and(|piece| piece.matches('-').count() == 4 && piece.parse::<uuid::Uuid>().is_ok())
+        piece.is_some_and(|piece| {
+            piece.matches('-').count() == 4 && piece.parse::<uuid::Uuid>().is_ok()
+        })
     });
     let [start] = starts.take(2).collect::<Vec<_>>().try_into().ok()?;
     let start: usize = start;

@@ -209,9 +209,11 @@ impl Repair {
         }
         if told.is_empty() {
             let left_out = left_out.join(" and ");
-            return (!left_out.is_empty()).then(|| format!("Call {tool} again without {left_out}."));
+            return (!left_out.is_empty())
+                .then(|| format!("Call {tool} again without {left_out}."));
         }
-        let is_same = |(from, to): &(String, String)| given.pointer(&pointer_of(from)) == self.at(to);
+        let is_same =
+            |(from, to): &(String, String)| given.pointer(&pointer_of(from)) == self.at(to);
         let is_one_name = told.len() == 1 && left_out.len() == 1;
         let is_long = told.iter().any(|(_, value)| value.to_string().len() > LONGEST);
         match self.moved.first() {

@@ -42,7 +42,7 @@ pub async fn process(
     let executor = world
         .executors
         .get(&attempt.executor)
-        .ok_or_else(|| format!("there is no executor {:?} any more", attempt.executor))?;
+        .ok_or_else(|| format!("executor {:?} is not configured any longer", attempt.executor))?;
     let prepared = prepare::process(world, attempt, &*executor)?;
     let log = world.logs.get(attempt.attempt_id).await.map_err(|error| error.to_string())?;
     let dir = world.settings.process_dir(attempt);

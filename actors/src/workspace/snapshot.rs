@@ -337,7 +337,7 @@ fn open(source: &Source, common: &Path) -> Result<(Tree, PathBuf), SnapshotError
         .map_err(|error| failed(error.to_string()))?;
     let link = tree.read_own(".git").map_err(|error| failed(format!(".git: {error}")))?;
     let admin = link.strip_prefix("gitdir: ").map(|path| path.trim_end_matches('\n'));
-    let admin = admin.ok_or_else(|| failed("its .git is no link to a repository".to_owned()))?;
+    let admin = admin.ok_or_else(|| failed("its .git is not a link to a repository".to_owned()))?;
     let admin = source.worktree().join(admin).canonicalize();
     let worktrees = common.join("worktrees").canonicalize();
     match (admin, worktrees) {
@@ -453,7 +453,7 @@ fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
     let source = File::options().read(true).custom_flags(flags).open(from)?;
     let found = source.metadata()?;
     if !found.is_file() {
-        return Err(io::Error::other(format!("{} is no file", from.display())));
+        return Err(io::Error::other(format!("{} is not a file", from.display())));
     }
     let mut copy = File::create(to)?;
     io::copy(&mut source.take(found.len()), &mut copy)?;

@@ -25,7 +25,7 @@ pub struct Tree {
 pub enum FileError {
     #[error("the path leads out of the worktree")]
     Outside,
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NotAFile,
     #[error("it does not exist")]
     NotFound,

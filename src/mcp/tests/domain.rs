@@ -194,6 +194,7 @@ fn status() -> AttemptStatus {
     AttemptStatus {
         attempt_id: id(),
         task_id: id(),
+        handle: "TASK-001".to_owned(),
         workspace_branch: "provost/t".to_owned(),
         state: AttemptState::Failed,
         phase: AttemptPhase::Settled,
@@ -384,7 +385,7 @@ impl Ask for Samples {
         key: Option<Key>,
         _: CreateTaskInput,
     ) -> Result<Answer<CreateTaskOutput>, Refusal> {
-        Ok(self.answer(key, CreateTaskOutput { task_id: id() }))
+        Ok(self.answer(key, CreateTaskOutput { task_id: id(), handle: "TASK-001".to_owned() }))
     }
 
     async fn update_task(
@@ -406,7 +407,9 @@ impl Ask for Samples {
             let refusal = Refusal::new(Code::AttemptRunning, "An attempt of the task runs.");
             return Err(refusal.detail("attempt_id", ID));
         }
-        Ok(self.answer(key, DeleteTaskOutput { deleted_task_id: input.task_id }))
+        let output =
+            DeleteTaskOutput { deleted_task_id: input.task_id, handle: "TASK-001".to_owned() };
+        Ok(self.answer(key, output))
     }
 
     async fn start_task_attempt(
@@ -418,6 +421,7 @@ impl Ask for Samples {
         let output = StartTaskAttemptOutput {
             attempt_id: id(),
             task_id: id(),
+            handle: "TASK-001".to_owned(),
             workspace_branch: "provost/t".to_owned(),
             session_id: id(),
             execution_process_id: None,
@@ -464,7 +468,11 @@ impl Ask for Samples {
             (Some(_), _) => Ok(AttemptStatusOutput::One(Box::new(status()))),
             (None, attempts) => {
                 let attempts = attempts.iter().flat_map(|ids| ids.iter()).map(|_| status());
-                Ok(AttemptStatusOutput::Many(AttemptStatuses { attempts: attempts.collect() }))
+                let attempts = attempts.map(|status| ToldStatus::Whole(Box::new(status)));
+                Ok(AttemptStatusOutput::Many(AttemptStatuses {
+                    attempts: attempts.collect(),
+                    truncated: false,
+                }))
             }
         }
     }
@@ -692,6 +700,7 @@ impl Ask for Samples {
             project_id: id(),
             project_name: "p".to_owned(),
             task_id: id(),
+            handle: "TASK-001".to_owned(),
             task_title: "t".to_owned(),
             task_status: TaskStatus::Todo,
             attempt_id: session.attempt.unwrap_or_else(id),
@@ -977,6 +986,13 @@ impl Ask for Samples {
                 },
             },
         ))
+    }
+
+    async fn task_id(&self, _: &Session, handle: &str, _: Option<&str>) -> Result<String, Refusal> {
+        match handle {
+            "TASK-001" => Ok(ID.to_owned()),
+            _ => Err(Refusal::new(Code::TaskNotFound, "no such task")),
+        }
     }
 
     async fn custom(

@@ -75,6 +75,8 @@ pub struct CreateTaskOutput {
     /// Id of the new task, a UUID.
     #[schemars(with = "String")]
     pub task_id: TaskId,
+    /// Its name in the project: TASK-001.
+    pub handle: String,
 }
 
 pub const LIST_TASKS: &str = "\
@@ -160,8 +162,8 @@ Avoid: calling it for every task of a list; list_tasks has the statuses.";
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetTaskInput {
-    /// Task to read, a UUID from list_tasks.
-    #[schemars(with = "Id")]
+    /// Task to read: UUID or handle.
+    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
 }
 
@@ -222,8 +224,8 @@ pub const UPDATE_MODES: &[Mode] =
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateTaskInput {
-    /// Task to change, a UUID from list_tasks.
-    #[schemars(with = "Id")]
+    /// Task to change: UUID or handle.
+    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
     /// New title, 1 to 1000 characters.
     pub title: Option<Text<1, 1000>>,
@@ -252,8 +254,8 @@ Avoid: deleting what is merely finished (update_task with status done), or while
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteTaskInput {
-    /// Task to delete, a UUID from list_tasks; its attempts stay readable.
-    #[schemars(with = "Id")]
+    /// Task to delete: UUID or handle; its attempts stay readable.
+    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
 }
 
@@ -262,4 +264,6 @@ pub struct DeleteTaskOutput {
     /// Id of the task that is gone, a UUID.
     #[schemars(with = "String")]
     pub deleted_task_id: TaskId,
+    /// Its handle.
+    pub handle: String,
 }

@@ -118,10 +118,10 @@ fn every_fault_is_told_with_its_place() {
         ["there is no task in it: `## Title` begins one"]
     );
     let told = faults("## A\n- Owner: me\n- Priority: high", Format::Markdown);
-    assert!(told[0].contains("\"owner\" is none of"), "{told:?}");
+    assert!(told[0].contains("\"owner\" is not one of"), "{told:?}");
     let told =
         faults("## A\n- Priority: high\n- Estimat: 2h\n\n## B\n- Estimate: soon", Format::Markdown);
-    assert!(told[0].starts_with("line 1 (\"A\"): \"estimat\" is none of"), "{told:?}");
+    assert!(told[0].starts_with("line 1 (\"A\"): \"estimat\" is not one of"), "{told:?}");
     assert!(told[1].starts_with("line 5 (\"B\"): Estimate must be"), "{told:?}");
 }
 
@@ -133,6 +133,6 @@ fn two_of_one_name_and_a_circle_are_faults() {
         {"title": "A", "id": "a", "depends_on": ["b"]},
         {"title": "B", "id": "b", "depends_on": ["a"]},
     ]);
-    let expected = "task 1 (\"A\"): the dependencies run in a circle: a -> b -> a";
+    let expected = "task 1 (\"A\"): the dependencies form a cycle: a -> b -> a";
     assert_eq!(faults(&circle.to_string(), Format::Json), [expected]);
 }
