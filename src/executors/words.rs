@@ -141,6 +141,7 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
                 "api key",
                 "api_key",
                 "apikey",
+                "api-key",
                 "logged in",
                 "log in",
                 "login",
@@ -167,13 +168,6 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
         (
             ErrorType::Setup,
             &[
-                "model_not_found",
-                "model not found",
-                "modelnotfound",
-                "unknown model",
-                "no model",
-                "invalid model",
-                "issue with the selected model",
                 "enoent",
                 "command not found",
                 "not installed",
@@ -184,19 +178,39 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
         ),
     ];
     let text = text.to_lowercase();
-    match status.or_else(|| status_in(&text)) {
+    let holds = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let status = status.or_else(|| status_in(&text));
+    match status {
         Some(401 | 403) => return ErrorType::Auth,
         Some(402 | 429) => return ErrorType::Quota,
+        // Some agents tell 500 for whatever their model's server refused.
+        Some(500..=599) if is_no_model(&text) => return ErrorType::Setup,
         Some(500..=599) => return ErrorType::Overloaded,
         _ => {}
     }
-    let meant = WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word)));
-    match meant {
-        Some((kind, _)) => *kind,
+    match WORDS.iter().find(|(_, words)| holds(words)).map(|(kind, _)| *kind) {
+        // Whatever is said beside it: an internal error, say.
+        Some(ErrorType::Overloaded) | None if is_no_model(&text) => ErrorType::Setup,
+        Some(kind) => kind,
         // What a model's server answers for a name or an address that is wrong.
         None if status == Some(404) => ErrorType::Setup,
         None => ErrorType::Other,
     }
+}
+
+/// Whether a text, in small letters, says that the model does not exist.
+fn is_no_model(text: &str) -> bool {
+    const WORDS: [&str; 6] = [
+        "model_not_found",
+        "modelnotfound",
+        "unknown model",
+        "no model",
+        "invalid model",
+        "issue with the selected model",
+    ];
+    const MISSING: [&str; 2] = ["not found", "does not exist"];
+    let after = text.split_once("model").map_or("", |(_, rest)| rest);
+    WORDS.iter().any(|words| text.contains(words)) || MISSING.iter().any(|it| after.contains(it))
 }
 
 /// The HTTP status that a text tells: `API Error: 429 …`, `status 503`, `429 …`.
@@ -353,17 +367,26 @@ pub fn fail(
 }
 
 /// Whether the CLI says that it does not know the session that it was to resume.
-fn is_lost_session(error: &str) -> bool {
-    const WORDS: [&str; 5] = [
-        "no conversation found",
-        "no rollout found",
-        "no saved session found",
-        "session not found",
-        "no previous sessions found",
-    ];
+/// Any other error at a resume may pass, and the next try has the session still.
+pub fn is_lost_session(error: &str) -> bool {
     let error = error.to_lowercase();
-    WORDS.iter().any(|words| error.contains(words))
+    LOST_SESSION.iter().any(|words| error.contains(words))
 }
+
+/// What each CLI says then, in the versions named.
+const LOST_SESSION: [&str; 6] = [
+    // Claude Code 2.0 to 2.1.
+    "no conversation found",
+    // `thread/resume` of Codex 0.98 to 0.169.
+    "no rollout found",
+    // `turn/start` of the same.
+    "thread not found",
+    // Qwen Code.
+    "no saved session found",
+    "session not found",
+    // Gemini CLI.
+    "no previous sessions found",
+];
 
 /// The same, of which it is known what kind of failure it is.
 pub fn fail_as(
@@ -439,6 +462,13 @@ mod tests {
             (None, "{\"type\":\"overloaded_error\"}", ErrorType::Overloaded),
             (None, "spawn rg ENOENT", ErrorType::Setup),
             (None, "waited 500 ms", ErrorType::Other),
+            (None, "{\"message\":\"invalid x-api-key\"}", ErrorType::Auth),
+            (Some(500), "model not found: nope", ErrorType::Setup),
+            (Some(500), "models/nope is not found for API version v1beta", ErrorType::Setup),
+            (Some(503), "The model is overloaded.", ErrorType::Overloaded),
+            (None, "Internal error: the model nope does not exist", ErrorType::Setup),
+            (None, "Error: The requested model is not there (HTTP 404)", ErrorType::Setup),
+            (None, "copied 404 files", ErrorType::Other),
             (None, "", ErrorType::Other),
         ] {
             assert_eq!(error_type(status, text), kind, "{status:?} {text}");

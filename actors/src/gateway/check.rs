@@ -188,9 +188,19 @@ pub fn executor(
         None => Ok(()),
         Some(reason) => Err(Refusal::new(
             Code::ExecutorUnavailable,
-            format!("executor {:?} can't run: {reason}", described.name),
+            format!("executor {:?} can't run: {reason}{}", described.name, freshly(&reason)),
         )
         .detail("unavailable_reason", reason)),
+    }
+}
+
+/// What to do about a program that was installed after the daemon had started.
+fn freshly(reason: &str) -> &'static str {
+    if reason.ends_with("PATH") {
+        "; if you have installed it since the daemon started, run `provost shutdown`: agents keep \
+         running, and the next command starts a daemon with your PATH"
+    } else {
+        ""
     }
 }
 
@@ -252,7 +262,7 @@ fn told(names: &[&str], between: &str) -> String {
     let more = names.len().saturating_sub(MOST);
     let mut told = names[..names.len() - more].join(between);
     if more > 0 {
-        told.push_str(&format!("{between}and {more} more"));
+        told.extend([between, "and ", &more.to_string(), " more"]);
     }
     told
 }
