@@ -16,6 +16,7 @@ pub mod ask;
 mod envelope;
 mod explain;
 mod fields;
+mod instructions;
 mod key;
 mod meant;
 mod mend;

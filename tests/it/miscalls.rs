@@ -290,3 +290,26 @@ fn a_handle_of_several_projects_is_refused_with_their_names() {
         provost.call("get_task", &json!({"task_id": task}));
     }
 }
+
+#[test]
+fn an_unfinished_dependency_is_named_before_the_way_around_it() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let first = board.task("first");
+    let second = board.task_with("second", &json!({"depends_on": [first]}));
+    let start = json!({"task_id": second, "executor": "fake", "prompt": "say hi"});
+    let refusal = provost.refusal("start_task_attempt", &start);
+    assert_eq!(refusal["message"], "The task depends on 1 unfinished task: TASK-001.");
+    let step = hints::read(refusal["hint"].as_str().unwrap(), &refusal["details"]);
+    let look = |tool: &str, field: &str, value: Value| {
+        Some(hints::Step::InsteadWith(tool.to_owned(), field.to_owned(), value))
+    };
+    assert_eq!(step, look("get_task", "task_id", json!(first)));
+
+    // While an attempt at it runs, that is what to wait for.
+    let attempt = board.start_at(&first, "fake", &json!({"prompt": "hang"}));
+    let refusal = provost.refusal("start_task_attempt", &start);
+    let step = hints::read(refusal["hint"].as_str().unwrap(), &refusal["details"]);
+    assert_eq!(step, look("wait_for_attempts", "attempt_ids", json!([attempt.id])));
+    attempt.stop();
+}

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::domain::{ID, Samples, arguments, entries};
 use crate::mcp::ask::{Access, Role, Session};
+use crate::mcp::instructions;
 use crate::mcp::prompts::ORCHESTRATE;
-use crate::mcp::server::{BOARD_INSTRUCTIONS, INSIDE_INSTRUCTIONS};
 use crate::mcp::tool::{Call, Effect, Tool};
 use crate::mcp::tools;
 use crate::mcp::{envelope, worker_error};
@@ -89,6 +89,17 @@ fn output_roots_are_objects_that_admit_the_envelope() {
     }
 }
 
+/// Clients that check arguments themselves would show a model the pattern, not our hint.
+#[test]
+fn ids_publish_no_pattern() {
+    for tool in tools::all() {
+        let schema = definition(tool)["inputSchema"].to_string();
+        assert!(!schema.contains("\"pattern\""), "{}", tool.name());
+    }
+    let get_task = tools::find("get_task").unwrap();
+    assert!(!get_task.is_valid(&json!({"task_id": "one"})), "the server checks all the same");
+}
+
 fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
@@ -158,7 +169,7 @@ fn texts_name_only_tools_and_fields_that_exist() {
         .iter()
         .map(|tool| tool.row().description)
         .chain(Code::ALL.iter().map(|code| code.hint()))
-        .chain([BOARD_INSTRUCTIONS, INSIDE_INSTRUCTIONS, ORCHESTRATE]);
+        .chain([instructions::BOARD, instructions::INSIDE, ORCHESTRATE]);
     for text in texts {
         let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
         for word in
@@ -171,12 +182,13 @@ fn texts_name_only_tools_and_fields_that_exist() {
 
 #[test]
 fn instructions_fit_what_clients_show() {
-    for text in [BOARD_INSTRUCTIONS, INSIDE_INSTRUCTIONS] {
+    for text in [instructions::BOARD, instructions::INSIDE] {
         assert!(text.len() < 2048);
         // All that some clients show until a tool is searched for.
         let first = text.lines().next().unwrap();
         assert!(first.contains("the loop: ") && first.ends_with('.'), "{first}");
     }
+    assert!(instructions::BOARD.contains("timeout_ms = 50000"));
     assert!(ORCHESTRATE.chars().count() < 1500);
 }
 
