@@ -592,3 +592,12 @@ async fn the_end_of_the_stream_ends_a_call_when_its_grace_is_over() {
     assert_eq!(answer["result"]["structuredContent"]["code"], "daemon_restarting");
     peer.ended().await;
 }
+
+#[tokio::test]
+async fn a_peer_that_does_not_read_loses_its_connection() {
+    let limits = Limits { stalled: Duration::from_millis(20), ..Limits::default() };
+    let mut peer = Peer::new(Role::Orchestrator, false, limits);
+    // Its answer is larger than the stream's buffer.
+    peer.request(1, "tools/list", json!({})).await;
+    tokio::time::timeout(PATIENCE, &mut peer.served).await.expect("an end in time").unwrap();
+}
