@@ -47,7 +47,7 @@ pub fn decide(ending: &Ending, digest: &Digest, policy: OnQuota, now: Timestamp)
         exit_code: exit.and_then(|exit| exit.exit_code),
         exit_signal: exit.and_then(|exit| exit.exit_signal),
         failure_summary: (!completed).then(|| summary(ending, digest)),
-        final_message: digest.final_message.clone(),
+        final_message: digest.answer(),
         usage: digest.usage,
         quota: quota(digest, policy).filter(|_| status == ProcessStatus::Failed),
         at: exit.map_or(now, |exit| exit.at),
