@@ -2,7 +2,7 @@
 //! carry a question, and which mean the same. Pure.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
@@ -10,6 +10,9 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::kin;
+
+/// Most words that a question is looked up by: a search costs as much as they are frequent.
+const SOUGHT_MAX: usize = 200;
 
 /// Words that say nothing by themselves.
 const EMPTY: &str = "a about above after all also am an and any are as at be been before being below \
@@ -170,21 +173,24 @@ pub fn indexed(text: &str) -> String {
     words(text).iter().map(|word| regular(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// The words to look a question up by in such an index: those that say something, and
-/// those that mean the same.
+/// The words to look a question up by in such an index: those that say something, those that
+/// mean the same, and those near in meaning; at most [`SOUGHT_MAX`].
 pub fn sought(question: &str) -> Vec<String> {
-    let mut sought = Vec::new();
-    for (word, stem) in content(question) {
-        let group = GROUPS.get(&stem).map(|group| ALIKE[*group]).unwrap_or_default();
-        sought.push(regular(&word).to_owned());
-        sought.extend(group.split_whitespace().map(str::to_owned));
-        sought.extend(kin::of(&stem).map(str::to_owned));
+    let content = content(question);
+    let own = content.iter().flat_map(|(word, stem)| {
+        let group = GROUPS.get(stem).map(|group| ALIKE[*group]).unwrap_or_default();
+        std::iter::once(regular(word)).chain(group.split_whitespace())
+    });
+    let mut sought: Vec<String> = own.map(str::to_owned).collect();
+    for (_, stem) in &content {
+        sought.extend(kin::of(stem).map(str::to_owned));
     }
     if sought.is_empty() {
         sought = words(question);
     }
-    sought.sort_unstable();
-    sought.dedup();
+    let mut seen = HashSet::new();
+    sought.retain(|word| seen.insert(word.clone()));
+    sought.truncate(SOUGHT_MAX);
     sought
 }
 
@@ -306,7 +312,7 @@ mod tests {
         for word in ["kiosks", "keep", "store", "retention"] {
             assert!(sought_words.iter().any(|it| it == word), "{word}: {sought_words:?}");
         }
-        assert_eq!(sought("What is it?"), ["is", "it", "what"]);
+        assert_eq!(sought("What is it?"), ["what", "is", "it"]);
     }
 
     #[test]
