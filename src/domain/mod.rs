@@ -14,10 +14,12 @@ mod follow_up;
 mod import;
 mod logs;
 mod messages;
+mod reach;
 mod sessions;
 mod short;
 mod waits;
 mod work;
+mod worktrees;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,10 +32,11 @@ use provost_actors::gateway;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::world::World;
 use ractor::{ActorRef, RpcReplyPort};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::mcp::ask::{Answer, Ask, CustomError, Key, RecentAttempt, Session};
+use crate::mcp::ask::{Access, Answer, Ask, CustomError, Key, RecentAttempt, Session};
 use crate::mcp::tools::approvals::{
     ListApprovalsInput, ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
 };
@@ -85,6 +88,8 @@ pub struct Answers {
     pub variant: String,
     /// How long a call waits for it.
     pub timeout_secs: u64,
+    /// How long after that a late answer is taken; then the executor is stopped.
+    pub grace_secs: u64,
     /// Question and context may be 80 % of it.
     pub token_limit: u64,
 }
@@ -94,6 +99,10 @@ impl Answers {
         !self.executor.is_empty()
     }
 }
+
+/// How many questions are looked up in plans at once: fewer than there are connections to
+/// read by.
+const SEARCHES: usize = 2;
 
 /// Everything behind the tools.
 pub struct Domain {
@@ -105,6 +114,8 @@ pub struct Domain {
     answers: Answers,
     /// Where the home's data lies, to be told.
     data_dir: PathBuf,
+    /// Questions that are looked up at once.
+    searches: Semaphore,
     /// Ends the daemon.
     ending: CancellationToken,
 }
@@ -127,7 +138,8 @@ impl Domain {
     ) -> Self {
         let Owners { gateway, checks } = owners;
         let artifacts = Artifacts::new(guards);
-        Self { store, gateway, checks, world, artifacts, answers, data_dir, ending }
+        let searches = Semaphore::new(SEARCHES);
+        Self { store, gateway, checks, world, artifacts, answers, data_dir, searches, ending }
     }
 
     /// Asks the gateway. The port is answered by whoever owns what is asked for.
@@ -230,11 +242,11 @@ impl Ask for Domain {
 
     async fn start_task_attempt(
         &self,
-        _: &Session,
+        session: &Session,
         key: Option<Key>,
         input: StartTaskAttemptInput,
     ) -> Result<Answer<StartTaskAttemptOutput>, Refusal> {
-        self.start(key, input).await
+        self.start(session, key, input).await
     }
 
     async fn list_task_attempts(
@@ -329,11 +341,11 @@ impl Ask for Domain {
 
     async fn respond_approval(
         &self,
-        session: &Session,
+        _: &Session,
         key: Option<Key>,
         input: RespondApprovalInput,
     ) -> Result<Answer<RespondApprovalOutput>, Refusal> {
-        self.responded(session, key, input).await
+        self.responded(key, input).await
     }
 
     async fn get_context(
@@ -464,6 +476,16 @@ impl Ask for Domain {
         input: CreateTicketInput,
     ) -> Result<Answer<CreateTicketOutput>, Refusal> {
         self.new_ticket(session, key, input).await
+    }
+
+    async fn permit(
+        &self,
+        session: &Session,
+        tool: &'static str,
+        access: Access,
+        arguments: &Map<String, Value>,
+    ) -> Result<(), Refusal> {
+        self.within_reach(session, tool, access, arguments).await
     }
 
     async fn recent_attempts(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {

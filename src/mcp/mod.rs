@@ -17,6 +17,7 @@ mod backlog;
 mod envelope;
 mod explain;
 mod fields;
+pub mod inside;
 mod instructions;
 mod key;
 mod meant;

@@ -332,6 +332,10 @@ impl Tool {
         if !self.is_workers() {
             self.name_tasks(&mut call).await?;
         }
+        if self.row.audience == Audience::Board && call.session.place.is_inside() {
+            let Call { ask, session, arguments, .. } = &call;
+            ask.permit(session, self.row.name, self.access(), arguments).await?;
+        }
         match (self.run)(call) {
             Ok(outcome) => outcome.await,
             Err(Misfit(path)) => Err(contract.unparsable(&path, arguments)),
