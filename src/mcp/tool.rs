@@ -310,11 +310,13 @@ impl Tool {
         let mut arguments = Value::Object(std::mem::take(&mut call.arguments));
         drop_nulls(&mut arguments);
         let (tool, ask) = (self.row.name, call.ask);
+        let is_inside = call.session.place.is_inside();
         let outcome = self.outcome(&contract, call, &arguments).await;
         failpoint::hit(tool, "answering");
         match outcome {
             Ok(success) => Ok(success),
-            Err(refusal) if self.is_workers() => Err(refusal),
+            // What a hint would name may be beyond an attempt's reach.
+            Err(refusal) if self.is_workers() || is_inside => Err(refusal.of_tool(tool)),
             Err(refusal) => Err(ask.clarify(tool, &arguments, refusal).await.of_tool(tool)),
         }
     }
