@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::context::Context;
+use super::context::{Context, text};
 use super::exit::{Exit, Failure};
-use super::output::Output;
+use super::output::{Output, short};
 use crate::config::{Config, Override};
 use crate::daemon;
 use crate::home::Home;
@@ -33,7 +33,8 @@ pub struct DaemonArgs {
 
 #[derive(clap::Args, Debug)]
 pub struct ShutdownArgs {
-    /// Stop all attempts first; without it they run on and the next daemon finds them
+    /// Stop all attempts first; if one can't be stopped it is named, and the daemon goes on.
+    /// Without it attempts run on, and the next daemon finds them
     #[arg(long)]
     stop_all: bool,
 }
@@ -71,21 +72,57 @@ fn overrides(args: &DaemonArgs) -> Vec<Override> {
 }
 
 pub async fn shutdown(context: &mut Context, args: &ShutdownArgs) -> Result<Exit, Failure> {
-    let pid = end(context, args.stop_all).await?;
+    let ended = end(context, args.stop_all).await?;
+    let Ended { pid, alive, unrecorded } = &ended;
     if context.out.is_json() {
-        context.out.json(&json!({"pid": pid}))?;
-    } else {
+        let has_ended = alive.is_empty();
+        context.out.json(&json!({"pid": pid, "ended": has_ended, "alive": alive,
+            "unrecorded": unrecorded}))?;
+    } else if alive.is_empty() {
+        for attempt in unrecorded {
+            let attempt = short(attempt.as_str().unwrap_or_default());
+            let line = format!("{attempt} was stopped; the next daemon writes it down");
+            context.out.line(&line)?;
+        }
         context.out.line(&format!("the daemon (pid {pid}) has ended"))?;
     }
-    Ok(Exit::Done)
+    if alive.is_empty() { Ok(Exit::Done) } else { Err(Failure::Fault(still_alive(&ended))) }
 }
 
-/// Ends the daemon that runs, and waits until it is gone. Returns its pid.
-pub async fn end(context: &mut Context, stop_all: bool) -> Result<u32, Failure> {
+/// Who is still alive, and what can be done. The daemon that knows of them goes on.
+fn still_alive(ended: &Ended) -> String {
+    let each = ended.alive.iter().map(|it| {
+        format!("  {} ({})\n", short(text(it, "attempt_id")), text(it, "reason"))
+    });
+    format!(
+        "not stopped:\n{}The daemon (pid {}) goes on. Try `provost stop --force ATTEMPT`, or leave \
+         them alive with `provost shutdown`",
+        each.collect::<String>(),
+        ended.pid
+    )
+}
+
+/// What an end of the daemon came to.
+pub struct Ended {
+    pub pid: u32,
+    /// The attempts of which something is still alive, each with the reason. Unless
+    /// there is none the daemon goes on.
+    pub alive: Vec<Value>,
+    /// The attempts whose stop is not written down yet.
+    pub unrecorded: Vec<Value>,
+}
+
+/// Ends the daemon that runs, and waits until it is gone.
+pub async fn end(context: &mut Context, stop_all: bool) -> Result<Ended, Failure> {
     let mut client = context.running().await?;
     let pid = client.welcome().pid;
     let process = Process::find(pid);
-    client.method("provost/shutdown", json!({"stop_all": stop_all})).await?;
+    let told = client.method("provost/shutdown", json!({"stop_all": stop_all})).await?;
+    let list = |key: &str| told[key].as_array().cloned().unwrap_or_default();
+    let ended = Ended { pid, alive: list("alive"), unrecorded: list("unrecorded") };
+    if !ended.alive.is_empty() {
+        return Ok(ended);
+    }
     let deadline = Instant::now() + SHUTDOWN_LIMIT;
     let gone = async {
         client.closed().await;
@@ -96,7 +133,7 @@ pub async fn end(context: &mut Context, stop_all: bool) -> Result<u32, Failure> 
     if tokio::time::timeout_at(deadline, gone).await.is_err() {
         return Err(Failure::Fault(format!("the daemon (pid {pid}) is still there")));
     }
-    Ok(pid)
+    Ok(ended)
 }
 
 /// A process known by its id and its start, so that a later one with the same

@@ -192,6 +192,7 @@ fn stopped(stopped: AttemptStopped) -> StopAttemptOutput {
         exit_code: stopped.exit_code,
         exit_signal: stopped.exit_signal,
         survivors: stopped.survivors,
+        unrecorded: stopped.unrecorded,
     }
 }
 

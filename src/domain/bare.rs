@@ -2,7 +2,7 @@
 //! line needs and an agent does not.
 
 use provost_actors::checks;
-use provost_actors::gateway::Message;
+use provost_actors::gateway::{Message, StoppedAll};
 use provost_actors::ids::TaskId;
 use provost_actors::refusal::Refusal;
 use serde::Deserialize;
@@ -73,16 +73,32 @@ impl Domain {
             "provost/plans" => self.list_plans(read(params)?).await.map_err(fault),
             "provost/shutdown" => {
                 let Shutdown { stop_all } = read(params)?;
-                if stop_all {
-                    let attempts = async { ractor::call!(self.gateway, Message::StopAll) };
-                    let checks = async { ractor::call!(self.checks, checks::Message::StopAll) };
-                    let _ = tokio::join!(attempts, checks);
+                let stopped = if stop_all { self.stop_all().await? } else { StoppedAll::default() };
+                let ends = stopped.alive.is_empty();
+                if ends {
+                    self.ending.cancel();
                 }
-                self.ending.cancel();
-                Ok(json!({}))
+                let alive = stopped.alive.into_iter();
+                let alive: Vec<Value> = alive
+                    .map(|it| json!({"attempt_id": it.attempt_id, "reason": it.reason}))
+                    .collect();
+                Ok(json!({ "ends": ends, "alive": alive, "unrecorded": stopped.unrecorded }))
             }
             _ => Err(CustomError::method_not_found(method)),
         }
+    }
+
+    /// Stops every attempt and every check.
+    async fn stop_all(&self) -> Result<StoppedAll, CustomError> {
+        let attempts = async { ractor::call!(self.gateway, Message::StopAll) };
+        let checks = async { ractor::call!(self.checks, checks::Message::StopAll) };
+        let (attempts, checks) = tokio::join!(attempts, checks);
+        if let Err(error) = checks {
+            tracing::error!(%error, "the checks were not stopped");
+        }
+        attempts.map_err(|error| {
+            fault(Refusal::internal(format!("the attempts can't be asked to stop: {error}")))
+        })
     }
 
     async fn info(&self) -> Result<Value, CustomError> {

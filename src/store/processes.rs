@@ -61,7 +61,7 @@ impl Store {
         process: ProcessId,
         change: &Change,
     ) -> Result<(), Refusal> {
-        let mut writing = self.writing_patiently().await?;
+        let mut writing = self.writing_briefly().await?;
         let (phase, state) = standing(change);
         let holds = matches!(change, Change::Held | Change::Unqueued { .. });
         let changed = sqlx::query(

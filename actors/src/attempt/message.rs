@@ -41,6 +41,8 @@ pub enum Message {
     Respond(RespondCall, ApprovalPort),
     /// A running slot is its own.
     Granted,
+    /// Try again to write what the store did not take.
+    WriteAgain,
     /// From the tasks of one of its turns.
     Turn(ProcessId, Happening),
 }
@@ -83,8 +85,6 @@ pub enum Happening {
     Decided(Box<Approval>),
     /// The log holds all that the process and its leftovers wrote.
     ReadOut,
-    /// Try again to write the outcome down.
-    Record,
     /// One of its writers waits for the disk, and why; `None`: no longer.
     Disk(Writer, Option<String>),
 }

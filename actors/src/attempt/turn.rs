@@ -13,7 +13,7 @@ use crate::executor::{Message, OnQuota};
 use crate::failpoint;
 use crate::journal::{Approval, Attempt, Outcome};
 use crate::log::{AttemptLog, LogError};
-use crate::process::manifest::ExitRecord;
+use crate::process::manifest::{ExitRecord, StopKind};
 use crate::process::{Adopted, Control, ControlError, Shim, ShimEvent, Signal};
 use crate::world::World;
 
@@ -268,7 +268,7 @@ impl Turn {
             let stopped = stopped.clone();
             let ending = Ending { exit: Some(exit.clone()), reason: None, stopped };
             let outcome = outcome::decide(&ending, &digest.get(), OnQuota::Never, exit.at);
-            vec![(exit.at, outcome::process_end(&outcome, exit.limit.as_deref()))]
+            vec![(exit.at, outcome::process_end(&ending, &outcome))]
         });
         // The task lives until it was told.
         let _ = told.send((exit, closing));
@@ -294,13 +294,25 @@ impl Turn {
 
     fn interrupt(&self, by_message: bool) {
         let message = self.digest.get().interrupt.filter(|_| by_message);
-        let Some(message) = message else { return self.signal_leader(Signal::SIGINT) };
-        let voice = self.voice.clone();
+        let (voice, control) = (self.voice.clone(), self.control.clone());
         tokio::spawn(async move {
-            if let Err(error) = voice.say(message).await {
-                tracing::warn!(%error, "an executor was not interrupted by its protocol");
+            if let Some(control) = &control {
+                // One that takes no request takes no signal either, which is told below.
+                let _ = control.stopping(StopKind::Soft).await;
             }
-            failpoint::hit("interrupt", "said");
+            if let Some(message) = message {
+                match voice.say(message).await {
+                    Ok(_) => return failpoint::hit("interrupt", "said"),
+                    // What is said has to be put on file first, and there may be no room.
+                    Err(error) => tracing::warn!(%error, "it is interrupted by a signal instead"),
+                }
+            }
+            if let Some(control) = control {
+                match control.signal_leader(Signal::SIGINT).await {
+                    Ok(_) => failpoint::hit("interrupt", "sent"),
+                    Err(error) => tracing::debug!(%error, "a shim took no command"),
+                }
+            }
         });
     }
 
@@ -328,11 +340,7 @@ impl Turn {
     }
 
     fn signal_leader(&self, signal: Signal) {
-        self.command(move |control| async move {
-            control.signal_leader(signal).await?;
-            failpoint::hit("interrupt", "sent");
-            Ok(())
-        });
+        self.command(move |control| async move { control.signal_leader(signal).await.map(drop) });
     }
 
     fn terminate(&self) {
@@ -351,7 +359,12 @@ impl Turn {
         let Some(control) = self.control.clone().filter(|_| tries < KILL_TRIES) else {
             return self.kill_later(tries);
         };
+        let kind = self.life.stop_facts().map(|stop| stop.kind());
         tokio::spawn(async move {
+            if let Some(kind) = kind {
+                // A shim that takes no request takes none to kill either, which is seen to.
+                let _ = control.stopping(kind).await;
+            }
             match control.kill_tree().await {
                 Ok(report) => {
                     let signalled = u32::try_from(report.signalled).unwrap_or(u32::MAX);

@@ -10,3 +10,4 @@ mod limits;
 mod output;
 mod processes;
 mod secrets;
+mod stop;

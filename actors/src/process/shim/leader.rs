@@ -134,6 +134,7 @@ impl Leader {
             exit_signal: status.and_then(ExitStatusExt::signal),
             reason: status.is_none().then(|| STATUS_LOST.to_owned()),
             limit: None,
+            stopped: None,
             at: *at,
             stdout_bytes: lengths[0],
             stderr_bytes: lengths[1],
