@@ -188,7 +188,8 @@ fn stop_line(stopped: &Value) -> String {
         Some(true) => format!("stopped with {sent}"),
         _ => "nothing ran".to_owned(),
     };
-    format!("{what}: {}", ended(stopped, "state"))
+    let later = if stopped["unrecorded"] == true { ", not written down yet" } else { "" };
+    format!("{what}: {}{later}", ended(stopped, "state"))
 }
 
 #[cfg(test)]
@@ -245,6 +246,10 @@ mod tests {
         let stopped = json!({"stopped": true, "signals": ["SIGINT", "SIGTERM"], "state": "failed",
             "exit_signal": 15});
         assert_eq!(stop_line(&stopped), "stopped with SIGINT, SIGTERM: failed (signal 15)");
+        let unrecorded = json!({"stopped": true, "signals": ["SIGKILL"], "state": "failed",
+            "exit_signal": 9, "unrecorded": true});
+        let line = "stopped with SIGKILL: failed (signal 9), not written down yet";
+        assert_eq!(stop_line(&unrecorded), line);
         let idle = json!({"stopped": false, "signals": [], "state": "completed", "exit_code": 0});
         assert_eq!(stop_line(&idle), "nothing ran: completed (exit 0)");
     }

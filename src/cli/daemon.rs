@@ -92,7 +92,8 @@ pub async fn shutdown(context: &mut Context, args: &ShutdownArgs) -> Result<Exit
 /// Who is still alive, and what can be done. The daemon that knows of them goes on.
 fn still_alive(ended: &Ended) -> String {
     let each = ended.alive.iter().map(|it| {
-        format!("  {} ({})\n", short(text(it, "attempt_id")), text(it, "reason"))
+        let who = Some(short(text(it, "attempt_id"))).filter(|id| !id.is_empty());
+        format!("  {} ({})\n", who.unwrap_or("a check"), text(it, "reason"))
     });
     format!(
         "not stopped:\n{}The daemon (pid {}) goes on. Try `provost stop --force ATTEMPT`, or leave \
@@ -192,6 +193,18 @@ mod tests {
         assert!(process.is_alive());
         process.start.push('0');
         assert!(!process.is_alive());
+    }
+
+    #[test]
+    fn who_is_still_alive_is_named_with_what_can_be_done() {
+        let alive = json!({"attempt_id": "0192f0c1-2345-7abc-8def-0123456789ab",
+            "reason": "2 of its processes can't be killed"});
+        let ended = Ended { pid: 7, alive: vec![alive], unrecorded: vec![] };
+        insta::assert_snapshot!(still_alive(&ended), @r"
+        not stopped:
+          456789ab (2 of its processes can't be killed)
+        The daemon (pid 7) goes on. Try `provost stop --force ATTEMPT`, or leave them alive with `provost shutdown`
+        ");
     }
 
     #[test]

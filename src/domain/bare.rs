@@ -2,8 +2,8 @@
 //! line needs and an agent does not.
 
 use provost_actors::checks;
-use provost_actors::gateway::{Message, StoppedAll};
-use provost_actors::ids::TaskId;
+use provost_actors::gateway::Message;
+use provost_actors::ids::{AttemptId, TaskId};
 use provost_actors::refusal::Refusal;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -73,32 +73,34 @@ impl Domain {
             "provost/plans" => self.list_plans(read(params)?).await.map_err(fault),
             "provost/shutdown" => {
                 let Shutdown { stop_all } = read(params)?;
-                let stopped = if stop_all { self.stop_all().await? } else { StoppedAll::default() };
-                let ends = stopped.alive.is_empty();
-                if ends {
+                let (alive, unrecorded) =
+                    if stop_all { self.stop_all().await? } else { (vec![], vec![]) };
+                // Nobody is left behind in silence: a daemon that knows of them goes on.
+                if alive.is_empty() {
                     self.ending.cancel();
+                } else {
+                    let _ = self.gateway.send_message(Message::GoOn);
+                    let _ = self.checks.send_message(checks::Message::GoOn);
                 }
-                let alive = stopped.alive.into_iter();
-                let alive: Vec<Value> = alive
-                    .map(|it| json!({"attempt_id": it.attempt_id, "reason": it.reason}))
-                    .collect();
-                Ok(json!({ "ends": ends, "alive": alive, "unrecorded": stopped.unrecorded }))
+                Ok(json!({ "alive": alive, "unrecorded": unrecorded }))
             }
             _ => Err(CustomError::method_not_found(method)),
         }
     }
 
-    /// Stops every attempt and every check.
-    async fn stop_all(&self) -> Result<StoppedAll, CustomError> {
+    /// Stops every attempt and every check: who is still alive, and which stops are not
+    /// written down yet.
+    async fn stop_all(&self) -> Result<(Vec<Value>, Vec<AttemptId>), CustomError> {
         let attempts = async { ractor::call!(self.gateway, Message::StopAll) };
         let checks = async { ractor::call!(self.checks, checks::Message::StopAll) };
         let (attempts, checks) = tokio::join!(attempts, checks);
-        if let Err(error) = checks {
-            tracing::error!(%error, "the checks were not stopped");
-        }
-        attempts.map_err(|error| {
-            fault(Refusal::internal(format!("the attempts can't be asked to stop: {error}")))
-        })
+        let lost = |error: String| fault(Refusal::internal(format!("not stopped: {error}")));
+        let attempts = attempts.map_err(|error| lost(error.to_string()))?;
+        let checks = checks.map_err(|error| lost(error.to_string()))?;
+        let alive = attempts.alive.into_iter();
+        let alive = alive.map(|it| json!({"attempt_id": it.attempt_id, "reason": it.reason}));
+        let checks = checks.into_iter().map(|it| json!({"attempt_id": null, "reason": it}));
+        Ok((alive.chain(checks).collect(), attempts.unrecorded))
     }
 
     async fn info(&self) -> Result<Value, CustomError> {

@@ -36,6 +36,8 @@ pub enum Message {
     /// Stops everything that runs or waits. Answered when nothing does, or when what
     /// is still alive can't be ended.
     StopAll(RpcReplyPort<StoppedAll>),
+    /// Starts may be made again: not all could be stopped, so the daemon goes on.
+    GoOn,
 
     // ---- told by tasks and actors of its own
     /// A start has been checked; it needs a slot.

@@ -132,6 +132,7 @@ impl Actor for Gateway {
             Message::Stopped(key, answer, is_kept) => state.stopped(&key, &answer, is_kept),
             Message::Kept(key) => state.stops.forget(&key),
             Message::StopAll(port) => state.stop_all(port),
+            Message::GoOn => state.go_on(),
             Message::StoppedAll(stopped, port) => state.stopped_all(stopped, port),
             Message::Counts(port) => drop(port.send(state.admission.counts())),
             Message::Restore(port) => state.restore(port),

@@ -85,14 +85,17 @@ impl State {
         });
     }
 
-    /// Answers when no start is under way any more. A daemon of which something is
-    /// still alive goes on.
+    /// Answers when no start is under way any more.
     pub(super) fn stopped_all(&mut self, all: StoppedAll, port: RpcReplyPort<StoppedAll>) {
         if self.starting > 0 {
             return self.closing.push(port);
         }
-        self.is_closing = all.alive.is_empty();
         let _ = port.send(all);
+    }
+
+    /// The daemon does not end after all.
+    pub(super) fn go_on(&mut self) {
+        self.is_closing = false;
         self.grant();
     }
 }
