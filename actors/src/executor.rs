@@ -33,6 +33,8 @@ pub struct Description {
     pub supports_interrupt: bool,
     /// A variant of it can ask for permission.
     pub supports_approvals: bool,
+    /// It is scripted and has no model.
+    pub stand_in: bool,
     /// `None`: it can run. Else why not.
     pub unavailable_reason: Option<String>,
     /// How to install it, where that is known.
@@ -92,6 +94,8 @@ pub struct Launch {
     /// Absolute path of the program.
     pub program: PathBuf,
     pub args: Vec<String>,
+    /// What the log shows as its command; `None`: program and arguments.
+    pub shown_as: Option<String>,
     /// Added to the environment that every executor gets.
     pub env: BTreeMap<String, String>,
     pub stdin: Stdin,
@@ -139,6 +143,11 @@ pub trait Executor: Send + Sync {
     /// What becomes of a turn that a rate limit has ended.
     fn on_quota(&self) -> OnQuota {
         OnQuota::default()
+    }
+
+    /// Its assistant messages are lines of text: those of a turn are one answer.
+    fn answers_in_lines(&self) -> bool {
+        false
     }
 }
 

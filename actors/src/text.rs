@@ -10,6 +10,18 @@ pub fn cut(text: String, most: usize) -> String {
     }
 }
 
+/// The text if it has `most` characters at most; else its end, which begins with `…`
+/// then.
+#[must_use]
+pub fn cut_front(text: String, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text;
+    }
+    let kept = most.saturating_sub(1);
+    std::iter::once('…').chain(text.chars().skip(count - kept)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -18,5 +30,7 @@ mod tests {
     fn what_is_cut_says_so_and_is_no_longer_than_it_may_be() {
         assert_eq!(cut("öäü".to_owned(), 3), "öäü");
         assert_eq!(cut("öäüß".to_owned(), 3), "öä…");
+        assert_eq!(cut_front("öäü".to_owned(), 3), "öäü");
+        assert_eq!(cut_front("öäüß".to_owned(), 3), "…üß");
     }
 }

@@ -9,11 +9,21 @@ use serde_json::{Value, json};
 
 use crate::lab::{Client, Lab};
 use crate::report::Cell;
-use crate::{GLANCE, PATIENCE, Result, processes};
+use crate::{CHECK_MAX, GLANCE, PATIENCE, Result, processes};
 
 /// In the order of the table.
-pub const CHECKS: [&str; 8] =
-    ["start", "edit", "follow-up", "interrupt", "stop", "errors", "worker tools", "restart"];
+pub const CHECKS: [&str; 10] = [
+    "start",
+    "edit",
+    "slash",
+    "approvals",
+    "follow-up",
+    "interrupt",
+    "stop",
+    "errors",
+    "worker tools",
+    "restart",
+];
 
 /// Makes those of `wanted`.
 pub async fn all(lab: &mut Lab, client: &Client, wanted: &[&'static str]) -> Vec<Cell> {
@@ -21,7 +31,8 @@ pub async fn all(lab: &mut Lab, client: &Client, wanted: &[&'static str]) -> Vec
     for check in wanted {
         let begun = Instant::now();
         let mut trial = Trial { lab, client, attempts: Vec::new() };
-        let outcome = match trial.make(check).await {
+        let made = tokio::time::timeout(CHECK_MAX, trial.make(check)).await;
+        let outcome = match made.unwrap_or_else(|_| Err("it takes too long".into())) {
             Ok(said) => Ok(said),
             Err(error) => {
                 let seen = trial.seen().await;
@@ -53,6 +64,8 @@ impl Trial<'_> {
         match check {
             "start" => self.start().await,
             "edit" => self.edit().await,
+            "slash" => self.slash().await,
+            "approvals" => self.approvals().await,
             "follow-up" => self.follow_up().await,
             "interrupt" => self.interrupt().await,
             "stop" => self.stop().await,
@@ -113,11 +126,79 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    /// The second prompt continues the conversation of the first.
+    /// A prompt is text, also where it looks like a command of the CLI's own.
+    async fn slash(&mut self) -> Result<String> {
+        for begins in ["/healthz returns 500.", "/clear the table.", "/compact the log."] {
+            let attempt = self.begin(&format!("{begins} [[text]]")).await?;
+            let status = self.completed(&attempt).await?;
+            expect(begins, &status["final_message"], &json!(TEXT))?;
+        }
+        Ok(String::new())
+    }
+
+    /// What is asked for shows all that is to be approved. Says what was asked for: some
+    /// run commands that only read without asking, some edit.
+    async fn approvals(&mut self) -> Result<String> {
+        let attempt = self.client.start("Write the notes. [[edit]]", Some("ask")).await?;
+        self.attempts.push(attempt.clone());
+        let deadline = Instant::now() + PATIENCE;
+        let mut asked: Vec<Value> = Vec::new();
+        loop {
+            let pending = json!({"attempt_id": attempt});
+            let mut pending = self.client.call("list_approvals", pending).await?;
+            let Value::Array(pending) = pending["approvals"].take() else { return no_list() };
+            for approval in pending {
+                let answer = json!({"approval_id": approval["approval_id"], "decision": "approve"});
+                self.client.call("respond_approval", answer).await?;
+                asked.push(approval["action"].clone());
+            }
+            let status = json!({"attempt_id": attempt});
+            let status = self.client.call("get_attempt_status", status).await?;
+            if status["phase"] == "settled" {
+                break;
+            }
+            if Instant::now() > deadline {
+                return Err(format!("the attempt does not settle; it asked for {asked:?}").into());
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
+        self.completed(&attempt).await?;
+        let mut kinds: Vec<&str> = Vec::new();
+        for action in &asked {
+            let shown = |names: &[&str], wanted: &str| {
+                names.iter().any(|name| text(&action[*name]).contains(wanted))
+            };
+            let is_whole = match action["type"].as_str() {
+                Some("command") => shown(&["command"], "folder=$PWD") && shown(&["command"], "ls"),
+                Some("file_edit") => {
+                    shown(&["path"], EDITED.0) && shown(&["content", "diff"], "In two lines.")
+                }
+                _ => false,
+            };
+            if !is_whole {
+                return Err(format!("this was to be approved: {action}").into());
+            }
+            kinds.push(if action["type"] == "command" { "command" } else { "edit" });
+        }
+        kinds.dedup();
+        if kinds.is_empty() { Err("it asks for nothing".into()) } else { Ok(kinds.join(", ")) }
+    }
+
+    /// The second prompt continues the conversation of the first, and the attempt's
+    /// usage is that of both.
     async fn follow_up(&mut self) -> Result<String> {
         let attempt = self.begin("Say something. [[text]]").await?;
-        self.completed(&attempt).await?;
+        let first = self.completed(&attempt).await?["usage"].take();
         self.recalls(&attempt, "[[text]]").await?;
+        let status = json!({"attempt_id": attempt});
+        let both = self.client.call("get_attempt_status", status).await?["usage"].take();
+        let twice = |name: &str| {
+            let [first, both] = [&first, &both].map(|usage| usage[name].as_f64());
+            first.zip(both).is_none_or(|(first, both)| both > first && both < 3.0 * first)
+        };
+        if !first.is_null() && !(twice("input_tokens") && twice("output_tokens")) {
+            return Err(format!("usage is {first}, and then {both}").into());
+        }
         Ok(String::new())
     }
 
@@ -171,7 +252,12 @@ impl Trial<'_> {
 
     /// What a service refuses is told by its kind.
     async fn errors(&mut self) -> Result<String> {
-        let kinds = [("rate-limit", "quota"), ("overload", "overloaded"), ("bad-key", "auth")];
+        let kinds = [
+            ("rate-limit", "quota"),
+            ("overload", "overloaded"),
+            ("bad-key", "auth"),
+            ("no-model", "setup"),
+        ];
         let (mut wrong, mut untold) = (Vec::new(), Vec::new());
         for (scenario, kind) in kinds {
             let attempt = self.begin(&format!("Try it. [[{scenario}]]")).await?;
@@ -191,7 +277,7 @@ impl Trial<'_> {
         }
         match (wrong.is_empty(), untold.as_slice()) {
             (false, _) => Err(wrong.join("; ").into()),
-            (true, [_, _, _]) => Err("it tells of no error".into()),
+            (true, [_, _, _, _]) => Err("it tells of no error".into()),
             (true, []) => Ok(String::new()),
             (true, untold) => Ok(format!("{} not told", untold.join(" and "))),
         }
@@ -237,7 +323,7 @@ impl Trial<'_> {
     }
 
     async fn begin(&mut self, prompt: &str) -> Result<String> {
-        let attempt = self.client.start(prompt).await?;
+        let attempt = self.client.start(prompt, None).await?;
         self.attempts.push(attempt.clone());
         Ok(attempt)
     }
@@ -308,6 +394,10 @@ impl Trial<'_> {
         seen.push(self.lab.daemon_said());
         seen.join("\n")
     }
+}
+
+fn no_list() -> Result<String> {
+    Err("list_approvals lists nothing".into())
 }
 
 fn expect(what: &str, found: &Value, expected: &Value) -> Result<()> {

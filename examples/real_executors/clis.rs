@@ -14,6 +14,41 @@ pub struct Cli {
     pub setup: fn(&str) -> Setup,
 }
 
+/// A CLI in a version.
+#[derive(Clone, Copy)]
+pub struct Pick<'a> {
+    pub cli: &'static Cli,
+    /// `None`: the newest.
+    pub version: Option<&'a str>,
+}
+
+impl<'a> Pick<'a> {
+    /// `codex`, or `codex@0.149.0`.
+    pub fn read(text: &'a str) -> Result<Self, String> {
+        let (name, version) = match text.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (text, None),
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
+        if version.is_some_and(|version| version.is_empty() || !version.chars().all(plain)) {
+            return Err(format!("{text} names no version, such as {name}@1.2.3"));
+        }
+        let known: Vec<&str> = ALL.iter().map(|cli| cli.name).collect();
+        let cli = ALL.iter().find(|cli| cli.name == name);
+        let cli = cli.ok_or_else(|| format!("{name} is none of {}", known.join(", ")))?;
+        Ok(Self { cli, version })
+    }
+
+    /// Its folder, and the package for npm.
+    pub fn names(&self) -> [String; 2] {
+        let names = [self.cli.name, self.cli.package];
+        names.map(|name| match self.version {
+            Some(version) => format!("{name}@{version}"),
+            None => name.to_owned(),
+        })
+    }
+}
+
 /// What a user would write down.
 #[derive(Default)]
 pub struct Setup {

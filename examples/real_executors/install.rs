@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::clis::Cli;
-use crate::{Result, command};
+use crate::clis::Pick;
+use crate::{PATIENCE, Result, command};
 
 /// The oldest that all of them support: npm gives an older Node.js old versions
 /// of them, and says nothing.
@@ -21,53 +21,67 @@ pub struct Shelf {
 
 impl Shelf {
     /// With Node.js in it.
-    pub fn open(root: &Path) -> Result<Self> {
+    pub async fn open(root: &Path) -> Result<Self> {
         let shelf = Self { root: std::path::absolute(root)? };
         if !shelf.programs(NODE.0).join("node").exists() {
-            shelf.npm(&mut command("npm"), NODE.0, NODE.1)?;
+            shelf.npm(command("npm"), NODE.0, NODE.1).await?;
         }
         Ok(shelf)
     }
 
     /// Installs a CLI if it is not there; its version.
-    pub fn get(&self, cli: &Cli) -> Result<String> {
-        let manifest = self.root.join(cli.name).join("node_modules").join(cli.package);
+    pub async fn get(&self, pick: Pick<'_>) -> Result<String> {
+        let [folder, package] = pick.names();
+        let manifest = self.root.join(&folder).join("node_modules").join(pick.cli.package);
         let manifest = manifest.join("package.json");
         if !manifest.exists() {
-            eprintln!("installing {}", cli.package);
+            eprintln!("installing {package}");
             let npm = which("npm").ok_or("there is no npm")?.canonicalize()?;
-            let node = self.programs(NODE.0).join("node");
-            self.npm(command(node).arg(npm), cli.name, cli.package)?;
+            let mut node = command(self.programs(NODE.0).join("node"));
+            node.arg(npm);
+            self.npm(node, &folder, &package).await?;
         }
         let manifest: Value = serde_json::from_str(&fs::read_to_string(manifest)?)?;
-        Ok(manifest["version"].as_str().unwrap_or_default().to_owned())
+        let version = manifest["version"].as_str().unwrap_or_default();
+        match pick.version {
+            Some(wanted) if wanted != version => {
+                Err(format!("npm has put version {version} there for {package}").into())
+            }
+            _ => Ok(version.to_owned()),
+        }
     }
 
     /// `PATH` for one of them: its own programs, its Node.js, and the system's.
-    pub fn path(&self, cli: &Cli) -> String {
-        let [own, node] = [cli.name, NODE.0].map(|name| self.programs(name));
+    pub fn path(&self, pick: Pick<'_>) -> String {
+        let [folder, _] = pick.names();
+        let [own, node] = [folder.as_str(), NODE.0].map(|name| self.programs(name));
         format!("{}:{}:/usr/local/bin:/usr/bin:/bin", own.display(), node.display())
     }
 
     /// A folder for what is scratch. (Codex accepts no home in `/tmp`.)
-    pub fn scratch(&self, cli: &Cli) -> Result<TempDir> {
+    pub fn scratch(&self, pick: Pick<'_>) -> Result<TempDir> {
         let folder = self.root.join("scratch");
         fs::create_dir_all(&folder)?;
-        Ok(tempfile::Builder::new().prefix(&format!("{}-", cli.name)).tempdir_in(folder)?)
+        Ok(tempfile::Builder::new().prefix(&format!("{}-", pick.cli.name)).tempdir_in(folder)?)
     }
 
     fn programs(&self, name: &str) -> PathBuf {
         self.root.join(name).join("node_modules/.bin")
     }
 
-    fn npm(&self, npm: &mut std::process::Command, name: &str, package: &str) -> Result<()> {
+    async fn npm(&self, npm: std::process::Command, name: &str, package: &str) -> Result<()> {
         let folder = self.root.join(name);
         fs::create_dir_all(&folder)?;
+        let mut npm = tokio::process::Command::from(npm);
         npm.args(["install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
-        let output = npm.arg(&folder).arg(package).current_dir(&folder).output()?;
+        npm.arg(&folder).arg(package).current_dir(&folder).kill_on_drop(true);
+        let output = tokio::time::timeout(PATIENCE, npm.output()).await;
+        let output = output.map_err(|_| format!("npm takes too long for {package}"))??;
         if output.status.success() {
             return Ok(());
         }
+        // What is there of it would pass for all of it.
+        let _ = fs::remove_dir_all(&folder);
         let errors = String::from_utf8_lossy(&output.stderr);
         let last = errors.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
         Err(format!("npm can't install {package}: {last}").into())

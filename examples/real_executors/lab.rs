@@ -184,9 +184,10 @@ impl Client {
         Ok(own.next().ok_or("not listed")?.take())
     }
 
-    /// Starts an attempt; its id.
-    pub async fn start(&self, prompt: &str) -> Result<String> {
-        let start = json!({"task_id": self.task, "executor": self.executor, "prompt": prompt});
+    /// Starts an attempt; its id. `None`: the default variant.
+    pub async fn start(&self, prompt: &str, variant: Option<&str>) -> Result<String> {
+        let start = json!({"task_id": self.task, "executor": self.executor, "variant": variant,
+            "prompt": prompt});
         let started = self.call("start_task_attempt", start).await?;
         Ok(started["attempt_id"].as_str().unwrap_or_default().to_owned())
     }

@@ -4,11 +4,12 @@
 //!
 //! ```text
 //! cargo build
-//! cargo run --example real_executors -- [--only claude,codex] [--keep]
+//! cargo run --example real_executors -- [--only claude,codex@0.149.0] [--keep]
 //! ```
 //!
-//! The CLIs are installed from the npm registry into `target/real-executors`, and
-//! kept there. Everything else is scratch: home, repository, daemon, environment.
+//! The CLIs are installed from the npm registry into `target/real-executors`, each
+//! version in a folder of its own, and kept there. Everything else is scratch: home,
+//! repository, daemon, environment. It is gone when the run ends, also by Ctrl-C.
 
 mod checks;
 mod clis;
@@ -24,8 +25,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use model_server::ModelServer;
+use tokio::signal::unix::{SignalKind, signal};
 
-use crate::clis::Cli;
+use crate::clis::Pick;
 use crate::install::Shelf;
 use crate::lab::Lab;
 use crate::report::Row;
@@ -35,13 +37,16 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// What takes longer has failed. CLIs try again for minutes when a model fails.
 const PATIENCE: Duration = Duration::from_mins(6);
 
+/// A check that takes longer has failed.
+const CHECK_MAX: Duration = Duration::from_mins(12);
+
 /// Between two looks at something that nobody announces.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// Runs the real coding-agent CLIs under Provost.
 #[derive(Parser)]
 struct Options {
-    /// Only these CLIs, separated by commas.
+    /// Only these CLIs, separated by commas: `codex`, or `codex@0.149.0`.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Only these checks, separated by commas.
@@ -61,7 +66,9 @@ struct Options {
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
     let options = Options::parse();
+    let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
+        _ = terminate.recv() => Err("terminated".into()),
         passed = run(&options) => Ok(if passed? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
         _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
     }
@@ -69,35 +76,37 @@ async fn main() -> Result<ExitCode> {
 
 /// Whether all went well.
 async fn run(options: &Options) -> Result<bool> {
-    let known: Vec<&str> = clis::ALL.iter().map(|cli| cli.name).collect();
-    if let Some(stranger) = options.only.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(format!("{stranger} is none of {}", known.join(", ")).into());
+    let newest = || clis::ALL.iter().map(|cli| Pick { cli, version: None }).collect();
+    let named: std::result::Result<Vec<Pick>, String> =
+        options.only.iter().map(|text| Pick::read(text)).collect();
+    let picks = if options.only.is_empty() { newest() } else { named? };
+    if let Some(unknown) = options.checks.iter().find(|it| !checks::CHECKS.contains(&it.as_str())) {
+        return Err(format!("{unknown} is none of {}", checks::CHECKS.join(", ")).into());
     }
-    let shelf = Shelf::open(&options.clis)?;
+    let shelf = Shelf::open(&options.clis).await?;
     let mut rows = Vec::new();
-    for cli in &clis::ALL {
-        if options.only.is_empty() || options.only.iter().any(|name| name == cli.name) {
-            rows.push(row(options, &shelf, cli).await?);
-        }
+    for pick in picks {
+        rows.push(row(options, &shelf, pick).await?);
     }
     println!("{}", report::table(&rows));
     Ok(rows.iter().all(Row::passed))
 }
 
-async fn row(options: &Options, shelf: &Shelf, cli: &'static Cli) -> Result<Row> {
-    let version = match shelf.get(cli) {
+async fn row(options: &Options, shelf: &Shelf, pick: Pick<'_>) -> Result<Row> {
+    let cli = pick.cli;
+    let version = match shelf.get(pick).await {
         Ok(version) => version,
         Err(reason) => return Ok(Row::missing(cli.name, &reason.to_string())),
     };
     eprintln!("{} {version}", cli.name);
-    let mut dir = shelf.scratch(cli)?;
+    let mut dir = shelf.scratch(pick)?;
     if options.keep {
         dir.disable_cleanup(true);
         eprintln!("  kept: {}", dir.path().display());
     }
     let server = ModelServer::start(0, Some(dir.path().join("model.jsonl"))).await?;
     let setup = (cli.setup)(&server.url());
-    let mut lab = Lab::make(cli.name, &setup, shelf.path(cli), provost(options)?, dir)?;
+    let mut lab = Lab::make(cli.name, &setup, shelf.path(pick), provost(options)?, dir)?;
     let is_wanted =
         |check: &&str| options.checks.is_empty() || options.checks.iter().any(|name| name == check);
     let wanted: Vec<&str> = checks::CHECKS.into_iter().filter(is_wanted).collect();

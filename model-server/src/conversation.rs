@@ -156,6 +156,7 @@ pub enum Reason {
     RateLimit,
     Overload,
     BadKey,
+    NoModel,
 }
 
 impl Refusal {
@@ -166,6 +167,7 @@ impl Refusal {
             Reason::RateLimit => "Rate limit reached for requests.",
             Reason::Overload => "The model is overloaded.",
             Reason::BadKey => "Invalid API key.",
+            Reason::NoModel => "The model was not found, or you have no access to it.",
         };
         match self.retry_after {
             Some(wait) => format!("{sentence} Please try again in {}s.", wait.as_secs()),

@@ -12,6 +12,7 @@
 //! | `[[rate-limit]]`, `[[rate-limit:SECONDS]]` | is out of quota, for 1 s as it says |
 //! | `[[overload]]` | is overloaded |
 //! | `[[bad-key]]` | does not know the key |
+//! | `[[no-model]]` | is not there |
 //! | `[[loop]]` | runs commands for ever, each of which leaves a process behind |
 //! | `[[recall]]` | tells what it was asked before |
 //!
@@ -60,6 +61,7 @@ pub fn plan(request: &Request) -> Plan {
         "rate-limit" => refuse(Reason::RateLimit, Some(seconds(1))),
         "overload" => refuse(Reason::Overload, None),
         "bad-key" => refuse(Reason::BadKey, None),
+        "no-model" => refuse(Reason::NoModel, None),
         "loop" => script.round(),
         "recall" => script.recall(),
         unknown => say(&format!("There is no scenario {unknown}.")),

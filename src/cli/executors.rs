@@ -20,6 +20,9 @@ pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
     if !missing.is_empty() {
         out.line("")?;
         out.table(&["MISSING", "WHY", "INSTALL"], &missing)?;
+        out.line("")?;
+        out.line("A daemon keeps the PATH that it was started with: after an installation run")?;
+        out.line("`provost shutdown`; agents keep running, and the next command starts another.")?;
     }
     Ok(Exit::Done)
 }

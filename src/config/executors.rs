@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use provost_actors::executor::OnQuota;
+use provost_actors::nearest::nearest;
 
 use super::ConfigError;
-use super::reader::{Item, Source, Table, nearest};
+use super::reader::{Item, Source, Table};
 use super::settings::{TABLE, Value};
 
 /// What an executor says on its standard output.
@@ -83,15 +84,16 @@ impl Protocol {
 
     fn read(item: &Item<'_>) -> Result<Self, ConfigError> {
         let text = item.text()?;
-        let known = Self::ALL.map(|(name, _)| name);
-        match Self::ALL.iter().find(|(name, _)| *name == text) {
-            Some((_, protocol)) => Ok(*protocol),
-            None => Err(item.invalid(&format!(
-                "one of {} (did you mean \"{}\"?)",
-                known.join(", "),
-                nearest(&text, &known).unwrap_or_default()
-            ))),
+        if let Some((_, protocol)) = Self::ALL.iter().find(|(name, _)| *name == text) {
+            return Ok(*protocol);
         }
+        let near = nearest(&text, Self::ALL.map(|(name, _)| name));
+        let near = near.map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default();
+        Err(item.invalid(&format!("{}, not {text:?}{near}", Self::one_of())))
+    }
+
+    fn one_of() -> String {
+        format!("one of {}", Self::ALL.map(|(name, _)| name).join(", "))
     }
 }
 
@@ -200,7 +202,7 @@ fn read_one(
     let base = builtin.get(name).filter(speaks_it).or(alike.filter(speaks_it));
     let protocol = protocol
         .or(base.map(|base| base.protocol))
-        .ok_or_else(|| item.invalid("a table with `protocol`"))?;
+        .ok_or_else(|| item.invalid(&without_protocol(&table)))?;
     let mut executor = base.cloned().unwrap_or_else(|| ExecutorConfig::new(protocol));
     executor.command = read_command(item, &table, executor.command, protocol)?;
     if let Some(item) = table.get("prompt") {
@@ -255,21 +257,31 @@ impl ExecutorConfig {
     }
 }
 
+/// What is wrong with a table that names no protocol: its command may be wrong too.
+fn without_protocol(table: &Table<'_>) -> String {
+    let protocol = format!("a table with `protocol`, {}", Protocol::one_of());
+    let command = table.get("command").is_none_or(|item| command_of(&item).is_none());
+    if command { format!("{protocol}, and with `command`: {COMMAND}") } else { protocol }
+}
+
+const COMMAND: &str = "the program and its arguments, such as [\"/usr/bin/agent\", \"-b\"]";
+
+/// A program and its arguments; `None` for anything else.
+fn command_of(item: &Item<'_>) -> Option<Vec<String>> {
+    let command = item.texts().ok()?;
+    command.first().is_some_and(|program| !program.is_empty()).then_some(command)
+}
+
 fn read_command(
     executor: &Item<'_>,
     table: &Table<'_>,
     base: Vec<String>,
     protocol: Protocol,
 ) -> Result<Vec<String>, ConfigError> {
-    const EXPECTED: &str = "the program and its arguments, such as [\"/usr/bin/agent\", \"-b\"]";
     match table.get("command") {
-        Some(item) => {
-            let command = item.texts().map_err(|_| item.invalid(EXPECTED))?;
-            let named = command.first().is_some_and(|program| !program.is_empty());
-            if named { Ok(command) } else { Err(item.invalid(EXPECTED)) }
-        }
+        Some(item) => command_of(&item).ok_or_else(|| item.invalid(COMMAND)),
         None if base.is_empty() && protocol != Protocol::Fake => {
-            Err(executor.invalid(&format!("a table with `command`: {EXPECTED}")))
+            Err(executor.invalid(&format!("a table with `command`: {COMMAND}")))
         }
         None => Ok(base),
     }

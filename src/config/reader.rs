@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use provost_actors::nearest::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -53,7 +54,7 @@ impl<'a> Table<'a> {
                 file: self.source.file.to_owned(),
                 line: self.source.line(key.span().start),
                 key: self.join(key.get_ref()),
-                nearest: nearest(key.get_ref(), known).map(|name| self.join(name)),
+                nearest: nearest(key.get_ref(), known.iter().copied()).map(|name| self.join(name)),
             }),
         }
     }
@@ -152,11 +153,4 @@ impl<'a> Item<'a> {
             expected: expected.to_owned(),
         }
     }
-}
-
-/// The known name that is most like the given one.
-pub fn nearest<'n>(given: &str, known: &[&'n str]) -> Option<&'n str> {
-    let likeness =
-        |name: &&&str| -> (usize, usize) { (strsim::damerau_levenshtein(given, name), name.len()) };
-    known.iter().min_by_key(likeness).copied()
 }

@@ -159,7 +159,15 @@ fn faults_name_the_place_the_key_and_what_is_allowed() {
         ),
         (
             "[executors.a]\nprotocol = \"plian\"",
-            "config.toml:2: `executors.a.protocol` must be one of plain, events, fake, claude, codex, gemini, opencode, qwen, copilot, kimi, acp (did you mean \"plain\"?)",
+            "config.toml:2: `executors.a.protocol` must be one of plain, events, fake, claude, codex, gemini, opencode, qwen, copilot, kimi, acp, not \"plian\" (did you mean \"plain\"?)",
+        ),
+        (
+            "[executors.a]\nprotocol = \"morse\"",
+            "config.toml:2: `executors.a.protocol` must be one of plain, events, fake, claude, codex, gemini, opencode, qwen, copilot, kimi, acp, not \"morse\"",
+        ),
+        (
+            "[executors.a]\ncommand = []",
+            "config.toml:1: `executors.a` must be a table with `protocol`, one of plain, events, fake, claude, codex, gemini, opencode, qwen, copilot, kimi, acp, and with `command`: the program and its arguments, such as [\"/usr/bin/agent\", \"-b\"]",
         ),
         (
             "[executors.a]\nprotocol = \"plain\"",

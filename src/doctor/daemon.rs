@@ -28,6 +28,12 @@ impl Found {
     pub fn is_held(&self) -> bool {
         matches!(self.lock, Lock::Held(_))
     }
+
+    /// Where the daemon that runs looks for programs.
+    pub fn path(&self) -> Option<&str> {
+        let Socket::Answers(info) = &self.socket else { return None };
+        info["path"].as_str()
+    }
 }
 
 #[derive(Debug)]

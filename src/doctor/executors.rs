@@ -1,6 +1,8 @@
 //! The configuration, and whether its executors can be run.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use provost_actors::executor::{Executor, Executors, Turn};
 
@@ -9,7 +11,9 @@ use crate::config::Config;
 use crate::executors::{Registry, fake};
 use crate::home::Home;
 
-pub async fn checks(home: &Home) -> Vec<Check> {
+/// `daemon_path`: where the daemon that runs looks for programs; `None`: none runs, and
+/// the next one will have this shell's.
+pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
     let config = match Config::load(&home.config_file(), &[]) {
         Ok(config) => config,
         Err(error) => {
@@ -25,13 +29,47 @@ pub async fn checks(home: &Home) -> Vec<Check> {
         "there is no config.toml: all is as by default".to_owned()
     };
     let mut checks = vec![Check::ok("configuration", message)];
-    let environment: BTreeMap<String, String> = std::env::vars_os()
+    let mut environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
+    let shell = Registry::new(&config, &environment).all();
+    if let Some(path) = daemon_path {
+        let own = environment.insert("PATH".to_owned(), path.to_owned()).unwrap_or_default();
+        let executors = Registry::new(&config, &environment).all();
+        checks.push(of_path(&own, path, &shell, &executors));
+    }
     let executors = Registry::new(&config, &environment).all();
     let asked = executors.iter().map(|executor| of_executor(&**executor, &config));
     checks.extend(futures_util::future::join_all(asked).await);
     checks
+}
+
+/// Whether the daemon finds what this shell finds. `shell` and `daemon` are the same
+/// executors, looked up by the one's and by the other's `PATH`.
+fn of_path(
+    own: &str,
+    daemon_path: &str,
+    shell: &[Arc<dyn Executor>],
+    daemon: &[Arc<dyn Executor>],
+) -> Check {
+    let can_run = |executor: &Arc<dyn Executor>| executor.describe().unavailable_reason.is_none();
+    let missed = shell.iter().zip(daemon).filter(|(here, there)| can_run(here) && !can_run(there));
+    let missed: Vec<String> = missed.map(|(here, _)| here.describe().name).collect();
+    let known: Vec<PathBuf> = std::env::split_paths(daemon_path).collect();
+    let lacks = std::env::split_paths(own).filter(|folder| !known.contains(folder));
+    let lacks: Vec<String> = lacks.map(|folder| folder.display().to_string()).collect();
+    if lacks.is_empty() {
+        return Check::ok("PATH", "the daemon looks for programs where this shell does");
+    }
+    let message = format!("the daemon's PATH lacks {}", lacks.join(", "));
+    let hint = "Run `provost shutdown`: agents keep running, and the next command starts a \
+                daemon with this shell's PATH.";
+    let check = if missed.is_empty() {
+        Check::note("PATH", message)
+    } else {
+        Check::warn("PATH", format!("{message}: it does not find {}", missed.join(", ")))
+    };
+    check.hint(hint)
 }
 
 async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {

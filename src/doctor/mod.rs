@@ -45,7 +45,7 @@ pub async fn examine(home: &Home, mends: bool) -> Vec<Check> {
         let home = home.clone();
         checks.extend(blocking("processes", move || processes::checks(&home, &attempts)).await);
     }
-    let executors = within("executors", executors::checks(home)).await;
+    let executors = within("executors", executors::checks(home, found.path())).await;
     checks.extend(executors.unwrap_or_else(|late| vec![late]));
     let machine = within("machine", machine::checks(home)).await;
     checks.extend(machine.unwrap_or_else(|late| vec![late]));

@@ -5,7 +5,7 @@ use provost_actors::gateway::{Message, StartRequest};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::{AttemptStopped, Phase, State};
 use provost_actors::refusal::{Code, Refusal};
-use provost_actors::text::cut;
+use provost_actors::text::{cut, cut_front};
 
 use super::{Domain, answered, board, convert};
 use crate::mcp::ask::{Answer, Key, RecentAttempt, Session};
@@ -116,6 +116,9 @@ impl Domain {
         let next = next_action(&status);
         let (phase, waiting_on) = (phase(&status.overview), waiting_on(&status.overview));
         let overview = status.overview;
+        let executor = self.world.executors.get(&overview.executor);
+        let in_lines = executor.is_some_and(|executor| executor.answers_in_lines());
+        let shorten = if in_lines { cut_front } else { cut };
         AttemptStatus {
             attempt_id: overview.attempt_id,
             task_id: overview.task_id,
@@ -139,7 +142,7 @@ impl Domain {
             queue_held: status.queue_held && status.queued_follow_ups > 0,
             usage: status.usage.map(Into::into),
             limits: status.limits.into_iter().map(convert::limit).collect(),
-            final_message: status.final_message.map(|it| cut(it, final_message_max)),
+            final_message: status.final_message.map(|it| shorten(it, final_message_max)),
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
         }
     }

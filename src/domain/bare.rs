@@ -110,6 +110,8 @@ impl Domain {
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
             "home": self.data_dir,
+            // Where it looks for executors' programs.
+            "path": std::env::var_os("PATH").map(|path| path.to_string_lossy().into_owned()),
             "running": running,
             "queued": queued,
         }))

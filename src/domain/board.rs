@@ -101,8 +101,8 @@ impl Domain {
         let all = self.world.executors.all();
         let told = futures_util::future::try_join_all(all.into_iter().map(summary_of)).await;
         let mut executors = told?;
-        // Those that can be set to work come first.
-        executors.sort_by_key(|executor| !executor.available);
+        // Those that can be set to work come first, and a stand-in is never in their place.
+        executors.sort_by_key(|executor| (executor.stand_in, !executor.available));
         Ok(ListExecutorsOutput { executors })
     }
 

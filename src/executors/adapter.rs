@@ -68,7 +68,7 @@ impl Call {
     pub fn launch(self, stdin: Stdin) -> Launch {
         let Self { program, args, env, .. } = self;
         let (files, dialogue) = (BTreeMap::new(), Value::Null);
-        Launch { program, args, env, stdin, files, dialogue }
+        Launch { program, args, shown_as: None, env, stdin, files, dialogue }
     }
 }
 

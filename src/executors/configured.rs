@@ -89,6 +89,7 @@ impl Executor for Configured {
             supports_resume: abilities.resume,
             supports_interrupt: abilities.interrupt,
             supports_approvals: abilities.approvals,
+            stand_in: self.config.protocol == Protocol::Fake,
             unavailable_reason: self.call(None).err(),
             install: self.config.install.clone(),
         }
@@ -122,6 +123,10 @@ impl Executor for Configured {
 
     fn on_quota(&self) -> OnQuota {
         self.config.on_quota
+    }
+
+    fn answers_in_lines(&self) -> bool {
+        self.config.protocol == Protocol::Plain
     }
 }
 
@@ -191,6 +196,6 @@ mod tests {
         assert_eq!(absent.describe().unavailable_reason, None);
         absent.config.command = vec!["no-such-agent".into()];
         let reason = absent.describe().unavailable_reason.unwrap();
-        assert_eq!(reason, "no-such-agent is not on PATH");
+        assert_eq!(reason, "no-such-agent is not on the daemon's PATH");
     }
 }

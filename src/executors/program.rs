@@ -23,7 +23,7 @@ pub fn find(name: &str, search: &str) -> Result<PathBuf, String> {
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(name))
         .find(|candidate| is_runnable(candidate))
-        .ok_or_else(|| format!("{name} is not on PATH"))
+        .ok_or_else(|| format!("{name} is not on the daemon's PATH"))
 }
 
 fn is_runnable(path: &Path) -> bool {
@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn programs_are_found_and_their_absence_is_explained() {
         assert!(find("sh", "/nowhere:/bin:/usr/bin").unwrap().ends_with("sh"));
-        assert_eq!(find("sh", "/nowhere").unwrap_err(), "sh is not on PATH");
+        assert_eq!(find("sh", "/nowhere").unwrap_err(), "sh is not on the daemon's PATH");
         assert_eq!(find("/no/agent", "").unwrap_err(), "/no/agent does not exist");
         assert_eq!(find("/etc/passwd", "").unwrap_err(), "/etc/passwd is not executable");
         assert!(find("./agent", "/bin").unwrap_err().contains("relative"));

@@ -112,7 +112,7 @@ pub fn one_line(text: &str) -> String {
 /// What kind of error this is, by the HTTP status of the model's answer, where
 /// one is told, or else by its text.
 pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
-    const WORDS: [(ErrorType, &[&str]); 4] = [
+    const WORDS: [(ErrorType, &[&str]); 5] = [
         (
             ErrorType::Quota,
             &[
@@ -141,6 +141,7 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
                 "api key",
                 "api_key",
                 "apikey",
+                "api-key",
                 "logged in",
                 "log in",
                 "login",
@@ -150,6 +151,8 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
                 "auth method",
             ],
         ),
+        // Before what is said beside it: an internal error, say.
+        (ErrorType::Setup, &NO_MODEL),
         (
             ErrorType::Overloaded,
             &[
@@ -167,13 +170,6 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
         (
             ErrorType::Setup,
             &[
-                "model_not_found",
-                "model not found",
-                "modelnotfound",
-                "unknown model",
-                "no model",
-                "invalid model",
-                "issue with the selected model",
                 "enoent",
                 "command not found",
                 "not installed",
@@ -184,20 +180,34 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
         ),
     ];
     let text = text.to_lowercase();
-    match status.or_else(|| status_in(&text)) {
+    let holds = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let status = status.or_else(|| status_in(&text));
+    match status {
         Some(401 | 403) => return ErrorType::Auth,
         Some(402 | 429) => return ErrorType::Quota,
+        // Some agents tell 500 for whatever their model's server refused.
+        Some(500..=599) if holds(&NO_MODEL) => return ErrorType::Setup,
         Some(500..=599) => return ErrorType::Overloaded,
         _ => {}
     }
-    let meant = WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word)));
-    match meant {
+    match WORDS.iter().find(|(_, words)| holds(words)) {
         Some((kind, _)) => *kind,
         // What a model's server answers for a name or an address that is wrong.
         None if status == Some(404) => ErrorType::Setup,
         None => ErrorType::Other,
     }
 }
+
+/// What is said of a model that does not exist.
+const NO_MODEL: [&str; 7] = [
+    "model_not_found",
+    "model not found",
+    "modelnotfound",
+    "unknown model",
+    "no model",
+    "invalid model",
+    "issue with the selected model",
+];
 
 /// The HTTP status that a text tells: `API Error: 429 …`, `status 503`, `429 …`.
 fn status_in(text: &str) -> Option<u16> {
@@ -353,17 +363,26 @@ pub fn fail(
 }
 
 /// Whether the CLI says that it does not know the session that it was to resume.
-fn is_lost_session(error: &str) -> bool {
-    const WORDS: [&str; 5] = [
-        "no conversation found",
-        "no rollout found",
-        "no saved session found",
-        "session not found",
-        "no previous sessions found",
-    ];
+/// Any other error at a resume may pass, and the next try has the session still.
+pub fn is_lost_session(error: &str) -> bool {
     let error = error.to_lowercase();
-    WORDS.iter().any(|words| error.contains(words))
+    LOST_SESSION.iter().any(|words| error.contains(words))
 }
+
+/// What each CLI says then, in the versions named.
+const LOST_SESSION: [&str; 6] = [
+    // Claude Code 2.0 to 2.1.
+    "no conversation found",
+    // `thread/resume` of Codex 0.98 to 0.169.
+    "no rollout found",
+    // `turn/start` of the same.
+    "thread not found",
+    // Qwen Code.
+    "no saved session found",
+    "session not found",
+    // Gemini CLI.
+    "no previous sessions found",
+];
 
 /// The same, of which it is known what kind of failure it is.
 pub fn fail_as(
@@ -439,6 +458,10 @@ mod tests {
             (None, "{\"type\":\"overloaded_error\"}", ErrorType::Overloaded),
             (None, "spawn rg ENOENT", ErrorType::Setup),
             (None, "waited 500 ms", ErrorType::Other),
+            (None, "{\"message\":\"invalid x-api-key\"}", ErrorType::Auth),
+            (Some(500), "model not found: nope", ErrorType::Setup),
+            (None, "Error: The requested model is not there (HTTP 404)", ErrorType::Setup),
+            (None, "copied 404 files", ErrorType::Other),
             (None, "", ErrorType::Other),
         ] {
             assert_eq!(error_type(status, text), kind, "{status:?} {text}");

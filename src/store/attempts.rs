@@ -65,6 +65,7 @@ pub struct AttemptStatus {
     pub exit_signal: Option<i32>,
     pub failure_summary: Option<String>,
     pub final_message: Option<String>,
+    /// What all its turns that have ended used.
     pub usage: Option<Usage>,
     /// How the limits of that process are held.
     pub limits: Vec<Applied>,
@@ -149,6 +150,23 @@ impl OverviewRow {
     }
 }
 
+/// The rows of [`StatusRow`] for a condition. The usage of a process is that of its turn
+/// alone, so theirs can be added up.
+macro_rules! statuses {
+    ($condition:literal) => {
+        concat!(
+            "SELECT *, (
+                 SELECT json_object('input_tokens', sum(p.usage ->> 'input_tokens'),
+                                    'output_tokens', sum(p.usage ->> 'output_tokens'),
+                                    'cost_usd', sum(p.usage ->> 'cost_usd'))
+                 FROM processes p
+                 WHERE p.attempt_id = o.attempt_id AND p.usage IS NOT NULL) AS spent
+             FROM attempt_overview o ",
+            $condition
+        )
+    };
+}
+
 #[derive(FromRow)]
 struct StatusRow {
     #[sqlx(flatten)]
@@ -158,7 +176,7 @@ struct StatusRow {
     exit_signal: Option<i32>,
     failure_summary: Option<String>,
     final_message: Option<String>,
-    usage: Option<String>,
+    spent: Option<String>,
     limits: Option<String>,
     queued_follow_ups: u32,
     queue_held: bool,
@@ -180,7 +198,7 @@ impl StatusRow {
             queue_held: self.queue_held,
             revision: self.revision,
             settled_revision: self.settled_revision,
-            usage: self.usage.and_then(|usage| serde_json::from_str(&usage).ok()),
+            usage: self.spent.and_then(|spent| serde_json::from_str(&spent).ok()),
             limits: self.limits.and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default(),
             overview,
         })
@@ -288,7 +306,7 @@ impl Store {
 
     /// How an attempt stands.
     pub async fn status(&self, attempt: AttemptId) -> Result<AttemptStatus, Refusal> {
-        let row: StatusRow = sqlx::query_as("SELECT * FROM attempt_overview WHERE attempt_id = ?1")
+        let row: StatusRow = sqlx::query_as(statuses!("WHERE attempt_id = ?1"))
             .bind(attempt.to_string())
             .fetch_optional(&self.reader)
             .await
@@ -300,14 +318,12 @@ impl Store {
     /// How each of these attempts stands, in the order asked, all of one moment.
     pub async fn statuses(&self, attempts: &[AttemptId]) -> Result<Vec<AttemptStatus>, Refusal> {
         let ids: serde_json::Value = attempts.iter().map(ToString::to_string).collect();
-        let rows: Vec<StatusRow> = sqlx::query_as(
-            "SELECT * FROM attempt_overview
-             WHERE attempt_id IN (SELECT value FROM json_each(?1))",
-        )
-        .bind(ids.to_string())
-        .fetch_all(&self.reader)
-        .await
-        .map_err(fault)?;
+        let rows: Vec<StatusRow> =
+            sqlx::query_as(statuses!("WHERE attempt_id IN (SELECT value FROM json_each(?1))"))
+                .bind(ids.to_string())
+                .fetch_all(&self.reader)
+                .await
+                .map_err(fault)?;
         let mut found = HashMap::with_capacity(rows.len());
         for row in rows {
             let status = row.status(&self.changes)?;

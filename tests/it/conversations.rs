@@ -56,7 +56,12 @@ fn a_turn_is_a_conversation_that_the_terminal_event_ends() {
     assert_eq!(status["usage"], json!({"input_tokens": 3, "output_tokens": 5, "cost_usd": 0.5}));
     let follow_up = json!({"action": "send", "attempt_id": attempt.id, "prompt": "say again"});
     provost.call("follow_up", &follow_up);
-    assert_eq!(attempt.settled()["final_message"], "again");
+    let status = attempt.settled();
+    assert_eq!(status["final_message"], "again");
+    let both = json!({"input_tokens": 6, "output_tokens": 10, "cost_usd": 1.0});
+    assert_eq!(status["usage"], both, "what its turns used, all together");
+    let listed = provost.call("get_attempt_status", &json!({"attempt_ids": [attempt.id]}));
+    assert_eq!(listed["attempts"][0]["usage"], both);
     let entries = attempt.normalized();
     let resumed = entries.iter().filter(|entry| entry["kind"] == "process_start").nth(1).unwrap();
     assert!(resumed["text"].as_str().unwrap().contains("--resume s"), "{resumed}");

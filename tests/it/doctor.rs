@@ -125,7 +125,7 @@ fn executors_tell_their_version_without_secrets_and_a_hanging_one_is_not_waited_
     let checks = doctor(&provost);
     let told = checks.iter().find(|check| check["name"] == "executor tells").unwrap();
     assert!(told["message"].as_str().unwrap().contains("agent 1.2.3 none"), "{told}");
-    one(&checks, "executor absent", "warn", "not on PATH");
+    one(&checks, "executor absent", "warn", "not on the daemon's PATH");
     let hangs = checks.iter().find(|check| check["name"] == "executor hangs").unwrap();
     assert!(hangs["message"].as_str().unwrap().contains("no version"), "{hangs}");
     assert!(!format!("{checks:?}").contains("hush"));
@@ -309,4 +309,33 @@ fn a_daemon_that_is_stopped_is_told_and_does_not_hang_the_doctor() {
     one(&checks, "lock", "fail", "is stopped");
     one(&checks, "daemon", "fail", "does not answer");
     provost.call("list_projects", &json!({}));
+}
+
+#[test]
+fn a_daemon_that_looks_elsewhere_for_programs_is_told_by_all() {
+    let provost = Provost::new()
+        .config("[executors.late]\nprotocol = 'plain'\ncommand = ['late-agent']")
+        .started();
+    fs::create_dir(provost.path("late")).unwrap();
+    provost.script("late/late-agent", "exit 0");
+    let folder = provost.path("late").display().to_string();
+    let doctor = || {
+        let mut command = provost.command(&["doctor", "--json"]);
+        let path = std::env::var("PATH").unwrap();
+        command.env("PATH", format!("{path}:{folder}"));
+        checks(&Provost::done(command))
+    };
+    let found = doctor();
+    let lacks = format!("lacks {folder}: it does not find late");
+    let told = one(&found, "PATH", "warn", &lacks);
+    assert!(told["hint"].as_str().unwrap().contains("`provost shutdown`"), "{told}");
+    one(&found, "executor late", "warn", "late-agent is not on the daemon's PATH");
+    let table = provost.verb(["executors"]).stdout;
+    assert!(table.contains("late-agent is not on the daemon's PATH"), "{table}");
+    assert!(table.contains("`provost shutdown`"), "{table}");
+
+    assert_eq!(provost.verb(["shutdown"]).code, 0);
+    provost.ended();
+    let found = doctor();
+    assert!(wrong(&found, "PATH").is_empty() && wrong(&found, "executor late").is_empty());
 }

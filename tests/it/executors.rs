@@ -26,13 +26,22 @@ fn the_list_is_true_and_all_of_it_can_be_started() {
             "variants": ["fast", "slow"], "default_variant": "slow", "supports_mcp": true,
             "available": true, "unavailable_reason": null, "install": null,
             "supports_resume": false, "supports_interrupt": false,
-            "supports_approvals": false})
+            "supports_approvals": false, "stand_in": false})
     );
+    let last = listed.as_array().unwrap().last().unwrap();
+    assert_eq!((&last["executor"], &last["stand_in"]), (&json!("fake"), &json!(true)));
     let absent = find("absent");
     assert_eq!(absent["available"], false);
     assert!(absent["unavailable_reason"].as_str().unwrap().contains("no-such-agent"));
     let start = json!({"task_id": board.task("x"), "executor": "absent"});
-    assert_eq!(provost.refusal("start_task_attempt", &start)["code"], "executor_unavailable");
+    let refusal = provost.refusal("start_task_attempt", &start);
+    assert_eq!(refusal["code"], "executor_unavailable");
+    let message = refusal["message"].as_str().unwrap();
+    assert!(message.contains("the daemon's PATH; ") && message.contains("`provost shutdown`"));
+
+    let stand_in = board.start("fake", "say hi");
+    stand_in.settled();
+    assert_eq!(stand_in.said("process_start"), ["fake"], "how it is done concerns nobody");
 
     for executor in listed.as_array().unwrap().iter().filter(|each| each["available"] == true) {
         let variants = executor["variants"].as_array().unwrap().iter().cloned();
@@ -77,7 +86,11 @@ fn the_list_tells_versions_and_runs_nobodys_own_program_for_it() {
     let line = |name: &str| table.stdout.lines().find(|line| line.starts_with(name)).unwrap();
     assert!(line("known").contains("agent 3.2.1"), "{}", table.stdout);
     assert!(line("absent").contains("missing"), "{}", table.stdout);
-    assert!(table.stdout.contains("no-such-agent is not on PATH  npm install -g @openai/codex"));
+    assert!(
+        table
+            .stdout
+            .contains("no-such-agent is not on the daemon's PATH  npm install -g @openai/codex")
+    );
     assert_eq!(
         provost.verb(["executors", "--json"]).json(),
         provost.call("list_executors", &json!({}))

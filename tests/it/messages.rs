@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Attempt, Provost};
+use crate::harness::{Attempt, PLAIN, Provost};
 
 fn tail(provost: &Provost, attempt: &Attempt, more: &Value) -> Value {
     let mut arguments = json!({"attempt_id": attempt.id});
@@ -121,4 +121,32 @@ fn missing_session_yields_actionable_hint() {
             "{hint}"
         );
     }
+}
+
+#[test]
+fn the_lines_of_a_plain_program_are_one_answer() {
+    let script = "seq -f 'step %g' 3000; printf 'Summary:\\n- fixed the parser\\n\\nDone.\\n'";
+    let provost = Provost::new()
+        .executor(
+            "short",
+            PLAIN,
+            "printf 'Summary:\\n- fixed the parser\\n\\nDone.\\n'; echo no >&2",
+        )
+        .executor("long", PLAIN, script)
+        .started();
+    let board = provost.board();
+    let answer = "Summary:\n- fixed the parser\n\nDone.";
+    let short = board.start("short", "x");
+    assert_eq!(short.settled()["final_message"], answer);
+    assert_eq!(tail(&provost, &short, &json!({}))["messages"][1]["text"], answer);
+    assert_eq!(short.said("assistant_message"), ["Summary:", "- fixed the parser", "", "Done."]);
+
+    // Of many lines the last are told, for there the answer stands.
+    let long = board.start("long", "x");
+    let told = long.settled()["final_message"].as_str().unwrap().to_owned();
+    assert_eq!(told.chars().count(), 2000);
+    assert!(told.starts_with('…') && told.ends_with(answer), "{told}");
+    let newest = tail(&provost, &long, &json!({"limit": 1}));
+    let whole = newest["messages"][0]["text"].as_str().unwrap();
+    assert!(whole.len() > 10_000 && whole.ends_with(answer), "{whole}");
 }

@@ -9,10 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{ErrorType, Event, RawEntry, Timestamp, Usage};
 use crate::executor::{Message, Normalizer, Observed, Request, TurnEnded};
-use crate::text::cut;
+use crate::text::{cut, cut_front};
 
 /// Longest final message kept, in characters: a transcript tells all of it.
 const FINAL_MESSAGE_MAX: usize = 16_000;
+
+/// Lines are cut to that once they have as many bytes: a flood of short ones is not
+/// counted anew for each.
+const LINES_BYTES_MAX: usize = 8 * FINAL_MESSAGE_MAX;
 
 /// Longest error kept, in characters.
 const ERROR_MAX: usize = 2000;
@@ -20,8 +24,9 @@ const ERROR_MAX: usize = 2000;
 /// The facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Digest {
-    /// The last assistant message, cut to 16,000 characters.
-    pub final_message: Option<String>,
+    /// The last assistant message, or all of them where they are the lines of one
+    /// answer: see [`Digest::answer`].
+    pub(super) final_message: Option<String>,
     /// More parts of that message follow.
     #[serde(default)]
     pub(super) open: bool,
@@ -59,7 +64,12 @@ pub enum Outgoing {
 }
 
 impl Digest {
-    fn see(&mut self, observed: &Observed) {
+    /// The agent's answer so far: 16,000 characters at most.
+    pub fn answer(&self) -> Option<String> {
+        self.final_message.clone().map(|lines| cut_front(lines, FINAL_MESSAGE_MAX))
+    }
+
+    fn see(&mut self, observed: &Observed, in_lines: bool) {
         if let Observed::Entry(
             Event::AssistantMessage { .. } | Event::Thinking { .. } | Event::ToolUse { .. },
         ) = observed
@@ -69,8 +79,17 @@ impl Digest {
         match observed {
             Observed::Retrying(fault) => self.retrying = Some(cut(fault.clone(), ERROR_MAX)),
             Observed::Entry(Event::AssistantMessage { text, continued }) => {
-                let begun = self.final_message.take().filter(|_| self.open).unwrap_or_default();
-                self.final_message = Some(cut(begun + text, FINAL_MESSAGE_MAX));
+                let before = self.final_message.take().filter(|_| self.open || in_lines);
+                self.final_message = Some(match before {
+                    // What a program says last is its answer; what comes before, its progress.
+                    Some(lines) if in_lines => {
+                        let newline = if self.open { "" } else { "\n" };
+                        let lines = lines + newline + text;
+                        let is_long = lines.len() > LINES_BYTES_MAX;
+                        if is_long { cut_front(lines, FINAL_MESSAGE_MAX) } else { lines }
+                    }
+                    begun => cut(begun.unwrap_or_default() + text, FINAL_MESSAGE_MAX),
+                });
                 self.open = *continued;
             }
             Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }) => {
@@ -134,21 +153,24 @@ impl Shared {
 pub struct Digesting {
     inner: Box<dyn Normalizer>,
     digest: Shared,
+    /// Its assistant messages are the lines of one answer.
+    in_lines: bool,
 }
 
 impl Digesting {
     /// `inner` begins here: a [restored](Normalizer::restore) one has forgotten it.
-    pub fn new(mut inner: Box<dyn Normalizer>, digest: Shared) -> Self {
+    pub fn new(mut inner: Box<dyn Normalizer>, digest: Shared, in_lines: bool) -> Self {
         let mut opening = Vec::new();
         inner.begin(&mut opening);
-        let digesting = Self { inner, digest };
+        let digesting = Self { inner, digest, in_lines };
         digesting.see(&opening);
         digesting
     }
 
     fn see(&self, observed: &[Observed]) {
         if !observed.is_empty() {
-            self.digest.update(|digest| observed.iter().for_each(|one| digest.see(one)));
+            let in_lines = self.in_lines;
+            self.digest.update(|digest| observed.iter().for_each(|one| digest.see(one, in_lines)));
         }
     }
 }
@@ -189,11 +211,11 @@ mod tests {
     #[test]
     fn the_final_message_is_the_last_one_with_its_parts_joined_and_cut() {
         let mut digest = Digest::default();
-        digest.see(&message("first", false));
-        digest.see(&message("sec", true));
-        digest.see(&message("ond", false));
+        digest.see(&message("first", false), false);
+        digest.see(&message("sec", true), false);
+        digest.see(&message("ond", false), false);
         assert_eq!(digest.final_message.as_deref(), Some("second"));
-        digest.see(&message(&"é".repeat(FINAL_MESSAGE_MAX + 1), false));
+        digest.see(&message(&"é".repeat(FINAL_MESSAGE_MAX + 1), false), false);
         let kept = digest.final_message.unwrap();
         assert_eq!(kept.chars().count(), FINAL_MESSAGE_MAX);
         assert!(kept.ends_with('…'));
@@ -202,11 +224,30 @@ mod tests {
     #[test]
     fn a_fault_is_remembered_until_the_executor_gets_on() {
         let mut digest = Digest::default();
-        digest.see(&Observed::Retrying("429 rate limited".into()));
-        digest.see(&Observed::Entry(Event::SystemMessage { text: "attempt 2 of 10".into() }));
+        digest.see(&Observed::Retrying("429 rate limited".into()), false);
+        let again = Observed::Entry(Event::SystemMessage { text: "attempt 2 of 10".into() });
+        digest.see(&again, false);
         assert_eq!(digest.retrying.as_deref(), Some("429 rate limited"));
-        digest.see(&message("Hello", false));
+        digest.see(&message("Hello", false), false);
         assert_eq!(digest.retrying, None);
+    }
+
+    #[test]
+    fn lines_of_one_answer_are_joined_and_lose_their_beginning() {
+        let mut digest = Digest::default();
+        for (text, continued) in [("Summary:", false), ("- fi", true), ("xed", false), ("", false)]
+        {
+            digest.see(&message(text, continued), true);
+        }
+        assert_eq!(digest.final_message.as_deref(), Some("Summary:\n- fixed\n"));
+        for _ in 0..20 {
+            digest.see(&message(&"é".repeat(9000), false), true);
+            assert!(digest.final_message.as_ref().is_some_and(|it| it.len() <= LINES_BYTES_MAX));
+        }
+        digest.see(&message("Done.", false), true);
+        let kept = digest.answer().unwrap();
+        assert_eq!(kept.chars().count(), FINAL_MESSAGE_MAX);
+        assert!(kept.starts_with('…') && kept.ends_with("é\nDone."));
     }
 
     #[test]
@@ -217,10 +258,10 @@ mod tests {
             fn end(&mut self, _: &mut Vec<Observed>) {}
         }
         let first = Shared::default();
-        first.update(|digest| digest.see(&Observed::ExecutorSession("abc".into())));
-        let checkpoint = Digesting::new(Box::new(Silent), first.clone()).checkpoint();
+        first.update(|digest| digest.see(&Observed::ExecutorSession("abc".into()), false));
+        let checkpoint = Digesting::new(Box::new(Silent), first.clone(), false).checkpoint();
         let second = Shared::default();
-        Digesting::new(Box::new(Silent), second.clone()).restore(&checkpoint);
+        Digesting::new(Box::new(Silent), second.clone(), false).restore(&checkpoint);
         assert_eq!(second.get(), first.get());
     }
 }

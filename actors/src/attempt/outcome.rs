@@ -54,7 +54,7 @@ pub fn decide(ending: &Ending, digest: &Digest, policy: OnQuota, now: Timestamp)
             Some(stop) if completed => Some(format!("{}, and it ended well", by_whom(stop))),
             _ => (!completed).then(|| summary(ending, stopped.as_ref(), digest)),
         },
-        final_message: digest.final_message.clone(),
+        final_message: digest.answer(),
         usage: digest.usage,
         quota: quota(digest, policy).filter(|_| status == ProcessStatus::Failed),
         at: exit.map_or(now, |exit| exit.at),

@@ -172,9 +172,13 @@ pub fn process(
         Stdin::Bytes(bytes) => (StdinSource::File, Some(bytes)),
         Stdin::Open => (StdinSource::Pipe, None),
     };
-    let command: Vec<String> = std::iter::once(launch.program.to_string_lossy().into_owned())
-        .chain(launch.args.iter().cloned())
-        .collect();
+    let command = launch.shown_as.map_or_else(
+        || {
+            let program = launch.program.to_string_lossy().into_owned();
+            std::iter::once(program).chain(launch.args.iter().cloned()).collect()
+        },
+        |shown| vec![shown],
+    );
     let now = Timestamp::now();
     let opening = vec![
         (now, Event::UserMessage { text: process.prompt.clone() }),

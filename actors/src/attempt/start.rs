@@ -173,11 +173,11 @@ async fn begin(
 ) -> Result<(), String> {
     let dir = world.settings.process_dir(attempt);
     let dialogue = blocking(move || dialogue::read(&dir)).await?;
-    let inner = match world.executors.get(&attempt.executor) {
-        Some(executor) => executor.normalizer(&dialogue),
-        None => crate::executor::unknown(),
+    let (inner, in_lines) = match world.executors.get(&attempt.executor) {
+        Some(executor) => (executor.normalizer(&dialogue), executor.answers_in_lines()),
+        None => (crate::executor::unknown(), false),
     };
-    let normalizer = Box::new(Digesting::new(inner, digest));
+    let normalizer = Box::new(Digesting::new(inner, digest, in_lines));
     let (log, process, turn) = (Arc::clone(log), attempt.process.process_id, attempt.process.turn);
     tokio::task::spawn_blocking(move || log.begin(process, turn, normalizer, opening))
         .await

@@ -178,9 +178,19 @@ pub fn executor(
         None => Ok(()),
         Some(reason) => Err(Refusal::new(
             Code::ExecutorUnavailable,
-            format!("executor {:?} can't run: {reason}", described.name),
+            format!("executor {:?} can't run: {reason}{}", described.name, freshly(&reason)),
         )
         .detail("unavailable_reason", reason)),
+    }
+}
+
+/// What to do about a program that was installed after the daemon had started.
+fn freshly(reason: &str) -> &'static str {
+    if reason.ends_with("PATH") {
+        "; if you have installed it since the daemon started, run `provost shutdown`: agents keep \
+         running, and the next command starts a daemon with your PATH"
+    } else {
+        ""
     }
 }
 

@@ -65,6 +65,7 @@ impl Dialect for Anthropic {
             Reason::RateLimit => (429, "rate_limit_error"),
             Reason::Overload => (529, "overloaded_error"),
             Reason::BadKey => (401, "authentication_error"),
+            Reason::NoModel => (404, "not_found_error"),
         };
         let error = json!({"type": kind, "message": refusal.message()});
         let status = StatusCode::from_u16(status).unwrap_or_default();

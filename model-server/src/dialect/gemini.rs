@@ -63,6 +63,7 @@ impl Dialect for Gemini {
             Reason::RateLimit => (StatusCode::TOO_MANY_REQUESTS, "RESOURCE_EXHAUSTED"),
             Reason::Overload => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
             Reason::BadKey => (StatusCode::UNAUTHORIZED, "UNAUTHENTICATED"),
+            Reason::NoModel => (StatusCode::NOT_FOUND, "NOT_FOUND"),
         };
         let retry = refusal.retry_after.map(|wait| {
             json!({"@type": "type.googleapis.com/google.rpc.RetryInfo",

@@ -66,6 +66,7 @@ fn openai_refusal(refusal: &Refusal) -> (StatusCode, Value) {
         Reason::RateLimit => (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded"),
         Reason::Overload => (StatusCode::SERVICE_UNAVAILABLE, "server_is_overloaded"),
         Reason::BadKey => (StatusCode::UNAUTHORIZED, "invalid_api_key"),
+        Reason::NoModel => (StatusCode::NOT_FOUND, "model_not_found"),
     };
     let error = json!({"message": refusal.message(), "type": code, "code": code, "param": null});
     (status, json!({"error": error}))

@@ -140,6 +140,7 @@ fn an_error_has_the_status_that_clients_know() {
     assert_eq!(refuse(Reason::RateLimit), [429; 4]);
     assert_eq!(refuse(Reason::Overload), [529, 503, 503, 503]);
     assert_eq!(refuse(Reason::BadKey), [401; 4]);
+    assert_eq!(refuse(Reason::NoModel), [404; 4]);
 }
 
 #[test]

@@ -188,4 +188,5 @@ fn errors_are_refusals() {
     assert_eq!(refusal("[[rate-limit:90]]"), (Reason::RateLimit, wait));
     assert_eq!(refusal("[[overload]]"), (Reason::Overload, None));
     assert_eq!(refusal("[[bad-key]]"), (Reason::BadKey, None));
+    assert_eq!(refusal("[[no-model]]"), (Reason::NoModel, None));
 }

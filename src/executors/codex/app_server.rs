@@ -63,7 +63,10 @@ impl AppServer {
     pub fn begin(&mut self, out: &mut Vec<Observed>) {
         if self.dialogue.is_some() {
             let client = json!({ "name": "provost", "title": "Provost", "version": env!("CARGO_PKG_VERSION") });
-            out.push(request("initialize", "initialize", &json!({ "clientInfo": client })));
+            // Codex 0.136 to 0.149 take `thread/resume.excludeTurns` for experimental.
+            let params =
+                json!({ "clientInfo": client, "capabilities": { "experimentalApi": true } });
+            out.push(request("initialize", "initialize", &params));
         }
     }
 
@@ -95,7 +98,8 @@ impl AppServer {
         if let Some(text) = message["error"]["message"].as_str() {
             let is_vital = matches!(id.as_str(), Some("initialize" | "thread" | "turn"));
             let resumes = self.dialogue.as_ref().is_some_and(|it| it.resume.is_some());
-            if *id == "thread" && resumes {
+            // A full disk or a typo in a configuration passes; the thread is still there.
+            if *id == "thread" && resumes && words::is_lost_session(text) {
                 out.push(Observed::SessionLost);
             }
             if is_vital {

@@ -116,6 +116,27 @@ fn a_thread_that_is_gone_fails_the_turn() {
     assert!(matches!(&observed[1], Observed::Entry(Event::ErrorMessage { .. })), "{observed:?}");
 }
 
+/// Each is what a real one says; only the first of them means that the thread is gone.
+#[test]
+fn only_the_word_that_a_thread_is_gone_loses_it() {
+    let again = Turn { executor_session_id: Some("t1".into()), ..turn("more") };
+    let dialogue = Codex.launch(&again, call()).unwrap().dialogue;
+    for (message, is_lost) in [
+        ("no rollout found for thread id 01890a5d-ac96-774b-bcce-b302099a8057", true),
+        ("thread/resume.excludeTurns requires experimentalApi capability", false),
+        ("error deriving config: /home/u/.codex/config.toml:10:11: unclosed array", false),
+        ("failed to load configuration: Model provider `nope` not found", false),
+        ("failed to initialize sqlite state db: No space left on device (os error 28)", false),
+    ] {
+        let refused =
+            json!({ "id": "thread", "error": { "code": -32600, "message": message } }).to_string();
+        let lines = raw(Stream::Stdout, refused.as_bytes());
+        let observed = observe(Codex.normalizer(&dialogue), &lines);
+        assert_eq!(observed.contains(&Observed::SessionLost), is_lost, "{message}");
+        assert!(ended(&observed).unwrap().failed, "{message}");
+    }
+}
+
 #[test]
 fn a_limit_tells_when_it_ends() {
     let limits = json!({ "rateLimits": {

@@ -28,7 +28,8 @@ impl Adapter for Fake {
         // The shim that runs it is this very binary, also after an upgrade.
         let program = PathBuf::from("/proc/self/exe");
         let call = Call { program, args: vec![script::ARGUMENT.to_owned()], ..call };
-        Ok(call.launch(Stdin::Bytes(turn.prompt.clone().into_bytes())))
+        let launch = call.launch(Stdin::Bytes(turn.prompt.clone().into_bytes()));
+        Ok(Launch { shown_as: Some(NAME.to_owned()), ..launch })
     }
 
     fn normalizer(&self, _: &Value) -> Box<dyn Normalizer> {

@@ -357,6 +357,7 @@ impl Ask for Samples {
             supports_resume: true,
             supports_interrupt: true,
             supports_approvals: true,
+            stand_in: true,
             unavailable_reason: None,
             install: None,
         };

@@ -245,7 +245,7 @@ pub struct AttemptStatus {
     pub queued_follow_ups: u32,
     /// Whether a stop holds them until the next follow_up.
     pub queue_held: bool,
-    /// Tokens used so far; null if the executor does not tell.
+    /// Tokens that its turns used so far, all together; null if the executor does not tell.
     pub usage: Option<AttemptUsage>,
     /// Limits of that process that the configuration sets.
     pub limits: Vec<AttemptLimit>,

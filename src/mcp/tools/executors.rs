@@ -17,7 +17,7 @@ pub struct ListExecutorsInput {}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ListExecutorsOutput {
-    /// Executors, available ones first.
+    /// Executors, available ones first, a stand-in last.
     pub executors: Vec<ExecutorSummary>,
 }
 
@@ -48,6 +48,8 @@ pub struct ExecutorSummary {
     pub supports_interrupt: bool,
     /// It can ask for permission.
     pub supports_approvals: bool,
+    /// A scripted stand-in without a model, for tests and demos: never the one to choose.
+    pub stand_in: bool,
 }
 
 impl ExecutorSummary {
@@ -67,6 +69,7 @@ impl ExecutorSummary {
             supports_resume: description.supports_resume,
             supports_interrupt: description.supports_interrupt,
             supports_approvals: description.supports_approvals,
+            stand_in: description.stand_in,
         }
     }
 }
