@@ -22,8 +22,8 @@ const CALLER: [Duration; 5] = [
     Duration::from_millis(800),
     Duration::from_millis(1600),
 ];
-/// How long an actor waits, in whose mailbox a stop may be next: it tries again itself.
-const BRIEFLY: Duration = Duration::from_secs(1);
+/// How long one who tries again by itself waits for its turn among our own writers.
+const BRIEFLY: Duration = Duration::from_secs(5);
 /// Those of an owner that has to write what is true: half a minute in all.
 const OWNER: [Duration; 60] = [Duration::from_millis(250); 60];
 /// When a caller had better try again, in seconds.

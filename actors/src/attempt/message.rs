@@ -73,6 +73,10 @@ pub enum Happening {
     Rescued(Box<Adopted>),
     /// Try again to have the tree killed.
     KillTree { tries: u32 },
+    /// A stop has waited long enough to hear what became of the process.
+    KillUnfound,
+    /// That was killed; so many processes live.
+    KilledUnfound(u32),
     /// The executor has told its own id of the conversation, or that it knows none.
     ExecutorSession(Option<String>),
     /// The executor waits for a permission. Answered when that is written down.

@@ -1,7 +1,7 @@
 //! The attempt's row, as its actor writes it: each change in its order. What the
 //! store can't take now, because the disk is full, or the database is locked or
-//! gone, waits here and is written once that has passed. The actor waits for the
-//! store a moment at most, so a stop is never behind a write.
+//! gone, waits here and is written once that has passed. The actor does not wait for
+//! that, so a stop is not behind it.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -157,6 +157,8 @@ impl State {
             Happening::Decided(approval) => self.go_on_with(process, &approval),
             Happening::ShimClosed => self.with(process, Turn::shim_closed),
             Happening::KillTree { tries } => self.with(process, |turn| turn.kill_tree(tries)),
+            Happening::KillUnfound => self.with(process, Turn::kill_unfound),
+            Happening::KilledUnfound(survivors) => self.killed_unfound(process, survivors),
             Happening::ReadOut => self.with(process, Turn::read_out),
             Happening::Disk(writer, reason) => {
                 let is_stalled = reason.is_some();

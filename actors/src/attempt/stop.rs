@@ -6,10 +6,11 @@ use crate::event::Timestamp;
 use crate::ids::{ProcessId, QueueId};
 use crate::journal::{Change, FollowUp, Phase, State as Standing};
 use super::Notice;
-use super::lifecycle::{Input, Stopped};
+use super::lifecycle::{Input, StopFacts, Stopped};
 use super::message::StopPort;
 use super::queue;
 use super::run::State;
+use super::turn::Turn;
 
 impl State {
     pub async fn stop(&mut self, force: bool, port: StopPort) {
@@ -21,6 +22,7 @@ impl State {
             match self.turn(process) {
                 Some(turn) if turn.finding => {
                     turn.deferred = Some(force || turn.deferred.unwrap_or(false));
+                    turn.kill_unless_found(force);
                 }
                 _ => self.stop_turn(process, force).await,
             }
@@ -94,11 +96,21 @@ impl State {
         self.answer_stops();
     }
 
+    /// What became of a turn's process can't be found out, for want of room say; but
+    /// nothing of it is alive any more, except for so many.
+    pub(super) fn killed_unfound(&mut self, process: ProcessId, survivors: u32) {
+        let turn = self.turn(process).filter(|turn| turn.finding);
+        let Some(forced) = turn.and_then(|turn| turn.deferred) else { return };
+        let facts = StopFacts { forced, signals: vec!["SIGKILL"] };
+        self.stopped(process, Stopped { stopped: survivors == 0, facts, exit: None, survivors });
+    }
+
     fn answer_stops(&mut self) {
         if !self.stops.is_complete() {
             return;
         }
-        let unrecorded = !self.is_on_file() || self.turns.iter().any(|turn| turn.life.is_dead());
+        let waits = |turn: &Turn| turn.finding || turn.life.is_dead();
+        let unrecorded = !self.is_on_file() || self.turns.iter().any(waits);
         let stops = std::mem::take(&mut self.stops);
         let (ports, answer) = stops.answer(&self.attempt, unrecorded);
         for port in ports {

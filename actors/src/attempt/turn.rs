@@ -29,6 +29,8 @@ const DRAIN_GRACE: Duration = Duration::from_millis(250);
 /// How long an executor may take to end once its turn has, and once it was asked to.
 const LINGER: Duration = Duration::from_secs(10);
 const OUTSTAY: Duration = Duration::from_secs(5);
+/// How long a stop waits at least for a process to be found again.
+const FINDS: Duration = Duration::from_secs(1);
 /// Between tries to have a tree killed whose shim is being replaced, and how many.
 const KILL_RETRY: Duration = Duration::from_millis(50);
 const KILL_TRIES: u32 = 100;
@@ -151,6 +153,29 @@ impl Turn {
         tokio::spawn(async move {
             let (found, log) = start::found(&world, &attempt, digest).await;
             handle.tell(Happening::Found(Box::new(found), log));
+        });
+    }
+
+    /// A stop does not wait for more than the process: the log may have no room to be
+    /// taken up again, and for as long as that lasts.
+    pub fn kill_unless_found(&self, force: bool) {
+        let grace = if force { Duration::ZERO } else { self.world.settings.stop_grace };
+        self.handle.tell_after(grace.max(FINDS), || Happening::KillUnfound);
+    }
+
+    /// Kills what is alive of a process that is still not found.
+    pub fn kill_unfound(&mut self) {
+        let Some(forced) = self.deferred.filter(|_| self.finding) else { return };
+        let kind = if forced { StopKind::Forced } else { StopKind::Soft };
+        let (handle, world, attempt) = self.for_task();
+        tokio::spawn(async move {
+            match start::kill(&world, &attempt, kind).await {
+                Ok(survivors) => handle.tell(Happening::KilledUnfound(survivors)),
+                Err(error) => {
+                    tracing::error!(attempt = %attempt.attempt_id, %error, "not killed yet");
+                    handle.tell_after(FINDS, || Happening::KillUnfound);
+                }
+            }
         });
     }
 

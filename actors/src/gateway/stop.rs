@@ -22,9 +22,10 @@ use super::{State, owners};
 type StopPort = Port<Answer<AttemptStopped>>;
 type StopAnswer = Result<Answer<AttemptStopped>, Refusal>;
 
-/// How long a stop waits for the journal before it ends processes: enough for a
-/// disk that works, so that the next daemon carries a stop through that was cut off.
-const HEAD_START: Duration = Duration::from_millis(250);
+/// How long a stop waits at most for its intent to be written before it ends processes:
+/// enough for a disk that works, so that the next daemon carries through a stop that
+/// was cut off. A write that is refused is not waited for.
+const HEAD_START: Duration = Duration::from_secs(1);
 /// Between tries to keep an answer.
 const RETRY: Duration = Duration::from_secs(1);
 
