@@ -53,7 +53,7 @@ const SRC: &[(&str, &[&str])] = &[
     ("domain", &["args", "client", "mcp", "role", "store", "work"]),
     ("daemon", &["client", "config", "domain", "executors", "home", "mcp", "store"]),
     ("doctor", &["client", "config", "daemon", "executors", "home", "store"]),
-    ("cli", &["bridge", "client", "config", "daemon", "doctor", "executors", "home", "role", "telemetry"]),
+    ("cli", &["bridge", "client", "config", "daemon", "doctor", "executors", "home", "mcp", "role", "telemetry"]),
     ("main", &["cli", "executors"]),
 ];
 

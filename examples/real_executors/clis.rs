@@ -109,7 +109,8 @@ fn gemini(url: &str) -> Setup {
 }
 
 fn opencode(url: &str) -> Setup {
-    let model = json!({"name": "Test", "limit": {"context": 200_000, "output": 8_000}});
+    let model = json!({"name": "Test", "limit": {"context": 200_000, "output": 8_000},
+        "cost": {"input": 10, "output": 20}});
     let config = json!({
         "autoupdate": false, "share": "disabled",
         "model": "local/test-model", "small_model": "local/test-model",

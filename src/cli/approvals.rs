@@ -11,9 +11,9 @@ const REQUEST: usize = 200;
 
 #[derive(clap::Args, Debug)]
 pub struct ApprovalsArgs {
-    /// Only those of this attempt: its id, or 8 or more characters of its start or end
+    /// Only this attempt's: its id, or 8 or more characters of its start or end
     attempt: Option<String>,
-    /// Also those that were answered, or are waited for no longer
+    /// Also those that were answered or have expired
     #[arg(long)]
     all: bool,
 }
@@ -28,7 +28,7 @@ pub struct ApproveArgs {
 pub struct DenyArgs {
     /// The approval's id, or 8 or more characters of its start or end
     approval: String,
-    /// Why, told to the agent where it can be
+    /// Reason, passed to the agent if its protocol allows
     #[arg(long)]
     reason: Option<String>,
 }
@@ -47,7 +47,8 @@ pub async fn approvals(context: &mut Context, args: &ApprovalsArgs) -> Result<Ex
     }
     let approvals = listed["approvals"].as_array().map(Vec::as_slice).unwrap_or_default();
     let rows: Vec<Vec<String>> = approvals.iter().map(row).collect();
-    context.out.table(&["ID", "ATTEMPT", "STATUS", "ASKS FOR"], &rows)?;
+    let none = if args.all { "there are no approvals" } else { "no approvals are waiting" };
+    context.out.list(&["ID", "ATTEMPT", "STATUS", "ASKS FOR"], &rows, none)?;
     Ok(Exit::Done)
 }
 

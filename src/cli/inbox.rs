@@ -1,4 +1,4 @@
-//! `provost inbox` and `answer`: what workers ask, and what somebody has to see to.
+//! `provost inbox` and `answer`: open questions, tickets and alerts.
 
 use provost_actors::ids::QuestionId;
 use provost_actors::refusal::Code;
@@ -15,10 +15,10 @@ const QUESTION: usize = 200;
 
 #[derive(clap::Args, Debug)]
 pub struct InboxArgs {
-    /// Only of this project: its name or id
+    /// Only this project's: its name or id
     #[arg(long)]
     project: Option<String>,
-    /// Also what was answered
+    /// Also answered ones
     #[arg(long)]
     all: bool,
 }
@@ -53,7 +53,8 @@ pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Fail
     if projects.len() > 1 {
         columns.insert(0, "PROJECT");
     }
-    context.out.table(&columns, &rows)?;
+    let none = if args.all { "the inbox is empty" } else { "nothing in the inbox is open" };
+    context.out.list(&columns, &rows, none)?;
     Ok(Exit::Done)
 }
 

@@ -8,12 +8,16 @@ use std::io::{self, IsTerminal, Write};
 use anstyle::Style;
 use serde::Serialize;
 
+use super::table::{self, Column};
+
 /// Where a verb prints.
 pub struct Output {
     stream: Box<dyn Write>,
     json: bool,
     terminal: bool,
     colours: bool,
+    /// Of a table's rows, in cells of the terminal; `None` for as wide as they like.
+    width: Option<usize>,
 }
 
 impl Output {
@@ -23,13 +27,14 @@ impl Output {
             json,
             terminal: stdout.is_terminal(),
             colours: anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+            width: width(&stdout),
             stream: Box::new(io::BufWriter::new(stdout)),
         }
     }
 
     /// For no terminal.
     pub fn to(stream: Box<dyn Write>, json: bool) -> Self {
-        Self { stream, json, terminal: false, colours: false }
+        Self { stream, json, terminal: false, colours: false, width: None }
     }
 
     /// Whether the verb was asked for JSON.
@@ -54,17 +59,18 @@ impl Output {
     /// One line of JSON, or several for a terminal.
     pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         if self.terminal {
-            serde_json::to_writer_pretty(&mut self.stream, value)?;
-        } else {
-            serde_json::to_writer(&mut self.stream, value)?;
+            let text = serde_json::to_string_pretty(value)?;
+            return writeln!(self.stream, "{}", harmless_json(&text));
         }
+        serde_json::to_writer(&mut self.stream, value)?;
         writeln!(self.stream)
     }
 
     /// One line of JSON, whoever reads: an item of a stream.
     pub fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.stream, value)?;
-        writeln!(self.stream)
+        let text = serde_json::to_string(value)?;
+        let text = if self.terminal { harmless_json(&text) } else { text };
+        writeln!(self.stream, "{text}")
     }
 
     /// Text in a style, if colours are wanted.
@@ -76,34 +82,38 @@ impl Output {
         self.stream.flush()
     }
 
-    /// A table with its columns aligned; the last one is as wide as it likes.
-    pub fn table(&mut self, head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+    /// A table that fits the terminal; its last column wraps.
+    pub fn table<C: Copy + Into<Column>>(
+        &mut self,
+        columns: &[C],
+        rows: &[Vec<String>],
+    ) -> io::Result<()> {
         let bold = Style::new().bold();
-        let lines = align(head, rows);
+        let columns: Vec<Column> = columns.iter().map(|column| (*column).into()).collect();
+        let lines = table::lines(&columns, rows, self.width);
         for (index, line) in lines.iter().enumerate() {
             let line = if index == 0 { self.paint(bold, line) } else { line.clone() };
             self.line(&line)?;
         }
         Ok(())
     }
+
+    /// A table, or a sentence where it would be empty.
+    pub fn list<C: Copy + Into<Column>>(
+        &mut self,
+        columns: &[C],
+        rows: &[Vec<String>],
+        when_empty: &str,
+    ) -> io::Result<()> {
+        if rows.is_empty() { self.line(when_empty) } else { self.table(columns, rows) }
+    }
 }
 
-fn align(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    let head: Vec<String> = head.iter().map(|title| (*title).to_owned()).collect();
-    let all: Vec<Vec<String>> = std::iter::once(&head)
-        .chain(rows)
-        .map(|row| row.iter().map(|cell| harmless(cell)).collect())
-        .collect();
-    let width = |column: usize| {
-        let cells = all.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    all.iter().map(line).collect()
+/// How many cells wide a line may be: as `COLUMNS` says, else as wide as the terminal.
+fn width(stdout: &io::Stdout) -> Option<usize> {
+    let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || terminal_size::terminal_size_of(stdout).map(|(width, _)| width.0.into());
+    given.or_else(terminal).filter(|width| *width > 0)
 }
 
 /// One line of text that a terminal shows and doesn't obey: control
@@ -125,9 +135,24 @@ pub fn harmless(text: &str) -> String {
     safe
 }
 
-/// The bidirectional overrides and isolates (Unicode Standard Annex 9).
+/// JSON of the same value that a terminal shows and doesn't obey: what JSON leaves as it
+/// is and a terminal may act on is escaped. Such characters occur in strings only.
+pub fn harmless_json(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c != '\n' && (c.is_control() || is_reordering(c)) {
+            // Writing to a string can't fail; all of them fit into 16 bits.
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
+/// The bidirectional controls: marks, overrides and isolates (Unicode Standard Annex 9).
 fn is_reordering(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The last 8 characters of an id: what people are shown.
@@ -153,15 +178,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_and_cells_harmless() {
-        let rows = vec![
-            vec!["1".to_owned(), "running\u{1b}[31m".to_owned(), "a".to_owned()],
-            vec!["22".to_owned(), "ä".to_owned(), "b c".to_owned()],
-        ];
-        insta::assert_snapshot!(align(&["ID", "STATE", "TASK"], &rows).join("\n"));
-    }
-
-    #[test]
     fn a_headline_is_the_first_line_and_no_longer_than_asked() {
         assert_eq!(headline("  fix it \n\nmore", 80), "fix it");
         assert_eq!(headline("abcdef", 6), "abcdef");
@@ -180,6 +196,14 @@ mod tests {
         fn nothing_harmless_can_steer_a_terminal(text in any::<String>()) {
             let safe = harmless(&text);
             prop_assert!(safe.chars().all(|c| c == '\t' || !(c.is_control() || is_reordering(c))));
+        }
+
+        #[test]
+        fn harmless_json_is_the_same_value_and_can_not_steer_a_terminal(text in any::<String>()) {
+            let text = format!("{text}\u{9b}31m\u{202e}\u{7f}");
+            let safe = harmless_json(&serde_json::to_string_pretty(&[&text]).unwrap());
+            prop_assert!(safe.chars().all(|c| c == '\n' || !(c.is_control() || is_reordering(c))));
+            prop_assert_eq!(serde_json::from_str::<Vec<String>>(&safe).unwrap(), vec![text]);
         }
 
         #[test]

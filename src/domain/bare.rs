@@ -1,8 +1,10 @@
 //! The bare methods that a person's verbs use beside the tools: what a command
 //! line needs and an agent does not.
 
+use std::sync::Arc;
+
 use provost_actors::checks;
-use provost_actors::gateway::Message;
+use provost_actors::gateway::{Message, check_executor};
 use provost_actors::ids::{AttemptId, TaskId};
 use provost_actors::refusal::Refusal;
 use serde::Deserialize;
@@ -22,6 +24,12 @@ struct Resolve {
 struct Attempts {
     #[serde(default)]
     all: bool,
+}
+
+#[derive(Deserialize)]
+struct CheckExecutor {
+    executor: String,
+    variant: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -57,7 +65,12 @@ impl Domain {
                 let Attempts { all } = read(params)?;
                 let attempts = self.store.overview(all).await.map_err(fault)?;
                 let attempts: Vec<Value> = attempts.iter().map(line).collect();
-                Ok(json!({ "attempts": attempts }))
+                let total = self.store.count_attempts().await.map_err(fault)?;
+                Ok(json!({ "attempts": attempts, "total": total }))
+            }
+            "provost/check_executor" => {
+                self.check_executor(read(params)?).await.map_err(fault)?;
+                Ok(json!({}))
             }
             "provost/check_log" => {
                 let CheckLog { task_id, name } = read(params)?;
@@ -101,6 +114,15 @@ impl Domain {
         let alive = alive.map(|it| json!({"attempt_id": it.attempt_id, "reason": it.reason}));
         let checks = checks.into_iter().map(|it| json!({"attempt_id": null, "reason": it}));
         Ok((alive.chain(checks).collect(), attempts.unrecorded))
+    }
+
+    /// Whether an attempt could start with this executor, before anything is made for it.
+    async fn check_executor(&self, given: CheckExecutor) -> Result<(), Refusal> {
+        let executors = Arc::clone(&self.world.executors);
+        let checked = tokio::task::spawn_blocking(move || {
+            check_executor(&*executors, &given.executor, given.variant.as_deref())
+        });
+        checked.await.map_err(|error| Refusal::internal(error.to_string()))?
     }
 
     async fn info(&self) -> Result<Value, CustomError> {

@@ -231,7 +231,7 @@ fn cursor<T: std::str::FromStr>(text: &str, tool: &str) -> Result<T, Refusal> {
 }
 
 pub(super) fn bad_cursor(tool: &str) -> Refusal {
-    Refusal::new(Code::InvalidArgument, format!("cursor is none that {tool} gave"))
+    Refusal::new(Code::InvalidArgument, format!("cursor is not one that {tool} gave"))
         .hint(format!(
             "Call {tool} again without cursor. It takes the next_cursor of its own last page."
         ))

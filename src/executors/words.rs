@@ -112,7 +112,7 @@ pub fn one_line(text: &str) -> String {
 /// What kind of error this is, by the HTTP status of the model's answer, where
 /// one is told, or else by its text.
 pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
-    const WORDS: [(ErrorType, &[&str]); 5] = [
+    const WORDS: [(ErrorType, &[&str]); 4] = [
         (
             ErrorType::Quota,
             &[
@@ -151,8 +151,6 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
                 "auth method",
             ],
         ),
-        // Before what is said beside it: an internal error, say.
-        (ErrorType::Setup, &NO_MODEL),
         (
             ErrorType::Overloaded,
             &[
@@ -186,28 +184,34 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
         Some(401 | 403) => return ErrorType::Auth,
         Some(402 | 429) => return ErrorType::Quota,
         // Some agents tell 500 for whatever their model's server refused.
-        Some(500..=599) if holds(&NO_MODEL) => return ErrorType::Setup,
+        Some(500..=599) if is_no_model(&text) => return ErrorType::Setup,
         Some(500..=599) => return ErrorType::Overloaded,
         _ => {}
     }
-    match WORDS.iter().find(|(_, words)| holds(words)) {
-        Some((kind, _)) => *kind,
+    match WORDS.iter().find(|(_, words)| holds(words)).map(|(kind, _)| *kind) {
+        // Whatever is said beside it: an internal error, say.
+        Some(ErrorType::Overloaded) | None if is_no_model(&text) => ErrorType::Setup,
+        Some(kind) => kind,
         // What a model's server answers for a name or an address that is wrong.
         None if status == Some(404) => ErrorType::Setup,
         None => ErrorType::Other,
     }
 }
 
-/// What is said of a model that does not exist.
-const NO_MODEL: [&str; 7] = [
-    "model_not_found",
-    "model not found",
-    "modelnotfound",
-    "unknown model",
-    "no model",
-    "invalid model",
-    "issue with the selected model",
-];
+/// Whether a text, in small letters, says that the model does not exist.
+fn is_no_model(text: &str) -> bool {
+    const WORDS: [&str; 6] = [
+        "model_not_found",
+        "modelnotfound",
+        "unknown model",
+        "no model",
+        "invalid model",
+        "issue with the selected model",
+    ];
+    const MISSING: [&str; 2] = ["not found", "does not exist"];
+    let after = text.split_once("model").map_or("", |(_, rest)| rest);
+    WORDS.iter().any(|words| text.contains(words)) || MISSING.iter().any(|it| after.contains(it))
+}
 
 /// The HTTP status that a text tells: `API Error: 429 …`, `status 503`, `429 …`.
 fn status_in(text: &str) -> Option<u16> {
@@ -460,6 +464,9 @@ mod tests {
             (None, "waited 500 ms", ErrorType::Other),
             (None, "{\"message\":\"invalid x-api-key\"}", ErrorType::Auth),
             (Some(500), "model not found: nope", ErrorType::Setup),
+            (Some(500), "models/nope is not found for API version v1beta", ErrorType::Setup),
+            (Some(503), "The model is overloaded.", ErrorType::Overloaded),
+            (None, "Internal error: the model nope does not exist", ErrorType::Setup),
             (None, "Error: The requested model is not there (HTTP 404)", ErrorType::Setup),
             (None, "copied 404 files", ErrorType::Other),
             (None, "", ErrorType::Other),

@@ -291,6 +291,14 @@ impl Store {
         rows.into_iter().map(|row| row.overview(&self.changes)).collect()
     }
 
+    /// How many attempts there are, of all projects.
+    pub async fn count_attempts(&self) -> Result<i64, Refusal> {
+        sqlx::query_scalar("SELECT count(*) FROM attempts")
+            .fetch_one(&self.reader)
+            .await
+            .map_err(fault)
+    }
+
     /// The newest attempts of all projects, with their tasks' titles.
     pub async fn newest_attempts(&self, most: usize) -> Result<Vec<(AttemptId, String)>, Refusal> {
         let rows: Vec<(String, String)> = sqlx::query_as(

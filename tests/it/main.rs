@@ -33,6 +33,7 @@ mod starts;
 mod stop;
 mod tools;
 mod twenty;
+mod verbs;
 mod waits;
 mod worker;
 mod worktrees;

@@ -39,6 +39,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
+pub use check::executor as check_executor;
 pub use message::{
     FollowUpRequest, Message, NewProject, Owned, Port, RepoPath, RespondRequest, StartRequest,
     StillAlive, StoppedAll,

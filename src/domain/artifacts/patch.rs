@@ -211,7 +211,7 @@ async fn part(
 /// The refusal when none of the paths is changed.
 async fn unchanged(workspace: &Workspace, (given, path): &(String, Vec<u8>)) -> Refusal {
     let mut refusal = workspace.file_not_found(given).hint(use_another(TOOL, "paths"));
-    refusal.message = format!("No changed file of attempt {} is {given}.", workspace.attempt);
+    refusal.message = format!("Attempt {} did not change {given}.", workspace.attempt);
     for repo in &workspace.repos {
         let read = async |snapshot: Snapshot| snapshot.changes().await;
         let Ok(all) = workspace.read(TOOL, repo, read).await else { continue };

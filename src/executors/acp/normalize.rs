@@ -181,8 +181,11 @@ impl Acp {
     fn updated(&mut self, params: &Value, out: &mut Vec<Observed>) -> bool {
         let update = &params["update"];
         let is_early = !matches!(self.conversation.stage, Stage::Prompt | Stage::Over);
-        // What was told before.
+        // What was told before: only what it cost counts.
         if is_early && self.conversation.replays {
+            if update["sessionUpdate"] == "usage_update" {
+                self.used.costed(&update["cost"]);
+            }
             return true;
         }
         if !is_early
@@ -239,7 +242,7 @@ impl Acp {
             }
             SessionUpdate::UsageUpdate(usage) => {
                 if let Some(cost) = usage.cost.filter(|cost| cost.currency == "USD") {
-                    self.used.costs(cost.amount);
+                    self.used.costs(cost.amount, self.conversation.replays);
                 }
             }
             // What can be chosen, and titles of the session.

@@ -16,15 +16,25 @@ pub struct Used {
     output: u64,
     cached: u64,
     cost_usd: Option<f64>,
+    /// What a session that was resumed had cost before the turn, where that was told.
+    before_usd: Option<f64>,
     /// It is more than an entry tells.
     is_news: bool,
 }
 
 impl Used {
-    /// The session's cost so far.
-    pub fn costs(&mut self, usd: f64) {
-        self.cost_usd = Some(usd);
-        self.is_news |= usd > 0.0;
+    /// What a session that is resumed had cost before.
+    pub fn costed(&mut self, cost: &Value) {
+        if cost["currency"] == "USD" {
+            self.before_usd = cost["amount"].as_f64();
+        }
+    }
+
+    /// The session's cost so far. That of one that was resumed is of earlier turns, too.
+    pub fn costs(&mut self, usd: f64, is_resumed: bool) {
+        let before = if is_resumed { self.before_usd } else { Some(0.0) };
+        self.cost_usd = before.map(|before| (usd - before).max(0.0));
+        self.is_news |= self.cost_usd > Some(0.0);
     }
 
     /// One request to the model more.
@@ -47,8 +57,8 @@ impl Used {
             Some(Self { input, output, is_news: input > 0, ..Self::default() })
         });
         if let Some(found) = found {
-            *self =
-                Self { cost_usd: self.cost_usd, is_news: self.is_news || found.is_news, ..found };
+            let Self { cost_usd, before_usd, is_news, .. } = *self;
+            *self = Self { cost_usd, before_usd, is_news: is_news || found.is_news, ..found };
         }
     }
 
@@ -71,5 +81,29 @@ fn read(usage: &Value) -> Option<Used> {
     let is_apart = usage.total_tokens == all.saturating_add(usage.output_tokens);
     let input = if is_apart { all } else { usage.input_tokens };
     let (output, is_news) = (usage.output_tokens, usage.total_tokens > 0);
-    Some(Used { input, output, cached, cost_usd: None, is_news })
+    Some(Used { input, output, cached, is_news, ..Used::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_costs_what_its_session_costs_more_than_before() {
+        let cost = |before: Option<f64>, told: &[f64]| {
+            let mut used = Used::default();
+            if let Some(usd) = before {
+                used.costed(&serde_json::json!({ "amount": usd, "currency": "USD" }));
+            }
+            for usd in told {
+                used.costs(*usd, before.is_some());
+            }
+            used.cost_usd
+        };
+        assert_eq!(cost(None, &[0.5, 0.75]), Some(0.75));
+        assert_eq!(cost(Some(0.75), &[1.0]), Some(0.25));
+        let mut untold = Used::default();
+        untold.costs(1.0, true);
+        assert_eq!(untold.cost_usd, None, "earlier turns are in it, and it is not known how much");
+    }
 }

@@ -417,9 +417,9 @@ fn is_missing(name: &str, version: Option<&str>) -> Refusal {
 fn is_taken(plan: &NewPlan) -> Refusal {
     let NewPlan { name, version, .. } = plan;
     Refusal::new(
-        Code::InvalidArgument,
-        format!("version {version} of plan {name} is there, and says something else"),
+        Code::InvalidState,
+        format!("version {version} of plan {name} is there, with another content"),
     )
-    .hint("Add it with another --version, or take the place of that one with --replace.")
+    .hint("Add it with another --version, or replace that one with --replace.")
     .detail("path", "version")
 }

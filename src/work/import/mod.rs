@@ -134,7 +134,7 @@ fn circle(planned: &[Planned], places: &[String]) -> Option<String> {
     let path = dependencies::any_cycle(&edges)?;
     let name = |number: &usize| planned[*number].id.clone().unwrap_or_default();
     let names = path.iter().map(name).collect::<Vec<_>>().join(" -> ");
-    Some(format!("{}: the dependencies run in a circle: {names}", places[path[0]]))
+    Some(format!("{}: the dependencies form a cycle: {names}", places[path[0]]))
 }
 
 /// Names of members that are no part of the brief, by their spellings.
