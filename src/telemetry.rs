@@ -52,8 +52,7 @@ fn filter(given: &str) -> Result<EnvFilter, TelemetryError> {
         }
         _ => filter,
     };
-    filter
-        .map_err(|source| TelemetryError { given: given.to_owned(), source })
+    filter.map_err(|source| TelemetryError { given: given.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -34,8 +34,7 @@ pub struct DaemonArgs {
 
 #[derive(clap::Args, Debug)]
 pub struct ShutdownArgs {
-    /// Stop all attempts first [default: they keep running, and the next daemon finds them].
-    /// If one can't be stopped it is named, and the daemon continues
+    /// Stop all attempts first [default: they keep running, and the next daemon finds them]
     #[arg(long)]
     stop_all: bool,
 }

@@ -213,7 +213,8 @@ fn no_turn_begins_where_a_link_stands_in_place_of_the_worktree() {
     let (folder, elsewhere) = (worktree.parent().unwrap(), provost.path("elsewhere"));
     fs::create_dir_all(elsewhere.join("app")).unwrap();
     let send = json!({"attempt_id": attempt.id, "action": "send", "prompt": "y"});
-    for (linked, to) in [(worktree.as_path(), board.repo().path.clone()), (folder, elsewhere.clone())]
+    for (linked, to) in
+        [(worktree.as_path(), board.repo().path.clone()), (folder, elsewhere.clone())]
     {
         fs::rename(linked, &kept).unwrap();
         symlink(&to, linked).unwrap();

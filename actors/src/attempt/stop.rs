@@ -2,15 +2,15 @@
 //! row is written, and whoever asked is answered when all have ended. A row that
 //! can't be written holds nothing of this up; the answer says so.
 
-use crate::event::Timestamp;
-use crate::ids::{ProcessId, QueueId};
-use crate::journal::{Change, FollowUp, Phase, State as Standing};
 use super::Notice;
 use super::lifecycle::{Input, StopFacts, Stopped};
 use super::message::StopPort;
 use super::queue;
 use super::run::State;
 use super::turn::Turn;
+use crate::event::Timestamp;
+use crate::ids::{ProcessId, QueueId};
+use crate::journal::{Change, FollowUp, Phase, State as Standing};
 
 impl State {
     pub async fn stop(&mut self, force: bool, port: StopPort) {
@@ -63,9 +63,8 @@ impl State {
     /// It is to go on when a limit is over; one that can't be read may be.
     async fn resumes(&self) -> bool {
         let resumable = self.world.journal.resumable().await;
-        resumable.map_or(true, |all| {
-            all.iter().any(|(attempt, ..)| *attempt == self.attempt.attempt_id)
-        })
+        resumable
+            .map_or(true, |all| all.iter().any(|(attempt, ..)| *attempt == self.attempt.attempt_id))
     }
 
     /// Takes the turn out of the queue for a slot. A follow-up was taken in to be

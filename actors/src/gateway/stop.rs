@@ -186,8 +186,8 @@ impl Keyed {
     }
 
     async fn keep(&self, stopped: &AttemptStopped) -> Result<(), Refusal> {
-        let answer = serde_json::to_value(stopped)
-            .map_err(|error| Refusal::internal(error.to_string()))?;
+        let answer =
+            serde_json::to_value(stopped).map_err(|error| Refusal::internal(error.to_string()))?;
         self.world.journal.complete(&self.key, answer).await
     }
 

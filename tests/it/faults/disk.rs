@@ -10,11 +10,7 @@ use crate::harness::{Attempt, PLAIN, Provost, processes};
 
 /// A home on a disk of its own, with an executor `agent`. It waits for `gate`
 /// before it goes on with the rest of its script.
-pub fn on_a_small_disk(
-    options: &str,
-    script: &str,
-    config: &str,
-) -> Option<(Provost, SmallDisk)> {
+pub fn on_a_small_disk(options: &str, script: &str, config: &str) -> Option<(Provost, SmallDisk)> {
     let provost = Provost::new();
     let disk = SmallDisk::at(provost.home(), options)?;
     let gate = provost.path("gate");

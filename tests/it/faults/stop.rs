@@ -52,7 +52,8 @@ fn is_recorded(attempt: &Attempt) {
 #[test]
 fn on_a_full_disk_a_stop_by_force_kills_and_is_recorded_when_there_is_room() {
     let Some((provost, disk)) = on_a_full_disk() else { return };
-    let attempt = up(&provost.board());
+    let board = provost.board();
+    let attempt = up(&board);
     disk.fill();
     let stop = json!({"attempt_id": attempt.id, "force": true, "request_id": "r"});
     let first = provost.answer("stop_attempt", &stop);
@@ -63,7 +64,7 @@ fn on_a_full_disk_a_stop_by_force_kills_and_is_recorded_when_there_is_room() {
     disk.free();
     is_recorded(&attempt);
     assert_eq!(provost.answer("stop_attempt", &stop).text, first.text);
-    assert_eq!(provost.board().start("fake", "say on").settled()["state"], "completed");
+    assert_eq!(board.start("fake", "say on").settled()["state"], "completed");
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! The shim's loop: one `poll`, then a bounded piece of work for each thing
 //! that is ready, requests first. So no flood of output is ever before a kill.
 
-use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{self, ExitStatus};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -407,23 +406,7 @@ impl Supervisor {
     }
 
     fn tree(&self) -> Tree {
-        let own = process::id().cast_signed();
-        let mut tree = Tree {
-            below: Some(own),
-            roots: Vec::new(),
-            session_of: None,
-            adopter: None,
-            cgroup: self.guard.cgroup().cloned(),
-            marker: self.marker,
-            spared: BTreeSet::from([own]),
-        };
-        if let Kinship::Adopted { adopter, roots, .. } = &self.leader.kinship {
-            tree.below = None;
-            tree.roots = roots.iter().copied().chain([self.leader.process]).collect();
-            tree.session_of = Some(self.leader.process);
-            tree.adopter = Some(*adopter);
-            tree.spared.insert(*adopter);
-        }
+        let mut tree = self.leader.tree(self.marker, self.guard.cgroup().cloned());
         let clients = self.clients.iter().map(|client| client.pid);
         let spared: Vec<i32> = clients.filter(|client| tree.is_outside(*client)).collect();
         tree.spared.extend(spared);
