@@ -24,6 +24,9 @@ pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
         whole("CAN"),
     ];
     out.table(&columns, &rows)?;
+    for noted in executors.iter().filter(|one| one["note"].is_string()) {
+        out.line(&format!("{}: {}", text(noted, "executor"), text(noted, "note")))?;
+    }
     let missing: Vec<Vec<String>> =
         executors.iter().filter(|one| one["available"] == false).map(missing).collect();
     if !missing.is_empty() {

@@ -18,6 +18,7 @@ use std::time::Duration;
 use provost_actors::checks::{self, Checks};
 use provost_actors::executor::Executors;
 use provost_actors::gateway::{self, Gateway};
+use provost_actors::ids::AttemptId;
 use provost_actors::limits::{Limits, SoftLimits};
 use provost_actors::log::Logs;
 use provost_actors::process::{self, Shims, cgroup};
@@ -58,6 +59,11 @@ pub enum DaemonError {
     Actors(#[from] ractor::SpawnErr),
     #[error("what an earlier daemon left can't be taken up: {0}")]
     Restore(String),
+    #[error(
+        "it would be part of attempt {0}, and end with it; start it outside of the attempt, for \
+         example with `provost ps`"
+    )]
+    Inside(AttemptId),
     #[error("the gateway ended; the executors run on, and the next daemon takes them up")]
     GatewayEnded,
 }
@@ -94,9 +100,14 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
         intents: ttl(idempotency.in_progress_ttl_secs),
         claims: Duration::from_secs(config.settings.worker.claim_secs),
     };
+    let shims = Shims::new("/proc/self/exe".into());
+    shims.recognise(&[home.attempts(), home.checks()]);
+    if let Some(attempt) = shims.own_place().attempt() {
+        return Err(DaemonError::Inside(attempt));
+    }
     let store = Store::open(&home.database(), times).await?;
     let Actors { world, gateway, checks, mut gateway_ended } =
-        start_actors(home, config, soft_limits, &store).await?;
+        start_actors(home, config, soft_limits, &store, shims.clone()).await?;
     let count = ractor::call!(gateway, gateway::Message::Restore)
         .map_err(|error| DaemonError::Restore(error.to_string()))?
         .map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
@@ -110,7 +121,6 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     strangers::report(home.attempts(), &store).await;
 
     let ending = CancellationToken::new();
-    let shims = world.shims.clone();
     let domain = Arc::new(Domain::new(
         store.clone(),
         Owners { gateway, checks },
@@ -181,6 +191,7 @@ async fn start_actors(
     config: &Config,
     soft_limits: SoftLimits,
     store: &Store,
+    shims: Shims,
 ) -> Result<Actors, DaemonError> {
     let environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -193,7 +204,7 @@ async fn start_actors(
     let world = Arc::new(World {
         journal: Arc::new(store.clone()),
         executors: Arc::new(executors),
-        shims: Shims::new("/proc/self/exe".into()),
+        shims,
         repositories: Repositories::new(root.get_cell()),
         logs: Logs::new(
             home.attempts(),

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use super::Domain;
 use crate::mcp::ask::{CustomError, Session};
+use crate::mcp::inside;
+use crate::mcp::tools::attempts::Worktree;
 use crate::store::{AttemptOverview, Kind};
 
 #[derive(Deserialize)]
@@ -51,6 +53,9 @@ impl Domain {
         method: &str,
         params: Option<Value>,
     ) -> Result<Value, CustomError> {
+        if session.place.is_inside() && method != "provost/info" {
+            return Err(fault(inside::refused(session, method)));
+        }
         if !session.is_person {
             return Err(CustomError::method_not_found(method));
         }
@@ -64,7 +69,10 @@ impl Domain {
             "provost/attempts" => {
                 let Attempts { all } = read(params)?;
                 let attempts = self.store.overview(all).await.map_err(fault)?;
-                let attempts: Vec<Value> = attempts.iter().map(line).collect();
+                let ids: Vec<AttemptId> = attempts.iter().map(|it| it.attempt_id).collect();
+                let worktrees = self.worktrees(&ids).await.map_err(fault)?;
+                let tell = |it| line(it, worktrees.get(&it.attempt_id));
+                let attempts: Vec<Value> = attempts.iter().map(tell).collect();
                 let total = self.store.count_attempts().await.map_err(fault)?;
                 Ok(json!({ "attempts": attempts, "total": total }))
             }
@@ -81,8 +89,8 @@ impl Domain {
             "provost/gc" => self.gc(read(params)?).await.map_err(fault),
             "provost/empty_trash" => self.empty_trash(read(params)?).await.map_err(fault),
             "provost/import_tasks" => self.import(read(params)?).await.map_err(fault),
-            "provost/add_plan" => self.add_plan(session, read(params)?).await.map_err(fault),
-            "provost/remove_plan" => self.remove_plan(session, read(params)?).await.map_err(fault),
+            "provost/add_plan" => self.add_plan(read(params)?).await.map_err(fault),
+            "provost/remove_plan" => self.remove_plan(read(params)?).await.map_err(fault),
             "provost/plans" => self.list_plans(read(params)?).await.map_err(fault),
             "provost/shutdown" => {
                 let Shutdown { stop_all } = read(params)?;
@@ -140,7 +148,7 @@ impl Domain {
     }
 }
 
-fn line(attempt: &AttemptOverview) -> Value {
+fn line(attempt: &AttemptOverview, worktree: Option<&Worktree>) -> Value {
     json!({
         "attempt_id": attempt.attempt_id,
         "task_id": attempt.task_id,
@@ -150,6 +158,7 @@ fn line(attempt: &AttemptOverview) -> Value {
         "executor": attempt.executor,
         "variant": attempt.variant,
         "workspace_branch": attempt.workspace_branch,
+        "worktree": worktree,
         "state": attempt.state,
         "phase": super::attempts::phase(attempt),
         "waiting_on": super::attempts::waiting_on(attempt),

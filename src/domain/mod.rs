@@ -14,9 +14,11 @@ mod follow_up;
 mod import;
 mod logs;
 mod messages;
+mod reach;
 mod sessions;
 mod waits;
 mod work;
+mod worktrees;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,10 +31,10 @@ use provost_actors::gateway;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::world::World;
 use ractor::{ActorRef, RpcReplyPort};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::mcp::ask::{Answer, Ask, CustomError, Key, RecentAttempt, Session};
+use crate::mcp::ask::{Access, Answer, Ask, CustomError, Key, RecentAttempt, Session};
 use crate::mcp::tools::approvals::{
     ListApprovalsInput, ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
 };
@@ -229,11 +231,11 @@ impl Ask for Domain {
 
     async fn start_task_attempt(
         &self,
-        _: &Session,
+        session: &Session,
         key: Option<Key>,
         input: StartTaskAttemptInput,
     ) -> Result<Answer<StartTaskAttemptOutput>, Refusal> {
-        self.start(key, input).await
+        self.start(session, key, input).await
     }
 
     async fn list_task_attempts(
@@ -328,11 +330,11 @@ impl Ask for Domain {
 
     async fn respond_approval(
         &self,
-        session: &Session,
+        _: &Session,
         key: Option<Key>,
         input: RespondApprovalInput,
     ) -> Result<Answer<RespondApprovalOutput>, Refusal> {
-        self.responded(session, key, input).await
+        self.responded(key, input).await
     }
 
     async fn get_context(
@@ -463,6 +465,16 @@ impl Ask for Domain {
         input: CreateTicketInput,
     ) -> Result<Answer<CreateTicketOutput>, Refusal> {
         self.new_ticket(session, key, input).await
+    }
+
+    async fn permit(
+        &self,
+        session: &Session,
+        tool: &'static str,
+        access: Access,
+        arguments: &Map<String, Value>,
+    ) -> Result<(), Refusal> {
+        self.within_reach(session, tool, access, arguments).await
     }
 
     async fn recent_attempts(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {

@@ -105,7 +105,15 @@ fn kind(code: Code) -> Kind {
             ..AWAY
         },
         Code::DaemonUnavailable | Code::DaemonRestarting | Code::ShuttingDown => AWAY,
-        Code::WorkspaceFailed | Code::SpawnFailed | Code::Internal => Kind {
+        // What the agent has made of its worktree, or of the repository, can't be read.
+        Code::WorkspaceFailed => Kind {
+            code: "WORKSPACE_FAILED",
+            number: 409,
+            severity: "HIGH",
+            priority_impact: "P1_BLOCKED",
+            ..MISSING
+        },
+        Code::SpawnFailed | Code::Internal => Kind {
             code: "INTERNAL_ERROR",
             number: 500,
             severity: "CRITICAL",

@@ -406,6 +406,27 @@ impl Store {
         })
     }
 
+    /// The folder of each of these attempts and the names of its repositories: a row
+    /// for each repository.
+    pub async fn worktree_folders(
+        &self,
+        attempts: &[AttemptId],
+    ) -> Result<Vec<(AttemptId, String, String)>, Refusal> {
+        let ids: serde_json::Value = attempts.iter().map(ToString::to_string).collect();
+        let rows: Vec<(String, String, String)> = sqlx::query_as(
+            "SELECT a.attempt_id, a.folder, r.name
+             FROM json_each(?1) e JOIN attempts a ON a.attempt_id = e.value
+             JOIN attempt_repos r ON r.attempt_id = a.attempt_id",
+        )
+        .bind(ids.to_string())
+        .fetch_all(&self.reader)
+        .await
+        .map_err(fault)?;
+        let read =
+            |(id, folder, repo): (String, String, String)| Ok((codec::id(&id)?, folder, repo));
+        rows.into_iter().map(read).collect()
+    }
+
     /// Where the work of this attempt lies.
     pub async fn workspace(&self, attempt: AttemptId) -> Result<WorkspaceView, Refusal> {
         let mut reading = self.reader.acquire().await.map_err(fault)?;

@@ -20,6 +20,7 @@ struct AttemptRow {
     branch: String,
     folder: String,
     executor: String,
+    parent_id: Option<String>,
     phase: String,
     state: String,
     epoch: i64,
@@ -100,6 +101,7 @@ async fn whole(reading: Writing<'_>, row: AttemptRow) -> Result<Attempt, Refusal
         folder: row.folder,
         repos,
         executor: row.executor,
+        parent: codec::optional_id(row.parent_id.as_deref())?,
         waiting: waiting(reading, &row.session_id).await?,
         session_id: codec::id(&row.session_id)?,
         phase,
@@ -145,7 +147,7 @@ macro_rules! select {
     ($which:literal) => {
         concat!(
             "SELECT a.attempt_id, a.task_id, t.title, t.project_id, p.name AS project_name,
-                    t.priority, a.branch, a.folder, a.executor, a.phase, a.state, a.epoch,
+                    t.priority, a.branch, a.folder, a.executor, a.parent_id, a.phase, a.state, a.epoch,
                     a.queue_held, s.session_id, s.executor_session_id,
                     (SELECT status FROM processes
                      WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent'

@@ -257,6 +257,7 @@ impl Store {
                     status = coalesce(?4, status), priority = coalesce(?5, priority),
                     standing = CASE WHEN ?4 IS NULL THEN standing END,
                     blocked_reason = CASE WHEN ?4 IS NULL THEN blocked_reason END,
+                    begun_revision = CASE WHEN ?4 IS NULL THEN begun_revision END,
                     brief = nullif(coalesce(?7, brief), '{}'), updated_at = ?6
              WHERE task_id = ?1",
         )

@@ -96,6 +96,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
             base_commit: "c0ffee".into(),
         }],
         executor: "fake".into(),
+        parent: None,
         session_id: SessionId::new(),
         phase,
         state: if phase == Phase::Queued { State::Idle } else { State::Running },

@@ -29,6 +29,10 @@ pub fn pause(outcome: &mut Outcome) {
     }
 }
 
+/// Why a turn has failed that its executor says went well.
+const NOT_ASKED: &str = "the agent ended its turn without asking its model: no message, no thought, \
+                         no tool call and no tokens";
+
 /// Decides. `now` stands in where no exit record gives a time.
 #[must_use]
 pub fn decide(ending: &Ending, digest: &Digest, policy: OnQuota, now: Timestamp) -> Outcome {
@@ -36,7 +40,7 @@ pub fn decide(ending: &Ending, digest: &Digest, policy: OnQuota, now: Timestamp)
     let stopped = stopped(ending);
     let interrupted = stopped.as_ref().is_some_and(|stop| stop.signals.contains(&INTERRUPT));
     let completed = match (&digest.turn_ended, exit) {
-        (Some(ended), _) => !ended.failed && !interrupted,
+        (Some(ended), _) => !ended.failed && digest.model_asked && !interrupted,
         // Whatever it made of being ended for its limit.
         (None, Some(exit)) => exit.exit_code == Some(0) && exit.limit.is_none(),
         (None, None) => false,
@@ -139,6 +143,15 @@ fn summary(ending: &Ending, stopped: Option<&StopFacts>, digest: &Digest) -> Str
     if let Some(error) = error.or(digest.last_error.as_ref()) {
         text.push_str("; last error: ");
         text.push_str(error);
+    } else if stopped.is_some() {
+        // Whatever it has left undone is the stop's.
+    } else if digest.turn_ended.as_ref().is_some_and(|ended| !ended.failed) && !digest.model_asked {
+        text.push_str("; ");
+        text.push_str(NOT_ASKED);
+    } else if !digest.stderr.is_empty() {
+        let lines = digest.stderr.iter().map(String::as_str);
+        text.push_str("; its last lines on stderr: ");
+        text.push_str(&lines.collect::<Vec<_>>().join(" | "));
     }
     text
 }
@@ -203,10 +216,34 @@ mod tests {
         assert_eq!(outcome.status, ProcessStatus::Failed);
         assert_eq!(outcome.failure_summary.as_deref(), Some("exit code 0; last error: HTTP 400"));
 
-        let fine = Digest { turn_ended: Some(TurnEnded::default()), ..Digest::default() };
+        let turn_ended = Some(TurnEnded::default());
+        let fine = Digest { turn_ended, model_asked: true, ..Digest::default() };
         let outcome = decide_now(&ended(exit(Some(1), None), None), &fine);
         assert_eq!(outcome.status, ProcessStatus::Completed);
         assert_eq!(outcome.failure_summary, None);
+    }
+
+    #[test]
+    fn a_turn_that_never_asked_its_model_has_failed() {
+        let silent = Digest { turn_ended: Some(TurnEnded::default()), ..Digest::default() };
+        let outcome = decide_now(&ended(exit(Some(0), None), None), &silent);
+        assert_eq!(outcome.status, ProcessStatus::Failed);
+        let summary = outcome.failure_summary.unwrap();
+        assert!(summary.starts_with("exit code 0; the agent ended its turn without"), "{summary}");
+        // Of a program that has no word for the end of its turn nothing is expected.
+        let outcome = decide_now(&ended(exit(Some(0), None), None), &Digest::default());
+        assert_eq!(outcome.status, ProcessStatus::Completed);
+    }
+
+    #[test]
+    fn a_failure_without_a_reason_is_told_with_the_last_lines_on_stderr() {
+        let died = Digest { stderr: ["no such flag".into()].into(), ..Digest::default() };
+        let summary =
+            |digest| decide_now(&ended(exit(Some(1), None), None), digest).failure_summary;
+        let expected = "exit code 1; its last lines on stderr: no such flag";
+        assert_eq!(summary(&died).as_deref(), Some(expected));
+        let told = Digest { last_error: Some("HTTP 400".into()), ..died.clone() };
+        assert_eq!(summary(&told).as_deref(), Some("exit code 1; last error: HTTP 400"));
     }
 
     #[test]
@@ -248,7 +285,8 @@ mod tests {
 
     #[test]
     fn an_answer_to_an_interrupt_is_no_end_of_the_executors_own() {
-        let ended_well = Digest { turn_ended: Some(TurnEnded::default()), ..Digest::default() };
+        let turn_ended = Some(TurnEnded::default());
+        let ended_well = Digest { turn_ended, model_asked: true, ..Digest::default() };
         let decide = |signals: &[&'static str]| {
             let stop = Some(StopFacts { forced: false, signals: signals.to_vec() });
             decide_now(&ended(exit(Some(0), None), stop), &ended_well)

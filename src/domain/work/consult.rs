@@ -211,6 +211,7 @@ impl Consultant {
             },
             prompt: Some(prompt),
             ignore_dependencies: true,
+            parent: None,
         };
         let key = Key {
             tool: "start_task_attempt",

@@ -45,7 +45,7 @@ impl Domain {
     ) -> Result<Answer<AnswerQuestionOutput>, Refusal> {
         let by = if session.is_person { "person" } else { "orchestrator" };
         let (answer, question) =
-            self.store.answer_question(key.as_ref(), &input, by, session.inside).await?;
+            self.store.answer_question(key.as_ref(), &input, by, session.place.attempt()).await?;
         if let Some(question) = question {
             let courier = self.courier();
             tokio::spawn(async move { courier.deliver(question).await });

@@ -131,6 +131,10 @@ fn id<T: std::str::FromStr<Err: std::fmt::Debug>>() -> T {
     ID.parse().unwrap()
 }
 
+fn worktree() -> Worktree {
+    Worktree::One("/worktrees/t/app".to_owned())
+}
+
 fn now() -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000)
 }
@@ -195,6 +199,7 @@ fn status() -> AttemptStatus {
         attempt_id: id(),
         task_id: id(),
         workspace_branch: "provost/t".to_owned(),
+        worktree: Some(worktree()),
         state: AttemptState::Failed,
         phase: AttemptPhase::Settled,
         waiting_on: None,
@@ -360,6 +365,7 @@ impl Ask for Samples {
             stand_in: true,
             unavailable_reason: None,
             install: None,
+            note: None,
         };
         Ok(ListExecutorsOutput { executors: vec![ExecutorSummary::new(description, None)] })
     }
@@ -420,6 +426,7 @@ impl Ask for Samples {
             attempt_id: id(),
             task_id: id(),
             workspace_branch: "provost/t".to_owned(),
+            worktree: worktree(),
             session_id: id(),
             execution_process_id: None,
             state: AttemptState::Idle,
@@ -436,6 +443,7 @@ impl Ask for Samples {
         let attempt = AttemptSummary {
             attempt_id: id(),
             workspace_branch: "provost/t".to_owned(),
+            worktree: worktree(),
             state: AttemptState::Completed,
             created_at: now(),
             updated_at: now(),
@@ -559,6 +567,7 @@ impl Ask for Samples {
             QueuedMessage { queue_id: id(), prompt: "then this".to_owned(), queued_at: now() };
         let output = FollowUpOutput {
             action: input.action,
+            worktree: worktree(),
             attempt_id: id(),
             session_id: id(),
             execution_process_id: Some(id()),
@@ -632,6 +641,7 @@ impl Ask for Samples {
     ) -> Result<Answer<StopAttemptOutput>, Refusal> {
         let output = StopAttemptOutput {
             attempt_id: input.attempt_id,
+            worktree: worktree(),
             execution_process_id: None,
             stopped: true,
             state: AttemptState::Failed,
@@ -698,6 +708,7 @@ impl Ask for Samples {
             task_status: TaskStatus::Todo,
             attempt_id: session.attempt.unwrap_or_else(id),
             workspace_branch: "provost/t".to_owned(),
+            worktree: worktree(),
             workspace_repos: vec![WorkspaceRepo {
                 repo_id: id(),
                 repo_name: "r".to_owned(),

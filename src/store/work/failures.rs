@@ -54,7 +54,7 @@ async fn log(
     input: &ReportTestFailureInput,
 ) -> Result<ReportTestFailureOutput, Refusal> {
     path::check("testFile", &input.test_file)?;
-    let task = scope::task(writing, worker, &input.task_id).await?;
+    let task = scope::task_of_theirs(writing, worker, &input.task_id).await?;
     let signature = signature::of(&input.failure_details.error);
     let seen = seen(writing, worker, input, &signature).await?;
     let cause = analyse(writing, &task, input, &seen).await?;

@@ -1,9 +1,13 @@
 //! Transcripts of real agents, and conversations with such as the recorded ones are not.
 
+mod calls;
+mod permissions;
+mod sessions;
+
 use std::fs;
 use std::path::Path;
 
-use provost_actors::event::{ErrorType, Event, RawEntry, Stream, ToolStatus};
+use provost_actors::event::{Action, ErrorType, Event, RawEntry, Stream, ToolStatus};
 use provost_actors::executor::{Message, Observed, TurnEnded};
 use serde_json::Value;
 
@@ -244,23 +248,6 @@ fn the_mode_the_model_and_options_are_set_before_the_prompt() {
 }
 
 #[test]
-fn a_session_that_held_nothing_gives_way_to_a_new_one_where_the_agent_forgets_such() {
-    let lost =
-        json!({"jsonrpc": "2.0", "id": 2, "error": {"code": -32603, "message": "No sessions"}});
-    let anew = json!({"jsonrpc": "2.0", "id": 6, "result": {"sessionId": "s2"}});
-    let lines = [initialized(&json!({"loadSession": true})), lost, anew];
-    let resumed = Dialogue { resumes: Some("s1".into()), ..prompted() };
-    let failed = ended(&talk(resumed.clone(), &lines));
-    assert!(failed.error.unwrap().contains("can't be resumed"));
-    let quirks =
-        conversation::Quirks { forgets_empty_sessions: true, ..conversation::Quirks::default() };
-    let observed = talk(Dialogue { quirks, ..resumed }, &lines);
-    let methods = methods(&observed);
-    assert_eq!(methods, ["initialize", "session/load", "session/new", "session/prompt"]);
-    assert!(observed.contains(&Observed::ExecutorSession("s2".into())));
-}
-
-#[test]
 fn a_setting_that_is_refused_ends_the_turn_and_tells_what_there_is() {
     let dialogue = Dialogue { settings: vec![("model".into(), "bih".into())], ..prompted() };
     let offer = json!({"models": {"availableModels": [{"modelId": "big"}, {"modelId": "small"}]}});
@@ -300,8 +287,9 @@ fn a_session_is_resumed_where_the_agent_can_and_else_loaded_without_its_past() {
     let new = Event::AssistantMessage { text: "new".into(), continued: false };
     assert_eq!(entries(&observed), [&new]);
 
-    let failed = ended(&talk(dialogue, &[initialized(&json!({}))]));
-    assert_eq!(failed.error.unwrap(), "the agent can't begin: it can't resume a session");
+    let observed = talk(dialogue, &[initialized(&json!({}))]);
+    assert!(observed.contains(&Observed::SessionLost), "it keeps none");
+    assert!(ended(&observed).error.unwrap().contains("it can't resume one"));
 }
 
 #[test]
