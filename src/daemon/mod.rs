@@ -217,6 +217,8 @@ async fn start_actors(
         settings: Settings {
             max_running_attempts: usize::try_from(settings.daemon.max_running_attempts)
                 .unwrap_or(usize::MAX),
+            max_running_answers: usize::try_from(settings.answers.max_running)
+                .unwrap_or(usize::MAX),
             stop_grace: Duration::from_millis(settings.daemon.stop_grace_ms),
             approval_timeout: Some(settings.approvals.timeout_secs)
                 .filter(|seconds| *seconds > 0)
@@ -287,6 +289,7 @@ fn answers(answers: &config::Answers) -> Answers {
         executor: answers.executor.clone(),
         variant: answers.variant.clone(),
         timeout_secs: answers.timeout_secs,
+        grace_secs: answers.grace_secs,
         token_limit: answers.token_limit,
     }
 }

@@ -86,7 +86,8 @@ impl Actor for Gateway {
         myself: ActorRef<Message>,
         world: Arc<World>,
     ) -> Result<State, ActorProcessingErr> {
-        let admission = Admission::new(world.settings.max_running_attempts);
+        let settings = &world.settings;
+        let admission = Admission::new(settings.max_running_attempts, settings.max_running_answers);
         Ok(State {
             myself,
             world,

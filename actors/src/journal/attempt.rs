@@ -62,6 +62,8 @@ pub struct Attempt {
     pub project_id: ProjectId,
     pub project_name: String,
     pub priority: Priority,
+    /// It answers a question; see `gateway/admission.rs`.
+    pub is_answer: bool,
     pub branch: String,
     /// The name of its folder under `worktrees/`.
     pub folder: String,
