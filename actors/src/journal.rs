@@ -267,6 +267,10 @@ pub struct StartContext {
     pub repos: Vec<Repo>,
     /// The task's brief, for an agent to read.
     pub brief: Option<String>,
+    /// Why a report made the task.
+    pub reason: Option<String>,
+    /// The task is to answer a question.
+    pub is_answer: bool,
     /// Dependencies that are not done.
     pub unmet: Vec<TaskId>,
 }

@@ -126,7 +126,8 @@ impl Domain {
     pub(super) async fn task(&self, task: TaskId) -> Result<GetTaskOutput, Refusal> {
         let TaskOutput { task: whole } = self.store.task(task).await.map(whole)?;
         let report = self.checked_report(task).await?;
-        Ok(GetTaskOutput { task: CheckedTask { task: whole, report } })
+        let reported = self.store.reported(task).await?;
+        Ok(GetTaskOutput { task: CheckedTask { task: whole, report, reported } })
     }
 
     pub(super) async fn new_task(

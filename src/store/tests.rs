@@ -80,6 +80,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
     let repos = store.repos(project_id).await.unwrap();
     let attempt_id = AttemptId::new();
     let attempt = Attempt {
+        is_answer: false,
         attempt_id,
         task_id: task.task_id,
         task_title: task.title.clone(),

@@ -114,12 +114,6 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     }
     let attempt_id = AttemptId::new();
     let folder = worktree::folder(attempt_id, &context.task.title);
-    let default_prompt = || {
-        let parts =
-            [Some(&context.task.title), context.task.description.as_ref(), context.brief.as_ref()];
-        let parts = parts.into_iter().flatten().filter(|part| !part.trim().is_empty());
-        parts.map(String::as_str).collect::<Vec<_>>().join("\n\n")
-    };
     Ok(Attempt {
         attempt_id,
         task_id: context.task.task_id,
@@ -127,6 +121,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         project_id: context.task.project_id,
         project_name: context.project_name.clone(),
         priority: context.task.priority,
+        is_answer: context.is_answer,
         branch: format!("{}{folder}", world.settings.branch_prefix),
         folder,
         repos,
@@ -144,7 +139,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,
             turn: 1,
-            prompt: request.prompt.clone().unwrap_or_else(default_prompt),
+            prompt: request.prompt.clone().unwrap_or_else(|| default_prompt(&context)),
             variant: request.variant.clone(),
             executor_session_id: None,
             status: ProcessStatus::Planned,
@@ -152,6 +147,17 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
             exit_signal: None,
         },
     })
+}
+
+/// What an agent is told of a task, where nobody says it otherwise.
+fn default_prompt(context: &StartContext) -> String {
+    let StartContext { task, brief, reason, .. } = context;
+    let is_said =
+        |reason: &&String| task.description.as_ref().is_some_and(|it| it.contains(reason.as_str()));
+    let why = reason.as_ref().filter(|reason| !is_said(reason)).map(|why| format!("Why: {why}"));
+    let parts = [Some(&task.title), task.description.as_ref(), why.as_ref(), brief.as_ref()];
+    let parts = parts.into_iter().flatten().filter(|part| !part.trim().is_empty());
+    parts.map(String::as_str).collect::<Vec<_>>().join("\n\n")
 }
 
 /// What of a start makes two of them the same call: all that was asked for, with

@@ -42,6 +42,7 @@ use crate::work::question::*;
 use crate::work::receipt::*;
 use crate::work::reply::{Known, Outcome};
 use crate::work::report::Dashboard;
+use crate::work::reported::{Reported, TaskReport};
 use crate::work::status::*;
 use crate::work::ticket::*;
 use crate::work::verification::*;
@@ -167,6 +168,24 @@ fn task() -> Task {
             summary: None,
             warnings: Vec::new(),
         }),
+    }
+}
+
+fn reported() -> Reported {
+    Reported {
+        reason: Some("it is slow".to_owned()),
+        reports: vec![TaskReport {
+            at: Timestamp::from_millis(0),
+            tool: "reportTaskDone".to_owned(),
+            by: "an-agent".to_owned(),
+            task_id: "TASK-001".to_owned(),
+            status: Some("done".to_owned()),
+            handles: vec!["OBS-001".to_owned()],
+            warnings: Vec::new(),
+            report: json!({"status": "done"}),
+            truncated: false,
+        }],
+        reports_total: 1,
     }
 }
 
@@ -382,7 +401,9 @@ impl Ask for Samples {
 
     async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<GetTaskOutput, Refusal> {
         assert!(input.task_id.to_string() != PANICS, "asked to panic");
-        Ok(GetTaskOutput { task: CheckedTask { task: task(), report: checked() } })
+        Ok(GetTaskOutput {
+            task: CheckedTask { task: task(), report: checked(), reported: reported() },
+        })
     }
 
     async fn create_task(
@@ -651,6 +672,7 @@ impl Ask for Samples {
             exit_code: None,
             exit_signal: Some(2),
             survivors: 0,
+            unrecorded: false,
         };
         Ok(self.answer(key, output))
     }
@@ -787,6 +809,7 @@ impl Ask for Samples {
                     observation_id: "OBS-001".to_owned(),
                     observation: "o".to_owned(),
                     status: "noted".to_owned(),
+                    suggested_follow_up: "Do it".to_owned(),
                 }]),
                 next_task_id: None,
                 next_task_preview: None,
@@ -812,6 +835,7 @@ impl Ask for Samples {
         Ok(self.answer(
             key,
             ReportTestFailureOutput {
+                alert_ticket: Some("TK-001".to_owned()),
                 answers: Vec::new(),
                 success: true,
                 test_failure_id: "FAIL-001".to_owned(),
@@ -938,7 +962,7 @@ impl Ask for Samples {
         input: AskQuestionInput,
     ) -> Result<AskQuestionOutput, Refusal> {
         let told = Told { confidence: 0.2, ..Told::default() };
-        let known = Known { told, is_ruled: false, decisions: Vec::new() };
+        let known = Known { told, is_ruled: false, decisions: Vec::new(), nearest: Vec::new() };
         Ok(input.reply(known, &Outcome::PassedOn("Q-001".to_owned()), Vec::new()))
     }
 
