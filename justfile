@@ -48,3 +48,8 @@ real-executors *OPTIONS:
 # A model server to try a CLI by hand: see model-server/src/scenario.rs.
 model-server PORT *LOG:
     cargo run --quiet --package model-server -- {{ PORT }} {{ LOG }}
+
+# Every tool with right and wrong arguments from a seed: is each answer of its form?
+fuzz-tools *OPTIONS:
+    cargo build --release --bin provost --example fuzz_tools
+    cargo run --quiet --release --example fuzz_tools -- {{ OPTIONS }}

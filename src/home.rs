@@ -22,14 +22,36 @@ pub const HOME_VARIABLE: &str = "PROVOST_HOME";
 const SUN_PATH_MAX: usize = 107;
 
 const SOCKET: &str = "daemon.sock";
+const DATABASE: &str = "provost.db";
+const CONFIG: &str = "config.toml";
+
+/// What a folder may hold before it is a home: what a person or a crash left of one,
+/// and what a new file system brings along.
+const BEFORE_A_DATABASE: [&str; 9] = [
+    CONFIG,
+    "attempts",
+    "checks",
+    "daemon.log",
+    "lost+found",
+    "run",
+    "scratch",
+    "trash",
+    "worktrees",
+];
 
 /// Why a home can't be used. The CLI ends with exit code 3.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
     #[error("the folder {path} can't be made or read: {source}", path = .path.display())]
     Folder { path: PathBuf, source: io::Error },
-    #[error("{path} is no folder", path = .0.display())]
+    #[error("{path} is not a folder", path = .0.display())]
     NotAFolder(PathBuf),
+    #[error(
+        "the folder {path} holds `{found}`, which is not Provost's, so it was left as it is: set \
+         {HOME_VARIABLE} to a new or empty folder",
+        path = .path.display()
+    )]
+    InUse { path: PathBuf, found: String },
     #[error("the folder {path} belongs to user {owner}, not to this one", path = .path.display())]
     Foreign { path: PathBuf, owner: u32 },
     #[error("{HOME_VARIABLE} is not set and there is no home directory: {0}")]
@@ -81,6 +103,7 @@ impl Home {
     /// of a folder are one home.
     pub fn at(root: impl AsRef<OsStr>) -> Result<Self, HomeError> {
         let root = std::path::absolute(Path::new(&root)).map_err(HomeError::WorkingDirectory)?;
+        refuse_foreign_content(&root)?;
         Self::in_one(private_folder(&root)?).make()
     }
 
@@ -132,10 +155,28 @@ impl Home {
         private_folder(&self.attempts())?;
         private_folder(&self.worktrees())?;
         self.socket = socket_path(&self.run_dir);
-        if let Some(folder) = self.socket.parent().filter(|folder| *folder != self.run_dir) {
-            private_folder_in_shared(folder)?;
-        }
+        self.make_socket_folder()?;
         Ok(self)
+    }
+
+    /// The short folder for the socket, where the home's own path is too long.
+    fn short_folder(&self) -> Option<&Path> {
+        self.socket.parent().filter(|folder| *folder != self.run_dir)
+    }
+
+    /// Makes the folder of the socket, which an earlier daemon may have removed.
+    pub fn make_socket_folder(&self) -> Result<(), HomeError> {
+        self.short_folder().map_or(Ok(()), private_folder_in_shared)
+    }
+
+    /// Removes the socket, and the folder that was made for it alone. Only the daemon
+    /// that holds the lock may call it.
+    pub fn remove_socket(&self) {
+        let _ = fs::remove_file(&self.socket);
+        if let Some(folder) = self.short_folder() {
+            // It fails where the folder holds something else, which then stays.
+            let _ = fs::remove_dir(folder);
+        }
     }
 
     /// What `PROVOST_HOME` must be for a child of ours to come to this home;
@@ -158,11 +199,11 @@ impl Home {
     }
 
     pub fn config_file(&self) -> PathBuf {
-        self.config_dir.join("config.toml")
+        self.config_dir.join(CONFIG)
     }
 
     pub fn database(&self) -> PathBuf {
-        self.data_dir.join("provost.db")
+        self.data_dir.join(DATABASE)
     }
 
     /// Holds one folder per attempt, named by its id.
@@ -237,6 +278,28 @@ fn user_runtime_dir() -> Option<PathBuf> {
 /// A path without links, where there is something at it.
 fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// A folder that is to be a home becomes private, so it must be new, empty or a home
+/// already: closing somebody's shared folder would lock them out.
+fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
+    let failed = |source| HomeError::Folder { path: path.to_owned(), source };
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        // Whatever is wrong with the path is reported when the folder is made.
+        Err(_) => return Ok(()),
+    };
+    if path.join(DATABASE).is_file() {
+        return Ok(());
+    }
+    for entry in entries {
+        let name = entry.map_err(failed)?.file_name();
+        if !BEFORE_A_DATABASE.iter().any(|known| name == *known) {
+            let found = name.to_string_lossy().into_owned();
+            return Err(HomeError::InUse { path: path.to_owned(), found });
+        }
+    }
+    Ok(())
 }
 
 /// Makes a folder and what is missing above it, and closes it to others.
@@ -331,6 +394,28 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_with_other_files_is_refused_and_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("somebody's"), "").unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+        let refused = Home::at(dir.path()).unwrap_err().to_string();
+        assert!(refused.contains("somebody's") && refused.contains(HOME_VARIABLE), "{refused}");
+        assert_eq!(fs::metadata(dir.path()).unwrap().mode() & 0o777, 0o777);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_configuration_alone_and_a_home_with_other_files_are_homes() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(CONFIG), "").unwrap();
+        assert!(Home::at(dir.path()).is_ok());
+        fs::write(dir.path().join("notes"), "").unwrap();
+        assert!(Home::at(dir.path()).is_err());
+        fs::write(dir.path().join(DATABASE), "").unwrap();
+        assert!(Home::at(dir.path()).is_ok());
+    }
+
+    #[test]
     fn two_names_of_a_folder_are_one_home() {
         let dir = tempfile::tempdir().unwrap();
         let real = dir.path().join("real");
@@ -351,10 +436,15 @@ mod tests {
         let again = Home::at(&root).unwrap();
         let other = Home::at(dir.path().join("e".repeat(120))).unwrap();
         let mode = fs::metadata(&folder).unwrap().mode() & 0o777;
-        fs::remove_dir_all(&folder).unwrap();
-        fs::remove_dir_all(other.socket().parent().unwrap()).unwrap();
+        home.remove_socket();
+        let is_gone = !folder.exists();
+        again.make_socket_folder().unwrap();
+        let is_back = folder.exists();
+        again.remove_socket();
+        other.remove_socket();
 
         assert!(listening.is_ok());
+        assert!(is_gone && is_back && !other.socket().parent().unwrap().exists());
         assert_eq!(mode, 0o700);
         assert_eq!(again.socket(), home.socket());
         assert_ne!(other.socket(), home.socket());

@@ -252,7 +252,7 @@ fn report(failure: &Failure, json: bool) -> ExitCode {
     if let Failure::Client(ClientError::Refused(envelope)) = failure
         && json
     {
-        anstream::eprintln!("{}", envelope.json);
+        anstream::eprintln!("{}", output::harmless_json(&envelope.json.to_string()));
     } else if exit != Exit::Done {
         anstream::eprintln!("error: {}", printable(&failure.to_string()));
         if let Some(hint) = failure.hint().filter(|hint| !hint.is_empty()) {

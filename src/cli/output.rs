@@ -54,17 +54,18 @@ impl Output {
     /// One line of JSON, or several for a terminal.
     pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         if self.terminal {
-            serde_json::to_writer_pretty(&mut self.stream, value)?;
-        } else {
-            serde_json::to_writer(&mut self.stream, value)?;
+            let text = serde_json::to_string_pretty(value)?;
+            return writeln!(self.stream, "{}", harmless_json(&text));
         }
+        serde_json::to_writer(&mut self.stream, value)?;
         writeln!(self.stream)
     }
 
     /// One line of JSON, whoever reads: an item of a stream.
     pub fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.stream, value)?;
-        writeln!(self.stream)
+        let text = serde_json::to_string(value)?;
+        let text = if self.terminal { harmless_json(&text) } else { text };
+        writeln!(self.stream, "{text}")
     }
 
     /// Text in a style, if colours are wanted.
@@ -125,9 +126,24 @@ pub fn harmless(text: &str) -> String {
     safe
 }
 
-/// The bidirectional overrides and isolates (Unicode Standard Annex 9).
+/// JSON of the same value that a terminal shows and doesn't obey: what JSON leaves as it
+/// is and a terminal may act on is escaped. Such characters occur in strings only.
+pub fn harmless_json(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c != '\n' && (c.is_control() || is_reordering(c)) {
+            // Writing to a string can't fail; all of them fit into 16 bits.
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
+/// The bidirectional controls: marks, overrides and isolates (Unicode Standard Annex 9).
 fn is_reordering(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The last 8 characters of an id: what people are shown.
@@ -180,6 +196,14 @@ mod tests {
         fn nothing_harmless_can_steer_a_terminal(text in any::<String>()) {
             let safe = harmless(&text);
             prop_assert!(safe.chars().all(|c| c == '\t' || !(c.is_control() || is_reordering(c))));
+        }
+
+        #[test]
+        fn harmless_json_is_the_same_value_and_can_not_steer_a_terminal(text in any::<String>()) {
+            let text = format!("{text}\u{9b}31m\u{202e}\u{7f}");
+            let safe = harmless_json(&serde_json::to_string_pretty(&[&text]).unwrap());
+            prop_assert!(safe.chars().all(|c| c == '\n' || !(c.is_control() || is_reordering(c))));
+            prop_assert_eq!(serde_json::from_str::<Vec<String>>(&safe).unwrap(), vec![text]);
         }
 
         #[test]

@@ -95,7 +95,7 @@ pub async fn call(context: &mut Context, args: CallArgs) -> Result<Exit, Failure
         }
         // Programs read this one: the envelope and nothing else.
         Err(Failure::Client(ClientError::Refused(envelope))) => {
-            anstream::eprintln!("{}", envelope.json);
+            anstream::eprintln!("{}", super::output::harmless_json(&envelope.json.to_string()));
             Ok(envelope.code.map_or(Exit::Refused, super::exit::of))
         }
         Err(failure) => Err(failure),

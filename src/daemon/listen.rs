@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{Hello, Welcome};
 use crate::domain::Domain;
 use crate::home::Home;
-use crate::mcp::{self, Rates};
+use crate::mcp::{self, Rates, Shared};
 
 /// How long a connection may take to say hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -24,6 +24,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Binds the home's socket. The caller holds the home's lock, so whatever lies
 /// there is of a daemon that is dead.
 pub fn bind(home: &Home) -> io::Result<UnixListener> {
+    home.make_socket_folder().map_err(io::Error::other)?;
     match std::fs::remove_file(home.socket()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -40,7 +41,7 @@ pub async fn serve(
     rates: Rates,
     ending: CancellationToken,
 ) {
-    let rates = Arc::new(rates);
+    let limits = mcp::Limits::new(Arc::new(rates), Shared::default());
     let mut sessions = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
@@ -48,10 +49,10 @@ pub async fn serve(
             Some(_) = sessions.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let (domain, rates) = (Arc::clone(&domain), Arc::clone(&rates));
+                    let (domain, limits) = (Arc::clone(&domain), limits.clone());
                     let ending = ending.child_token();
                     sessions.spawn(async move {
-                        if let Err(error) = session(stream, domain, rates, ending).await {
+                        if let Err(error) = session(stream, domain, limits, ending).await {
                             tracing::debug!(%error, "a connection ended");
                         }
                     });
@@ -72,7 +73,7 @@ pub async fn serve(
 async fn session(
     stream: UnixStream,
     domain: Arc<Domain>,
-    rates: Arc<Rates>,
+    limits: mcp::Limits,
     ending: CancellationToken,
 ) -> io::Result<()> {
     let peer = stream.peer_cred()?;
@@ -91,6 +92,6 @@ async fn session(
     welcome.push(b'\n');
     write.write_all(&welcome).await?;
     let stream = tokio::io::join(read, write);
-    mcp::serve(stream, session, domain, mcp::Limits::new(rates), ending).await;
+    mcp::serve(stream, session, domain, limits, ending).await;
     Ok(())
 }

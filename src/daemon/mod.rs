@@ -6,6 +6,7 @@
 
 mod listen;
 mod lock;
+mod log_file;
 mod strangers;
 
 use std::collections::BTreeMap;
@@ -39,6 +40,8 @@ pub use lock::{HomeLock, LockError};
 
 /// How often kept answers are pruned.
 const PRUNE_EVERY: Duration = Duration::from_hours(1);
+/// How often the daemon's own log is measured.
+const MEASURE_LOG_EVERY: Duration = Duration::from_secs(5);
 /// How often strays that came to us from killed shims are reaped.
 const REAP_EVERY: Duration = Duration::from_secs(5);
 
@@ -119,7 +122,8 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
         let domain = Arc::clone(&domain);
         async move { domain.take_up_answers().await }
     });
-    let chores = tokio::spawn(chores(store.clone(), shims));
+    let log = home.log_file().to_owned();
+    let chores = tokio::spawn(chores(store.clone(), shims, log));
     let serving = tokio::spawn(listen::serve(
         socket,
         domain,
@@ -147,7 +151,7 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
     taking_up.abort();
     let _ = serving.await;
     // Only ours: the lock is still held.
-    let _ = std::fs::remove_file(home.socket());
+    home.remove_socket();
     store.close().await;
     ended
 }
@@ -274,11 +278,17 @@ fn answers(answers: &config::Answers) -> Answers {
 }
 
 /// What has to be done now and then.
-async fn chores(store: Store, shims: Shims) {
+async fn chores(store: Store, shims: Shims, log: PathBuf) {
+    let mut measure = tokio::time::interval(MEASURE_LOG_EVERY);
     let mut prune = tokio::time::interval(PRUNE_EVERY);
     let mut strays = tokio::time::interval(REAP_EVERY);
     loop {
         tokio::select! {
+            _ = measure.tick() => {
+                if let Err(error) = log_file::rotate(&log, log_file::LIMIT) {
+                    tracing::warn!(%error, "the daemon's log can't be rotated");
+                }
+            }
             _ = prune.tick() => match store.prune().await {
                 Ok(0) => {}
                 Ok(count) => tracing::info!(count, "old answers forgotten"),

@@ -3,7 +3,7 @@
 //! ```text
 //!   bytes ▸ transport ▸ rmcp ▸ server ▸ tool ──────────────▸ ask ▸ the daemon
 //!           wire        eras   guards   check, parse, render
-//!           (lines)            envelope schema, modes, explain, mend, meant, key
+//!           backlog            envelope schema, modes, explain, mend, meant, key
 //!   bytes ◂ transport ◂ rmcp ◂ server ◂ tool ◂──────────────┘
 //! ```
 //!
@@ -13,6 +13,7 @@
 //! actors or processes.
 
 pub mod ask;
+mod backlog;
 mod envelope;
 mod explain;
 mod key;
@@ -33,6 +34,7 @@ mod worker_error;
 #[cfg(test)]
 mod tests;
 
+pub use backlog::Shared;
 pub use explain::{name_of, pointer_of, source};
 pub use rates::{Rate, Rates};
 pub use server::{Limits, serve};

@@ -25,6 +25,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{Ask, CustomError, Role, Session};
+use super::backlog::{Backlog, Shared};
 use super::envelope::{self, Success};
 #[cfg(test)]
 use super::rates::Rate;
@@ -87,20 +88,27 @@ pub struct Limits {
     pub grace: Duration,
     /// The longest line, in bytes.
     pub line: usize,
+    /// How long a peer may leave what waits for it unread, before its connection ends.
+    /// A bridge connects again and repeats what was not answered.
+    pub stalled: Duration,
     /// How often workers may call, over all connections.
     pub rates: Arc<Rates>,
+    /// What the answers of all connections may hold in memory.
+    pub shared: Shared,
 }
 
 impl Limits {
-    /// Those of one connection, under the rates of all.
-    pub fn new(rates: Arc<Rates>) -> Self {
+    /// Those of one connection, under those of all.
+    pub fn new(rates: Arc<Rates>, shared: Shared) -> Self {
         Self {
             calls: 256,
             sleepers: 2048,
             time: Duration::from_mins(10),
             grace: Duration::from_secs(1),
             line: MAX_LINE,
+            stalled: Duration::from_mins(1),
             rates,
+            shared,
         }
     }
 }
@@ -109,7 +117,7 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         let none = Rate { agent_per_minute: 0, all_per_minute: 0, burst_per_second: 0 };
-        Self::new(Arc::new(Rates::new(none)))
+        Self::new(Arc::new(Rates::new(none)), Shared::default())
     }
 }
 
@@ -125,13 +133,15 @@ pub async fn serve<S>(
 {
     let ended = stop.child_token();
     let (read, write) = tokio::io::split(stream);
-    let transport = LineTransport::new(read, write, limits.line, ended.clone());
+    let backlog = Arc::new(Backlog::new(limits.shared.clone()));
+    let transport = LineTransport::new(read, write, &limits, Arc::clone(&backlog), ended.clone());
     let server = Server {
         ask,
         session,
         calls: Semaphore::new(limits.calls),
         sleepers: Semaphore::new(limits.sleepers),
         limits,
+        backlog,
         ended: ended.clone(),
     };
     // No handshake is waited for: methods of other APIs come without one, and
@@ -148,6 +158,7 @@ struct Server {
     limits: Limits,
     calls: Semaphore,
     sleepers: Semaphore,
+    backlog: Arc<Backlog>,
     /// Cancelled when the connection ends, from either side.
     ended: CancellationToken,
 }
@@ -168,7 +179,8 @@ impl Server {
         }
         let call = Call { ask: &*self.ask, session: &self.session, arguments, bridge_id };
         let room = if tool.sleeps() { &self.sleepers } else { &self.calls };
-        let refusal = match self.guarded(room, tool.call(call), context).await {
+        let work = tool.call(call);
+        let refusal = match self.guarded(room, tool.large_answer(), work, context).await {
             Ok(Ok(success)) => return Ok(success),
             Ok(Err(refusal)) => refusal,
             Err(fault) => fault.refusal(tool.name(), &self.limits),
@@ -206,17 +218,25 @@ impl Server {
         }
     }
 
-    /// Runs what a request asks for, so that it is answered whatever happens.
+    /// Runs what a request asks for, so that it is answered whatever happens. A large
+    /// answer is made when the peer has read enough of the earlier ones.
     async fn guarded<T>(
         &self,
         room: &Semaphore,
+        large_answer: Option<usize>,
         work: impl Future<Output = T>,
         context: &RequestContext<RoleServer>,
     ) -> Result<T, Fault> {
-        let Ok(_permit) = room.try_acquire() else { return Err(Fault::TooMany) };
+        let admitted = async {
+            if let Some(bytes) = large_answer {
+                self.backlog.reserve(&context.id, bytes).await;
+            }
+            let _permit = room.try_acquire().map_err(|_| Fault::TooMany)?;
+            AssertUnwindSafe(work).catch_unwind().await.map_err(Fault::Panicked)
+        };
         tokio::select! {
             biased;
-            done = AssertUnwindSafe(work).catch_unwind() => done.map_err(Fault::Panicked),
+            done = admitted => done,
             () = self.given_up(&context.ct) => Err(Fault::GivenUp),
             () = tokio::time::sleep(self.limits.time) => Err(Fault::TooLong),
         }
@@ -342,7 +362,7 @@ impl ServerHandler for Server {
             return Ok(ListResourcesResult::default());
         }
         let asked = self.ask.recent_attempts(resources::LISTED);
-        let listed = self.guarded(&self.calls, asked, &context).await;
+        let listed = self.guarded(&self.calls, None, asked, &context).await;
         let listed = listed.unwrap_or_else(|fault| Err(fault.refusal("the list", &self.limits)));
         let attempts = listed.map_err(resources::fault)?;
         let listed = attempts.iter().map(resources::listed).collect();
@@ -396,7 +416,7 @@ impl ServerHandler for Server {
             return self.bare(tool, params, &context).await;
         }
         let asked = self.ask.custom(&self.session, &method, params);
-        match self.guarded(&self.calls, asked, &context).await {
+        match self.guarded(&self.calls, None, asked, &context).await {
             Ok(Ok(value)) => Ok(CustomResult::new(value)),
             Ok(Err(CustomError { code, message, data })) => {
                 Err(ErrorData::new(ErrorCode(code), message, data))

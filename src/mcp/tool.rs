@@ -25,6 +25,10 @@ use super::schema::{self, Errors, REQUEST_ID};
 /// this one to every call.
 const FOREIGN: [&str; 1] = ["wait_for_previous"];
 
+/// What a large answer may weigh, in bytes: a patch or a page of a log, once as text
+/// and once as structure.
+const LARGE_ANSWER: usize = 4 * 1024 * 1024;
+
 /// Whom a tool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
@@ -111,6 +115,7 @@ pub struct Tool {
     validator: Validator,
     run: Box<Run>,
     sleeps: bool,
+    is_large: bool,
     #[cfg(test)]
     parses: fn(Map<String, Value>) -> bool,
 }
@@ -144,6 +149,19 @@ impl Tool {
             + 'static,
     {
         Self { sleeps: true, ..Self::read(row, ask) }
+    }
+
+    /// A tool that changes nothing and whose answers may be megabytes.
+    pub fn bulk<I, O, F>(row: Row, ask: F) -> Self
+    where
+        I: DeserializeOwned + JsonSchema,
+        O: Serialize + JsonSchema + 'static,
+        F: for<'a> Fn(&'a dyn Ask, &'a Session, I) -> BoxFuture<'a, Result<O, Refusal>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        Self { is_large: true, ..Self::read(row, ask) }
     }
 
     /// A tool with an effect: it also takes `request_id`.
@@ -200,6 +218,7 @@ impl Tool {
             validator,
             run,
             sleeps: false,
+            is_large: false,
             #[cfg(test)]
             parses: |mut arguments| {
                 take_request_id(&mut arguments).is_ok() && parse::<I>(arguments).is_ok()
@@ -214,6 +233,11 @@ impl Tool {
     /// Whether a call sleeps more than it works.
     pub fn sleeps(&self) -> bool {
         self.sleeps
+    }
+
+    /// The most bytes that an answer may hold, where that is much.
+    pub fn large_answer(&self) -> Option<usize> {
+        self.is_large.then_some(LARGE_ANSWER)
     }
 
     /// Whether a connection may see and call the tool.

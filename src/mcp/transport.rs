@@ -8,31 +8,35 @@
 //!   peer ◀──────── writer task ◀── bounded queue ◀──┴── answers ─┘
 //! ```
 //!
-//! A peer that writes and does not read is held back, never buffered for: while
-//! the queue is full, or [`MAX_UNANSWERED`] answers are owed, nothing is read.
+//! A peer that writes and does not read is held back, never buffered for: nothing is
+//! read while the queue is full or the [`Backlog`] is. A peer that takes no byte of
+//! what waits for it loses its connection in the end ([`Limits::stalled`]).
 
-use std::collections::HashSet;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleServer;
-use rmcp::model::{JsonRpcMessage, RequestId};
+use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::backlog::{Backlog, Unread};
+use super::server::Limits;
 use super::wire::{self, Line, Rejection};
 
 /// The longest line that is read, in bytes, without its `\n`.
 pub const MAX_LINE: usize = 16 * 1024 * 1024;
 
-/// Requests whose answer is not yet queued for writing. Well above the calls
-/// that a session may have in flight: only a peer that does not read gets here.
-const MAX_UNANSWERED: usize = 4096;
+/// The answer to `tools/list`, in bytes: it is far larger than its request.
+const LIST_BYTES: usize = 128 * 1024;
+
+/// Bytes of one write; each is progress.
+const CHUNK: usize = 64 * 1024;
 
 /// Lines that wait for the writer.
 const QUEUE: usize = 64;
@@ -43,30 +47,48 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// How much of a line too long to keep is kept to find its id.
 const KEPT_OF_OVERSIZED: usize = 1024;
 
+/// A line for the peer, with what it holds until it is written.
+type Outgoing = (Vec<u8>, Option<Unread>);
+
 /// A strict MCP transport over a byte stream. When the stream ends it cancels
 /// the token it was given, so that nothing goes on for a peer that is gone.
 pub struct LineTransport<R> {
     reader: LineReader<R>,
     /// A rejection that waits for room in the queue.
     rejection: Option<Vec<u8>>,
-    queue: Option<mpsc::Sender<Vec<u8>>>,
+    queue: Option<mpsc::Sender<Outgoing>>,
     writer: Option<JoinHandle<io::Result<()>>>,
-    unanswered: Arc<Unanswered>,
+    backlog: Arc<Backlog>,
     at_end: CancellationToken,
 }
 
 impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
-    pub fn new<W>(read: R, write: W, max_line: usize, at_end: CancellationToken) -> Self
+    pub fn new<W>(
+        read: R,
+        write: W,
+        limits: &Limits,
+        backlog: Arc<Backlog>,
+        at_end: CancellationToken,
+    ) -> Self
     where
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let (queue, lines) = mpsc::channel(QUEUE);
+        let writing = {
+            let (at_end, stalled) = (at_end.clone(), limits.stalled);
+            async move {
+                let written = write_lines(write, lines, stalled).await;
+                // Without a writer the connection is of no use.
+                at_end.cancel();
+                written
+            }
+        };
         Self {
-            reader: LineReader::new(read, max_line),
+            reader: LineReader::new(read, limits.line),
             rejection: None,
             queue: Some(queue),
-            writer: Some(tokio::spawn(write_lines(write, lines))),
-            unanswered: Arc::new(Unanswered::new()),
+            writer: Some(tokio::spawn(writing)),
+            backlog,
             at_end,
         }
     }
@@ -77,11 +99,11 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
         loop {
             if self.rejection.is_some() {
                 let room = self.queue.as_ref()?.reserve().await.ok()?;
-                room.send(self.rejection.take()?);
+                room.send((self.rejection.take()?, None));
             }
-            self.unanswered.below_limit().await;
+            self.backlog.room_for_a_request().await;
             let line = match self.reader.next().await {
-                Ok(Read::Line(line)) => wire::read(&line),
+                Ok(Read::Line(line)) => self.admitted(line.len(), wire::read(&line)),
                 Ok(Read::Oversized(start)) => {
                     Line::Rejected(Rejection::oversized(&start, self.reader.limit))
                 }
@@ -91,12 +113,27 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
                     return None;
                 }
             };
-            match self.unanswered.admit(line) {
+            match line {
                 Line::Message(message) => return Some(*message),
                 Line::Rejected(rejection) => self.rejection = Some(rejection.to_line()),
                 Line::Nothing => {}
             }
         }
+    }
+
+    /// Counts a request in, or rejects it when its id is taken.
+    fn admitted(&self, bytes: usize, line: Line) -> Line {
+        let Line::Message(message) = line else { return line };
+        if let JsonRpcMessage::Request(request) = &*message {
+            let lists = matches!(request.request, ClientRequest::ListToolsRequest(_));
+            if !self.backlog.admit(&request.id, bytes, if lists { LIST_BYTES } else { 0 }) {
+                return Line::Rejected(Rejection::duplicate(request.id.clone()));
+            }
+        } else if let Some(id) = wire::cancelled_id(&message) {
+            // rmcp drops the answers of cancelled requests.
+            self.backlog.forget(id);
+        }
+        Line::Message(message)
     }
 }
 
@@ -107,25 +144,19 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for LineTransp
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let owed = match &message {
-            JsonRpcMessage::Response(response) => self.unanswered.forget(&response.id),
-            JsonRpcMessage::Error(error) => {
-                error.id.as_ref().is_some_and(|id| self.unanswered.forget(id))
+        let line = to_line(&message);
+        let unread = match (answered_id(&message), &line) {
+            (Some(id), Ok(line)) => self.backlog.answered(id, line.len()),
+            (Some(id), Err(_)) => {
+                self.backlog.forget(id);
+                None
             }
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => false,
+            (None, _) => None,
         };
-        let line = serde_json::to_vec(&message);
         let queue = self.queue.clone();
-        let unanswered = Arc::clone(&self.unanswered);
         async move {
-            let mut line = line?;
-            line.push(b'\n');
             let queue = queue.ok_or(io::ErrorKind::NotConnected)?;
-            let sent = queue.send(line).await;
-            if owed {
-                unanswered.settle();
-            }
-            sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+            queue.send((line?, unread)).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
         }
     }
 
@@ -148,71 +179,52 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for LineTransp
     }
 }
 
+fn to_line(message: &TxJsonRpcMessage<RoleServer>) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The request that a message answers.
+fn answered_id(message: &TxJsonRpcMessage<RoleServer>) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Response(response) => Some(&response.id),
+        JsonRpcMessage::Error(error) => error.id.as_ref(),
+        JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+    }
+}
+
 /// The only writer of the stream. It ends when all senders are gone.
-async fn write_lines<W>(write: W, mut lines: mpsc::Receiver<Vec<u8>>) -> io::Result<()>
+async fn write_lines<W>(
+    write: W,
+    mut lines: mpsc::Receiver<Outgoing>,
+    stalled: Duration,
+) -> io::Result<()>
 where
     W: AsyncWrite + Unpin,
 {
     let mut write = BufWriter::new(write);
     let mut batch = Vec::new();
     while lines.recv_many(&mut batch, QUEUE).await > 0 {
-        for line in batch.drain(..) {
-            write.write_all(&line).await?;
+        for (line, _unread) in batch.drain(..) {
+            for chunk in line.chunks(CHUNK) {
+                within(stalled, write.write_all(chunk)).await?;
+            }
         }
-        write.flush().await?;
+        within(stalled, write.flush()).await?;
     }
     write.shutdown().await
 }
 
-/// The requests whose answers are owed.
-struct Unanswered {
-    ids: Mutex<HashSet<RequestId>>,
-    room: Semaphore,
-}
-
-impl Unanswered {
-    fn new() -> Self {
-        Self { ids: Mutex::default(), room: Semaphore::new(MAX_UNANSWERED) }
+async fn within(
+    stalled: Duration,
+    progress: impl Future<Output = io::Result<()>>,
+) -> io::Result<()> {
+    if let Ok(done) = tokio::time::timeout(stalled, progress).await {
+        return done;
     }
-
-    async fn below_limit(&self) {
-        // The semaphore is never closed; the permit is only looked at.
-        drop(self.room.acquire().await);
-    }
-
-    /// Counts a request in, or rejects it when its id is taken.
-    fn admit(&self, line: Line) -> Line {
-        let Line::Message(message) = line else { return line };
-        if let JsonRpcMessage::Request(request) = &*message {
-            if !self.lock().insert(request.id.clone()) {
-                return Line::Rejected(Rejection::duplicate(request.id.clone()));
-            }
-            if let Ok(permit) = self.room.try_acquire() {
-                permit.forget();
-            }
-        } else if let Some(id) = wire::cancelled_id(&message)
-            && self.forget(id)
-        {
-            // rmcp drops the answers of cancelled requests.
-            self.settle();
-        }
-        Line::Message(message)
-    }
-
-    /// Frees an id. Whether it was taken.
-    fn forget(&self, id: &RequestId) -> bool {
-        self.lock().remove(id)
-    }
-
-    /// One answer less is owed.
-    fn settle(&self) {
-        self.room.add_permits(1);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<RequestId>> {
-        // A set of ids is whole whatever panicked beside it.
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    tracing::info!("a connection is closed: its peer does not read its answers");
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 enum Read {

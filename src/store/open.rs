@@ -1,6 +1,7 @@
 //! Opens the database of a home and brings its schema up to date, once it has been
 //! seen to be whole: one that is not is left as it is.
 
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -62,6 +63,7 @@ impl Store {
     /// Opens or makes the database. The caller holds the home's lock.
     pub async fn open(path: &Path, times: TimesToLive) -> Result<Self, OpenError> {
         check(path).await?;
+        make_private(path).map_err(sqlx::Error::Io)?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
@@ -100,6 +102,13 @@ impl Store {
         self.reader.close().await;
         self.writer.close().await;
     }
+}
+
+/// The database is readable to its owner alone; SQLite gives its write-ahead log and
+/// its shared memory the same mode. Makes an empty file where there is none.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    let database = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    database.set_permissions(std::fs::Permissions::from_mode(0o600))
 }
 
 /// That what is there is whole, without a change to it.

@@ -537,3 +537,12 @@ async fn a_worker_sees_no_resource_and_no_prompt() {
     peer.request(3, "prompts/get", json!({"name": "orchestrate"})).await;
     assert_eq!(peer.next().await["error"]["code"], -32602);
 }
+
+#[tokio::test]
+async fn a_peer_that_does_not_read_loses_its_connection() {
+    let limits = Limits { stalled: Duration::from_millis(20), ..Limits::default() };
+    let mut peer = Peer::new(Role::Orchestrator, false, limits);
+    // Its answer is larger than the stream's buffer.
+    peer.request(1, "tools/list", json!({})).await;
+    tokio::time::timeout(PATIENCE, &mut peer.served).await.expect("an end in time").unwrap();
+}

@@ -45,6 +45,7 @@ macro_rules! table {
     (@name $name:ident) => { stringify!($name) };
     (@name $name:ident $called:literal) => { $called };
     (@ask wait $name:ident) => { table!(@ask read $name) };
+    (@ask bulk $name:ident) => { table!(@ask read $name) };
     (@ask read $name:ident) => { |ask, session, input| ask.$name(session, input) };
     (@ask change $name:ident) => { |ask, session, key, input| ask.$name(session, key, input) };
 }
@@ -68,18 +69,18 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     change add_repo            "Add repository"      Board   Adds     Search projects::ADD_REPO,             &[];
     change create_task         "Create task"         Board   Adds     Search tasks::CREATE_TASK,             &[];
     read   list_tasks          "List tasks"          Board   Reads    Always tasks::LIST_TASKS,              &[];
-    read   get_task            "Get task"            Board   Reads    Search tasks::GET_TASK,                &[];
+    bulk   get_task            "Get task"            Board   Reads    Search tasks::GET_TASK,                &[];
     change update_task         "Update task"         Board   Replaces Search tasks::UPDATE_TASK,             tasks::UPDATE_MODES;
     change delete_task         "Delete task"         Board   Removes  Search tasks::DELETE_TASK,             &[];
     change start_task_attempt  "Start task attempt"  Board   Starts   Always attempts::START_TASK_ATTEMPT,   &[];
     read   list_task_attempts  "List task attempts"  Board   Reads    Search attempts::LIST_TASK_ATTEMPTS,   &[];
     read   get_attempt_status  "Get attempt status"  Board   Reads    Always attempts::GET_ATTEMPT_STATUS,   attempts::STATUS_MODES;
     wait   wait_for_attempts   "Wait for attempts"   Board   Reads    Always waits::WAIT_FOR_ATTEMPTS,       &[];
-    read   tail_attempt_logs   "Tail attempt logs"   Board   Reads    Always logs::TAIL_ATTEMPT_LOGS,        logs::TAIL_MODES;
-    read   tail_session_messages "Tail session messages" Board Reads  Search sessions::TAIL_SESSION_MESSAGES, sessions::MESSAGES_MODES;
-    read   get_attempt_changes "Get attempt changes" Board   Reads    Search artifacts::GET_ATTEMPT_CHANGES, &[];
-    read   get_attempt_file    "Get attempt file"    Board   Reads    Search artifacts::GET_ATTEMPT_FILE,    artifacts::FILE_MODES;
-    read   get_attempt_patch   "Get attempt patch"   Board   Reads    Search artifacts::GET_ATTEMPT_PATCH,   &[];
+    bulk   tail_attempt_logs   "Tail attempt logs"   Board   Reads    Always logs::TAIL_ATTEMPT_LOGS,        logs::TAIL_MODES;
+    bulk   tail_session_messages "Tail session messages" Board Reads  Search sessions::TAIL_SESSION_MESSAGES, sessions::MESSAGES_MODES;
+    bulk   get_attempt_changes "Get attempt changes" Board   Reads    Search artifacts::GET_ATTEMPT_CHANGES, &[];
+    bulk   get_attempt_file    "Get attempt file"    Board   Reads    Search artifacts::GET_ATTEMPT_FILE,    artifacts::FILE_MODES;
+    bulk   get_attempt_patch   "Get attempt patch"   Board   Reads    Search artifacts::GET_ATTEMPT_PATCH,   &[];
     change follow_up           "Follow up"           Board   Steers   Always follow_up::FOLLOW_UP,           follow_up::FOLLOW_UP_MODES;
     change stop_attempt        "Stop attempt"        Board   Replaces Search attempts::STOP_ATTEMPT,         &[];
     read   list_approvals      "List approvals"      Board   Reads    Search approvals::LIST_APPROVALS,       &[];
