@@ -1,8 +1,8 @@
 //! The `provost` binary: daemon, bridge, command line, shim and fake executor.
 //!
-//! `main` is synchronous and thin. A shim and a fake executor are entered before
-//! anything else: they need no runtime and no argument parser, and there may be
-//! a thousand of them.
+//! `main` is synchronous and thin. A shim, a fake executor and a keeper of git are
+//! entered before anything else: they need no runtime and no argument parser, and
+//! there may be a thousand of them.
 
 mod args;
 mod bridge;
@@ -24,5 +24,8 @@ mod work;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    provost_actors::process::shim::enter().or_else(executors::fake::enter).unwrap_or_else(cli::main)
+    provost_actors::process::shim::enter()
+        .or_else(executors::fake::enter)
+        .or_else(provost_actors::workspace::git::enter)
+        .unwrap_or_else(cli::main)
 }

@@ -14,6 +14,7 @@ const LINES_MAX: usize = 520;
 /// a part may use those listed above it.
 #[rustfmt::skip]
 const ACTORS: &[(&str, &[&str])] = &[
+    ("base", &[]),
     ("failpoint", &[]),
     ("ids", &[]),
     ("limits", &[]),
@@ -28,9 +29,9 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("journal", &["event", "executor", "ids", "limits", "payload", "refusal"]),
     ("log", &["event", "executor", "failpoint", "ids"]),
     ("process", &["event", "failpoint", "ids", "limits", "log", "secret"]),
-    ("workspace", &["ids"]),
+    ("workspace", &["base", "ids", "process"]),
     ("world", &["executor", "ids", "journal", "limits", "log", "process", "secret", "workspace"]),
-    ("attempt", &["event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "secret", "text", "workspace", "world"]),
+    ("attempt", &["base", "event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "secret", "text", "workspace", "world"]),
     ("gateway", &["attempt", "event", "executor", "ids", "journal", "nearest", "payload", "refusal", "workspace", "world"]),
     ("checks", &["attempt", "event", "failpoint", "gateway", "ids", "journal", "log", "payload", "process", "refusal", "secret", "workspace", "world"]),
 ];
@@ -43,7 +44,7 @@ const SRC: &[(&str, &[&str])] = &[
     ("home", &[]),
     ("jsonrpc", &[]),
     ("telemetry", &[]),
-    ("config", &[]),
+    ("config", &["role"]),
     ("work", &["args"]),
     ("store", &["args", "work"]),
     ("executors", &["config"]),
@@ -53,7 +54,7 @@ const SRC: &[(&str, &[&str])] = &[
     ("domain", &["args", "client", "mcp", "role", "store", "work"]),
     ("daemon", &["client", "config", "domain", "executors", "home", "mcp", "store"]),
     ("doctor", &["client", "config", "daemon", "executors", "home", "store"]),
-    ("cli", &["bridge", "client", "config", "daemon", "doctor", "executors", "home", "role", "telemetry"]),
+    ("cli", &["bridge", "client", "config", "daemon", "doctor", "executors", "home", "mcp", "role", "telemetry"]),
     ("main", &["cli", "executors"]),
 ];
 

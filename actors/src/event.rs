@@ -190,6 +190,37 @@ pub struct Action {
     pub detail: serde_json::Map<String, serde_json::Value>,
 }
 
+impl Action {
+    /// Longest value of a detail, in bytes.
+    pub const VALUE_MAX: usize = 16 * 1024;
+
+    /// With each value cut to [`Self::VALUE_MAX`], and `truncated: true` if one was.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        let mut is_cut = false;
+        for value in self.detail.values_mut() {
+            let mut text = match value {
+                serde_json::Value::String(text) => std::mem::take(text),
+                serde_json::Value::Array(_) | serde_json::Value::Object(_)
+                    if value.to_string().len() > Self::VALUE_MAX =>
+                {
+                    value.to_string()
+                }
+                _ => continue,
+            };
+            if text.len() > Self::VALUE_MAX {
+                text.truncate(text.floor_char_boundary(Self::VALUE_MAX));
+                is_cut = true;
+            }
+            *value = text.into();
+        }
+        if is_cut {
+            self.detail.insert("truncated".to_owned(), true.into());
+        }
+        self
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionKind {

@@ -39,6 +39,8 @@ pub struct Description {
     pub unavailable_reason: Option<String>,
     /// How to install it, where that is known.
     pub install: Option<String>,
+    /// What to know before it or a variant of it is chosen.
+    pub note: Option<String>,
 }
 
 /// What one turn is launched with.
@@ -138,6 +140,11 @@ pub trait Executor: Send + Sync {
     /// protocol asks for none.
     fn answer(&self, _request: &Request, _verdict: &Verdict) -> Option<Message> {
         None
+    }
+
+    /// It keeps conversations under ids of its own: one without an id is new to it.
+    fn keeps_sessions(&self) -> bool {
+        false
     }
 
     /// What becomes of a turn that a rate limit has ended.
@@ -270,6 +277,8 @@ pub trait Executors: Send + Sync {
     fn get(&self, name: &str) -> Option<Arc<dyn Executor>>;
     /// What processes of an executor may use.
     fn limits(&self, name: &str) -> Limits;
+    /// Whether its agents are meant to start attempts of their own.
+    fn orchestrates(&self, name: &str) -> bool;
     /// In a fixed order.
     fn all(&self) -> Vec<Arc<dyn Executor>>;
 }

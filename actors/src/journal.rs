@@ -12,7 +12,7 @@ pub mod check;
 pub use approval::{Approval, ApprovalStatus, Decision};
 pub use attempt::{
     Attempt, AttemptRepo, AttemptStarted, AttemptStopped, Change, FollowUp, FollowUpAction,
-    FollowedUp, Next, Outcome, Phase, Process, Quota, State, Turnover, Waiting,
+    FollowedUp, Next, Outcome, Past, Phase, Process, Quota, State, Turnover, Waiting,
 };
 
 pub use check::{CheckRun, CheckVerdict, Receipt};
@@ -267,6 +267,10 @@ pub struct StartContext {
     pub repos: Vec<Repo>,
     /// The task's brief, for an agent to read.
     pub brief: Option<String>,
+    /// Why a report made the task.
+    pub reason: Option<String>,
+    /// The task is to answer a question.
+    pub is_answer: bool,
     /// Dependencies that are not done.
     pub unmet: Vec<TaskId>,
 }
@@ -344,6 +348,10 @@ pub trait Journal: Send + Sync + 'static {
         turnover: &Turnover,
         answer: &FollowedUp,
     ) -> Result<Answer<FollowedUp>, Refusal>;
+
+    /// The turns of an attempt that have ended before this process was planned, oldest
+    /// first: the first one, and the last of the others, 100 at most.
+    async fn past(&self, attempt: AttemptId, before: ProcessId) -> Result<Vec<Past>, Refusal>;
 
     /// The attempts that are queued or active, or whose newest process has not
     /// been closed, oldest first: all that need an owner.

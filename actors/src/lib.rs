@@ -28,6 +28,7 @@
 //! not wait behind a flood.
 
 pub mod attempt;
+pub mod base;
 pub mod checks;
 pub mod event;
 pub mod executor;

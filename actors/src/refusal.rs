@@ -161,6 +161,14 @@ impl Refusal {
         serde_json::to_value(envelope).unwrap_or_default()
     }
 
+    /// The machine, or the daemon's limits, leave too little to do it now.
+    pub fn shortage(message: impl Into<String>) -> Self {
+        Self::new(Code::DaemonUnavailable, message).hint(
+            "Call the tool again when fewer attempts run. There are too few descriptors, \
+             processes or too little memory left: `provost doctor` tells the limits.",
+        )
+    }
+
     /// A fault of ours: its text goes to the client and, by the caller, to the log.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, message)

@@ -31,6 +31,8 @@ pub struct World {
 pub struct Settings {
     /// Further starts wait in the queue.
     pub max_running_attempts: usize,
+    /// The same for attempts that answer a question, which have slots of their own.
+    pub max_running_answers: usize,
     /// From a stop's SIGINT to its SIGKILL.
     pub stop_grace: Duration,
     /// How long an executor waits for a permission; `None`: as long as it likes.

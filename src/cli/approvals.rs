@@ -4,16 +4,16 @@ use serde_json::{Value, json};
 
 use super::context::{Context, check_piece, is_whole, only, text};
 use super::exit::{Exit, Failure};
-use super::output::{headline, short};
+use super::output::{harmless, headline, short};
 
 /// The longest piece of a request that is shown, in characters.
 const REQUEST: usize = 200;
 
 #[derive(clap::Args, Debug)]
 pub struct ApprovalsArgs {
-    /// Only those of this attempt: its id, or 8 or more characters of its start or end
+    /// Only this attempt's: its id, or 8 or more characters of its start or end
     attempt: Option<String>,
-    /// Also those that were answered, or are waited for no longer
+    /// Also those that were answered or have expired
     #[arg(long)]
     all: bool,
 }
@@ -28,7 +28,7 @@ pub struct ApproveArgs {
 pub struct DenyArgs {
     /// The approval's id, or 8 or more characters of its start or end
     approval: String,
-    /// Why, told to the agent where it can be
+    /// Reason, passed to the agent if its protocol allows
     #[arg(long)]
     reason: Option<String>,
 }
@@ -47,8 +47,44 @@ pub async fn approvals(context: &mut Context, args: &ApprovalsArgs) -> Result<Ex
     }
     let approvals = listed["approvals"].as_array().map(Vec::as_slice).unwrap_or_default();
     let rows: Vec<Vec<String>> = approvals.iter().map(row).collect();
-    context.out.table(&["ID", "ATTEMPT", "STATUS", "ASKS FOR"], &rows)?;
+    let none = if args.all { "there are no approvals" } else { "no approvals are waiting" };
+    context.out.list(&["ID", "ATTEMPT", "STATUS", "ASKS FOR"], &rows, none)?;
+    for approval in approvals.iter().filter(|approval| approval["status"] == "pending") {
+        context.out.line("")?;
+        show(context, approval)?;
+    }
     Ok(Exit::Done)
+}
+
+/// What would be done, in full.
+fn show(context: &mut Context, approval: &Value) -> Result<(), Failure> {
+    let id = short(text(approval, "approval_id"));
+    context.out.line(&format!("{id} {}", harmless(text(approval, "tool_name"))))?;
+    for line in effect(&approval["action"]) {
+        context.out.line(&line)?;
+    }
+    Ok(())
+}
+
+/// An action's details, each line of theirs harmless and indented.
+fn effect(action: &Value) -> Vec<String> {
+    let details = action.as_object().into_iter().flatten();
+    let details = details.filter(|(name, _)| !matches!(name.as_str(), "type" | "truncated"));
+    let mut lines = Vec::new();
+    for (name, value) in details {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match value.trim_end_matches('\n') {
+            one if !one.contains('\n') => lines.push(format!("  {name}: {}", harmless(one))),
+            many => {
+                lines.push(format!("  {name}:"));
+                lines.extend(many.split('\n').map(|line| format!("    {}", harmless(line))));
+            }
+        }
+    }
+    if action["truncated"] == true {
+        lines.push("  (cut: the log has all of it)".to_owned());
+    }
+    lines
 }
 
 fn row(approval: &Value) -> Vec<String> {
@@ -74,7 +110,11 @@ async fn respond(
     approval: &str,
     mut arguments: Value,
 ) -> Result<Exit, Failure> {
-    arguments["approval_id"] = json!(whole(context, approval).await?);
+    let (id, asked) = whole(context, approval).await?;
+    if let Some(asked) = asked.filter(|_| !context.out.is_json()) {
+        show(context, &asked)?;
+    }
+    arguments["approval_id"] = json!(id);
     let done = context.tool("respond_approval", arguments).await?;
     if context.out.is_json() {
         context.out.json(&done)?;
@@ -85,14 +125,40 @@ async fn respond(
     Ok(Exit::Done)
 }
 
-/// The whole id of one that is pending, or of any that is given whole.
-async fn whole(context: &mut Context, piece: &str) -> Result<String, Failure> {
+/// The whole id of one that is pending, or of any that is given whole; and what it
+/// asks for, while it is pending.
+async fn whole(context: &mut Context, piece: &str) -> Result<(String, Option<Value>), Failure> {
     let piece = check_piece(piece)?;
-    if is_whole(&piece) {
-        return Ok(piece);
-    }
     let pending = context.all("list_approvals", "approvals").await?;
+    let of =
+        |id: &str| pending.iter().find(|approval| text(approval, "approval_id") == id).cloned();
+    if is_whole(&piece) {
+        let asked = of(&piece);
+        return Ok((piece, asked));
+    }
     let ids = pending.iter().map(|approval| text(approval, "approval_id"));
     let ids: Vec<&str> = ids.filter(|id| id.starts_with(&piece) || id.ends_with(&piece)).collect();
-    only(&ids, &piece, "pending approval").map(str::to_owned)
+    let id = only(&ids, &piece, "pending approval")?;
+    Ok((id.to_owned(), of(id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_be_done_is_shown_line_by_line_and_can_not_steer_a_terminal() {
+        let action = json!({"type": "file_edit", "path": "/w/\u{1b}[2Ja", "diff": "-1\n+\u{202e}2\n",
+            "input": {"to": "x"}, "truncated": true});
+        let lines = effect(&action);
+        let expected = [
+            "  path: /w/\\u{1b}[2Ja",
+            "  diff:",
+            "    -1",
+            "    +\\u{202e}2",
+            "  input: {\"to\":\"x\"}",
+            "  (cut: the log has all of it)",
+        ];
+        assert_eq!(lines, expected);
+    }
 }

@@ -11,7 +11,7 @@ use super::task;
 pub struct ChecksArgs {
     /// The task: its handle, such as TASK-001, or 8 or more characters of its id
     task: String,
-    /// Print what this check has written, its last MiB, instead
+    /// Print the last MiB of this check's output instead
     #[arg(long, value_name = "NAME")]
     log: Option<String>,
     /// The project's name, or 8 or more characters of its id
@@ -52,7 +52,7 @@ async fn receipts(context: &mut Context, task: &str) -> Result<Exit, Failure> {
     let rows: Vec<Vec<String>> =
         task["receipts"].as_array().into_iter().flatten().map(row).collect();
     if rows.is_empty() {
-        context.out.line("no check of it has been run")?;
+        context.out.line("no check of this task has been run")?;
     } else {
         let columns = ["CHECK", "OUTCOME", "EXIT", "TOOK", "COMMIT", "COMMAND"];
         context.out.table(&columns, &rows)?;
@@ -66,7 +66,7 @@ async fn receipts(context: &mut Context, task: &str) -> Result<Exit, Failure> {
         context.out.line(&harmless(contradiction))?;
     }
     if task["flags"].as_array().is_some_and(|flags| flags.contains(&json!("empty_diff"))) {
-        context.out.line("what was reported done changed nothing")?;
+        context.out.line("it was reported done, but nothing was changed")?;
     }
     Ok(Exit::Done)
 }

@@ -1,10 +1,11 @@
 //! What every verb has at hand: the output, the home, and one connection to
 //! the daemon, made when it is first needed.
 
+use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Value, json};
 
 use super::exit::Failure;
-use super::output::{Output, short};
+use super::output::{Output, harmless, headline, short};
 use crate::client::{Client, ClientError, Connection, Hello, Peer, Starter, connect_or_start};
 use crate::home::Home;
 use crate::role::Role;
@@ -12,10 +13,13 @@ use crate::role::Role;
 /// The most items that a list tool is asked for at once; it may give fewer.
 const PAGE: u64 = 200;
 
+/// The longest title that is shown, in characters.
+const TITLE: usize = 60;
+
 /// The shortest piece of an id that is taken.
 const SHORTEST_PIECE: usize = 8;
 
-/// How many daemons are asked for what one of them can't tell for going away.
+/// How many daemons are asked in turn, while each of them ends before it has answered.
 const DAEMONS: usize = 5;
 
 pub struct Context {
@@ -33,11 +37,6 @@ impl Context {
     pub fn with(starter: Starter, out: Output) -> Self {
         let hello = Hello::of_process(Peer::Cli, Some(Role::All));
         Self { out, starter, hello, client: None }
-    }
-
-    /// Asks as another role; before the first call.
-    pub fn set_role(&mut self, role: Role) {
-        self.hello.role = Some(role);
     }
 
     pub fn home(&self) -> &Home {
@@ -58,18 +57,30 @@ impl Context {
         Ok(Client::new(Connection::open(self.home().socket(), &self.hello).await?))
     }
 
+    /// A further connection beside this one, for calls at the same time.
+    pub fn another(&self) -> impl Future<Output = Result<Client, ClientError>> + use<> {
+        let (socket, hello) = (self.home().socket().to_owned(), self.hello.clone());
+        async move { Ok(Client::new(Connection::open(&socket, &hello).await?)) }
+    }
+
     /// Calls a tool.
     pub async fn tool(&mut self, name: &str, arguments: Value) -> Result<Value, Failure> {
         Ok(self.client().await?.tool(name, arguments).await?)
     }
 
-    /// Calls a tool that reads: when the daemon goes away, asks the next one, and so
-    /// on for [`DAEMONS`]; a daemon that was just started may be stopped again.
+    /// Calls a tool that reads: when the daemon ends, asks the next one, up to
+    /// [`DAEMONS`]; a daemon that was just started may be stopped again.
     pub async fn read(&mut self, name: &str, arguments: &Value) -> Result<Value, Failure> {
+        let mut was_lost = false;
         for _ in 1..DAEMONS {
-            match self.client().await?.tool(name, arguments.clone()).await {
-                Err(ClientError::Lost(_)) => self.client = None,
-                result => return Ok(result?),
+            match self.tool(name, arguments.clone()).await {
+                Err(Failure::Client(ClientError::Lost(_))) => {
+                    self.client = None;
+                    was_lost = true;
+                }
+                // The next one was stopped before it answered.
+                Err(Failure::Client(ClientError::Unreachable(_))) if was_lost => {}
+                result => return result,
             }
         }
         self.tool(name, arguments.clone()).await
@@ -102,6 +113,19 @@ impl Context {
         }
     }
 
+    /// The newest attempt of all projects. Says on standard error which one that is.
+    pub async fn newest_attempt(&mut self) -> Result<String, Failure> {
+        let listed = self.client().await?.method("provost/attempts", json!({})).await?;
+        let newest = &listed["attempts"][0];
+        let id = text(newest, "attempt_id");
+        if id.is_empty() {
+            return Err(not_found("attempt", "there is no attempt yet".to_owned()));
+        }
+        let title = headline(text(newest, "task_title"), TITLE);
+        anstream::eprintln!("attempt {}: {}", short(id), harmless(&title));
+        Ok(id.to_owned())
+    }
+
     /// The id of the attempt that a piece of an id stands for.
     pub async fn attempt(&mut self, piece: &str) -> Result<String, Failure> {
         let piece = check_piece(piece)?;
@@ -122,20 +146,33 @@ impl Context {
 /// The only one of the ids that a piece stands for.
 pub fn only<'i>(ids: &[&'i str], piece: &str, kind: &str) -> Result<&'i str, Failure> {
     match ids {
-        [] => Err(Failure::NotFound(format!("no {kind} has the id {piece}"))),
+        [] => Err(not_found(kind, format!("there is no {kind} with id {piece}"))),
         [id] => Ok(id),
         many => Err(Failure::Usage(format!(
-            "{piece} is a piece of the ids of several {kind}s: {}",
+            "{piece} is part of the ids of several {kind}s: {}",
             many.join(", ")
         ))),
     }
+}
+
+/// That there is no such thing, with the verb that lists those that there are.
+pub fn not_found(kind: &str, message: String) -> Failure {
+    let (code, list) = match kind {
+        "task" => (Code::TaskNotFound, "provost task list"),
+        "project" => (Code::ProjectNotFound, "provost project list"),
+        "pending approval" => (Code::FileNotFound, "provost approvals"),
+        _ => (Code::AttemptNotFound, "provost ps --all"),
+    };
+    let refusal = Refusal::new(code, message).hint(format!("`{list}` lists them."));
+    Failure::Refused(Box::new(refusal))
 }
 
 /// Refuses what can't be a piece of an id. Case doesn't matter.
 pub fn check_piece(piece: &str) -> Result<String, Failure> {
     let digits = piece.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     if !digits || piece.is_empty() {
-        return Err(Failure::Usage(format!("`{}` is no id", super::output::harmless(piece))));
+        let piece = harmless(piece);
+        return Err(Failure::Usage(format!("\"{piece}\" is not an id")));
     }
     if piece.len() < SHORTEST_PIECE {
         return Err(Failure::Usage(format!(
@@ -166,7 +203,7 @@ mod tests {
     use crate::cli::exit::Exit;
 
     #[test]
-    fn pieces_are_checked_before_anybody_is_asked() {
+    fn pieces_are_checked_before_a_daemon_is_asked() {
         for bad in ["", "1234567", "12345678z", "../../etc"] {
             assert_eq!(check_piece(bad).unwrap_err().exit(), Exit::Usage, "{bad}");
         }

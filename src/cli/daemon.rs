@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::output::Output;
+use super::table::{whole, wrapped};
 use crate::config::{Config, Override};
 use crate::daemon;
 use crate::home::Home;
@@ -20,10 +21,10 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_mins(11);
 
 #[derive(clap::Args, Debug)]
 pub struct DaemonArgs {
-    /// Attempts that run at once; further starts wait [default: 8]
+    /// Attempts that may run at once; further starts wait [default: 8]
     #[arg(long, value_name = "N")]
     max_running_attempts: Option<String>,
-    /// Milliseconds from a stop's SIGINT to its SIGKILL, SIGTERM coming half-way [default: 5000]
+    /// Milliseconds from a stop's SIGINT to its SIGKILL, with SIGTERM half-way [default: 5000]
     #[arg(long, value_name = "MS")]
     stop_grace_ms: Option<String>,
     /// Leave the caller's session: this daemon was started by another verb
@@ -33,14 +34,14 @@ pub struct DaemonArgs {
 
 #[derive(clap::Args, Debug)]
 pub struct ShutdownArgs {
-    /// Stop all attempts first; without it they run on and the next daemon finds them
+    /// Stop all attempts first [default: they keep running, and the next daemon finds them]
     #[arg(long)]
     stop_all: bool,
 }
 
 #[derive(clap::Subcommand, Debug)]
 pub enum ConfigCommand {
-    /// Print every value with its origin
+    /// Print every setting with its origin
     Show,
 }
 
@@ -137,7 +138,7 @@ pub fn config(out: &mut Output, home: &Home, command: &ConfigCommand) -> Result<
         .iter()
         .map(|value| vec![value.key.clone(), plain(&value.value), value.origin.clone()])
         .collect();
-    out.table(&["KEY", "VALUE", "ORIGIN"], &rows)?;
+    out.table(&[wrapped("KEY"), wrapped("VALUE"), whole("ORIGIN")], &rows)?;
     Ok(Exit::Done)
 }
 

@@ -1,5 +1,5 @@
-//! `provost diff`: what an attempt changed, as a patch while that is of a size to
-//! be read, else as a table of the files.
+//! `provost diff`: what an attempt changed, as a patch while that is short enough to
+//! read, else as a table of the files.
 
 use anstyle::{AnsiColor, Style};
 use provost_actors::workspace::quote;
@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::context::{Context, text};
 use super::exit::{Exit, Failure};
+use super::hints;
 use super::output::{Output, harmless};
 
 /// The most paths that one patch is asked for.
@@ -19,10 +20,10 @@ const PATCH_BYTES: u64 = 2_097_152;
 pub struct DiffArgs {
     /// The attempt's id, or 8 or more characters of its start or end
     attempt: String,
-    /// Only these files, as the table names them: REPOSITORY/PATH, or quoted as git does
+    /// Only these files, as --stat lists them; a path that git would quote may be quoted
     #[arg(value_name = "PATH")]
     paths: Vec<String>,
-    /// The table of changed files, even if the patch is short
+    /// Print the table of changed files, even if the patch is short
     #[arg(long, conflicts_with = "paths")]
     stat: bool,
 }
@@ -85,9 +86,9 @@ fn show_patch(out: &mut Output, patch: &Value) -> Result<Exit, Failure> {
 
 /// What is missing from an answer is told beside it.
 fn show_hint(answer: &Value) {
-    let hint = text(answer, "hint");
+    let hint = hints::for_person(text(answer, "hint"), "diff");
     if !hint.is_empty() {
-        anstream::eprintln!("hint: {}", harmless(hint));
+        anstream::eprintln!("hint: {}", harmless(&hint));
     }
 }
 

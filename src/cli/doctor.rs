@@ -9,7 +9,7 @@ use crate::home::Home;
 
 #[derive(clap::Args, Debug)]
 pub struct DoctorArgs {
-    /// Mend what is proven safe to mend; needs the daemon to be down
+    /// Repair what is safe to repair; run `provost shutdown` first
     #[arg(long)]
     fix: bool,
 }

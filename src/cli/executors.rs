@@ -1,9 +1,11 @@
-//! `provost executors`: who can be set to work, and how to install the others.
+//! `provost executors`: which executors are installed, and how to install the others.
 
 use serde_json::{Value, json};
 
 use super::context::{Context, text};
 use super::exit::{Exit, Failure};
+use super::run::FAKE;
+use super::table::{whole, wrapped};
 
 pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
     let listed = context.read("list_executors", &json!({})).await?;
@@ -14,12 +16,22 @@ pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
     let executors = listed["executors"].as_array().map(Vec::as_slice).unwrap_or_default();
     let rows: Vec<Vec<String>> = executors.iter().map(row).collect();
     let out = &mut context.out;
-    out.table(&["EXECUTOR", "PROTOCOL", "VERSION", "VARIANTS", "CAN"], &rows)?;
+    let columns = [
+        wrapped("EXECUTOR"),
+        whole("PROTOCOL"),
+        whole("VERSION"),
+        wrapped("VARIANTS"),
+        whole("CAN"),
+    ];
+    out.table(&columns, &rows)?;
+    for noted in executors.iter().filter(|one| one["note"].is_string()) {
+        out.line(&format!("{}: {}", text(noted, "executor"), text(noted, "note")))?;
+    }
     let missing: Vec<Vec<String>> =
         executors.iter().filter(|one| one["available"] == false).map(missing).collect();
     if !missing.is_empty() {
         out.line("")?;
-        out.table(&["MISSING", "WHY", "INSTALL"], &missing)?;
+        out.table(&[whole("MISSING"), wrapped("WHY"), whole("INSTALL")], &missing)?;
         out.line("")?;
         out.line("A daemon keeps the PATH that it was started with: after an installation run")?;
         out.line("`provost shutdown`; agents keep running, and the next command starts another.")?;
@@ -34,12 +46,19 @@ fn row(executor: &Value) -> Vec<String> {
         version => version,
     };
     vec![
-        text(executor, "executor").to_owned(),
+        name(executor),
         text(executor, "protocol").to_owned(),
         version.to_owned(),
         variants(executor),
         abilities(executor),
     ]
+}
+
+/// Its name; one that only stands in for an agent is marked.
+fn name(executor: &Value) -> String {
+    let name = text(executor, "executor");
+    let is_stand_in = executor["stand_in"] == true || name == FAKE;
+    if is_stand_in { format!("{name} (stand-in)") } else { name.to_owned() }
 }
 
 /// Its variants, the default one marked.
@@ -81,5 +100,7 @@ mod tests {
         assert_eq!(row(&executor), ["codex", "codex", "0.169.0", "ask auto*", "mcp resume"]);
         let absent = json!({"executor": "codex", "available": false, "version": null});
         assert_eq!(row(&absent)[2], "missing");
+        let fake = json!({"executor": "fake", "stand_in": true});
+        assert_eq!(row(&fake)[0], "fake (stand-in)");
     }
 }

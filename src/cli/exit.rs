@@ -4,8 +4,11 @@
 use std::io;
 use std::process::ExitCode;
 
-use provost_actors::refusal::Code;
+use provost_actors::refusal::{Code, Refusal};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
+use super::hints;
 use crate::client::ClientError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
@@ -50,8 +53,9 @@ pub enum Failure {
     /// What was asked for makes no sense as it stands.
     #[error("{0}")]
     Usage(String),
-    #[error("{0}")]
-    NotFound(String),
+    /// Refused on this side of the socket, as the daemon would.
+    #[error("{}", .0.message)]
+    Refused(Box<Refusal>),
     /// A fault that the daemon told of and that is not the caller's.
     #[error("{0}")]
     Fault(String),
@@ -68,23 +72,59 @@ impl Failure {
             // Whoever started it in the background waits for the other one.
             Self::Daemon(error) if error.is_second() => Exit::Unreachable,
             Self::Client(ClientError::Refused(envelope)) => envelope.code.map_or(Exit::Refused, of),
-            // Nobody reads what is printed any more (`| head`): done.
+            // The reader of what is printed has left (`| head`): done.
             Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+            Self::Client(ClientError::Rpc { data: Some(data), .. }) => {
+                Code::deserialize(&data["code"]).map_or(Exit::Refused, of)
+            }
+            Self::Refused(refusal) => of(refusal.code),
             Self::Client(ClientError::Rpc { .. } | ClientError::Garbled(_))
             | Self::Daemon(_)
             | Self::Fault(_)
             | Self::Io(_) => Exit::Refused,
             Self::Usage(_) | Self::Config(_) | Self::Telemetry(_) => Exit::Usage,
-            Self::NotFound(_) => Exit::NotFound,
         }
     }
 
-    /// The next thing to do, where it is known.
-    pub fn hint(&self) -> Option<&str> {
-        match self {
-            Self::Client(ClientError::Refused(envelope)) => Some(&envelope.hint),
-            Self::Client(ClientError::Rpc { data: Some(data), .. }) => data["hint"].as_str(),
+    /// The next thing to do for a person who typed this verb; empty if it is not known.
+    pub fn hint(&self, verb: &str) -> String {
+        let hint = match self {
+            Self::Client(ClientError::Refused(envelope)) => &envelope.hint,
+            Self::Client(ClientError::Rpc { data: Some(data), .. }) => {
+                data["hint"].as_str().unwrap_or_default()
+            }
+            Self::Refused(refusal) => &refusal.hint,
+            _ => "",
+        };
+        // Whoever calls tools is told of tools.
+        if verb == "call" { hint.to_owned() } else { hints::for_person(hint, verb) }
+    }
+
+    /// The same for programs: the shape in which tools refuse.
+    pub fn envelope(&self, verb: &str) -> Value {
+        let known = match self {
+            Self::Client(ClientError::Refused(envelope)) => Some(envelope.json.clone()),
+            Self::Client(ClientError::Rpc { data: Some(data), .. }) => {
+                Refusal::deserialize(data).ok().map(|refusal| refusal.envelope())
+            }
+            Self::Refused(refusal) => Some(refusal.envelope()),
             _ => None,
+        };
+        let mut envelope =
+            known.unwrap_or_else(|| Refusal::new(self.code(), self.to_string()).envelope());
+        envelope["hint"] = json!(self.hint(verb));
+        envelope
+    }
+
+    /// The code of what did not come with one.
+    fn code(&self) -> Code {
+        match self.exit() {
+            Exit::Usage => Code::InvalidArgument,
+            Exit::Unreachable => Code::DaemonUnavailable,
+            Exit::NotFound => Code::FileNotFound,
+            Exit::Done | Exit::Refused | Exit::Conflict | Exit::TimedOut | Exit::AttemptFailed => {
+                Code::Internal
+            }
         }
     }
 }

@@ -1,13 +1,14 @@
-//! `provost gc`: shows which worktrees are not needed any more, and with `--yes`
-//! has the daemon move them to the trash; or the same for what the trash holds.
+//! `provost gc`: shows which worktrees are no longer needed, and with `--yes` has the
+//! daemon move them to the trash; or the same for what the trash holds.
 
 use provost_actors::event::Timestamp;
 use serde_json::{Value, json};
 
 use super::context::{Context, short_of, text};
 use super::exit::{Exit, Failure};
-use super::output::{harmless, headline};
+use super::output::harmless;
 use super::project;
+use super::table::{cut, whole};
 
 /// How long the trash keeps what is put there.
 const TRASH_DAYS: u64 = 7;
@@ -15,11 +16,11 @@ const DAY: u64 = 24 * 3600;
 
 #[derive(clap::Args, Debug)]
 pub struct GcArgs {
-    /// Do it; without this it is only shown
+    /// Actually do it [default: only show what would be done]
     #[arg(long)]
     yes: bool,
-    /// Take unmerged and uncommitted work, too: what no branch holds is first kept under
-    /// refs/provost/snapshots/ATTEMPT
+    /// Include worktrees with unmerged and uncommitted work: what no branch holds is first saved
+    /// under refs/provost/snapshots/ATTEMPT
     #[arg(long, conflicts_with = "empty_trash")]
     snapshot: bool,
     /// Only what is older than this, such as 7d, 12h or 0 [default: any; for the trash 7d]
@@ -28,7 +29,7 @@ pub struct GcArgs {
     /// Only attempts of this project, by its name or id
     #[arg(long, conflicts_with = "empty_trash")]
     project: Option<String>,
-    /// Delete what the trash holds, instead
+    /// Delete what the trash holds instead
     #[arg(long)]
     empty_trash: bool,
 }
@@ -49,29 +50,33 @@ pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
     }
     let attempts = list(&told, "attempts");
     let rows: Vec<Vec<String>> = attempts.iter().map(row).collect();
-    context.out.table(&["ID", "WORKTREES", "TASK", "BRANCH", "WHY"], &rows)?;
+    if !rows.is_empty() {
+        context.out.table(&[whole("ID"), whole("WORKTREES"), cut("TASK"), whole("WHY")], &rows)?;
+    }
     for saved in attempts.iter().flat_map(|attempt| list(attempt, "snapshots")) {
         let (repo, reference) = (text(saved, "repo"), text(saved, "reference"));
         context.out.line(&harmless(&format!("kept in {repo}: {reference}")))?;
     }
     let count = |verdict| attempts.iter().filter(|it| text(it, "verdict") == verdict).count();
-    context.out.line(&summary(args.yes, count("collectable"), count("collected")))?;
+    let collected = if args.yes { count("collected") } else { count("collectable") };
+    context.out.line(&summary(args.yes, collected, count("kept")))?;
     Ok(Exit::Done)
 }
 
-fn summary(yes: bool, collectable: usize, collected: usize) -> String {
-    match (yes, collectable, collected) {
-        (false, 0, _) => "nothing to collect".to_owned(),
-        (false, count, _) => {
+fn summary(yes: bool, collected: usize, kept: usize) -> String {
+    let what = match (yes, collected) {
+        (false, 0) => "nothing to collect".to_owned(),
+        (false, count) => {
             format!("{count} would go to the trash, with --yes; their branches would stay")
         }
-        (true, _, 0) => "nothing was collected".to_owned(),
-        (true, _, count) => {
+        (true, 0) => "nothing was collected".to_owned(),
+        (true, count) => {
             format!(
                 "{count} went to the trash; their branches stay, and a follow-up brings one back"
             )
         }
-    }
+    };
+    if kept == 0 { what } else { format!("{kept} kept, {what}") }
 }
 
 async fn empty_trash(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
@@ -87,7 +92,8 @@ async fn empty_trash(context: &mut Context, args: &GcArgs) -> Result<Exit, Failu
         .map(|it| ["verdict", "since", "name", "reason"].map(|key| text(it, key).to_owned()))
         .map(Vec::from)
         .collect();
-    context.out.table(&["VERDICT", "SINCE", "NAME", "WHY"], &rows)?;
+    let columns = [whole("VERDICT"), whole("SINCE"), cut("NAME"), whole("WHY")];
+    context.out.list(&columns, &rows, "the trash is empty")?;
     if !args.yes && rows.iter().any(|row| row[0] == "removable") {
         context.out.line("what is removable would be deleted for good, with --yes")?;
     }
@@ -98,14 +104,13 @@ fn row(attempt: &Value) -> Vec<String> {
     let ignored = attempt["ignored"].as_u64().unwrap_or_default();
     let why = match (text(attempt, "reason"), ignored) {
         ("", 0) => String::new(),
-        ("", ignored) => format!("{ignored} ignored in it"),
+        ("", ignored) => format!("{ignored} ignored files in it"),
         (reason, _) => reason.to_owned(),
     };
     vec![
         short_of(attempt, "attempt_id").to_owned(),
         text(attempt, "verdict").to_owned(),
-        headline(text(attempt, "task_title"), 40),
-        text(attempt, "workspace_branch").to_owned(),
+        text(attempt, "task_title").lines().next().unwrap_or_default().to_owned(),
         why,
     ]
 }
@@ -151,8 +156,14 @@ mod tests {
         let attempt = json!({"attempt_id": "0192f0c1-2345-7abc-8def-0123456789ab",
             "verdict": "kept", "task_title": "Fix it", "workspace_branch": "provost/456789ab-fix-it",
             "reason": "it has changes that are not committed", "ignored": 3});
-        let expected =
-            "456789ab|kept|Fix it|provost/456789ab-fix-it|it has changes that are not committed";
+        let expected = "456789ab|kept|Fix it|it has changes that are not committed";
         assert_eq!(row(&attempt).join("|"), expected);
+    }
+
+    #[test]
+    fn a_summary_counts_what_stays_too() {
+        assert_eq!(summary(false, 0, 2), "2 kept, nothing to collect");
+        assert_eq!(summary(false, 0, 0), "nothing to collect");
+        assert!(summary(true, 3, 1).starts_with("1 kept, 3 went to the trash"));
     }
 }

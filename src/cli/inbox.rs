@@ -1,4 +1,4 @@
-//! `provost inbox` and `answer`: what workers ask, and what somebody has to see to.
+//! `provost inbox` and `answer`: open questions, tickets and alerts.
 
 use provost_actors::ids::QuestionId;
 use provost_actors::refusal::Code;
@@ -15,12 +15,15 @@ const QUESTION: usize = 200;
 
 #[derive(clap::Args, Debug)]
 pub struct InboxArgs {
-    /// Only of this project: its name or id
+    /// Only this project's: its name or id
     #[arg(long)]
     project: Option<String>,
-    /// Also what was answered
+    /// Also answered ones
     #[arg(long)]
     all: bool,
+    /// Observations, issues and test failures that workers reported, which wait for nobody
+    #[arg(long, conflicts_with = "all")]
+    reports: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -36,7 +39,11 @@ pub struct AnswerArgs {
 
 pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Failure> {
     let project = named(context, args.project.as_deref()).await?;
-    let status = if args.all { "all" } else { "open" };
+    let status = match (args.reports, args.all) {
+        (true, _) => "reports",
+        (_, true) => "all",
+        _ => "open",
+    };
     let arguments = json!({"project_id": project, "status": status});
     let questions = context.all_with("list_questions", "questions", &arguments).await?;
     if context.out.is_json() {
@@ -53,7 +60,8 @@ pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Fail
     if projects.len() > 1 {
         columns.insert(0, "PROJECT");
     }
-    context.out.table(&columns, &rows)?;
+    let none = if args.all { "the inbox is empty" } else { "nothing in the inbox is open" };
+    context.out.list(&columns, &rows, none)?;
     Ok(Exit::Done)
 }
 
@@ -64,8 +72,12 @@ fn row(question: &Value, projects: &[Value]) -> Vec<String> {
         let its = projects.iter().find(|project| project["project_id"] == question["project_id"]);
         row.push(its.map_or("", |project| text(project, "name")).to_owned());
     }
-    let fields = ["handle", "kind", "status", "priority", "task_id"];
-    row.extend(fields.map(|field| text(question, field).to_owned()));
+    let status = match text(question, "status") {
+        "unruled" => format!("answered by {}, unruled", text(question, "answered_by")),
+        status => status.to_owned(),
+    };
+    let field = |field: &str| text(question, field).to_owned();
+    row.extend([field("handle"), field("kind"), status, field("priority"), field("task_id")]);
     // One line, cut where it is seen to be cut.
     row.push(headline(&text(question, "question").replace('\n', " ⏎ "), QUESTION));
     row

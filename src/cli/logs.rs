@@ -20,21 +20,25 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args, Debug)]
 pub struct LogsArgs {
-    /// The attempt's id, or 8 or more characters of its start or end
-    attempt: String,
-    /// Go on until the attempt has settled; Ctrl-C ends only this
+    /// The attempt's id, or 8 or more characters of its start or end [default: the newest
+    /// attempt]
+    attempt: Option<String>,
+    /// Follow until it settles; Ctrl-C stops following, not the attempt
     #[arg(short, long)]
     follow: bool,
-    /// The executor's own output instead of entries; verbatim when no terminal reads
+    /// The executor's own output instead of entries; verbatim when stdout is not a terminal
     #[arg(long)]
     raw: bool,
-    /// Only the newest N entries, and with --follow what comes after them
+    /// Only the newest N entries, and with --follow those that come after them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
 }
 
 pub async fn logs(context: &mut Context, args: LogsArgs) -> Result<Exit, Failure> {
-    let attempt = context.attempt(&args.attempt).await?;
+    let attempt = match &args.attempt {
+        Some(attempt) => context.attempt(attempt).await?,
+        None => context.newest_attempt().await?,
+    };
     let channel = if args.raw { Channel::Raw } else { Channel::Normalized };
     let mut reader = Reader { channel, ..Reader::new(&attempt) };
     if let Some(limit) = args.limit {

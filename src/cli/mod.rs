@@ -1,8 +1,8 @@
 //! The command line: what a person or a script types, one function a verb.
 //!
-//! Every verb but `daemon`, `doctor`, `config`, `completions` and `tools --errors` is a
-//! client of the daemon's socket; none reads its database. Results go to
-//! standard output, everything else to standard error.
+//! Every verb but `daemon`, `doctor`, `config`, `completions` and `tools` is a client of
+//! the daemon's socket; none reads its database. Results go to standard output,
+//! everything else to standard error.
 
 mod approvals;
 mod attempts;
@@ -17,38 +17,44 @@ mod executors;
 mod exit;
 mod follow_up;
 mod gc;
+mod hints;
+mod import;
 mod inbox;
 mod logs;
 mod output;
+mod path;
 mod plan;
 mod project;
 mod render;
 mod replay;
 mod run;
+mod stop;
+mod table;
 mod task;
 mod tools;
+mod usage;
 mod wait;
 
 use std::io;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use context::Context;
 pub use exit::Exit;
 use exit::Failure;
 use output::Output;
 
 use crate::bridge;
-use crate::client::{ClientError, Hello, Peer, Starter};
+use crate::client::{Hello, Peer, Starter};
 use crate::home::Home;
 use crate::role::{Access, Role};
 use crate::telemetry;
 
 /// Supervises coding agents in git worktrees.
 #[derive(Parser, Debug)]
-#[command(name = "provost", version, disable_help_subcommand = true)]
+#[command(name = "provost", version)]
 pub struct Cli {
-    /// Print JSON of a stable shape
+    /// Print JSON of a stable shape, errors too
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -64,51 +70,55 @@ enum Command {
         /// Which tools are offered [default: worker inside an attempt, else orchestrator]
         #[arg(long, value_enum)]
         role: Option<Role>,
-        /// How far calls may go [default: write for a worker, else admin]
+        /// What calls may do [default: write for a worker, else admin]
         #[arg(long, value_enum)]
         access: Option<Access>,
     },
     /// Register the git repository at PATH as a project
     Init(project::InitArgs),
-    /// Register and list projects
+    /// Add and list projects
     #[command(subcommand)]
     Project(project::ProjectCommand),
-    /// List, show and import tasks
+    /// Add, start, list, show, import and remove tasks
     #[command(subcommand)]
     Task(task::TaskCommand),
     /// Create a task and start an attempt at it; prints the attempt's id
     Run(run::RunArgs),
-    /// List the attempts that run or wait, and the newest 20
+    /// List running and waiting attempts, and the newest 20
     Ps(attempts::PsArgs),
-    /// Show how an attempt stands
+    /// Show an attempt's status
     Status(attempts::StatusArgs),
     /// Print an attempt's log
     Logs(logs::LogsArgs),
-    /// Derive an attempt's entries anew, and compare them with its log
+    /// Re-derive an attempt's log entries, and compare them with its log
     ///
-    /// Exits with 1 if they do not come out as they are on file, byte for byte.
+    /// Exits with 1 if they differ from those on file in a single byte.
     Replay(replay::ReplayArgs),
     /// Show what an attempt changed
     Diff(diff::DiffArgs),
-    /// Give an attempt's agent its next prompt, now
+    /// Print the path of an attempt's worktree
+    ///
+    /// `cd "$(provost path ID)"` goes there. The attempt's work is in it, mostly not committed.
+    Path(path::PathArgs),
+    /// Send the agent its next prompt now
     Send(follow_up::SendArgs),
     /// Queue a prompt for when the running turn ends
     Queue(follow_up::QueueArgs),
     /// List what agents ask permission for
     Approvals(approvals::ApprovalsArgs),
-    /// Permit what an agent asks for, this once
+    /// Permit what an agent asks for, once
     Approve(approvals::ApproveArgs),
     /// Deny what an agent asks for
     Deny(approvals::DenyArgs),
-    /// Show what workers ask that no plan answers, and what somebody has to see to
+    /// List open questions, tickets and alerts
     Inbox(inbox::InboxArgs),
     /// Answer a question, or resolve a ticket
     Answer(inbox::AnswerArgs),
-    /// Keep and list the plans that questions are answered from
+    /// Manage the plans used to answer questions
     #[command(subcommand)]
     Plan(plan::PlanCommand),
     /// Stop an attempt and every process that it started
-    Stop(attempts::StopArgs),
+    Stop(stop::StopArgs),
     /// Wait until attempts have settled
     Wait(wait::WaitArgs),
     /// Show what the checks of a task found when it was reported done
@@ -117,24 +127,24 @@ enum Command {
     Call(tools::CallArgs),
     /// List the MCP tools
     Tools(tools::ToolsArgs),
-    /// List the executors, and how to install what is missing
+    /// List the executors, and how to install missing ones
     Executors,
-    /// Show the main job on a scratch repository; needs no keys and no network
+    /// Show the main features on a scratch repository, without keys or network
     Demo(demo::DemoArgs),
     /// Check the home, the machine and the executors
     ///
-    /// Looking changes nothing and starts no daemon. Exits with 1 if anything fails.
+    /// Without --fix it changes nothing and starts no daemon. Exits with 1 if anything fails.
     Doctor(doctor::DoctorArgs),
-    /// Show worktrees that are finished with, and move them to the trash
+    /// List worktrees that can go, and move them to the trash
     ///
-    /// A worktree goes when its attempt has settled, all in it is committed, its commits are
-    /// merged into its target branch, and nobody works in it. All others stay, and no branch is
-    /// ever deleted.
+    /// A worktree can go when its attempt has settled, everything in it is committed, its commits
+    /// are merged into its target branch, and no process uses it. All others stay, and no branch
+    /// is ever deleted.
     Gc(gc::GcArgs),
-    /// Look at the configuration
+    /// Show the configuration
     #[command(subcommand)]
     Config(daemon::ConfigCommand),
-    /// End the daemon; attempts run on
+    /// Stop the daemon; running attempts continue
     Shutdown(daemon::ShutdownArgs),
     /// Print a completion script
     Completions { shell: clap_complete::Shell },
@@ -142,18 +152,17 @@ enum Command {
 
 /// Parses the command line and does what it says.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // Usage errors and `--help`; a closed pipe is nobody's fault.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
-        }
+    let parsed = Cli::command()
+        .try_get_matches()
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, usage::verb(&matches))));
+    let (cli, verb) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return usage::report(error),
     };
     let json = cli.json;
     match start(cli) {
         Ok(exit) => exit.into(),
-        Err(failure) => report(&failure, json),
+        Err(failure) => report(&failure, json, &verb),
     }
 }
 
@@ -167,7 +176,7 @@ fn start(cli: Cli) -> Result<Exit, Failure> {
             out.raw(&String::from_utf8_lossy(&script))?;
             Exit::Done
         }
-        Command::Tools(tools::ToolsArgs { errors: true, .. }) => tools::errors(&mut out)?,
+        Command::Tools(args) => tools::tools(&mut out, &args)?,
         Command::Config(command) => daemon::config(&mut out, &Home::from_environment()?, &command)?,
         Command::Demo(args) => {
             telemetry::start(telemetry::CLIENT_DEFAULT)?;
@@ -177,7 +186,7 @@ fn start(cli: Cli) -> Result<Exit, Failure> {
             telemetry::start(telemetry::CLIENT_DEFAULT)?;
             let runtime = runtime()?;
             let exit = runtime.block_on(doctor::doctor(&mut out, &args));
-            // A disk that hangs is told, not waited for.
+            // The check of a disk that hangs has been reported; nothing waits for it.
             runtime.shutdown_background();
             return exit;
         }
@@ -215,6 +224,7 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Logs(args) => logs::logs(context, args).await,
         Command::Replay(args) => replay::replay(context, &args).await,
         Command::Diff(args) => diff::diff(context, &args).await,
+        Command::Path(args) => path::path(context, &args).await,
         Command::Send(args) => follow_up::send(context, &args).await,
         Command::Queue(args) => follow_up::queue(context, &args).await,
         Command::Approvals(args) => approvals::approvals(context, &args).await,
@@ -223,14 +233,10 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Inbox(args) => inbox::inbox(context, &args).await,
         Command::Answer(args) => inbox::answer(context, &args).await,
         Command::Plan(command) => plan::plan(context, command).await,
-        Command::Stop(args) => attempts::stop(context, &args).await,
+        Command::Stop(args) => stop::stop(context, &args).await,
         Command::Wait(args) => wait::wait(context, &args).await,
         Command::Checks(args) => checks::checks(context, &args).await,
         Command::Call(args) => tools::call(context, args).await,
-        Command::Tools(args) => {
-            context.set_role(args.role);
-            tools::tools(context).await
-        }
         Command::Executors => executors::executors(context).await,
         Command::Gc(args) => gc::gc(context, &args).await,
         Command::Shutdown(args) => daemon::shutdown(context, &args).await,
@@ -239,25 +245,29 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         | Command::Demo(_)
         | Command::Doctor(_)
         | Command::Config(_)
+        | Command::Tools(_)
         | Command::Completions { .. } => Ok(Exit::Done),
     }?;
     context.out.flush()?;
     Ok(exit)
 }
 
-/// Says on standard error why a verb failed; to programs, a refusal is told
-/// by its envelope.
-fn report(failure: &Failure, json: bool) -> ExitCode {
+/// Says on standard error why a verb failed; to programs by an envelope.
+fn report(failure: &Failure, json: bool, verb: &str) -> ExitCode {
     let exit = failure.exit();
-    if let Failure::Client(ClientError::Refused(envelope)) = failure
-        && json
-    {
-        anstream::eprintln!("{}", output::harmless_json(&envelope.json.to_string()));
-    } else if exit != Exit::Done {
-        anstream::eprintln!("error: {}", printable(&failure.to_string()));
-        if let Some(hint) = failure.hint().filter(|hint| !hint.is_empty()) {
-            anstream::eprintln!("hint: {}", printable(hint));
-        }
+    if exit == Exit::Done {
+        return exit.into();
+    }
+    if json {
+        let envelope = failure.envelope(verb).to_string();
+        anstream::eprintln!("{}", output::harmless_json(&envelope));
+        return exit.into();
+    }
+    let message = hints::message_for_person(&failure.to_string(), verb);
+    anstream::eprintln!("error: {}", printable(&message));
+    let hint = failure.hint(verb);
+    if !hint.is_empty() {
+        anstream::eprintln!("hint: {}", printable(&hint));
     }
     exit.into()
 }

@@ -8,12 +8,16 @@ use std::io::{self, IsTerminal, Write};
 use anstyle::Style;
 use serde::Serialize;
 
+use super::table::{self, Column};
+
 /// Where a verb prints.
 pub struct Output {
     stream: Box<dyn Write>,
     json: bool,
     terminal: bool,
     colours: bool,
+    /// Of a table's rows, in cells of the terminal; `None` for as wide as they like.
+    width: Option<usize>,
 }
 
 impl Output {
@@ -23,13 +27,14 @@ impl Output {
             json,
             terminal: stdout.is_terminal(),
             colours: anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+            width: width(&stdout),
             stream: Box::new(io::BufWriter::new(stdout)),
         }
     }
 
     /// For no terminal.
     pub fn to(stream: Box<dyn Write>, json: bool) -> Self {
-        Self { stream, json, terminal: false, colours: false }
+        Self { stream, json, terminal: false, colours: false, width: None }
     }
 
     /// Whether the verb was asked for JSON.
@@ -77,34 +82,38 @@ impl Output {
         self.stream.flush()
     }
 
-    /// A table with its columns aligned; the last one is as wide as it likes.
-    pub fn table(&mut self, head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+    /// A table that fits the terminal; its last column wraps.
+    pub fn table<C: Copy + Into<Column>>(
+        &mut self,
+        columns: &[C],
+        rows: &[Vec<String>],
+    ) -> io::Result<()> {
         let bold = Style::new().bold();
-        let lines = align(head, rows);
+        let columns: Vec<Column> = columns.iter().map(|column| (*column).into()).collect();
+        let lines = table::lines(&columns, rows, self.width);
         for (index, line) in lines.iter().enumerate() {
             let line = if index == 0 { self.paint(bold, line) } else { line.clone() };
             self.line(&line)?;
         }
         Ok(())
     }
+
+    /// A table, or a sentence where it would be empty.
+    pub fn list<C: Copy + Into<Column>>(
+        &mut self,
+        columns: &[C],
+        rows: &[Vec<String>],
+        when_empty: &str,
+    ) -> io::Result<()> {
+        if rows.is_empty() { self.line(when_empty) } else { self.table(columns, rows) }
+    }
 }
 
-fn align(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    let head: Vec<String> = head.iter().map(|title| (*title).to_owned()).collect();
-    let all: Vec<Vec<String>> = std::iter::once(&head)
-        .chain(rows)
-        .map(|row| row.iter().map(|cell| harmless(cell)).collect())
-        .collect();
-    let width = |column: usize| {
-        let cells = all.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    all.iter().map(line).collect()
+/// How many cells wide a line may be: as `COLUMNS` says, else as wide as the terminal.
+fn width(stdout: &io::Stdout) -> Option<usize> {
+    let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || terminal_size::terminal_size_of(stdout).map(|(width, _)| width.0.into());
+    given.or_else(terminal).filter(|width| *width > 0)
 }
 
 /// One line of text that a terminal shows and doesn't obey: control
@@ -167,15 +176,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn columns_are_aligned_and_cells_harmless() {
-        let rows = vec![
-            vec!["1".to_owned(), "running\u{1b}[31m".to_owned(), "a".to_owned()],
-            vec!["22".to_owned(), "ä".to_owned(), "b c".to_owned()],
-        ];
-        insta::assert_snapshot!(align(&["ID", "STATE", "TASK"], &rows).join("\n"));
-    }
 
     #[test]
     fn a_headline_is_the_first_line_and_no_longer_than_asked() {

@@ -1,4 +1,4 @@
-//! `provost plan`: the documents that questions are answered from.
+//! `provost plan`: the documents used to answer questions.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ const ENDINGS: [&str; 4] = ["md", "markdown", "json", "txt"];
 
 #[derive(clap::Subcommand, Debug)]
 pub enum PlanCommand {
-    /// Keep documents as a version of a plan; questions are answered from the newest
+    /// Add documents as a version of a plan; the newest version answers questions
     Add(AddArgs),
-    /// Forget a plan, or one version of it; what was answered from it stays
+    /// Remove a plan, or one version of it; answers given from it stay
     Remove(RemoveArgs),
     /// List the plans of a project
     List {
@@ -34,10 +34,10 @@ pub struct AddArgs {
     /// The plan's name
     #[arg(long)]
     name: String,
-    /// Its version; the one added last is what questions are answered from
+    /// Its version; the version added last answers questions
     #[arg(long)]
     version: String,
-    /// Take the place of this version where it says something else
+    /// Replace this version if its content differs
     #[arg(long)]
     replace: bool,
     /// A project's name or id [default: the one of this repository, or the only one]
@@ -90,14 +90,14 @@ async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
     let documents: &[Value] = added["documents"].as_array().map_or(&[], Vec::as_slice);
     for document in documents.iter().filter(|document| document["sections"] == 0) {
         let source = output::harmless(text(document, "source"));
-        anstream::eprintln!("warning: {source} says nothing that a question is answered from");
+        anstream::eprintln!("warning: {source} has no section that could answer a question");
     }
     if context.out.is_json() {
         context.out.json(&added)?;
         return Ok(Exit::Done);
     }
     let did = match text(&added, "status") {
-        "unchanged" => "is there already, the same",
+        "unchanged" => "is already there, unchanged",
         "replaced" => "was replaced",
         _ => "was added",
     };
@@ -179,6 +179,7 @@ async fn list(context: &mut Context, project: Option<&str>) -> Result<Exit, Fail
     };
     let rows: Vec<Vec<String>> =
         listed["plans"].as_array().into_iter().flatten().map(row).collect();
-    context.out.table(&["PLAN", "VERSION", "ASKED", "DOCUMENTS", "SECTIONS", "ADDED"], &rows)?;
+    let columns = ["PLAN", "VERSION", "ASKED", "DOCUMENTS", "SECTIONS", "ADDED"];
+    context.out.list(&columns, &rows, "the project has no plans")?;
     Ok(Exit::Done)
 }

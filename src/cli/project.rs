@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::context::{Context, check_piece, only, text};
+use super::context::{Context, check_piece, not_found, only, text};
 use super::exit::{Exit, Failure};
+use super::output::harmless;
+use super::table::{cut, whole};
 
 #[derive(clap::Args, Debug)]
 pub struct InitArgs {
@@ -16,7 +18,7 @@ pub struct InitArgs {
     /// The project's name [default: the repository's folder name]
     #[arg(long)]
     name: Option<String>,
-    /// The branch that attempts start from [default: the branch checked out]
+    /// The branch that attempts start from [default: the branch that is checked out]
     #[arg(long, value_name = "BRANCH")]
     target_branch: Option<String>,
 }
@@ -42,7 +44,7 @@ pub async fn init(context: &mut Context, args: InitArgs) -> Result<Exit, Failure
         {
             let branch = text(repo, "default_target_branch");
             let note =
-                format!("{} is registered already, with target branch {branch}", path.display());
+                format!("{} is already registered, with target branch {branch}", path.display());
             return print_ids(context, &project, repo, &note);
         }
     }
@@ -69,7 +71,7 @@ fn print_ids(
         let ids = json!({"project_id": project.id, "repo_id": repo["repo_id"]});
         context.out.json(&ids)?;
     } else {
-        context.out.line(&super::output::harmless(note))?;
+        context.out.line(&harmless(note))?;
         context.out.line(&format!("project {}", project.id))?;
         context.out.line(&format!("repo    {}", text(repo, "repo_id")))?;
     }
@@ -128,7 +130,9 @@ async fn list(context: &mut Context) -> Result<Exit, Failure> {
         let repos = repos.collect::<Vec<_>>().join(", ");
         rows.push(vec![project.id, project.name, repos]);
     }
-    context.out.table(&["PROJECT", "NAME", "REPOSITORIES"], &rows)?;
+    let none = "there is no project yet; `provost init` registers this repository as one";
+    let columns = [whole("PROJECT"), cut("NAME"), whole("REPOSITORIES")];
+    context.out.list(&columns, &rows, none)?;
     Ok(Exit::Done)
 }
 
@@ -137,6 +141,14 @@ pub struct Project {
     pub id: String,
     pub name: String,
     repos: Vec<Value>,
+}
+
+impl Project {
+    /// How deep in the file tree its innermost repository around a folder lies.
+    fn depth(&self, folder: &Path) -> Option<usize> {
+        let paths = self.repos.iter().map(|repo| Path::new(text(repo, "path")));
+        paths.filter(|path| folder.starts_with(path)).map(|path| path.components().count()).max()
+    }
 }
 
 async fn projects(context: &mut Context) -> Result<Vec<Project>, Failure> {
@@ -168,6 +180,24 @@ pub async fn choose(context: &mut Context, given: Option<&str>) -> Result<String
     }
 }
 
+/// The same for what starts work; says on standard error which project that is where
+/// neither the command line nor the working directory tells.
+pub async fn choose_aloud(context: &mut Context, given: Option<&str>) -> Result<String, Failure> {
+    if given.is_some() {
+        return choose(context, given).await;
+    }
+    let projects = projects(context).await?;
+    let here = absolute(Path::new("."))?;
+    let chosen = implied(&projects, &here)?;
+    let its = projects.iter().find(|project| project.id == chosen);
+    if let Some(project) = its.filter(|project| project.depth(&here).is_none())
+        && !context.out.is_json()
+    {
+        anstream::eprintln!("project {}, the only one", harmless(&project.name));
+    }
+    Ok(chosen)
+}
+
 fn named(projects: &[Project], given: &str) -> Result<String, Failure> {
     let ids = |of: &dyn Fn(&Project) -> bool| -> Vec<&str> {
         projects.iter().filter(|project| of(project)).map(|project| project.id.as_str()).collect()
@@ -177,10 +207,8 @@ fn named(projects: &[Project], given: &str) -> Result<String, Failure> {
         return only(&by_name, given, "project").map(str::to_owned);
     }
     let Ok(piece) = check_piece(given) else {
-        return Err(Failure::NotFound(format!(
-            "no project is called {}; `provost project list` shows them",
-            super::output::harmless(given)
-        )));
+        let name = harmless(given);
+        return Err(not_found("project", format!("there is no project {name}")));
     };
     let by_id = ids(&|project| project.id.starts_with(&piece) || project.id.ends_with(&piece));
     only(&by_id, &piece, "project").map(str::to_owned)
@@ -188,10 +216,7 @@ fn named(projects: &[Project], given: &str) -> Result<String, Failure> {
 
 fn implied(projects: &[Project], cwd: &Path) -> Result<String, Failure> {
     // The innermost repository around the working directory decides.
-    let depth = |project: &Project| {
-        let paths = project.repos.iter().map(|repo| Path::new(text(repo, "path")));
-        paths.filter(|path| cwd.starts_with(path)).map(|path| path.components().count()).max()
-    };
+    let depth = |project: &Project| project.depth(cwd);
     let deepest = projects.iter().filter_map(depth).max();
     let around: Vec<&Project> =
         projects.iter().filter(|project| deepest.is_some() && depth(project) == deepest).collect();

@@ -96,15 +96,27 @@ fn tool_result(entry: &Value, text: &str) -> String {
     if shown.len() > RESULT_LINES {
         body.push(format!("… {} more lines", shown.len() - RESULT_LINES));
     }
-    body.join(
-        "
-",
-    )
+    body.join("\n")
 }
 
-/// `completed (exit 0)`, `killed (signal 9)`.
+/// Whether a failure's summary, or the end of a process, says that somebody stopped it.
+pub fn is_stopped(summary: &str) -> bool {
+    summary.starts_with("stopped") || summary.contains("; stopped by stop_attempt")
+}
+
+/// A failure's summary for whoever calls no tools.
+pub fn for_person(summary: &str) -> String {
+    summary.replace("stopped by stop_attempt", "stopped on request")
+}
+
+/// `completed (exit 0)`, `stopped (signal 9)`.
 pub fn ended(entry: &Value, key: &str) -> String {
-    let status = entry[key].as_str().unwrap_or("ended");
+    let is_stopped =
+        ["failure_summary", "text"].iter().any(|key| entry[*key].as_str().is_some_and(is_stopped));
+    let status = match entry[key].as_str() {
+        Some("failed" | "killed") if is_stopped => "stopped",
+        status => status.unwrap_or("ended"),
+    };
     match (entry["exit_code"].as_i64(), entry["exit_signal"].as_i64()) {
         (Some(code), _) => format!("{status} (exit {code})"),
         (None, Some(signal)) => format!("{status} (signal {signal})"),
@@ -130,6 +142,11 @@ fn error(entry: &Value, text: &str) -> String {
 fn process_start(entry: &Value) -> String {
     let command = entry["command"].as_array().map(Vec::as_slice).unwrap_or_default();
     let words: Vec<&str> = command.iter().filter_map(Value::as_str).collect();
+    // What runs is this very program, by a name for the inside.
+    let words = match words.as_slice() {
+        ["/proc/self/exe", name] => vec![name.trim_start_matches('_')],
+        _ => words,
+    };
     match entry["run_reason"].as_str() {
         None | Some("coding_agent") => words.join(" "),
         Some(reason) => format!("{reason}: {}", words.join(" ")),

@@ -1,5 +1,5 @@
-//! `provost replay`: derives an attempt's entries anew from what its executor
-//! wrote, and tells whether they come out as they are on file.
+//! `provost replay`: re-derives an attempt's entries from what its executor wrote, and
+//! says whether they are those on file.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -73,14 +73,14 @@ fn tell(context: &mut Context, outcome: Replay) -> Result<Exit, Failure> {
     let out = &mut context.out;
     let (is_same, count, words, difference) = match outcome {
         Replay::Same(count) => {
-            (true, Some(count), format!("{count} entries, the same byte for byte"), None)
+            (true, Some(count), format!("{count} entries, identical byte for byte"), None)
         }
         Replay::Differs(difference) => {
             let words = format!("entry {} differs", difference.entry_index);
             (false, None, words, Some(difference))
         }
         Replay::Gone(process) => {
-            let words = format!("not all that process {process} wrote is held any more");
+            let words = format!("part of what process {process} wrote is no longer stored");
             (false, None, words, None)
         }
     };

@@ -1,22 +1,25 @@
-//! `provost task`: the tasks of a project, and tasks from a file.
-
-use std::io::Read;
-use std::path::{Path, PathBuf};
+//! `provost task`: the tasks of a project, from their first line to their end.
 
 use provost_actors::ids::TaskId;
 use serde_json::{Value, json};
 
-use super::brief;
-use super::context::{Context, check_piece, only, text};
+use super::context::{Context, check_piece, not_found, only, text};
 use super::exit::{Exit, Failure};
-use super::output::{harmless, headline};
-use super::project::choose;
-
-/// The longest title in a table, in characters.
-const TITLE_MAX: usize = 60;
+use super::output::harmless;
+use super::project::{choose, choose_aloud};
+use super::table::{cut, whole};
+use super::{brief, import, run};
 
 #[derive(clap::Subcommand, Debug)]
 pub enum TaskCommand {
+    /// Add a task; prints its handle
+    Add(AddArgs),
+    /// Start an attempt at a task; prints the attempt's id
+    Start(StartArgs),
+    /// Set a task to done
+    Done(TaskArgs),
+    /// Remove a task; its attempts stay readable
+    Rm(TaskArgs),
     /// List a project's tasks
     List {
         /// The project's name, or 8 or more characters of its id
@@ -24,14 +27,8 @@ pub enum TaskCommand {
         project: Option<String>,
     },
     /// Show a task with its brief
-    Show {
-        /// The task's handle (TASK-001), its id, or 8 or more characters of that
-        task: String,
-        /// The project's name, or 8 or more characters of its id
-        #[arg(long)]
-        project: Option<String>,
-    },
-    /// Put the tasks of a JSON or Markdown file on the board: all of them, or none
+    Show(TaskArgs),
+    /// Add the tasks of a JSON or Markdown file: all of them, or none
     ///
     /// JSON: an array of objects, or {"tasks": [...]}, each with title and, if you like, id,
     /// description, priority, dependencies (ids of the file, or handles) and what create_task
@@ -39,26 +36,119 @@ pub enum TaskCommand {
     /// "- Depends on: ID, ID", "- Estimate: 2h", "- Complexity: hard" and "- Skills: A, B" may
     /// follow; "### Acceptance criteria", "### Requirements", "### Files" and "### Context" are
     /// its sections, and all other text is its description.
-    Import {
-        /// The file; - is standard input
-        file: PathBuf,
-        /// The project's name, or 8 or more characters of its id
-        #[arg(long)]
-        project: Option<String>,
-        /// Import the tasks even if this very file was imported before
-        #[arg(long)]
-        again: bool,
-    },
+    Import(import::ImportArgs),
+}
+
+#[derive(clap::Args, Debug)]
+pub struct AddArgs {
+    /// The task's title
+    title: String,
+    /// What is to be done
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// low, medium, high or critical [default: medium]
+    #[arg(long, value_name = "LEVEL", value_parser = ["low", "medium", "high", "critical"],
+        hide_possible_values = true)]
+    priority: Option<String>,
+    /// A task that must be done first, by its handle or id; may be repeated
+    #[arg(long, value_name = "TASK")]
+    depends_on: Vec<String>,
+    /// A project's name or id [default: the one of this repository, or the only one]
+    #[arg(long)]
+    project: Option<String>,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct TaskArgs {
+    /// The task's handle (TASK-001), its id, or 8 or more characters of that
+    task: String,
+    /// The project's name, or 8 or more characters of its id
+    #[arg(long)]
+    project: Option<String>,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct StartArgs {
+    #[command(flatten)]
+    task: TaskArgs,
+    /// What the agent is told [default: the task's title, description and brief]
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+    /// Start even though tasks that it depends on are not done
+    #[arg(long)]
+    ignore_dependencies: bool,
+    #[command(flatten)]
+    agent: run::AgentArgs,
 }
 
 pub async fn task(context: &mut Context, command: TaskCommand) -> Result<Exit, Failure> {
     match command {
         TaskCommand::List { project } => list(context, project.as_deref()).await,
-        TaskCommand::Show { task, project } => show(context, &task, project.as_deref()).await,
-        TaskCommand::Import { file, project, again } => {
-            import(context, &file, project.as_deref(), again).await
-        }
+        TaskCommand::Show(args) => show(context, &args).await,
+        TaskCommand::Import(args) => import::import(context, &args).await,
+        TaskCommand::Add(args) => add(context, args).await,
+        TaskCommand::Start(args) => start(context, args).await,
+        TaskCommand::Done(args) => done(context, &args).await,
+        TaskCommand::Rm(args) => remove(context, &args).await,
     }
+}
+
+async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
+    let project = choose_aloud(context, args.project.as_deref()).await?;
+    let mut depends_on = Vec::with_capacity(args.depends_on.len());
+    for name in &args.depends_on {
+        depends_on.push(named(context, name, Some(&project)).await?);
+    }
+    let task = json!({"project_id": project, "title": args.title,
+        "description": args.description, "priority": args.priority, "depends_on": depends_on});
+    let task = context.tool("create_task", without_nulls(task)).await?;
+    let made = context.read("get_task", &json!({"task_id": task["task_id"]})).await?;
+    let handle = text(&made["task"], "handle");
+    if context.out.is_json() {
+        context.out.json(&json!({"task_id": task["task_id"], "handle": handle}))?;
+    } else {
+        context.out.line(handle)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What was not given is left to the tool's defaults.
+fn without_nulls(mut arguments: Value) -> Value {
+    if let Value::Object(members) = &mut arguments {
+        members.retain(|_, value| !value.is_null());
+    }
+    arguments
+}
+
+async fn start(context: &mut Context, args: StartArgs) -> Result<Exit, Failure> {
+    let task = named(context, &args.task.task, args.task.project.as_deref()).await?;
+    let start = json!({"task_id": task, "prompt": args.prompt,
+        "ignore_dependencies": args.ignore_dependencies});
+    run::start(context, without_nulls(start), &args.agent).await
+}
+
+async fn done(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
+    let task = named(context, &args.task, args.project.as_deref()).await?;
+    let changed = context.tool("update_task", json!({"task_id": task, "status": "done"})).await?;
+    if context.out.is_json() {
+        context.out.json(&changed)?;
+    } else {
+        let task = &changed["task"];
+        let line = format!("{} done: {}", text(task, "handle"), text(task, "title"));
+        context.out.line(&harmless(&line))?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn remove(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
+    let task = named(context, &args.task, args.project.as_deref()).await?;
+    let removed = context.tool("delete_task", json!({"task_id": task})).await?;
+    if context.out.is_json() {
+        context.out.json(&removed)?;
+    } else {
+        context.out.line(&format!("{} removed", harmless(&args.task)))?;
+    }
+    Ok(Exit::Done)
 }
 
 /// A project's tasks, oldest first.
@@ -77,15 +167,16 @@ async fn list(context: &mut Context, project: Option<&str>) -> Result<Exit, Fail
         return Ok(Exit::Done);
     }
     let row = |task: &Value| {
-        let title = headline(text(task, "title"), TITLE_MAX);
+        let title = text(task, "title").lines().next().unwrap_or_default().to_owned();
         vec![text(task, "handle").to_owned(), state(task), text(task, "priority").to_owned(), title]
     };
     let rows: Vec<Vec<String>> = tasks.iter().map(row).collect();
-    context.out.table(&["TASK", "STATUS", "PRIORITY", "TITLE"], &rows)?;
+    let columns = [whole("TASK"), whole("STATUS"), whole("PRIORITY"), cut("TITLE")];
+    context.out.list(&columns, &rows, "there is no task yet; `provost task add TITLE` adds one")?;
     Ok(Exit::Done)
 }
 
-/// Its status, and what the last report made of it.
+/// Its status, and its standing after the last report.
 fn state(task: &Value) -> String {
     match text(task, "standing") {
         "" => text(task, "status").to_owned(),
@@ -115,14 +206,16 @@ fn one_of<'t>(tasks: &'t [Value], name: &str) -> Result<&'t str, Failure> {
             let ids = tasks.iter().map(|task| text(task, "task_id"));
             ids.filter(|id| id.starts_with(&piece) || id.ends_with(&piece)).collect()
         }
-        Err(_) => Vec::new(),
+        Err(_) => {
+            return Err(not_found("task", format!("there is no task {}", harmless(name))));
+        }
     };
     only(&ids, &harmless(name), "task")
 }
 
-async fn show(context: &mut Context, name: &str, project: Option<&str>) -> Result<Exit, Failure> {
-    let tasks = tasks(context, project).await?;
-    let id = one_of(&tasks, name)?;
+async fn show(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
+    let tasks = tasks(context, args.project.as_deref()).await?;
+    let id = one_of(&tasks, &args.task)?;
     let shown = context.read("get_task", &json!({"task_id": id})).await?;
     if context.out.is_json() {
         context.out.json(&shown)?;
@@ -140,82 +233,42 @@ async fn show(context: &mut Context, name: &str, project: Option<&str>) -> Resul
     let mut facts = vec![state(task), format!("priority {}", text(task, "priority"))];
     facts.extend((!on.is_empty()).then(|| format!("depends on {on}")));
     context.out.line(&facts.join("; "))?;
+    let why = text(task, "reason");
+    if !why.is_empty() {
+        context.out.line(&harmless(&format!("Why: {why}")))?;
+    }
     for line in text(task, "description").lines() {
         context.out.line(&harmless(line))?;
     }
-    for line in brief::lines(&task["brief"]) {
+    for line in brief::lines(&task["brief"]).into_iter().chain(reports(task)) {
         context.out.line(&harmless(&line))?;
     }
     Ok(Exit::Done)
 }
 
-async fn import(
-    context: &mut Context,
-    file: &Path,
-    project: Option<&str>,
-    again: bool,
-) -> Result<Exit, Failure> {
-    let text_of_file = read(file)?;
-    let format = format_of(file, &text_of_file);
-    let project_id = choose(context, project).await?;
-    let params = json!({
-        "project_id": project_id, "text": text_of_file, "format": format, "again": again,
-    });
-    let made = context.client().await?.method("provost/import_tasks", params).await?;
-    if context.out.is_json() {
-        context.out.json(&made)?;
-        return Ok(Exit::Done);
+/// What was reported on a task, newest first, as lines.
+fn reports(task: &Value) -> Vec<String> {
+    let shown = task["reports"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut lines = Vec::new();
+    if !shown.is_empty() {
+        let total = &task["reports_total"];
+        lines.push(format!("Reports, newest first ({} of {total}):", shown.len()));
     }
-    if made["imported_before"] == true {
-        let note = "this file was imported before; --again imports it once more";
-        context.out.line(note)?;
-    }
-    let tasks = made["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let row = |task: &Value| {
-        let name = headline(text(task, "name"), TITLE_MAX);
-        vec![text(task, "handle").to_owned(), name, headline(text(task, "title"), TITLE_MAX)]
-    };
-    let rows: Vec<Vec<String>> = tasks.iter().map(row).collect();
-    context.out.table(&["TASK", "IN THE FILE", "TITLE"], &rows)?;
-    Ok(Exit::Done)
-}
-
-fn read(file: &Path) -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = match file.to_str() {
-        Some("-") => std::io::stdin().read_to_string(&mut text).map(|_| text),
-        _ => std::fs::read_to_string(file),
-    };
-    // What some editors begin a file with.
-    let read = read.map(|text| text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text));
-    read.map_err(|error| {
-        Failure::Usage(format!("{} can't be read: {error}", harmless(&file.to_string_lossy())))
-    })
-}
-
-/// What the file's name says that it is, or else its beginning.
-fn format_of(file: &Path, text: &str) -> &'static str {
-    let is_named = |name: &str| file.extension().is_some_and(|it| it.eq_ignore_ascii_case(name));
-    let looks_like_json = text.trim_start().starts_with(['[', '{']);
-    let is_json = is_named("json") || (looks_like_json && !is_named("md"));
-    if is_json { "json" } else { "markdown" }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_files_name_says_what_it_is_or_else_its_beginning() {
-        for (name, text, expected) in [
-            ("a.json", "", "json"),
-            ("a.JSON", "# x", "json"),
-            ("a.md", "[x] y", "markdown"),
-            ("-", " {\"tasks\": []}", "json"),
-            ("-", "# Plan", "markdown"),
-            ("plan.txt", "[]", "json"),
-        ] {
-            assert_eq!(format_of(Path::new(name), text), expected, "{name}");
+    for report in shown {
+        let mut parts = vec![text(report, "tool").to_owned()];
+        if report["task_id"] != task["handle"] {
+            parts.push(format!("of {}", text(report, "task_id")));
         }
+        let handles = report["handles"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let handles = handles.collect::<Vec<_>>().join(", ");
+        parts.extend(Some(handles).filter(|handles| !handles.is_empty()));
+        parts.push(format!("by {}", text(report, "by")));
+        let shortened = if report["truncated"] == true { " (shortened)" } else { "" };
+        lines.push(format!("- {} {}{shortened}", text(report, "at"), parts.join(" ")));
+        lines.extend(brief::lines(&report["report"]).into_iter().map(|line| format!("    {line}")));
+        let warnings = report["warnings"].as_array().into_iter().flatten();
+        let warnings = warnings.filter_map(Value::as_str);
+        lines.extend(warnings.map(|warning| format!("    Warning: {warning}")));
     }
+    lines
 }

@@ -5,18 +5,19 @@ use std::io::Read;
 use provost_actors::refusal::Code;
 use serde_json::{Value, json};
 
-use super::context::{Context, text};
+use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::output::{Output, headline};
+use super::output::Output;
 use crate::client::ClientError;
+use crate::mcp::tools::{Tool, all};
 use crate::role::Role;
 
 #[derive(clap::Args, Debug)]
 pub struct ToolsArgs {
-    /// Whose tools
+    /// Role whose tools to list
     #[arg(long, value_enum, default_value_t = Role::All)]
     pub role: Role,
-    /// The error codes instead of the tools
+    /// List the error codes instead of the tools
     #[arg(long)]
     pub errors: bool,
 }
@@ -30,37 +31,30 @@ pub struct CallArgs {
     arguments: String,
 }
 
-pub async fn tools(context: &mut Context) -> Result<Exit, Failure> {
-    let mut tools = Vec::new();
-    let mut params = json!({});
-    loop {
-        let mut page = context.client().await?.method("tools/list", params.clone()).await?;
-        if let Value::Array(found) = page["tools"].take() {
-            tools.extend(found);
-        }
-        match page["nextCursor"].take() {
-            Value::Null => break,
-            cursor => params["cursor"] = cursor,
-        }
+/// The table of the tools is part of the program: this needs no daemon.
+pub fn tools(out: &mut Output, args: &ToolsArgs) -> Result<Exit, Failure> {
+    if args.errors {
+        return errors(out);
     }
-    if context.out.is_json() {
-        context.out.json(&json!({"tools": tools}))?;
+    let visible = all().iter().filter(|tool| tool.is_for_role(args.role));
+    let tools: Vec<_> = visible.map(Tool::definition).collect();
+    if out.is_json() {
+        out.json(&json!({"tools": tools}))?;
         return Ok(Exit::Done);
     }
-    let rows: Vec<Vec<String>> = tools
-        .iter()
-        .map(|tool| {
-            let purpose = headline(text(tool, "description"), 100);
-            let purpose = purpose.strip_prefix("Use when:").unwrap_or(&purpose).trim();
-            vec![text(tool, "name").to_owned(), purpose.to_owned()]
-        })
-        .collect();
-    context.out.table(&["TOOL", "USE WHEN"], &rows)?;
+    let row = |tool: &rmcp::model::Tool| {
+        let purpose = tool.description.as_deref().unwrap_or_default();
+        let purpose = purpose.lines().next().unwrap_or_default();
+        let purpose = purpose.strip_prefix("Use when:").unwrap_or(purpose).trim();
+        vec![tool.name.to_string(), purpose.to_owned()]
+    };
+    let rows: Vec<Vec<String>> = tools.iter().map(row).collect();
+    out.table(&["TOOL", "USE WHEN"], &rows)?;
     Ok(Exit::Done)
 }
 
-/// Every error code with what a client may do about it. Needs no daemon.
-pub fn errors(out: &mut Output) -> Result<Exit, Failure> {
+/// Every error code with what a client may do about it.
+fn errors(out: &mut Output) -> Result<Exit, Failure> {
     if out.is_json() {
         let errors: Vec<Value> = Code::ALL
             .iter()
@@ -106,7 +100,7 @@ fn arguments(given: &str) -> Result<Value, Failure> {
     match serde_json::from_str(given) {
         Ok(arguments @ Value::Object(_)) => Ok(arguments),
         Ok(_) => Err(Failure::Usage("the arguments must be a JSON object".to_owned())),
-        Err(error) => Err(Failure::Usage(format!("the arguments are no JSON: {error}"))),
+        Err(error) => Err(Failure::Usage(format!("the arguments are not valid JSON: {error}"))),
     }
 }
 

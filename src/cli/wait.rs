@@ -1,6 +1,6 @@
 //! `provost wait`: until attempts have settled, for as long as a person likes.
 //! It calls `wait_for_attempts` again and again, chained by its token, so that
-//! it misses nothing, also over the daemon's restart.
+//! it misses nothing, also across a daemon restart.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::context::{Context, text};
 use super::exit::{Exit, Failure};
 use super::output::{harmless, short};
-use super::render::ended;
+use super::render::{ended, for_person};
 
 /// The longest that one call may sleep.
 const LONGEST_CALL: Duration = Duration::from_secs(50);
@@ -21,13 +21,13 @@ pub struct WaitArgs {
     /// The attempts' ids, or 8 or more characters of their starts or ends
     #[arg(required = true, num_args = 1..=50, value_name = "ATTEMPT")]
     attempts: Vec<String>,
-    /// Until one of them has settled
+    /// Wait until one of them has settled
     #[arg(long)]
     any: bool,
-    /// Until all of them have settled [default]
+    /// Wait until all of them have settled [default]
     #[arg(long, conflicts_with = "any")]
     all: bool,
-    /// For so many seconds at most; then exit with 6 [default: for ever]
+    /// Give up after S seconds, with exit code 6 [default: wait forever]
     #[arg(long, value_name = "S", value_parser = seconds)]
     timeout: Option<Duration>,
 }
@@ -37,7 +37,7 @@ pub async fn wait(context: &mut Context, args: &WaitArgs) -> Result<Exit, Failur
     for piece in &args.attempts {
         ids.push(context.attempt(piece).await?);
     }
-    // A time too far off to be told is for ever.
+    // A time too far off to be represented is forever.
     let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut arguments = json!({"attempt_ids": ids, "until": "any_settled"});
     let mut printed = BTreeSet::new();
@@ -97,7 +97,7 @@ fn line(attempt: &Value) -> String {
     let how = format!("{} {}", short(text(attempt, "attempt_id")), ended(attempt, "state"));
     match text(attempt, "failure_summary") {
         "" => how,
-        why => format!("{how}: {}", harmless(why)),
+        why => format!("{how}: {}", harmless(&for_person(why))),
     }
 }
 

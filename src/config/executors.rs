@@ -12,6 +12,7 @@ use provost_actors::nearest::nearest;
 use super::ConfigError;
 use super::reader::{Item, Source, Table};
 use super::settings::{TABLE, Value};
+use crate::role::Role;
 
 /// What an executor says on its standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,10 +137,14 @@ pub struct ExecutorConfig {
     /// What the protocol is told beyond the command line: `model`, `mode`, ….
     pub options: BTreeMap<String, String>,
     pub on_quota: OnQuota,
+    /// What a client inside its attempts is.
+    pub role: Role,
     /// Those of `[limits]` that are its own.
     pub limits: BTreeMap<&'static str, u64>,
     /// How to install the program, in a line.
     pub install: Option<String>,
+    /// What to know before it or a variant of it is chosen, in a sentence.
+    pub note: Option<String>,
     /// The line in `config.toml` where its table begins, from 1; `None` for one
     /// that is built in.
     pub line: Option<usize>,
@@ -159,8 +164,10 @@ const KEYS: &[&str] = &[
     "variants",
     "options",
     "on_quota",
+    "role",
     "limits",
     "install",
+    "note",
 ];
 
 /// The built-in executors with the table `[executors]` over them.
@@ -221,6 +228,9 @@ fn read_one(
     if let Some(item) = table.get("on_quota") {
         executor.on_quota = read_on_quota(&item)?;
     }
+    if let Some(item) = table.get("role") {
+        executor.role = read_role(&item)?;
+    }
     if let Some(item) = table.get("variants") {
         executor.variants.extend(read_variants(&item, protocol)?);
     }
@@ -230,6 +240,9 @@ fn read_one(
     if let Some(item) = table.get("install") {
         executor.install = Some(item.text()?);
     }
+    if let Some(item) = table.get("note") {
+        executor.note = Some(item.text()?);
+    }
     if let Some(name) = read_default(&table, &executor.variants)? {
         executor.default_variant = Some(name);
     }
@@ -237,6 +250,11 @@ fn read_one(
 }
 
 impl ExecutorConfig {
+    /// Whether its agents are meant to start attempts of their own.
+    pub fn orchestrates(&self) -> bool {
+        self.role == Role::Orchestrator
+    }
+
     /// One with nothing of its own.
     pub fn new(protocol: Protocol) -> Self {
         Self {
@@ -250,8 +268,10 @@ impl ExecutorConfig {
             variants: BTreeMap::new(),
             options: BTreeMap::new(),
             on_quota: OnQuota::default(),
+            role: Role::Worker,
             limits: BTreeMap::new(),
             install: None,
+            note: None,
             line: None,
         }
     }
@@ -301,6 +321,15 @@ fn read_on_quota(item: &Item<'_>) -> Result<OnQuota, ConfigError> {
         "ask" => Ok(OnQuota::Ask),
         "never" => Ok(OnQuota::Never),
         _ => Err(item.invalid("one of auto, ask, never")),
+    }
+}
+
+/// `all` is for nobody inside an attempt.
+fn read_role(item: &Item<'_>) -> Result<Role, ConfigError> {
+    match item.text()?.as_str() {
+        "worker" => Ok(Role::Worker),
+        "orchestrator" => Ok(Role::Orchestrator),
+        _ => Err(item.invalid("\"worker\" or \"orchestrator\"")),
     }
 }
 

@@ -121,6 +121,7 @@ fn fields(executor: &ExecutorConfig, secrets: &Names) -> Vec<(String, Json)> {
         ("default_variant".to_owned(), json!(executor.default_variant)),
         ("options".to_owned(), teller.env(&executor.options)),
         ("on_quota".to_owned(), json!(executor.on_quota)),
+        ("role".to_owned(), json!(executor.role)),
         ("install".to_owned(), json!(executor.install)),
     ];
     for (name, value) in &executor.limits {

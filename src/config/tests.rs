@@ -38,6 +38,8 @@ names = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"]
 executor = ""
 variant = ""
 timeout_secs = 30
+grace_secs = 120
+max_running = 2
 token_limit = 8000
 [worker]
 agent_per_minute = 100
@@ -138,6 +140,10 @@ fn faults_name_the_place_the_key_and_what_is_allowed() {
         (
             "[daemon]\nstop_grace = 1",
             "config.toml:2: unknown key `daemon.stop_grace`; did you mean `daemon.stop_grace_ms`?",
+        ),
+        (
+            "[executors.fake]\nprotocol = \"fake\"\nrole = \"all\"",
+            "config.toml:3: `executors.fake.role` must be \"worker\" or \"orchestrator\"",
         ),
         ("\n[demon]", "config.toml:2: unknown key `demon`; did you mean `daemon`?"),
         (

@@ -81,13 +81,15 @@ async fn session(
         let stranger = format!("uid {}", peer.uid());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, stranger));
     }
+    // Before a word is read: whoever has connected may end any time.
+    let place = domain.place_of(&stream)?;
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     let mut line = Vec::new();
     let mut start = (&mut read).take(HELLO_MAX);
     tokio::time::timeout(HELLO_WITHIN, start.read_until(b'\n', &mut line)).await??;
     let hello: Hello = serde_json::from_slice(&line)?;
-    let session = domain.session(&hello, peer.pid()).await;
+    let session = domain.session(&hello, place).await;
     let mut welcome = serde_json::to_vec(&Welcome::of_process())?;
     welcome.push(b'\n');
     write.write_all(&welcome).await?;

@@ -18,6 +18,7 @@ use std::time::Duration;
 use provost_actors::checks::{self, Checks};
 use provost_actors::executor::Executors;
 use provost_actors::gateway::{self, Gateway};
+use provost_actors::ids::AttemptId;
 use provost_actors::limits::Limits;
 use provost_actors::log::Logs;
 use provost_actors::process::{self, Shims, cgroup};
@@ -58,6 +59,11 @@ pub enum DaemonError {
     Actors(#[from] ractor::SpawnErr),
     #[error("what an earlier daemon left can't be taken up: {0}")]
     Restore(String),
+    #[error(
+        "it would be part of attempt {0}, and end with it; start it outside of the attempt, for \
+         example with `provost ps`"
+    )]
+    Inside(AttemptId),
     #[error("the gateway ended; the executors run on, and the next daemon takes them up")]
     GatewayEnded,
 }
@@ -91,9 +97,14 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
         intents: ttl(idempotency.in_progress_ttl_secs),
         claims: Duration::from_secs(config.settings.worker.claim_secs),
     };
+    let shims = Shims::new("/proc/self/exe".into());
+    shims.recognise(&[home.attempts(), home.checks()]);
+    if let Some(attempt) = shims.own_place().attempt() {
+        return Err(DaemonError::Inside(attempt));
+    }
     let store = Store::open(&home.database(), times).await?;
     let Actors { world, gateway, checks, mut gateway_ended } =
-        start_actors(home, config, open_files, &store).await?;
+        start_actors(home, config, open_files, &store, shims.clone()).await?;
     let count = ractor::call!(gateway, gateway::Message::Restore)
         .map_err(|error| DaemonError::Restore(error.to_string()))?
         .map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
@@ -107,7 +118,6 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
     strangers::report(home.attempts(), &store).await;
 
     let ending = CancellationToken::new();
-    let shims = world.shims.clone();
     let domain = Arc::new(Domain::new(
         store.clone(),
         Owners { gateway, checks },
@@ -178,6 +188,7 @@ async fn start_actors(
     config: &Config,
     open_files: Option<u64>,
     store: &Store,
+    shims: Shims,
 ) -> Result<Actors, DaemonError> {
     let environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -190,7 +201,7 @@ async fn start_actors(
     let world = Arc::new(World {
         journal: Arc::new(store.clone()),
         executors: Arc::new(executors),
-        shims: Shims::new("/proc/self/exe".into()),
+        shims,
         repositories: Repositories::new(root.get_cell()),
         logs: Logs::new(
             home.attempts(),
@@ -202,6 +213,8 @@ async fn start_actors(
         ),
         settings: Settings {
             max_running_attempts: usize::try_from(settings.daemon.max_running_attempts)
+                .unwrap_or(usize::MAX),
+            max_running_answers: usize::try_from(settings.answers.max_running)
                 .unwrap_or(usize::MAX),
             stop_grace: Duration::from_millis(settings.daemon.stop_grace_ms),
             approval_timeout: Some(settings.approvals.timeout_secs)
@@ -273,6 +286,7 @@ fn answers(answers: &config::Answers) -> Answers {
         executor: answers.executor.clone(),
         variant: answers.variant.clone(),
         timeout_secs: answers.timeout_secs,
+        grace_secs: answers.grace_secs,
         token_limit: answers.token_limit,
     }
 }

@@ -99,6 +99,6 @@ async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {
     let program = launch.program.display().to_string();
     match executor.version().await {
         Some(version) => Check::ok(&name, format!("{program}: {version}{variants}")),
-        None => Check::ok(&name, format!("{program}, which tells no version{variants}")),
+        None => Check::ok(&name, format!("{program}; version unknown{variants}")),
     }
 }

@@ -46,7 +46,7 @@ fn folders(home: &Home) -> Vec<Check> {
     }
     wrong.extend(private(home.socket(), 0o600).filter(|_| home.socket().exists()));
     if wrong.is_empty() {
-        wrong.push(Check::ok("home", format!("{} is closed to others", home.data_dir().display())));
+        wrong.push(Check::ok("home", format!("{} is private (0700)", home.data_dir().display())));
     }
     wrong
 }

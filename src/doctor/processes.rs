@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use provost_actors::process::identity::Process;
+use provost_actors::process::place::is_shim;
 use provost_actors::process::proc::{self, Stat};
-use provost_actors::process::tree::{Marker, is_shim};
+use provost_actors::process::tree::Marker;
 
 use super::check::{Check, Cure};
 use crate::home::{HOME_VARIABLE, Home};

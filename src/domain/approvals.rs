@@ -1,24 +1,25 @@
 //! Permissions that executors ask for: listed from the store, answered by way of
 //! the attempt's owner.
 
-use provost_actors::event::Action;
 use provost_actors::executor::Verdict;
 use provost_actors::gateway::{Message, RespondRequest};
 use provost_actors::journal::{self, Approval};
 use provost_actors::refusal::Refusal;
 use provost_actors::text::cut;
-use serde_json::Value;
 
 use super::{Domain, answered, board};
-use crate::mcp::ask::{Answer, Key, Session};
+use crate::mcp::ask::{Answer, Key};
 use crate::mcp::tools::approvals::{
     ApprovalDecision, ApprovalStatus, ApprovalSummary, ApprovalsAsked, ListApprovalsInput,
     ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
 };
-use crate::store::ApprovalFilter;
+use crate::store::{ApprovalFilter, Page};
 
-/// Longest value of an action that is told, in characters.
-const VALUE_MAX: usize = 1000;
+/// Longest text of a request that is told, in characters: its action has it whole.
+const TEXT_MAX: usize = 1000;
+
+/// A page ends once its actions have as many bytes, as JSON.
+const PAGE_MAX: usize = 128 * 1024;
 
 impl Domain {
     pub(super) async fn approvals(
@@ -38,7 +39,7 @@ impl Domain {
             limit: input.limit.get(),
             before: before.transpose().map_err(|_| board::bad_cursor("list_approvals"))?,
         };
-        let page = self.store.approvals(&filter).await?;
+        let page = fitting(self.store.approvals(&filter).await?);
         let next = page.items.last().filter(|_| page.has_more);
         Ok(ListApprovalsOutput {
             next_cursor: next.map(|approval| approval.approval_id.to_string()),
@@ -49,7 +50,6 @@ impl Domain {
 
     pub(super) async fn responded(
         &self,
-        session: &Session,
         key: Option<Key>,
         input: RespondApprovalInput,
     ) -> Result<Answer<RespondApprovalOutput>, Refusal> {
@@ -60,7 +60,6 @@ impl Domain {
                 ApprovalDecision::Approve => Verdict::Approve,
                 ApprovalDecision::Deny => Verdict::Deny { reason },
             },
-            from_attempt: session.inside,
         };
         let answer = self.gateway(|port| Message::Respond(key, request, port)).await?;
         Ok(answered(answer, |approval| RespondApprovalOutput {
@@ -80,10 +79,10 @@ fn summary(approval: Approval) -> ApprovalSummary {
         attempt_id: approval.attempt_id,
         execution_process_id: approval.process_id,
         status: status(approval.status),
-        text: cut(request.text, VALUE_MAX),
+        text: cut(request.text, TEXT_MAX),
         tool_name: request.tool_name,
         tool_call_id: request.tool_call_id,
-        action: short(request.action),
+        action: request.action.bounded(),
         reason: approval.reason,
         asked_at: approval.asked_at,
         expires_at: approval.expires_at,
@@ -91,16 +90,18 @@ fn summary(approval: Approval) -> ApprovalSummary {
     }
 }
 
-/// An action with its long values cut: the log has them whole.
-fn short(mut action: Action) -> Action {
-    for value in action.detail.values_mut() {
-        if let Value::String(text) = value {
-            *text = cut(std::mem::take(text), VALUE_MAX);
-        } else if value.to_string().chars().count() > VALUE_MAX {
-            *value = Value::String(cut(value.to_string(), VALUE_MAX));
-        }
-    }
-    action
+/// As much of a page as an answer may hold; one at least.
+fn fitting(mut page: Page<Approval>) -> Page<Approval> {
+    let mut bytes = 0;
+    let fits = |approval: &Approval| {
+        let before = bytes;
+        bytes += serde_json::to_vec(&approval.request.action).map_or(0, |action| action.len());
+        before < PAGE_MAX
+    };
+    let count = page.items.iter().map(fits).take_while(|fits| *fits).count();
+    page.has_more |= count < page.items.len();
+    page.items.truncate(count);
+    page
 }
 
 fn status(status: journal::ApprovalStatus) -> ApprovalStatus {

@@ -1,5 +1,7 @@
 //! Attempts: started, listed, told, stopped.
 
+use std::collections::BTreeMap;
+
 use provost_actors::event::Timestamp;
 use provost_actors::gateway::{Message, StartRequest};
 use provost_actors::ids::AttemptId;
@@ -12,7 +14,7 @@ use crate::mcp::ask::{Answer, Key, RecentAttempt, Session};
 use crate::mcp::tools::attempts::{
     AttemptPhase, AttemptStatus, AttemptStatusOutput, AttemptStatuses, AttemptSummary,
     GetAttemptStatusInput, LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput,
-    StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput,
+    StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput, Worktree,
 };
 use crate::mcp::tools::context::{GetContextOutput, WorkspaceRepo};
 use crate::store::{self, AttemptFilter, AttemptOverview, Limited};
@@ -26,6 +28,7 @@ const FINAL_MESSAGE_OF_MANY_MAX: usize = 200;
 impl Domain {
     pub(super) async fn start(
         &self,
+        session: &Session,
         key: Option<Key>,
         input: StartTaskAttemptInput,
     ) -> Result<Answer<StartTaskAttemptOutput>, Refusal> {
@@ -40,12 +43,15 @@ impl Domain {
             repos,
             prompt: input.prompt.map(Into::into),
             ignore_dependencies: input.ignore_dependencies,
+            parent: session.place.attempt(),
         };
         let answer = self.gateway(|port| Message::Start(key, request, port)).await?;
+        let worktree = self.worktree(answer.value.attempt_id).await;
         Ok(answered(answer, |started| StartTaskAttemptOutput {
             attempt_id: started.attempt_id,
             task_id: started.task_id,
             workspace_branch: started.workspace_branch,
+            worktree,
             session_id: started.session_id,
             execution_process_id: started.execution_process_id,
             state: convert::state(started.state),
@@ -63,6 +69,8 @@ impl Domain {
         let latest = self.store.attempts(&newest).await?.items.pop();
         let filter = AttemptFilter { task, limit: input.limit.get(), after };
         let page = self.store.attempts(&filter).await?;
+        let ids: Vec<AttemptId> = page.items.iter().map(|attempt| attempt.attempt_id).collect();
+        let mut worktrees = self.worktrees(&ids).await?;
         let next = page.items.last().filter(|_| page.has_more);
         Ok(ListTaskAttemptsOutput {
             next_cursor: next.map(write_cursor),
@@ -75,6 +83,9 @@ impl Domain {
                 .map(|attempt| AttemptSummary {
                     attempt_id: attempt.attempt_id,
                     workspace_branch: attempt.workspace_branch,
+                    worktree: worktrees
+                        .remove(&attempt.attempt_id)
+                        .unwrap_or_else(|| Worktree::Each(BTreeMap::new())),
                     state: convert::state(attempt.state),
                     created_at: attempt.created_at,
                     updated_at: attempt.updated_at,
@@ -99,7 +110,8 @@ impl Domain {
     ) -> Result<AttemptStatusOutput, Refusal> {
         if let Some(attempt) = input.attempt_id {
             let status = self.store.status(attempt).await?;
-            let status = self.told(status, FINAL_MESSAGE_MAX).await;
+            let mut status = self.told(status, FINAL_MESSAGE_MAX).await;
+            status.worktree = Some(self.worktree(attempt).await);
             return Ok(AttemptStatusOutput::One(Box::new(status)));
         }
         let ids: Vec<AttemptId> = input.attempt_ids.into_iter().flatten().collect();
@@ -124,6 +136,7 @@ impl Domain {
             task_id: overview.task_id,
             next_action: Some(next),
             workspace_branch: overview.workspace_branch,
+            worktree: None,
             state: convert::state(overview.state),
             phase,
             waiting_on,
@@ -154,7 +167,8 @@ impl Domain {
     ) -> Result<Answer<StopAttemptOutput>, Refusal> {
         let (attempt, force) = (input.attempt_id, input.force);
         let answer = self.gateway(|port| Message::Stop(key, attempt, force, port)).await?;
-        Ok(answered(answer, stopped))
+        let worktree = self.worktree(attempt).await;
+        Ok(answered(answer, |it| stopped(it, worktree)))
     }
 
     pub(super) async fn context(&self, session: &Session) -> Result<GetContextOutput, Refusal> {
@@ -170,6 +184,7 @@ impl Domain {
             task_status: convert::task_status(context.task_status),
             attempt_id: context.attempt_id,
             workspace_branch: context.workspace_branch,
+            worktree: self.worktree(attempt).await,
             workspace_repos: context
                 .repos
                 .into_iter()
@@ -183,9 +198,10 @@ impl Domain {
     }
 }
 
-fn stopped(stopped: AttemptStopped) -> StopAttemptOutput {
+fn stopped(stopped: AttemptStopped, worktree: Worktree) -> StopAttemptOutput {
     StopAttemptOutput {
         attempt_id: stopped.attempt_id,
+        worktree,
         execution_process_id: stopped.execution_process_id,
         stopped: stopped.stopped,
         state: convert::state(stopped.state),

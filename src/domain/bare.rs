@@ -1,15 +1,19 @@
 //! The bare methods that a person's verbs use beside the tools: what a command
 //! line needs and an agent does not.
 
+use std::sync::Arc;
+
 use provost_actors::checks;
-use provost_actors::gateway::Message;
-use provost_actors::ids::TaskId;
+use provost_actors::gateway::{Message, check_executor};
+use provost_actors::ids::{AttemptId, TaskId};
 use provost_actors::refusal::Refusal;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Domain;
 use crate::mcp::ask::{CustomError, Session};
+use crate::mcp::inside;
+use crate::mcp::tools::attempts::Worktree;
 use crate::store::{AttemptOverview, Kind};
 
 #[derive(Deserialize)]
@@ -22,6 +26,12 @@ struct Resolve {
 struct Attempts {
     #[serde(default)]
     all: bool,
+}
+
+#[derive(Deserialize)]
+struct CheckExecutor {
+    executor: String,
+    variant: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -43,6 +53,9 @@ impl Domain {
         method: &str,
         params: Option<Value>,
     ) -> Result<Value, CustomError> {
+        if session.place.is_inside() && method != "provost/info" {
+            return Err(fault(inside::refused(session, method)));
+        }
         if !session.is_person {
             return Err(CustomError::method_not_found(method));
         }
@@ -56,8 +69,16 @@ impl Domain {
             "provost/attempts" => {
                 let Attempts { all } = read(params)?;
                 let attempts = self.store.overview(all).await.map_err(fault)?;
-                let attempts: Vec<Value> = attempts.iter().map(line).collect();
-                Ok(json!({ "attempts": attempts }))
+                let ids: Vec<AttemptId> = attempts.iter().map(|it| it.attempt_id).collect();
+                let worktrees = self.worktrees(&ids).await.map_err(fault)?;
+                let tell = |it| line(it, worktrees.get(&it.attempt_id));
+                let attempts: Vec<Value> = attempts.iter().map(tell).collect();
+                let total = self.store.count_attempts().await.map_err(fault)?;
+                Ok(json!({ "attempts": attempts, "total": total }))
+            }
+            "provost/check_executor" => {
+                self.check_executor(read(params)?).await.map_err(fault)?;
+                Ok(json!({}))
             }
             "provost/check_log" => {
                 let CheckLog { task_id, name } = read(params)?;
@@ -68,8 +89,8 @@ impl Domain {
             "provost/gc" => self.gc(read(params)?).await.map_err(fault),
             "provost/empty_trash" => self.empty_trash(read(params)?).await.map_err(fault),
             "provost/import_tasks" => self.import(read(params)?).await.map_err(fault),
-            "provost/add_plan" => self.add_plan(session, read(params)?).await.map_err(fault),
-            "provost/remove_plan" => self.remove_plan(session, read(params)?).await.map_err(fault),
+            "provost/add_plan" => self.add_plan(read(params)?).await.map_err(fault),
+            "provost/remove_plan" => self.remove_plan(read(params)?).await.map_err(fault),
             "provost/plans" => self.list_plans(read(params)?).await.map_err(fault),
             "provost/shutdown" => {
                 let Shutdown { stop_all } = read(params)?;
@@ -83,6 +104,15 @@ impl Domain {
             }
             _ => Err(CustomError::method_not_found(method)),
         }
+    }
+
+    /// Whether an attempt could start with this executor, before anything is made for it.
+    async fn check_executor(&self, given: CheckExecutor) -> Result<(), Refusal> {
+        let executors = Arc::clone(&self.world.executors);
+        let checked = tokio::task::spawn_blocking(move || {
+            check_executor(&*executors, &given.executor, given.variant.as_deref())
+        });
+        checked.await.map_err(|error| Refusal::internal(error.to_string()))?
     }
 
     async fn info(&self) -> Result<Value, CustomError> {
@@ -100,7 +130,7 @@ impl Domain {
     }
 }
 
-fn line(attempt: &AttemptOverview) -> Value {
+fn line(attempt: &AttemptOverview, worktree: Option<&Worktree>) -> Value {
     json!({
         "attempt_id": attempt.attempt_id,
         "task_id": attempt.task_id,
@@ -110,6 +140,7 @@ fn line(attempt: &AttemptOverview) -> Value {
         "executor": attempt.executor,
         "variant": attempt.variant,
         "workspace_branch": attempt.workspace_branch,
+        "worktree": worktree,
         "state": attempt.state,
         "phase": super::attempts::phase(attempt),
         "waiting_on": super::attempts::waiting_on(attempt),

@@ -126,7 +126,8 @@ impl Domain {
     pub(super) async fn task(&self, task: TaskId) -> Result<GetTaskOutput, Refusal> {
         let TaskOutput { task: whole } = self.store.task(task).await.map(whole)?;
         let report = self.checked_report(task).await?;
-        Ok(GetTaskOutput { task: CheckedTask { task: whole, report } })
+        let reported = self.store.reported(task).await?;
+        Ok(GetTaskOutput { task: CheckedTask { task: whole, report, reported } })
     }
 
     pub(super) async fn new_task(
@@ -231,7 +232,7 @@ fn cursor<T: std::str::FromStr>(text: &str, tool: &str) -> Result<T, Refusal> {
 }
 
 pub(super) fn bad_cursor(tool: &str) -> Refusal {
-    Refusal::new(Code::InvalidArgument, format!("cursor is none that {tool} gave"))
+    Refusal::new(Code::InvalidArgument, format!("cursor is not one that {tool} gave"))
         .hint(format!(
             "Call {tool} again without cursor. It takes the next_cursor of its own last page."
         ))

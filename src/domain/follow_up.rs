@@ -6,6 +6,7 @@ use provost_actors::refusal::Refusal;
 
 use super::{Domain, answered};
 use crate::mcp::ask::{Answer, Key};
+use crate::mcp::tools::attempts::Worktree;
 use crate::mcp::tools::follow_up::{
     FollowUpAction, FollowUpInput, FollowUpOutput, FollowUpQueue, QueueStatus, QueuedMessage,
 };
@@ -35,11 +36,12 @@ impl Domain {
             unless_stopped: false,
         };
         let answer = self.gateway(|port| Message::FollowUp(key, request, port)).await?;
-        Ok(answered(answer, output))
+        let worktree = self.worktree(attempt_id).await;
+        Ok(answered(answer, |done| output(done, worktree)))
     }
 }
 
-fn output(done: FollowedUp) -> FollowUpOutput {
+fn output(done: FollowedUp, worktree: Worktree) -> FollowUpOutput {
     FollowUpOutput {
         action: match done.action {
             journal::FollowUpAction::Send => FollowUpAction::Send,
@@ -47,6 +49,7 @@ fn output(done: FollowedUp) -> FollowUpOutput {
             journal::FollowUpAction::Cancel => FollowUpAction::Cancel,
         },
         attempt_id: done.attempt_id,
+        worktree,
         session_id: done.session_id,
         execution_process_id: done.execution_process_id,
         queue: FollowUpQueue {

@@ -14,9 +14,11 @@ mod follow_up;
 mod import;
 mod logs;
 mod messages;
+mod reach;
 mod sessions;
 mod waits;
 mod work;
+mod worktrees;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,10 +31,11 @@ use provost_actors::gateway;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::world::World;
 use ractor::{ActorRef, RpcReplyPort};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::mcp::ask::{Answer, Ask, CustomError, Key, RecentAttempt, Session};
+use crate::mcp::ask::{Access, Answer, Ask, CustomError, Key, RecentAttempt, Session};
 use crate::mcp::tools::approvals::{
     ListApprovalsInput, ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
 };
@@ -84,6 +87,8 @@ pub struct Answers {
     pub variant: String,
     /// How long a call waits for it.
     pub timeout_secs: u64,
+    /// How long after that a late answer is taken; then the executor is stopped.
+    pub grace_secs: u64,
     /// Question and context may be 80 % of it.
     pub token_limit: u64,
 }
@@ -93,6 +98,10 @@ impl Answers {
         !self.executor.is_empty()
     }
 }
+
+/// How many questions are looked up in plans at once: fewer than there are connections to
+/// read by.
+const SEARCHES: usize = 2;
 
 /// Everything behind the tools.
 pub struct Domain {
@@ -104,6 +113,8 @@ pub struct Domain {
     answers: Answers,
     /// Where the home's data lies, to be told.
     data_dir: PathBuf,
+    /// Questions that are looked up at once.
+    searches: Semaphore,
     /// Ends the daemon.
     ending: CancellationToken,
 }
@@ -126,7 +137,8 @@ impl Domain {
     ) -> Self {
         let Owners { gateway, checks } = owners;
         let artifacts = Artifacts::new(guards);
-        Self { store, gateway, checks, world, artifacts, answers, data_dir, ending }
+        let searches = Semaphore::new(SEARCHES);
+        Self { store, gateway, checks, world, artifacts, answers, data_dir, searches, ending }
     }
 
     /// Asks the gateway. The port is answered by whoever owns what is asked for.
@@ -229,11 +241,11 @@ impl Ask for Domain {
 
     async fn start_task_attempt(
         &self,
-        _: &Session,
+        session: &Session,
         key: Option<Key>,
         input: StartTaskAttemptInput,
     ) -> Result<Answer<StartTaskAttemptOutput>, Refusal> {
-        self.start(key, input).await
+        self.start(session, key, input).await
     }
 
     async fn list_task_attempts(
@@ -328,11 +340,11 @@ impl Ask for Domain {
 
     async fn respond_approval(
         &self,
-        session: &Session,
+        _: &Session,
         key: Option<Key>,
         input: RespondApprovalInput,
     ) -> Result<Answer<RespondApprovalOutput>, Refusal> {
-        self.responded(session, key, input).await
+        self.responded(key, input).await
     }
 
     async fn get_context(
@@ -463,6 +475,16 @@ impl Ask for Domain {
         input: CreateTicketInput,
     ) -> Result<Answer<CreateTicketOutput>, Refusal> {
         self.new_ticket(session, key, input).await
+    }
+
+    async fn permit(
+        &self,
+        session: &Session,
+        tool: &'static str,
+        access: Access,
+        arguments: &Map<String, Value>,
+    ) -> Result<(), Refusal> {
+        self.within_reach(session, tool, access, arguments).await
     }
 
     async fn recent_attempts(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {

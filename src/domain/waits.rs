@@ -209,7 +209,7 @@ fn read_token(token: &str) -> Result<Seen, Refusal> {
 }
 
 fn unknown_token() -> Refusal {
-    Refusal::new(Code::InvalidArgument, "`after` is none that wait_for_attempts gave")
+    Refusal::new(Code::InvalidArgument, "`after` is not a token from wait_for_attempts")
         .hint("Call the tool again without after. What it answers has one to go on with.")
         .detail("path", "after")
 }

@@ -18,6 +18,8 @@ pub struct Abilities {
     pub interrupt: bool,
     /// They can ask for permission.
     pub approvals: bool,
+    /// They keep a conversation under an id: without it, they know nothing of it.
+    pub sessions: bool,
 }
 
 /// What the configuration says of one launch.
@@ -78,6 +80,21 @@ pub fn argument(prompt: &str) -> Result<String, String> {
         return Err("the prompt holds a NUL, which no argument can".to_owned());
     }
     Ok(prompt.to_owned())
+}
+
+/// A prompt as text: most CLIs take one that begins with a `/` for a command of their
+/// own, some of them also after white space.
+pub fn as_text(prompt: &str) -> String {
+    let lead = if prompt.trim_start().starts_with('/') { "Task: " } else { "" };
+    format!("{lead}{prompt}")
+}
+
+/// Whether this is `mcp__SERVER__TOOL` with just this server.
+pub fn is_tool_of(server: &str, name: &str) -> bool {
+    let tool =
+        name.strip_prefix("mcp__").and_then(|rest| rest.strip_prefix(server)?.strip_prefix("__"));
+    let is_word = |tool: &str| tool.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    tool.is_some_and(|tool| !tool.is_empty() && !tool.contains("__") && is_word(tool))
 }
 
 /// One protocol.

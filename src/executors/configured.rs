@@ -92,6 +92,7 @@ impl Executor for Configured {
             stand_in: self.config.protocol == Protocol::Fake,
             unavailable_reason: self.call(None).err(),
             install: self.config.install.clone(),
+            note: self.config.note.clone(),
         }
     }
 
@@ -119,6 +120,10 @@ impl Executor for Configured {
 
     fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
         self.adapter.answer(request, verdict)
+    }
+
+    fn keeps_sessions(&self) -> bool {
+        self.adapter.abilities().sessions
     }
 
     fn on_quota(&self) -> OnQuota {

@@ -8,6 +8,7 @@ mod claude;
 mod codex;
 mod configured;
 mod copilot;
+mod effect;
 mod events;
 pub mod fake;
 mod gemini;
@@ -23,7 +24,7 @@ mod transcripts;
 mod version;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use provost_actors::executor::{Executor, Executors};
@@ -37,6 +38,7 @@ use configured::Configured;
 pub struct Registry {
     executors: BTreeMap<String, Arc<dyn Executor>>,
     limits: BTreeMap<String, Limits>,
+    orchestrators: BTreeSet<String>,
 }
 
 impl Registry {
@@ -46,13 +48,17 @@ impl Registry {
         let mut executors: BTreeMap<String, Arc<dyn Executor>> = BTreeMap::new();
         let fake = (fake::NAME.to_owned(), ExecutorConfig::new(Protocol::Fake));
         let configured = config.executors.clone();
+        let mut orchestrators = BTreeSet::new();
         for (name, configured) in std::iter::once(fake).chain(configured) {
+            if configured.orchestrates() {
+                orchestrators.insert(name.clone());
+            }
             let adapter = adapter(configured.protocol);
             let executor = Configured::new(name.clone(), configured, adapter, environment);
             executors.insert(name, Arc::new(executor));
         }
         let limits = executors.keys().map(|name| (name.clone(), limits(&config.limits(name))));
-        Self { limits: limits.collect(), executors }
+        Self { limits: limits.collect(), executors, orchestrators }
     }
 }
 
@@ -63,6 +69,10 @@ impl Executors for Registry {
 
     fn limits(&self, name: &str) -> Limits {
         self.limits.get(name).copied().unwrap_or_default()
+    }
+
+    fn orchestrates(&self, name: &str) -> bool {
+        self.orchestrators.contains(name)
     }
 
     fn all(&self) -> Vec<Arc<dyn Executor>> {

@@ -1,108 +1,12 @@
-//! Words that the CLIs have in common: what a tool's name and arguments mean,
-//! what an error says, when a limit ends, what tokens count. Pure.
+//! Words that the CLIs have in common: what an error says, when a limit ends, what
+//! tokens count. Pure.
 
-use provost_actors::event::{Action, ActionKind, ErrorType, Event, Timestamp, Usage};
+use provost_actors::event::{Action, ErrorType, Event, Timestamp, Usage};
 use provost_actors::executor::{Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-/// What a tool call does, by the name that the CLI gives the tool.
-pub fn action(tool_name: &str, input: &Value) -> Action {
-    if let Some((server, tool)) = mcp_name(tool_name) {
-        return mcp(server, tool);
-    }
-    let (kind, detail) = match tool_name {
-        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" | "write_file" | "replace" | "edit"
-        | "notebook_edit" | "write" | "multiedit" | "create" | "str_replace"
-        | "str_replace_editor" | "apply_patch" | "patch" | "file_change" | "editor" => {
-            (ActionKind::FileEdit, "path")
-        }
-        "Read" | "NotebookRead" | "ReadMediaFile" | "read_file" | "read_many_files" | "read"
-        | "view" | "view_image" | "zoom_image" => (ActionKind::FileRead, "path"),
-        "Bash" | "BashOutput" | "exec_command" | "run_shell_command" | "shell" | "bash"
-        | "local_shell" | "run_commands" | "write_stdin" => (ActionKind::Command, "command"),
-        "Grep"
-        | "grep_search"
-        | "search_file_content"
-        | "grep"
-        | "search_codebase"
-        | "rg"
-        | "codesearch"
-        | "Glob"
-        | "glob"
-        | "LS"
-        | "list_directory"
-        | "list"
-        | "ls" => (ActionKind::Search, "query"),
-        "WebSearch" | "web_search" | "google_web_search" | "websearch" | "SearchWeb" => {
-            (ActionKind::WebFetch, "query")
-        }
-        "WebFetch" | "web_fetch" | "webfetch" | "FetchURL" | "fetch_web_content" | "fetch" => {
-            (ActionKind::WebFetch, "url")
-        }
-        "TodoWrite" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" | "write_todos"
-        | "todo_write" | "todowrite" | "todoread" | "TodoList" | "update_plan" => {
-            (ActionKind::Todo, "")
-        }
-        "EnterPlanMode" | "ExitPlanMode" | "enter_plan_mode" | "exit_plan_mode" | "plan_exit" => {
-            (ActionKind::Plan, "")
-        }
-        "Agent" | "Task" | "agent" | "task" | "spawn_agent" | "invoke_agent" => {
-            (ActionKind::Task, "description")
-        }
-        // A tool that was found by a search is called through another.
-        "tool_call" if input["name"].is_string() => {
-            return action(input["name"].as_str().unwrap_or_default(), &input["arguments"]);
-        }
-        _ => (ActionKind::Other, ""),
-    };
-    act(kind, detail, input)
-}
-
-/// A call of a tool of an MCP server.
-pub fn mcp(server: &str, tool: &str) -> Action {
-    let detail = [("server", server), ("tool", tool)];
-    let detail = detail.map(|(name, value)| (name.to_owned(), Value::from(value)));
-    Action { kind: ActionKind::Mcp, detail: Map::from_iter(detail) }
-}
-
-fn mcp_name(name: &str) -> Option<(&str, &str)> {
-    match name.strip_prefix("mcp__") {
-        Some(rest) => rest.split_once("__"),
-        // A server's name that holds `_` can't be told from its tool's.
-        None => name.strip_prefix("mcp_")?.split_once('_'),
-    }
-}
-
-/// The names under which the CLIs pass what an action's detail tells.
-const SPELLINGS: [(&str, &[&str]); 5] = [
-    ("path", &["path", "file_path", "filePath", "notebook_path", "absolute_path", "file_name"]),
-    ("command", &["command", "cmd", "script"]),
-    ("query", &["query", "pattern", "path"]),
-    ("url", &["url", "prompt"]),
-    ("description", &["description", "title", "prompt"]),
-];
-
-fn act(kind: ActionKind, detail: &str, input: &Value) -> Action {
-    let spellings = SPELLINGS.iter().find(|(name, _)| *name == detail);
-    let value =
-        spellings.into_iter().flat_map(|(_, names)| *names).find_map(|name| match &input[*name] {
-            Value::String(text) => Some(text.clone()),
-            Value::Array(words) => {
-                Some(words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
-            }
-            _ => None,
-        });
-    let detail = value.map(|value| (detail.to_owned(), Value::from(value)));
-    Action { kind, detail: detail.into_iter().collect() }
-}
-
-/// What a call is about, in a few words: `Write /w/a.txt`, `provost get_context`.
-pub fn title(tool_name: &str, action: &Action) -> String {
-    let about = action.detail.values().filter_map(Value::as_str);
-    let name = Some(tool_name).filter(|_| action.kind != ActionKind::Mcp);
-    name.into_iter().chain(about).collect::<Vec<_>>().join(" ")
-}
+pub use super::effect::{action, mcp, title};
 
 /// All of a text in one line: whoever permits something sees that there is more.
 pub fn one_line(text: &str) -> String {
@@ -369,12 +273,17 @@ pub fn fail(
 /// Whether the CLI says that it does not know the session that it was to resume.
 /// Any other error at a resume may pass, and the next try has the session still.
 pub fn is_lost_session(error: &str) -> bool {
-    let error = error.to_lowercase();
-    LOST_SESSION.iter().any(|words| error.contains(words))
+    says(error, &LOST_SESSION)
+}
+
+/// Whether a text holds one of these, in whatever case.
+pub fn says(text: &str, words: &[impl AsRef<str>]) -> bool {
+    let text = text.to_lowercase();
+    words.iter().any(|words| text.contains(&words.as_ref().to_lowercase()))
 }
 
 /// What each CLI says then, in the versions named.
-const LOST_SESSION: [&str; 6] = [
+const LOST_SESSION: [&str; 8] = [
     // Claude Code 2.0 to 2.1.
     "no conversation found",
     // `thread/resume` of Codex 0.98 to 0.169.
@@ -386,6 +295,9 @@ const LOST_SESSION: [&str; 6] = [
     "session not found",
     // Gemini CLI.
     "no previous sessions found",
+    // Other ACP agents.
+    "resource not found: session",
+    "unknown session",
 ];
 
 /// The same, of which it is known what kind of failure it is.
@@ -416,35 +328,8 @@ pub fn interrupted() -> Observed {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn tools_are_known_by_the_names_that_the_clis_give_them() {
-        let told = |name: &str, input: Value| json!(action(name, &input));
-        let path = json!({"type": "file_edit", "path": "/w/a"});
-        assert_eq!(told("Write", json!({"file_path": "/w/a", "content": "x"})), path);
-        assert_eq!(told("edit", json!({"filePath": "/w/a"})), path);
-        assert_eq!(
-            told("Bash", json!({"command": "ls"})),
-            json!({"type": "command", "command": "ls"})
-        );
-        assert_eq!(
-            told("shell", json!({"command": ["ls", "-l"]})),
-            json!({"type": "command", "command": "ls -l"})
-        );
-        assert_eq!(
-            told("glob", json!({"pattern": "*.rs", "path": "/w"})),
-            json!({"type": "search", "query": "*.rs"})
-        );
-        let ping = json!({"type": "mcp", "server": "provost", "tool": "get_context"});
-        assert_eq!(told("mcp__provost__get_context", json!({})), ping);
-        assert_eq!(told("mcp_provost_get_context", json!({})), ping);
-        assert_eq!(told("tool_call", json!({"name": "mcp__provost__get_context"})), ping);
-        assert_eq!(told("Unheard", json!({"path": "/w"})), json!({"type": "other"}));
-        assert_eq!(told("Read", Value::Null), json!({"type": "file_read"}));
-    }
 
     #[test]
     fn errors_are_sorted_by_status_or_else_by_text() {

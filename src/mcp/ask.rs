@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
 pub use provost_actors::journal::{Answer, Key};
+pub use provost_actors::process::place::Place;
 use provost_actors::refusal::Refusal;
 use provost_actors::text::cut;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::tools::approvals::{
     ListApprovalsInput, ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
@@ -59,10 +60,10 @@ pub struct Session {
     pub role: Role,
     /// The attempt that the caller works in, if it does.
     pub attempt: Option<AttemptId>,
-    /// The attempt that its process is part of, as the kernel tells: unlike the
-    /// one above, it can't be made up.
-    pub inside: Option<AttemptId>,
-    /// A person's command line: it has bare methods of its own.
+    /// Where its process is, as the kernel shows it: unlike the attempt above, it
+    /// can't be made up.
+    pub place: Place,
+    /// A person's command line outside of all attempts: it has bare methods of its own.
     pub is_person: bool,
     /// Who calls, as far as limits and leases go: the attempt, or the bridge.
     pub agent: String,
@@ -349,6 +350,19 @@ pub trait Ask: Send + Sync + 'static {
         key: Option<Key>,
         input: CreateTicketInput,
     ) -> Refusable<Answer<CreateTicketOutput>>;
+
+    /// Refuses a call of one of the board's tools that a caller inside an attempt
+    /// may not make. `access` is what the tool needs.
+    async fn permit(
+        &self,
+        session: &Session,
+        tool: &'static str,
+        access: Access,
+        arguments: &Map<String, Value>,
+    ) -> Refusable<()> {
+        let _ = (session, tool, access, arguments);
+        Ok(())
+    }
 
     /// The newest attempts of all projects, newest first.
     async fn recent_attempts(&self, most: usize) -> Refusable<Vec<RecentAttempt>>;

@@ -16,6 +16,7 @@ pub mod ask;
 mod backlog;
 mod envelope;
 mod explain;
+pub mod inside;
 mod key;
 mod meant;
 mod mend;

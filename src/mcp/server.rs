@@ -24,7 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::ask::{Ask, CustomError, Role, Session};
+use super::ask::{Access, Ask, CustomError, Role, Session};
 use super::backlog::{Backlog, Shared};
 use super::envelope::{self, Success};
 #[cfg(test)]
@@ -32,7 +32,7 @@ use super::rates::Rate;
 use super::rates::Rates;
 use super::tool::{Call, Tool};
 use super::transport::{LineTransport, MAX_LINE};
-use super::{meant, worker_error};
+use super::{inside, meant, worker_error};
 use super::{prompts, resources, tools};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
@@ -358,7 +358,8 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        if !resources::are_for(&self.session) {
+        // An attempt that may start others knows their ids.
+        if !resources::are_for(&self.session) || self.session.place.is_inside() {
             return Ok(ListResourcesResult::default());
         }
         let asked = self.ask.recent_attempts(resources::LISTED);
@@ -437,6 +438,9 @@ fn call_id(meta: &RequestMetaObject) -> Option<String> {
 
 fn beyond_access(tool: &Tool, session: &Session) -> Refusal {
     let (name, needed, access) = (tool.name(), tool.access(), session.access);
+    if session.place.is_inside() && (session.attempt.is_none() || needed == Access::Admin) {
+        return inside::refused(session, name);
+    }
     let message = format!("{name} needs {needed} access, and this connection has {access} access");
     Refusal::new(Code::NotPermitted, message)
         .hint(format!("Connect with `provost mcp --access {needed}`, then call {name} again."))
@@ -448,6 +452,9 @@ fn beyond_access(tool: &Tool, session: &Session) -> Refusal {
 fn not_permitted(tool: &Tool, session: &Session) -> Refusal {
     let name = tool.name();
     let role = session.role;
+    if session.place.is_inside() {
+        return inside::refused(session, name).detail("role", role.to_string());
+    }
     let refusal = if tool.is_for_role(role) && !tool.is_workers() {
         Refusal::new(Code::NotPermitted, format!("{name} works only inside an attempt."))
             .hint("Call list_projects instead.")

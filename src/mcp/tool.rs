@@ -323,6 +323,10 @@ impl Tool {
             return Err(refusal);
         }
         call.arguments = arguments.as_object().cloned().unwrap_or_default();
+        if self.row.audience == Audience::Board && call.session.place.is_inside() {
+            let Call { ask, session, arguments, .. } = &call;
+            ask.permit(session, self.row.name, self.access(), arguments).await?;
+        }
         match (self.run)(call) {
             Ok(outcome) => outcome.await,
             Err(Misfit(path)) => Err(contract.unparsable(&path, arguments)),

@@ -286,6 +286,14 @@ impl Store {
         rows.into_iter().map(|row| row.overview(&self.changes)).collect()
     }
 
+    /// How many attempts there are, of all projects.
+    pub async fn count_attempts(&self) -> Result<i64, Refusal> {
+        sqlx::query_scalar("SELECT count(*) FROM attempts")
+            .fetch_one(&self.reader)
+            .await
+            .map_err(fault)
+    }
+
     /// The newest attempts of all projects, with their tasks' titles.
     pub async fn newest_attempts(&self, most: usize) -> Result<Vec<(AttemptId, String)>, Refusal> {
         let rows: Vec<(String, String)> = sqlx::query_as(
@@ -391,6 +399,27 @@ impl Store {
             workspace_branch: overview.workspace_branch,
             repos: repos.into_iter().map(|r| (r.repo_id, r.name, r.target_branch)).collect(),
         })
+    }
+
+    /// The folder of each of these attempts and the names of its repositories: a row
+    /// for each repository.
+    pub async fn worktree_folders(
+        &self,
+        attempts: &[AttemptId],
+    ) -> Result<Vec<(AttemptId, String, String)>, Refusal> {
+        let ids: serde_json::Value = attempts.iter().map(ToString::to_string).collect();
+        let rows: Vec<(String, String, String)> = sqlx::query_as(
+            "SELECT a.attempt_id, a.folder, r.name
+             FROM json_each(?1) e JOIN attempts a ON a.attempt_id = e.value
+             JOIN attempt_repos r ON r.attempt_id = a.attempt_id",
+        )
+        .bind(ids.to_string())
+        .fetch_all(&self.reader)
+        .await
+        .map_err(fault)?;
+        let read =
+            |(id, folder, repo): (String, String, String)| Ok((codec::id(&id)?, folder, repo));
+        rows.into_iter().map(read).collect()
     }
 
     /// Where the work of this attempt lies.

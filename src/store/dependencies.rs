@@ -109,7 +109,7 @@ async fn refuse_cycle(
         handles.push(handle(writing, *task).await?);
     }
     let handles = handles.join(" -> ");
-    let message = format!("the dependencies would run in a circle: {handles}");
+    let message = format!("the dependencies would form a cycle: {handles}");
     let path: Vec<String> = path.iter().map(ToString::to_string).collect();
     Err(Refusal::new(Code::DependencyCycle, message).detail("cycle", path))
 }

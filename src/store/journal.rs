@@ -5,7 +5,7 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::{ApprovalId, AttemptId, CheckRunId, ProcessId, ProjectId, TaskId};
 use provost_actors::journal::{
     Answer, Approval, Attempt, AttemptStarted, Begun, Change, CheckRun, CheckVerdict, Decision,
-    FollowedUp, Intent, Journal, Key, NewRepo, NewTask, PlannedTask, ProjectCreated, Receipt,
+    FollowedUp, Intent, Journal, Key, NewRepo, NewTask, Past, PlannedTask, ProjectCreated, Receipt,
     RepoAdded, StartContext, TaskChange, TaskMade, TaskView, Turnover,
 };
 use provost_actors::refusal::Refusal;
@@ -95,6 +95,10 @@ impl Journal for Store {
         answer: &FollowedUp,
     ) -> Result<Answer<FollowedUp>, Refusal> {
         self.insert_follow_up(key, attempt, turnover, answer).await
+    }
+
+    async fn past(&self, attempt: AttemptId, before: ProcessId) -> Result<Vec<Past>, Refusal> {
+        self.load_past(attempt, before).await
     }
 
     async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal> {

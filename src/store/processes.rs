@@ -4,11 +4,11 @@
 use provost_actors::event::{ProcessStatus, Timestamp};
 use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{
-    Answer, Attempt, AttemptStarted, Change, Key, Outcome, Phase, State, TaskStatus,
+    Answer, Attempt, AttemptStarted, Change, Key, Outcome, Phase, State,
 };
 use provost_actors::refusal::Refusal;
 
-use super::{Store, Writing, approvals, codec, commit, fault, missing, requests, turns};
+use super::{Store, Writing, approvals, begun, codec, commit, fault, missing, requests, turns};
 
 impl Store {
     /// Which of these processes no row tells of.
@@ -34,17 +34,8 @@ impl Store {
         }
         let now = Timestamp::now().millis();
         // The task may have been deleted since the start was checked.
-        let task = sqlx::query(
-            "UPDATE tasks SET status = ?2, updated_at = ?3
-             WHERE task_id = ?1 AND deleted_at IS NULL",
-        )
-        .bind(attempt.task_id.to_string())
-        .bind(codec::word(&TaskStatus::InProgress))
-        .bind(now)
-        .execute(&mut *writing)
-        .await
-        .map_err(fault)?;
-        if task.rows_affected() == 0 {
+        let task = attempt.task_id.to_string();
+        if !begun::by_start(&mut writing, &task, now).await.map_err(fault)? {
             return Err(missing::task(attempt.task_id));
         }
         insert_rows(&mut writing, attempt, now).await.map_err(fault)?;
@@ -63,6 +54,7 @@ impl Store {
     ) -> Result<(), Refusal> {
         let mut writing = self.writing_patiently().await?;
         let (phase, state) = standing(change);
+        let now = Timestamp::now().millis();
         let holds = matches!(change, Change::Held | Change::Unqueued { .. });
         let changed = sqlx::query(
             "UPDATE attempts SET phase = coalesce(?3, phase), state = coalesce(?4, state),
@@ -78,7 +70,7 @@ impl Store {
         .bind(i64::try_from(epoch).unwrap_or(i64::MAX))
         .bind(phase.as_ref().map(codec::word))
         .bind(state.as_ref().map(codec::word))
-        .bind(Timestamp::now().millis())
+        .bind(now)
         .bind(settles(change))
         .bind(holds)
         .execute(&mut *writing)
@@ -95,6 +87,9 @@ impl Store {
             && turnover.begun.is_some()
         {
             turns::turn_over(&mut writing, attempt, epoch, turnover).await?;
+        }
+        if settles(change) {
+            begun::settled(&mut writing, &attempt.to_string(), now).await.map_err(fault)?;
         }
         commit(writing, name(change)).await?;
         self.changes.announce(attempt);
@@ -151,8 +146,8 @@ async fn insert_rows(writing: Writing<'_>, attempt: &Attempt, now: i64) -> Resul
     let now = last.map_or(now, |last| now.max(last + 1));
     sqlx::query(
         "INSERT INTO attempts (attempt_id, task_id, branch, folder, executor, phase, state, epoch,
-                               created_at, updated_at, revision)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9,
+                               created_at, updated_at, parent_id, revision)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10,
                  (SELECT coalesce(max(revision), 0) + 1 FROM attempts))",
     )
     .bind(&attempt_id)
@@ -164,6 +159,7 @@ async fn insert_rows(writing: Writing<'_>, attempt: &Attempt, now: i64) -> Resul
     .bind(codec::word(&attempt.state))
     .bind(i64::try_from(attempt.epoch).unwrap_or(i64::MAX))
     .bind(now)
+    .bind(attempt.parent.map(|parent| parent.to_string()))
     .execute(&mut *writing)
     .await?;
     for (position, repo) in (0_i64..).zip(&attempt.repos) {

@@ -4,7 +4,8 @@
 
 use futures_util::TryStreamExt;
 use provost_actors::event::Timestamp;
-use provost_actors::ids::{AttemptId, SessionId};
+use provost_actors::ids::{AttemptId, ProcessId, SessionId};
+use provost_actors::journal::Past;
 use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
 
@@ -40,6 +41,21 @@ struct MessageRow {
     at: i64,
 }
 
+#[derive(FromRow)]
+struct PastRow {
+    turn: u32,
+    prompt: String,
+    final_message: Option<String>,
+    status: String,
+}
+
+impl PastRow {
+    fn past(self) -> Result<Past, Refusal> {
+        let Self { turn, prompt, final_message, status } = self;
+        Ok(Past { turn, prompt, final_message, status: codec::enumerated(status)? })
+    }
+}
+
 impl Store {
     /// The session that a target means, with its attempt. An attempt may have
     /// none yet: `missing::no_session_yet`.
@@ -70,6 +86,31 @@ impl Store {
                 Ok((attempt, session.ok_or_else(|| missing::no_session_yet(attempt))?))
             }
         }
+    }
+
+    pub(super) async fn load_past(
+        &self,
+        attempt: AttemptId,
+        before: ProcessId,
+    ) -> Result<Vec<Past>, Refusal> {
+        let rows: Vec<PastRow> = sqlx::query_as(
+            "WITH past AS (
+                 SELECT process_id, turn, substr(prompt, 1, 8000) AS prompt,
+                        substr(final_message, 1, 8000) AS final_message, status,
+                        row_number() OVER (ORDER BY turn, process_id) AS first,
+                        row_number() OVER (ORDER BY turn DESC, process_id DESC) AS last
+                 FROM processes
+                 WHERE attempt_id = ?1 AND run_reason = 'coding_agent' AND status <> 'planned'
+                   AND ended_at IS NOT NULL AND process_id < ?2)
+             SELECT turn, prompt, final_message, status FROM past
+             WHERE first = 1 OR last <= 100 ORDER BY first",
+        )
+        .bind(attempt.to_string())
+        .bind(before.to_string())
+        .fetch_all(&self.reader)
+        .await
+        .map_err(fault)?;
+        rows.into_iter().map(PastRow::past).collect()
     }
 
     /// The last messages of a session with an index below `before`, newest

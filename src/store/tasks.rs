@@ -162,7 +162,8 @@ pub(super) async fn insert_as(
 ) -> Result<String, Refusal> {
     let prefix = match draft.kind {
         TaskKind::Verification => Prefix::Verification,
-        TaskKind::Work | TaskKind::Investigation | TaskKind::Answer => Prefix::Task,
+        TaskKind::Answer => Prefix::Answering,
+        TaskKind::Work | TaskKind::Investigation => Prefix::Task,
     };
     let handle = next_handle(writing, draft.project_id, prefix).await?;
     sqlx::query(
@@ -201,7 +202,7 @@ impl Store {
         projects::require(&mut reading, filter.project).await?;
         let rows: Vec<TaskViewRow> = sqlx::query_as(
             "SELECT * FROM task_overview
-             WHERE project_id = ?1 AND (?2 IS NULL OR status = ?2)
+             WHERE project_id = ?1 AND kind <> 'answer' AND (?2 IS NULL OR status = ?2)
                AND (?3 IS NULL OR updated_at >= ?3) AND (?4 IS NULL OR task_id < ?4)
              ORDER BY task_id DESC LIMIT ?5",
         )
@@ -257,6 +258,7 @@ impl Store {
                     status = coalesce(?4, status), priority = coalesce(?5, priority),
                     standing = CASE WHEN ?4 IS NULL THEN standing END,
                     blocked_reason = CASE WHEN ?4 IS NULL THEN blocked_reason END,
+                    begun_revision = CASE WHEN ?4 IS NULL THEN begun_revision END,
                     brief = nullif(coalesce(?7, brief), '{}'), updated_at = ?6
              WHERE task_id = ?1",
         )
@@ -354,6 +356,13 @@ impl Store {
         .map_err(fault)?;
         let unmet = unmet.iter().map(|id| codec::id(id)).collect::<Result<_, _>>()?;
         let brief = task.brief.as_deref().and_then(Brief::kept).map(|brief| brief.text());
-        Ok(StartContext { task, project_name, repos, brief, unmet })
+        let (reason, kind): (Option<String>, String) =
+            sqlx::query_as("SELECT reason, kind FROM tasks WHERE task_id = ?1")
+                .bind(task.task_id.to_string())
+                .fetch_one(&mut *reading)
+                .await
+                .map_err(fault)?;
+        let is_answer = codec::enumerated::<TaskKind>(kind)? == TaskKind::Answer;
+        Ok(StartContext { task, project_name, repos, brief, reason, is_answer, unmet })
     }
 }

@@ -80,6 +80,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
     let repos = store.repos(project_id).await.unwrap();
     let attempt_id = AttemptId::new();
     let attempt = Attempt {
+        is_answer: false,
         attempt_id,
         task_id: task.task_id,
         task_title: task.title.clone(),
@@ -96,6 +97,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
             base_commit: "c0ffee".into(),
         }],
         executor: "fake".into(),
+        parent: None,
         session_id: SessionId::new(),
         phase,
         state: if phase == Phase::Queued { State::Idle } else { State::Running },

@@ -7,7 +7,7 @@ use provost_actors::ids::AttemptId;
 use provost_actors::journal::{FollowUp, Next, Process, Turnover};
 use provost_actors::refusal::{Code, Refusal};
 
-use super::{Writing, codec, fault};
+use super::{Writing, begun, codec, fault};
 
 /// Writes what a step of the queue changes.
 pub(super) async fn turn_over(
@@ -73,7 +73,9 @@ async fn write_rows(
         .bind(attempt.to_string())
         .fetch_one(&mut *writing)
         .await?;
-        insert(writing, &session, attempt, process, Timestamp::now().millis()).await?;
+        let now = Timestamp::now().millis();
+        begun::by_follow_up(&mut *writing, &attempt.to_string(), now).await?;
+        insert(writing, &session, attempt, process, now).await?;
     }
     Ok(())
 }

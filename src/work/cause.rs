@@ -287,9 +287,7 @@ fn likeliest(evidence: &Evidence<'_>, kind: Kind) -> String {
             earlier.handle, end.task
         )
     } else if evidence.before == Before::Flaky {
-        format!(
-            "{name} is flaky: timing, order or state that tests share is likelier than the code under test."
-        )
+        format!("{name} looks flaky: shared state, order or timing is the likelier cause.")
     } else if kind.is_of_surroundings() {
         "What the test runs in is likelier than the code under test.".to_owned()
     } else if evidence.before == Before::Passed && !evidence.changed.is_empty() {

@@ -186,6 +186,8 @@ pub struct ObservationProcessed {
     pub observation: String,
     /// noted.
     pub status: String,
+    /// What it suggests to do, in its own words.
+    pub suggested_follow_up: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

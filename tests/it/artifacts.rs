@@ -427,9 +427,8 @@ fn the_verb_shows_the_patch_and_else_the_table() {
 #[test]
 fn files_under_a_filter_of_the_persons_own_look_changed_only_when_they_are() {
     let provost = Provost::running();
-    let config = provost.path("person").join(".gitconfig");
     let filter = "[filter \"up\"]\n\tclean = tr a-z A-Z\n\tsmudge = tr A-Z a-z\n";
-    fs::write(&config, fs::read_to_string(&config).unwrap() + filter).unwrap();
+    provost.person_configures(filter);
     let board = provost.board();
     board.repo().commit(".gitattributes", "*.t filter=up\n");
     board.repo().commit("a.t", "text\n");
@@ -452,4 +451,46 @@ fn a_name_that_the_table_quotes_is_one_that_the_verb_takes() {
     assert!(table.contains(name), "{table}");
     let patch = provost.verb(["diff", &attempt.id, name]);
     assert!(patch.code == 0 && patch.stdout.contains("+x"), "{patch:?}");
+}
+
+#[test]
+fn in_its_only_repository_a_path_needs_no_repository_and_a_slip_is_named() {
+    let provost = Provost::running();
+    let attempt = done(&provost.board(), "write more.txt more\nwrite app/more.txt deep");
+    for (path, shown, content) in [
+        ("more.txt", "app/more.txt", "more\n"),
+        ("app/more.txt", "app/more.txt", "more\n"),
+        ("app/app/more.txt", "app/app/more.txt", "deep\n"),
+        ("README.md", "app/README.md", "a scratch repository\n"),
+    ] {
+        let file = ask(&provost, "get_attempt_file", &attempt, &json!({"path": path}));
+        assert_eq!((&file["path"], &file["content"]), (&json!(shown), &json!(content)), "{path}");
+    }
+    let patch = ask(&provost, "get_attempt_patch", &attempt, &json!({"paths": ["more.txt"]}));
+    assert_eq!(paths(&patch), ["app/more.txt"]);
+    assert!(provost.verb(["diff", &attempt.id, "more.txt"]).stdout.contains("+more"));
+    for given in ["a/app/more.txt", "b/more.txt", "app/mroe.txt", "MORE.txt"] {
+        let patch = arguments(&attempt, &json!({"paths": [given]}));
+        let refusal = provost.refusal("get_attempt_patch", &patch);
+        assert_eq!(refusal["details"]["nearest"], "app/more.txt", "{given}: {refusal}");
+        let file =
+            provost.refusal("get_attempt_file", &arguments(&attempt, &json!({"path": given})));
+        assert_eq!(file["details"]["nearest"], "app/more.txt", "{given}: {file}");
+    }
+}
+
+#[test]
+fn a_folder_is_told_by_what_it_has() {
+    let provost = Provost::running();
+    let attempt = done(&provost.board(), "write d/b b\nwrite d/a/x x");
+    for (folder, names, file) in [
+        ("app/d", "a/, b.", "\"app/d/b\""),
+        ("d", "a/, b.", "\"app/d/b\""),
+        ("app", "README.md, d/.", "\"app/README.md\""),
+    ] {
+        let told = ask(&provost, "get_attempt_file", &attempt, &json!({"path": folder}));
+        assert_eq!(told["blocked_reason"], "not_a_file", "{told}");
+        let hint = told["hint"].as_str().unwrap();
+        assert!(hint.ends_with(names) && hint.contains(file), "{hint}");
+    }
 }

@@ -16,10 +16,10 @@ fn a_first_walk_needs_nothing_but_a_repository() {
     let again = provost.verb(["init", path, "--json"]).json();
     assert_eq!(first, again);
     assert!(first["project_id"].is_string() && first["repo_id"].is_string());
-    assert!(provost.verb(["init", path]).stdout.contains("registered already"));
+    assert!(provost.verb(["init", path]).stdout.contains("already registered"));
 
     // The verbs have started a daemon in the background by now.
-    let started = provost.verb(["run", "say hello there\nsay and goodbye"]);
+    let started = provost.verb(["run", "say hello there\nsay and goodbye", "--executor", "fake"]);
     assert_eq!(started.code, 0, "{started:?}");
     let attempt = started.stdout.trim();
     assert_eq!(attempt.len(), 36, "the attempt's id alone: {started:?}");
@@ -32,7 +32,7 @@ fn a_first_walk_needs_nothing_but_a_repository() {
     assert_eq!((&status["state"], &status["exit_code"]), (&json!("completed"), &json!(0)));
     assert!(provost.verb(["status", attempt]).stdout.contains("and goodbye"));
 
-    let long = provost.verb(["run", "say up\nhang", "--json"]).json();
+    let long = provost.verb(["run", "say up\nhang", "--json", "--executor", "fake"]).json();
     let attempt = long["attempt_id"].as_str().unwrap();
     let table = provost.verb(["ps"]).stdout;
     assert!(table.contains(&attempt[28..]) && table.contains("fake"), "{table}");
@@ -79,12 +79,12 @@ fn several_repositories_make_a_project() {
 fn following_a_run_shows_it_live_and_tells_how_it_ended() {
     let provost = Provost::running();
     provost.board();
-    let good = provost.verb(["run", "say fine", "--follow"]);
+    let good = provost.verb(["run", "say fine", "--follow", "--executor", "fake"]);
     assert_eq!(good.code, 0);
     let bad = provost.verb(["run", "say so so\nexit 9", "--follow", "--executor", "fake"]);
     assert_eq!(bad.code, 7);
     assert!(bad.stdout.contains("failed (exit 9)"), "{bad:?}");
-    let json = provost.verb(["run", "say fine", "--follow", "--json"]);
+    let json = provost.verb(["run", "say fine", "--follow", "--json", "--executor", "fake"]);
     let entries: Vec<Value> =
         json.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(entries.first().unwrap()["kind"], "user_message");
@@ -144,7 +144,7 @@ fn any_tool_can_be_called() {
 }
 
 #[test]
-fn tools_are_listed_by_role_and_errors_without_a_daemon() {
+fn tools_are_listed_by_role_and_errors_too_without_a_daemon() {
     let provost = Provost::new();
     let errors = provost.verb(["tools", "--errors", "--json"]).json();
     let errors = errors["errors"].as_array().unwrap();
@@ -154,7 +154,6 @@ fn tools_are_listed_by_role_and_errors_without_a_daemon() {
     ));
     assert_eq!(provost.processes(), Vec::<i32>::new());
 
-    provost.start();
     let names = |role: &str| -> Vec<String> {
         let listed = provost.verb(["tools", "--role", role, "--json"]).json();
         let tools = listed["tools"].as_array().unwrap();
@@ -163,6 +162,7 @@ fn tools_are_listed_by_role_and_errors_without_a_daemon() {
     assert!(names("orchestrator").contains(&"start_task_attempt".to_owned()));
     assert!(!names("worker").contains(&"start_task_attempt".to_owned()));
     assert!(provost.verb(["tools"]).stdout.contains("start_task_attempt"));
+    assert_eq!(provost.processes(), Vec::<i32>::new());
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn exit_codes_say_what_kind_of_failure_it_was() {
     let delete = json!({"task_id": task}).to_string();
     assert_eq!(code(provost.verb(["call", "delete_task", &delete])), 5);
     attempt.stop();
-    assert_eq!(code(provost.verb(["run", "exit 1", "--follow"])), 7);
+    assert_eq!(code(provost.verb(["run", "exit 1", "--follow", "--executor", "fake"])), 7);
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn a_home_with_a_long_path_works() {
     let short = ShortFolder::of(provost.home());
     let repo = provost.repo("app");
     assert_eq!(provost.verb(["init", repo.path.to_str().unwrap()]).code, 0);
-    let followed = provost.verb(["run", "say from afar", "--follow"]);
+    let followed = provost.verb(["run", "say from afar", "--follow", "--executor", "fake"]);
     assert_eq!(followed.code, 0, "{followed:?}");
     assert!(followed.stdout.contains("from afar"));
     assert!(short.0.join("daemon.sock").exists());

@@ -26,7 +26,7 @@ fn the_list_is_true_and_all_of_it_can_be_started() {
             "variants": ["fast", "slow"], "default_variant": "slow", "supports_mcp": true,
             "available": true, "unavailable_reason": null, "install": null,
             "supports_resume": false, "supports_interrupt": false,
-            "supports_approvals": false, "stand_in": false})
+            "supports_approvals": false, "note": null, "stand_in": false})
     );
     let last = listed.as_array().unwrap().last().unwrap();
     assert_eq!((&last["executor"], &last["stand_in"]), (&json!("fake"), &json!(true)));

@@ -4,9 +4,12 @@
 
 mod harness;
 mod hints;
+mod hostile;
 
+mod acp;
 mod admission;
 mod artifacts;
+mod boundary;
 mod bridge;
 mod cli;
 mod closed_loop;
@@ -28,11 +31,13 @@ mod reattach;
 mod replay;
 mod rescue;
 mod resources;
+mod review;
 mod scenarios;
 mod starts;
 mod stop;
 mod tools;
 mod twenty;
+mod verbs;
 mod waits;
 mod worker;
 mod worktrees;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{ErrorType, Event, RawEntry, Timestamp, Usage};
+use crate::event::{ErrorType, Event, RawEntry, Stream, Timestamp, Usage};
 use crate::executor::{Message, Normalizer, Observed, Request, TurnEnded};
 use crate::text::{cut, cut_front};
 
@@ -20,6 +20,10 @@ const LINES_BYTES_MAX: usize = 8 * FINAL_MESSAGE_MAX;
 
 /// Longest error kept, in characters.
 const ERROR_MAX: usize = 2000;
+
+/// The last lines of standard error that are kept, and the longest, in characters.
+const STDERR_LINES: usize = 3;
+const STDERR_MAX: usize = 400;
 
 /// The facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,6 +45,12 @@ pub struct Digest {
     #[serde(default)]
     pub session_lost: bool,
     pub usage: Option<Usage>,
+    /// The model was asked: it said, thought or called something, or used tokens.
+    #[serde(default = "unknown")]
+    pub model_asked: bool,
+    /// The last lines of standard error.
+    #[serde(default)]
+    pub stderr: VecDeque<String>,
     pub turn_ended: Option<TurnEnded>,
     /// What interrupts the turn, if not a signal.
     #[serde(default)]
@@ -60,13 +70,28 @@ pub enum Outgoing {
     Withdraw(String),
 }
 
+/// Of a turn that began before this was noted.
+fn unknown() -> bool {
+    true
+}
+
 impl Digest {
     /// The agent's answer so far: 16,000 characters at most.
     pub fn answer(&self) -> Option<String> {
         self.final_message.clone().map(|lines| cut_front(lines, FINAL_MESSAGE_MAX))
     }
 
+    fn see_stderr(&mut self, line: &str) {
+        if !line.trim().is_empty() {
+            self.stderr.push_back(cut(line.trim().to_owned(), STDERR_MAX));
+        }
+        if self.stderr.len() > STDERR_LINES {
+            self.stderr.pop_front();
+        }
+    }
+
     fn see(&mut self, observed: &Observed, in_lines: bool) {
+        self.model_asked |= is_models(observed);
         match observed {
             Observed::Entry(Event::AssistantMessage { text, continued }) => {
                 let before = self.final_message.take().filter(|_| self.open || in_lines);
@@ -111,6 +136,23 @@ impl Digest {
             }
             Observed::Entry(_) | Observed::InProgress(_) => {}
         }
+    }
+}
+
+/// Whether this came of asking a model.
+fn is_models(observed: &Observed) -> bool {
+    let counts = |usage: &Usage| usage.input_tokens > 0 || usage.output_tokens > 0;
+    match observed {
+        Observed::Entry(event) => matches!(
+            event,
+            Event::AssistantMessage { .. }
+                | Event::Thinking { .. }
+                | Event::ToolUse { .. }
+                | Event::TokenUsage { .. }
+        ),
+        Observed::InProgress(text) => text.is_some(),
+        Observed::Usage(usage) => counts(usage),
+        _ => false,
     }
 }
 
@@ -167,6 +209,9 @@ impl Digesting {
 
 impl Normalizer for Digesting {
     fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
+        if entry.stream == Stream::Stderr {
+            self.digest.update(|digest| digest.see_stderr(&entry.text));
+        }
         let before = out.len();
         self.inner.raw(entry, out);
         self.see(&out[before..]);

@@ -2,24 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::base::is_base;
 use crate::journal::Attempt;
 
 /// Longest prompt put into `PROVOST_PROMPT`, in bytes: execve(2) refuses single
 /// strings over 128 KiB, and all of them share one budget.
 const PROMPT_MAX: usize = 96 * 1024;
-
-/// Whether the daemon's own variable of this name is passed on to every executor.
-#[must_use]
-pub fn is_base(name: &str) -> bool {
-    const NAMES: [&str; 9] =
-        ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TZ", "TMPDIR"];
-    NAMES.contains(&name)
-        || name == "SSH_AUTH_SOCK"
-        || name.starts_with("LC_")
-        || name.starts_with("XDG_")
-        || name.ends_with("_PROXY")
-        || name.ends_with("_proxy")
-}
 
 /// The attempt's own variables, over what the executor's entry adds, over the base.
 #[must_use]
@@ -58,19 +46,4 @@ pub fn make(
         set("PROVOST_EXECUTOR_SESSION_ID", id.clone());
     }
     env
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_named_variables_pass() {
-        for name in ["PATH", "LC_ALL", "XDG_CONFIG_HOME", "https_proxy", "NO_PROXY"] {
-            assert!(is_base(name), "{name}");
-        }
-        for name in ["AWS_SECRET_ACCESS_KEY", "PROVOST_HOME", "LD_PRELOAD", "GIT_DIR"] {
-            assert!(!is_base(name), "{name}");
-        }
-    }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::process::held;
-use crate::workspace::proof;
+use crate::workspace::{proof, regular};
 
 /// Taken for most of what git writes in a worktree (gitrepository-layout(5)).
 const LOCKS: [&str; 2] = ["index.lock", "HEAD.lock"];
@@ -30,7 +30,7 @@ fn admin(worktree: &Path) -> Option<PathBuf> {
     if worktree.canonicalize().ok()? != expected {
         return None;
     }
-    let link = fs::read_to_string(worktree.join(".git")).ok()?;
+    let link = regular::text(&worktree.join(".git")).ok()?;
     let admin = worktree.join(link.strip_prefix("gitdir: ")?.trim_end()).canonicalize().ok()?;
     proof::is_registration_of(&admin, worktree).then_some(admin)
 }

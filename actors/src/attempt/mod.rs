@@ -29,6 +29,7 @@
 //! * The actor lives while anything of the attempt does, or waits for a slot.
 //!   Whoever asks for an attempt without one has it made. Its end kills nothing.
 
+mod anew;
 mod approvals;
 mod collect;
 mod dialogue;
@@ -43,6 +44,7 @@ mod outcome;
 mod output;
 mod prepare;
 pub mod queue;
+mod recap;
 mod run;
 mod start;
 mod stop;
@@ -54,10 +56,10 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
 
+pub use crate::base::is_base;
 pub use approvals::RespondCall;
 pub use collect::{Collect, CollectPort, Collection, Saved, Verdict};
 pub use dialogue::read as dialogue_of;
-pub use environment::is_base;
 pub use message::{FollowUpCall, Message, Notice};
 pub use outcome::GO_ON;
 pub use prepare::{MARKER, has_worktrees, was_collected};

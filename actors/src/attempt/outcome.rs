@@ -27,12 +27,16 @@ pub fn pause(outcome: &mut Outcome) {
     }
 }
 
+/// Why a turn has failed that its executor says went well.
+const NOT_ASKED: &str = "the agent ended its turn without asking its model: no message, no thought, \
+                         no tool call and no tokens";
+
 /// Decides. `now` stands in where no exit record gives a time.
 #[must_use]
 pub fn decide(ending: &Ending, digest: &Digest, policy: OnQuota, now: Timestamp) -> Outcome {
     let exit = ending.exit.as_ref();
     let completed = match (&digest.turn_ended, exit) {
-        (Some(ended), _) => !ended.failed,
+        (Some(ended), _) => !ended.failed && digest.model_asked,
         // Whatever it made of being ended for its limit.
         (None, Some(exit)) => exit.exit_code == Some(0) && exit.limit.is_none(),
         (None, None) => false,
@@ -120,6 +124,13 @@ fn summary(ending: &Ending, digest: &Digest) -> String {
     if let Some(error) = error.or(digest.last_error.as_ref()) {
         text.push_str("; last error: ");
         text.push_str(error);
+    } else if digest.turn_ended.as_ref().is_some_and(|ended| !ended.failed) && !digest.model_asked {
+        text.push_str("; ");
+        text.push_str(NOT_ASKED);
+    } else if ending.stopped.is_none() && !digest.stderr.is_empty() {
+        let lines = digest.stderr.iter().map(String::as_str);
+        text.push_str("; its last lines on stderr: ");
+        text.push_str(&lines.collect::<Vec<_>>().join(" | "));
     }
     text
 }
@@ -171,10 +182,34 @@ mod tests {
         assert_eq!(outcome.status, ProcessStatus::Failed);
         assert_eq!(outcome.failure_summary.as_deref(), Some("exit code 0; last error: HTTP 400"));
 
-        let fine = Digest { turn_ended: Some(TurnEnded::default()), ..Digest::default() };
+        let turn_ended = Some(TurnEnded::default());
+        let fine = Digest { turn_ended, model_asked: true, ..Digest::default() };
         let outcome = decide_now(&ended(exit(Some(1), None), None), &fine);
         assert_eq!(outcome.status, ProcessStatus::Completed);
         assert_eq!(outcome.failure_summary, None);
+    }
+
+    #[test]
+    fn a_turn_that_never_asked_its_model_has_failed() {
+        let silent = Digest { turn_ended: Some(TurnEnded::default()), ..Digest::default() };
+        let outcome = decide_now(&ended(exit(Some(0), None), None), &silent);
+        assert_eq!(outcome.status, ProcessStatus::Failed);
+        let summary = outcome.failure_summary.unwrap();
+        assert!(summary.starts_with("exit code 0; the agent ended its turn without"), "{summary}");
+        // Of a program that has no word for the end of its turn nothing is expected.
+        let outcome = decide_now(&ended(exit(Some(0), None), None), &Digest::default());
+        assert_eq!(outcome.status, ProcessStatus::Completed);
+    }
+
+    #[test]
+    fn a_failure_without_a_reason_is_told_with_the_last_lines_on_stderr() {
+        let died = Digest { stderr: ["no such flag".into()].into(), ..Digest::default() };
+        let summary =
+            |digest| decide_now(&ended(exit(Some(1), None), None), digest).failure_summary;
+        let expected = "exit code 1; its last lines on stderr: no such flag";
+        assert_eq!(summary(&died).as_deref(), Some(expected));
+        let told = Digest { last_error: Some("HTTP 400".into()), ..died.clone() };
+        assert_eq!(summary(&told).as_deref(), Some("exit code 1; last error: HTTP 400"));
     }
 
     #[test]

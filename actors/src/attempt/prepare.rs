@@ -17,7 +17,7 @@ use crate::secret::Secrets;
 use crate::workspace::NewWorktree;
 use crate::world::{Settings, World};
 
-use super::{dialogue, environment, locks};
+use super::{dialogue, environment, locks, recap};
 
 /// Written when all worktrees of an attempt are whole. Until it is there,
 /// nothing has run in them and they may be made anew.
@@ -56,6 +56,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
             branch: attempt.branch.clone(),
             base: repo.base_commit.clone(),
             trash: world.settings.trash_dir.clone(),
+            scratch: world.settings.scratch_dir.clone(),
         };
         world
             .repositories
@@ -139,15 +140,19 @@ pub struct Prepared {
     pub opening: Vec<(Timestamp, Event)>,
 }
 
-/// What to run for the attempt's newest process. `Err` is a sentence.
+/// What to run for the attempt's newest process. `recap`: what it is told in place of
+/// its prompt. `Err` is a sentence.
 pub fn process(
     world: &World,
     attempt: &Attempt,
     executor: &dyn Executor,
+    recap: Option<String>,
 ) -> Result<Prepared, String> {
     let (process, settings) = (&attempt.process, &world.settings);
+    let notice = recap.as_ref().map(|_| Event::SystemMessage { text: recap::NOTICE.to_owned() });
+    let prompt = recap.unwrap_or_else(|| process.prompt.clone());
     let launch = executor.launch(&Turn {
-        prompt: process.prompt.clone(),
+        prompt: prompt.clone(),
         variant: process.variant.clone(),
         executor_session_id: process.executor_session_id.clone(),
         cwd: working_dir(world, attempt),
@@ -167,17 +172,10 @@ pub fn process(
         |shown| vec![shown],
     );
     let now = Timestamp::now();
-    let opening = vec![
-        (now, Event::UserMessage { text: process.prompt.clone() }),
-        (
-            now,
-            Event::ProcessStart {
-                text: command.join(" "),
-                command,
-                run_reason: process.run_reason,
-            },
-        ),
-    ];
+    let start =
+        Event::ProcessStart { text: command.join(" "), command, run_reason: process.run_reason };
+    let opening = notice.into_iter().chain([Event::UserMessage { text: prompt }, start]);
+    let opening = opening.map(|event| (now, event)).collect();
     let limits = world.executors.limits(&attempt.executor);
     let cgroup = settings.cgroups.as_deref().filter(|_| limits.want_cgroup());
     let own = &settings.environment;

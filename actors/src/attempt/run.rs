@@ -306,10 +306,14 @@ impl State {
     async fn record(&mut self, process: ProcessId) {
         let outcome = self.turn(process).and_then(|turn| turn.unrecorded.clone());
         let Some(outcome) = outcome else { return };
+        let again = self.again(process, &outcome);
         let mut queue = self.queue.clone();
-        // The end of a turn is never refused.
-        let step = queue.step(queue::Input::TurnEnded).unwrap_or_default();
-        let next = step.begin.map(|follow_up| self.next(follow_up, true));
+        let step = match again {
+            Some(_) => queue::Step::default(),
+            // The end of a turn is never refused.
+            None => queue.step(queue::Input::TurnEnded).unwrap_or_default(),
+        };
+        let next = again.or_else(|| step.begin.map(|follow_up| self.next(follow_up, true)));
         let turnover =
             Turnover { added: None, taken: step.taken, held: queue.is_held(), begun: next.clone() };
         let quota = outcome.quota.filter(|quota| quota.resumes);

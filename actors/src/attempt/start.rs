@@ -12,7 +12,7 @@ use crate::process::{Adopted, Control, LOST, Marker, Shim, SpawnError};
 use crate::world::World;
 
 use super::digest::{self, Digesting};
-use super::{dialogue, prepare};
+use super::{anew, dialogue, prepare};
 
 /// Between tries to reach what can't be reached now.
 const RETRY: Duration = Duration::from_secs(1);
@@ -43,7 +43,8 @@ pub async fn process(
         .executors
         .get(&attempt.executor)
         .ok_or_else(|| format!("there is no executor {:?} any more", attempt.executor))?;
-    let prepared = prepare::process(world, attempt, &*executor)?;
+    let recap = anew::recap(world, attempt, &*executor).await?;
+    let prepared = prepare::process(world, attempt, &*executor, recap)?;
     let log = world.logs.get(attempt.attempt_id).await.map_err(|error| error.to_string())?;
     let dir = world.settings.process_dir(attempt);
     let (folder, told, files) = (dir.clone(), prepared.dialogue, prepared.files);

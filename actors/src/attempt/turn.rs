@@ -93,6 +93,12 @@ impl Turn {
         is_quiet && self.life.is_over() && self.unrecorded.is_none()
     }
 
+    /// Its executor does not know the session that it was to resume.
+    pub fn lost_its_session(&self) -> bool {
+        let resumed = self.attempt.process.executor_session_id.is_some();
+        resumed && self.digest.get().session_lost
+    }
+
     /// Brings an effect about that concerns the process alone.
     pub fn perform(&mut self, effect: Effect) {
         match effect {

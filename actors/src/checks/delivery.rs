@@ -120,7 +120,12 @@ async fn worktrees(world: &World, attempt: &Attempt, folder: &Folder) -> Taken {
     let mut is_empty = true;
     for repo in &attempt.repos {
         let frozen = freeze(world, attempt, repo, folder).await.map_err(|error| {
-            Refusal::new(Code::WorkspaceFailed, format!("what is done can't be read: {error}"))
+            let message = format!("what is done can't be read: {error}");
+            if error.is_shortage() {
+                Refusal::shortage(message)
+            } else {
+                Refusal::new(Code::WorkspaceFailed, message)
+            }
         })?;
         is_empty &= frozen.is_unchanged;
         repos.push(CheckedRepo {

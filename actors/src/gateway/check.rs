@@ -12,6 +12,7 @@ use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, NewRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
 use crate::refusal::{Code, Refusal};
+use crate::workspace::git::GitError;
 use crate::workspace::{git, worktree};
 use crate::world::World;
 
@@ -33,9 +34,16 @@ pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusa
     if !path.is_absolute() {
         return Err(refuse(format!("{:?} is not an absolute path", given.path)));
     }
-    let root = git::root(path)
-        .await
-        .map_err(|error| refuse(format!("{} is not a git repository: {error}", given.path)))?;
+    if given.path.contains(char::is_control) {
+        return Err(refuse(format!("the path {:?} has a control character", given.path)));
+    }
+    let root = git::root(path).await.map_err(|error| match error {
+        GitError::Failed(said) => refuse(format!("{} is not a git repository: {said}", given.path)),
+        error => unusable(path, &error),
+    })?;
+    if root.to_string_lossy().contains(char::is_control) {
+        return Err(refuse(format!("the path {root:?} has a control character")));
+    }
     let branch = match &given.target_branch {
         Some(branch) => branch.clone(),
         None => git::current_branch(&root).await.ok_or_else(|| {
@@ -44,7 +52,7 @@ pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusa
             ))
         })?,
     };
-    if git::branch_tip(&root, &branch).await.is_none() {
+    if tip(&root, &branch).await?.is_none() {
         let again = |other: &str| format!("{branch_field} = {other:?}");
         return Err(no_branch(&root, &branch, again).await);
     }
@@ -54,6 +62,24 @@ pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusa
         path: root.to_string_lossy().into_owned(),
         default_target_branch: branch,
     })
+}
+
+/// The commit at the tip of a branch, if there is such a branch.
+async fn tip(repo: &Path, branch: &str) -> Result<Option<String>, Refusal> {
+    git::branch_tip(repo, branch).await.map_err(|error| unusable(repo, &error))
+}
+
+/// The refusal when git can't read a repository.
+fn unusable(repo: &Path, error: &GitError) -> Refusal {
+    let repo = repo.display().to_string();
+    let message = format!("the repository at {repo} can't be used: {error}");
+    let refusal = match error {
+        GitError::Failed(_) => Refusal::new(Code::WorkspaceFailed, message)
+            .hint("Put the repository back where it was, then call the tool again."),
+        error if error.is_shortage() => Refusal::shortage(message),
+        _ => Refusal::new(Code::WorkspaceFailed, message),
+    };
+    refusal.detail("repo_path", repo)
 }
 
 /// `again` spells out the field that would name another branch.
@@ -88,12 +114,6 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     }
     let attempt_id = AttemptId::new();
     let folder = worktree::folder(attempt_id, &context.task.title);
-    let default_prompt = || {
-        let parts =
-            [Some(&context.task.title), context.task.description.as_ref(), context.brief.as_ref()];
-        let parts = parts.into_iter().flatten().filter(|part| !part.trim().is_empty());
-        parts.map(String::as_str).collect::<Vec<_>>().join("\n\n")
-    };
     Ok(Attempt {
         attempt_id,
         task_id: context.task.task_id,
@@ -101,10 +121,12 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         project_id: context.task.project_id,
         project_name: context.project_name.clone(),
         priority: context.task.priority,
+        is_answer: context.is_answer,
         branch: format!("{}{folder}", world.settings.branch_prefix),
         folder,
         repos,
         executor: request.executor.clone(),
+        parent: request.parent,
         session_id: SessionId::new(),
         phase: Phase::Queued,
         state: State::Idle,
@@ -117,7 +139,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,
             turn: 1,
-            prompt: request.prompt.clone().unwrap_or_else(default_prompt),
+            prompt: request.prompt.clone().unwrap_or_else(|| default_prompt(&context)),
             variant: request.variant.clone(),
             executor_session_id: None,
             status: ProcessStatus::Planned,
@@ -125,6 +147,17 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
             exit_signal: None,
         },
     })
+}
+
+/// What an agent is told of a task, where nobody says it otherwise.
+fn default_prompt(context: &StartContext) -> String {
+    let StartContext { task, brief, reason, .. } = context;
+    let is_said =
+        |reason: &&String| task.description.as_ref().is_some_and(|it| it.contains(reason.as_str()));
+    let why = reason.as_ref().filter(|reason| !is_said(reason)).map(|why| format!("Why: {why}"));
+    let parts = [Some(&task.title), task.description.as_ref(), why.as_ref(), brief.as_ref()];
+    let parts = parts.into_iter().flatten().filter(|part| !part.trim().is_empty());
+    parts.map(String::as_str).collect::<Vec<_>>().join("\n\n")
 }
 
 /// What of a start makes two of them the same call: all that was asked for, with
@@ -278,14 +311,9 @@ async fn attempt_repo(
 ) -> Result<AttemptRepo, Refusal> {
     let path = Path::new(&repo.path);
     if let Err(error) = git::common_dir(path).await {
-        return Err(Refusal::new(
-            Code::WorkspaceFailed,
-            format!("the repository at {} can't be used: {error}", repo.path),
-        )
-        .hint("Put the repository back where it was, then call the tool again.")
-        .detail("repo_path", repo.path.as_str()));
+        return Err(unusable(path, &error));
     }
-    let Some(base_commit) = git::branch_tip(path, branch).await else {
+    let Some(base_commit) = tip(path, branch).await? else {
         return Err(no_branch(path, branch, again).await);
     };
     Ok(AttemptRepo {

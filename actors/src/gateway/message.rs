@@ -85,6 +85,8 @@ pub struct StartRequest {
     /// Default: the task's title and description.
     pub prompt: Option<String>,
     pub ignore_dependencies: bool,
+    /// The attempt inside which it was asked for.
+    pub parent: Option<AttemptId>,
 }
 
 /// A follow-up to be sent, queued, or cancelled.
@@ -106,8 +108,6 @@ pub struct FollowUpRequest {
 pub struct RespondRequest {
     pub approval_id: ApprovalId,
     pub verdict: Verdict,
-    /// The attempt within which it was given, if it was.
-    pub from_attempt: Option<AttemptId>,
 }
 
 /// The owner of an attempt.

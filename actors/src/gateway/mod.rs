@@ -39,6 +39,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
+pub use check::executor as check_executor;
 pub use message::{
     FollowUpRequest, Message, NewProject, Owned, Port, RepoPath, RespondRequest, StartRequest,
 };
@@ -83,7 +84,8 @@ impl Actor for Gateway {
         myself: ActorRef<Message>,
         world: Arc<World>,
     ) -> Result<State, ActorProcessingErr> {
-        let admission = Admission::new(world.settings.max_running_attempts);
+        let settings = &world.settings;
+        let admission = Admission::new(settings.max_running_attempts, settings.max_running_answers);
         Ok(State {
             myself,
             world,

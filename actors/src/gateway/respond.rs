@@ -7,7 +7,7 @@ use ractor::ActorRef;
 
 use crate::attempt::{self, RespondCall};
 use crate::executor::Verdict;
-use crate::ids::{ApprovalId, AttemptId};
+use crate::ids::ApprovalId;
 use crate::journal::{Answer, Approval, ApprovalStatus, Decision, Key, remembered};
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
@@ -33,15 +33,12 @@ async fn respond(
     key: Option<Key>,
     request: RespondRequest,
 ) -> Result<Answer<Approval>, Refusal> {
-    let RespondRequest { approval_id, verdict, from_attempt } = request;
+    let RespondRequest { approval_id, verdict } = request;
     if let Some(answer) = remembered(&*world.journal, key.as_ref()).await? {
         return Ok(answer);
     }
     let found = world.journal.approval(approval_id).await?;
     let approval = found.ok_or_else(|| not_found(approval_id))?;
-    if from_attempt == Some(approval.attempt_id) {
-        return Err(own(approval.attempt_id));
-    }
     if approval.status != ApprovalStatus::Pending {
         let decision = Decision::Verdict(verdict);
         return world.journal.decide(key.as_ref(), approval_id, &decision).await;
@@ -58,9 +55,4 @@ fn not_found(id: ApprovalId) -> Refusal {
     Refusal::new(Code::InvalidArgument, format!("there is no approval {id}"))
         .hint("Call the tool again with approval_id from list_approvals.")
         .detail("path", "approval_id")
-}
-
-fn own(attempt: AttemptId) -> Refusal {
-    let message = format!("what attempt {attempt} asks for is not for itself to answer");
-    Refusal::new(Code::NotPermitted, message).hint("Leave it to a person, or to who started you.")
 }

@@ -45,6 +45,9 @@ impl State {
             let _ = port.send(Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")));
             return;
         }
+        if attempt.is_answer {
+            self.admission.answers(attempt.attempt_id);
+        }
         if self.admission.take(attempt.attempt_id) {
             attempt.phase = Phase::Preparing;
             attempt.state = Standing::Running;
@@ -81,7 +84,7 @@ impl State {
                 }
             }
             // The same call came first, or this one may not be: the slot is free again.
-            Ok(_) | Err(_) => self.admission.leave(id),
+            Ok(_) | Err(_) => self.admission.forget(id),
         }
         let _ = port.send(answer);
         self.grant();

@@ -62,11 +62,15 @@ pub struct Attempt {
     pub project_id: ProjectId,
     pub project_name: String,
     pub priority: Priority,
+    /// It answers a question; see `gateway/admission.rs`.
+    pub is_answer: bool,
     pub branch: String,
     /// The name of its folder under `worktrees/`.
     pub folder: String,
     pub repos: Vec<AttemptRepo>,
     pub executor: String,
+    /// The attempt inside which its start was asked for.
+    pub parent: Option<AttemptId>,
     pub session_id: SessionId,
     pub phase: Phase,
     pub state: State,
@@ -108,6 +112,17 @@ pub struct Process {
     pub status: ProcessStatus,
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
+}
+
+/// A turn that has ended, for an agent that does not remember it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    pub turn: u32,
+    /// At most 8,000 characters of it.
+    pub prompt: String,
+    /// At most 8,000 characters of it.
+    pub final_message: Option<String>,
+    pub status: ProcessStatus,
 }
 
 /// What `start_task_attempt` answers.

@@ -61,6 +61,7 @@ pub mod kill;
 pub mod manifest;
 mod names;
 pub mod pidfd;
+pub mod place;
 pub mod proc;
 mod rescue;
 pub mod shim;

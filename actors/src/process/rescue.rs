@@ -27,10 +27,11 @@ use super::kill::{KillReport, kill_tree};
 use super::manifest::{self, ExitRecord, Manifest, Started};
 use super::names::RESCUE;
 use super::pidfd::{PidFd, Reaped, reap};
+use super::place::attempt_of;
 use super::proc::{self, Stat};
 use super::shim::takeover::{self, Ends, Takeover};
 use super::shims::{AdoptError, Adopted, Shims, SpawnError, blocking, try_lock};
-use super::tree::{Marker, Tree, is_shim};
+use super::tree::{Marker, Tree};
 use crate::event::Stream;
 use crate::failpoint;
 use crate::log::spool::write::Writer;
@@ -274,17 +275,16 @@ impl Shims {
 
     /// The living orphans that came to us with the death of this folder's shim:
     /// those that carry its marker, and those that carry none at all and came to
-    /// nobody before. Of two shims that die at once the latter go to the first
+    /// nobody before. Our shims are our children too, and are known. Of two shims that die at once the latter go to the first
     /// one rescued.
     fn claim_orphans(&self, dir: &Path) -> io::Result<Vec<Process>> {
         let (_, tree) = read_tree(dir)?;
         let may_be_ours = |orphan: &Process| {
             let environ = proc::environ(orphan.pid);
-            let is_ours = tree.marker.claims(&environ) || !Marker::is_in(&environ);
-            is_ours && !is_shim(orphan.pid)
+            tree.marker.claims(&environ) || !Marker::is_in(&environ)
         };
         let orphans = strays().into_iter().filter_map(Process::of).filter(may_be_ours);
-        Ok(self.claim(&orphans.collect::<Vec<_>>()))
+        Ok(self.claim(&orphans.collect::<Vec<_>>(), attempt_of(dir)))
     }
 
     /// Waits for a leader that has become our child, so that its end is known

@@ -11,11 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncReadExt;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::failpoint;
+use crate::ids::AttemptId;
 use crate::secret::Secrets;
 
 use super::attach::{self, AttachError, Attached, attach};
@@ -24,6 +25,8 @@ use super::handing;
 use super::identity::{Identity, Process};
 use super::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
 use super::names::{ARGUMENT, LOCK, RESCUE, SOCKET, STDIN_FILE};
+use super::place::{Roots, attempt_of};
+use super::proc::Stat;
 
 /// How long a shim may take from its spawn to its word that the executor runs.
 const START: Duration = Duration::from_secs(30);
@@ -41,11 +44,14 @@ pub struct Shims {
 
 /// What this process has to keep apart among its children.
 #[derive(Debug, Default)]
-struct Known {
+pub(super) struct Known {
     /// Somebody waits for these pids; nobody else may reap them.
     waited_for: BTreeSet<i32>,
+    /// All that this daemon started or found.
+    pub(super) shims: Roots,
+    pub(super) leaders: Roots,
     /// Orphans that belong to a rescued process.
-    claimed: BTreeSet<Process>,
+    pub(super) claims: Roots,
 }
 
 /// Why no process was started. Unless said otherwise none runs.
@@ -170,6 +176,7 @@ impl Shims {
             let found = spawn_blocking(move || look(&folder)).await.map_err(io::Error::other)??;
             return Ok(match found {
                 Found::Live(attached, started) => {
+                    self.learn_leader(&started, dir);
                     Adopted::Live(Shim::connected(attached, started)?)
                 }
                 Found::Ended(record) => Adopted::Ended(record),
@@ -207,10 +214,9 @@ impl Shims {
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut child = command.spawn().map_err(SpawnError::Shim)?;
+        let mut child = self.spawn_known(&mut command, dir).map_err(SpawnError::Shim)?;
         failpoint::hit("shim", "spawned");
         let pid = child.id().map_or(0, u32::cast_signed);
-        self.wait_for(pid);
         let mut word = String::new();
         if let Some(mut stdout) = child.stdout.take()
             && timeout(START, stdout.read_to_string(&mut word)).await.is_err()
@@ -232,8 +238,21 @@ impl Shims {
     }
 }
 
-/// Who reaps whom.
+/// Who is who, and who reaps whom.
 impl Shims {
+    /// Spawns a shim that is known before anybody can ask whose child it is.
+    fn spawn_known(&self, command: &mut Command, dir: &Path) -> io::Result<Child> {
+        let mut known = self.known();
+        let child = command.spawn()?;
+        let pid = child.id().map_or(0, u32::cast_signed);
+        known.waited_for.insert(pid);
+        // A zombie has its start time too.
+        if let Some(stat) = Stat::of(pid) {
+            known.shims.insert(Process { pid, start_time: stat.start_time }, attempt_of(dir));
+        }
+        Ok(child)
+    }
+
     pub(super) fn wait_for(&self, pid: i32) {
         self.known().waited_for.insert(pid);
     }
@@ -247,15 +266,19 @@ impl Shims {
     }
 
     /// Remembers orphans as a rescued process's. Returns those that were not
-    /// another's already; the dead are forgotten.
-    pub(super) fn claim(&self, orphans: &[Process]) -> Vec<Process> {
+    /// another's already, and no shims; the dead are forgotten.
+    pub(super) fn claim(&self, orphans: &[Process], attempt: Option<AttemptId>) -> Vec<Process> {
         let mut known = self.known();
-        known.claimed.retain(|process| process.is_alive());
-        orphans.iter().copied().filter(|orphan| known.claimed.insert(*orphan)).collect()
+        let mut ours = orphans.to_vec();
+        ours.retain(|orphan| !known.claims.holds(*orphan) && !known.shims.holds(*orphan));
+        for orphan in &ours {
+            known.claims.insert(*orphan, attempt);
+        }
+        ours
     }
 
     /// No holder of this panics; if one did, the data would still be whole.
-    fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

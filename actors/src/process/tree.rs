@@ -14,7 +14,7 @@ use nix::unistd::geteuid;
 
 use super::cgroup::Cgroup;
 use super::identity::Process;
-use super::names::ARGUMENT;
+use super::place::is_shim;
 use super::proc::{self, Stat};
 use crate::ids::{AttemptId, ProcessId};
 
@@ -164,19 +164,6 @@ fn shim_above(mut pid: i32, spared: &BTreeSet<i32>) -> Option<i32> {
         }
     }
     None
-}
-
-/// The attempt of whose tree a process is, whatever its environment says: the
-/// shim above it works in the attempt's folder.
-pub fn attempt_of(pid: i32) -> Option<AttemptId> {
-    let shim = shim_above(pid, &BTreeSet::new())?;
-    let dir = fs::read_link(format!("/proc/{shim}/cwd")).ok()?;
-    dir.parent()?.file_name()?.to_str()?.parse().ok()
-}
-
-/// Whether the process is a shim, whoever's.
-pub fn is_shim(pid: i32) -> bool {
-    proc::arguments(pid).get(1).is_some_and(|argument| argument == ARGUMENT.as_bytes())
 }
 
 #[cfg(test)]

@@ -23,6 +23,10 @@ pub struct Change {
     /// Lines; 0 for a binary file.
     pub added: u64,
     pub deleted: u64,
+    /// Its size as it is now; 0 when it is deleted.
+    pub bytes: u64,
+    /// Whether its lines were counted: it is no more than is read.
+    pub is_read: bool,
 }
 
 impl Change {
@@ -56,7 +60,8 @@ pub fn parse(listing: &[u8]) -> Result<Vec<Change>, Unreadable> {
             }
             _ => return Err(Unreadable),
         };
-        changes.push(Change { path, old_path, status, added: 0, deleted: 0 });
+        let (added, deleted, bytes) = (0, 0, 0);
+        changes.push(Change { path, old_path, status, added, deleted, bytes, is_read: true });
     }
     changes.sort_by(|one, other| one.path.cmp(&other.path));
     changes.dedup_by(|one, other| one.path == other.path);
@@ -144,6 +149,8 @@ mod tests {
             status: if old_path.is_some() { Status::Renamed } else { Status::Modified },
             added: 0,
             deleted: 0,
+            bytes: 0,
+            is_read: true,
         }
     }
 

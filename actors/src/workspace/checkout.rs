@@ -3,11 +3,14 @@
 //! it leaves no trace in the repository that the commit is from.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::git::{self, GitError};
-use super::snapshot;
+use super::git::{self, Git, GitError};
+use super::{aside, regular, snapshot};
+
+/// Bytes of a list of commits at which the history of a shallow clone ends.
+const SHALLOW_MAX: u64 = 64 << 20;
 
 /// A commit to be laid out.
 #[derive(Clone, Debug)]
@@ -39,7 +42,7 @@ pub async fn make(checkout: &Checkout) -> Result<(), CheckoutError> {
         snapshot::blocking(move || repository(&checkout, &common, &format)).await?;
     }
     let args = ["checkout", "--quiet", "--force", "--detach", &checkout.commit];
-    git::run(&checkout.path, &args).await?;
+    Git::new(&checkout.path).patient().text(&args).await?;
     Ok(())
 }
 
@@ -52,14 +55,11 @@ fn repository(checkout: &Checkout, common: &Path, format: &str) -> io::Result<()
     let lenders = [&common.join("objects"), &checkout.objects];
     let there: Vec<&Path> =
         lenders.into_iter().map(PathBuf::as_path).filter(|it| it.is_dir()).collect();
-    snapshot::bare(&git_dir, &there)?;
+    aside::bare(&git_dir, &there)?;
     let config = format!(
         "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = {format}\n"
     );
     fs::write(git_dir.join("config"), config)?;
     // The history of a shallow clone ends where this says.
-    match fs::copy(common.join("shallow"), git_dir.join("shallow")) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    regular::copy_small(&common.join("shallow"), &git_dir.join("shallow"), SHALLOW_MAX)
 }

@@ -6,9 +6,15 @@
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::Path;
+use std::sync::Arc;
 
-use super::git;
 use super::snapshot::{self, Snapshot, SnapshotError, Source};
+use super::tree::Tree;
+use super::{aside, git};
+
+/// Bytes that are taken in of what is not committed; git reads them all, and writes
+/// them.
+const BYTES_MAX: u64 = 1 << 30;
 
 /// What a worktree held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +32,10 @@ pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotE
     let snapshot = Snapshot::take(source).await?;
     {
         let (objects, lender) = (objects.to_owned(), snapshot.common().join("objects"));
-        snapshot::blocking(move || snapshot::lend_objects(&objects, &[&lender])).await?;
+        snapshot::blocking(move || aside::lend_objects(&objects, &[&lender])).await?;
     }
     take_in(&snapshot, objects).await?;
-    let tree = git::text(snapshot.writing(objects), &["write-tree"]).await?;
+    let tree = snapshot.writing(objects).text(&["write-tree"]).await?;
     let head = snapshot.head();
     let [of_base, of_head] = [snapshot.base(), head].map(|commit| format!("{commit}^{{tree}}"));
     let trees = git::run(&source.repo, &["rev-parse", &of_base, &of_head]).await?;
@@ -40,7 +46,7 @@ pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotE
         return Ok(Frozen { commit, includes_uncommitted: false, is_unchanged });
     }
     let args = ["commit-tree", &tree, "-p", head, "-m", "What was not committed"];
-    let commit = git::text(snapshot.writing(objects), &args).await?;
+    let commit = snapshot.writing(objects).text(&args).await?;
     Ok(Frozen { commit, includes_uncommitted: true, is_unchanged })
 }
 
@@ -48,14 +54,32 @@ pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotE
 /// the git of each submodule how it stands and so runs what its configuration says;
 /// this reads of a submodule nothing but its HEAD.
 async fn take_in(snapshot: &Snapshot, objects: &Path) -> Result<(), SnapshotError> {
-    let changed = snapshot.listing(&["ls-files", "--modified", "--deleted", "-z"]).await?;
+    // Other than `git ls-files --modified`, it reads no file.
+    let list = ["diff-files", "--name-only", "--ignore-submodules=dirty", "-z"];
+    let changed = snapshot.listing(&list).await?;
     if changed.is_empty() {
         return Ok(());
     }
-    let mut command = snapshot.writing(objects);
-    command.stdin(snapshot::blocking(move || anonymous(&changed)).await?);
-    let add = ["update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
-    git::text(command, &add).await?;
+    let tree = Arc::clone(snapshot.tree());
+    let stdin =
+        snapshot::blocking(move || Ok(measured(&tree, &changed).map(|()| changed))).await??;
+    let mut git = snapshot.writing(objects);
+    git.command.stdin(snapshot::blocking(move || anonymous(&stdin)).await?);
+    git.text(&["update-index", "--add", "--remove", "--replace", "-z", "--stdin"]).await?;
+    Ok(())
+}
+
+/// That the files are no more than can be taken in; paths end with a NUL each.
+fn measured(tree: &Tree, paths: &[u8]) -> Result<(), SnapshotError> {
+    let mut total = 0;
+    for path in paths.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
+        let (_, bytes) = tree.look(path);
+        total += bytes;
+        if total > BYTES_MAX {
+            let path = String::from_utf8_lossy(path).into_owned();
+            return Err(SnapshotError::TooLarge { path, bytes, max: BYTES_MAX });
+        }
+    }
     Ok(())
 }
 

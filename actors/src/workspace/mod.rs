@@ -11,10 +11,12 @@
 //! attempt changed is told by a [`snapshot`] of its worktree, what is in a file by
 //! the open [`tree`], whether nothing would be lost with it by a [`proof`]. A worktree
 //! is [`frozen`] as a commit, and a commit laid out in a [`checkout`], beside the
-//! repository and without a trace in it. Nothing
+//! repository and without a trace in it. What reads or lays out files does so from a
+//! repository of ours (`aside`): no program that an agent configures is ever run. Nothing
 //! here knows what a task or an executor is; nothing is ever deleted, what stands in
 //! the way of a worktree is moved to the trash folder.
 
+mod aside;
 mod beneath;
 pub mod changes;
 pub mod checkout;
@@ -24,6 +26,7 @@ mod owner;
 pub mod page;
 pub mod proof;
 pub mod quote;
+pub mod regular;
 pub mod snapshot;
 pub mod tree;
 pub mod worktree;

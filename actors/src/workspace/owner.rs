@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::Mutex;
 
+use super::aside::{self, AsideError};
 use super::git::{self, GitError};
 use super::proof;
 
@@ -19,6 +20,8 @@ pub struct NewWorktree {
     pub base: String,
     /// Where something that stands in the way is moved.
     pub trash: PathBuf,
+    /// Takes a repository of ours while the files are laid out.
+    pub scratch: PathBuf,
 }
 
 pub(super) enum Message {
@@ -89,16 +92,26 @@ async fn forget(repo: &Path, worktree: &Path) -> Result<(), GitError> {
     git::run(repo, &["worktree", "remove", "--force", &path]).await.map(drop)
 }
 
+/// git makes the worktree empty: laying out the files itself, it would run the filters
+/// of the repository's configuration, which agents can write.
 async fn try_add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     let path = new.path.to_string_lossy();
-    if git::branch_tip(repo, &new.branch).await.is_some() {
-        git::run_fetching(repo, &["worktree", "add", "--quiet", &path, &new.branch]).await?;
+    let add = ["worktree", "add", "--quiet", "--no-checkout"];
+    let what: &[&str] = if git::branch_tip(repo, &new.branch).await?.is_some() {
+        &[&path, &new.branch]
     } else {
-        let args =
-            ["worktree", "add", "--quiet", "--no-track", "-b", &new.branch, &path, &new.base];
-        git::run_fetching(repo, &args).await?;
+        &["--no-track", "-b", &new.branch, &path, &new.base]
+    };
+    git::run(repo, &[&add, what].concat()).await?;
+    let laid_out = aside::lay_out(&new.path, &new.scratch).await;
+    if laid_out.is_err() {
+        // Nothing has run in it, and it may be what fills the disk.
+        let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
     }
-    Ok(())
+    laid_out.map_err(|error| match error {
+        AsideError::Git(error) => error,
+        AsideError::Io(error) => GitError::Failed(error.to_string()),
+    })
 }
 
 async fn set_aside(new: &NewWorktree) -> std::io::Result<()> {
@@ -170,6 +183,7 @@ mod tests {
             branch: "provost/x".to_owned(),
             base: git(&repo, &["rev-parse", "HEAD"]).await,
             trash: scratch.path().join("trash"),
+            scratch: scratch.path().join("scratch"),
         };
         add(&repo, &new).await.unwrap();
         // What a `git worktree add` that is killed leaves: its lock.
@@ -183,5 +197,118 @@ mod tests {
         git(&repo, &["worktree", "lock", "tree"]).await;
         add(&repo, &new).await.unwrap();
         assert!(new.path.join(".git").exists());
+    }
+
+    struct Scene {
+        scratch: tempfile::TempDir,
+        repo: PathBuf,
+    }
+
+    impl Scene {
+        /// A repository with one file, `a`.
+        async fn new() -> Self {
+            let scratch = tempfile::tempdir().unwrap();
+            let repo = scratch.path().join("repo");
+            std::fs::create_dir(&repo).unwrap();
+            git(&repo, &["init", "--quiet", "--initial-branch=main"]).await;
+            for (key, value) in [("user.name", "t"), ("user.email", "t@localhost")] {
+                git(&repo, &["config", key, value]).await;
+            }
+            std::fs::write(repo.join("a"), "text\n").unwrap();
+            git(&repo, &["add", "--all"]).await;
+            git(&repo, &["commit", "--quiet", "--message=first"]).await;
+            Self { scratch, repo }
+        }
+
+        async fn worktree(&self, repo: &Path) -> NewWorktree {
+            NewWorktree {
+                path: self.scratch.path().join("tree"),
+                branch: "provost/x".to_owned(),
+                base: git(repo, &["rev-parse", "main"]).await,
+                trash: self.scratch.path().join("trash"),
+                scratch: self.scratch.path().join("scratch"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_that_the_repository_configures_runs_while_a_worktree_is_made() {
+        let scene = Scene::new().await;
+        let ran = scene.scratch.path().join("ran");
+        let trap = format!("touch {}; cat", ran.display());
+        for key in [
+            "filter.ev.smudge",
+            "filter.ev.process",
+            "core.fsmonitor",
+            "core.sshCommand",
+            "credential.helper",
+            "core.alternateRefsCommand",
+        ] {
+            git(&scene.repo, &["config", key, &trap]).await;
+        }
+        let attributes = scene.repo.join(".git/info/attributes");
+        std::fs::create_dir_all(attributes.parent().unwrap()).unwrap();
+        std::fs::write(attributes, "* filter=ev\n").unwrap();
+        let new = scene.worktree(&scene.repo).await;
+        add(&scene.repo, &new).await.unwrap();
+        assert_eq!(std::fs::read_to_string(new.path.join("a")).unwrap(), "text\n");
+        assert!(!ran.exists());
+        assert_eq!(git(&new.path, &["-c", "core.attributesFile=/dev/null", "ls-files"]).await, "a");
+    }
+
+    #[tokio::test]
+    async fn a_partial_clone_gets_its_files_and_by_no_program_of_its_configuration() {
+        let scene = Scene::new().await;
+        git(&scene.repo, &["config", "uploadpack.allowFilter", "true"]).await;
+        git(&scene.repo, &["config", "uploadpack.allowAnySHA1InWant", "true"]).await;
+        let clone = scene.scratch.path().join("clone");
+        let from = format!("file://{}", scene.repo.display());
+        let path = clone.to_string_lossy().into_owned();
+        let filter = ["clone", "--quiet", "--filter=blob:none", "--no-checkout", &from, &path];
+        git(&scene.repo, &filter).await;
+        let ran = scene.scratch.path().join("ran");
+        let trap = format!("touch {}; git-upload-pack", ran.display());
+        git(&clone, &["config", "remote.origin.uploadpack", &trap]).await;
+        let new = scene.worktree(&clone).await;
+        git(&clone, &["config", "protocol.ext.allow", "always"]).await;
+        git(&clone, &["config", "remote.origin.url", &format!("ext::sh -c {trap}")]).await;
+        add(&clone, &new).await.unwrap_err();
+        git(&clone, &["config", "remote.origin.url", &from]).await;
+        add(&clone, &new).await.unwrap();
+        assert_eq!(std::fs::read_to_string(new.path.join("a")).unwrap(), "text\n");
+        assert!(!ran.exists());
+        // What was fetched is kept.
+        assert_eq!(git(&clone, &["cat-file", "-p", "main:a"]).await, "text");
+    }
+
+    #[tokio::test]
+    async fn a_sparse_repository_makes_sparse_worktrees() {
+        let scene = Scene::new().await;
+        std::fs::create_dir(scene.repo.join("d")).unwrap();
+        std::fs::write(scene.repo.join("d/b"), "").unwrap();
+        git(&scene.repo, &["add", "--all"]).await;
+        git(&scene.repo, &["commit", "--quiet", "--message=second"]).await;
+        git(&scene.repo, &["sparse-checkout", "set", "--cone", "e"]).await;
+        let new = scene.worktree(&scene.repo).await;
+        add(&scene.repo, &new).await.unwrap();
+        assert!(new.path.join("a").exists() && !new.path.join("d").exists());
+        assert_eq!(git(&new.path, &["status", "--porcelain"]).await, "");
+    }
+
+    #[tokio::test]
+    async fn only_a_branch_is_a_branch() {
+        let scene = Scene::new().await;
+        git(&scene.repo, &["commit", "--quiet", "--allow-empty", "--message=second"]).await;
+        git(&scene.repo, &["tag", "v1"]).await;
+        git(&scene.repo, &["branch", "a/b"]).await;
+        let tip = async |name| git::branch_tip(&scene.repo, name).await.unwrap();
+        let head = git(&scene.repo, &["rev-parse", "HEAD"]).await;
+        assert_eq!(tip("main").await, Some(head.clone()));
+        assert_eq!(tip("a/b").await, Some(head));
+        for name in ["main~1", "main^", "main@{0}", "v1", "HEAD", "-x", "", "a", "*", "../tags/v1"]
+        {
+            assert_eq!(tip(name).await, None, "{name}");
+        }
+        assert!(git::branch_tip(scene.scratch.path(), "main").await.is_err());
     }
 }

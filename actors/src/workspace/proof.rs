@@ -11,10 +11,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::git::{self, GitError};
+use super::regular;
 use super::snapshot::{self, Snapshot, SnapshotError, Source};
 
 /// Commits that only a worktree's HEAD was at; more are not looked into.
 const STRAYS_MAX: usize = 100;
+/// Bytes of a log of where HEAD was.
+const LOG_MAX: u64 = 256 << 20;
 /// Files and folders of git's that stand for something begun and not ended.
 const UNDER_WAY: [&str; 7] = [
     "MERGE_HEAD",
@@ -75,11 +78,11 @@ pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
         .await
         .map_err(|_| because("a branch without a commit is checked out in it"))?;
     let branch = git::branch_tip(&source.repo, &source.branch)
-        .await
+        .await?
         .ok_or_else(|| because(format!("its branch {} is gone", source.branch)))?;
     let snapshot = Snapshot::take(source).await?;
     let target = git::branch_tip(&source.repo, &source.target_branch)
-        .await
+        .await?
         .ok_or_else(|| because(format!("its target branch {} is gone", source.target_branch)))?;
 
     let unmerged = count(&source.repo, &[&head, &branch, "--not", &target, base]).await?;
@@ -166,7 +169,7 @@ async fn strays(
 
 /// The commits that a log of git's names (gitformat: old, new, who, when).
 fn logged(log: &Path) -> std::io::Result<BTreeSet<String>> {
-    let text = match fs::read(log) {
+    let text = match regular::read(log, LOG_MAX) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error),
@@ -264,11 +267,11 @@ impl Proof {
 
     /// git from the scratch repository, its objects kept in the real one.
     async fn write(&self, args: &[&str], index: Option<&Path>) -> Result<String, Keep> {
-        let mut command = self.snapshot.writing(&self.common.join("objects"));
-        command
+        let mut git = self.snapshot.writing(&self.common.join("objects"));
+        git.command
             .args(["-c", "core.fsync=all", "-c", "core.fsyncObjectFiles=true"])
             .envs(index.map(|index| ("GIT_INDEX_FILE", index)));
-        Ok(git::text(command, args).await?)
+        Ok(git.text(args).await?)
     }
 }
 
@@ -287,7 +290,7 @@ pub async fn registration(repo: &Path, worktree: &Path) -> Result<Option<PathBuf
 /// Whether this folder of git's is that of the worktree, which need not be there.
 #[must_use]
 pub fn is_registration_of(admin: &Path, worktree: &Path) -> bool {
-    let Ok(link) = fs::read_to_string(admin.join("gitdir")) else { return false };
+    let Ok(link) = regular::text(&admin.join("gitdir")) else { return false };
     // Relative with `worktree.useRelativePaths` (git-config(1)).
     real(&admin.join(link.trim_end())) == real(worktree).join(".git")
 }

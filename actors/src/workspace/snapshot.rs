@@ -1,32 +1,31 @@
 //! What an attempt changed in one repository, read without touching it.
 //!
-//! git reads the worktree from a scratch repository of ours that borrows the
-//! objects of the real one and has a copy of the worktree's index. So nothing is
-//! written where the agent works, no lock of its git is in the way, and no
-//! configuration that the agent can write (filters, `core.fsmonitor`, external
-//! diffs, textconv, includes) makes git run anything.
+//! git reads the worktree from a repository of ours ([`Aside`]) that has a copy of the
+//! worktree's index. So nothing is written where the agent works, no lock of its git
+//! is in the way, and no configuration that the agent can write (filters,
+//! `core.fsmonitor`, external diffs, textconv, includes) makes git run anything. What
+//! is too much to be read ([`plenty`]) is told by its size. A patch is made of a
+//! [`mirror`], a copy of the files that are in it.
 
+mod mirror;
+mod plenty;
+
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tempfile::TempDir;
-use tokio::process::Command;
-
+use super::aside::{Aside, AsideError};
 use super::changes::{self, Change, Unreadable};
-use super::git::{self, GitError, Output};
+use super::git::{self, Git, GitError, Output};
+use super::regular;
 use super::tree::Tree;
 
 /// The longest list of changes that is held, in bytes: about a million files.
 const LISTING_MAX: usize = 256 << 20;
-
-/// What of the repository's configuration decides how files are read.
-const HARMLESS_CONFIG: &str =
-    r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|excludesfile)$";
 
 /// One repository of an attempt.
 #[derive(Clone, Debug)]
@@ -69,6 +68,10 @@ pub enum SnapshotError {
     Git(#[from] GitError),
     #[error("git can't be prepared: {0}")]
     Io(#[from] io::Error),
+    #[error(
+        "{path} has {bytes} bytes, and {max} at most are taken in that are not committed: commit it, or have git ignore it"
+    )]
+    TooLarge { path: String, bytes: u64, max: u64 },
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
 }
@@ -79,6 +82,24 @@ impl SnapshotError {
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Git(GitError::Failed(_)))
+    }
+
+    /// Whether the machine has too little of something to run git at all.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        match self {
+            Self::Repository { why, .. } | Self::Git(why) => why.is_shortage(),
+            _ => false,
+        }
+    }
+}
+
+impl From<AsideError> for SnapshotError {
+    fn from(error: AsideError) -> Self {
+        match error {
+            AsideError::Git(error) => Self::Git(error),
+            AsideError::Io(error) => Self::Io(error),
+        }
     }
 }
 
@@ -108,13 +129,11 @@ pub enum Part {
 #[derive(Debug)]
 pub struct Snapshot {
     tree: Arc<Tree>,
-    git_dir: TempDir,
-    /// What the repository's worktrees share.
-    common: PathBuf,
-    /// `-c` and a setting, in turns.
-    config: Vec<OsString>,
+    aside: Aside,
     head: String,
     base: String,
+    /// The files that git does not track, which the index has by name only.
+    untracked: HashSet<Vec<u8>>,
 }
 
 impl Snapshot {
@@ -125,18 +144,17 @@ impl Snapshot {
             .await
             .map_err(|why| SnapshotError::Repository { repo: repo.clone(), why })?;
         let (tree, admin) = open_worktree(source, &common).await?;
-        let format = async {
-            let asked = git::run(&common, &["rev-parse", "--show-object-format"]).await;
-            asked.map_err(SnapshotError::Git)
+        let aside = async {
+            let aside = Aside::make(&source.scratch, &common).await?;
+            Ok(aside.with_filters().await?)
         };
-        let config = async { harmless_config(&common).await.map_err(SnapshotError::Git) };
-        let ((head, base), format, config) =
-            tokio::try_join!(parting(source, &admin), format, config)?;
-        let git_dir = {
-            let (place, common) = (source.scratch.clone(), common.clone());
-            blocking(move || scratch(&place, &common, &admin, &format)).await?
-        };
-        let snapshot = Self { tree: Arc::new(tree), git_dir, common, config, head, base };
+        let ((head, base), aside) = tokio::try_join!(parting(source, &admin), aside)?;
+        {
+            let git_dir = aside.path().to_owned();
+            blocking(move || copy_indexes(&admin, &git_dir)).await?;
+        }
+        let untracked = HashSet::new();
+        let mut snapshot = Self { tree: Arc::new(tree), aside, head, base, untracked };
         // Without it, files marked as unchanged would count as such whatever is in
         // them. It fails when any has changed, which is no fault.
         snapshot.git(&["update-index", "-q", "--really-refresh"], usize::MAX).await?;
@@ -148,7 +166,7 @@ impl Snapshot {
     /// needed. `git add` would ask the git of each submodule how it stands, and so
     /// run what its configuration says; it is let near nothing but repositories
     /// that are new, and of those it takes the commit.
-    async fn add_untracked(&self) -> Result<(), SnapshotError> {
+    async fn add_untracked(&mut self) -> Result<(), SnapshotError> {
         let list = ["ls-files", "--others", "--exclude-standard", "-z"];
         let listed = self.listing(&list).await?;
         let paths = listed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
@@ -157,19 +175,9 @@ impl Snapshot {
         for path in files {
             // Any object will do: an entry without times is never taken for current.
             entries.extend([b"100644 ", self.base.as_bytes(), b"\t", path, b"\0"].concat());
+            self.untracked.insert(path.to_vec());
         }
-        let file = self.git_dir.path().join("untracked");
-        let stdin = blocking(move || {
-            fs::write(&file, entries)?;
-            File::open(&file)
-        });
-        let mut command = self.command();
-        command.stdin(stdin.await?);
-        let added = ["update-index", "--add", "--replace", "-z", "--index-info"];
-        let added = git::output(command, &added, usize::MAX).await?;
-        if !added.status.success() {
-            return Err(added.failure().into());
-        }
+        self.update_index(&["--add", "--replace", "-z", "--index-info"], entries, None).await?;
         if nested.is_empty() {
             return Ok(());
         }
@@ -184,6 +192,25 @@ impl Snapshot {
         }
     }
 
+    /// `git update-index` with something on its standard input, of the snapshot's own
+    /// index or another one.
+    async fn update_index(
+        &self,
+        options: &[&str],
+        input: Vec<u8>,
+        index: Option<&Path>,
+    ) -> Result<(), SnapshotError> {
+        let file = self.aside.path().join("input");
+        let stdin = blocking(move || {
+            fs::write(&file, input)?;
+            File::open(&file)
+        });
+        let mut git = self.run();
+        git.command.stdin(stdin.await?).envs(index.map(|index| ("GIT_INDEX_FILE", index)));
+        git.text(&[&["update-index"], options].concat()).await?;
+        Ok(())
+    }
+
     /// The worktree itself.
     pub fn tree(&self) -> &Arc<Tree> {
         &self.tree
@@ -191,7 +218,7 @@ impl Snapshot {
 
     /// The folder that the repository's worktrees share.
     pub(super) fn common(&self) -> &Path {
-        &self.common
+        self.aside.common()
     }
 
     /// The commit that is checked out; of a branch without one, that of the attempt's.
@@ -204,25 +231,60 @@ impl Snapshot {
         &self.base
     }
 
-    /// Everything that is not as it was at the merge base, sorted by path.
+    /// Everything that is not as it was at the merge base, sorted by path. Of files
+    /// that are too much to be read no lines are counted.
     pub async fn changes(&self) -> Result<Vec<Change>, SnapshotError> {
-        let mut args = diff(&["-z", "--raw", "--numstat", "--find-renames"]);
+        let mut by_name = self.diff(None, &["-z", "--raw", "--no-renames"]).await?;
+        let tree = Arc::clone(&self.tree);
+        let by_name = blocking(move || {
+            plenty::measure(&tree, &mut by_name);
+            Ok(by_name)
+        });
+        let by_name = by_name.await?;
+        let index = self.index_without(&by_name).await?;
+        let options = ["-z", "--raw", "--numstat", "--find-renames"];
+        let read = self.diff(index.as_deref(), &options).await?;
+        Ok(plenty::together(by_name, read))
+    }
+
+    async fn diff(
+        &self,
+        index: Option<&Path>,
+        options: &[&str],
+    ) -> Result<Vec<Change>, SnapshotError> {
+        let mut args = diff(options);
         args.extend([self.base.clone().into(), "--".into()]);
-        Ok(changes::parse(&self.listing(&args).await?)?)
+        let mut git = self.run();
+        git.command.envs(index.map(|index| ("GIT_INDEX_FILE", index)));
+        Ok(changes::parse(&whole(git.output(&args, LISTING_MAX).await?)?)?)
+    }
+
+    /// An index by which git takes what is not read for unchanged; `None` where all is
+    /// read.
+    async fn index_without(&self, changes: &[Change]) -> Result<Option<PathBuf>, SnapshotError> {
+        let unread = changes.iter().filter(|change| !change.is_read).map(|change| &change.path);
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            unread.partition(|path| self.untracked.contains(*path));
+        if gone.is_empty() && kept.is_empty() {
+            return Ok(None);
+        }
+        let index = {
+            let (from, to) =
+                (self.aside.path().join("index"), self.aside.path().join("index.read"));
+            blocking(move || regular::copy(&from, &to).map(|()| to)).await?
+        };
+        for (option, paths) in [("--force-remove", gone), ("--assume-unchanged", kept)] {
+            let list = paths.into_iter().flat_map(|path| [path.as_slice(), b"\0"].concat());
+            self.update_index(&[option, "-z", "--stdin"], list.collect(), Some(&index)).await?;
+        }
+        Ok(Some(index))
     }
 
     pub(super) async fn listing<A: AsRef<OsStr>>(
         &self,
         args: &[A],
     ) -> Result<Vec<u8>, SnapshotError> {
-        let output = self.git(args, LISTING_MAX).await?;
-        if output.is_cut {
-            return Err(SnapshotError::TooMany);
-        }
-        if !output.status.success() {
-            return Err(output.failure().into());
-        }
-        Ok(output.stdout)
+        whole(self.git(args, LISTING_MAX).await?)
     }
 
     /// The patch of these paths, `limit` bytes at most. With `below`, the paths in
@@ -234,6 +296,7 @@ impl Snapshot {
         below: Option<&str>,
         limit: usize,
     ) -> Result<Part, SnapshotError> {
+        let Some(mirror) = mirror::make(self, paths).await? else { return Ok(Part::TooLong) };
         let mut args = diff(&["--patch", "--binary", "--full-index"]);
         let folder = below.map(|folder| format!("{folder}/")).unwrap_or_default();
         args.push(if below.is_none() { "--find-renames" } else { "--no-renames" }.into());
@@ -241,17 +304,23 @@ impl Snapshot {
         args.push(format!("--dst-prefix=b/{folder}").into());
         args.extend([self.base.clone().into(), "--".into()]);
         args.extend(paths.iter().map(|path| OsString::from_vec(path.clone())));
-        let Some(bytes) = self.diff_up_to(&args, limit).await? else { return Ok(Part::TooLong) };
+        let Some(bytes) = self.diff_up_to(&mirror, &args, limit).await? else {
+            return Ok(Part::TooLong);
+        };
         let error = match String::from_utf8(bytes) {
             Ok(text) => return Ok(Part::Whole(text)),
             Err(error) => error,
         };
         tracing::debug!(%error, "a patch that is no UTF-8 is made as a binary one");
-        let attributes = self.git_dir.path().join("info/attributes");
+        let attributes = self.aside.path().join("info/attributes");
         let written = attributes.clone();
-        blocking(move || fs::write(written, "* -diff\n")).await?;
-        let binary = self.diff_up_to(&args, limit).await;
-        blocking(move || fs::remove_file(attributes)).await?;
+        let before = blocking(move || {
+            let before = fs::read(&written).unwrap_or_default();
+            fs::write(&written, [&before[..], b"\n* -diff\n"].concat()).map(|()| before)
+        });
+        let before = before.await?;
+        let binary = self.diff_up_to(&mirror, &args, limit).await;
+        blocking(move || fs::write(attributes, before)).await?;
         Ok(match binary? {
             Some(bytes) => Part::Whole(String::from_utf8(bytes).map_err(|_| Unreadable)?),
             None => Part::TooLong,
@@ -260,23 +329,21 @@ impl Snapshot {
 
     async fn diff_up_to(
         &self,
+        files: &Path,
         args: &[OsString],
         limit: usize,
     ) -> Result<Option<Vec<u8>>, SnapshotError> {
-        let output = self.git(args, limit).await?;
+        let output = self.beside(files).output(args, limit).await?;
         if output.is_cut {
             return Ok(None);
         }
-        if !output.status.success() {
-            return Err(output.failure().into());
-        }
-        Ok(Some(output.stdout))
+        whole(output).map(Some)
     }
 
     /// A copy, under this name, of the index that the worktree has now.
     pub(super) async fn copy_index(&self, admin: &Path, name: &str) -> io::Result<PathBuf> {
-        let (from, to) = (admin.join("index"), self.git_dir.path().join(name));
-        blocking(move || copy_with_time(&from, &to).map(|()| to)).await
+        let (from, to) = (admin.join("index"), self.aside.path().join(name));
+        blocking(move || regular::copy(&from, &to).map(|()| to)).await
     }
 
     pub(super) async fn git<A: AsRef<OsStr>>(
@@ -284,34 +351,43 @@ impl Snapshot {
         args: &[A],
         limit: usize,
     ) -> Result<Output, GitError> {
-        git::output(self.command(), args, limit).await
+        self.run().output(args, limit).await
     }
 
     /// git that writes objects, to this folder of them.
-    pub(super) fn writing(&self, objects: &Path) -> Command {
-        let mut command = self.command();
-        command.env("GIT_OBJECT_DIRECTORY", objects);
+    pub(super) fn writing(&self, objects: &Path) -> Git {
+        let mut git = self.run().patient();
+        git.command.env("GIT_OBJECT_DIRECTORY", objects);
         for who in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{who}_NAME"), "Provost");
-            command.env(format!("GIT_{who}_EMAIL"), "provost@localhost");
+            git.command.env(format!("GIT_{who}_NAME"), "Provost");
+            git.command.env(format!("GIT_{who}_EMAIL"), "provost@localhost");
         }
-        command
+        git
     }
 
-    pub(super) fn command(&self) -> Command {
-        let mut command = git::command(Path::new("."));
-        command
-            // The open folder, not its name: that may be a link by now.
-            .current_dir(self.tree.path())
-            .args(&self.config)
-            .env("GIT_DIR", self.git_dir.path())
-            .env("GIT_WORK_TREE", ".")
-            .env("GIT_LITERAL_PATHSPECS", "1")
-            .env("GIT_OPTIONAL_LOCKS", "0")
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .env("GIT_CONFIG_NOSYSTEM", "1");
-        command
+    /// git that reads the worktree.
+    pub(super) fn run(&self) -> Git {
+        // The open folder, not its name: that may be a link by now.
+        self.beside(&self.tree.path())
     }
+
+    /// git that reads the files in a folder.
+    fn beside(&self, files: &Path) -> Git {
+        let mut git = self.aside.git(files);
+        git.command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+        git
+    }
+}
+
+/// All that git gave.
+fn whole(output: Output) -> Result<Vec<u8>, SnapshotError> {
+    if output.is_cut {
+        return Err(SnapshotError::TooMany);
+    }
+    if !output.status.success() {
+        return Err(output.failure().into());
+    }
+    Ok(output.stdout)
 }
 
 /// `git diff` that runs nothing, and doesn't look into submodules.
@@ -357,13 +433,14 @@ pub(super) async fn head(repo: &Path, admin: &Path) -> Result<String, GitError> 
 async fn parting(source: &Source, admin: &Path) -> Result<(String, String), SnapshotError> {
     let (repo, branch) = (source.repo.clone(), source.target_branch.clone());
     let (target, head) = tokio::join!(git::branch_tip(&repo, &branch), head(&repo, admin));
-    let Some(target) = target else {
+    let Some(target) = target? else {
         return Err(SnapshotError::TargetGone { repo, branch });
     };
     let head = match head {
         Ok(head) => Some(head),
         // A branch without a commit is checked out.
-        Err(_) => git::branch_tip(&repo, &source.branch).await,
+        Err(GitError::Failed(_)) => git::branch_tip(&repo, &source.branch).await?,
+        Err(error) => return Err(error.into()),
     };
     if let Some(head) = head
         && let Some(base) = git::merge_base(&repo, &head, &target).await?
@@ -373,91 +450,17 @@ async fn parting(source: &Source, admin: &Path) -> Result<(String, String), Snap
     Err(SnapshotError::NoMergeBase { repo, branch })
 }
 
-/// The settings that the reading goes by: of the repository's, which an agent can
-/// write, those that run nothing; and the filters that the person or the system
-/// has set up (Git LFS, say), without which clean files would look changed.
-async fn harmless_config(common: &Path) -> Result<Vec<OsString>, GitError> {
-    let filters = async |of| settings(common, &[of, "--get-regexp", r"^filter\."]).await;
-    let (own, system, person) = tokio::try_join!(
-        settings(common, &["--get-regexp", HARMLESS_CONFIG]),
-        filters("--system"),
-        filters("--global"),
-    )?;
-    Ok([own, system, person].concat())
-}
-
-/// `-c` and a setting, in turns, for what `git config` gives.
-async fn settings(common: &Path, which: &[&str]) -> Result<Vec<OsString>, GitError> {
-    let args = [&["config", "-z"], which].concat();
-    let output = git::output(git::command(common), &args, 64 * 1024).await?;
-    // `key\nvalue\0`; no value at all means true. 1 is "none of them".
-    let settings = output.stdout.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
-    let settings = settings.flat_map(|entry| {
-        let setting = match entry.iter().position(|byte| *byte == b'\n') {
-            Some(at) => [&entry[..at], b"=", &entry[at + 1..]].concat(),
-            None => entry.to_vec(),
-        };
-        [OsString::from("-c"), OsString::from_vec(setting)]
-    });
-    Ok(settings.collect())
-}
-
-/// The scratch repository: no branches, no history, the real one's objects.
-fn scratch(place: &Path, common: &Path, admin: &Path, format: &str) -> io::Result<TempDir> {
-    fs::create_dir_all(place)?;
-    let dir = tempfile::Builder::new().prefix("changes-").tempdir_in(place)?;
-    let path = dir.path();
-    bare(path, &[&common.join("objects")])?;
-    fs::create_dir(path.join("info"))?;
-    // Sparse checkout is on for its side effect: a file that is there counts, even
-    // when the index says to look past it. safecrlf would warn of every file.
-    let config = format!(
-        "[core]\nrepositoryformatversion = 1\nsparseCheckout = true\nsafecrlf = false\n[extensions]\nobjectFormat = {format}\n"
-    );
-    fs::write(path.join("config"), config)?;
-    let exclude = common.join("info/exclude");
-    if exclude.is_file() {
-        fs::copy(exclude, path.join("info/exclude"))?;
-    }
+/// Copies the index of a worktree from what git keeps of it.
+fn copy_indexes(admin: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(admin)? {
         let entry = entry?;
         let name = entry.file_name();
         // A split index has its greater part in a file of its own.
         if name == "index" || name.as_bytes().starts_with(b"sharedindex.") {
-            copy_with_time(&entry.path(), &path.join(name))?;
+            regular::copy(&entry.path(), &to.join(name))?;
         }
     }
-    Ok(dir)
-}
-
-/// What makes a folder a repository, its `config` apart: no branches, no history,
-/// no hooks, the objects of others.
-pub(super) fn bare(path: &Path, lenders: &[&Path]) -> io::Result<()> {
-    fs::create_dir_all(path.join("refs"))?;
-    fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
-    lend_objects(&path.join("objects"), lenders)
-}
-
-/// Makes a folder of objects that borrows from others (gitrepository-layout(5)).
-pub(super) fn lend_objects(objects: &Path, lenders: &[&Path]) -> io::Result<()> {
-    fs::create_dir_all(objects.join("info"))?;
-    let lines = lenders.iter().flat_map(|lender| [lender.as_os_str().as_bytes(), b"\n"]);
-    fs::write(objects.join("info/alternates"), lines.collect::<Vec<_>>().concat())
-}
-
-/// git takes files younger than its index for unknown ("racy git"): a copy has
-/// to be as old as what it is a copy of.
-fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
-    // The agent can put anything there: what is no file is not waited for.
-    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
-    let source = File::options().read(true).custom_flags(flags).open(from)?;
-    let found = source.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::other(format!("{} is no file", from.display())));
-    }
-    let mut copy = File::create(to)?;
-    io::copy(&mut source.take(found.len()), &mut copy)?;
-    copy.set_modified(found.modified()?)
+    Ok(())
 }
 
 pub(super) async fn blocking<T: Send + 'static>(

@@ -2,17 +2,27 @@
 //! agent works in it at the same time and may change anything: what is read is
 //! what was opened. Everything here blocks.
 
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{OFlag, readlinkat};
+use nix::sys::stat::{FileStat, SFlag, fstat};
 
 use super::beneath::{self, Links};
 use super::page::{self, Range};
+
+/// Bytes of a file in which a line is looked for.
+pub const SCAN_MAX: u64 = 64 << 20;
+/// Entries of a folder that are told.
+const ENTRIES_MAX: usize = 40;
+/// Entries of a folder that are looked at.
+const LISTED_MAX: usize = 10_000;
 
 /// An open worktree.
 #[derive(Debug)]
@@ -27,10 +37,41 @@ pub enum FileError {
     Outside,
     #[error("it is no regular file")]
     NotAFile,
+    /// A folder has these files and folders, the latter with a slash at the end.
+    #[error("it is a folder")]
+    Folder(Vec<String>),
+    /// The line lies beyond what is looked through.
+    #[error("the line begins beyond the first {SCAN_MAX} bytes")]
+    TooFar,
+    /// The caller has gone.
+    #[error("no one waits for it any more")]
+    Unwanted,
     #[error("it does not exist")]
     NotFound,
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// What there is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Nothing,
+    File,
+    Link,
+    Folder,
+    /// A pipe, a socket or a device.
+    Special,
+}
+
+/// What there is at a path, to be read.
+#[derive(Debug)]
+pub enum Entry {
+    Nothing,
+    File(File),
+    /// Where it leads.
+    Link(OsString),
+    Folder,
+    Special,
 }
 
 /// A piece of a file.
@@ -76,15 +117,98 @@ impl Tree {
         beneath::open_beneath(self.dir.as_fd(), as_path(path), OFlag::O_PATH, Links::Follow).is_ok()
     }
 
-    /// Bytes of a file as it is now; a link counts for itself, what is gone for none.
-    pub fn size(&self, path: &[u8]) -> u64 {
+    /// What there is at a path now, and its bytes; a link counts for itself. No link
+    /// on the way is followed, as git follows none.
+    pub fn look(&self, path: &[u8]) -> (Kind, u64) {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
-        beneath::open_beneath(self.dir.as_fd(), as_path(path), flags, Links::Follow)
-            .ok()
-            .and_then(|fd| nix::sys::stat::fstat(fd).ok())
-            .filter(|stat| stat.st_mode & nix::libc::S_IFMT != nix::libc::S_IFDIR)
-            .and_then(|stat| u64::try_from(stat.st_size).ok())
-            .unwrap_or_default()
+        let found = beneath::open_beneath(self.dir.as_fd(), as_path(path), flags, Links::Refuse);
+        let Some(stat) = found.ok().and_then(|fd| fstat(fd).ok()) else {
+            return (Kind::Nothing, 0);
+        };
+        let bytes = || u64::try_from(stat.st_size).unwrap_or_default();
+        match kind(&stat) {
+            kind @ (Kind::File | Kind::Link) => (kind, bytes()),
+            kind => (kind, 0),
+        }
+    }
+
+    /// Opens what there is at a path; nothing on the way is followed, and nothing
+    /// makes it wait.
+    ///
+    /// # Errors
+    /// It is there and can't be read.
+    pub fn entry(&self, path: &[u8]) -> io::Result<Entry> {
+        let open = |flags| {
+            let flags = flags | OFlag::O_NOFOLLOW;
+            beneath::open_beneath(self.dir.as_fd(), as_path(path), flags, Links::Refuse)
+        };
+        match self.look(path).0 {
+            Kind::Nothing => Ok(Entry::Nothing),
+            Kind::Folder => Ok(Entry::Folder),
+            Kind::Special => Ok(Entry::Special),
+            Kind::Link => match open(OFlag::O_PATH) {
+                Ok(link) => Ok(readlinkat(&link, "").map_or(Entry::Nothing, Entry::Link)),
+                Err(_) => Ok(Entry::Nothing),
+            },
+            // It may be something else by now.
+            Kind::File => match open(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY) {
+                Ok(file) if kind(&fstat(&file)?) == Kind::File => Ok(Entry::File(file.into())),
+                Ok(_) => Ok(Entry::Special),
+                Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::EXDEV) => {
+                    Ok(Entry::Nothing)
+                }
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+
+    /// The path that may be meant by one at which there is nothing: in each folder the
+    /// name that is the same but for its case, else the one that is most like it.
+    pub fn nearest(
+        &self,
+        path: &[u8],
+        most_like: impl Fn(&str, &[String]) -> Option<String>,
+    ) -> Option<Vec<u8>> {
+        let mut at = Vec::new();
+        for part in path.split(|byte| *byte == b'/') {
+            let within = |name: &[u8]| match at.as_slice() {
+                [] => name.to_vec(),
+                folder => [folder, b"/", name].concat(),
+            };
+            if self.has(&within(part)) {
+                at = within(part);
+                continue;
+            }
+            let part = std::str::from_utf8(part).ok()?;
+            let names = self.names(&at, usize::MAX).ok()?;
+            let names: Vec<String> = names.into_iter().map(|name| name.replace('/', "")).collect();
+            let same = names.iter().find(|name| name.eq_ignore_ascii_case(part)).cloned();
+            at = within(same.or_else(|| most_like(part, &names))?.as_bytes());
+        }
+        Some(at)
+    }
+
+    /// What a folder has, sorted, folders with a slash at the end; git's own is left out.
+    fn names(&self, folder: &[u8], max: usize) -> io::Result<Vec<String>> {
+        let listed = if folder.is_empty() {
+            fs::read_dir(self.path())?
+        } else {
+            let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
+            let fd = self.dir.as_fd();
+            let fd = beneath::open_beneath(fd, as_path(folder), flags, Links::Follow)?;
+            fs::read_dir(beneath::proc_path(fd.as_fd()))?
+        };
+        let mut names = Vec::new();
+        for entry in listed.flatten().take(LISTED_MAX) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if !name.eq_ignore_ascii_case(".git") {
+                names.push(if is_folder { name + "/" } else { name });
+            }
+        }
+        names.sort_unstable();
+        names.truncate(max);
+        Ok(names)
     }
 
     /// All of a small file of git's own in the worktree.
@@ -96,14 +220,30 @@ impl Tree {
         Ok(text)
     }
 
-    /// Reads a piece of a file.
-    pub fn read(&self, path: &[u8], range: Range) -> Result<Piece, FileError> {
-        let file = open_file(self.dir.as_fd(), as_path(path))?;
+    /// Reads a piece of a file. It ends early once `is_over` is set.
+    pub fn read(
+        &self,
+        path: &[u8],
+        range: Range,
+        is_over: &AtomicBool,
+    ) -> Result<Piece, FileError> {
+        let opened = match path {
+            b"" => Err(FileError::Folder(Vec::new())),
+            path => open_file(self.dir.as_fd(), as_path(path)),
+        };
+        let file = match opened {
+            Err(FileError::Folder(_)) => {
+                return Err(FileError::Folder(self.names(path, ENTRIES_MAX)?));
+            }
+            opened => opened?,
+        };
         let size = file.metadata()?.len();
         let mut file = BufReader::with_capacity(64 * 1024, file);
         let offset = match range {
             Range::Bytes { offset, .. } => offset.min(size),
-            Range::Lines { start, .. } => skip_lines(&mut file, start.saturating_sub(1), size)?,
+            Range::Lines { start, .. } => {
+                skip_lines(&mut file, start.saturating_sub(1), size, is_over)?
+            }
         };
         file.seek(SeekFrom::Start(offset))?;
         let most = u64::try_from(range.max_bytes().saturating_add(page::BEYOND));
@@ -152,13 +292,40 @@ fn open_file(root: BorrowedFd<'_>, path: &Path) -> Result<File, FileError> {
         return Err(FileError::Outside);
     }
     let file = File::from(fd);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(FileError::NotAFile) }
+    let found = file.metadata()?;
+    if found.is_dir() {
+        Err(FileError::Folder(Vec::new()))
+    } else if found.is_file() {
+        Ok(file)
+    } else {
+        Err(FileError::NotAFile)
+    }
+}
+
+fn kind(stat: &FileStat) -> Kind {
+    match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
+        SFlag::S_IFREG => Kind::File,
+        SFlag::S_IFLNK => Kind::Link,
+        SFlag::S_IFDIR => Kind::Folder,
+        _ => Kind::Special,
+    }
 }
 
 /// Where the line after so many begins; the end where there are fewer.
-fn skip_lines(file: &mut impl BufRead, mut count: u64, size: u64) -> io::Result<u64> {
+fn skip_lines(
+    file: &mut impl BufRead,
+    mut count: u64,
+    size: u64,
+    is_over: &AtomicBool,
+) -> Result<u64, FileError> {
     let mut offset = 0;
     while count > 0 && offset < size {
+        if is_over.load(Ordering::Relaxed) {
+            return Err(FileError::Unwanted);
+        }
+        if offset >= SCAN_MAX {
+            return Err(FileError::TooFar);
+        }
         let buffer = file.fill_buf()?;
         if buffer.is_empty() {
             return Ok(offset);
@@ -199,7 +366,7 @@ mod tests {
 
     fn whole(tree: &Tree, path: &str) -> Result<Vec<u8>, FileError> {
         let range = Range::Bytes { offset: 0, max_bytes: 1 << 20 };
-        tree.read(path.as_bytes(), range).map(|piece| piece.content)
+        tree.read(path.as_bytes(), range, &AtomicBool::new(false)).map(|piece| piece.content)
     }
 
     #[test]
@@ -208,7 +375,7 @@ mod tests {
         let numbers: Vec<String> = (1..=30_000).map(|n| n.to_string()).collect();
         let text = format!("line {}\n", numbers.join("\nline "));
         fs::write(path.join("f"), &text).unwrap();
-        let read = |range| tree.read(b"f", range).unwrap();
+        let read = |range| tree.read(b"f", range, &AtomicBool::new(false)).unwrap();
         let lines = read(Range::Lines { start: 20_001, count: 2, max_bytes: 100 });
         assert_eq!(lines.content, b"line 20001\nline 20002\n");
         assert_eq!((lines.lines, lines.in_line), (2, false));
@@ -230,11 +397,44 @@ mod tests {
         fs::create_dir(path.join("dir")).unwrap();
         nix::unistd::mkfifo(&path.join("fifo"), Mode::S_IRWXU).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(path.join("socket")).unwrap();
-        for name in ["dir", "fifo", "socket"] {
+        for name in ["fifo", "socket"] {
             assert!(matches!(whole(&tree, name), Err(FileError::NotAFile)), "{name}");
         }
+        fs::write(path.join("dir/b"), "").unwrap();
+        fs::create_dir(path.join("dir/a")).unwrap();
+        let Err(FileError::Folder(names)) = whole(&tree, "dir") else { panic!("a folder") };
+        assert_eq!(names, ["a/", "b"]);
         assert!(matches!(whole(&tree, "none"), Err(FileError::NotFound)));
         assert!(matches!(whole(&tree, "dir/none/x"), Err(FileError::NotFound)));
+    }
+
+    #[test]
+    fn a_line_is_not_looked_for_without_end_nor_for_no_one() {
+        let (_scratch, path, tree) = tree();
+        File::create(path.join("sparse")).unwrap().set_len(1 << 43).unwrap();
+        let far = Range::Lines { start: 2, count: 1, max_bytes: 10 };
+        let read = |is_over| tree.read(b"sparse", far, &AtomicBool::new(is_over));
+        assert!(matches!(read(false), Err(FileError::TooFar)));
+        assert!(matches!(read(true), Err(FileError::Unwanted)));
+        // From a byte on, all of it can be read.
+        let range = Range::Bytes { offset: 1 << 42, max_bytes: 10 };
+        let piece = tree.read(b"sparse", range, &AtomicBool::new(false)).unwrap();
+        assert_eq!((piece.content.len(), piece.offset), (10, 1 << 42));
+    }
+
+    #[test]
+    fn a_path_that_is_slightly_off_leads_to_the_one_that_was_meant() {
+        let (_scratch, path, tree) = tree();
+        fs::create_dir_all(path.join("Src/deep")).unwrap();
+        fs::write(path.join("Src/deep/Main.rs"), "").unwrap();
+        let like = |given: &str, names: &[String]| {
+            names.iter().find(|name| name.starts_with(&given[..1])).cloned()
+        };
+        let near = |path: &str| tree.nearest(path.as_bytes(), like);
+        for given in ["src/deep/main.rs", "Src/depe/Main.rs", "Src/deep/Main.rs"] {
+            assert_eq!(near(given).as_deref(), Some(&b"Src/deep/Main.rs"[..]), "{given}");
+        }
+        assert_eq!(near("other/x"), None);
     }
 
     #[test]

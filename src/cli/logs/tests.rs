@@ -92,7 +92,12 @@ async fn printed(args: LogsArgs, written: i64, answers: usize) -> Vec<String> {
 }
 
 fn args(follow: bool, raw: bool, limit: Option<u32>) -> LogsArgs {
-    LogsArgs { attempt: "0192f0c1-2345-7abc-8def-0123456789ab".to_owned(), follow, raw, limit }
+    LogsArgs {
+        attempt: Some("0192f0c1-2345-7abc-8def-0123456789ab".to_owned()),
+        follow,
+        raw,
+        limit,
+    }
 }
 
 fn numbers(range: std::ops::Range<i64>) -> Vec<String> {

@@ -1,13 +1,11 @@
 //! The list of what an attempt changed.
 
-use std::sync::Arc;
-
 use provost_actors::refusal::Refusal;
-use provost_actors::workspace::changes::{Change, Status};
+use provost_actors::workspace::changes::Change;
+use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::Snapshot;
-use provost_actors::workspace::tree::Tree;
 
-use super::{Guards, blocking, changed_file};
+use super::{Guards, changed_file};
 use crate::domain::Domain;
 use crate::mcp::tools::artifacts::{
     BlockedReason, ChangedFile, ChangesSummary, GetAttemptChangesInput, GetAttemptChangesOutput,
@@ -26,22 +24,21 @@ impl Domain {
         let workspace = self.workspace(input.attempt_id).await?;
         let mut summary = ChangesSummary::default();
         let mut files = Vec::new();
+        let mut unread = Vec::new();
         if workspace.is_made {
             let _turn = self.artifacts.turn().await?;
             for repo in &workspace.repos {
-                let read = async |snapshot: Snapshot| {
-                    let changes = snapshot.changes().await?;
-                    Ok((Arc::clone(snapshot.tree()), changes))
-                };
-                let (tree, changes) = workspace.read(TOOL, repo, read).await?;
+                let read = async |snapshot: Snapshot| snapshot.changes().await;
+                let changes = workspace.read(TOOL, repo, read).await?;
                 count(&mut summary, &changes);
                 let room = FILES_MAX.saturating_sub(files.len());
                 let listed = changes.iter().take(room);
                 files.extend(listed.map(|change| changed_file(&repo.name, change)));
-                summary.total_bytes += total_bytes(tree, changes).await?;
+                let large = changes.iter().filter(|change| !change.is_read);
+                unread.extend(large.map(|change| quote::show(&repo.name, &change.path)));
             }
         }
-        Ok(answer(&self.artifacts.guards, input.force, summary, files))
+        Ok(answer(&self.artifacts.guards, input.force, summary, files, &unread))
     }
 }
 
@@ -50,15 +47,8 @@ fn count(summary: &mut ChangesSummary, changes: &[Change]) {
     for change in changes {
         summary.added += change.added;
         summary.deleted += change.deleted;
+        summary.total_bytes += change.bytes;
     }
-}
-
-async fn total_bytes(tree: Arc<Tree>, changes: Vec<Change>) -> Result<u64, Refusal> {
-    blocking(move || {
-        let there = changes.iter().filter(|change| change.status != Status::Deleted);
-        there.map(|change| tree.size(&change.path)).sum()
-    })
-    .await
 }
 
 fn answer(
@@ -66,6 +56,7 @@ fn answer(
     force: bool,
     summary: ChangesSummary,
     files: Vec<ChangedFile>,
+    unread: &[String],
 ) -> GetAttemptChangesOutput {
     let is_over = summary.file_count > guards.changes_max_files
         || summary.added + summary.deleted > guards.changes_max_lines
@@ -81,19 +72,36 @@ fn answer(
         };
     }
     let truncated = (files.len() as u64) < summary.file_count;
+    let mut hints = Vec::new();
+    if truncated {
+        hints.push(format!(
+            "files has the first {FILES_MAX}; get_attempt_patch takes other paths, too, and \
+             tail_attempt_logs tells what the agent did."
+        ));
+    }
+    hints.extend(uncounted(unread));
     GetAttemptChangesOutput {
         summary,
         blocked: false,
         blocked_reason: None,
         truncated,
-        hint: truncated.then(|| {
-            format!(
-                "files has the first {FILES_MAX}; get_attempt_patch takes other paths, too, and \
-                 tail_attempt_logs tells what the agent did."
-            )
-        }),
+        hint: (!hints.is_empty()).then(|| hints.join(" ")),
         files,
     }
+}
+
+/// Says which files were not read.
+fn uncounted(unread: &[String]) -> Option<String> {
+    let first = unread.first()?;
+    let rest = match unread.len() {
+        1 => String::new(),
+        count => format!(" and of {} more", count - 1),
+    };
+    Some(format!(
+        "The lines of {}{rest} are not counted: it is too large, or no file. get_attempt_file \
+         reads a part of it.",
+        serde_json::json!(first)
+    ))
 }
 
 #[cfg(test)]
@@ -117,11 +125,11 @@ mod tests {
             deleted,
             total_bytes,
         };
-        let is_blocked = |summary| answer(&GUARDS, false, summary, Vec::new()).blocked;
+        let is_blocked = |summary| answer(&GUARDS, false, summary, Vec::new(), &[]).blocked;
         assert!(!is_blocked(summary(2, 4, 6, 100)));
         for over in [summary(3, 0, 0, 0), summary(1, 5, 6, 0), summary(1, 0, 0, 101)] {
             assert!(is_blocked(over));
-            assert!(!answer(&GUARDS, true, over, Vec::new()).blocked);
+            assert!(!answer(&GUARDS, true, over, Vec::new(), &[]).blocked);
         }
     }
 }

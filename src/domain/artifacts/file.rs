@@ -1,13 +1,19 @@
 //! A piece of a file in an attempt's worktree.
 
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use provost_actors::nearest::nearest;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::workspace::page::Range;
 use provost_actors::workspace::quote;
-use provost_actors::workspace::tree::{FileError, Piece, Tree};
+use provost_actors::workspace::tree::{FileError, Piece, SCAN_MAX, Tree};
 
-use super::{DEFAULT_BYTES, Workspace, blocking, plain, use_another};
+use super::{DEFAULT_BYTES, Workspace, plain, use_another};
 use crate::args::{Index, Limit};
 use crate::domain::Domain;
 use crate::mcp::tools::artifacts::{
@@ -33,32 +39,32 @@ impl Domain {
             return Ok(blocked(&input.path, BlockedReason::PathOutsideWorkspace, hint));
         };
         let range = range(&input, most);
-        let Some((repo, rest)) = workspace.locate(&path) else {
-            return Err(elsewhere(workspace, &input.path, path).await);
-        };
+        let places: Vec<(String, Vec<u8>)> = workspace
+            .repos
+            .iter()
+            .flat_map(|repo| {
+                workspace.within(repo, &path).map(|rest| (repo.name.clone(), rest.to_vec()))
+            })
+            .collect();
+        if places.is_empty() {
+            return Err(self.elsewhere(workspace, &input.path, path).await);
+        }
         if !workspace.is_made {
             return Err(workspace.file_not_found(&input.path));
         }
-        if rest.is_empty() {
-            return Ok(blocked(&input.path, BlockedReason::NotAFile, use_another(TOOL, "path")));
-        }
-        let tree = {
-            let (worktrees, folder) = (workspace.worktrees.clone(), workspace.folder.clone());
-            let name = repo.name.clone();
-            blocking(move || Tree::open(&worktrees, &folder, &name)).await?
-        };
-        let tree = tree.map_err(|error| {
-            let message = format!("the worktree of {} can't be read: {error}", repo.name);
+        let (worktrees, folder) = (workspace.worktrees.clone(), workspace.folder.clone());
+        let read = move |is_over: &AtomicBool| read(&worktrees, &folder, places, range, is_over);
+        let (repo, rest, piece) = self.artifacts.reading(read).await?.map_err(|error| {
+            let message = format!("the worktree of attempt {attempt} can't be read: {error}");
             let hint = format!(
-                "What was committed is on branch {} of {}; call start_task_attempt with task_id \
-                 {} for a new worktree.",
-                workspace.branch, repo.path, workspace.task
+                "What was committed is on branch {}; call start_task_attempt with task_id {} for \
+                 a new worktree.",
+                workspace.branch, workspace.task
             );
             Refusal::new(Code::WorkspaceFailed, message).hint(hint)
         })?;
-        let shown = quote::show(&repo.name, rest);
-        let rest = rest.to_vec();
-        match blocking(move || tree.read(&rest, range)).await? {
+        let shown = quote::show(&repo, &rest);
+        match piece {
             Ok(piece) if input.max_bytes.is_some_and(|bytes| bytes.get() > most) => {
                 let hint = format!("Call {TOOL} again with max_bytes = {most}.");
                 let blocked = blocked(&input.path, BlockedReason::SizeExceeded, hint);
@@ -72,14 +78,100 @@ impl Domain {
             Err(FileError::NotAFile) => {
                 Ok(blocked(&input.path, BlockedReason::NotAFile, use_another(TOOL, "path")))
             }
-            Err(FileError::NotFound) => Err(workspace.file_not_found(&input.path)),
-            Err(FileError::Io(error)) => {
+            Err(FileError::Folder(names)) => {
+                let hint = folder_hint(&shown, &names);
+                Ok(blocked(&input.path, BlockedReason::NotAFile, hint))
+            }
+            Err(FileError::TooFar) => {
+                let hint = format!(
+                    "Call {TOOL} again with offset = {SCAN_MAX} instead of start_line and \
+                     line_count. No line is looked for beyond that byte."
+                );
+                Ok(blocked(&input.path, BlockedReason::SizeExceeded, hint))
+            }
+            Err(FileError::NotFound) => Err(self.elsewhere(workspace, &input.path, path).await),
+            Err(error @ (FileError::Io(_) | FileError::Unwanted)) => {
                 let message = format!("{} can't be read: {error}", &*input.path);
                 let hint = use_another(TOOL, "path");
                 Err(Refusal::new(Code::WorkspaceFailed, message).hint(hint))
             }
         }
     }
+
+    /// The refusal of a path at which there is nothing: with the one that is meant, if
+    /// there is something like it in a worktree.
+    async fn elsewhere(&self, workspace: Workspace, given: &str, path: Vec<u8>) -> Refusal {
+        let refusal = workspace.file_not_found(given);
+        match self.artifacts.reading(move |_| meant(&workspace, &path)).await {
+            Ok(Some(right)) => refusal.hint(path_hint(&right)).detail("nearest", right),
+            _ => refusal,
+        }
+    }
+}
+
+type Found = (String, Vec<u8>, Result<Piece, FileError>);
+
+/// Reads from the first of these places, a repository and a path in it, at which there
+/// is something; else from the first.
+fn read(
+    worktrees: &Path,
+    folder: &str,
+    places: Vec<(String, Vec<u8>)>,
+    range: Range,
+    is_over: &AtomicBool,
+) -> io::Result<Found> {
+    let mut first = None;
+    for (repo, path) in places {
+        let tree = Tree::open(worktrees, folder, &repo)?;
+        let is_there = path.is_empty() || tree.has(&path);
+        let place = (tree, repo, path);
+        if is_there {
+            first = Some(place);
+            break;
+        }
+        first.get_or_insert(place);
+    }
+    let Some((tree, repo, path)) = first else { return Err(io::ErrorKind::NotFound.into()) };
+    let piece = tree.read(&path, range, is_over);
+    Ok((repo, path, piece))
+}
+
+/// The path that is meant by one at which there is nothing: in another repository, with
+/// the `a/` or `b/` of a patch's head before it, or slightly off.
+fn meant(workspace: &Workspace, path: &[u8]) -> Option<String> {
+    let headless = [&b"a/"[..], b"b/"].into_iter().find_map(|head| path.strip_prefix(head));
+    let open = |name: &str| Tree::open(&workspace.worktrees, &workspace.folder, name).ok();
+    let mut places = Vec::new();
+    for repo in &workspace.repos {
+        let Some(tree) = open(&repo.name) else { continue };
+        let tree = Arc::new(tree);
+        for path in [Some(path), headless].into_iter().flatten() {
+            let rests = super::below(repo, path).into_iter().chain([path]);
+            places.extend(rests.map(|rest| (repo, Arc::clone(&tree), rest)));
+        }
+    }
+    let there = places.iter().find(|(_, tree, rest)| !rest.is_empty() && tree.has(rest));
+    if let Some((repo, _, rest)) = there {
+        return Some(quote::show(&repo.name, rest));
+    }
+    let like = |given: &str, names: &[String]| {
+        nearest(given, names.iter().map(String::as_str)).map(str::to_owned)
+    };
+    places
+        .iter()
+        .find_map(|(repo, tree, rest)| Some(quote::show(&repo.name, &tree.nearest(rest, like)?)))
+}
+
+fn folder_hint(folder: &str, names: &[String]) -> String {
+    let folder = folder.trim_end_matches('/');
+    if names.is_empty() {
+        return use_another(TOOL, "path");
+    }
+    let file = names.iter().find(|name| !name.ends_with('/'));
+    let such =
+        file.map(|file| format!(", such as {}", serde_json::json!(format!("{folder}/{file}"))));
+    let (such, names) = (such.unwrap_or_default(), names.join(", "));
+    format!("Call {TOOL} again with path, that of a file{such}. The folder has: {names}.")
 }
 
 fn range(input: &GetAttemptFileInput, most: usize) -> Range {
@@ -95,21 +187,6 @@ fn range(input: &GetAttemptFileInput, most: usize) -> Range {
         start: input.start_line.map_or(1, lines),
         count: input.line_count.map_or(u64::MAX, lines),
         max_bytes: if input.line_count.is_some() { most } else { default },
-    }
-}
-
-/// The refusal of a path that begins with no repository of the attempt.
-async fn elsewhere(workspace: Workspace, given: &str, path: Vec<u8>) -> Refusal {
-    let refusal = workspace.file_not_found(given);
-    let found = blocking(move || {
-        workspace.repos.iter().find_map(|repo| {
-            let tree = Tree::open(&workspace.worktrees, &workspace.folder, &repo.name).ok()?;
-            tree.has(&path).then(|| quote::show(&repo.name, &path))
-        })
-    });
-    match found.await {
-        Ok(Some(right)) => refusal.hint(path_hint(&right)).detail("nearest", right),
-        _ => refusal,
     }
 }
 

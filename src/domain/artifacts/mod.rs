@@ -4,10 +4,13 @@
 
 mod changes;
 mod file;
+mod meant;
 mod patch;
 mod shell;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use provost_actors::attempt;
@@ -15,6 +18,7 @@ use provost_actors::ids::{AttemptId, TaskId};
 use provost_actors::journal::AttemptRepo;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::workspace::changes::{Change, Status};
+use provost_actors::workspace::git::GitError;
 use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::{Snapshot, SnapshotError, Source};
 use provost_actors::workspace::tree::Tree;
@@ -26,6 +30,9 @@ use crate::store::WorkspaceView;
 
 /// Calls that run git at once; each runs one git at a time.
 const GIT_AT_ONCE: usize = 8;
+
+/// Files that are read at once. It is few, so that threads are left for all else.
+const FILES_AT_ONCE: usize = 8;
 
 /// When a worktree is read again that git failed to read.
 const PAUSES: [Duration; 3] =
@@ -49,15 +56,46 @@ pub struct Guards {
 pub(super) struct Artifacts {
     guards: Guards,
     git: Semaphore,
+    files: Arc<Semaphore>,
 }
 
 impl Artifacts {
     pub fn new(guards: Guards) -> Self {
-        Self { guards, git: Semaphore::new(GIT_AT_ONCE) }
+        let files = Arc::new(Semaphore::new(FILES_AT_ONCE));
+        Self { guards, git: Semaphore::new(GIT_AT_ONCE), files }
+    }
+
+    /// Does what reads files on a thread of its own, in its turn. Once its caller has
+    /// gone, what it is given is set.
+    async fn reading<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let turn = Arc::clone(&self.files).acquire_owned().await;
+        let turn = turn.map_err(|closed| Refusal::internal(closed.to_string()))?;
+        let caller = Caller::default();
+        let is_gone = Arc::clone(&caller.is_gone);
+        blocking(move || {
+            let _turn = turn;
+            work(&is_gone)
+        })
+        .await
     }
 
     async fn turn(&self) -> Result<SemaphorePermit<'_>, Refusal> {
         self.git.acquire().await.map_err(|closed| Refusal::internal(closed.to_string()))
+    }
+}
+
+/// Who waits for what is read; dropped when that is over.
+#[derive(Default)]
+struct Caller {
+    is_gone: Arc<AtomicBool>,
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.is_gone.store(true, Ordering::Relaxed);
     }
 }
 
@@ -157,6 +195,7 @@ impl Workspace {
         let (place, branch) = (shell::quoted(path), shell::quoted(target));
         let refusal = |code| Refusal::new(code, error.to_string());
         let refusal = match error {
+            error if error.is_shortage() => Refusal::shortage(error.to_string()),
             SnapshotError::TargetGone { .. } => refusal(Code::BranchNotFound).hint(format!(
                 "Run `git -C {place} branch {branch} {base}`, then call {tool} again."
             )),
@@ -167,8 +206,10 @@ impl Workspace {
                 self.worktrees.join(&self.folder).join(&repo.name).display(),
                 self.task
             )),
-            SnapshotError::Repository { .. } => refusal(Code::WorkspaceFailed)
-                .hint(format!("Put the repository back at {path}, then call {tool} again.")),
+            SnapshotError::Repository { why: GitError::Failed(_), .. } => {
+                refusal(Code::WorkspaceFailed)
+                    .hint(format!("Put the repository back at {path}, then call {tool} again."))
+            }
             SnapshotError::Worktree { .. } => refusal(Code::WorkspaceFailed).hint(format!(
                 "What was committed is on branch {} of {path}; call start_task_attempt with \
                  task_id {} for a new worktree.",
@@ -188,14 +229,14 @@ impl Workspace {
 
     /// The repository that a path begins with, and the rest.
     fn locate<'p>(&self, path: &'p [u8]) -> Option<(&AttemptRepo, &'p [u8])> {
-        self.repos.iter().find_map(|repo| {
-            let rest = path.strip_prefix(repo.name.as_bytes())?;
-            match rest.split_first() {
-                None => Some((repo, rest)),
-                Some((b'/', rest)) => Some((repo, rest)),
-                Some(_) => None,
-            }
-        })
+        self.repos.iter().find_map(|repo| Some((repo, below(repo, path)?)))
+    }
+
+    /// The paths in a repository that a path may name: what follows the repository's
+    /// name, and in the attempt's only repository the path itself.
+    fn within<'p>(&self, repo: &AttemptRepo, path: &'p [u8]) -> impl Iterator<Item = &'p [u8]> {
+        let bare = (self.repos.len() == 1).then_some(path);
+        below(repo, path).into_iter().chain(bare)
     }
 
     /// The paths without the slashes that some of them begin with, if there is
@@ -222,6 +263,16 @@ impl Workspace {
     fn file_not_found(&self, path: &str) -> Refusal {
         let message = format!("there is no file {path} in attempt {}", self.attempt);
         Refusal::new(Code::FileNotFound, message).detail("path", path)
+    }
+}
+
+/// What follows a repository's name in a path that begins with it.
+fn below<'p>(repo: &AttemptRepo, path: &'p [u8]) -> Option<&'p [u8]> {
+    let rest = path.strip_prefix(repo.name.as_bytes())?;
+    match rest.split_first() {
+        None => Some(rest),
+        Some((b'/', rest)) => Some(rest),
+        Some(_) => None,
     }
 }
 

@@ -2,7 +2,6 @@
 //! that what is given always applies.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use provost_actors::journal::AttemptRepo;
 use provost_actors::refusal::Refusal;
@@ -10,6 +9,7 @@ use provost_actors::workspace::changes::{self, Change, Groups, Status};
 use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::{Part, Snapshot, SnapshotError};
 
+use super::meant::meant;
 use super::{DEFAULT_BYTES, Outside, Workspace, changed_file, plain, shell, use_another};
 use crate::args::Limit;
 use crate::domain::Domain;
@@ -60,18 +60,22 @@ impl Domain {
         for repo in &workspace.repos {
             let of_repo: Vec<&(String, Vec<u8>)> = wanted
                 .iter()
-                .filter(|(_, path)| workspace.locate(path).is_some_and(|(r, _)| r == repo))
+                .filter(|(_, path)| workspace.within(repo, path).next().is_some())
                 .collect();
             if !of_repo.is_empty() {
                 let below = (workspace.repos.len() > 1).then_some(repo.name.as_str());
-                let read = |snapshot| patch.clone().with(snapshot, repo, below, &of_repo);
+                let read =
+                    |snapshot| patch.clone().with(snapshot, &workspace, repo, below, &of_repo);
                 patch = workspace.read(TOOL, repo, read).await?;
             }
         }
-        let nowhere = wanted.iter().filter(|(_, path)| workspace.locate(path).is_none());
+        let is_nowhere = |path: &[u8]| {
+            workspace.repos.iter().all(|repo| workspace.within(repo, path).next().is_none())
+        };
+        let nowhere = wanted.iter().filter(|(_, path)| is_nowhere(path));
         patch.unchanged.extend(nowhere.map(|(path, _)| path.clone()));
         if patch.unchanged.len() == wanted.len() {
-            return Err(unchanged(&workspace, &wanted[0]).await);
+            return Err(unchanged(&workspace, &wanted[0].0).await);
         }
         Ok(patch.answer(&workspace))
     }
@@ -104,6 +108,7 @@ impl Patch {
     async fn with(
         mut self,
         mut snapshot: Snapshot,
+        workspace: &Workspace,
         repo: &AttemptRepo,
         below: Option<&str>,
         wanted: &[&(String, Vec<u8>)],
@@ -112,11 +117,13 @@ impl Patch {
         let groups = Groups::of(&all);
         let mut done = BTreeSet::new();
         for (given, path) in wanted {
-            let path = path.get(repo.name.len() + 1..).unwrap_or_default();
-            let Some(index) = changes::find(&all, path) else {
+            let mut found =
+                workspace.within(repo, path).filter_map(|path| changes::find(&all, path));
+            let Some(index) = found.next() else {
                 self.unchanged.push(given.clone());
                 continue;
             };
+            let shown = quote::show(&repo.name, &all[index].path);
             if done.contains(&index) {
                 continue;
             }
@@ -131,10 +138,9 @@ impl Patch {
                 }
                 Part::Whole(text) => {
                     self.longest = self.longest.max(text.len());
-                    self.left.push(quote::show(&repo.name, path));
+                    self.left.push(shown);
                 }
                 Part::TooLong => {
-                    let shown = quote::show(&repo.name, path);
                     let base = snapshot.base();
                     self.way.get_or_insert_with(|| way(repo, base, &all[index], &shown));
                     self.giant.push(shown);
@@ -196,11 +202,9 @@ async fn part(
     below: Option<&str>,
     limit: usize,
 ) -> Result<Part, SnapshotError> {
-    let added = group.iter().filter(|change| change.status == Status::Added);
-    let added: Vec<Vec<u8>> = added.map(|change| change.path.clone()).collect();
-    let tree = Arc::clone(snapshot.tree());
-    let is_longer = move || added.iter().any(|path| tree.size(path) > limit as u64);
-    if tokio::task::spawn_blocking(is_longer).await.map_err(std::io::Error::other)? {
+    let is_longer =
+        |change: &&Change| change.status == Status::Added && change.bytes > limit as u64;
+    if group.iter().any(|change| !change.is_read || is_longer(change)) {
         return Ok(Part::TooLong);
     }
     let paths: Vec<Vec<u8>> =
@@ -209,19 +213,23 @@ async fn part(
 }
 
 /// The refusal when none of the paths is changed.
-async fn unchanged(workspace: &Workspace, (given, path): &(String, Vec<u8>)) -> Refusal {
+async fn unchanged(workspace: &Workspace, given: &str) -> Refusal {
     let mut refusal = workspace.file_not_found(given).hint(use_another(TOOL, "paths"));
-    refusal.message = format!("No changed file of attempt {} is {given}.", workspace.attempt);
+    refusal.message = format!("Attempt {} did not change {given}.", workspace.attempt);
+    let mut changed = Vec::new();
     for repo in &workspace.repos {
         let read = async |snapshot: Snapshot| snapshot.changes().await;
         let Ok(all) = workspace.read(TOOL, repo, read).await else { continue };
-        if changes::find(&all, path).is_some() {
-            let right = quote::show(&repo.name, path);
-            let hint = format!("Call {TOOL} again with paths = {}.", serde_json::json!([right]));
-            return refusal.hint(hint).detail("nearest", right);
-        }
+        changed.extend(all.iter().map(|change| quote::show(&repo.name, &change.path)));
     }
-    refusal
+    let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
+    match meant(given, &changed) {
+        Some(right) => {
+            let hint = format!("Call {TOOL} again with paths = {}.", serde_json::json!([right]));
+            refusal.hint(hint).detail("nearest", right)
+        }
+        None => refusal,
+    }
 }
 
 fn blocked(reason: BlockedReason, hint: String) -> GetAttemptPatchOutput {

@@ -44,7 +44,8 @@ impl Domain {
                 waits_until: Some(after(wait)),
             };
             let question = self.store.pass_on(&asking.worker, &new).await?;
-            self.wait_for_answer(&asking, &question, wait).await?
+            let waited = self.wait_for_answer(&asking, &question, wait).await;
+            waited.map_err(|refusal| known.shown_with(refusal))?
         };
         let answers = self.store.due_answers(&asking.worker, asking.task).await?;
         Ok(GetImmediateAnswerOutput { answer, source, timeout: false, answers })

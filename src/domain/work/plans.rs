@@ -9,7 +9,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::domain::Domain;
-use crate::mcp::ask::Session;
 use crate::store::{NewDocument, NewPlan};
 use crate::work::plan::{self, Format};
 
@@ -49,13 +48,7 @@ pub(in crate::domain) struct ListPlans {
 }
 
 impl Domain {
-    /// Nobody inside an attempt writes the plan that it is answered from.
-    pub(in crate::domain) async fn add_plan(
-        &self,
-        session: &Session,
-        add: AddPlan,
-    ) -> Result<Value, Refusal> {
-        outside(session)?;
+    pub(in crate::domain) async fn add_plan(&self, add: AddPlan) -> Result<Value, Refusal> {
         let AddPlan { project_id, name, version, replace, files } = add;
         for (path, value) in [("name", &name), ("version", &version)] {
             check(path, value)?;
@@ -73,13 +66,10 @@ impl Domain {
         }))
     }
 
-    /// Nor does anybody there take it away.
     pub(in crate::domain) async fn remove_plan(
         &self,
-        session: &Session,
         remove: RemovePlan,
     ) -> Result<Value, Refusal> {
-        outside(session)?;
         let RemovePlan { project_id, name, version } = remove;
         let removed = self.store.remove_plan(project_id, &name, version.as_deref()).await?;
         Ok(json!({"name": name, "versions": removed}))
@@ -88,14 +78,6 @@ impl Domain {
     pub(in crate::domain) async fn list_plans(&self, list: ListPlans) -> Result<Value, Refusal> {
         Ok(json!({"plans": self.store.plans(list.project_id).await?}))
     }
-}
-
-fn outside(session: &Session) -> Result<(), Refusal> {
-    if session.inside.is_some() {
-        let message = "a plan can't be changed from inside an attempt";
-        return Err(Refusal::new(Code::NotPermitted, message));
-    }
-    Ok(())
 }
 
 /// That a name or a version can be told in a line, and typed again.

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::say;
 use super::settings::{self, Setting};
-use crate::executors::json::system;
+use crate::executors::words;
 
 /// What a process is to be told. Kept with the process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,8 +51,15 @@ pub struct Quirks {
     pub notice_prefix: Option<String>,
     /// A turn that ends without a word is a failure of the model.
     pub silence_is_failure: bool,
-    /// A session that it can't resume held nothing: a new one takes its place.
-    pub forgets_empty_sessions: bool,
+    /// What it says where it does not know a session; none: what most say.
+    pub lost: Vec<String>,
+    /// It does not know a session that is not among those that it lists.
+    pub lists_sessions: bool,
+    /// Where its requests tell the name of the tool in its own words: `meta`, `title`
+    /// or `id`. `None`: nowhere.
+    pub own_tools: Option<String>,
+    /// What stands between a server's name and its tool's, if not a dash.
+    pub mcp_separator: Option<String>,
 }
 
 impl Quirks {
@@ -62,6 +69,15 @@ impl Quirks {
 
     pub fn is_notice(&self, text: &str) -> bool {
         self.notice_prefix.as_ref().is_some_and(|prefix| text.starts_with(prefix))
+    }
+
+    /// Whether an error says that the agent does not know the session.
+    pub fn is_lost(&self, error: &str) -> bool {
+        if self.lost.is_empty() {
+            words::is_lost_session(error)
+        } else {
+            words::says(error, &self.lost)
+        }
     }
 
     /// What a failure says.
@@ -78,6 +94,8 @@ pub enum Stage {
     Initialize,
     Authenticate,
     Session,
+    /// Of the question which sessions there are.
+    List,
     Settings,
     Prompt,
     /// None: the turn has ended.
@@ -99,7 +117,19 @@ pub struct Conversation {
     /// What is still to be set; the first has been said.
     settings: VecDeque<Setting>,
     authenticated: bool,
+    /// Why the session was not resumed.
+    refusal: String,
+    /// Pages of the list of sessions that were read.
+    pages: u32,
 }
+
+/// JSON-RPC's code for a method that is not there, and the protocol's for one that
+/// demands authentication.
+const METHOD_NOT_FOUND: i64 = -32601;
+const AUTH_REQUIRED: i64 = -32000;
+
+/// Most pages of a list of sessions that are read.
+const PAGES_MAX: u32 = 50;
 
 /// Why a conversation can't go on.
 #[derive(Debug, PartialEq)]
@@ -131,6 +161,7 @@ impl Conversation {
             }
             Stage::Authenticate => self.open_session("session-again", 5, out),
             Stage::Session => self.opened(result, out),
+            Stage::List => self.listed(result, out),
             Stage::Settings => {
                 self.settings.pop_front();
                 self.go_on(out);
@@ -140,22 +171,19 @@ impl Conversation {
         }
     }
 
-    /// An error for an answer that is not the prompt's. `error` is what it says;
-    /// `is_auth`: that authentication is required.
+    /// An error for an answer that is not the prompt's: what it says, and its code.
     pub fn refused(
         &mut self,
         error: &str,
-        is_auth: bool,
+        code: Option<i64>,
         out: &mut Vec<Observed>,
     ) -> Result<(), Stuck> {
+        let is_auth = code == Some(AUTH_REQUIRED);
         let what = match self.stage {
             Stage::Session if is_auth => return self.authenticate(error, out),
-            Stage::Session if self.replays && self.forgets() => return self.begin_anew(error, out),
-            Stage::Session if self.replays => {
-                out.push(Observed::SessionLost);
-                "its session can't be resumed, the next prompt begins a new one".to_owned()
-            }
+            Stage::Session if self.replays => return self.not_resumed(error, code, out),
             Stage::Session => "it opens no session".to_owned(),
+            Stage::List => return Err(self.not_now()),
             Stage::Settings => match self.settings.front() {
                 Some(setting) => format!("it refuses {setting}"),
                 None => "it refuses an option".to_owned(),
@@ -201,24 +229,78 @@ impl Conversation {
             let request = LoadSessionRequest::new(session, cwd).mcp_servers(mcp_servers);
             self.ask(key, id, AGENT_METHOD_NAMES.session_load, &request, out);
         } else {
-            return Err(Stuck { error: "it can't resume a session".to_owned(), auth: false });
+            return Err(lost("it can't resume one", out));
         }
         self.replays = true;
         Ok(())
     }
 
-    fn forgets(&self) -> bool {
-        self.dialogue.as_ref().is_some_and(|dialogue| dialogue.quirks.forgets_empty_sessions)
+    /// Only the agent's own word that it does not know the session means that it is
+    /// lost. What else keeps it from resuming one may pass.
+    fn not_resumed(
+        &mut self,
+        error: &str,
+        code: Option<i64>,
+        out: &mut Vec<Observed>,
+    ) -> Result<(), Stuck> {
+        let quirks = self.dialogue.as_ref().map(|dialogue| &dialogue.quirks);
+        if quirks.is_some_and(|quirks| quirks.is_lost(error)) {
+            return Err(lost(error, out));
+        }
+        if let Some(InitializeResponse { agent_capabilities: can, .. }) = &mut self.agent
+            && code == Some(METHOD_NOT_FOUND)
+        {
+            // Some offer what they don't have: it is loaded, if that is not it.
+            if can.session_capabilities.resume.take().is_none() {
+                can.load_session = false;
+            }
+            return self.open_session("session-again", 6, out);
+        }
+        let lists = self
+            .agent
+            .as_ref()
+            .is_some_and(|agent| agent.agent_capabilities.session_capabilities.list.is_some());
+        self.refusal = error.to_owned();
+        if quirks.is_some_and(|quirks| quirks.lists_sessions) && lists {
+            self.stage = Stage::List;
+            self.list(None, out);
+            return Ok(());
+        }
+        Err(self.not_now())
     }
 
-    /// A new session in the place of one that can't be resumed.
-    fn begin_anew(&mut self, error: &str, out: &mut Vec<Observed>) -> Result<(), Stuck> {
-        out.push(system(format!("a new session begins, for there was nothing to resume: {error}")));
-        self.replays = false;
-        if let Some(dialogue) = &mut self.dialogue {
-            dialogue.resumes = None;
+    fn not_now(&self) -> Stuck {
+        let refusal = &self.refusal;
+        let error =
+            format!("it did not resume its session, the next prompt tries again: {refusal}");
+        Stuck { error, auth: false }
+    }
+
+    fn list(&self, cursor: Option<&str>, out: &mut Vec<Observed>) {
+        let cwd = self.dialogue.as_ref().map(|dialogue| &dialogue.cwd);
+        let mut params = json!({ "cwd": cwd });
+        if let Some(cursor) = cursor {
+            params["cursor"] = cursor.into();
         }
-        self.open_session("session-anew", 6, out)
+        let (key, id) = (format!("list:{}", self.pages), 100 + self.pages);
+        self.ask(&key, id, AGENT_METHOD_NAMES.session_list, &params, out);
+    }
+
+    /// A page of the sessions that the agent knows.
+    fn listed(&mut self, result: &Value, out: &mut Vec<Observed>) -> Result<(), Stuck> {
+        let sessions = result["sessions"].as_array().into_iter().flatten();
+        let mut ids = sessions.filter_map(|session| session["sessionId"].as_str());
+        let is_known = ids.any(|id| self.session.as_deref() == Some(id));
+        self.pages += 1;
+        match result["nextCursor"].as_str() {
+            _ if is_known || self.pages >= PAGES_MAX => Err(self.not_now()),
+            Some(cursor) => {
+                self.list(Some(cursor), out);
+                Ok(())
+            }
+            None if result["sessions"].is_array() => Err(lost(&self.refusal, out)),
+            None => Err(self.not_now()),
+        }
     }
 
     fn opened(&mut self, result: &Value, out: &mut Vec<Observed>) -> Result<(), Stuck> {
@@ -302,4 +384,10 @@ impl Conversation {
             out.push(Observed::Say(say::request(key, id, method, params)));
         }
     }
+}
+
+/// The session is gone; a turn in a new one follows.
+fn lost(error: &str, out: &mut Vec<Observed>) -> Stuck {
+    out.push(Observed::SessionLost);
+    Stuck { error: format!("it does not know its session any more: {error}"), auth: false }
 }

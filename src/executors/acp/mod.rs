@@ -2,6 +2,7 @@
 //! (<https://agentclientprotocol.com>), version 1: JSON-RPC 2.0, a message a line.
 //! What an agent gets wrong is told by its options (`builtin.toml`).
 
+mod call;
 mod conversation;
 mod normalize;
 mod say;
@@ -21,7 +22,7 @@ use provost_actors::executor::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::adapter::{Abilities, Adapter, Call};
+use super::adapter::{Abilities, Adapter, Call, as_text};
 use conversation::Dialogue;
 
 /// The protocol.
@@ -29,12 +30,12 @@ pub struct Acp;
 
 impl Adapter for Acp {
     fn abilities(&self) -> Abilities {
-        Abilities { resume: true, interrupt: true, approvals: true }
+        Abilities { resume: true, interrupt: true, approvals: true, sessions: true }
     }
 
     fn launch(&self, turn: &Turn, mut call: Call) -> Result<Launch, String> {
         let mut dialogue = Dialogue {
-            prompt: turn.prompt.clone(),
+            prompt: as_text(&turn.prompt),
             cwd: turn.cwd.clone(),
             resumes: turn.executor_session_id.clone(),
             ..Dialogue::with_options(&call.options)
@@ -57,17 +58,21 @@ impl Adapter for Acp {
 
     /// The protocol has no place for a reason.
     fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
-        let choice = Choice::deserialize(&request.context).ok()?;
-        let option = match verdict {
-            Verdict::Approve => choice.allow,
-            Verdict::Deny { .. } => choice.reject,
-        };
-        let outcome = match option {
-            Some(id) => json!({ "outcome": "selected", "optionId": id }),
-            None => json!({ "outcome": "cancelled" }),
-        };
-        Some(say::answer(&choice.id, &json!({ "outcome": outcome })))
+        answer(request, verdict)
     }
+}
+
+fn answer(request: &Request, verdict: &Verdict) -> Option<Message> {
+    let choice = Choice::deserialize(&request.context).ok()?;
+    let option = match verdict {
+        Verdict::Approve => choice.allow,
+        Verdict::Deny { .. } => choice.reject,
+    };
+    let outcome = match option {
+        Some(id) => json!({ "outcome": "selected", "optionId": id }),
+        None => json!({ "outcome": "cancelled" }),
+    };
+    Some(say::answer(&choice.id, &json!({ "outcome": outcome })))
 }
 
 /// What an answer to a permission request is made of.
@@ -108,7 +113,12 @@ impl Dialogue {
                 "load_as" => dialogue.load_as = Some(value),
                 "failure_prefix" => dialogue.quirks.failure_prefix = Some(value),
                 "notice_prefix" => dialogue.quirks.notice_prefix = Some(value),
-                "lost_session" => dialogue.quirks.forgets_empty_sessions = value == "new",
+                "session_lost" => {
+                    dialogue.quirks.lost = value.split('|').map(str::to_owned).collect();
+                }
+                "session_list" => dialogue.quirks.lists_sessions = value == "yes",
+                "own_tools" => dialogue.quirks.own_tools = Some(value),
+                "mcp_separator" => dialogue.quirks.mcp_separator = Some(value),
                 "silence" => dialogue.quirks.silence_is_failure = value == "failure",
                 "mcp_config_arg" => {}
                 _ => dialogue.settings.push((name.clone(), value)),

@@ -5,18 +5,22 @@ use agent_client_protocol_schema::v1::{
     PlanEntry, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallUpdate,
 };
 use provost_actors::event::{ErrorType, Timestamp};
-use provost_actors::executor::{Normalizer, Observed, Request, TurnEnded};
+use provost_actors::executor::{Normalizer, Observed, Request, TurnEnded, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Choice;
+use super::call::{is_own, text_of};
 use super::conversation::{Conversation, Dialogue, Quirks, Stage, Stuck};
 use super::say::not_found;
-use super::tools::{Calls, text_of};
+use super::tools::Calls;
 use super::usage::Used;
+use super::{Choice, answer};
 use crate::executors::json::{Dialect, Json, system};
 use crate::executors::streamed::{Kind, Streamed};
 use crate::executors::words;
+
+/// Most requests for a permission that wait for an answer; others are denied.
+const ASKED_MAX: usize = 100;
 
 /// `None`: what an agent said to another client is read.
 pub fn normalizer(dialogue: Option<Dialogue>) -> Box<dyn Normalizer> {
@@ -63,7 +67,7 @@ impl Dialect for Acp {
     fn end(&mut self, out: &mut Vec<Observed>) {
         self.close(out);
         let mut events = Vec::new();
-        self.calls.tell(&self.quirks().servers, &mut events);
+        self.calls.tell(&self.quirks(), &mut events);
         out.extend(events.into_iter().map(Observed::Entry));
         self.used.tell(out);
         if self.conversation.stage != Stage::Over {
@@ -92,8 +96,7 @@ impl Acp {
                     self.fail(text, status, at, out);
                     return true;
                 }
-                let is_auth = error["code"] == json!(-32000);
-                self.conversation.refused(&text, is_auth, out)
+                self.conversation.refused(&text, error["code"].as_i64(), out)
             }
             (Some(result), None) => self.conversation.answered(result, out),
             (None, None) => return false,
@@ -138,11 +141,9 @@ impl Acp {
     ) {
         self.close(out);
         let mut events = Vec::new();
-        let Quirks { servers, .. } = self.quirks();
-        let asked = self.calls.asks(&request.tool_call, &servers, &mut events);
+        let quirks = self.quirks();
+        let asked = self.calls.asks(&request.tool_call, &quirks, &mut events);
         out.extend(events.into_iter().map(Observed::Entry));
-        let text = words::one_line(&asked.text);
-        out.push(system(format!("asks for permission: {text}")));
         let option = |kinds: [PermissionOptionKind; 2]| {
             let of_kind = |kind| request.options.iter().find(|option| option.kind == kind);
             kinds.into_iter().find_map(of_kind).map(|option| option.option_id.to_string())
@@ -152,15 +153,29 @@ impl Acp {
             allow: option([PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways]),
             reject: option([PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways]),
         };
-        self.asked.push(Asked { id: id.clone(), tool_call_id: asked.id.clone() });
-        out.push(Observed::Ask(Request {
+        let text = words::one_line(&asked.text);
+        let request_of = Request {
             key: id.to_string(),
-            tool_call_id: Some(asked.id),
+            tool_call_id: Some(asked.id.clone()),
             tool_name: asked.name,
             text,
             action: asked.action,
             context: json!(choice),
-        }));
+        };
+        if is_own(&request.tool_call, &quirks) {
+            self.calls.allowed(&asked.id);
+            out.extend(answer(&request_of, &Verdict::Approve).map(Observed::Say));
+            return;
+        }
+        out.push(system(format!("asks for permission: {}", request_of.text)));
+        if self.asked.len() >= ASKED_MAX {
+            let denied = Verdict::Deny { reason: String::new() };
+            out.push(system("denied: too many requests wait for an answer".to_owned()));
+            out.extend(answer(&request_of, &denied).map(Observed::Say));
+            return;
+        }
+        self.asked.push(Asked { id: id.clone(), tool_call_id: asked.id });
+        out.push(Observed::Ask(request_of));
         self.tell_interrupt(out);
     }
 
@@ -175,7 +190,8 @@ impl Acp {
             self.tell_interrupt(out);
             return true;
         }
-        false
+        // Qwen Code's own word for what `current_mode_update` tells.
+        method == "qwen/notify/session/mode-update"
     }
 
     fn updated(&mut self, params: &Value, out: &mut Vec<Observed>) -> bool {
@@ -286,8 +302,7 @@ impl Acp {
         let before = self.asked.len();
         self.asked.retain(|asked| asked.tool_call_id != *update.tool_call_id.0);
         let mut events = Vec::new();
-        let Quirks { servers, .. } = self.quirks();
-        self.calls.update(update, &servers, &mut events);
+        self.calls.update(update, &self.quirks(), &mut events);
         if !events.is_empty() {
             self.close(out);
             self.spoke = false;
@@ -332,7 +347,7 @@ impl Acp {
         let silent = quirks.silence_is_failure && !self.spoke;
         if reason != "cancelled" {
             let mut events = Vec::new();
-            self.calls.end(&quirks.servers, &mut events);
+            self.calls.end(&quirks, &mut events);
             out.extend(events.into_iter().map(Observed::Entry));
         }
         self.used.tell(out);

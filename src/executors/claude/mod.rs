@@ -9,7 +9,7 @@ mod tests;
 use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
 use serde_json::{Value, json};
 
-use super::adapter::{Abilities, Adapter, Call};
+use super::adapter::{Abilities, Adapter, Call, as_text};
 use normalize::{Flavour, normalizer};
 
 /// The protocol.
@@ -17,7 +17,7 @@ pub struct Claude;
 
 impl Adapter for Claude {
     fn abilities(&self) -> Abilities {
-        Abilities { resume: true, interrupt: true, approvals: true }
+        Abilities { resume: true, interrupt: true, approvals: true, sessions: true }
     }
 
     fn launch(&self, turn: &Turn, mut call: Call) -> Result<Launch, String> {
@@ -41,7 +41,8 @@ impl Adapter for Claude {
             let config = control::mcp_config(&turn.mcp).to_string();
             call.args.extend(["--mcp-config".to_owned(), config]);
         }
-        let dialogue = json!({ "prompt": turn.prompt });
+        let own = call.supports_mcp.then_some(turn.mcp.name);
+        let dialogue = json!({ "prompt": as_text(&turn.prompt), "own_server": own });
         Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
     }
 

@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use provost_actors::event::{Event, Timestamp, ToolStatus};
-use provost_actors::executor::{Normalizer, Observed, Request, TurnEnded};
+use provost_actors::executor::{Normalizer, Observed, Request, TurnEnded, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::control;
+use crate::executors::adapter::is_tool_of;
 use crate::executors::json::{Dialect, Json, count, plain, system, text};
 use crate::executors::streamed::{Kind, Streamed};
 use crate::executors::words::{self, Tokens};
@@ -29,6 +30,7 @@ pub fn normalizer(flavour: Flavour, dialogue: &Value) -> Box<dyn Normalizer> {
         is_two_way: prompt.is_some(),
         is_answered: false,
         prompt,
+        own_server: dialogue["own_server"].as_str().map(ToOwned::to_owned),
         session: String::new(),
         streamed: Streamed::default(),
         turn: Turn::default(),
@@ -44,6 +46,9 @@ struct StreamJson {
     is_answered: bool,
     /// Still to be told.
     prompt: Option<String>,
+    /// Ours: its tools need no permission.
+    #[serde(default)]
+    own_server: Option<String>,
     session: String,
     streamed: Streamed,
     turn: Turn,
@@ -90,7 +95,7 @@ impl Dialect for StreamJson {
             "user" => self.user(message, out),
             "result" => self.result(message, at, out),
             "rate_limit_event" => self.rate_limit(&message["rate_limit_info"], out),
-            "control_request" => control_request(message, out),
+            "control_request" => self.control_request(message, out),
             "control_response" => self.control_response(&message["response"], out),
             "control_cancel_request" => withdraw(message, out),
             "keep_alive" | "tool_progress" => true,
@@ -306,6 +311,35 @@ impl StreamJson {
         true
     }
 
+    fn control_request(&self, message: &Value, out: &mut Vec<Observed>) -> bool {
+        let (id, request) = (text(message, "request_id"), &message["request"]);
+        let subtype = text(request, "subtype");
+        if subtype != "can_use_tool" {
+            out.push(system(format!("asked for {subtype}, which is not supported")));
+            out.push(Observed::Say(control::unsupported(id, subtype)));
+            return true;
+        }
+        let (tool_name, input) = (text(request, "tool_name"), &request["input"]);
+        let action = words::action(tool_name, input);
+        let text = words::title(tool_name, &action);
+        let asked = Request {
+            key: id.to_owned(),
+            tool_call_id: request["tool_use_id"].as_str().map(ToOwned::to_owned),
+            tool_name: tool_name.to_owned(),
+            text,
+            action,
+            context: serde_json::json!({ "input": input }),
+        };
+        // They act for the attempt, not on the machine.
+        if self.own_server.as_ref().is_some_and(|server| is_tool_of(server, tool_name)) {
+            out.push(Observed::Say(control::verdict(&asked, &Verdict::Approve)));
+        } else {
+            out.push(system(format!("asks for permission: {}", asked.text)));
+            out.push(Observed::Ask(asked));
+        }
+        true
+    }
+
     fn control_response(&mut self, response: &Value, out: &mut Vec<Observed>) -> bool {
         let what = &response["response"];
         self.turn.is_cancelled |= what["subtype"] == "interrupt" || what["still_queued"].is_array();
@@ -324,11 +358,14 @@ impl StreamJson {
             || message["is_error"].is_null() && noted.is_some();
         self.flush(out);
         let said = text(message, "result");
+        let tokens = self.tokens(message);
         if !is_error && !self.turn.has_spoken && !said.is_empty() {
-            // What a command of the CLI's own answered.
-            out.push(Kind::Message.entry(said.to_owned()));
+            // What a command of the CLI's own answered is no word of its model.
+            let is_models = tokens != Tokens::default();
+            let told = said.to_owned();
+            out.push(if is_models { Kind::Message.entry(told) } else { system(told) });
         }
-        self.tokens(message).tell(out);
+        tokens.tell(out);
         let was_aborted = text(message, "terminal_reason").starts_with("aborted");
         if was_aborted || is_error && self.turn.is_cancelled {
             out.push(words::interrupted());
@@ -376,29 +413,6 @@ impl StreamJson {
         let input = count(usage, "input_tokens") + beside;
         Tokens { input, output: count(usage, "output_tokens"), cached, cost_usd: None }
     }
-}
-
-fn control_request(message: &Value, out: &mut Vec<Observed>) -> bool {
-    let (id, request) = (text(message, "request_id"), &message["request"]);
-    let subtype = text(request, "subtype");
-    if subtype != "can_use_tool" {
-        out.push(system(format!("asked for {subtype}, which is not supported")));
-        out.push(Observed::Say(control::unsupported(id, subtype)));
-        return true;
-    }
-    let (tool_name, input) = (text(request, "tool_name"), &request["input"]);
-    let action = words::action(tool_name, input);
-    let text = words::title(tool_name, &action);
-    out.push(system(format!("asks for permission: {text}")));
-    out.push(Observed::Ask(Request {
-        key: id.to_owned(),
-        tool_call_id: request["tool_use_id"].as_str().map(ToOwned::to_owned),
-        tool_name: tool_name.to_owned(),
-        text,
-        action,
-        context: serde_json::json!({ "input": input }),
-    }));
-    true
 }
 
 fn withdraw(message: &Value, out: &mut Vec<Observed>) -> bool {

@@ -140,3 +140,31 @@ fn a_turn_is_launched_and_a_later_one_resumes_it() {
     let options = [("model", "m"), ("permission_mode", "default"), ("approvals", "yes")];
     insta::assert_json_snapshot!(launches(Protocol::Claude, &options));
 }
+
+#[test]
+fn only_our_own_tools_need_no_permission() {
+    let asks = |tool: &str| {
+        let request = json!({ "subtype": "can_use_tool", "tool_name": tool, "input": { "a": 1 } });
+        let line = json!({ "type": "control_request", "request_id": "p1", "request": request });
+        let dialogue = json!({ "prompt": "do it", "own_server": "provost" });
+        let entries = raw(Stream::Stdout, line.to_string().as_bytes());
+        told(&observe(normalizer(Flavour::Claude, &dialogue), &entries))
+    };
+    let own = asks("mcp__provost__get_context");
+    assert_eq!(own[2]["line"]["response"]["response"]["behavior"], "allow");
+    assert!(own.iter().all(|one| one["ask"].is_null()), "{own:?}");
+    for tool in ["Bash", "mcp__other__get_context", "mcp__provost__x__y", "mcp__provosted__x"] {
+        assert!(asks(tool).iter().any(|one| one["ask"]["tool_name"] == tool), "{tool}");
+    }
+}
+
+#[test]
+fn what_a_command_of_its_own_answers_is_no_word_of_the_model() {
+    let answer = |usage: Value| {
+        let result = json!({ "type": "result", "subtype": "success", "is_error": false,
+            "result": "Unknown slash command: x", "usage": usage });
+        told(&observe_lines(&[result]))[0]["kind"].clone()
+    };
+    assert_eq!(answer(json!({ "input_tokens": 0, "output_tokens": 0 })), "system_message");
+    assert_eq!(answer(json!({ "input_tokens": 3, "output_tokens": 5 })), "assistant_message");
+}

@@ -204,7 +204,8 @@ fn call(item: &Value) -> Option<Call> {
         }
         "fileChange" => (ActionKind::FileEdit, files(item), diffs(item)),
         "mcpToolCall" => {
-            let detail = json!({ "server": item["server"], "tool": item["tool"] });
+            let input = Some(&item["arguments"]).filter(|_| !arguments().is_empty());
+            let detail = json!({ "server": item["server"], "tool": item["tool"], "input": input });
             (ActionKind::Mcp, detail, arguments())
         }
         "dynamicToolCall" => (ActionKind::Other, json!({}), arguments()),
@@ -220,7 +221,7 @@ fn call(item: &Value) -> Option<Call> {
         "sleep" => (ActionKind::Other, json!({ "ms": item["durationMs"] }), String::new()),
         _ => return None,
     };
-    let action = Action { kind, detail: present(detail) };
+    let action = Action { kind, detail: present(detail) }.bounded();
     Some(Call { name: name(item), action, text: words })
 }
 
@@ -263,7 +264,8 @@ fn files(item: &Value) -> Value {
     let all: Vec<Value> =
         changes(item).map(|(path, kind, _)| json!({ "path": path, "change": kind })).collect();
     let first = all.first().map(|change| change["path"].clone());
-    json!({ "path": first, "changes": all })
+    let diff = Some(diffs(item)).filter(|diff| !diff.is_empty());
+    json!({ "path": first, "changes": all, "diff": diff })
 }
 
 fn diffs(item: &Value) -> String {

@@ -34,7 +34,8 @@ pub fn read(method: &str, id: &Value, params: &Value, items: &Items) -> Asked {
                 || format!("to run {}", text("command")),
                 |host| format!("to reach {host}"),
             );
-            let action = action(ActionKind::Command, json!({ "command": params["command"] }));
+            let detail = json!({ "command": params["command"], "host": host });
+            let action = action(ActionKind::Command, detail);
             let tool = ("command_execution".to_owned(), action);
             permission(id, params, items, what, tool, "decision")
         }
@@ -47,14 +48,17 @@ pub fn read(method: &str, id: &Value, params: &Value, items: &Items) -> Asked {
             permission(id, params, items, what, tool, "decision")
         }
         "item/permissions/requestApproval" => {
-            let tool = ("permissions".to_owned(), action(ActionKind::Other, json!({})));
+            let input = json!({ "input": params["permissions"] });
+            let tool = ("permissions".to_owned(), action(ActionKind::Other, input));
             let what = format!("more rights: {}", params["permissions"]);
             permission(id, params, items, what, tool, "permissions")
         }
         "mcpServer/elicitation/request" if params["_meta"]["codex_approval_kind"].is_string() => {
             let (server, tool) = (text("serverName"), &params["_meta"]["tool_name"]);
             let name = format!("mcp__{server}__{}", tool.as_str().unwrap_or_default());
-            let action = action(ActionKind::Mcp, json!({ "server": server, "tool": tool }));
+            let input = &params["_meta"]["tool_params"];
+            let detail = json!({ "server": server, "tool": tool, "input": input });
+            let action = action(ActionKind::Mcp, detail);
             let what = format!("to call {name} {}", params["_meta"]["tool_params"]);
             permission(id, params, items, what, (name, action), "elicitation")
         }
@@ -91,8 +95,12 @@ fn permission(
 ) -> Asked {
     let item = params["itemId"].as_str();
     let call = item.and_then(|item| items.call(item));
-    let (tool_name, action) =
-        call.map_or(otherwise, |call| (call.name.clone(), call.action.clone()));
+    let (tool_name, asked) = otherwise;
+    let tool_name = call.map_or(tool_name, |call| call.name.clone());
+    // What the request tells itself goes before what was told of the call.
+    let mut action = call.map_or_else(|| asked.clone(), |call| call.action.clone());
+    action.detail.extend(asked.detail);
+    let action = action.bounded();
     let paths = action.detail.get("changes").and_then(Value::as_array).into_iter().flatten();
     let paths: Vec<&str> = paths.filter_map(|change| change["path"].as_str()).collect();
     let reason = params["reason"].as_str().filter(|reason| !reason.is_empty());

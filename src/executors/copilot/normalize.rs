@@ -189,7 +189,7 @@ fn subagent(content: &Value, out: &mut Vec<Observed>) -> bool {
 
 fn action(name: &str, call: &Value) -> Action {
     match (call["mcpServerName"].as_str(), call["mcpToolName"].as_str()) {
-        (Some(server), Some(tool)) => words::mcp(server, tool),
+        (Some(server), Some(tool)) => words::mcp(server, tool, &call["arguments"]),
         _ => words::action(name, &call["arguments"]),
     }
 }

@@ -112,7 +112,7 @@ fn tool_use(part: &Value, out: &mut Vec<Observed>) {
 fn action(name: &str, input: &Value) -> Action {
     let action = words::action(name, input);
     match name.split_once('_') {
-        Some((server, tool)) if action.kind == ActionKind::Other => words::mcp(server, tool),
+        Some((server, tool)) if action.kind == ActionKind::Other => words::mcp(server, tool, input),
         _ => action,
     }
 }

@@ -3,7 +3,7 @@
 use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
 use serde_json::{Value, json};
 
-use super::adapter::{Abilities, Adapter, Call};
+use super::adapter::{Abilities, Adapter, Call, as_text};
 use super::claude::control;
 use super::claude::normalize::{Flavour, normalizer};
 
@@ -12,7 +12,7 @@ pub struct Qwen;
 
 impl Adapter for Qwen {
     fn abilities(&self) -> Abilities {
-        Abilities { resume: true, interrupt: true, approvals: true }
+        Abilities { resume: true, interrupt: true, approvals: true, sessions: true }
     }
 
     fn launch(&self, turn: &Turn, mut call: Call) -> Result<Launch, String> {
@@ -29,7 +29,10 @@ impl Adapter for Qwen {
             call.args.extend(["--mcp-config".to_owned(), config]);
         }
         let is_resumed = turn.executor_session_id.is_some();
-        let dialogue = json!({ "prompt": turn.prompt, "is_resumed": is_resumed });
+        let own = call.supports_mcp.then_some(turn.mcp.name);
+        let dialogue = json!({
+            "prompt": as_text(&turn.prompt), "is_resumed": is_resumed, "own_server": own,
+        });
         Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
     }
 

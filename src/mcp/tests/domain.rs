@@ -42,6 +42,7 @@ use crate::work::question::*;
 use crate::work::receipt::*;
 use crate::work::reply::{Known, Outcome};
 use crate::work::report::Dashboard;
+use crate::work::reported::{Reported, TaskReport};
 use crate::work::status::*;
 use crate::work::ticket::*;
 use crate::work::verification::*;
@@ -131,6 +132,10 @@ fn id<T: std::str::FromStr<Err: std::fmt::Debug>>() -> T {
     ID.parse().unwrap()
 }
 
+fn worktree() -> Worktree {
+    Worktree::One("/worktrees/t/app".to_owned())
+}
+
 fn now() -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000)
 }
@@ -166,6 +171,24 @@ fn task() -> Task {
     }
 }
 
+fn reported() -> Reported {
+    Reported {
+        reason: Some("it is slow".to_owned()),
+        reports: vec![TaskReport {
+            at: Timestamp::from_millis(0),
+            tool: "reportTaskDone".to_owned(),
+            by: "an-agent".to_owned(),
+            task_id: "TASK-001".to_owned(),
+            status: Some("done".to_owned()),
+            handles: vec!["OBS-001".to_owned()],
+            warnings: Vec::new(),
+            report: json!({"status": "done"}),
+            truncated: false,
+        }],
+        reports_total: 1,
+    }
+}
+
 fn checked() -> CheckedReport {
     CheckedReport {
         receipts: vec![CheckReceipt {
@@ -195,6 +218,7 @@ fn status() -> AttemptStatus {
         attempt_id: id(),
         task_id: id(),
         workspace_branch: "provost/t".to_owned(),
+        worktree: Some(worktree()),
         state: AttemptState::Failed,
         phase: AttemptPhase::Settled,
         waiting_on: None,
@@ -360,6 +384,7 @@ impl Ask for Samples {
             stand_in: true,
             unavailable_reason: None,
             install: None,
+            note: None,
         };
         Ok(ListExecutorsOutput { executors: vec![ExecutorSummary::new(description, None)] })
     }
@@ -376,7 +401,9 @@ impl Ask for Samples {
 
     async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<GetTaskOutput, Refusal> {
         assert!(input.task_id.to_string() != PANICS, "asked to panic");
-        Ok(GetTaskOutput { task: CheckedTask { task: task(), report: checked() } })
+        Ok(GetTaskOutput {
+            task: CheckedTask { task: task(), report: checked(), reported: reported() },
+        })
     }
 
     async fn create_task(
@@ -420,6 +447,7 @@ impl Ask for Samples {
             attempt_id: id(),
             task_id: id(),
             workspace_branch: "provost/t".to_owned(),
+            worktree: worktree(),
             session_id: id(),
             execution_process_id: None,
             state: AttemptState::Idle,
@@ -436,6 +464,7 @@ impl Ask for Samples {
         let attempt = AttemptSummary {
             attempt_id: id(),
             workspace_branch: "provost/t".to_owned(),
+            worktree: worktree(),
             state: AttemptState::Completed,
             created_at: now(),
             updated_at: now(),
@@ -559,6 +588,7 @@ impl Ask for Samples {
             QueuedMessage { queue_id: id(), prompt: "then this".to_owned(), queued_at: now() };
         let output = FollowUpOutput {
             action: input.action,
+            worktree: worktree(),
             attempt_id: id(),
             session_id: id(),
             execution_process_id: Some(id()),
@@ -632,6 +662,7 @@ impl Ask for Samples {
     ) -> Result<Answer<StopAttemptOutput>, Refusal> {
         let output = StopAttemptOutput {
             attempt_id: input.attempt_id,
+            worktree: worktree(),
             execution_process_id: None,
             stopped: true,
             state: AttemptState::Failed,
@@ -697,6 +728,7 @@ impl Ask for Samples {
             task_status: TaskStatus::Todo,
             attempt_id: session.attempt.unwrap_or_else(id),
             workspace_branch: "provost/t".to_owned(),
+            worktree: worktree(),
             workspace_repos: vec![WorkspaceRepo {
                 repo_id: id(),
                 repo_name: "r".to_owned(),
@@ -776,6 +808,7 @@ impl Ask for Samples {
                     observation_id: "OBS-001".to_owned(),
                     observation: "o".to_owned(),
                     status: "noted".to_owned(),
+                    suggested_follow_up: "Do it".to_owned(),
                 }]),
                 next_task_id: None,
                 next_task_preview: None,
@@ -801,6 +834,7 @@ impl Ask for Samples {
         Ok(self.answer(
             key,
             ReportTestFailureOutput {
+                alert_ticket: Some("TK-001".to_owned()),
                 answers: Vec::new(),
                 success: true,
                 test_failure_id: "FAIL-001".to_owned(),
@@ -927,7 +961,7 @@ impl Ask for Samples {
         input: AskQuestionInput,
     ) -> Result<AskQuestionOutput, Refusal> {
         let told = Told { confidence: 0.2, ..Told::default() };
-        let known = Known { told, is_ruled: false, decisions: Vec::new() };
+        let known = Known { told, is_ruled: false, decisions: Vec::new(), nearest: Vec::new() };
         Ok(input.reply(known, &Outcome::PassedOn("Q-001".to_owned()), Vec::new()))
     }
 

@@ -8,7 +8,7 @@ use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 
 use super::domain::{ID, Samples, arguments, entries};
-use crate::mcp::ask::{Access, Role, Session};
+use crate::mcp::ask::{Access, Place, Role, Session};
 use crate::mcp::prompts::ORCHESTRATE;
 use crate::mcp::server::{BOARD_INSTRUCTIONS, INSIDE_INSTRUCTIONS};
 use crate::mcp::tool::{Call, Effect, Tool};
@@ -28,7 +28,7 @@ fn inside() -> Session {
     Session {
         role: Role::All,
         attempt: Some(ID.parse().unwrap()),
-        inside: None,
+        place: Place::Outside,
         is_person: false,
         agent: ID.to_owned(),
         access: Access::Admin,
@@ -129,6 +129,10 @@ fn descriptions_follow_the_template() {
             description.lines().map(|line| line.split_once(": ").unwrap().0).collect();
         assert_eq!(headings, ["Use when", "Required", "Optional", "Next", "Avoid"]);
         assert!(description.lines().all(|line| line.ends_with('.')), "{}", tool.name());
+        // A worker may simply go on with its task.
+        let next = description.lines().find(|line| line.starts_with("Next: ")).unwrap();
+        let names_one = tools::all().iter().any(|other| next.contains(other.name()));
+        assert!(names_one || tool.is_workers(), "{}: {next}", tool.name());
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::domain::{HANGS, ID, PANICS, Samples};
-use crate::mcp::ask::{Access, Role, Session};
+use crate::mcp::ask::{Access, Place, Role, Session};
 use crate::mcp::server::{Limits, serve};
 
 /// Far beyond what anything here takes; only a hanging test gets here.
@@ -32,7 +32,7 @@ impl Peer {
         let session = Session {
             role,
             attempt: inside.then(|| ID.parse().unwrap()),
-            inside: None,
+            place: Place::Outside,
             is_person: false,
             agent: "an-agent".to_owned(),
             access: Access::of(role),

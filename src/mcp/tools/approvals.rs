@@ -82,7 +82,7 @@ pub struct ApprovalSummary {
     pub tool_name: String,
     /// Id of the tool call in the log; null if unknown.
     pub tool_call_id: Option<String>,
-    /// What the tool would do, as in the log's tool_use entries; long values are cut.
+    /// What the tool would do: the command; path and diff or content; input. `truncated` if cut.
     #[schemars(with = "Map<String, Value>")]
     pub action: Action,
     /// Why it was denied; null unless it was.

@@ -32,7 +32,7 @@ pub const GET_ATTEMPT_PATCH: &str = "\
 Use when: you want to review or apply what an attempt changed in some files.
 Required: attempt_id, paths (from get_attempt_changes).
 Optional: max_bytes.
-Next: follow hint for what was omitted; git apply on the merge base.
+Next: follow hint for what was omitted; follow_up to have it changed; git apply on the merge base.
 Avoid: many paths at once; a file that does not fit is left out whole.";
 
 pub const FILE_MODES: &[Mode] =

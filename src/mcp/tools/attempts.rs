@@ -1,5 +1,7 @@
 //! Attempts: starting, watching and stopping the runs of a task.
 
+use std::collections::BTreeMap;
+
 use provost_actors::event::{Timestamp, Usage};
 use provost_actors::ids::{AttemptId, ProcessId, RepoId, SessionId, TaskId};
 use schemars::JsonSchema;
@@ -90,6 +92,9 @@ pub struct StartTaskAttemptOutput {
     pub task_id: TaskId,
     /// Git branch that the attempt works on.
     pub workspace_branch: String,
+    /// Absolute path of its worktree; of several, each by its repository's name.
+    #[schemars(with = "Value")]
+    pub worktree: Worktree,
     /// Id of its first session, a UUID.
     #[schemars(with = "String")]
     pub session_id: SessionId,
@@ -100,6 +105,15 @@ pub struct StartTaskAttemptOutput {
     pub state: AttemptState,
     /// queued, preparing, running, waiting, stopping, idle or settled.
     pub phase: AttemptPhase,
+}
+
+/// Where the files of an attempt are: absolute paths.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Worktree {
+    One(String),
+    /// Of several repositories, by name.
+    Each(BTreeMap<String, String>),
 }
 
 pub const LIST_TASK_ATTEMPTS: &str = "\
@@ -145,6 +159,9 @@ pub struct AttemptSummary {
     pub attempt_id: AttemptId,
     /// Git branch that the attempt works on.
     pub workspace_branch: String,
+    /// Absolute path of its worktree; of several, each by its repository's name.
+    #[schemars(with = "Value")]
+    pub worktree: Worktree,
     /// idle, running, completed or failed.
     pub state: AttemptState,
     /// When it was created, RFC 3339 UTC.
@@ -207,6 +224,10 @@ pub struct AttemptStatus {
     pub task_id: TaskId,
     /// Git branch that the attempt works on.
     pub workspace_branch: String,
+    /// Absolute path of its worktree; of several, each by its repository's name. Not with attempt_ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Value")]
+    pub worktree: Option<Worktree>,
     /// idle (nothing has run), running, completed or failed.
     pub state: AttemptState,
     /// queued, preparing, running, waiting, stopping, idle or settled.
@@ -317,6 +338,9 @@ pub struct StopAttemptOutput {
     /// Id of the attempt, a UUID.
     #[schemars(with = "String")]
     pub attempt_id: AttemptId,
+    /// Absolute path of its worktree; of several, each by its repository's name.
+    #[schemars(with = "Value")]
+    pub worktree: Worktree,
     /// The process that was stopped, a UUID; null if none ran.
     #[schemars(with = "Option<String>")]
     pub execution_process_id: Option<ProcessId>,

@@ -3,7 +3,9 @@
 use provost_actors::ids::{AttemptId, ProjectId, RepoId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::attempts::Worktree;
 use super::tasks::TaskStatus;
 
 pub const GET_CONTEXT: &str = "\
@@ -36,6 +38,9 @@ pub struct GetContextOutput {
     pub attempt_id: AttemptId,
     /// Git branch that the attempt works on.
     pub workspace_branch: String,
+    /// Absolute path of its worktree; of several, each by its repository's name.
+    #[schemars(with = "Value")]
+    pub worktree: Worktree,
     /// The repositories of the attempt.
     pub workspace_repos: Vec<WorkspaceRepo>,
 }

@@ -48,6 +48,8 @@ pub struct ExecutorSummary {
     pub supports_interrupt: bool,
     /// It can ask for permission.
     pub supports_approvals: bool,
+    /// What to know before choosing it.
+    pub note: Option<String>,
     /// A scripted stand-in without a model, for tests and demos: never the one to choose.
     pub stand_in: bool,
 }
@@ -69,6 +71,7 @@ impl ExecutorSummary {
             supports_resume: description.supports_resume,
             supports_interrupt: description.supports_interrupt,
             supports_approvals: description.supports_approvals,
+            note: description.note,
             stand_in: description.stand_in,
         }
     }

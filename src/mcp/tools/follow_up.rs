@@ -4,7 +4,9 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProcessId, QueueId, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::attempts::Worktree;
 use crate::args::{Id, Text, Time};
 use crate::mcp::modes::{Case, Mode};
 
@@ -65,6 +67,9 @@ pub struct FollowUpOutput {
     /// Id of the attempt, a UUID.
     #[schemars(with = "String")]
     pub attempt_id: AttemptId,
+    /// Absolute path of its worktree; of several, each by its repository's name.
+    #[schemars(with = "Value")]
+    pub worktree: Worktree,
     /// Id of the session, a UUID.
     #[schemars(with = "String")]
     pub session_id: SessionId,

@@ -20,7 +20,8 @@ use super::modes::Mode;
 use super::tool::Audience::{Board, Inside, Worker};
 use super::tool::Effect::{Adds, Asks, Reads, Removes, Replaces, Starts, Steers};
 use super::tool::Load::{Always, Search};
-use super::tool::{Row, Tool};
+use super::tool::Row;
+pub use super::tool::Tool;
 use crate::work::{
     completed, consult, done, failure, immediate, inbox, issue, next, observation, question,
     status, ticket, verification,

@@ -11,9 +11,10 @@ use serde_json::{Map, Value};
 
 use crate::args::{Id, Limit, TaskName, Text, Time};
 use crate::mcp::modes::Mode;
-use crate::work::Standing;
 use crate::work::brief::{Brief, GivenBrief};
 use crate::work::receipt::CheckedReport;
+use crate::work::reported::Reported;
+use crate::work::{Description, Standing, Title};
 
 /// How far a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,9 +52,9 @@ pub struct CreateTaskInput {
     #[schemars(with = "Id")]
     pub project_id: ProjectId,
     /// What is to be done, in a line of 1 to 1000 characters.
-    pub title: Text<1, 1000>,
+    pub title: Title,
     /// All that the agent needs to know; by default title and description are its prompt.
-    pub description: Option<Text<0, 1_000_000>>,
+    pub description: Option<Description>,
     /// low, medium, high or critical: the order in which waiting attempts start.
     #[serde(default)]
     pub priority: Priority,
@@ -151,7 +152,7 @@ pub struct TaskSummary {
 }
 
 pub const GET_TASK: &str = "\
-Use when: you need one task in full, with its description and what it depends on.
+Use when: you need one task in full: description, dependencies, what was reported on it.
 Required: task_id.
 Optional: none.
 Next: start_task_attempt or update_task with the task_id.
@@ -178,6 +179,8 @@ pub struct CheckedTask {
     pub task: Task,
     #[serde(flatten)]
     pub report: CheckedReport,
+    #[serde(flatten)]
+    pub reported: Reported,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -226,9 +229,9 @@ pub struct UpdateTaskInput {
     #[schemars(with = "Id")]
     pub task_id: TaskId,
     /// New title, 1 to 1000 characters.
-    pub title: Option<Text<1, 1000>>,
+    pub title: Option<Title>,
     /// New description; an empty string removes it.
-    pub description: Option<Text<0, 1_000_000>>,
+    pub description: Option<Description>,
     /// New status: todo, inprogress, inreview, done or cancelled.
     pub status: Option<TaskStatus>,
     /// New priority: low, medium, high or critical.

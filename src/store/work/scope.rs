@@ -86,8 +86,24 @@ pub async fn task(writing: Writing<'_>, worker: &Worker, name: &str) -> Result<W
         .detail("task_id", name))
 }
 
-/// The same, to be reported on: one that nobody else has in hand. An agent inside an
-/// attempt reports on the attempt's task and on those that it has claimed, no others.
+/// The same, to be changed by what a worker says of it. An agent inside an attempt
+/// changes the attempt's task and those that it has claimed, no others.
+pub async fn task_of_theirs(
+    writing: Writing<'_>,
+    worker: &Worker,
+    name: &str,
+) -> Result<WorkTask, Refusal> {
+    let task = task(writing, worker, name).await?;
+    if worker.attempt_id.is_none() || is_theirs(writing, worker, &task).await? {
+        return Ok(task);
+    }
+    let message = format!("task {} is neither this attempt's nor claimed by it", task.handle);
+    Err(Refusal::new(Code::NotPermitted, message)
+        .hint("Call getNextTask with claim = true instead, and report on what it gives.")
+        .detail("task_id", task.handle))
+}
+
+/// The same, to be reported on: one that nobody else has in hand.
 pub async fn task_in_hand(
     writing: Writing<'_>,
     worker: &Worker,
@@ -104,14 +120,7 @@ pub async fn task_in_hand(
     .await
     .map_err(fault)?;
     match holder {
-        None if worker.attempt_id.is_some() && !is_theirs(writing, worker, &task).await? => {
-            let message =
-                format!("task {} is neither this attempt's nor claimed by it", task.handle);
-            Err(Refusal::new(Code::NotPermitted, message)
-                .hint("Call getNextTask with claim = true instead, and report on what it gives.")
-                .detail("task_id", task.handle))
-        }
-        None => Ok(task),
+        None => task_of_theirs(writing, worker, name).await,
         Some(agent) => Err(Refusal::new(
             Code::InvalidState,
             format!("task {} is in the hands of {agent}", task.handle),

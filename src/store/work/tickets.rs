@@ -111,13 +111,17 @@ impl Store {
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
+        let is_blocker = input.kind == CreatedKind::Blocker;
         let task = match &input.task_id {
+            // A blocker holds up its task.
+            Some(name) if is_blocker => {
+                Some(scope::task_of_theirs(&mut writing, worker, name).await?)
+            }
             Some(name) => Some(scope::task(&mut writing, worker, name).await?),
             None => None,
         };
         // A blocker is not resolved by the task that waits for it.
         let about = task.as_ref().map(|task| task.task_id);
-        let is_blocker = input.kind == CreatedKind::Blocker;
         let new = NewTicket {
             kind: input.kind.into(),
             title: &input.title,

@@ -133,6 +133,6 @@ fn two_of_one_name_and_a_circle_are_faults() {
         {"title": "A", "id": "a", "depends_on": ["b"]},
         {"title": "B", "id": "b", "depends_on": ["a"]},
     ]);
-    let expected = "task 1 (\"A\"): the dependencies run in a circle: a -> b -> a";
+    let expected = "task 1 (\"A\"): the dependencies form a cycle: a -> b -> a";
     assert_eq!(faults(&circle.to_string(), Format::Json), [expected]);
 }

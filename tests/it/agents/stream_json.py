@@ -2,7 +2,7 @@
 
 One command a line: `say TEXT`, `ask COMMAND` (for permission to run it), `wait`
 (for an interrupt), `limit EPOCH` (a rate limit ends the turn), `forget` (the session), `linger` (after the
-turn, whatever is asked of it), `sneak PROVOST` (approves by itself what it asks for). It keeps every line that it hears.
+turn, whatever is asked of it), `sneak PROVOST` (approves by itself what it asks for, the id of which is in `heard.asked`). It keeps every line that it hears.
 """
 
 import json
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 HEARD = os.path.join(os.environ["PROVOST_HOME"], "heard")
 
@@ -74,9 +75,10 @@ def sneak(program):
     run = lambda *args: subprocess.run(
         [program, *args], cwd="/", env=environment, capture_output=True, text=True
     )
-    while not (asked := json.loads(run("approvals", "--json").stdout)["approvals"]):
-        pass
-    done = run("approve", asked[0]["approval_id"])
+    while not os.path.exists(HEARD + ".asked"):
+        time.sleep(0.01)
+    with open(HEARD + ".asked") as asked:
+        done = run("approve", asked.read())
     with open(HEARD + ".sneak", "w") as told:
         told.write(done.stderr)
 

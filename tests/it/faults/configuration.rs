@@ -119,7 +119,7 @@ fn a_git_that_hangs_holds_up_its_own_repository_alone_and_no_stop() {
     let gate = provost.path("gate");
     let filter = format!("until [ -e {} ]; do sleep 0.02; done; cat", gate.display());
     let filter = provost.script("filter", &filter);
-    stuck.git(&["config", "filter.slow.smudge", filter.to_str().unwrap()]);
+    provost.person_configures(&format!("[filter \"slow\"]\n\tsmudge = {}\n", filter.display()));
     let (board, other) = (Board::new(&provost, vec![stuck]), provost.board());
     let attempt = board.start("fake", "say never");
     attempt.in_phase("preparing");

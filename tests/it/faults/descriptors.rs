@@ -36,6 +36,10 @@ fn a_daemon_short_of_descriptors_refuses_starts_and_keeps_what_runs() {
     let start = json!({"task_id": task, "executor": "fake", "prompt": "say never"});
     let refusal = provost.refusal("start_task_attempt", &start);
     assert!(refusal["message"].as_str().unwrap().contains("Too many open files"), "{refusal}");
+    assert_eq!(
+        (&refusal["code"], &refusal["retryable"]),
+        (&json!("daemon_unavailable"), &json!(true))
+    );
     for attempt in &running {
         assert_eq!(attempt.status()["phase"], "running");
     }

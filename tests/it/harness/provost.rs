@@ -149,6 +149,13 @@ impl Provost {
         &self.home
     }
 
+    /// Adds to the person's own configuration of git.
+    pub fn person_configures(&self, text: &str) {
+        let path = self.path("person").join(".gitconfig");
+        let mut file = OpenOptions::new().append(true).open(path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
     pub fn repo(&self, name: &str) -> Repo {
         Repo::new(self.path(name), &self.path("person"))
     }

@@ -3,6 +3,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
+use tempfile::TempDir;
+
 use super::*;
 use crate::workspace::changes::Status;
 
@@ -518,4 +520,109 @@ fn any_part_of_any_work_applies_and_the_whole_gives_the_worktree() {
             Ok(())
         })
         .unwrap();
+}
+
+#[test]
+fn what_is_too_much_to_be_read_is_told_by_its_size() {
+    const HUGE: u64 = 1 << 40;
+    let scene = Scene::new(&[(b"tracked", b"1\n"), (b"small", b"1\n")]);
+    for name in ["tracked", "untracked"] {
+        File::create(scene.worktree().join(name)).unwrap().set_len(HUGE).unwrap();
+    }
+    fs::remove_file(scene.worktree().join("small")).unwrap();
+    scene.write("new", "1\n");
+    let told = |change: Change| (change.path, change.status, change.bytes, change.is_read);
+    let told: Vec<_> = scene.changes().into_iter().map(told).collect();
+    let path = |path: &str| path.as_bytes().to_vec();
+    let expected = [
+        (path("new"), Status::Renamed, 2, true),
+        (path("tracked"), Status::Modified, HUGE, false),
+        (path("untracked"), Status::Added, HUGE, false),
+    ];
+    assert_eq!(told, expected);
+    let mut snapshot = scene.take().unwrap();
+    let part = |paths: &[Vec<u8>], snapshot: &mut Snapshot| {
+        scene.runtime.block_on(snapshot.patch(paths, None, 1 << 20)).unwrap()
+    };
+    assert_eq!(part(&[path("tracked")], &mut snapshot), Part::TooLong);
+    let Part::Whole(small) = part(&[path("small"), path("new")], &mut snapshot) else { panic!() };
+    assert!(small.contains("rename to new"), "{small}");
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_a_change_like_others() {
+    let scene = Scene::new(&[(b"a", b"1\n"), (b"b", b"1\n")]);
+    fs::remove_file(scene.worktree().join("a")).unwrap();
+    nix::unistd::mkfifo(&scene.worktree().join("a"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    scene.write("b", "2\n");
+    let all = scene.changes();
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert!(scene.patch(&all, &[0, 1]).contains("+2"));
+}
+
+#[test]
+fn a_pipe_where_git_reads_is_named_and_not_waited_for() {
+    let pipe = |path: &Path| {
+        let _ = fs::remove_file(path);
+        nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    };
+    for place in [".gitignore", "d/.gitattributes"] {
+        let scene = Scene::new(&[(b"a", b"1\n"), (b"d/a", b"1\n")]);
+        scene.write("d/a", "2\n");
+        scene.write("d/b", "2\n");
+        pipe(&scene.worktree().join(place));
+        let told = scene.take().and_then(|it| scene.runtime.block_on(it.changes()));
+        let Err(SnapshotError::Git(GitError::Waits(path))) = told else { panic!("{told:?}") };
+        assert!(path.ends_with(place), "{}", path.display());
+    }
+    for place in ["worktrees/app/HEAD", "shallow", "objects/info/alternates"] {
+        let scene = Scene::new(&[(b"a", b"1\n")]);
+        pipe(&scene.source.repo.join(".git").join(place));
+        let error = scene.take().map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(place), "{error}");
+    }
+    // These are not read, or left out.
+    let scene = Scene::new(&[(b"a", b"1\n")]);
+    for place in ["info/exclude", "info/attributes", "config.worktree", "worktrees/app/logs/HEAD"] {
+        fs::create_dir_all(scene.source.repo.join(".git").join(place).parent().unwrap()).unwrap();
+        pipe(&scene.source.repo.join(".git").join(place));
+    }
+    assert_eq!(scene.changes(), []);
+}
+
+#[test]
+fn no_patch_has_what_is_outside_however_folders_are_exchanged() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let scene = Scene::new(&[(b"d/f", b"ours\n")]);
+    let path = scene.worktree();
+    let outside = scene.scratch.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("f"), "secret\n").unwrap();
+    fs::write(outside.join(".gitattributes"), "f -diff\n").unwrap();
+    fs::write(path.join("d/f"), "changed\n").unwrap();
+    symlink(&outside, path.join("link")).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let swap = |from: &str, to: &str| fs::rename(path.join(from), path.join(to));
+            while !is_over.load(Ordering::Relaxed) {
+                swap("d", "real").unwrap();
+                swap("link", "d").unwrap();
+                swap("d", "link").unwrap();
+                swap("real", "d").unwrap();
+            }
+        });
+        let mut whole = 0;
+        for _ in 0..60 {
+            let Ok(mut snapshot) = scene.take() else { continue };
+            let paths = [b"d/f".to_vec()];
+            let patch = snapshot.patch(&paths, None, 1 << 20);
+            let Ok(Part::Whole(patch)) = scene.runtime.block_on(patch) else { continue };
+            assert!(!patch.contains("secret") && !patch.contains("GIT binary"), "{patch}");
+            whole += usize::from(patch.contains("+changed"));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(whole > 0, "not one patch was made");
+    });
 }

@@ -1,0 +1,99 @@
+//! What an agent is told of an attempt's earlier turns where it begins a new session:
+//! its task, and what was done so far. Pure.
+
+use crate::event::ProcessStatus;
+use crate::journal::Past;
+use crate::text::cut;
+
+/// Longest first prompt that is repeated, and longest of any other text, in characters.
+const TASK_MAX: usize = 8000;
+const TEXT_MAX: usize = 2000;
+/// Most bytes of all turns but the first.
+const TURNS_MAX: usize = 16 * 1024;
+
+/// What is told in the log beside it.
+pub const NOTICE: &str = "the agent has no session of this attempt that it could resume: a new one \
+                          begins, and the prompt repeats the task and what was done so far";
+
+/// The prompt with what came before it. `past`: oldest first; with none, it is the
+/// prompt as it is.
+pub fn prompt(past: &[Past], prompt: &str) -> String {
+    // The prompt of a turn that came to nothing is given again.
+    let is_again = |past: &Past| past.final_message.is_none() && past.prompt == prompt;
+    let last = past.iter().rposition(|past| !is_again(past)).map_or(0, |last| last + 1);
+    let Some((first, later)) = past[..last].split_first() else { return prompt.to_owned() };
+    let mut turns: Vec<String> = Vec::new();
+    let mut room = TURNS_MAX;
+    for turn in later.iter().rev().map(|past| told(past, TEXT_MAX)) {
+        if turn.len() > room {
+            break;
+        }
+        room -= turn.len();
+        turns.push(turn);
+    }
+    let left_out = later.len() - turns.len();
+    if left_out > 0 {
+        turns.push(format!("({left_out} turns are left out.)"));
+    }
+    turns.push(told(first, TASK_MAX));
+    turns.reverse();
+    format!(
+        "You worked on this before, in a session that is no longer available. This is what \
+         Provost recorded of it, oldest first; the files are as that work left them.\n\n{}\n\n\
+         The prompt now:\n{prompt}",
+        turns.join("\n\n")
+    )
+}
+
+fn told(past: &Past, most: usize) -> String {
+    let Past { turn, prompt, final_message, status, .. } = past;
+    let prompt = cut(prompt.clone(), most);
+    let how = match status {
+        ProcessStatus::Completed => "it completed",
+        ProcessStatus::Killed => "it was stopped",
+        _ => "it failed",
+    };
+    match final_message {
+        Some(said) => {
+            let said = cut(said.clone(), TEXT_MAX);
+            format!("Prompt {turn}:\n{prompt}\nYour last message ({how}):\n{said}")
+        }
+        None => format!("Prompt {turn}:\n{prompt}\nYou left no message ({how})."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn past(turn: u32, prompt: &str, said: Option<&str>) -> Past {
+        let (prompt, final_message) = (prompt.to_owned(), said.map(str::to_owned));
+        Past { turn, prompt, final_message, status: ProcessStatus::Completed }
+    }
+
+    #[test]
+    fn a_first_prompt_is_given_as_it_is() {
+        assert_eq!(prompt(&[], "do it"), "do it");
+        assert_eq!(prompt(&[past(1, "do it", None)], "do it"), "do it", "it came to nothing");
+    }
+
+    #[test]
+    fn the_task_and_what_was_said_stand_before_the_prompt() {
+        let turns = [past(1, "build it", Some("built")), past(2, "now test it", None)];
+        let told = prompt(&turns, "now test it");
+        assert!(told.ends_with("The prompt now:\nnow test it"), "{told}");
+        assert!(told.contains("Prompt 1:\nbuild it\nYour last message (it completed):\nbuilt"));
+        assert!(!told.contains("Prompt 2"), "it is the same prompt again: {told}");
+        assert!(prompt(&turns, "else").contains("Prompt 2:\nnow test it\nYou left no message"));
+    }
+
+    #[test]
+    fn a_long_past_is_told_with_its_first_turn_and_its_last_ones() {
+        let long = "x".repeat(1900);
+        let turns: Vec<Past> = (1..=100).map(|turn| past(turn, &long, Some(&long))).collect();
+        let told = prompt(&turns, "go on");
+        assert!(told.len() < TASK_MAX + TEXT_MAX + TURNS_MAX + 1000, "{}", told.len());
+        assert!(told.contains("Prompt 1:") && told.contains("Prompt 100:"));
+        assert!(told.contains("turns are left out") && !told.contains("Prompt 50:"));
+    }
+}

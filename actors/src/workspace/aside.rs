@@ -1,0 +1,178 @@
+//! A repository of ours beside the real one: it borrows the objects and has no
+//! branches, no history and no hooks. Of the real one's configuration, which an agent
+//! can write, it takes what makes git run nothing. Filters are the person's and the
+//! system's alone.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::git::{self, Git, GitError};
+use super::{quote, regular};
+
+/// What of the repository's configuration decides how files are read and written.
+const HARMLESS: &str =
+    r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|excludesfile)$";
+/// Where the files come from that a partial clone has yet to fetch, or Git LFS. By
+/// which program, git decides: `GIT_ALLOW_PROTOCOL` is set.
+const REMOTES: &str = r"^(remote\..*\.(url|promisor|partialclonefilter)|lfs\.url)$";
+/// Which of the files are laid out.
+const SPARSE: &str = r"^core\.sparsecheckout(cone)?$";
+/// Files over this many bytes are handled as binary ones, and never held in memory.
+const BIG: &str = "core.bigFileThreshold=16m";
+/// Bytes of a list of patterns or attributes that is copied; longer ones are left out.
+const LIST_MAX: u64 = 16 << 20;
+
+/// A repository of ours, removed when this is dropped.
+#[derive(Debug)]
+pub struct Aside {
+    dir: TempDir,
+    /// What the real repository's worktrees share.
+    common: PathBuf,
+    /// `-c` and a setting, in turns.
+    config: Vec<OsString>,
+}
+
+impl Aside {
+    /// Makes it in the folder `place`, beside the repository whose shared folder is
+    /// `common`.
+    pub async fn make(place: &Path, common: &Path) -> Result<Self, AsideError> {
+        let format = async { git::run(common, &["rev-parse", "--show-object-format"]).await };
+        let config = settings(common, &["--get-regexp", HARMLESS]);
+        let (format, mut config) = tokio::try_join!(format, config)?;
+        config.extend(["-c".into(), BIG.into()]);
+        let (place, common) = (place.to_owned(), common.to_owned());
+        let made = tokio::task::spawn_blocking(move || {
+            let dir = scratch(&place, &common, &format)?;
+            Ok(Self { dir, common, config })
+        });
+        made.await.map_err(io::Error::other)?
+    }
+
+    /// Adds the filters that the person or the system has set up (Git LFS, say), for a
+    /// git that is given nothing else of their configuration.
+    pub async fn with_filters(mut self) -> Result<Self, AsideError> {
+        let filters = async |of| settings(&self.common, &[of, "--get-regexp", r"^filter\."]).await;
+        let (system, person) = tokio::try_join!(filters("--system"), filters("--global"))?;
+        self.config.extend([system, person].concat());
+        Ok(self)
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The folder that the real repository's worktrees share.
+    pub fn common(&self) -> &Path {
+        &self.common
+    }
+
+    /// git of this repository. `worktree`, a folder, holds the files.
+    pub fn git(&self, worktree: &Path) -> Git {
+        let mut git = Git::standing_in(worktree, &self.common);
+        git.command
+            .args(&self.config)
+            .env("GIT_DIR", self.dir.path())
+            .env("GIT_WORK_TREE", ".")
+            .env("GIT_LITERAL_PATHSPECS", "1")
+            .env("GIT_OPTIONAL_LOCKS", "0");
+        git
+    }
+}
+
+/// Why there is no such repository.
+#[derive(Debug, thiserror::Error)]
+pub enum AsideError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error("git can't be prepared: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Lays out the files of a worktree that git has registered and left empty: what is
+/// checked out in it, as [`Aside`] has it, with the person's configuration.
+pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), AsideError> {
+    let common = git::common_dir(worktree).await?;
+    let admin = git::run(worktree, &["rev-parse", "--absolute-git-dir"]).await?;
+    let admin = PathBuf::from(admin);
+    let commit = git::run(worktree, &["rev-parse", "--verify", "HEAD^{commit}"]).await?;
+    let aside = Aside::make(place, &common).await?;
+    let sparse = settings(worktree, &["--get-regexp", SPARSE]).await?;
+    let remotes = settings(&common, &["--get-regexp", REMOTES]).await?;
+    {
+        let (git_dir, common, admin) = (aside.path().to_owned(), common.clone(), admin.clone());
+        let prepared = tokio::task::spawn_blocking(move || {
+            let patterns = "info/sparse-checkout";
+            regular::copy_small(&admin.join(patterns), &git_dir.join(patterns), LIST_MAX)?;
+            // Git LFS keeps the files there that it has fetched.
+            std::os::unix::fs::symlink(common.join("lfs"), git_dir.join("lfs"))
+        });
+        prepared.await.map_err(io::Error::other)??;
+    }
+    let mut git = aside.git(worktree).patient();
+    git.command
+        .args(["-c", "core.sparseCheckout=false"])
+        .args(sparse)
+        .args(remotes)
+        .env("GIT_INDEX_FILE", admin.join("index"))
+        // What is fetched is kept.
+        .env("GIT_OBJECT_DIRECTORY", common.join("objects"))
+        .env_remove("GIT_NO_LAZY_FETCH")
+        .env_remove("GIT_OPTIONAL_LOCKS");
+    git.text(&["read-tree", "--reset", "-u", &commit]).await?;
+    Ok(())
+}
+
+/// `-c` and a setting, in turns, for what `git config` gives.
+async fn settings(dir: &Path, which: &[&str]) -> Result<Vec<OsString>, GitError> {
+    let args = [&["config", "-z"], which].concat();
+    let output = Git::new(dir).output(&args, 64 * 1024).await?;
+    // `key\nvalue\0`; no value at all means true. 1 is "none of them".
+    let settings = output.stdout.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+    let settings = settings.flat_map(|entry| {
+        let setting = match entry.iter().position(|byte| *byte == b'\n') {
+            Some(at) => [&entry[..at], b"=", &entry[at + 1..]].concat(),
+            None => entry.to_vec(),
+        };
+        [OsString::from("-c"), OsString::from_vec(setting)]
+    });
+    Ok(settings.collect())
+}
+
+fn scratch(place: &Path, common: &Path, format: &str) -> io::Result<TempDir> {
+    fs::create_dir_all(place)?;
+    let dir = tempfile::Builder::new().prefix("changes-").tempdir_in(place)?;
+    let path = dir.path();
+    bare(path, &[&common.join("objects")])?;
+    fs::create_dir(path.join("info"))?;
+    // Sparse checkout is on for its side effect: a file that is there counts, even
+    // when the index says to look past it. safecrlf would warn of every file.
+    let config = format!(
+        "[core]\nrepositoryformatversion = 1\nsparseCheckout = true\nsafecrlf = false\n[extensions]\nobjectFormat = {format}\n"
+    );
+    fs::write(path.join("config"), config)?;
+    for list in ["info/exclude", "info/attributes"] {
+        regular::copy_small(&common.join(list), &path.join(list), LIST_MAX)?;
+    }
+    Ok(dir)
+}
+
+/// What makes a folder a repository, its `config` apart: no branches, no history,
+/// no hooks, the objects of others.
+pub fn bare(path: &Path, lenders: &[&Path]) -> io::Result<()> {
+    fs::create_dir_all(path.join("refs"))?;
+    fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
+    lend_objects(&path.join("objects"), lenders)
+}
+
+/// Makes a folder of objects that borrows from others (gitrepository-layout(5)).
+pub fn lend_objects(objects: &Path, lenders: &[&Path]) -> io::Result<()> {
+    fs::create_dir_all(objects.join("info"))?;
+    // Quoted, a path may have line feeds.
+    let lines = lenders.iter().map(|lender| quote::quoted(lender.as_os_str().as_bytes()) + "\n");
+    fs::write(objects.join("info/alternates"), lines.collect::<String>())
+}

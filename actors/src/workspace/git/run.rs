@@ -1,0 +1,171 @@
+//! One run of git: a made environment, a closed stdin, no prompts, no hooks, a
+//! deadline. Neither git nor what it starts outlives the caller.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Command;
+
+use super::{GitError, keeper, special};
+use crate::base::is_base;
+
+/// For reading: a large repository on a slow disk takes a good part of a minute.
+const DEADLINE: Duration = Duration::from_mins(2);
+/// For writing: the files of a large repository take minutes.
+const WRITING: Duration = Duration::from_mins(10);
+/// After which it is looked for a file that git waits for.
+const LONG: Duration = Duration::from_secs(2);
+/// Complaints longer than this say nothing new.
+const STDERR_MAX: u64 = 16 * 1024;
+
+/// How a run of git went that was not to give more than so many bytes.
+#[derive(Debug)]
+pub struct Output {
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
+    /// What it complained of, cut.
+    pub stderr: String,
+    /// It would have given more; it was ended.
+    pub is_cut: bool,
+}
+
+impl Output {
+    /// What git said, or its exit status when it said nothing.
+    pub fn failure(&self) -> GitError {
+        let said = self.stderr.trim();
+        let said = if said.is_empty() { self.status.to_string() } else { said.to_owned() };
+        GitError::Failed(said)
+    }
+}
+
+/// git, about to be run.
+pub struct Git {
+    pub command: Command,
+    dir: PathBuf,
+    /// The repository, where `dir` does not lead to it.
+    repository: Option<PathBuf>,
+    deadline: Duration,
+}
+
+impl Git {
+    /// git in `dir`, with nothing of this process about it but what executors get, too.
+    pub fn new(dir: &Path) -> Self {
+        let mut command = keeper::git();
+        let is_passed_on = |name: &OsString| name.to_str().is_some_and(is_base);
+        command
+            .arg("-C")
+            .arg(dir)
+            // A hook that hangs or fails would hang or fail the making of a worktree.
+            // Those of the agent's own git are not touched. Nor is anything tidied up
+            // here: from a repository of ours, all that is in the real one is unused.
+            .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
+            .args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"])
+            .env_clear()
+            .envs(std::env::vars_os().filter(|(name, _)| is_passed_on(name)))
+            // A commit that is missing from a partial clone would be asked for at its
+            // remote, by whatever program the configuration names.
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .env("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null());
+        Self { command, dir: dir.to_owned(), repository: None, deadline: DEADLINE }
+    }
+
+    /// git in the open folder `dir` (its name may lead elsewhere by now), which reads
+    /// from this repository.
+    pub fn standing_in(dir: &Path, repository: &Path) -> Self {
+        let mut git = Self::new(Path::new("."));
+        git.command.current_dir(dir);
+        Self { dir: dir.to_owned(), repository: Some(repository.to_owned()), ..git }
+    }
+
+    /// Gives it the time that writing many files takes.
+    pub fn patient(mut self) -> Self {
+        self.deadline = WRITING;
+        self
+    }
+
+    /// Runs it, and reads `limit` bytes of its stdout at most: one that gives more is
+    /// ended.
+    pub async fn output<A: AsRef<OsStr>>(
+        mut self,
+        args: &[A],
+        limit: usize,
+    ) -> Result<Output, GitError> {
+        self.command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (dir, repository, deadline) = (self.dir, self.repository, self.deadline);
+        // Whichever is first, the others are dropped, and with them git ends.
+        tokio::select! {
+            output = run(self.command, limit) => output.map_err(GitError::Spawn),
+            path = obstacle(&dir, repository.as_deref()) => Err(GitError::Waits(path)),
+            () = tokio::time::sleep(deadline) => {
+                let args = args.iter().map(|arg| arg.as_ref().to_string_lossy());
+                let command = args.collect::<Vec<_>>().join(" ");
+                Err(GitError::TimedOut { command, seconds: deadline.as_secs() })
+            }
+        }
+    }
+
+    /// What it says, less the newline at its end.
+    pub async fn text<A: AsRef<OsStr>>(self, args: &[A]) -> Result<String, GitError> {
+        let output = self.output(args, usize::MAX).await?;
+        if !output.status.success() {
+            return Err(output.failure());
+        }
+        let said = String::from_utf8_lossy(&output.stdout);
+        Ok(said.strip_suffix('\n').unwrap_or(&said).to_owned())
+    }
+}
+
+async fn run(mut command: Command, limit: usize) -> std::io::Result<Output> {
+    let mut child = command.spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let complaints = async {
+        let mut said = Vec::new();
+        if let Some(mut stderr) = stderr {
+            (&mut stderr).take(STDERR_MAX).read_to_end(&mut said).await?;
+            tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await?;
+        }
+        Ok::<_, std::io::Error>(String::from_utf8_lossy(&said).into_owned())
+    };
+    let given = async {
+        // Once stdout has no reader, git ends.
+        let (stdout, is_cut) = read_up_to(stdout, limit).await?;
+        Ok::<_, std::io::Error>((stdout, is_cut, child.wait().await?))
+    };
+    let ((stdout, is_cut, status), stderr) = tokio::try_join!(given, complaints)?;
+    Ok(Output { status, stdout, stderr, is_cut })
+}
+
+/// Reads to the end, or one byte beyond `limit` to know that there is more.
+async fn read_up_to(
+    from: Option<impl AsyncRead + Unpin>,
+    limit: usize,
+) -> std::io::Result<(Vec<u8>, bool)> {
+    let mut bytes = Vec::new();
+    if let Some(from) = from {
+        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+        from.take(most).read_to_end(&mut bytes).await?;
+    }
+    let is_cut = bytes.len() > limit;
+    bytes.truncate(limit);
+    Ok((bytes, is_cut))
+}
+
+/// The file that git waits for; never, as long as there is none.
+async fn obstacle(dir: &Path, repository: Option<&Path>) -> PathBuf {
+    let mut pause = LONG;
+    loop {
+        tokio::time::sleep(pause).await;
+        let (dir, repository) = (dir.to_owned(), repository.map(Path::to_owned));
+        let look = move || special::find(&dir, repository.as_deref());
+        if let Ok(Some(path)) = tokio::task::spawn_blocking(look).await {
+            return path;
+        }
+        pause *= 2;
+    }
+}

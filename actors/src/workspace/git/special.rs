@@ -1,0 +1,149 @@
+//! Finds what keeps git waiting: a named pipe or a device where git reads a file. An
+//! agent can put one into its worktree and into what it shares with the repository.
+//! Everything here blocks; it is asked only when git takes long.
+
+use std::fs::{self, DirEntry, FileType};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use crate::workspace::regular;
+
+/// Entries that are looked at in one look.
+const ENTRIES_MAX: usize = 1_000_000;
+/// Bytes of a configuration file that are looked at.
+const CONFIG_MAX: u64 = 1 << 20;
+/// How deep configuration files that include others are followed.
+const INCLUDES_MAX: usize = 5;
+/// What git reads in the folders of a worktree beside the files that it tracks.
+const READ_BY_GIT: [&str; 4] = [".git", ".gitattributes", ".gitignore", ".gitmodules"];
+
+/// The first file that git may wait for in a worktree or a repository, or in what
+/// their configuration names. `repository` is added where `dir` does not lead to it.
+pub fn find(dir: &Path, repository: Option<&Path>) -> Option<PathBuf> {
+    // An open folder has a name that says more.
+    let dir = &fs::canonicalize(dir).ok()?;
+    let own = shared_by(dir);
+    let shared = repository.map(Path::to_owned).or(own)?;
+    in_folder(&shared, true)
+        .or_else(|| in_config(&shared.join("config"), INCLUDES_MAX))
+        .or_else(|| in_folder(dir, false))
+}
+
+/// The folder that all worktrees of the repository at `dir` share.
+fn shared_by(dir: &Path) -> Option<PathBuf> {
+    if dir.join("objects").is_dir() {
+        return Some(dir.to_owned());
+    }
+    let mut above = dir.ancestors().map(|dir| dir.join(".git"));
+    let link = above.find(|link| link.symlink_metadata().is_ok())?;
+    if link.is_dir() {
+        return Some(link);
+    }
+    let text = regular::text(&link).ok()?;
+    let admin = link.parent()?.join(text.strip_prefix("gitdir: ")?.trim_end());
+    // <shared>/worktrees/<name>
+    Some(admin.parent()?.parent()?.to_owned())
+}
+
+/// Looks through a folder and those in it. `is_gits`: git may read any file there.
+fn in_folder(folder: &Path, is_gits: bool) -> Option<PathBuf> {
+    let mut folders = vec![(folder.to_owned(), is_gits)];
+    let mut looked = 0;
+    while let Some((folder, is_gits)) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            looked += 1;
+            let Ok(kind) = entry.file_type() else { continue };
+            let name = entry.file_name();
+            if kind.is_dir() {
+                folders.push((entry.path(), is_gits || name == ".git"));
+            } else if (is_gits || READ_BY_GIT.iter().any(|read| name == *read))
+                && keeps_waiting(&entry, kind)
+            {
+                return Some(entry.path());
+            }
+        }
+        if looked > ENTRIES_MAX {
+            return None;
+        }
+    }
+    None
+}
+
+fn keeps_waiting(entry: &DirEntry, kind: FileType) -> bool {
+    is_special(kind) || (kind.is_symlink() && leads_to_special(&entry.path()))
+}
+
+fn leads_to_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| is_special(found.file_type()))
+}
+
+/// /dev/null is read at once, and is what a person empties a setting with.
+fn is_special(kind: FileType) -> bool {
+    kind.is_fifo() || kind.is_block_device()
+}
+
+/// Looks at what the values of a configuration file name, and into what it includes.
+fn in_config(config: &Path, depth: usize) -> Option<PathBuf> {
+    let text = regular::read(config, CONFIG_MAX).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    for line in text.lines() {
+        let Some((key, value)) = line.split_once('=') else { continue };
+        let value = value.trim().trim_matches('"');
+        let named = match value.strip_prefix("~/") {
+            Some(rest) => home.join(rest),
+            None => config.parent()?.join(value),
+        };
+        if value.is_empty() {
+            continue;
+        }
+        if leads_to_special(&named) {
+            return Some(named);
+        }
+        if key.trim().eq_ignore_ascii_case("path") && depth > 0 {
+            let found = in_config(&named, depth - 1);
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    #[test]
+    fn pipes_are_found_where_git_reads_and_nowhere_else() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().canonicalize().unwrap();
+        let dir = root.join("tree");
+        let git = dir.join(".git");
+        fs::create_dir_all(git.join("objects/info")).unwrap();
+        fs::create_dir_all(dir.join("sub/deep")).unwrap();
+        let pipe = |path: &Path| mkfifo(path, Mode::S_IRWXU).unwrap();
+        let elsewhere = root.join("pipe");
+        pipe(&elsewhere);
+        pipe(&dir.join("sub/data"));
+        symlink("/dev/null", dir.join(".gitignore")).unwrap();
+        assert_eq!(find(&dir, None), None);
+        for place in ["sub/deep/.gitignore", ".gitattributes", ".git/shallow", ".git/config"] {
+            pipe(&dir.join(place));
+            assert_eq!(find(&dir, None), Some(dir.join(place)));
+            fs::remove_file(dir.join(place)).unwrap();
+        }
+        symlink(&elsewhere, git.join("HEAD")).unwrap();
+        assert_eq!(find(&dir, None), Some(git.join("HEAD")));
+        fs::remove_file(git.join("HEAD")).unwrap();
+        let named = format!("[core]\n\texcludesFile = \"{}\"\n", elsewhere.display());
+        fs::write(scratch.path().join("more"), named).unwrap();
+        fs::write(git.join("config"), "[include]\n\tpath = ../../more\n").unwrap();
+        assert_eq!(find(&dir, None), Some(elsewhere));
+    }
+}

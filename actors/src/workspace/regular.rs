@@ -1,0 +1,54 @@
+//! Reads files of git's that an agent can put anything in the place of: only regular
+//! files are read, a limited number of bytes, and no open waits. Everything here blocks.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use nix::libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
+
+/// Bytes of a [`text`].
+const TEXT_MAX: u64 = 64 * 1024;
+
+/// Opens a regular file. `flags` are added to those that keep the open from waiting.
+fn open(path: &Path, flags: i32) -> io::Result<File> {
+    let flags = flags | O_NONBLOCK | O_NOCTTY;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other(format!("{} is no regular file", path.display())))
+    }
+}
+
+/// The first `max` bytes of a file; links are followed.
+pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path, 0)?.take(max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// All of a small file, such as a link to a repository.
+pub fn text(path: &Path) -> io::Result<String> {
+    String::from_utf8(read(path, TEXT_MAX)?).map_err(io::Error::other)
+}
+
+/// Copies a file, as long as it is now, with the time it was changed at. git takes
+/// files younger than its index for unknown ("racy git"): a copy of the index has to
+/// be as old as what it is a copy of. Links are not followed.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let source = open(from, O_NOFOLLOW)?;
+    let found = source.metadata()?;
+    let mut copy = File::create(to)?;
+    io::copy(&mut source.take(found.len()), &mut copy)?;
+    copy.set_modified(found.modified()?)
+}
+
+/// The same, if there is such a file and it is no larger than `max` bytes.
+pub fn copy_small(from: &Path, to: &Path, max: u64) -> io::Result<()> {
+    match std::fs::symlink_metadata(from) {
+        Ok(found) if found.is_file() && found.len() <= max => copy(from, to),
+        _ => Ok(()),
+    }
+}

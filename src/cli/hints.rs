@@ -1,0 +1,350 @@
+//! The hints of the daemon's refusals name tools and fields. A person typed a verb: here
+//! its flags take the fields' place, and verbs the tools'. A sentence for which there is no
+//! such word is left out. Pure.
+
+use serde_json::Value;
+
+/// By verb (empty for any), what stands for a tool's field on the command line.
+const FLAGS: &[(&str, &str, &str)] = &[
+    ("init", "name", "--name NAME"),
+    ("init", "repos.path", "PATH"),
+    ("init", "repos.target_branch", "--target-branch BRANCH"),
+    ("project add", "name", "NAME"),
+    ("project add", "repos.path", "--repo PATH"),
+    ("project add", "repos.target_branch", "--repo PATH@BRANCH"),
+    ("task start", "prompt", "--prompt TEXT"),
+    ("task start", "ignore_dependencies", "--ignore-dependencies"),
+    ("deny", "reason", "--reason TEXT"),
+    ("answer", "answer", "ANSWER"),
+    ("answer", "question_id", "ID"),
+    ("logs", "limit", "--limit N"),
+    ("plan add", "name", "--name NAME"),
+    ("plan add", "version", "--version VERSION"),
+    ("plan remove", "name", "NAME"),
+    ("plan remove", "version", "--version VERSION"),
+    ("", "approval_id", "APPROVAL"),
+    ("", "attempt_id", "ATTEMPT"),
+    ("", "depends_on", "--depends-on TASK"),
+    ("", "description", "--description TEXT"),
+    ("", "executor", "--executor NAME"),
+    ("", "path", "PATH"),
+    ("", "paths", "PATH"),
+    ("", "priority", "--priority LEVEL"),
+    ("", "project_id", "--project NAME"),
+    ("", "prompt", "PROMPT"),
+    ("", "task_id", "TASK"),
+    ("", "title", "TITLE"),
+    ("", "variant", "--variant NAME"),
+];
+
+/// What a person types for a tool. Those that only read can be named as lists, too.
+const VERBS: &[(&str, &str)] = &[
+    ("answer_question", "provost answer ID ANSWER"),
+    ("follow_up", "provost send ATTEMPT PROMPT"),
+    ("get_attempt_changes", "provost diff --stat ATTEMPT"),
+    ("get_attempt_patch", "provost diff ATTEMPT"),
+    ("get_attempt_status", "provost status ATTEMPT"),
+    ("get_task", "provost task show TASK"),
+    ("list_approvals", "provost approvals"),
+    ("list_executors", "provost executors"),
+    ("list_projects", "provost project list"),
+    ("list_questions", "provost inbox"),
+    ("list_repos", "provost project list"),
+    ("list_task_attempts", "provost ps --all"),
+    ("list_tasks", "provost task list"),
+    ("start_task_attempt", "provost task start TASK"),
+    ("stop_attempt", "provost stop ATTEMPT"),
+    ("tail_attempt_logs", "provost logs ATTEMPT"),
+    ("wait_for_attempts", "provost wait ATTEMPT"),
+];
+
+/// The hint as a person can follow it who typed this verb; empty if none is left.
+pub fn for_person(hint: &str, verb: &str) -> String {
+    let mut sentences = sentences(hint).into_iter();
+    // What follows explains the first sentence, and says nothing without it.
+    let Some(first) = sentences.next().and_then(|first| translated(first, verb)) else {
+        return String::new();
+    };
+    let more = sentences.filter_map(|sentence| translated(sentence, verb));
+    std::iter::once(first).chain(more).collect::<Vec<_>>().join(" ")
+}
+
+/// A message that begins with a tool's field, with what stands for it instead.
+pub fn message_for_person(message: &str, verb: &str) -> String {
+    let parts = message.strip_prefix('`').and_then(|rest| rest.split_once('`'));
+    let flag = parts.and_then(|(field, rest)| Some((flag(field, verb)?, rest)));
+    match flag {
+        Some((flag, rest)) => {
+            let name = flag.split(' ').next().unwrap_or(flag);
+            format!("{name}{rest}")
+        }
+        None => message.to_owned(),
+    }
+}
+
+/// Parted after each full stop that ends a sentence, and not one within quotes.
+fn sentences(hint: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut quote) = (Vec::new(), 0, None);
+    let mut before = ' ';
+    for (at, c) in hint.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if c == open && before != '\\' => quote = None,
+            (None, '"' | '`') => quote = Some(c),
+            (None, ' ') if before == '.' => {
+                parts.push(hint[start..at].trim());
+                start = at;
+            }
+            _ => {}
+        }
+        before = c;
+    }
+    parts.push(hint[start..].trim());
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+fn translated(sentence: &str, verb: &str) -> Option<String> {
+    let body = sentence.strip_suffix('.').unwrap_or(sentence);
+    let spoken = match body.strip_prefix("Call ") {
+        Some(call) => called(call, verb)?,
+        None => aside(body),
+    };
+    is_plain(&spoken).then(|| format!("{spoken}."))
+}
+
+/// What follows `Call` in the forms that [`provost_actors::refusal`] lists.
+fn called(call: &str, verb: &str) -> Option<String> {
+    let (tool, rest) = match call.strip_prefix("the tool ") {
+        Some(rest) => ("", rest),
+        None => call.split_once(' ')?,
+    };
+    if let Some(with) = rest.strip_prefix("again with ") {
+        return again_with(with, verb);
+    }
+    if let Some(field) = rest.strip_prefix("again without ") {
+        let flag = flag(field, verb)?;
+        return Some(format!("Run it again without {}", flag.split(' ').next()?));
+    }
+    if let Some(when) = rest.strip_prefix("again when ") {
+        return Some(format!("Run it again when {when}"));
+    }
+    if rest.starts_with("until ") {
+        return Some("Run `provost wait ATTEMPT`, then run this again".to_owned());
+    }
+    let (rest, then) = match rest.split_once(", then ") {
+        Some((rest, _)) => (rest, ", then run this again"),
+        None => (rest, ""),
+    };
+    let typed = typed(tool)?;
+    if rest == "instead" {
+        return Some(format!("Run `{typed}` instead"));
+    }
+    let (field, value) = rest.strip_prefix("with ")?.split_once(" = ")?;
+    let place = flag(field, "")?;
+    Some(format!("Run `{}`{then}", typed.replace(place, &shown(value)?)))
+}
+
+/// `executor = "a" and variant = "b"`, `executor from list_executors`, `path, which …`.
+fn again_with(with: &str, verb: &str) -> Option<String> {
+    if with.starts_with("action = \"queue\"") {
+        return Some("Run `provost queue ATTEMPT PROMPT` instead".to_owned());
+    }
+    let field = with.split([' ', ',']).next()?;
+    let flag = flag(field, verb)?;
+    let rest = &with[field.len()..];
+    if let Some(value) = rest.strip_prefix(" = ") {
+        return Some(format!("Run it again with {}", given(flag, value, verb)?));
+    }
+    if let Some(list) = rest.strip_prefix(" from ") {
+        let typed = typed(list.split(',').next()?)?;
+        let another = if flag.starts_with('-') { "" } else { "another " };
+        return Some(format!("Run it again with {another}{flag}; `{typed}` lists them"));
+    }
+    let is_said = rest.is_empty() || rest.starts_with(", ");
+    is_said.then(|| format!("Run it again with {flag}{rest}"))
+}
+
+/// A flag with its value, and those that follow it.
+fn given(flag: &str, value: &str, verb: &str) -> Option<String> {
+    let (value, more) = match value.split_once(" and ") {
+        Some((value, more)) => (value, Some(more)),
+        None => (value, None),
+    };
+    let value = value.split(" instead of ").next()?;
+    let mut said = match (flag.split_once(' '), value) {
+        (Some((flag, place)), branch) if place.contains('@') => {
+            format!("{flag} PATH@{}", shown(branch)?)
+        }
+        (_, "false") => return None,
+        (None, "true") => flag.to_owned(),
+        (Some((flag, _)), value) => format!("{flag} {}", shown(value)?),
+        (None, value) => shown(value)?,
+    };
+    if let Some((field, value)) = more.and_then(|more| more.split_once(" = ")) {
+        said = format!("{said} {}", given(self::flag(field, verb)?, value, verb)?);
+    }
+    Some(said)
+}
+
+/// A value of JSON as it is typed.
+fn shown(value: &str) -> Option<String> {
+    match serde_json::from_str(value).ok()? {
+        Value::String(text) => Some(text),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Array(items) => {
+            let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+            texts.map(|texts| texts.join(" "))
+        }
+        _ => None,
+    }
+}
+
+/// What stands for a field: that of the verb, else that of any.
+fn flag(field: &str, verb: &str) -> Option<&'static str> {
+    let without_places = field.split(['[', ']']).step_by(2).collect::<String>();
+    let of = |verb: &str| {
+        let mut flags = FLAGS.iter().filter(|(of, name, _)| *of == verb && *name == without_places);
+        flags.next().map(|(_, _, flag)| *flag)
+    };
+    of(verb).or_else(|| of(""))
+}
+
+fn typed(tool: &str) -> Option<&'static str> {
+    VERBS.iter().find(|(name, _)| *name == tool).map(|(_, typed)| *typed)
+}
+
+/// A sentence that asks for something else than a call, with the calls in it replaced.
+fn aside(sentence: &str) -> String {
+    let mut said = sentence.to_owned();
+    for before in ["then call ", "or call ", "Or call "] {
+        if let Some(at) = said.find(before).map(|at| at + before.len()) {
+            let rest = said.split_off(at);
+            said.truncate(at - "call ".len());
+            let name = rest.split(' ').next().unwrap_or_default();
+            let tool = if rest.starts_with("the tool") { "the tool" } else { name };
+            let rest = &rest[tool.len()..];
+            match (typed(tool), rest.strip_prefix(" again")) {
+                (_, Some(rest)) => said.push_str(&format!("run this again{rest}")),
+                (Some(typed), None) => said.push_str(&format!("run `{typed}`{rest}")),
+                (None, None) => said.push_str(&format!("call {tool}{rest}")),
+            }
+        }
+    }
+    for (tool, typed) in VERBS {
+        said = said.replace(&format!("{tool} tells"), &format!("`{typed}` tells"));
+    }
+    said
+}
+
+/// That no tool, field or detail is named, save in what is quoted.
+fn is_plain(sentence: &str) -> bool {
+    let unquoted: Vec<&str> = sentence.split(['`', '"']).step_by(2).collect();
+    let is_name = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        let is_identifier = word.contains('_')
+            && word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit());
+        is_identifier || word.starts_with("details.")
+    };
+    !unquoted.iter().any(|text| text.contains("Call ") || text.contains("the tool"))
+        && !unquoted.iter().flat_map(|text| text.split(' ')).any(is_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_actors::refusal::Code;
+
+    use super::*;
+
+    #[test]
+    fn a_hint_names_what_was_typed() {
+        for (verb, hint, expected) in [
+            (
+                "run",
+                "Call start_task_attempt again with executor from list_executors, one with available = true.",
+                "Run it again with --executor NAME; `provost executors` lists them.",
+            ),
+            (
+                "run",
+                "Call start_task_attempt again with executor = \"claude\" and variant = \"plan\".",
+                "Run it again with --executor claude --variant plan.",
+            ),
+            (
+                "init",
+                "Call create_project again with repos[0].path, the absolute path of a git repository.",
+                "Run it again with PATH, the absolute path of a git repository.",
+            ),
+            (
+                "project add",
+                "Call create_project again with repos[1].target_branch = \"main\".",
+                "Run it again with --repo PATH@main.",
+            ),
+            (
+                "diff",
+                "Call get_attempt_patch again with paths = [\"app/a b\", \"app/c\"].",
+                "Run it again with app/a b app/c.",
+            ),
+            (
+                "send",
+                "Call get_attempt_status until state is not running, then follow_up again. Or call stop_attempt first.",
+                "Run `provost wait ATTEMPT`, then run this again. Or run `provost stop ATTEMPT` first.",
+            ),
+            (
+                "task rm",
+                "Call stop_attempt with attempt_id = \"0192\", then delete_task again.",
+                "Run `provost stop 0192`, then run this again.",
+            ),
+            (
+                "task start",
+                "Call start_task_attempt again with ignore_dependencies = true. Or finish the tasks in details.unmet first.",
+                "Run it again with --ignore-dependencies.",
+            ),
+            (
+                "init",
+                "Make a first commit in the repository, then call create_project again.",
+                "Make a first commit in the repository, then run this again.",
+            ),
+            ("init", "Call create_project again with request_id, 1 to 128 characters.", ""),
+            ("answer", "Call list_questions instead.", "Run `provost inbox` instead."),
+            (
+                "status",
+                "Call get_attempt_status again with attempt_id from list_task_attempts.",
+                "Run it again with another ATTEMPT; `provost ps --all` lists them.",
+            ),
+            (
+                "send",
+                "Call follow_up again with action = \"queue\". It runs when the turn has ended.",
+                "Run `provost queue ATTEMPT PROMPT` instead. It runs when the turn has ended.",
+            ),
+            ("send", "Call unknown_tool again with x. It runs when the turn has ended.", ""),
+            ("run", "Call createTicket instead.", ""),
+            ("run", "Run `provost doctor`.", "Run `provost doctor`."),
+        ] {
+            assert_eq!(for_person(hint, verb), expected, "{hint}");
+        }
+    }
+
+    #[test]
+    fn a_message_names_what_was_typed() {
+        let told = |verb| message_for_person("`name` must be short.", verb);
+        assert_eq!(told("init"), "--name must be short.");
+        assert_eq!(told("plan remove"), "NAME must be short.");
+        assert_eq!(told("run"), "`name` must be short.");
+    }
+
+    #[test]
+    fn no_codes_hint_leaves_a_tool_or_field() {
+        for code in Code::ALL {
+            let told = for_person(code.hint(), "run");
+            assert!(!told.contains("Call ") && !told.contains("the tool"), "{told}");
+            assert!(is_plain(&told), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_ends_where_no_quote_is_open() {
+        assert_eq!(
+            sentences("One \"a. b\" c. Two `x. y`. Three."),
+            ["One \"a. b\" c.", "Two `x. y`.", "Three."]
+        );
+    }
+}

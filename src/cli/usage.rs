@@ -1,0 +1,154 @@
+//! Words that are not verbs, with the verbs that do what they mean, and how a wrong command
+//! line is reported.
+
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use provost_actors::refusal::{Code, Refusal};
+
+use super::exit::Exit;
+
+/// What people type who come from other programs, and what to type here.
+const MEANT: &[(&[&str], &str)] = &[
+    (
+        &["list", "ls"],
+        "`provost ps` lists attempts, `provost task list` tasks, `provost project list` projects",
+    ),
+    (
+        &["start", "launch", "begin"],
+        "`provost run PROMPT` creates a task and starts it, `provost task start TASK` starts one \
+         that exists, `provost daemon` starts the daemon",
+    ),
+    (
+        &["retry", "rerun", "restart"],
+        "`provost task start TASK` starts another attempt, `provost send ATTEMPT PROMPT` \
+         continues one",
+    ),
+    (&["continue", "resume", "prompt"], "`provost send ATTEMPT PROMPT` continues an attempt"),
+    (&["kill", "cancel", "abort", "interrupt"], "`provost stop ATTEMPT` stops an attempt"),
+    (
+        &["rm", "remove", "delete", "clean", "prune"],
+        "`provost task rm TASK` removes a task, `provost gc` worktrees, `provost plan remove` a \
+         plan; Provost does not remove attempts or projects",
+    ),
+    (
+        &["merge", "pr", "push", "commit"],
+        "Provost does not commit or merge: commit in the worktree (`provost path ATTEMPT`), then \
+         merge its branch with git",
+    ),
+    (
+        &["open", "cd", "shell", "edit", "worktree"],
+        "`provost path ATTEMPT` prints the path of the attempt's worktree",
+    ),
+    (
+        &["attach", "watch", "follow", "tail", "log"],
+        "`provost logs -f ATTEMPT` follows an attempt's log",
+    ),
+    (&["show", "info", "inspect", "get"], "`provost status ATTEMPT`, `provost task show TASK`"),
+    (
+        &["rename"],
+        "`provost call update_task` changes a task's title; Provost does not rename projects",
+    ),
+    (
+        &["new", "add", "create"],
+        "`provost task add TITLE` adds a task, `provost init` this repository as a project, \
+         `provost run PROMPT` starts an agent at a new task",
+    ),
+    (
+        &["ui", "web", "serve", "server", "dashboard", "open-ui"],
+        "Provost has no web page yet; `provost daemon` runs the supervisor, `provost mcp` is the \
+         MCP server",
+    ),
+    (&["version"], "`provost --version`"),
+    (&["man", "docs", "manual"], "`provost help` and `provost help VERB`"),
+    (&["agents", "models"], "`provost executors`"),
+    (&["done", "finish"], "`provost task done TASK` sets a task to done"),
+];
+
+/// The verb that was typed, with the one below it: `task add`.
+pub fn verb(matches: &ArgMatches) -> String {
+    let Some((name, below)) = matches.subcommand() else { return String::new() };
+    match below.subcommand_name() {
+        Some(second) => format!("{name} {second}"),
+        None => name.to_owned(),
+    }
+}
+
+/// Reports a wrong command line, or prints the help that was asked for.
+pub fn report(mut error: clap::Error) -> ExitCode {
+    if let Some(tip) = tip(&error) {
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+    }
+    if error.use_stderr() && asks_for_json() {
+        let text = error.render().to_string();
+        let message = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+        let message = message.collect::<Vec<_>>().join(" ");
+        let message = message.strip_prefix("error: ").unwrap_or(&message);
+        let hint = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+        let hint = hint.map_or(String::new(), |hint| format!("{hint}."));
+        let refusal = Refusal::new(Code::InvalidArgument, message).hint(hint);
+        anstream::eprintln!("{}", refusal.envelope());
+    } else {
+        // A reader that has left is no failure.
+        let _ = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8))
+}
+
+fn tip(error: &clap::Error) -> Option<&'static str> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let word = typed.to_lowercase();
+    MEANT.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, tip)| *tip)
+}
+
+/// The command line could not be parsed, so the flag is looked for by itself.
+fn asks_for_json() -> bool {
+    std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn a_word_from_elsewhere_leads_to_a_verb() {
+        for (words, expected) in MEANT {
+            for word in *words {
+                let error = Cli::command().try_get_matches_from(["provost", word]).unwrap_err();
+                assert_eq!(tip(&error), Some(*expected), "{word}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_verb_that_a_tip_names_is_there() {
+        for (_, tip) in MEANT {
+            for line in tip.split('`').skip(1).step_by(2).filter(|line| !line.contains("--version"))
+            {
+                let mut command = Cli::command();
+                command.build();
+                let mut words = line.split(' ').skip(1);
+                let verb = words.next().unwrap();
+                let below = command.find_subcommand(verb);
+                let below = below.unwrap_or_else(|| panic!("{line}"));
+                let second = words.next().filter(|word| word.chars().all(char::is_lowercase));
+                let has_verbs = below.has_subcommands() && verb != "help";
+                assert!(
+                    !has_verbs || second.is_some_and(|it| below.find_subcommand(it).is_some()),
+                    "{line}"
+                );
+            }
+        }
+    }
+}

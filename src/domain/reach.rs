@@ -1,0 +1,83 @@
+//! How far the board's tools reach from inside an attempt whose executor is
+//! configured as an orchestrator: the attempts that it started, and its project.
+
+use provost_actors::refusal::Refusal;
+use serde_json::{Map, Value};
+
+use super::Domain;
+use crate::mcp::ask::{Access, Session};
+use crate::mcp::inside;
+use crate::store::Named;
+
+/// Tools that reach beyond one project, or of which no argument says how far: with
+/// these arguments they are within it.
+const ONLY_WITH: [(&str, &str); 3] = [
+    ("list_approvals", "attempt_id"),
+    ("list_questions", "project_id"),
+    ("answer_question", "project_id"),
+];
+
+/// What is a person's to do.
+const NEVER: [&str; 4] = ["list_projects", "create_project", "add_repo", "delete_task"];
+
+impl Domain {
+    /// Refuses a call of a board's tool that would reach too far.
+    pub(super) async fn within_reach(
+        &self,
+        session: &Session,
+        tool: &'static str,
+        access: Access,
+        arguments: &Map<String, Value>,
+    ) -> Result<(), Refusal> {
+        let Some(own) = session.place.attempt() else { return Err(inside::refused(session, tool)) };
+        if NEVER.contains(&tool) {
+            return Err(inside::refused(session, tool));
+        }
+        let lacking = ONLY_WITH.iter().find(|(name, _)| *name == tool);
+        if let Some((_, argument)) =
+            lacking.filter(|(_, argument)| !arguments.contains_key(*argument))
+        {
+            return Err(inside::lacking(session, tool, argument));
+        }
+        for (name, value) in arguments.iter().filter(|(name, _)| is_id(name)) {
+            let Some(named) = named(name, tool) else {
+                return Err(inside::too_far(session, tool, name, ""));
+            };
+            for id in texts(value) {
+                let is_itself = access == Access::Read
+                    && named == Named::Attempt
+                    && id.parse().is_ok_and(|id: provost_actors::ids::AttemptId| id == own);
+                if !is_itself && !self.store.reaches(own, named, id).await? {
+                    return Err(inside::too_far(session, tool, name, id));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_id(name: &str) -> bool {
+    (name.ends_with("_id") || name.ends_with("_ids")) && name != "request_id"
+}
+
+fn named(argument: &str, tool: &str) -> Option<Named> {
+    Some(match argument {
+        "attempt_id" | "attempt_ids" => Named::Attempt,
+        "session_id" => Named::Session,
+        "approval_id" => Named::Approval,
+        "question_id" => Named::Question,
+        "project_id" => Named::Project,
+        // Its own is for its reports and their checks to close.
+        "task_id" if tool == "update_task" => Named::OtherTask,
+        "task_id" => Named::Task,
+        _ => return None,
+    })
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}

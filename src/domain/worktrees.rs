@@ -1,0 +1,41 @@
+//! Where the files of attempts are, for every answer that is about one.
+
+use std::collections::{BTreeMap, HashMap};
+
+use provost_actors::ids::AttemptId;
+use provost_actors::refusal::Refusal;
+
+use super::Domain;
+use crate::mcp::tools::attempts::Worktree;
+
+impl Domain {
+    /// The worktrees of these attempts. One that is not on record has none.
+    pub(super) async fn worktrees(
+        &self,
+        attempts: &[AttemptId],
+    ) -> Result<HashMap<AttemptId, Worktree>, Refusal> {
+        let mut found: HashMap<AttemptId, BTreeMap<String, String>> = HashMap::new();
+        for (attempt, folder, repo) in self.store.worktree_folders(attempts).await? {
+            let path = self.world.settings.worktrees_dir.join(folder).join(&repo);
+            let path = path.to_string_lossy().into_owned();
+            found.entry(attempt).or_default().insert(repo, path);
+        }
+        Ok(found.into_iter().map(|(attempt, paths)| (attempt, worktree(paths))).collect())
+    }
+
+    /// The same of one. An answer about what was done is not lost over it.
+    pub(super) async fn worktree(&self, attempt: AttemptId) -> Worktree {
+        let found = self.worktrees(&[attempt]).await.unwrap_or_default().remove(&attempt);
+        found.unwrap_or_else(|| Worktree::Each(BTreeMap::new()))
+    }
+}
+
+fn worktree(mut paths: BTreeMap<String, String>) -> Worktree {
+    match paths.pop_first() {
+        Some((_, only)) if paths.is_empty() => Worktree::One(only),
+        first => {
+            paths.extend(first);
+            Worktree::Each(paths)
+        }
+    }
+}

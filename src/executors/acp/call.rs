@@ -1,0 +1,408 @@
+//! One tool call: what an agent tells of it bit by bit, and what is told of that.
+
+use agent_client_protocol_schema::v1::{
+    ContentBlock, Diff, EmbeddedResourceResource, Meta, ToolCall, ToolCallContent, ToolCallStatus,
+    ToolCallUpdate, ToolCallUpdateFields, ToolKind,
+};
+use provost_actors::event::{Action, ActionKind, Event, ToolStatus};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::conversation::Quirks;
+use crate::executors::adapter::is_tool_of;
+use crate::executors::{effect, words};
+
+/// The most that is kept of what a call wrote to its terminal, in bytes: its end.
+const TERMINAL_MAX: usize = 256 * 1024;
+
+/// One without a result.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Call {
+    pub told_of: ToolCall,
+    pub name: String,
+    /// Its `tool_use` has been told.
+    told: bool,
+    /// A permission has been asked for.
+    pub asked: bool,
+    /// Something was heard of it since.
+    pub heard: bool,
+    /// What it wrote to its terminal.
+    terminal: String,
+    exit_code: Option<i32>,
+    /// Bytes of its content, its input, its output and the rest.
+    #[serde(default)]
+    weights: [usize; 4],
+}
+
+impl Call {
+    pub fn new(update: &ToolCallUpdate) -> Self {
+        let title = update.fields.title.clone().unwrap_or_default();
+        let call = ToolCall::new(update.tool_call_id.clone(), title);
+        let mut call = Self {
+            name: name(update),
+            told_of: call,
+            told: false,
+            asked: false,
+            heard: false,
+            terminal: String::new(),
+            exit_code: None,
+            weights: [0; 4],
+        };
+        call.merge(update.clone());
+        call
+    }
+
+    pub fn is(&self, id: &str) -> bool {
+        &*self.told_of.tool_call_id.0 == id
+    }
+
+    pub fn merge(&mut self, update: ToolCallUpdate) {
+        self.heard = true;
+        let meta = update.meta.as_ref();
+        let of_terminal = |name: &str| meta.and_then(|meta| meta.get(name)).unwrap_or(&Value::Null);
+        if let Some(text) = of_terminal("terminal_output_delta")["data"].as_str() {
+            self.terminal.push_str(text);
+            let over = self.terminal.len().saturating_sub(TERMINAL_MAX);
+            self.terminal.drain(..self.terminal.ceil_char_boundary(over));
+        }
+        let exit = of_terminal("terminal_exit")["exit_code"].as_i64();
+        self.exit_code = exit.and_then(|code| i32::try_from(code).ok()).or(self.exit_code);
+        // A tool that was found by a search is called through another.
+        if let Some(name) = update.fields.title.as_deref().and_then(of_server) {
+            self.name = name;
+        }
+        self.weigh(&update.fields);
+        self.told_of.update(update.fields);
+    }
+
+    /// The agent asks for a permission. What it tells of the call then is what will
+    /// be done, whatever was told before. Its texts are for whoever is asked, and no
+    /// output.
+    pub fn ask(&mut self, fields: &ToolCallUpdateFields) {
+        (self.asked, self.heard) = (true, false);
+        let is_diff = |content: &&ToolCallContent| matches!(content, ToolCallContent::Diff(_));
+        let diffs = fields.content.iter().flatten().filter(is_diff).cloned();
+        let diffs = Some(diffs.collect::<Vec<_>>()).filter(|diffs| !diffs.is_empty());
+        let has_input = fields.raw_input.as_ref().is_some_and(|input| !is_empty(input));
+        let mut told = fields.clone();
+        // What was announced to be written is not what is asked for now.
+        let is_other = has_input || diffs.is_some();
+        told.content = diffs.or_else(|| is_other.then(|| self.without_diffs()));
+        told.raw_input = told.raw_input.filter(|_| has_input);
+        told.title = told.title.filter(|title| !title.is_empty());
+        told.locations = told.locations.filter(|locations| !locations.is_empty());
+        told.status = None;
+        self.weigh(&told);
+        self.told_of.update(told);
+    }
+
+    fn without_diffs(&self) -> Vec<ToolCallContent> {
+        let is_diff = |content: &&ToolCallContent| matches!(content, ToolCallContent::Diff(_));
+        self.told_of.content.iter().filter(|content| !is_diff(content)).cloned().collect()
+    }
+
+    /// Bytes that are kept of it.
+    pub fn weight(&self) -> usize {
+        self.weights.iter().sum::<usize>() + self.terminal.len()
+    }
+
+    fn weigh(&mut self, fields: &ToolCallUpdateFields) {
+        let [content, input, output, rest] = &mut self.weights;
+        if let Some(told) = &fields.content {
+            *content = size(told);
+        }
+        if let Some(told) = &fields.raw_input {
+            *input = size(told);
+        }
+        if let Some(told) = &fields.raw_output {
+            *output = size(told);
+        }
+        if fields.title.is_some() || fields.locations.is_some() {
+            *rest =
+                size(&fields.title) + size(&fields.locations) + self.told_of.tool_call_id.0.len();
+        }
+    }
+
+    /// It is told what it does, not only that it is being prepared.
+    pub fn tells_enough(&self, is_new: bool) -> bool {
+        let input = match &self.told_of.raw_input {
+            Some(Value::Object(input)) if !input.is_empty() => input,
+            // It begins with all that will be told.
+            _ => return is_new && self.told_of.status == ToolCallStatus::InProgress,
+        };
+        self.told_of.kind != ToolKind::Execute
+            || ["command", "cmd"].iter().any(|name| input.contains_key(*name))
+            || self.told_of.status != ToolCallStatus::Pending
+    }
+
+    pub fn tell(&mut self, quirks: &Quirks) -> Option<Event> {
+        if std::mem::replace(&mut self.told, true) {
+            return None;
+        }
+        let action = self.action(quirks);
+        Some(Event::ToolUse {
+            text: self.text(&action),
+            tool_call_id: self.told_of.tool_call_id.to_string(),
+            tool_name: self.name.clone(),
+            action,
+        })
+    }
+
+    pub fn text(&self, action: &Action) -> String {
+        let title = words::title(&self.name, action);
+        let is_vague = title == self.name && !self.told_of.title.is_empty();
+        (if is_vague { &self.told_of.title } else { &title }).trim().to_owned()
+    }
+
+    /// Its arguments; some agents tell them only as a text.
+    fn input(&self) -> Value {
+        match &self.told_of.raw_input {
+            Some(input) => input.clone(),
+            None => serde_json::from_str(&self.content()).unwrap_or_default(),
+        }
+    }
+
+    pub fn action(&self, quirks: &Quirks) -> Action {
+        let input = self.input();
+        // The name may be a title that a model wrote: the kind is the agent's word.
+        let sure = match self.told_of.kind {
+            ToolKind::Execute if input["command"].is_string() => Some("bash"),
+            ToolKind::Edit | ToolKind::Delete | ToolKind::Move => Some("edit"),
+            _ => None,
+        };
+        if let Some(like) = sure {
+            return self.completed(words::action(like, &input));
+        }
+        let own = |server| tool_of(server, &self.name);
+        if let Some((server, tool)) = quirks.servers.iter().find_map(|server| own(server)) {
+            return words::mcp(server, tool, &input);
+        }
+        let mut action = words::action(&self.name, &input);
+        // No agent's own tools have such a name.
+        let separator = quirks.mcp_separator.as_deref().unwrap_or("-");
+        if action.kind == ActionKind::Other
+            && (separator == "-" || self.told_of.kind == ToolKind::Other)
+            && let Some((server, tool)) = self.name.split_once(separator)
+        {
+            return words::mcp(server, tool, &input);
+        }
+        if action.kind == ActionKind::Other {
+            let like = match self.told_of.kind {
+                ToolKind::Read => "read",
+                ToolKind::Search => "grep",
+                ToolKind::Execute => "bash",
+                ToolKind::Fetch => "webfetch",
+                ToolKind::SwitchMode => "exit_plan_mode",
+                _ => return action,
+            };
+            action = words::action(like, &input);
+        }
+        self.completed(action)
+    }
+
+    /// With what stands elsewhere than in its input.
+    fn completed(&self, mut action: Action) -> Action {
+        if action.kind == ActionKind::FileEdit {
+            self.add_diffs(&mut action);
+        }
+        let missing = match action.kind {
+            ActionKind::FileEdit | ActionKind::FileRead => self.path().map(|path| ("path", path)),
+            ActionKind::Command => Some(("command", self.told_of.title.clone())),
+            _ => None,
+        };
+        if let Some((name, value)) = missing
+            && !action.detail.contains_key(name)
+        {
+            action.detail.insert(name.to_owned(), value.into());
+        }
+        action.bounded()
+    }
+
+    /// The agent's own diffs are against what the files hold.
+    fn add_diffs(&self, action: &mut Action) {
+        let files: Vec<_> = self
+            .diffs()
+            .map(|diff| {
+                let path = diff.path.to_string_lossy().into_owned();
+                (path, diff.old_text.as_deref(), diff.new_text.as_str())
+            })
+            .collect();
+        if !files.is_empty() {
+            action.detail.retain(|name, _| !matches!(name.as_str(), "diff" | "content"));
+            action.detail.extend(effect::of_files(&files));
+        }
+        let change = match self.told_of.kind {
+            ToolKind::Delete => "delete",
+            ToolKind::Move => "move",
+            _ => return,
+        };
+        action.detail.insert("change".to_owned(), change.into());
+    }
+
+    fn diffs(&self) -> impl Iterator<Item = &Diff> {
+        self.told_of.content.iter().filter_map(|content| match content {
+            ToolCallContent::Diff(diff) => Some(diff),
+            _ => None,
+        })
+    }
+
+    fn path(&self) -> Option<String> {
+        let in_content = self.diffs().next().map(|diff| &diff.path);
+        let path = self.told_of.locations.first().map(|location| &location.path).or(in_content)?;
+        Some(path.to_string_lossy().into_owned())
+    }
+
+    pub fn result(&self) -> Event {
+        let output = self.told_of.raw_output.as_ref().unwrap_or(&Value::Null);
+        let content = self.content();
+        // Some agents dress up for a screen what they give bare as the output.
+        let is_bare = !content.starts_with("```");
+        let mut texts = [words_of(output), content, self.terminal.clone(), self.changes()];
+        if output.is_string() && is_bare && !texts[1].is_empty() {
+            texts.swap(0, 1);
+        }
+        let text = texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+        let exit_code = self.exit_code.or(exit(output));
+        let status = match self.told_of.status {
+            ToolCallStatus::Failed if self.is_denied(&text) => ToolStatus::Denied,
+            ToolCallStatus::Failed => ToolStatus::Failed,
+            // To some agents a command that has failed is a call that went well.
+            _ if exit_code.is_some_and(|code| code != 0) => ToolStatus::Failed,
+            _ => ToolStatus::Success,
+        };
+        let tool_call_id = self.told_of.tool_call_id.to_string();
+        Event::ToolResult { text, tool_call_id, status, exit_code }
+    }
+
+    /// The protocol has one status for what failed and what was denied.
+    fn is_denied(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        let told = ["reject", "refuse", "denied", "declined", "canceled by the user"];
+        self.asked && told.iter().any(|word| text.contains(word))
+    }
+
+    /// What it changed, for want of words of its own.
+    fn changes(&self) -> String {
+        let lines = |text: &str| text.lines().count();
+        let one = |diff: &Diff| {
+            let before = diff.old_text.as_deref().map_or(0, lines);
+            format!("{}: {before} lines, now {}", diff.path.display(), lines(&diff.new_text))
+        };
+        self.diffs().map(one).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The texts of its content.
+    fn content(&self) -> String {
+        let texts = self.told_of.content.iter().filter_map(|content| match content {
+            ToolCallContent::Content(content) => Some(text_of(&content.content)),
+            _ => None,
+        });
+        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// The tool's own name, where it is told: else the word that is its title, or the
+/// kind of tool that it is.
+fn name(update: &ToolCallUpdate) -> String {
+    let fields = &update.fields;
+    let is_word = |name: &&str| !name.is_empty() && !name.contains([' ', '/', '…', '(']);
+    let in_meta = |meta: &Meta| {
+        let own = meta.get("toolName").or_else(|| meta.get("claudeCode")?.get("toolName"));
+        own.and_then(Value::as_str).map(str::to_owned)
+    };
+    let in_id = update.tool_call_id.0.split_once("__").map(|(name, _)| name).filter(is_word);
+    let kind = || serde_json::to_value(fields.kind.unwrap_or_default()).ok();
+    (fields.name.clone())
+        .or_else(|| update.meta.as_ref().and_then(in_meta))
+        .or_else(|| fields.title.as_deref().and_then(of_server))
+        .or_else(|| in_id.map(str::to_owned))
+        .or_else(|| fields.title.as_deref().filter(is_word).map(str::to_owned))
+        .or_else(|| kind()?.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+/// `get_context (provost MCP Server): {}`
+fn of_server(title: &str) -> Option<String> {
+    let (tool, rest) = title.split_once(" (")?;
+    let (server, _) = rest.split_once(" MCP Server)")?;
+    let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
+    (is_word(tool) && is_word(server)).then(|| format!("mcp__{server}__{tool}"))
+}
+
+/// The tool of a server that an agent calls `server-tool`, `mcp__server__tool` or
+/// something in between.
+fn tool_of<'a>(server: &'a str, name: &'a str) -> Option<(&'a str, &'a str)> {
+    let name = name.strip_prefix("mcp").map_or(name, |rest| rest.trim_start_matches('_'));
+    let rest = name.strip_prefix(server)?;
+    let tool = rest.trim_start_matches(['_', '-', '.', '/', ':']);
+    (tool.len() < rest.len() && !tool.is_empty()).then_some((server, tool))
+}
+
+/// Whether a request is for a tool of our own server, by the field that the agent
+/// itself fills in with the tool's name: in others, a model may have written it.
+pub fn is_own(request: &ToolCallUpdate, quirks: &Quirks) -> bool {
+    let fields = &request.fields;
+    let is_harmless = matches!(fields.kind, None | Some(ToolKind::Other));
+    let title = fields.title.as_deref().unwrap_or_default();
+    let in_meta = || request.meta.as_ref()?.get("toolName")?.as_str();
+    let names = |server: &String| match quirks.own_tools.as_deref() {
+        Some("meta") => in_meta().is_some_and(|name| is_tool_of(server, name)),
+        Some("title") => is_tool_of(server, title),
+        Some("id") => title.strip_suffix(&format!(" ({server} MCP Server)")).is_some_and(|tool| {
+            request.tool_call_id.0.starts_with(&format!("mcp_{server}_{tool}__"))
+        }),
+        _ => false,
+    };
+    is_harmless && quirks.servers.iter().any(names)
+}
+
+fn is_empty(input: &Value) -> bool {
+    input.is_null() || input.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
+/// Bytes of a value as JSON.
+fn size(value: &impl Serialize) -> usize {
+    serde_json::to_vec(value).map_or(0, |bytes| bytes.len())
+}
+
+/// The text of a block of content; what is no text is named.
+pub fn text_of(block: &ContentBlock) -> String {
+    match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => format!("[image {}]", image.mime_type),
+        ContentBlock::Audio(audio) => format!("[audio {}]", audio.mime_type),
+        ContentBlock::ResourceLink(link) => link.uri.clone(),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            EmbeddedResourceResource::TextResourceContents(text) => text.text.clone(),
+            EmbeddedResourceResource::BlobResourceContents(blob) => blob.uri.clone(),
+            _ => String::new(),
+        },
+        _ => String::new(),
+    }
+}
+
+/// The text in an output of any shape.
+fn words_of(output: &Value) -> String {
+    const NAMES: [&str; 7] = ["output", "text", "content", "message", "error", "stdout", "result"];
+    match output {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts = parts.iter().map(words_of).filter(|text| !text.is_empty());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        Value::Object(fields) => {
+            let texts = NAMES.iter().filter_map(|name| fields.get(*name)).map(words_of);
+            texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+        }
+        _ => String::new(),
+    }
+}
+
+/// The exit code in an output of any shape.
+fn exit(output: &Value) -> Option<i32> {
+    const NAMES: [&str; 3] = ["exitCode", "exit_code", "exit"];
+    let in_parts = output["contents"].as_array().into_iter().flatten();
+    let mut places = [output, &output["metadata"]].into_iter().chain(in_parts);
+    let code = places.find_map(|place| NAMES.iter().find_map(|name| place[*name].as_i64()))?;
+    i32::try_from(code).ok()
+}

@@ -1,0 +1,107 @@
+//! Sessions that are resumed, and those that are not, in the words of real agents.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn resumed(name: &str, capabilities: &Value, answers: &[Value]) -> Vec<Observed> {
+    let dialogue = Dialogue {
+        resumes: Some("s1".into()),
+        prompt: "go on".into(),
+        ..Dialogue::with_options(&options(name, "none"))
+    };
+    talk(dialogue, &[&[initialized(capabilities)], answers].concat())
+}
+
+fn error(id: u32, code: i64, message: &str, data: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, "data": data}})
+}
+
+#[test]
+fn a_session_is_lost_only_by_the_agents_own_word() {
+    let can = json!({"loadSession": true, "sessionCapabilities": {"resume": {}}});
+    let lost = |name: &str, code, message: &str, data: Value| {
+        let observed = resumed(name, &can, &[error(2, code, message, &data)]);
+        let end = ended(&observed);
+        assert!(end.failed, "{name}");
+        let is_lost = observed.contains(&Observed::SessionLost);
+        let told = if is_lost { "does not know its session" } else { "tries again" };
+        assert!(end.error.as_ref().unwrap().contains(told), "{name}: {end:?}");
+        is_lost
+    };
+    let details = |text: &str| json!({ "details": text });
+    let not_found = "Resource not found: Session 6f39 not found";
+    for (name, code, message, data) in [
+        (
+            "gemini",
+            -32603,
+            "Internal error",
+            details("No previous sessions found for this project."),
+        ),
+        (
+            "gemini",
+            -32603,
+            "Internal error",
+            details("Invalid session identifier \"6f39\".\n  Searched for sessions in /h/chats."),
+        ),
+        ("qwen", -32002, "Resource not found: session:6f39", json!({"uri": "session:6f39"})),
+        (
+            "kimi",
+            -32602,
+            "Invalid params: Unknown sessionId: session_6f39",
+            json!({"sessionId": "session_6f39"}),
+        ),
+        ("copilot", -32002, not_found, json!({"uri": "Session 6f39 not found"})),
+        ("another", -32602, "Session not found: 6f39", Value::Null),
+    ] {
+        assert!(lost(name, code, message, data), "{name}: {message}");
+    }
+    for name in ["gemini", "qwen", "kimi", "copilot", "opencode", "another"] {
+        let full = details("ENOSPC: no space left on device, write");
+        assert!(!lost(name, -32603, "Internal error", full), "{name}");
+        assert!(!lost(name, -32603, "fetch failed", Value::Null), "{name}");
+        let broken = details("settings.json: Expected ',' at line 3; session not restored");
+        assert!(!lost(name, -32603, "Internal error", broken), "{name}");
+    }
+}
+
+#[test]
+fn an_agent_that_offers_what_it_does_not_have_loads_the_session() {
+    let can = json!({"loadSession": true, "sessionCapabilities": {"resume": {}}});
+    let refused = error(
+        2,
+        -32601,
+        "\"Method not found\": session/resume",
+        &json!({"method": "session/resume"}),
+    );
+    let observed = resumed("qwen", &can, &[refused.clone(), answered(6, &json!({}))]);
+    assert_eq!(
+        methods(&observed),
+        ["initialize", "session/resume", "session/load", "session/prompt"]
+    );
+    assert!(!observed.contains(&Observed::SessionLost));
+    let no_load = json!({"sessionCapabilities": {"resume": {}}});
+    assert!(resumed("qwen", &no_load, &[refused]).contains(&Observed::SessionLost));
+}
+
+#[test]
+fn an_agent_that_can_not_say_that_a_session_is_gone_is_asked_for_those_it_has() {
+    let can = json!({"loadSession": true, "sessionCapabilities": {"list": {}, "resume": {}}});
+    let data = json!({"service": "session"});
+    let failed = error(2, -32603, "Internal error: OpenCode service failure", &data);
+    let listed = |id: u32, ids: &[&str], cursor: Value| {
+        let sessions: Vec<Value> =
+            ids.iter().map(|id| json!({"sessionId": id, "cwd": "/w"})).collect();
+        answered(id, &json!({"sessions": sessions, "nextCursor": cursor}))
+    };
+    let lost = |pages: &[Value]| {
+        let observed = resumed("opencode", &can, &[std::slice::from_ref(&failed), pages].concat());
+        assert!(ended(&observed).error.unwrap().contains("OpenCode service failure"));
+        observed.contains(&Observed::SessionLost)
+    };
+    assert!(lost(&[listed(100, &["s0"], Value::Null)]));
+    assert!(lost(&[listed(100, &[], json!("more")), listed(101, &["s0"], Value::Null)]));
+    assert!(!lost(&[listed(100, &["s0"], json!("more")), listed(101, &["s1"], Value::Null)]));
+    assert!(!lost(&[error(100, -32603, "Internal error", &Value::Null)]));
+    assert!(!lost(&[answered(100, &json!({}))]));
+}

@@ -1,0 +1,92 @@
+//! What an attempt with the role of an orchestrator may name in its calls: the
+//! attempts that it started and what is theirs, and its own project.
+
+use provost_actors::ids::AttemptId;
+use provost_actors::refusal::Refusal;
+
+use super::{Store, fault};
+
+/// What an id stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    Attempt,
+    Session,
+    Approval,
+    /// By id or handle; one that only the attempts that it started have asked or opened.
+    Question,
+    Project,
+    /// By id or handle.
+    Task,
+    /// The same, and not the attempt's own.
+    OtherTask,
+}
+
+impl Named {
+    /// Whether the attempt ?2 reaches ?1.
+    fn statement(self) -> &'static str {
+        match self {
+            Self::Attempt => {
+                "SELECT EXISTS (SELECT 1 FROM attempts
+                                WHERE attempt_id = lower(?1) AND parent_id = ?2)"
+            }
+            Self::Session => {
+                "SELECT EXISTS (SELECT 1 FROM sessions s JOIN attempts a USING (attempt_id)
+                                WHERE s.session_id = lower(?1) AND a.parent_id = ?2)"
+            }
+            Self::Approval => {
+                "SELECT EXISTS (SELECT 1 FROM approvals v JOIN attempts a USING (attempt_id)
+                                WHERE v.approval_id = lower(?1) AND a.parent_id = ?2)"
+            }
+            Self::Question => {
+                "WITH asked AS (
+                     SELECT q.project_id, a.parent_id FROM questions q
+                     JOIN question_askers k USING (question_id)
+                     LEFT JOIN attempts a ON a.attempt_id = k.attempt_id
+                     WHERE q.question_id = lower(trim(?1)) OR q.handle = upper(trim(?1))
+                     UNION ALL
+                     SELECT t.project_id, a.parent_id FROM tickets t
+                     LEFT JOIN attempts a ON a.attempt_id = t.attempt_id
+                     WHERE t.ticket_id = lower(trim(?1)) OR t.handle = upper(trim(?1))),
+                 own AS (SELECT t.project_id FROM attempts a JOIN tasks t USING (task_id)
+                         WHERE a.attempt_id = ?2)
+                 SELECT EXISTS (SELECT 1 FROM asked)
+                    AND NOT EXISTS (SELECT 1 FROM asked
+                                    WHERE parent_id IS NOT ?2
+                                       OR project_id IS NOT (SELECT project_id FROM own))"
+            }
+            Self::Project => {
+                "SELECT EXISTS (SELECT 1 FROM attempts a JOIN tasks t USING (task_id)
+                                WHERE a.attempt_id = ?2 AND t.project_id = lower(?1))"
+            }
+            Self::Task => {
+                "SELECT EXISTS (SELECT 1 FROM attempts a JOIN tasks o USING (task_id)
+                                JOIN tasks t ON t.project_id = o.project_id
+                                WHERE a.attempt_id = ?2
+                                  AND (t.task_id = lower(?1) OR t.handle = upper(?1)))"
+            }
+            Self::OtherTask => {
+                "SELECT EXISTS (SELECT 1 FROM attempts a JOIN tasks o USING (task_id)
+                                JOIN tasks t ON t.project_id = o.project_id
+                                WHERE a.attempt_id = ?2 AND t.task_id <> o.task_id
+                                  AND (t.task_id = lower(?1) OR t.handle = upper(?1)))"
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Whether what is named is within an attempt's reach.
+    pub async fn reaches(
+        &self,
+        attempt: AttemptId,
+        named: Named,
+        id: &str,
+    ) -> Result<bool, Refusal> {
+        sqlx::query_scalar(named.statement())
+            .bind(id)
+            .bind(attempt.to_string())
+            .fetch_one(&self.reader)
+            .await
+            .map_err(fault)
+    }
+}
