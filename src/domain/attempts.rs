@@ -222,6 +222,7 @@ fn stopped(stopped: AttemptStopped, worktree: Worktree) -> StopAttemptOutput {
         exit_code: stopped.exit_code,
         exit_signal: stopped.exit_signal,
         survivors: stopped.survivors,
+        unrecorded: stopped.unrecorded,
     }
 }
 

@@ -94,16 +94,34 @@ impl Domain {
             "provost/plans" => self.list_plans(read(params)?).await.map_err(fault),
             "provost/shutdown" => {
                 let Shutdown { stop_all } = read(params)?;
-                if stop_all {
-                    let attempts = async { ractor::call!(self.gateway, Message::StopAll) };
-                    let checks = async { ractor::call!(self.checks, checks::Message::StopAll) };
-                    let _ = tokio::join!(attempts, checks);
+                let (alive, unrecorded) =
+                    if stop_all { self.stop_all().await? } else { (vec![], vec![]) };
+                // Nobody is left behind in silence: a daemon that knows of them goes on.
+                if alive.is_empty() {
+                    self.ending.cancel();
+                } else {
+                    let _ = self.gateway.send_message(Message::GoOn);
+                    let _ = self.checks.send_message(checks::Message::GoOn);
                 }
-                self.ending.cancel();
-                Ok(json!({}))
+                Ok(json!({ "alive": alive, "unrecorded": unrecorded }))
             }
             _ => Err(CustomError::method_not_found(method)),
         }
+    }
+
+    /// Stops every attempt and every check: who is still alive, and which stops are not
+    /// written down yet.
+    async fn stop_all(&self) -> Result<(Vec<Value>, Vec<AttemptId>), CustomError> {
+        let attempts = async { ractor::call!(self.gateway, Message::StopAll) };
+        let checks = async { ractor::call!(self.checks, checks::Message::StopAll) };
+        let (attempts, checks) = tokio::join!(attempts, checks);
+        let lost = |error: String| fault(Refusal::internal(format!("not stopped: {error}")));
+        let attempts = attempts.map_err(|error| lost(error.to_string()))?;
+        let checks = checks.map_err(|error| lost(error.to_string()))?;
+        let alive = attempts.alive.into_iter();
+        let alive = alive.map(|it| json!({"attempt_id": it.attempt_id, "reason": it.reason}));
+        let checks = checks.into_iter().map(|it| json!({"attempt_id": null, "reason": it}));
+        Ok((alive.chain(checks).collect(), attempts.unrecorded))
     }
 
     /// Whether an attempt could start with this executor, before anything is made for it.

@@ -14,7 +14,7 @@ impl Store {
         turnover: &Turnover,
         answer: &FollowedUp,
     ) -> Result<Answer<FollowedUp>, Refusal> {
-        let mut writing = self.writing_patiently().await?;
+        let mut writing = self.writing_briefly().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }

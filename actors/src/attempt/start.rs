@@ -8,6 +8,7 @@ use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
 use crate::failpoint;
 use crate::journal::Attempt;
 use crate::log::AttemptLog;
+use crate::process::manifest::StopKind;
 use crate::process::{Adopted, Control, LOST, Marker, Shim, SpawnError};
 use crate::world::World;
 
@@ -119,6 +120,22 @@ async fn find(
         begin(&log, attempt, world, digest, vec![]).await?;
     }
     Ok((found, log))
+}
+
+/// Kills what is alive of the attempt's newest process, without its log. Returns how
+/// many live all the same.
+pub async fn kill(world: &World, attempt: &Attempt, kind: StopKind) -> Result<u32, String> {
+    let found = world.shims.adopt(&world.settings.process_dir(attempt)).await;
+    let Adopted::Live(shim) = found.map_err(|error| error.to_string())? else {
+        // What has no shim is swept as it is found.
+        return Ok(0);
+    };
+    let killed = async {
+        shim.control.stopping(kind).await?;
+        shim.control.kill_tree().await
+    };
+    let report = killed.await.map_err(|error| error.to_string())?;
+    Ok(u32::try_from(report.survivors.len()).unwrap_or(u32::MAX))
 }
 
 /// What became of the process whose shim has gone: one that goes on, or its end.

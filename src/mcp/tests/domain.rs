@@ -680,6 +680,7 @@ impl Ask for Samples {
             exit_code: None,
             exit_signal: Some(2),
             survivors: 0,
+            unrecorded: false,
         };
         Ok(self.answer(key, output))
     }

@@ -399,4 +399,6 @@ pub struct StopAttemptOutput {
     pub exit_signal: Option<i32>,
     /// How many processes of the attempt could not be killed; 0 if all is well.
     pub survivors: u32,
+    /// True if the stop could not be written down yet; it is as soon as it can be.
+    pub unrecorded: bool,
 }
