@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ops::Deref;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error, Unexpected};
+use serde::de::{Deserialize, Deserializer, Error, IntoDeserializer, Unexpected};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Number;
 
@@ -104,6 +104,14 @@ impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for Text<MIN, MAX
         } else {
             Err(D::Error::invalid_length(length, &format!("{MIN} to {MAX} characters").as_str()))
         }
+    }
+}
+
+impl<const MIN: usize, const MAX: usize> TryFrom<String> for Text<MIN, MAX> {
+    type Error = serde::de::value::Error;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::deserialize(text.into_deserializer())
     }
 }
 

@@ -267,8 +267,21 @@ pub struct StartContext {
     pub repos: Vec<Repo>,
     /// The task's brief, for an agent to read.
     pub brief: Option<String>,
+    /// Why a report made the task.
+    pub reason: Option<String>,
+    /// The task is to answer a question.
+    pub is_answer: bool,
     /// Dependencies that are not done.
-    pub unmet: Vec<TaskId>,
+    pub unmet: Vec<Unmet>,
+}
+
+/// A task that has to be done first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    pub task_id: TaskId,
+    pub handle: String,
+    /// Its newest attempt that has not settled.
+    pub running: Option<AttemptId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -21,6 +21,9 @@ pub struct InboxArgs {
     /// Also answered ones
     #[arg(long)]
     all: bool,
+    /// Observations, issues and test failures that workers reported, which wait for nobody
+    #[arg(long, conflicts_with = "all")]
+    reports: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -36,7 +39,11 @@ pub struct AnswerArgs {
 
 pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Failure> {
     let project = named(context, args.project.as_deref()).await?;
-    let status = if args.all { "all" } else { "open" };
+    let status = match (args.reports, args.all) {
+        (true, _) => "reports",
+        (_, true) => "all",
+        _ => "open",
+    };
     let arguments = json!({"project_id": project, "status": status});
     let questions = context.all_with("list_questions", "questions", &arguments).await?;
     if context.out.is_json() {
@@ -65,8 +72,12 @@ fn row(question: &Value, projects: &[Value]) -> Vec<String> {
         let its = projects.iter().find(|project| project["project_id"] == question["project_id"]);
         row.push(its.map_or("", |project| text(project, "name")).to_owned());
     }
-    let fields = ["handle", "kind", "status", "priority", "task_id"];
-    row.extend(fields.map(|field| text(question, field).to_owned()));
+    let status = match text(question, "status") {
+        "unruled" => format!("answered by {}, unruled", text(question, "answered_by")),
+        status => status.to_owned(),
+    };
+    let field = |field: &str| text(question, field).to_owned();
+    row.extend([field("handle"), field("kind"), status, field("priority"), field("task_id")]);
     // One line, cut where it is seen to be cut.
     row.push(headline(&text(question, "question").replace('\n', " ⏎ "), QUESTION));
     row

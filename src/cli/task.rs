@@ -233,11 +233,42 @@ async fn show(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
     let mut facts = vec![state(task), format!("priority {}", text(task, "priority"))];
     facts.extend((!on.is_empty()).then(|| format!("depends on {on}")));
     context.out.line(&facts.join("; "))?;
+    let why = text(task, "reason");
+    if !why.is_empty() {
+        context.out.line(&harmless(&format!("Why: {why}")))?;
+    }
     for line in text(task, "description").lines() {
         context.out.line(&harmless(line))?;
     }
-    for line in brief::lines(&task["brief"]) {
+    for line in brief::lines(&task["brief"]).into_iter().chain(reports(task)) {
         context.out.line(&harmless(&line))?;
     }
     Ok(Exit::Done)
+}
+
+/// What was reported on a task, newest first, as lines.
+fn reports(task: &Value) -> Vec<String> {
+    let shown = task["reports"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut lines = Vec::new();
+    if !shown.is_empty() {
+        let total = &task["reports_total"];
+        lines.push(format!("Reports, newest first ({} of {total}):", shown.len()));
+    }
+    for report in shown {
+        let mut parts = vec![text(report, "tool").to_owned()];
+        if report["task_id"] != task["handle"] {
+            parts.push(format!("of {}", text(report, "task_id")));
+        }
+        let handles = report["handles"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let handles = handles.collect::<Vec<_>>().join(", ");
+        parts.extend(Some(handles).filter(|handles| !handles.is_empty()));
+        parts.push(format!("by {}", text(report, "by")));
+        let shortened = if report["truncated"] == true { " (shortened)" } else { "" };
+        lines.push(format!("- {} {}{shortened}", text(report, "at"), parts.join(" ")));
+        lines.extend(brief::lines(&report["report"]).into_iter().map(|line| format!("    {line}")));
+        let warnings = report["warnings"].as_array().into_iter().flatten();
+        let warnings = warnings.filter_map(Value::as_str);
+        lines.extend(warnings.map(|warning| format!("    Warning: {warning}")));
+    }
+    lines
 }

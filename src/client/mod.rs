@@ -60,6 +60,7 @@ impl From<Value> for Envelope {
         let code = match told["code"].as_str() {
             Some("RESOURCE_NOT_FOUND") => Some(Code::TaskNotFound),
             Some("INVALID_STATE") => Some(Code::InvalidState),
+            Some("IDEMPOTENCY_CONFLICT") => Some(Code::IdempotencyConflict),
             _ => Code::deserialize(&told["code"]).ok(),
         };
         Self { code, message: text("message"), hint: text("hint"), json }

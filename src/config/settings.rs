@@ -270,6 +270,10 @@ settings! {
         variant: String = "", Allowed::Name;
         /// Seconds that a question waits for it.
         timeout_secs: u64 = 30u64, Allowed::Integer(1..=600);
+        /// Seconds after that for which a late answer is still taken; then it is stopped.
+        grace_secs: u64 = 120u64, Allowed::Integer(0..=3600);
+        /// Questions that it answers at once, apart from daemon.max_running_attempts.
+        max_running: u64 = 2u64, Allowed::Integer(1..=1000);
         /// Tokens of which a question with its context may take up 80 %.
         token_limit: u64 = 8000u64, Allowed::Integer(100..=10_000_000);
     }

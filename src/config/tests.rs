@@ -38,6 +38,8 @@ names = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"]
 executor = ""
 variant = ""
 timeout_secs = 30
+grace_secs = 120
+max_running = 2
 token_limit = 8000
 [worker]
 agent_per_minute = 100

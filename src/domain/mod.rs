@@ -16,6 +16,7 @@ mod logs;
 mod messages;
 mod reach;
 mod sessions;
+mod short;
 mod waits;
 mod work;
 mod worktrees;
@@ -32,6 +33,7 @@ use provost_actors::refusal::{Code, Refusal};
 use provost_actors::world::World;
 use ractor::{ActorRef, RpcReplyPort};
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::mcp::ask::{Access, Answer, Ask, CustomError, Key, RecentAttempt, Session};
@@ -86,6 +88,8 @@ pub struct Answers {
     pub variant: String,
     /// How long a call waits for it.
     pub timeout_secs: u64,
+    /// How long after that a late answer is taken; then the executor is stopped.
+    pub grace_secs: u64,
     /// Question and context may be 80 % of it.
     pub token_limit: u64,
 }
@@ -95,6 +99,10 @@ impl Answers {
         !self.executor.is_empty()
     }
 }
+
+/// How many questions are looked up in plans at once: fewer than there are connections to
+/// read by.
+const SEARCHES: usize = 2;
 
 /// Everything behind the tools.
 pub struct Domain {
@@ -106,6 +114,8 @@ pub struct Domain {
     answers: Answers,
     /// Where the home's data lies, to be told.
     data_dir: PathBuf,
+    /// Questions that are looked up at once.
+    searches: Semaphore,
     /// Ends the daemon.
     ending: CancellationToken,
 }
@@ -128,7 +138,8 @@ impl Domain {
     ) -> Self {
         let Owners { gateway, checks } = owners;
         let artifacts = Artifacts::new(guards);
-        Self { store, gateway, checks, world, artifacts, answers, data_dir, ending }
+        let searches = Semaphore::new(SEARCHES);
+        Self { store, gateway, checks, world, artifacts, answers, data_dir, searches, ending }
     }
 
     /// Asks the gateway. The port is answered by whoever owns what is asked for.
@@ -483,6 +494,15 @@ impl Ask for Domain {
 
     async fn clarify(&self, tool: &'static str, arguments: &Value, refusal: Refusal) -> Refusal {
         self.name_the_id(tool, arguments, refusal).await
+    }
+
+    async fn task_id(
+        &self,
+        session: &Session,
+        handle: &str,
+        project: Option<&str>,
+    ) -> Result<String, Refusal> {
+        self.task_of_handle(session, handle, project).await.map(|task| task.to_string())
     }
 
     async fn custom(

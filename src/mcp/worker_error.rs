@@ -69,11 +69,8 @@ fn kind(code: Code) -> Kind {
         | Code::VariantNotFound
         | Code::ExecutorUnavailable
         | Code::BranchNotFound => MISSING,
-        Code::InvalidState
-        | Code::NoSessionYet
-        | Code::TurnActive
-        | Code::AttemptRunning
-        | Code::IdempotencyConflict => STATE,
+        Code::InvalidState | Code::NoSessionYet | Code::TurnActive | Code::AttemptRunning => STATE,
+        Code::IdempotencyConflict => Kind { code: "IDEMPOTENCY_CONFLICT", ..STATE },
         Code::NotPermitted => Kind { code: "NOT_PERMITTED", number: 403, ..MISSING },
         Code::RateLimited => {
             Kind { code: "RATE_LIMIT", number: 429, retry_after: Some(1), ..MISSING }
@@ -255,6 +252,14 @@ mod tests {
         assert_eq!(of(&limited)["error"]["retry_after_seconds"], 7);
         let gone = of(&Refusal::new(Code::TaskNotFound, "gone"));
         assert_eq!(gone["error"]["retry_after_seconds"], Value::Null);
+    }
+
+    #[test]
+    fn a_request_id_used_for_another_payload_is_a_conflict_by_name() {
+        let told =
+            of(&Refusal::new(Code::IdempotencyConflict, "used").detail("path", "request_id"));
+        assert_eq!(told["error"]["code"], "IDEMPOTENCY_CONFLICT");
+        assert_eq!(told["error"]["details"]["field"], "request_id");
     }
 
     #[test]

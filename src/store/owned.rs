@@ -17,6 +17,7 @@ struct AttemptRow {
     project_id: String,
     project_name: String,
     priority: String,
+    is_answer: bool,
     branch: String,
     folder: String,
     executor: String,
@@ -97,6 +98,7 @@ async fn whole(reading: Writing<'_>, row: AttemptRow) -> Result<Attempt, Refusal
         project_id: codec::id(&row.project_id)?,
         project_name: row.project_name,
         priority: codec::enumerated(row.priority)?,
+        is_answer: row.is_answer,
         branch: row.branch,
         folder: row.folder,
         repos,
@@ -147,7 +149,8 @@ macro_rules! select {
     ($which:literal) => {
         concat!(
             "SELECT a.attempt_id, a.task_id, t.title, t.project_id, p.name AS project_name,
-                    t.priority, a.branch, a.folder, a.executor, a.parent_id, a.phase, a.state, a.epoch,
+                    t.priority, t.kind = 'answer' AS is_answer, a.branch, a.folder, a.executor,
+                    a.parent_id, a.phase, a.state, a.epoch,
                     a.queue_held, s.session_id, s.executor_session_id,
                     (SELECT status FROM processes
                      WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent'

@@ -102,6 +102,9 @@ pub struct ReportTestFailureOutput {
     /// What the board tells its people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dashboard_alert: Option<FailureAlert>,
+    /// The alert that waits for a person: TK-001.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alert_ticket: Option<String>,
     /// Answers to your questions that came since you last called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<LateAnswer>,

@@ -29,6 +29,8 @@ pub enum QuestionsAsked {
     #[default]
     Open,
     All,
+    // What was reported and waits for nobody.
+    Reports,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -37,7 +39,8 @@ pub struct ListQuestionsInput {
     /// Project, a UUID; all projects by default.
     #[schemars(with = "Option<Id>")]
     pub project_id: Option<ProjectId>,
-    /// open (default) or all.
+    /// open (default); all; reports (observations, issues and test failures, which wait for
+    /// nobody).
     #[serde(default)]
     pub status: QuestionsAsked,
     /// Most to return; 50 by default, at most 200.
@@ -65,6 +68,9 @@ pub enum InboxKind {
     Ticket,
     Blocker,
     Alert,
+    Observation,
+    Issue,
+    Failure,
 }
 
 /// Whether it still waits.
@@ -72,20 +78,25 @@ pub enum InboxKind {
 #[serde(rename_all = "snake_case")]
 pub enum QuestionStatus {
     Open,
+    // An executor answered it, and nobody has ruled on that.
+    Unruled,
     Answered,
+    // It waits for nobody.
+    Noted,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionSummary {
     /// A UUID.
     pub question_id: String,
-    /// Q-001 or TK-001.
+    /// Q-001, TK-001; of reports OBS-001, ISSUE-001, FAIL-001.
     pub handle: String,
     /// Its project.
     pub project_id: String,
-    /// question, ticket, blocker or alert.
+    /// question, ticket, blocker, alert; of reports observation, issue, failure.
     pub kind: InboxKind,
-    /// open or answered.
+    /// open; unruled (an executor answered it, your answer takes the place of that); answered;
+    /// of reports noted.
     pub status: QuestionStatus,
     /// Priority.
     pub priority: Urgency,

@@ -95,12 +95,11 @@ pub struct NextTask {
     /// What is to be known to do it, if anybody wrote it down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub super_detailed_prompt: Option<Prompt>,
-    /// The part of the plan that it comes from; else the project's newest plan, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan_reference: Option<PlanReference>,
-    /// In hours.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub estimated_hours: Option<Number>,
+    /// The part of the plan that it comes from; else the project's newest plan; empty texts if
+    /// there is none.
+    pub plan_reference: PlanReference,
+    /// In hours; 0 if there is no estimate.
+    pub estimated_hours: Number,
     /// Its id, a UUID.
     #[schemars(with = "String")]
     pub uuid: TaskId,

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::answer::nearest::Near;
 use super::ticket::Urgency;
 use crate::args::{Between, List, Text};
 
@@ -16,7 +17,7 @@ Use when: the task leaves something open that the project's plan may settle.
 Required: question; with any v1.2 field also context_summary and task_id.
 Optional: 1.0: context, currentTaskId, searchInPlan, includeRelatedDecisions. v1.2: current_file, \
 relevant_snippets, confidence_level, priority_level, possible_options. project_id.
-Next: go on by the answer; below 0.7 (70) a person has the question now.
+Next: go on by the answer; below 0.7 (70) read nearest; a person has the question now.
 Avoid: asking again what was passed on; the answer comes by itself.";
 
 /// The fields that only one form has.
@@ -263,6 +264,9 @@ pub struct AnswerV1_0 {
     /// What the plan says beside it, under these names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guidance: Option<Guidance>,
+    /// Below 0.7: the passages that come nearest, five at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nearest: Vec<Near>,
     /// Other passages that have to do with the question: "section: text".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related_design_choices: Vec<String>,
@@ -349,6 +353,9 @@ pub struct AnswerV1_2 {
     pub answer: String,
     /// Where it says so: document, section and lines; null if nowhere.
     pub source: Option<String>,
+    /// Below 70: the passages that come nearest, five at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nearest: Vec<Near>,
     /// How sure it is that this answers the question: 0 to 100. Below 70 do not rely on it.
     pub confidence: u8,
     /// Whether more has to be known before you rely on it.

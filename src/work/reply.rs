@@ -1,5 +1,9 @@
 //! The reply to `askQuestion`: what is known, in the form of the call. Pure.
 
+use provost_actors::refusal::Refusal;
+use serde_json::json;
+
+use super::answer::nearest::Near;
 use super::answer::{SURE, Told};
 use super::question::{
     AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Decision, Evidence, Form,
@@ -14,11 +18,22 @@ pub struct Known {
     pub is_ruled: bool,
     /// How similar questions were decided.
     pub decisions: Vec<Decision>,
+    /// Where it is not sure: the passages that come nearest.
+    pub nearest: Vec<Near>,
 }
 
 impl Known {
     pub fn is_sure(&self) -> bool {
         self.told.confidence >= SURE
+    }
+
+    /// A refusal for want of an answer, with the passages that come nearest.
+    pub fn shown_with(&self, refusal: Refusal) -> Refusal {
+        if self.nearest.is_empty() {
+            refusal
+        } else {
+            refusal.detail("nearest", json!(self.nearest))
+        }
     }
 
     /// The answer of a ruling and which one it is, if there is any.
@@ -73,7 +88,7 @@ impl AskQuestionInput {
             Outcome::Answered(handle) => (None, Some(handle.clone())),
         };
         let is_sure = known.is_sure();
-        let Known { told, decisions, .. } = known;
+        let Known { told, decisions, nearest, .. } = known;
         let uncertainty = told.uncertainty.map(|missing| match passed_on {
             Some(handle) => {
                 format!("{missing} It was passed on as {handle}; the answer comes later.")
@@ -88,6 +103,7 @@ impl AskQuestionInput {
                 confidence: told.confidence,
                 evidence: told.evidence,
                 guidance: told.guidance,
+                nearest,
                 related_design_choices: told.related,
                 related_decisions: match self.include_related_decisions {
                     Some(false) => Vec::new(),
@@ -104,6 +120,7 @@ impl AskQuestionInput {
                     (None, missing) => missing.unwrap_or_default(),
                 },
                 source: told.evidence.as_ref().map(Evidence::cited),
+                nearest,
                 confidence: percent(told.confidence),
                 follow_up_needed: !is_sure,
                 escalated_to_user: passed_on.is_some(),

@@ -7,9 +7,19 @@ use std::collections::{BTreeMap, HashSet};
 use crate::ids::AttemptId;
 use crate::journal::Priority;
 
-/// The running slots and the queue for them.
+/// The running slots and the queues for them. Attempts that answer a question have slots of
+/// their own: whoever asked holds one of the others, and would wait for ever.
 #[derive(Debug)]
 pub struct Admission {
+    work: Lane,
+    answers: Lane,
+    /// Those that answer a question.
+    answering: HashSet<AttemptId>,
+}
+
+/// Slots of one kind, and who waits for them.
+#[derive(Debug)]
+struct Lane {
     slots: usize,
     running: HashSet<AttemptId>,
     queue: BTreeMap<(Reverse<Priority>, u64), AttemptId>,
@@ -17,50 +27,80 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// With so many slots; at least one.
-    pub fn new(slots: usize) -> Self {
-        let slots = slots.max(1);
-        Self { slots, running: HashSet::new(), queue: BTreeMap::new(), arrivals: 0 }
+    /// With so many slots for work and for answers; at least one each.
+    pub fn new(work: usize, answers: usize) -> Self {
+        let answering = HashSet::new();
+        Self { work: Lane::new(work), answers: Lane::new(answers), answering }
+    }
+
+    /// Notes that an attempt answers a question, until it is [forgotten](Self::forget).
+    pub fn answers(&mut self, attempt: AttemptId) {
+        self.answering.insert(attempt);
+    }
+
+    /// Nothing of an attempt is alive or waits.
+    pub fn forget(&mut self, attempt: AttemptId) {
+        self.leave(attempt);
+        self.answering.remove(&attempt);
     }
 
     /// Takes a slot, if one is free that nobody waits for. It is held until
     /// [`leave`](Self::leave). `false` also for one that holds a slot already.
     pub fn take(&mut self, attempt: AttemptId) -> bool {
-        let is_free = self.running.len() < self.slots && self.queue.is_empty();
-        is_free && self.running.insert(attempt)
+        let lane = self.lane(attempt);
+        let is_free = lane.running.len() < lane.slots && lane.queue.is_empty();
+        is_free && lane.running.insert(attempt)
     }
 
     /// Takes its place at the end of the queue. Only what is written down may:
     /// a slot can be granted at any time from then on.
     pub fn queue(&mut self, attempt: AttemptId, priority: Priority) {
-        self.arrivals += 1;
-        self.queue.insert((Reverse(priority), self.arrivals), attempt);
+        let lane = self.lane(attempt);
+        lane.arrivals += 1;
+        lane.queue.insert((Reverse(priority), lane.arrivals), attempt);
     }
 
     /// Holds a slot whatever their number: it runs already (a restart).
     pub fn occupy(&mut self, attempt: AttemptId) {
-        self.running.insert(attempt);
+        self.lane(attempt).running.insert(attempt);
     }
 
     /// Gives up its slot or its place in the queue.
     pub fn leave(&mut self, attempt: AttemptId) {
-        self.running.remove(&attempt);
-        self.queue.retain(|_, waiting| *waiting != attempt);
+        let lane = self.lane(attempt);
+        lane.running.remove(&attempt);
+        lane.queue.retain(|_, waiting| *waiting != attempt);
     }
 
-    /// Grants a free slot to the first in the queue. Call until `None`.
+    /// Grants a free slot to the first in a queue. Call until `None`.
     pub fn next(&mut self) -> Option<AttemptId> {
+        self.work.next().or_else(|| self.answers.next())
+    }
+
+    /// How many run and how many wait.
+    pub fn counts(&self) -> (usize, usize) {
+        let (work, answers) = (&self.work, &self.answers);
+        (work.running.len() + answers.running.len(), work.queue.len() + answers.queue.len())
+    }
+
+    fn lane(&mut self, attempt: AttemptId) -> &mut Lane {
+        if self.answering.contains(&attempt) { &mut self.answers } else { &mut self.work }
+    }
+}
+
+impl Lane {
+    fn new(slots: usize) -> Self {
+        let slots = slots.max(1);
+        Self { slots, running: HashSet::new(), queue: BTreeMap::new(), arrivals: 0 }
+    }
+
+    fn next(&mut self) -> Option<AttemptId> {
         if self.running.len() >= self.slots {
             return None;
         }
         let (_, attempt) = self.queue.pop_first()?;
         self.running.insert(attempt);
         Some(attempt)
-    }
-
-    /// How many run and how many wait.
-    pub fn counts(&self) -> (usize, usize) {
-        (self.running.len(), self.queue.len())
     }
 }
 
@@ -77,7 +117,7 @@ mod tests {
     #[test]
     fn the_queue_is_first_come_first_served_within_a_priority() {
         let id = ids(5);
-        let mut admission = Admission::new(1);
+        let mut admission = Admission::new(1, 1);
         assert!(admission.take(id[0]));
         for (attempt, priority) in [
             (id[1], Priority::Medium),
@@ -99,6 +139,25 @@ mod tests {
         assert_eq!(order, [id[2], id[4], id[1], id[3]]);
     }
 
+    #[test]
+    fn who_answers_takes_no_slot_of_those_who_work() {
+        let id = ids(4);
+        let mut admission = Admission::new(1, 1);
+        for asked in &id[1..3] {
+            admission.answers(*asked);
+        }
+        assert!(admission.take(id[0]) && admission.take(id[1]));
+        for waiting in [id[2], id[3]] {
+            assert!(!admission.take(waiting));
+            admission.queue(waiting, Priority::Medium);
+        }
+        assert_eq!((admission.next(), admission.counts()), (None, (2, 2)));
+        admission.forget(id[1]);
+        assert_eq!((admission.next(), admission.next()), (Some(id[2]), None));
+        admission.leave(id[0]);
+        assert_eq!(admission.next(), Some(id[3]));
+    }
+
     proptest! {
         #[test]
         fn slots_are_never_overfilled_and_nobody_is_forgotten(
@@ -106,7 +165,7 @@ mod tests {
             steps in prop::collection::vec((0usize..12, 0u8..3), 1..60),
         ) {
             let id = ids(12);
-            let mut admission = Admission::new(slots);
+            let mut admission = Admission::new(slots, 1);
             let mut waiting: HashSet<AttemptId> = HashSet::new();
             let mut running: HashSet<AttemptId> = HashSet::new();
             for (which, step) in steps {

@@ -114,12 +114,6 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     }
     let attempt_id = AttemptId::new();
     let folder = worktree::folder(attempt_id, &context.task.title);
-    let default_prompt = || {
-        let parts =
-            [Some(&context.task.title), context.task.description.as_ref(), context.brief.as_ref()];
-        let parts = parts.into_iter().flatten().filter(|part| !part.trim().is_empty());
-        parts.map(String::as_str).collect::<Vec<_>>().join("\n\n")
-    };
     Ok(Attempt {
         attempt_id,
         task_id: context.task.task_id,
@@ -127,6 +121,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         project_id: context.task.project_id,
         project_name: context.project_name.clone(),
         priority: context.task.priority,
+        is_answer: context.is_answer,
         branch: format!("{}{folder}", world.settings.branch_prefix),
         folder,
         repos,
@@ -144,7 +139,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,
             turn: 1,
-            prompt: request.prompt.clone().unwrap_or_else(default_prompt),
+            prompt: request.prompt.clone().unwrap_or_else(|| default_prompt(&context)),
             variant: request.variant.clone(),
             executor_session_id: None,
             status: ProcessStatus::Planned,
@@ -152,6 +147,17 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
             exit_signal: None,
         },
     })
+}
+
+/// What an agent is told of a task, where nobody says it otherwise.
+fn default_prompt(context: &StartContext) -> String {
+    let StartContext { task, brief, reason, .. } = context;
+    let is_said =
+        |reason: &&String| task.description.as_ref().is_some_and(|it| it.contains(reason.as_str()));
+    let why = reason.as_ref().filter(|reason| !is_said(reason)).map(|why| format!("Why: {why}"));
+    let parts = [Some(&task.title), task.description.as_ref(), why.as_ref(), brief.as_ref()];
+    let parts = parts.into_iter().flatten().filter(|part| !part.trim().is_empty());
+    parts.map(String::as_str).collect::<Vec<_>>().join("\n\n")
 }
 
 /// What of a start makes two of them the same call: all that was asked for, with
@@ -179,11 +185,21 @@ pub fn executor(
 ) -> Result<(), Refusal> {
     let Some(executor) = executors.get(name) else {
         let names: Vec<String> = executors.all().iter().map(|one| one.describe().name).collect();
-        let refusal =
-            Refusal::new(Code::ExecutorNotFound, format!("there is no executor {name:?}"));
-        let refusal = match nearest(name, names.iter().map(String::as_str)) {
-            Some(near) => refusal.hint(format!("Call the tool again with executor = {near:?}.")),
-            None => refusal,
+        let message = format!("there is no executor {name:?}");
+        let refusal = match meant(executors, name) {
+            Some((near, None, None)) => Refusal::new(Code::ExecutorNotFound, message)
+                .hint(format!("Call the tool again with executor = {near:?}.")),
+            Some((near, Some(variant), _)) => Refusal::new(Code::ExecutorNotFound, message).hint(
+                format!("Call the tool again with executor = {near:?} and variant = {variant:?}."),
+            ),
+            Some((near, None, Some(lost))) => Refusal::new(
+                Code::ExecutorNotFound,
+                format!("{message}, and {near} has no variant {lost:?}"),
+            )
+            .hint(format!(
+                "Call the tool again with executor = {near:?}. It has its default then."
+            )),
+            None => Refusal::new(Code::ExecutorNotFound, message),
         };
         return Err(refusal.detail("path", "executor").detail("executors", names));
     };
@@ -221,22 +237,67 @@ fn freshly(reason: &str) -> &'static str {
     }
 }
 
-fn dependencies(context: &StartContext, ignore: bool) -> Result<(), Refusal> {
-    if ignore || context.unmet.is_empty() {
-        return Ok(());
+/// The executor that a name means; with the variant that it names as well, as in
+/// `claude:plan`, or what it has in that place and is none.
+fn meant(
+    executors: &dyn Executors,
+    name: &str,
+) -> Option<(String, Option<String>, Option<String>)> {
+    let all: Vec<_> = executors.all().iter().map(|one| one.describe()).collect();
+    let parts = name.char_indices().filter(|(_, letter)| ":/@ -_.".contains(*letter));
+    for (at, letter) in parts {
+        let (head, tail) = (&name[..at], &name[at + 1..]);
+        for one in all.iter().filter(|one| nearest(head, [one.name.as_str()]).is_some()) {
+            if let Some(variant) = nearest(tail, one.variants.iter().map(String::as_str)) {
+                return Some((one.name.clone(), Some(variant.to_owned()), None));
+            }
+            if ":/@ ".contains(letter) {
+                return Some((one.name.clone(), None, Some(tail.to_owned())));
+            }
+        }
     }
-    let unmet: Vec<String> = context.unmet.iter().map(ToString::to_string).collect();
-    Err(Refusal::new(
-        Code::InvalidArgument,
-        format!("the task depends on {} that are not done", counted(unmet.len(), "task")),
-    )
-    .hint("Call start_task_attempt again with ignore_dependencies = true. Or finish the tasks in details.unmet first.")
-    .detail("path", "ignore_dependencies")
-    .detail("unmet", unmet))
+    let near = nearest(name, all.iter().map(|one| one.name.as_str()))?;
+    Some((near.to_owned(), None, None))
 }
 
-fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+fn dependencies(context: &StartContext, ignore: bool) -> Result<(), Refusal> {
+    let Some(first) = context.unmet.first().filter(|_| !ignore) else { return Ok(()) };
+    let handles: Vec<&str> = context.unmet.iter().map(|task| task.handle.as_str()).collect();
+    let tasks = if handles.len() == 1 { "task" } else { "tasks" };
+    let message = format!(
+        "the task depends on {} unfinished {tasks}: {}",
+        handles.len(),
+        told(&handles, ", ")
+    );
+    let running: Vec<_> = context.unmet.iter().filter_map(|task| task.running).collect();
+    let first_of_all = match running.first() {
+        Some(attempt) => format!(
+            "Call wait_for_attempts with attempt_ids = [\"{attempt}\"] instead. An attempt of {} \
+             runs.",
+            handles[context.unmet.iter().position(|task| task.running.is_some()).unwrap_or(0)]
+        ),
+        None => format!(
+            "Call get_task with task_id = \"{}\" instead. {} has to be done first: start it, or \
+             set its status to done once its work is accepted.",
+            first.task_id, first.handle
+        ),
+    };
+    let unmet: Vec<String> = context.unmet.iter().map(|task| task.task_id.to_string()).collect();
+    Err(Refusal::new(Code::InvalidArgument, message)
+        .hint(format!("{first_of_all} Only if the order does not matter: ignore_dependencies."))
+        .detail("path", "task_id")
+        .detail("unmet", unmet))
+}
+
+/// The first few of a list.
+fn told(names: &[&str], between: &str) -> String {
+    const MOST: usize = 10;
+    let more = names.len().saturating_sub(MOST);
+    let mut told = names[..names.len() - more].join(between);
+    if more > 0 {
+        told.extend([between, "and ", &more.to_string(), " more"]);
+    }
+    told
 }
 
 /// The repositories of the attempt, each with its target branch.

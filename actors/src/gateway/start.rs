@@ -45,6 +45,9 @@ impl State {
             let _ = port.send(Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")));
             return;
         }
+        if attempt.is_answer {
+            self.admission.answers(attempt.attempt_id);
+        }
         if self.admission.take(attempt.attempt_id) {
             attempt.phase = Phase::Preparing;
             attempt.state = Standing::Running;
@@ -81,12 +84,13 @@ impl State {
                 }
             }
             // The same call came first, or this one may not be: the slot is free again.
-            Ok(_) | Err(_) => self.admission.leave(id),
+            Ok(_) | Err(_) => self.admission.forget(id),
         }
         let _ = port.send(answer);
         self.grant();
         self.starting = self.starting.saturating_sub(1);
         if self.starting == 0 {
+            // Those starts have owners now, which are to be stopped as well.
             for port in std::mem::take(&mut self.closing) {
                 self.stop_all(port);
             }

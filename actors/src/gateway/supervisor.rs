@@ -41,6 +41,9 @@ impl State {
     /// Gives an attempt its actor.
     pub(super) async fn own(&mut self, attempt: Attempt, begin: Begin) {
         let id = attempt.attempt_id;
+        if attempt.is_answer {
+            self.admission.answers(id);
+        }
         let notices = self.myself.get_derived();
         let arguments = Arguments { attempt, begin, world: Arc::clone(&self.world), notices };
         let supervisor = self.myself.get_cell();
@@ -83,7 +86,8 @@ impl State {
         self.failures.0.remove(&id);
         // It held none; but one may have been taken for a call that it will not
         // hear. Whoever makes that call again is given another one, or waits.
-        self.slot_freed(id);
+        self.admission.forget(id);
+        self.grant();
     }
 }
 

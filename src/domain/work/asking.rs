@@ -9,7 +9,7 @@ use provost_actors::refusal::Refusal;
 
 use crate::domain::Domain;
 use crate::mcp::ask::Session;
-use crate::work::answer::{self, Focus, Ruling, rulings};
+use crate::work::answer::{self, Focus, Ruling, SURE, rulings};
 use crate::work::reply::Known;
 use crate::work::{TaskKind, Worker};
 
@@ -45,27 +45,41 @@ impl Domain {
         Ok(Asking { worker, task, sections, is_answering })
     }
 
-    /// What the plan and earlier rulings say.
+    /// What the plan and earlier rulings say. Few questions are looked up at once, so that
+    /// other reads always find a connection and a thread.
     pub(super) async fn known(
         &self,
         asking: &Asking,
         question: &str,
         focus: &Focus,
     ) -> Result<Known, Refusal> {
+        // Never closed.
+        let _turn = self.searches.acquire().await;
         let project = asking.worker.project_id;
         let decided: Vec<Ruling> = self.store.rulings(project).await?;
         let near = focus.terms.iter().chain(&focus.sections).cloned().collect::<Vec<_>>().join(" ");
         let search = self.store.search_plans(project, question, &near).await?;
-        let found = answer::find(&search, focus);
-        let told = answer::tell(&search, &found);
-        let decisions = rulings::similar(question, &decided);
-        let Some(ruling) = rulings::same(question, &decided) else {
-            return Ok(Known { told, is_ruled: false, decisions });
+        let (asked, focused) = (question.to_owned(), focus.clone());
+        let weighed = tokio::task::spawn_blocking(move || {
+            let found = answer::find(&search, &focused);
+            let ruling = rulings::same(&asked, &decided).cloned();
+            (answer::tell(&search, &found), ruling, rulings::similar(&asked, &decided))
+        });
+        let (mut told, ruling, decisions) =
+            weighed.await.map_err(|error| Refusal::internal(error.to_string()))?;
+        let mut is_ruled = false;
+        if let Some(ruling) = ruling {
+            // Whoever asked it is told by this.
+            self.store.take_answer(ruling.question_id, &asking.worker.agent).await?;
+            let ruled = rulings::told(&ruling);
+            is_ruled = ruled.confidence > told.confidence;
+            told = if is_ruled { ruled } else { told };
+        }
+        let nearest = if told.confidence < SURE {
+            self.store.nearest_passages(project, question, &focus.terms).await?
+        } else {
+            Vec::new()
         };
-        // Whoever asked it is told by this.
-        self.store.take_answer(ruling.question_id, &asking.worker.agent).await?;
-        let ruled = rulings::told(ruling);
-        let is_ruled = ruled.confidence > told.confidence;
-        Ok(Known { told: if is_ruled { ruled } else { told }, is_ruled, decisions })
+        Ok(Known { told, is_ruled, decisions, nearest })
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_actors::event::Timestamp;
 use provost_actors::gateway::{Message, StartRequest};
 use provost_actors::ids::{AttemptId, RepoId};
 use provost_actors::journal::{Phase, State};
@@ -30,10 +31,11 @@ const READ_ONLY: [&str; 3] = ["plan", "read-only", "readonly"];
 /// When a caller had better try again, in seconds.
 const RETRY_AFTER_SECS: u64 = 10;
 
-/// What an executor answered.
+/// What an executor answered, or whoever ruled on the question meanwhile.
 #[derive(Clone, Debug)]
 pub(super) struct Consulted {
     pub answer: String,
+    /// Who answered.
     pub executor: String,
 }
 
@@ -71,7 +73,14 @@ impl Domain {
             waits_until: Some(after(wait)),
         };
         let question = self.store.pass_on(&asking.worker, &new).await?;
-        let Consulted { answer, executor } = self.consult(&asking, &question, wait).await?;
+        let answered = match question.answered.clone() {
+            Some((answer, executor)) => Consulted { answer, executor },
+            None => {
+                let consulted = self.consult(&asking, &question, wait).await;
+                consulted.map_err(|refusal| known.shown_with(refusal))?
+            }
+        };
+        let Consulted { answer, executor } = answered;
         let question_id = Some(question.handle);
         Ok(CallCoeAgentOutput { success: true, answer, source: executor, question_id })
     }
@@ -151,7 +160,8 @@ struct Consultant {
 }
 
 impl Consultant {
-    /// Each step is the same when it is made again: after a restart, or for another asker.
+    /// Each step is the same when it is made again: after a restart, or for another asker. A
+    /// ruling that comes meanwhile is the answer, and ends the executor's work.
     async fn run(
         self,
         question: Question,
@@ -159,9 +169,12 @@ impl Consultant {
     ) -> Result<Consulted, Refusal> {
         let outcome = self.answered(&question, asked_from).await;
         match &outcome {
-            Ok(Consulted { answer, executor }) => {
-                self.store.executor_answered(question.id, answer, executor).await?;
+            Ok(Some(Consulted { answer, executor })) => {
+                if !self.store.executor_answered(question.id, answer, executor).await? {
+                    return self.ruling(&question).await;
+                }
             }
+            Ok(None) => return self.ruling(&question).await,
             Err(refusal) => {
                 tracing::warn!(%refusal, question = question.handle, "the executor did not answer");
                 self.store.executor_failed(question.id).await?;
@@ -169,28 +182,66 @@ impl Consultant {
         }
         // Not to those who wait for it here: they take it themselves.
         tokio::spawn(self.courier.deliver(question.id));
-        outcome
+        let none = || Refusal::internal(format!("there is no answer to {}", question.handle));
+        outcome?.ok_or_else(none)
     }
 
+    async fn ruling(&self, question: &Question) -> Result<Consulted, Refusal> {
+        let (answer, executor) =
+            self.store.question(question.id).await?.answered.unwrap_or_default();
+        Ok(Consulted { answer, executor })
+    }
+
+    /// Its answer; `None` if somebody ruled on the question first.
     async fn answered(
         &self,
         question: &Question,
         asked_from: Option<AttemptId>,
-    ) -> Result<Consulted, Refusal> {
+    ) -> Result<Option<Consulted>, Refusal> {
         let attempt = self.start(question, asked_from).await?;
         let watch = self.store.watch(&[attempt]);
+        let ruled = self.store.watch_question(question.id);
+        let [timeout, grace] =
+            [self.answers.timeout_secs, self.answers.grace_secs].map(Duration::from_secs);
         loop {
             let status = self.store.status(attempt).await?;
             if matches!(status.overview.phase, Phase::Settled | Phase::Idle) {
                 let executor = status.overview.executor;
                 let answer = status.final_message.filter(|answer| !answer.trim().is_empty());
                 return match (status.overview.state, answer) {
-                    (State::Completed, Some(answer)) => Ok(Consulted { answer, executor }),
+                    (State::Completed, Some(answer)) => Ok(Some(Consulted { answer, executor })),
                     _ => Err(gave_no_answer(question, attempt, status.failure_summary)),
                 };
             }
-            watch.changed().await;
+            if self.store.question(question.id).await?.is_ruled() {
+                self.end(attempt);
+                return Ok(None);
+            }
+            let until =
+                self.store.answering_until(question.id, attempt, timeout, grace).await?.millis();
+            let left = until - Timestamp::now().millis();
+            if left <= 0 {
+                self.end(attempt);
+                let why = "it was stopped, since it did not answer in time".to_owned();
+                return Err(gave_no_answer(question, attempt, Some(why)));
+            }
+            tokio::select! {
+                _ = watch.changed() => {}
+                _ = ruled.changed() => {}
+                () = tokio::time::sleep(Duration::from_millis(left.unsigned_abs())) => {}
+            }
         }
+    }
+
+    /// Stops an executor that has nothing more to answer.
+    fn end(&self, attempt: AttemptId) {
+        let gateway = self.gateway.clone();
+        tokio::spawn(async move {
+            let stopped = ractor::call!(gateway, |port| Message::Stop(None, attempt, false, port));
+            if let Ok(Err(refusal)) = stopped {
+                tracing::warn!(%refusal, %attempt, "an executor that was asked is not stopped");
+            }
+        });
     }
 
     async fn start(

@@ -44,7 +44,8 @@ impl Domain {
                 waits_until: Some(after(wait)),
             };
             let question = self.store.pass_on(&asking.worker, &new).await?;
-            self.wait_for_answer(&asking, &question, wait).await?
+            let waited = self.wait_for_answer(&asking, &question, wait).await;
+            waited.map_err(|refusal| known.shown_with(refusal))?
         };
         let answers = self.store.due_answers(&asking.worker, asking.task).await?;
         Ok(GetImmediateAnswerOutput { answer, source, timeout: false, answers })
@@ -84,7 +85,7 @@ fn in_vain(question: &Question, waited: Duration) -> Refusal {
     Refusal::new(
         Code::Timeout,
         format!(
-            "nobody has answered {handle} within {} s. Create ticket or go on with other work: the \
+            "no one has answered {handle} within {} s. Create ticket or go on with other work: the \
              answer comes by itself",
             waited.as_secs()
         ),

@@ -61,7 +61,8 @@ impl Domain {
         }
     }
 
-    /// Takes up what an earlier daemon left: answers on their way, executors asked.
+    /// Takes up what an earlier daemon left: answers on their way, executors asked, plans
+    /// that were indexed otherwise.
     pub async fn take_up_answers(&self) {
         let courier = self.courier();
         match self.store.untold_questions().await {
@@ -73,6 +74,11 @@ impl Domain {
             Err(error) => tracing::error!(%error, "answers on their way can't be read"),
         }
         self.take_up_consultations().await;
+        match self.store.renew_plans().await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "plans were indexed anew"),
+            Err(error) => tracing::error!(%error, "plans can't be indexed anew"),
+        }
     }
 }
 
@@ -117,10 +123,13 @@ impl Courier {
             return false;
         }
         let prompt = prompt(&sending.answer);
+        let at = sending.answered_at;
         let key = Key {
             tool: "follow_up",
-            request_id: format!("answer:{question}:{attempt}"),
-            payload_hash: payload::hash(&json!({"question": question, "attempt": attempt})),
+            request_id: format!("answer:{question}:{attempt}:{}", at.millis()),
+            payload_hash: payload::hash(
+                &json!({"question": question, "attempt": attempt, "at": at}),
+            ),
             resolved_hash: None,
         };
         let request = FollowUpRequest {

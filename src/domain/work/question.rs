@@ -10,7 +10,7 @@ use super::consult::Consulted;
 use crate::domain::Domain;
 use crate::mcp::ask::Session;
 use crate::store::NewQuestion;
-use crate::work::answer::{Focus, Told, words};
+use crate::work::answer::{Focus, Told, rulings, words};
 use crate::work::question::{AskQuestionInput, AskQuestionOutput};
 use crate::work::reply::Outcome;
 
@@ -46,17 +46,23 @@ impl Domain {
             };
             let question = self.store.pass_on(&asking.worker, &new).await?;
             outcome = Outcome::PassedOn(question.handle.clone());
-            if question.answered.is_some() {
+            if question.is_ruled() {
                 // Meanwhile somebody ruled.
                 known = self.known(&asking, &input.question, &focus).await?;
                 outcome = Outcome::Told;
-            } else if asks_executor {
+            } else if question.answered.is_none() && asks_executor {
                 match self.consult(&asking, &question, wait).await {
+                    Ok(Consulted { executor, .. }) if rulings::is_ruler(&executor) => {
+                        known = self.known(&asking, &input.question, &focus).await?;
+                        outcome = Outcome::Told;
+                    }
                     Ok(Consulted { answer, executor }) => {
                         known.told = Told::consulted(&answer, &executor, &question.handle);
                         outcome = Outcome::Answered(question.handle);
                     }
-                    Err(refusal) if is_of_the_wait(refusal.code) => return Err(refusal),
+                    Err(refusal) if is_of_the_wait(refusal.code) => {
+                        return Err(known.shown_with(refusal));
+                    }
                     // It gave no answer: the question is with people now.
                     Err(_) => {}
                 }

@@ -42,6 +42,7 @@ use crate::work::question::*;
 use crate::work::receipt::*;
 use crate::work::reply::{Known, Outcome};
 use crate::work::report::Dashboard;
+use crate::work::reported::{Reported, TaskReport};
 use crate::work::status::*;
 use crate::work::ticket::*;
 use crate::work::verification::*;
@@ -170,6 +171,24 @@ fn task() -> Task {
     }
 }
 
+fn reported() -> Reported {
+    Reported {
+        reason: Some("it is slow".to_owned()),
+        reports: vec![TaskReport {
+            at: Timestamp::from_millis(0),
+            tool: "reportTaskDone".to_owned(),
+            by: "an-agent".to_owned(),
+            task_id: "TASK-001".to_owned(),
+            status: Some("done".to_owned()),
+            handles: vec!["OBS-001".to_owned()],
+            warnings: Vec::new(),
+            report: json!({"status": "done"}),
+            truncated: false,
+        }],
+        reports_total: 1,
+    }
+}
+
 fn checked() -> CheckedReport {
     CheckedReport {
         receipts: vec![CheckReceipt {
@@ -198,6 +217,7 @@ fn status() -> AttemptStatus {
     AttemptStatus {
         attempt_id: id(),
         task_id: id(),
+        handle: "TASK-001".to_owned(),
         workspace_branch: "provost/t".to_owned(),
         worktree: Some(worktree()),
         state: AttemptState::Failed,
@@ -382,7 +402,9 @@ impl Ask for Samples {
 
     async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<GetTaskOutput, Refusal> {
         assert!(input.task_id.to_string() != PANICS, "asked to panic");
-        Ok(GetTaskOutput { task: CheckedTask { task: task(), report: checked() } })
+        Ok(GetTaskOutput {
+            task: CheckedTask { task: task(), report: checked(), reported: reported() },
+        })
     }
 
     async fn create_task(
@@ -391,7 +413,7 @@ impl Ask for Samples {
         key: Option<Key>,
         _: CreateTaskInput,
     ) -> Result<Answer<CreateTaskOutput>, Refusal> {
-        Ok(self.answer(key, CreateTaskOutput { task_id: id() }))
+        Ok(self.answer(key, CreateTaskOutput { task_id: id(), handle: "TASK-001".to_owned() }))
     }
 
     async fn update_task(
@@ -413,7 +435,9 @@ impl Ask for Samples {
             let refusal = Refusal::new(Code::AttemptRunning, "An attempt of the task runs.");
             return Err(refusal.detail("attempt_id", ID));
         }
-        Ok(self.answer(key, DeleteTaskOutput { deleted_task_id: input.task_id }))
+        let output =
+            DeleteTaskOutput { deleted_task_id: input.task_id, handle: "TASK-001".to_owned() };
+        Ok(self.answer(key, output))
     }
 
     async fn start_task_attempt(
@@ -425,6 +449,7 @@ impl Ask for Samples {
         let output = StartTaskAttemptOutput {
             attempt_id: id(),
             task_id: id(),
+            handle: "TASK-001".to_owned(),
             workspace_branch: "provost/t".to_owned(),
             worktree: worktree(),
             session_id: id(),
@@ -473,7 +498,11 @@ impl Ask for Samples {
             (Some(_), _) => Ok(AttemptStatusOutput::One(Box::new(status()))),
             (None, attempts) => {
                 let attempts = attempts.iter().flat_map(|ids| ids.iter()).map(|_| status());
-                Ok(AttemptStatusOutput::Many(AttemptStatuses { attempts: attempts.collect() }))
+                let attempts = attempts.map(|status| ToldStatus::Whole(Box::new(status)));
+                Ok(AttemptStatusOutput::Many(AttemptStatuses {
+                    attempts: attempts.collect(),
+                    truncated: false,
+                }))
             }
         }
     }
@@ -651,6 +680,7 @@ impl Ask for Samples {
             exit_code: None,
             exit_signal: Some(2),
             survivors: 0,
+            unrecorded: false,
         };
         Ok(self.answer(key, output))
     }
@@ -703,6 +733,7 @@ impl Ask for Samples {
             project_id: id(),
             project_name: "p".to_owned(),
             task_id: id(),
+            handle: "TASK-001".to_owned(),
             task_title: "t".to_owned(),
             task_status: TaskStatus::Todo,
             attempt_id: session.attempt.unwrap_or_else(id),
@@ -787,6 +818,7 @@ impl Ask for Samples {
                     observation_id: "OBS-001".to_owned(),
                     observation: "o".to_owned(),
                     status: "noted".to_owned(),
+                    suggested_follow_up: "Do it".to_owned(),
                 }]),
                 next_task_id: None,
                 next_task_preview: None,
@@ -812,6 +844,7 @@ impl Ask for Samples {
         Ok(self.answer(
             key,
             ReportTestFailureOutput {
+                alert_ticket: Some("TK-001".to_owned()),
                 answers: Vec::new(),
                 success: true,
                 test_failure_id: "FAIL-001".to_owned(),
@@ -938,7 +971,7 @@ impl Ask for Samples {
         input: AskQuestionInput,
     ) -> Result<AskQuestionOutput, Refusal> {
         let told = Told { confidence: 0.2, ..Told::default() };
-        let known = Known { told, is_ruled: false, decisions: Vec::new() };
+        let known = Known { told, is_ruled: false, decisions: Vec::new(), nearest: Vec::new() };
         Ok(input.reply(known, &Outcome::PassedOn("Q-001".to_owned()), Vec::new()))
     }
 
@@ -989,6 +1022,13 @@ impl Ask for Samples {
                 },
             },
         ))
+    }
+
+    async fn task_id(&self, _: &Session, handle: &str, _: Option<&str>) -> Result<String, Refusal> {
+        match handle {
+            "TASK-001" => Ok(ID.to_owned()),
+            _ => Err(Refusal::new(Code::TaskNotFound, "no such task")),
+        }
     }
 
     async fn custom(

@@ -11,9 +11,10 @@ use serde_json::{Map, Value};
 
 use crate::args::{Id, Limit, TaskName, Text, Time};
 use crate::mcp::modes::Mode;
-use crate::work::Standing;
 use crate::work::brief::{Brief, GivenBrief};
 use crate::work::receipt::CheckedReport;
+use crate::work::reported::Reported;
+use crate::work::{Description, Standing, Title};
 
 /// How far a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,9 +52,9 @@ pub struct CreateTaskInput {
     #[schemars(with = "Id")]
     pub project_id: ProjectId,
     /// What is to be done, in a line of 1 to 1000 characters.
-    pub title: Text<1, 1000>,
+    pub title: Title,
     /// All that the agent needs to know; by default title and description are its prompt.
-    pub description: Option<Text<0, 1_000_000>>,
+    pub description: Option<Description>,
     /// low, medium, high or critical: the order in which waiting attempts start.
     #[serde(default)]
     pub priority: Priority,
@@ -75,6 +76,8 @@ pub struct CreateTaskOutput {
     /// Id of the new task, a UUID.
     #[schemars(with = "String")]
     pub task_id: TaskId,
+    /// Its name in the project: TASK-001.
+    pub handle: String,
 }
 
 pub const LIST_TASKS: &str = "\
@@ -151,7 +154,7 @@ pub struct TaskSummary {
 }
 
 pub const GET_TASK: &str = "\
-Use when: you need one task in full, with its description and what it depends on.
+Use when: you need one task in full: description, dependencies, what was reported on it.
 Required: task_id.
 Optional: none.
 Next: start_task_attempt or update_task with the task_id.
@@ -160,8 +163,8 @@ Avoid: calling it for every task of a list; list_tasks has the statuses.";
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetTaskInput {
-    /// Task to read, a UUID from list_tasks.
-    #[schemars(with = "Id")]
+    /// Task to read: UUID or handle.
+    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
 }
 
@@ -178,6 +181,8 @@ pub struct CheckedTask {
     pub task: Task,
     #[serde(flatten)]
     pub report: CheckedReport,
+    #[serde(flatten)]
+    pub reported: Reported,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -222,13 +227,13 @@ pub const UPDATE_MODES: &[Mode] =
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateTaskInput {
-    /// Task to change, a UUID from list_tasks.
-    #[schemars(with = "Id")]
+    /// Task to change: UUID or handle.
+    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
     /// New title, 1 to 1000 characters.
-    pub title: Option<Text<1, 1000>>,
+    pub title: Option<Title>,
     /// New description; an empty string removes it.
-    pub description: Option<Text<0, 1_000_000>>,
+    pub description: Option<Description>,
     /// New status: todo, inprogress, inreview, done or cancelled.
     pub status: Option<TaskStatus>,
     /// New priority: low, medium, high or critical.
@@ -252,8 +257,8 @@ Avoid: deleting what is merely finished (update_task with status done), or while
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteTaskInput {
-    /// Task to delete, a UUID from list_tasks; its attempts stay readable.
-    #[schemars(with = "Id")]
+    /// Task to delete: UUID or handle; its attempts stay readable.
+    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
 }
 
@@ -262,4 +267,6 @@ pub struct DeleteTaskOutput {
     /// Id of the task that is gone, a UUID.
     #[schemars(with = "String")]
     pub deleted_task_id: TaskId,
+    /// Its handle.
+    pub handle: String,
 }

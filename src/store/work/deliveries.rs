@@ -15,6 +15,8 @@ use crate::work::question::LateAnswer;
 pub struct Sending {
     pub attempt_id: AttemptId,
     pub answer: LateAnswer,
+    /// When it was given: a later ruling is another answer.
+    pub answered_at: Timestamp,
 }
 
 /// The answers to be sent.
@@ -32,6 +34,7 @@ struct AnswerRow {
     question: String,
     answer: String,
     answered_by: String,
+    answered_at: i64,
     attempt_id: Option<String>,
 }
 
@@ -102,7 +105,8 @@ impl Store {
         .await
         .map_err(fault)?;
         let rows: Vec<AnswerRow> = sqlx::query_as(
-            "SELECT q.question_id, q.handle, q.question, q.answer, q.answered_by, a.attempt_id
+            "SELECT q.question_id, q.handle, q.question, q.answer, q.answered_by, q.answered_at,
+                    a.attempt_id
              FROM question_askers a JOIN questions q USING (question_id)
              WHERE question_id = ?1 AND delivery = 'sending' AND status = 'answered'",
         )
@@ -113,7 +117,12 @@ impl Store {
         commit(writing, "answers_sending").await?;
         let sending = rows.into_iter().filter_map(|mut row| {
             let attempt = row.attempt_id.take()?;
-            Some(codec::id(&attempt).map(|attempt_id| Sending { attempt_id, answer: row.late() }))
+            let answered_at = Timestamp::from_millis(row.answered_at);
+            Some(codec::id(&attempt).map(|attempt_id| Sending {
+                attempt_id,
+                answer: row.late(),
+                answered_at,
+            }))
         });
         let later: Option<i64> = sqlx::query_scalar(
             "SELECT max(waits_until) FROM question_askers
@@ -136,15 +145,26 @@ impl Store {
         self.set_delivery(question, agent, "due").await
     }
 
-    /// A follow-up carries the answer, or could not: then it waits for the next call.
+    /// A follow-up carries the answer, or could not: then it waits for the next call. A
+    /// ruling that came meanwhile is still due.
     pub async fn answer_sent(
         &self,
         question: QuestionId,
         attempt: AttemptId,
         is_sent: bool,
     ) -> Result<(), Refusal> {
-        let delivery = if is_sent { "told" } else { "due" };
-        self.set_delivery(question, &attempt.to_string(), delivery).await
+        let mut writing = self.writing_patiently().await?;
+        sqlx::query(
+            "UPDATE question_askers SET delivery = ?3, waits_until = NULL
+             WHERE question_id = ?1 AND agent = ?2 AND delivery = 'sending'",
+        )
+        .bind(question.to_string())
+        .bind(attempt.to_string())
+        .bind(if is_sent { "told" } else { "due" })
+        .execute(&mut *writing)
+        .await
+        .map_err(fault)?;
+        commit(writing, "answer_delivery").await
     }
 
     /// The answered questions of which somebody may still have to be told by a follow-up.
@@ -188,7 +208,8 @@ async fn due(
     task: Option<TaskId>,
 ) -> Result<Vec<AnswerRow>, Refusal> {
     sqlx::query_as(
-        "SELECT q.question_id, q.handle, q.question, q.answer, q.answered_by, a.attempt_id
+        "SELECT q.question_id, q.handle, q.question, q.answer, q.answered_by, q.answered_at,
+                a.attempt_id
          FROM question_askers a JOIN questions q USING (question_id)
          WHERE project_id = ?1 AND status = 'answered' AND delivery = 'due'
            AND (agent = ?2 OR (attempt_id IS NULL AND task_id = ?3))

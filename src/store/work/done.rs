@@ -18,6 +18,7 @@ use crate::work::done::{ObservationProcessed, ReportTaskDoneInput, ReportTaskDon
 use crate::work::note::NoteKind;
 use crate::work::report::{TaskMade, message};
 use crate::work::status::{Cascaded, ReportTaskStatusInput, ReportTaskStatusOutput, next_action};
+use crate::work::suggestion;
 use crate::work::ticket::Urgency;
 
 impl Store {
@@ -242,6 +243,7 @@ async fn observe(
             observation_id: notes::keep(writing, worker, &note).await?,
             observation: observation.to_string(),
             status: "noted".to_owned(),
+            suggested_follow_up: suggestion::follow_up(observation),
         });
     }
     Ok(processed)

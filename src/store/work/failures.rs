@@ -1,7 +1,7 @@
 //! `reportTestFailure`: kept, explained by what was like it, and looked into.
 
 use provost_actors::event::Timestamp;
-use provost_actors::ids::{FailureId, ReportId, TaskId};
+use provost_actors::ids::{FailureId, ReportId, TaskId, TicketId};
 use provost_actors::journal::{Answer, Key, Priority, TaskStatus};
 use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
@@ -78,8 +78,22 @@ async fn log(
         investigation = Some((id, new.task_id.clone()));
         made = Some(new);
     }
+    let is_back = same_test().any(|it| it.end().is_some());
+    let dashboard_alert = input.alert(&task.handle, is_back, is_seen_to, Timestamp::now());
+    let alert = match &dashboard_alert {
+        Some(alert) if alert.requires_human_attention => {
+            // One that still waits is of this failure too.
+            let waiting = same_test().find_map(Seen::waiting_alert);
+            match waiting {
+                Some(waiting) => Some(waiting),
+                None => Some(ask_a_person(writing, worker, input, &alert.message).await?),
+            }
+        }
+        _ => None,
+    };
     let logged = Logged {
         handle: &handle,
+        alert: alert.as_ref().map(|(id, _)| *id),
         task: task.task_id,
         report,
         signature: &signature,
@@ -91,7 +105,6 @@ async fn log(
         None => None,
     };
     let blocker = blocking_task.is_some();
-    let is_back = same_test().any(|it| it.end().is_some());
     Ok(ReportTestFailureOutput {
         success: true,
         test_failure_id: handle,
@@ -100,7 +113,8 @@ async fn log(
         blocking_task,
         investigation_task_created: made.map(|made| InvestigationTask { blocker, ..made }),
         suspected_root_cause_analysis: Some(cause),
-        dashboard_alert: input.alert(&task.handle, is_back, is_seen_to, Timestamp::now()),
+        dashboard_alert,
+        alert_ticket: alert.map(|(_, handle)| handle),
         answers: Vec::new(),
     })
 }
@@ -115,6 +129,9 @@ struct Seen {
     investigation_status: Option<String>,
     /// What the last report on the investigation says.
     summary: Option<String>,
+    /// The alert that it raised, if that is still open.
+    alert: Option<String>,
+    alert_handle: Option<String>,
 }
 
 impl Seen {
@@ -124,6 +141,11 @@ impl Seen {
         let id = self.investigation.as_deref()?.parse().ok()?;
         let is_over = ["done", "cancelled"].contains(&status);
         Some((id, self.investigation_handle.clone()?)).filter(|_| !is_over)
+    }
+
+    /// The alert that still waits for a person.
+    fn waiting_alert(&self) -> Option<(TicketId, String)> {
+        Some((self.alert.as_deref()?.parse().ok()?, self.alert_handle.clone()?))
     }
 
     /// The investigation that ended it.
@@ -147,8 +169,10 @@ async fn seen(
                                  json_extract(r.body, '$.output_summary'),
                                  json_extract(r.body, '$.details'))
                  FROM reports r WHERE r.task_id = f.investigation
-                 ORDER BY r.report_id DESC LIMIT 1) AS summary
+                 ORDER BY r.report_id DESC LIMIT 1) AS summary,
+                k.ticket_id AS alert, k.handle AS alert_handle
          FROM failures f
+         LEFT JOIN tickets k ON k.ticket_id = f.alert AND k.status = 'open'
          LEFT JOIN tasks i ON i.task_id = f.investigation AND i.deleted_at IS NULL
          WHERE f.project_id = ?1
            AND ((f.test_name = ?2 AND f.test_file = ?3) OR f.signature = ?4)
@@ -195,6 +219,26 @@ async fn analyse(
         earlier: &earlier,
     });
     Ok(RootCause { likeliest_cause: told.likeliest, suggested_investigation: told.steps })
+}
+
+/// Has a person look at a failure that is back, or that nobody looks into.
+async fn ask_a_person(
+    writing: Writing<'_>,
+    worker: &Worker,
+    input: &ReportTestFailureInput,
+    message: &str,
+) -> Result<(TicketId, String), Refusal> {
+    let description = format!("{}\n\n{}", &*input.action_needed, &*input.failure_details.error);
+    let new = NewTicket {
+        kind: TicketKind::Alert,
+        title: message,
+        description: Some(description.trim_start()),
+        priority: Urgency::Critical,
+        // It waits for a person, whatever becomes of the task.
+        task: None,
+        blocks: None,
+    };
+    tickets::open(writing, worker, new).await
 }
 
 /// Puts the investigation on the board, before all other work.
@@ -280,6 +324,7 @@ struct Logged<'a> {
     report: ReportId,
     signature: &'a str,
     investigation: Option<TaskId>,
+    alert: Option<TicketId>,
 }
 
 async fn insert(
@@ -290,8 +335,8 @@ async fn insert(
 ) -> Result<(), Refusal> {
     sqlx::query(
         "INSERT INTO failures (failure_id, project_id, handle, task_id, report_id, test_name,
-                               test_file, signature, investigation, failed_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                               test_file, signature, investigation, failed_at, alert)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )
     .bind(FailureId::new().to_string())
     .bind(worker.project_id.to_string())
@@ -303,6 +348,7 @@ async fn insert(
     .bind(logged.signature)
     .bind(logged.investigation.map(|id| id.to_string()))
     .bind(Timestamp::now().millis())
+    .bind(logged.alert.map(|id| id.to_string()))
     .execute(writing)
     .await
     .map_err(fault)?;

@@ -10,6 +10,7 @@ use crate::store::{Writing, fault};
 pub enum Prefix {
     Task,
     Verification,
+    Answering,
     Ticket,
     Failure,
     Observation,
@@ -22,6 +23,7 @@ impl Prefix {
         match self {
             Self::Task => "TASK",
             Self::Verification => "TASK-VERIFY",
+            Self::Answering => "TASK-ANSWER",
             Self::Ticket => "TK",
             Self::Failure => "FAIL",
             Self::Observation => "OBS",

@@ -16,8 +16,9 @@ use crate::work::inbox::{
 
 /// Questions, and the tickets that no task resolves.
 const INBOX: &str = "SELECT * FROM (
-    SELECT question_id AS id, handle, project_id, 'question' AS kind, status, priority, question,
-           context, answer, answered_by, asked_at,
+    SELECT question_id AS id, handle, project_id, 'question' AS kind,
+           CASE WHEN status = 'answered' AND answered_by NOT IN ('person', 'orchestrator')
+                THEN 'unruled' ELSE status END AS status, priority, question, context, answer, answered_by, asked_at,
            (SELECT t.handle FROM question_askers a JOIN tasks t USING (task_id)
             WHERE a.question_id = q.question_id LIMIT 1) AS task
     FROM questions q
@@ -30,8 +31,25 @@ const INBOX: &str = "SELECT * FROM (
            opened_at,
            (SELECT t.handle FROM tasks t
             WHERE t.task_id = coalesce(k.blocks_task_id, k.task_id,
-                (SELECT n.task_id FROM notes n WHERE n.alert = k.ticket_id))) AS task
+                (SELECT n.task_id FROM notes n WHERE n.alert = k.ticket_id),
+                (SELECT f.task_id FROM failures f WHERE f.alert = k.ticket_id))) AS task
     FROM tickets k WHERE kind <> 'investigation')";
+
+/// What was reported and waits for nobody. The whole report is with its task.
+const REPORTED: &str = "SELECT * FROM (
+    SELECT note_id AS id, handle, project_id, kind, 'noted' AS status, severity AS priority,
+           text AS question,
+           (SELECT body FROM reports r WHERE r.report_id = n.report_id
+            AND tool IN ('reportObservation', 'reportIssue') AND length(body) <= 4000) AS context,
+           NULL AS answer, NULL AS answered_by, noted_at AS asked_at,
+           (SELECT t.handle FROM tasks t WHERE t.task_id = n.task_id) AS task
+    FROM notes n
+    UNION ALL
+    SELECT failure_id, handle, project_id, 'failure', 'noted', 'high',
+           test_name || ' (' || test_file || ')',
+           (SELECT body FROM reports r WHERE r.report_id = f.report_id AND length(body) <= 4000),
+           NULL, NULL, failed_at, (SELECT t.handle FROM tasks t WHERE t.task_id = f.task_id)
+    FROM failures f)";
 
 #[derive(FromRow)]
 struct Row {
@@ -79,8 +97,9 @@ impl Store {
             projects::require(&mut reading, project).await?;
         }
         let only_open = input.status == QuestionsAsked::Open;
+        let list = if input.status == QuestionsAsked::Reports { REPORTED } else { INBOX };
         let rows: Vec<Row> = sqlx::query_as(sqlx::AssertSqlSafe(format!(
-            "{INBOX} WHERE (?1 IS NULL OR project_id = ?1) AND (NOT ?2 OR status = 'open')
+            "{list} WHERE (?1 IS NULL OR project_id = ?1) AND (NOT ?2 OR status <> 'answered')
                AND (?3 IS NULL OR id < ?3)
              ORDER BY id DESC LIMIT ?4"
         )))
@@ -95,7 +114,8 @@ impl Store {
         Ok(Page::cut(items, input.limit.get()))
     }
 
-    /// Answers a question, or resolves a ticket. `inside` is the attempt that the caller's
+    /// Answers a question, or resolves a ticket. The ruling takes the place of an answer that an
+    /// executor gave. `inside` is the attempt that the caller's
     /// process is part of: nobody answers what it asked itself. Gives the question, where
     /// somebody has to be told.
     pub async fn answer_question(
@@ -123,7 +143,7 @@ impl Store {
             if is_question { Some(codec::id(&found.question_id)?) } else { None };
         match question {
             Some(question) => {
-                questions::settle(&mut writing, question, &input.answer, by, now).await?;
+                questions::rule(&mut writing, question, &input.answer, by, now).await?;
             }
             None => resolve(&mut writing, &found.question_id, &input.answer, by, now).await?,
         }

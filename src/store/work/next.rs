@@ -161,15 +161,15 @@ async fn whole(
     blocked_by.extend(tickets::blocking(reading, open.task_id).await?);
     let brief = row.brief.as_deref().and_then(Brief::kept).unwrap_or_default();
     let plan_reference = match brief.plan_reference.clone() {
-        Some(named) => Some(named),
-        None => newest_plan(reading, worker.project_id).await?,
+        Some(named) => named,
+        None => newest_plan(reading, worker.project_id).await?.unwrap_or_default(),
     };
     let description = row.description.unwrap_or_default();
     let made_of = if description.is_empty() { &row.title } else { &description };
     let is_claimed = row.has_lease || open.hold == Hold::Own;
     Ok(NextTask {
         super_detailed_prompt: input.prompt(&brief, made_of),
-        estimated_hours: brief.hours(),
+        estimated_hours: brief.hours().unwrap_or_else(|| 0.into()),
         plan_reference,
         related_tasks: brief.related_tasks,
         task_id: row.handle,

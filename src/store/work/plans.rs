@@ -1,4 +1,4 @@
-//! Plans: added whole, version by version, and searched section by section.
+//! Plans: added whole, version by version, and removed.
 //!
 //! The full-text index holds stems as `work::answer::words` makes them, so that what
 //! finds a section and what judges it read the same words.
@@ -12,13 +12,15 @@ use provost_actors::refusal::{Code, Refusal};
 use serde::Serialize;
 use sqlx::FromRow;
 
+use super::search::ROWS_PER_SECTION;
 use crate::store::projects;
 use crate::store::{Store, Writing, commit, fault};
-use crate::work::answer::{Asked, Place, Search, words};
-use crate::work::plan::{Section, packed};
+use crate::work::answer::words;
+use crate::work::plan::{Passage, Section, packed};
 
-/// Sections that are looked at closely for one question and plan.
-const CANDIDATES: i64 = 60;
+/// What [`insert`] makes of a plan's documents is of this version. A change to what the
+/// indexes hold needs the next number: then plans that are there are indexed anew.
+pub const INDEX_VERSION: i64 = 1;
 
 /// A plan to be added.
 #[derive(Clone, Debug)]
@@ -50,6 +52,9 @@ struct NewSection {
     /// Stems of its headings, and of what it says.
     heading_stems: String,
     body_stems: String,
+    /// Words of its headings, and of each passage, as a JSON array.
+    place_words: String,
+    passage_words: String,
 }
 
 impl NewDocument {
@@ -70,9 +75,23 @@ impl NewDocument {
             for stem in heading.into_iter().chain(body).collect::<BTreeSet<_>>() {
                 *stems.entry(stem).or_default() += 1;
             }
+            let place_words = words::indexed(&format!("{} {}", section.heading, section.above));
+            let said =
+                |passage: &Passage| words::indexed(&format!("{} {}", passage.lead, passage.said()));
+            let said: Vec<String> = section.passages.iter().map(said).collect();
+            let passage_words = serde_json::to_string(&said)?;
             let passages = packed::pack(&section.passages)?;
             let Section { breadcrumb, heading, above, .. } = section;
-            Ok(NewSection { breadcrumb, heading, above, passages, heading_stems, body_stems })
+            Ok(NewSection {
+                breadcrumb,
+                heading,
+                above,
+                passages,
+                heading_stems,
+                body_stems,
+                place_words,
+                passage_words,
+            })
         });
         let sections = sections.collect::<Result<_, _>>()?;
         Ok(Self { source, content, sections, stems })
@@ -116,28 +135,6 @@ struct PlanRow {
     added_at: i64,
 }
 
-#[derive(FromRow)]
-struct SectionRow {
-    breadcrumb: String,
-    heading: String,
-    above: String,
-    passages: String,
-    source: String,
-}
-
-#[derive(FromRow)]
-struct CurrentPlan {
-    plan_id: i64,
-    version: String,
-    sections: i64,
-}
-
-/// Of each plan the version that was added last.
-const CURRENT: &str = "SELECT plan_id, version, sections FROM plans p WHERE project_id = ?1
-    AND NOT EXISTS (SELECT 1 FROM plans n
-                    WHERE n.project_id = p.project_id AND n.name = p.name AND n.plan_id > p.plan_id)
-    ORDER BY plan_id";
-
 impl Store {
     /// Adds a plan; all of it or nothing.
     pub async fn add_plan(&self, project: ProjectId, plan: &NewPlan) -> Result<PlanAdded, Refusal> {
@@ -164,8 +161,8 @@ impl Store {
             None => PlanAdded::Added,
         };
         // With its id a replaced version keeps its place among the others.
-        let id = found.map(|(id, _)| id);
-        insert(&mut writing, project, id, plan, &hash).await.map_err(fault)?;
+        let kept = found.map(|(id, _)| (id, Timestamp::now().millis()));
+        insert(&mut writing, project, kept, plan, &hash).await.map_err(fault)?;
         commit(writing, "add_plan").await?;
         Ok(added)
     }
@@ -226,105 +223,22 @@ impl Store {
         };
         Ok(rows.into_iter().map(view).collect())
     }
-
-    /// The sections of a project's current plans that may answer a question. `near` are
-    /// words that stand where the answer is expected.
-    pub async fn search_plans(
-        &self,
-        project: ProjectId,
-        question: &str,
-        near: &str,
-    ) -> Result<Search, Refusal> {
-        let mut reading = self.reader.acquire().await.map_err(fault)?;
-        let plans: Vec<CurrentPlan> = sqlx::query_as(CURRENT)
-            .bind(project.to_string())
-            .fetch_all(&mut *reading)
-            .await
-            .map_err(fault)?;
-        let stems = Asked::stems(question);
-        let mut search = Search {
-            asked: Asked::new(question, 0, |_| 0),
-            sections: Vec::new(),
-            places: Vec::new(),
-            is_empty: plans.is_empty(),
-        };
-        let mut known: BTreeMap<String, i64> = BTreeMap::new();
-        for plan in &plans {
-            count(&mut reading, plan.plan_id, &stems, &mut known).await?;
-            let rows = candidates(&mut reading, plan.plan_id, &stems, near).await?;
-            for row in rows {
-                let passages = packed::unpack(&row.passages)
-                    .map_err(|error| Refusal::internal(error.to_string()))?;
-                let SectionRow { breadcrumb, heading, above, source, .. } = row;
-                search.sections.push(Section { breadcrumb, heading, above, passages });
-                search.places.push(Place { source, version: plan.version.clone() });
-            }
-        }
-        let sections = plans.iter().map(|plan| plan.sections).sum::<i64>().unsigned_abs();
-        search.asked = Asked::new(question, sections, |stem| {
-            known.get(stem).copied().unwrap_or_default().unsigned_abs()
-        });
-        Ok(search)
-    }
 }
 
-/// Adds to `known` in how many sections of a plan each stem stands.
-async fn count(
-    reading: Writing<'_>,
-    plan: i64,
-    stems: &[String],
-    known: &mut BTreeMap<String, i64>,
-) -> Result<(), Refusal> {
-    for stem in stems {
-        let sections: Option<i64> =
-            sqlx::query_scalar("SELECT sections FROM plan_stems WHERE plan_id = ?1 AND stem = ?2")
-                .bind(plan)
-                .bind(stem)
-                .fetch_optional(&mut *reading)
-                .await
-                .map_err(fault)?;
-        *known.entry(stem.clone()).or_default() += sections.unwrap_or_default();
-    }
-    Ok(())
-}
-
-async fn candidates(
-    reading: Writing<'_>,
-    plan: i64,
-    stems: &[String],
-    near: &str,
-) -> Result<Vec<SectionRow>, Refusal> {
-    if stems.is_empty() {
-        return Ok(Vec::new());
-    }
-    let near: BTreeSet<String> = words::stems(near).into_iter().collect();
-    let quoted = stems.iter().chain(&near).map(|stem| format!("\"{stem}\""));
-    let any = quoted.collect::<Vec<_>>().join(" OR ");
-    sqlx::query_as(
-        "SELECT s.breadcrumb, s.heading, s.above, s.passages, d.source
-         FROM plan_words w
-         JOIN plan_sections s ON s.section_id = w.rowid
-         JOIN plan_documents d ON d.document_id = s.document_id
-         WHERE plan_words MATCH ?1 ORDER BY bm25(plan_words, 0.0, 2.0, 1.0), w.rowid LIMIT ?2",
-    )
-    .bind(format!("plan : p{plan} AND {{heading body}} : ({any})"))
-    .bind(CANDIDATES)
-    .fetch_all(reading)
-    .await
-    .map_err(fault)
-}
-
-async fn insert(
+/// `kept`: the id and the time of addition of a version whose place this one takes.
+pub async fn insert(
     writing: Writing<'_>,
     project: ProjectId,
-    id: Option<i64>,
+    kept: Option<(i64, i64)>,
     plan: &NewPlan,
     hash: &str,
 ) -> Result<(), sqlx::Error> {
     let sections: usize = plan.documents.iter().map(|document| document.sections.len()).sum();
+    let (id, added_at) = kept.unzip();
     let plan_id: i64 = sqlx::query_scalar(
-        "INSERT INTO plans (plan_id, project_id, name, version, content_hash, sections, added_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING plan_id",
+        "INSERT INTO plans (plan_id, project_id, name, version, content_hash, sections, added_at,
+                            index_version)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING plan_id",
     )
     .bind(id)
     .bind(project.to_string())
@@ -332,7 +246,8 @@ async fn insert(
     .bind(&plan.version)
     .bind(hash)
     .bind(i64::try_from(sections).unwrap_or(i64::MAX))
-    .bind(Timestamp::now().millis())
+    .bind(added_at.unwrap_or_else(|| Timestamp::now().millis()))
+    .bind(INDEX_VERSION)
     .fetch_one(&mut *writing)
     .await?;
     let mut frequency: BTreeMap<&str, i64> = BTreeMap::new();
@@ -387,15 +302,29 @@ async fn insert_section(
         .bind(format!("p{plan}"))
         .bind(&section.heading_stems)
         .bind(&section.body_stems)
-        .execute(writing)
+        .execute(&mut *writing)
         .await?;
+    sqlx::query(
+        "INSERT INTO plan_passages (rowid, plan, place, said)
+         SELECT ?1 + key, ?2, ?3, value FROM json_each(?4)",
+    )
+    .bind(section_id * ROWS_PER_SECTION)
+    .bind(format!("p{plan}"))
+    .bind(&section.place_words)
+    .bind(&section.passage_words)
+    .execute(writing)
+    .await?;
     Ok(())
 }
 
-async fn remove(writing: Writing<'_>, plan: i64) -> Result<(), Refusal> {
+pub async fn remove(writing: Writing<'_>, plan: i64) -> Result<(), Refusal> {
+    let passages = "DELETE FROM plan_passages WHERE rowid IN
+        (SELECT passage.rowid FROM plan_sections s JOIN plan_passages passage
+         ON passage.rowid BETWEEN s.section_id * 64 AND s.section_id * 64 + 63
+         WHERE s.plan_id = ?1)";
     let words = "DELETE FROM plan_words WHERE rowid IN
         (SELECT section_id FROM plan_sections WHERE plan_id = ?1)";
-    for statement in [words, "DELETE FROM plans WHERE plan_id = ?1"] {
+    for statement in [passages, words, "DELETE FROM plans WHERE plan_id = ?1"] {
         sqlx::query(statement).bind(plan).execute(&mut *writing).await.map_err(fault)?;
     }
     Ok(())

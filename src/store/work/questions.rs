@@ -1,7 +1,9 @@
 //! Questions that the plan does not answer: each asked once and answered once.
 
+use std::time::Duration;
+
 use provost_actors::event::Timestamp;
-use provost_actors::ids::{ProjectId, QuestionId, TaskId};
+use provost_actors::ids::{AttemptId, ProjectId, QuestionId, TaskId};
 use provost_actors::journal::{Priority, TaskStatus};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::Value;
@@ -12,7 +14,7 @@ use super::scope;
 use crate::store::changes::Watch;
 use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, fault};
-use crate::work::answer::Ruling;
+use crate::work::answer::{Ruling, rulings};
 use crate::work::ticket::Urgency;
 use crate::work::{TaskKind, Worker};
 
@@ -43,6 +45,13 @@ pub struct Question {
     pub context: Option<String>,
     /// What was answered, and by whom.
     pub answered: Option<(String, String)>,
+}
+
+impl Question {
+    /// Whether a person or an orchestrator has decided it.
+    pub fn is_ruled(&self) -> bool {
+        self.answered.as_ref().is_some_and(|(_, by)| rulings::is_ruler(by))
+    }
 }
 
 /// The task that a question comes up in.
@@ -79,8 +88,8 @@ impl Row {
 }
 
 impl Store {
-    /// Passes a question on, or joins the same one that is still open, or was ruled on just
-    /// now.
+    /// Passes a question on, or joins the same one: one that is still open, that was ruled on
+    /// just now, or whose answer nobody has ruled on.
     pub async fn pass_on(
         &self,
         worker: &Worker,
@@ -91,8 +100,8 @@ impl Store {
         let there: Option<Row> = sqlx::query_as(
             "SELECT * FROM questions
              WHERE project_id = ?1 AND normal = ?2
-               AND (status = 'open' OR answered_by IN ('person', 'orchestrator'))
-             ORDER BY status, question_id DESC LIMIT 1",
+             ORDER BY status = 'open' DESC, answered_by IN ('person', 'orchestrator') DESC,
+                      question_id DESC LIMIT 1",
         )
         .bind(&project)
         .bind(new.normal)
@@ -105,7 +114,7 @@ impl Store {
         };
         sqlx::query(
             "INSERT INTO question_askers (question_id, agent, attempt_id, task_id, delivery, waits_until)
-             VALUES (?1, ?2, ?3, ?4, 'due', ?5)
+             VALUES (?1, ?2, ?3, ?4, ?6, ?5)
              ON CONFLICT (question_id, agent) DO UPDATE SET waits_until = excluded.waits_until",
         )
         .bind(question.id.to_string())
@@ -113,6 +122,8 @@ impl Store {
         .bind(worker.attempt_id.map(|attempt| attempt.to_string()))
         .bind(new.task.map(|task| task.to_string()))
         .bind(new.waits_until.map(Timestamp::millis))
+        // An answer that nobody has ruled on is told by this call; a ruling comes later.
+        .bind(if question.answered.is_some() && !question.is_ruled() { "told" } else { "due" })
         .execute(&mut *writing)
         .await
         .map_err(fault)?;
@@ -188,11 +199,39 @@ impl Store {
         Ok(task)
     }
 
-    /// The open questions that an executor is asked.
+    /// When an executor that is asked has had its time: so long after it was started, or
+    /// after the last call that waits for its answer.
+    pub async fn answering_until(
+        &self,
+        question: QuestionId,
+        attempt: AttemptId,
+        timeout: Duration,
+        grace: Duration,
+    ) -> Result<Timestamp, Refusal> {
+        let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let until: i64 = sqlx::query_scalar(
+            "SELECT max(created_at + ?3,
+                        coalesce((SELECT max(waits_until) FROM question_askers
+                                  WHERE question_id = ?1), 0)) + ?4
+             FROM attempts WHERE attempt_id = ?2",
+        )
+        .bind(question.to_string())
+        .bind(attempt.to_string())
+        .bind(millis(timeout))
+        .bind(millis(grace))
+        .fetch_one(&self.reader)
+        .await
+        .map_err(fault)?;
+        Ok(Timestamp::from_millis(until))
+    }
+
+    /// The questions that an executor is asked, or is still at work on.
     pub async fn questions_with_executors(&self) -> Result<Vec<Question>, Refusal> {
         let rows: Vec<Row> = sqlx::query_as(
             "SELECT questions.* FROM questions JOIN tasks ON task_id = answer_task
-             WHERE questions.status = 'open' AND tasks.status NOT IN ('done', 'cancelled')",
+             WHERE (questions.status = 'open' AND tasks.status NOT IN ('done', 'cancelled'))
+                OR EXISTS (SELECT 1 FROM attempts a WHERE a.task_id = answer_task
+                           AND a.phase IN ('queued', 'preparing', 'running', 'stopping'))",
         )
         .fetch_all(&self.reader)
         .await
@@ -200,19 +239,31 @@ impl Store {
         rows.into_iter().map(Row::question).collect()
     }
 
-    /// Records what an executor answered, if nobody has ruled meanwhile.
+    /// Records what an executor answered, if nobody has ruled meanwhile; tells whether it was
+    /// recorded, now or before.
     pub async fn executor_answered(
         &self,
         question: QuestionId,
         answer: &str,
         executor: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         let mut writing = self.writing_patiently().await?;
-        settle(&mut writing, question, answer, executor, Timestamp::now()).await?;
+        sqlx::query(
+            "UPDATE questions
+             SET status = 'answered', answer = ?2, answered_by = ?3, answered_at = ?4
+             WHERE question_id = ?1 AND status = 'open'",
+        )
+        .bind(question.to_string())
+        .bind(answer)
+        .bind(executor)
+        .bind(Timestamp::now().millis())
+        .execute(&mut *writing)
+        .await
+        .map_err(fault)?;
         end_answer_task(&mut writing, question, TaskStatus::Done).await?;
         commit(writing, "executor_answer").await?;
         self.changes.announce(question);
-        Ok(())
+        Ok(!self.question(question).await?.is_ruled())
     }
 
     /// An executor gave no answer; the question goes on waiting for somebody.
@@ -316,26 +367,38 @@ async fn end_answer_task(
     .map_err(fault)
 }
 
-/// Answers a question that is still open; tells whether it was.
-pub async fn settle(
+/// The ruling of a person or an orchestrator. It takes the place of what an executor
+/// answered, and comes to all who asked, those too who were told the other answer. Whoever
+/// is still asked has nothing more to answer.
+pub async fn rule(
     writing: Writing<'_>,
     question: QuestionId,
     answer: &str,
     by: &str,
     at: Timestamp,
-) -> Result<bool, Refusal> {
-    let done = sqlx::query(
+) -> Result<(), Refusal> {
+    sqlx::query(
+        "UPDATE question_askers SET delivery = 'due', waits_until = NULL
+         WHERE question_id = ?1 AND EXISTS (SELECT 1 FROM questions q WHERE q.question_id = ?1
+                                            AND q.status = 'answered' AND q.answer <> ?2)",
+    )
+    .bind(question.to_string())
+    .bind(answer)
+    .execute(&mut *writing)
+    .await
+    .map_err(fault)?;
+    sqlx::query(
         "UPDATE questions SET status = 'answered', answer = ?2, answered_by = ?3, answered_at = ?4
-         WHERE question_id = ?1 AND status = 'open'",
+         WHERE question_id = ?1",
     )
     .bind(question.to_string())
     .bind(answer)
     .bind(by)
     .bind(at.millis())
-    .execute(writing)
+    .execute(&mut *writing)
     .await
     .map_err(fault)?;
-    Ok(done.rows_affected() > 0)
+    end_answer_task(writing, question, TaskStatus::Cancelled).await
 }
 
 pub fn not_found(name: &str) -> Refusal {

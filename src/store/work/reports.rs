@@ -8,8 +8,9 @@ use provost_actors::text::cut;
 use serde::Serialize;
 use sqlx::FromRow;
 
-use crate::store::{Writing, fault};
+use crate::store::{Store, Writing, fault};
 use crate::work::Worker;
+use crate::work::reported::{self, Reported, SHOWN, TaskReport};
 
 /// How much of a report's summary is told in brief, in characters.
 const SUMMARY_MAX: usize = 1000;
@@ -55,6 +56,67 @@ pub async fn record<T: Serialize>(
     .await
     .map_err(fault)?;
     Ok(id)
+}
+
+#[derive(FromRow)]
+struct ReportRow {
+    tool: String,
+    by: String,
+    task: String,
+    status: Option<String>,
+    handles: String,
+    warnings: Option<String>,
+    body: String,
+    reported_at: i64,
+}
+
+impl Store {
+    /// What was reported on a task and on those that verify it, newest first, and why a
+    /// report made it.
+    pub async fn reported(&self, task: TaskId) -> Result<Reported, Refusal> {
+        let mut reading = self.reader.begin().await.map_err(fault)?;
+        let of_task = "r.task_id = ?1 OR r.task_id IN
+             (SELECT task_id FROM tasks WHERE about = ?1 AND kind = 'verification')";
+        let rows: Vec<ReportRow> = sqlx::query_as(sqlx::AssertSqlSafe(format!(
+            "SELECT r.tool, coalesce(r.attempt_id, r.agent) AS by, t.handle AS task, r.status,
+                    (SELECT json_group_array(handle) FROM (
+                         SELECT handle FROM notes n WHERE n.report_id = r.report_id UNION ALL
+                         SELECT handle FROM failures f WHERE f.report_id = r.report_id)) AS handles,
+                    r.warnings, r.body, r.reported_at
+             FROM reports r JOIN tasks t USING (task_id) WHERE {of_task}
+             ORDER BY r.report_id DESC LIMIT ?2"
+        )))
+        .bind(task.to_string())
+        .bind(i64::try_from(SHOWN).unwrap_or(i64::MAX))
+        .fetch_all(&mut *reading)
+        .await
+        .map_err(fault)?;
+        let (reason, total): (Option<String>, i64) = sqlx::query_as(sqlx::AssertSqlSafe(format!(
+            "SELECT reason, (SELECT count(*) FROM reports r WHERE {of_task})
+             FROM tasks WHERE task_id = ?1"
+        )))
+        .bind(task.to_string())
+        .fetch_one(&mut *reading)
+        .await
+        .map_err(fault)?;
+        let list = |json: &str| serde_json::from_str(json).unwrap_or_default();
+        let reports = rows.into_iter().map(|row| TaskReport {
+            at: Timestamp::from_millis(row.reported_at),
+            tool: row.tool,
+            by: row.by,
+            task_id: row.task,
+            status: row.status,
+            handles: list(&row.handles),
+            warnings: row.warnings.as_deref().map(list).unwrap_or_default(),
+            report: serde_json::from_str(&row.body).unwrap_or_default(),
+            truncated: false,
+        });
+        Ok(Reported {
+            reason,
+            reports: reported::fitting(reports.collect()),
+            reports_total: total.unsigned_abs(),
+        })
+    }
 }
 
 #[derive(FromRow)]

@@ -7,7 +7,9 @@
 
 mod confidence;
 mod contrary;
+mod kin;
 mod kind;
+pub mod nearest;
 mod rank;
 pub mod rulings;
 mod told;

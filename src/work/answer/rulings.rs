@@ -31,8 +31,13 @@ pub struct Ruling {
 impl Ruling {
     /// Whether somebody decided it, rather than an executor that was asked.
     fn is_decision(&self) -> bool {
-        matches!(self.by.as_str(), "person" | "orchestrator")
+        is_ruler(&self.by)
     }
+}
+
+/// Whether an answer by this name is a decision, rather than what an executor answered.
+pub fn is_ruler(by: &str) -> bool {
+    matches!(by, "person" | "orchestrator")
 }
 
 /// The newest answer to the same question, word for word; a decision before any other.

@@ -1,11 +1,18 @@
 //! Texts as words that can be compared: split, lower-cased, stemmed; which of them
 //! carry a question, and which mean the same. Pure.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
+use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
+
+use super::kin;
+
+/// Most words that a question is looked up by: a search costs as much as they are frequent.
+const SOUGHT_MAX: usize = 200;
 
 /// Words that say nothing by themselves.
 const EMPTY: &str = "a about above after all also am an and any are as at be been before being below \
@@ -160,6 +167,33 @@ pub fn normal(text: &str) -> String {
     words(text).join(" ")
 }
 
+/// A text's words for an index that makes its own stems: irregular forms are led back to
+/// their verbs, since no rule of spelling does that.
+pub fn indexed(text: &str) -> String {
+    words(text).iter().map(|word| regular(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// The words to look a question up by in such an index: those that say something, those that
+/// mean the same, and those near in meaning; at most [`SOUGHT_MAX`].
+pub fn sought(question: &str) -> Vec<String> {
+    let content = content(question);
+    let own = content.iter().flat_map(|(word, stem)| {
+        let group = GROUPS.get(stem).map(|group| ALIKE[*group]).unwrap_or_default();
+        std::iter::once(regular(word)).chain(group.split_whitespace())
+    });
+    let mut sought: Vec<String> = own.map(str::to_owned).collect();
+    for (_, stem) in &content {
+        sought.extend(kin::of(stem).map(str::to_owned));
+    }
+    if sought.is_empty() {
+        sought = words(question);
+    }
+    let mut seen = HashSet::new();
+    sought.retain(|word| seen.insert(word.clone()));
+    sought.truncate(SOUGHT_MAX);
+    sought
+}
+
 /// Whether a stem is one that questions have anyway.
 pub fn is_light(stem: &str) -> bool {
     LIGHT_STEMS.binary_search_by(|light| light.as_str().cmp(stem)).is_ok()
@@ -171,8 +205,11 @@ pub fn like(of: &str) -> Vec<String> {
     group.split_whitespace().map(stem).filter(|other| other != of).collect()
 }
 
-/// A text's words in lower case. `camelCase`, `snake_case` and `768px` are two each.
+/// A text's words in lower case. `camelCase`, `snake_case` and `768px` are two each. In
+/// whatever Unicode normal form a text comes, its words are the same.
 fn words(text: &str) -> Vec<String> {
+    let text =
+        if text.is_ascii() { text.into() } else { Cow::from(text.nfkc().collect::<String>()) };
     let mut words = Vec::new();
     for piece in text.unicode_words() {
         // `iOS` and `GraphQL` are names, `navigationStyle` is two words.
@@ -226,9 +263,14 @@ fn keep(words: &mut Vec<String>, word: &mut String) {
     }
 }
 
-fn stem(word: &str) -> String {
-    let regular = IRREGULAR.binary_search_by(|(form, _)| (*form).cmp(word));
-    let word = regular.map_or(word, |at| IRREGULAR[at].1);
+/// The verb of an irregular form; any other word is itself.
+fn regular(word: &str) -> &str {
+    let found = IRREGULAR.binary_search_by(|(form, _)| (*form).cmp(word));
+    found.map_or(word, |at| IRREGULAR[at].1)
+}
+
+pub(super) fn stem(word: &str) -> String {
+    let word = regular(word);
     if word.is_ascii() { STEMMER.stem(word).into_owned() } else { word.to_owned() }
 }
 
@@ -255,6 +297,22 @@ mod tests {
         );
         assert_eq!(stems("How do users log in?"), ["user", "login"]);
         assert!(is_light(&stem("using")) && !is_light(&stem("sidebar")));
+    }
+
+    #[test]
+    fn a_text_has_the_same_words_in_every_normal_form() {
+        assert_eq!(stems("caf\u{e9} \u{fb01}le"), stems("cafe\u{301} file"));
+        assert_eq!(normal("Caf\u{e9}"), normal("cafe\u{301}"));
+    }
+
+    #[test]
+    fn what_is_sought_is_what_the_index_holds() {
+        assert_eq!(indexed("Keys are kept in Vault"), "keys are keep in vault");
+        let sought_words = sought("Where are kiosks kept?");
+        for word in ["kiosks", "keep", "store", "retention"] {
+            assert!(sought_words.iter().any(|it| it == word), "{word}: {sought_words:?}");
+        }
+        assert_eq!(sought("What is it?"), ["what", "is", "it"]);
     }
 
     #[test]

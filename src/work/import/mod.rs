@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::brief::Brief;
-use super::dependencies;
+use super::{Description, Title, dependencies};
 
 /// The most tasks in a file.
 const TASKS_MAX: usize = 20_000;
@@ -166,12 +166,15 @@ fn task(place: &str, members: Map<String, Value>) -> Result<(Planned, Vec<String
         Some(Value::String(text)) => Ok(Some(text.trim().to_owned())),
         Some(_) => Err(format!("`{member}` must be a string")),
     };
-    let title = text("title")?.unwrap_or_default();
-    if !(1..=1000).contains(&title.chars().count()) {
-        return Err("`title` must be a string of 1 to 1000 characters".to_owned());
-    }
+    // As create_task takes them.
+    let title = Title::try_from(text("title")?.unwrap_or_default())
+        .map_err(|_| "`title` must be a string of 1 to 1000 characters".to_owned())?
+        .into();
     let id = text("id")?.filter(|id| !id.is_empty());
     let description = text("description")?.filter(|description| !description.is_empty());
+    let description = description.map(Description::try_from).transpose();
+    let description =
+        description.map_err(|error| format!("`description`: {error}"))?.map(Into::into);
     let priority = text("priority")?.map(|word| priority(&word)).transpose()?.unwrap_or_default();
     let names = known.remove("depends_on").map(names).transpose()?.unwrap_or_default();
     let brief = brief(known.remove("brief"), rest)?;

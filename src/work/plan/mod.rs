@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// Most passages of a section, so that one is read quickly: a longer section is cut
 /// into several with the same breadcrumb.
-const PASSAGES_MAX: usize = 60;
+pub const PASSAGES_MAX: usize = 60;
 
 /// Most bytes of what introduces a passage, and of a heading: each is told again with
 /// every passage or section below it.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::question::at_work;
-use crate::harness::{Provost, eventually};
+use crate::harness::{Attempt, Provost, eventually, wait_until};
 
 const UNKNOWN: &str = "Which animation library should I use?";
 
@@ -86,4 +86,135 @@ fn an_executor_that_fails_leaves_the_question_to_people() {
     assert_eq!(provost.call("list_questions", &json!({}))["questions"][0]["status"], "open");
     let asked = worker.ask("askQuestion", &json!({"question": UNKNOWN}));
     assert_eq!(asked["result"]["questionId"], "Q-001", "{asked}");
+}
+
+/// An executor that says that it is there and then hangs.
+const HANGS: &str = "trap '' TERM; touch \"$PROVOST_HOME/asked-$PROVOST_ATTEMPT_ID\"; \
+                     while :; do sleep 0.1; done";
+
+/// How many executors were asked.
+fn asked(provost: &Provost) -> usize {
+    let names = std::fs::read_dir(provost.home()).unwrap().flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().starts_with("asked-")).count()
+}
+
+/// The phases of all attempts of an executor.
+fn phases(provost: &Provost, executor: &str) -> Vec<String> {
+    let listed = provost.verb(["ps", "--all", "--json"]).json();
+    let attempts = listed["attempts"].as_array().unwrap().iter();
+    let its = attempts.filter(|attempt| attempt["executor"] == executor);
+    its.map(|attempt| attempt["phase"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn whoever_is_asked_takes_no_slot_of_those_who_work_and_ends_with_a_ruling() {
+    let provost = Provost::new()
+        .executor("oracle", "plain", HANGS)
+        .config(
+            "[answers]\nexecutor = 'oracle'\ntimeout_secs = 600\n[daemon]\nmax_running_attempts = 1\n\
+             stop_grace_ms = 200",
+        )
+        .started();
+    let mut worker = at_work(&provost);
+    let first = worker.request("askQuestion", &json!({"question": UNKNOWN}));
+    let second = worker.request("askQuestion", &json!({"question": "Who lights the lamp?"}));
+    wait_until("both are asked", || asked(&provost) == 2);
+    let listed = provost.call("list_projects", &json!({}))["projects"][0]["project_id"].clone();
+    let task = json!({"project_id": listed, "title": "work"});
+    let task = provost.call("create_task", &task)["task_id"].clone();
+    let work = json!({"task_id": task, "executor": "fake", "prompt": "say done"});
+    let work = Attempt::new(&provost, provost.call("start_task_attempt", &work));
+    assert_eq!(work.settled()["state"], "completed", "answers hold no slot of its");
+    for question in ["Q-001", "Q-002"] {
+        provost.call("answer_question", &json!({"question_id": question, "answer": "GSAP"}));
+    }
+    // Whoever waits for the executor is told the ruling.
+    for call in [first, second] {
+        let answer = worker.answer(call).unwrap();
+        assert_eq!(answer["result"]["answerFromPlan"], "GSAP", "{answer}");
+        assert!(answer["result"]["confidence"].as_f64().unwrap() > 0.9);
+    }
+    wait_until("they are stopped", || {
+        phases(&provost, "oracle").iter().all(|phase| phase == "settled")
+    });
+    let tasks = provost.call("list_tasks", &json!({"project_id": listed}));
+    let titles: Vec<&Value> =
+        tasks["tasks"].as_array().unwrap().iter().map(|task| &task["title"]).collect();
+    assert_eq!(titles, ["work", "three", "two", "one"], "what is asked is no task of the board");
+}
+
+#[test]
+fn an_asker_that_holds_the_only_slot_is_answered() {
+    let asks = json!({"jsonrpc": "2.0", "id": 1, "method": "askQuestion",
+        "params": {"question": UNKNOWN}});
+    let script =
+        format!("cat > /dev/null\n'{}' mcp <<'END'\n{asks}\nEND", env!("CARGO_BIN_EXE_provost"));
+    let provost = Provost::new()
+        .executor("asker", "plain", &script)
+        .executor("oracle", "plain", "echo Use GSAP.")
+        .config(
+            "[answers]\nexecutor = 'oracle'\ntimeout_secs = 600\n[daemon]\nmax_running_attempts = 1",
+        )
+        .started();
+    let attempt = provost.board().start("asker", "x");
+    attempt.settled();
+    let lines = attempt.lines("stdout");
+    assert!(lines.iter().any(|line| line.contains("Use GSAP.")), "{lines:?}");
+}
+
+#[test]
+fn an_executor_that_hangs_is_stopped_when_its_time_is_over_also_after_a_restart() {
+    let provost = Provost::new()
+        .executor("oracle", "plain", HANGS)
+        .config(
+            "[answers]\nexecutor = 'oracle'\ntimeout_secs = 1\ngrace_secs = 1\n[daemon]\n\
+             stop_grace_ms = 200",
+        )
+        .started();
+    let mut worker = at_work(&provost);
+    let answer = worker.ask("askQuestion", &json!({"question": UNKNOWN}));
+    assert_eq!(error(&answer)["code"], "TIMEOUT", "{answer}");
+    provost.kill_and_start();
+    wait_until("it is stopped", || phases(&provost, "oracle") == ["settled"]);
+    assert_eq!(provost.call("list_questions", &json!({}))["questions"][0]["status"], "open");
+}
+
+#[test]
+fn a_ruling_comes_over_what_an_executor_answered_and_reaches_whoever_was_told_that() {
+    let provost = Provost::new()
+        .executor("oracle", "plain", "echo Use GSAP.")
+        .config("[answers]\nexecutor = 'oracle'\ntimeout_secs = 600")
+        .started();
+    let mut worker = at_work(&provost);
+    let told = worker.ask("askQuestion", &json!({"question": UNKNOWN}))["result"].clone();
+    assert_eq!(
+        (&told["answerFromPlan"], &told["questionId"]),
+        (&json!("Use GSAP."), &json!("Q-001")),
+        "{told}"
+    );
+    let open = provost.call("list_questions", &json!({}))["questions"].clone();
+    assert_eq!((&open[0]["status"], &open[0]["answer"]), (&json!("unruled"), &json!("Use GSAP.")));
+    let shown = provost.verb(["inbox"]).stdout;
+    assert!(shown.contains("answered by oracle, unruled"), "{shown}");
+    // Asked again, it is the same question.
+    let again = worker.ask("askQuestion", &json!({"question": UNKNOWN}))["result"].clone();
+    assert_eq!((&again["questionId"], again.get("answers")), (&json!("Q-001"), None), "{again}");
+    let coe = worker.ask("callCOEAgent", &json!({"query": UNKNOWN}))["result"].clone();
+    assert_eq!(coe["answer"], "Use GSAP.", "{coe}");
+
+    assert_eq!(provost.verb(["answer", "Q-001", "Use Motion."]).code, 0);
+    let next =
+        worker.ask("askQuestion", &json!({"question": "Should sidebar collapse on mobile?"}));
+    let late = &next["result"]["answers"][0];
+    assert_eq!(
+        (&late["questionId"], &late["answer"], &late["answeredBy"]),
+        (&json!("Q-001"), &json!("Use Motion."), &json!("person")),
+        "{next}"
+    );
+    let ruled = worker.ask("askQuestion", &json!({"question": UNKNOWN}))["result"].clone();
+    assert_eq!(ruled["answerFromPlan"], "Use Motion.");
+    assert!(ruled["confidence"].as_f64().unwrap() > 0.9, "{ruled}");
+    assert_eq!(provost.call("list_questions", &json!({}))["questions"], json!([]));
+    let twice = provost.verb(["answer", "Q-001", "Use nothing."]);
+    assert_ne!(twice.code, 0, "a ruling is not overruled: {}", twice.stdout);
 }

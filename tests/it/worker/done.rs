@@ -63,8 +63,10 @@ fn the_example_as_printed_is_answered_in_the_printed_shape() {
                 "automationLevel": verification["automationLevel"],
             },
             "observationsProcessed": [
-                {"observationId": "OBS-001", "observation": example()["observations"][0], "status": "noted"},
-                {"observationId": "OBS-002", "observation": example()["observations"][1], "status": "noted"},
+                {"observationId": "OBS-001", "observation": example()["observations"][0], "status": "noted",
+                 "suggestedFollowUp": "Document that HSL is better than HEX for theme switching"},
+                {"observationId": "OBS-002", "observation": example()["observations"][1], "status": "noted",
+                 "suggestedFollowUp": "Add color utility functions for blending"},
             ],
             "nextTaskId": "TASK-002",
             "nextTaskPreview": {"title": "Build navigation", "priority": "medium"},

@@ -90,3 +90,32 @@ fn nothing_is_imported_of_a_file_with_a_fault() {
     assert_eq!(task(&provost, &folder, &["show", "TASK-001"]).code, 4);
     assert_eq!(task(&provost, &folder, &["import", "/nowhere.md"]).code, 2);
 }
+
+#[test]
+fn a_file_is_held_to_the_limits_of_the_tool() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let folder = board.repo().path.clone();
+    let long = "x".repeat(1_000_001);
+    let refused = provost.refusal(
+        "create_task",
+        &json!({"project_id": board.project_id, "title": "B", "description": long}),
+    );
+    assert_eq!(refused["code"], "invalid_argument");
+    let documents = [
+        ("tasks.json", json!([{"title": "A"}, {"title": "B", "description": long}]).to_string()),
+        ("tasks.md", format!("## A\n\n## B\n\n{long}\n")),
+    ];
+    for (name, text) in documents {
+        let file = provost.path(name);
+        fs::write(&file, text).unwrap();
+        let done = task(&provost, &folder, &["import", file.to_str().unwrap()]);
+        assert_eq!(done.code, 1, "{name}");
+        assert!(
+            done.stderr.contains("`description`") && done.stderr.contains("1000000"),
+            "{done:?}"
+        );
+        assert!(done.stderr.len() < 1000, "the text is not told back");
+    }
+    assert_eq!(task(&provost, &folder, &["list"]).json()["tasks"], json!([]));
+}

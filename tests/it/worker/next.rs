@@ -148,7 +148,9 @@ fn a_task_that_names_no_plan_is_told_the_newest() {
     let board = provost.board();
     board.task("a");
     let mut worker = worker(&board);
-    assert!(next(&mut worker, &json!({}))["task"].get("planReference").is_none());
+    let none = json!({"planId": "", "version": "", "affectedSections": []});
+    let task = next(&mut worker, &json!({}))["task"].clone();
+    assert_eq!((&task["planReference"], &task["estimatedHours"]), (&none, &json!(0)));
     let file = provost.path("plan.md");
     std::fs::write(&file, "# Plan\n\nThe cache is kept on disk.\n").unwrap();
     for version in ["1.0", "1.1"] {

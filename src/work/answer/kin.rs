@@ -1,0 +1,148 @@
+//! Words near in meaning, by which a passage may be found that says it otherwise. They widen
+//! a search only; how sure an answer is never rests on them. Pure.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::words::stem;
+
+/// Groups of words that a question may have in each other's place.
+const KIN: &[&str] = &[
+    "account user member customer client patron",
+    "agree consent approve approval permission sign",
+    "allow permit may forbidden prohibited can",
+    "annual year yearly",
+    "api endpoint interface route",
+    "archive zip bundle package",
+    "attempt try retry tries",
+    "backend server serverside",
+    "backup snapshot save restore",
+    "block lock blocked locked ban suspend",
+    "bookkeeping accounting finance ledger",
+    "border corner radius rounded outline",
+    "breakpoint width screen responsive",
+    "broker queue message messaging bus",
+    "browser chrome firefox safari",
+    "bug defect fault issue error",
+    "build compile compiler bundler toolchain",
+    "button control action",
+    "cache cached caching",
+    "cancel undo revoke withdraw",
+    "cap limit maximum most ceiling",
+    "card payment credit debit pay",
+    "change modify edit update alter",
+    "charge fee fees cost price penalty fine rate tariff",
+    "child children minor minors kid",
+    "close dismiss disappear hide",
+    "color colour accent palette theme primary",
+    "combine merge join unite",
+    "compatible compatibility breaking backwards",
+    "confirm confirmation dialog prompt ask asks",
+    "contrast legibility readable accessibility a11y wcag",
+    "copy copies duplicate double duplicates",
+    "credentials password pin login secret",
+    "damage damaged broken defective",
+    "dashboard overview monitor monitoring metrics",
+    "data records content information",
+    "deadline due until",
+    "deploy deployment rollout release ship shipped publish",
+    "developer engineer programmer reviewer",
+    "document documented record recorded write",
+    "down outage offline downtime unavailable",
+    "drop remove delete erase erased discard thrown purge",
+    "duration period long time interval lasts",
+    "employee staff worker colleague",
+    "encrypt encrypted encryption cipher",
+    "environment staging test production live",
+    "expire expires end ends timeout idle",
+    "export download extract",
+    "fail failed failure wrong unsuccessful",
+    "feature flag toggle switch",
+    "fetch load request query",
+    "field form input",
+    "file upload uploaded attachment document",
+    "font typeface typography",
+    "format encoding form",
+    "framework library toolkit stack",
+    "frequency often every schedule scheduled",
+    "frontend client web ui interface",
+    "guardian parent parents",
+    "header field",
+    "history past previous remember kept",
+    "host hosted hosting runs datacenter centre machines cloud provider",
+    "icon icons pictogram symbol glyph",
+    "identifier id identifies key",
+    "image picture pictures photo photograph cover artwork thumbnail",
+    "import feed ingest imported",
+    "index search lookup engine find",
+    "infrastructure machines servers virtual",
+    "isolated separate separated apart tenant schema",
+    "job jobs task tasks background scheduled worker",
+    "keep kept retain retention store stored save",
+    "keyboard key shortcut keys",
+    "language languages programming written locale translation",
+    "late overdue delayed missed",
+    "log logs logging",
+    "mail email message notify notification reminder warn warned",
+    "maintenance downtime window",
+    "migration schema database migrations",
+    "money amount amounts cents currency price",
+    "month monthly",
+    "motion animation animations transition",
+    "network connection online offline",
+    "notice notices toast toasts message banner alert",
+    "order ordered sort sorted ranking rank",
+    "page pages pagination rows list lists",
+    "paged alert oncall duty pager",
+    "people person human somebody anybody",
+    "person visitor guest",
+    "pick choose select option",
+    "plan subscription tier pricing",
+    "processor processed provider handles gateway service",
+    "pull merge review approval branch",
+    "queue local buffer",
+    "release version releases cut",
+    "rent lend loan borrow borrowed hire checkout",
+    "repeat again retry renew renewal renewals extend extended",
+    "reserve reserved reservation held hold booking book",
+    "reset recover restore",
+    "role roles rights permission access",
+    "scroll scrolling infinite",
+    "sample sampled share percent percentage fraction",
+    "scan scanner barcode",
+    "session sessions login signed",
+    "shelf pickup collection collect",
+    "sign authenticate login log authentication",
+    "size big large small width height",
+    "speed fast latency quick response",
+    "standard level norm conform comply",
+    "style look design appearance",
+    "support supported works compatible",
+    "tax vat",
+    "terminal kiosk device machine",
+    "test tests testing coverage",
+    "token key secret credential",
+    "tool program utility software",
+    "trace traces tracing observability",
+    "typo typos misspelled spelling",
+    "vehicle bike car scooter",
+    "wait delay pause",
+    "zone region area city",
+];
+
+/// The groups of each stem.
+static GROUPS: LazyLock<HashMap<String, Vec<usize>>> = LazyLock::new(|| {
+    let mut groups: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, group) in KIN.iter().enumerate() {
+        for word in group.split_whitespace() {
+            groups.entry(stem(word)).or_default().push(at);
+        }
+    }
+    groups
+});
+
+/// The words of all groups that hold a word of this stem.
+pub fn of(stem: &str) -> impl Iterator<Item = &'static str> {
+    let groups = GROUPS.get(stem).into_iter().flatten();
+    groups.flat_map(|group| KIN[*group].split_whitespace())
+}

@@ -1,0 +1,139 @@
+//! What was reported on a task, as it is read: the newest reports, within a budget. Pure.
+
+use provost_actors::event::Timestamp;
+use provost_actors::text::cut;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Most reports that are shown of a task, and the bytes that they may have together.
+pub const SHOWN: usize = 20;
+const BYTES_MAX: usize = 8192;
+
+/// What long texts of a report are shortened to, in characters, until it fits, and what long
+/// lists are.
+const SHORTER: [(usize, usize); 3] = [(2000, 50), (400, 20), (80, 10)];
+
+/// What a task's reports say. Its schema is terse: all tools share one budget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reported {
+    /// Why a report made the task.
+    pub reason: Option<String>,
+    /// Newest first: at, tool, by, task_id, status, handles (OBS-001, …), warnings, report (as
+    /// given), truncated.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub reports: Vec<TaskReport>,
+    /// How many there are.
+    pub reports_total: u64,
+}
+
+/// A report, as it was given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskReport {
+    pub at: Timestamp,
+    pub tool: String,
+    /// The attempt, or the agent outside of attempts.
+    pub by: String,
+    /// The task reported on: this one, or one that verifies it.
+    pub task_id: String,
+    /// In the tool's own word.
+    pub status: Option<String>,
+    /// What was kept of it under a handle.
+    pub handles: Vec<String>,
+    pub warnings: Vec<String>,
+    pub report: Value,
+    /// Texts or lists of it are shortened.
+    pub truncated: bool,
+}
+
+/// As many of the newest reports as fit; the first is shortened until it does.
+pub fn fitting(reports: Vec<TaskReport>) -> Vec<TaskReport> {
+    let mut left = BYTES_MAX;
+    let mut shown = Vec::new();
+    for report in reports {
+        let report = if shown.is_empty() { shortened(report, left) } else { report };
+        let Some(rest) = left.checked_sub(bytes(&report)) else { break };
+        left = rest;
+        shown.push(report);
+    }
+    shown
+}
+
+fn bytes(report: &TaskReport) -> usize {
+    serde_json::to_string(report).map_or(usize::MAX, |json| json.len())
+}
+
+fn shortened(mut report: TaskReport, most: usize) -> TaskReport {
+    for (text, items) in SHORTER {
+        if bytes(&report) <= most {
+            return report;
+        }
+        report.truncated = true;
+        shorten(&mut report.report, text, items);
+        for list in [&mut report.warnings, &mut report.handles] {
+            list.truncate(items);
+            list.iter_mut().for_each(|it| *it = cut(std::mem::take(it), text));
+        }
+    }
+    if bytes(&report) > most {
+        report.report = Value::Null;
+    }
+    report
+}
+
+fn shorten(value: &mut Value, text: usize, items: usize) {
+    match value {
+        Value::String(string) => *string = cut(std::mem::take(string), text),
+        Value::Array(list) => {
+            list.truncate(items);
+            list.iter_mut().for_each(|item| shorten(item, text, items));
+        }
+        Value::Object(members) => {
+            let kept = std::mem::take(members).into_iter().take(items);
+            *members = kept
+                .map(|(name, mut member)| {
+                    shorten(&mut member, text, items);
+                    (name, member)
+                })
+                .collect();
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn report(body: Value) -> TaskReport {
+        TaskReport {
+            at: Timestamp::from_millis(0),
+            tool: "reportTaskDone".to_owned(),
+            by: "an-agent".to_owned(),
+            task_id: "TASK-001".to_owned(),
+            status: Some("failed".to_owned()),
+            handles: vec!["OBS-001".to_owned()],
+            warnings: Vec::new(),
+            report: body,
+            truncated: false,
+        }
+    }
+
+    #[test]
+    fn what_fits_is_shown_whole_and_the_newest_always() {
+        let short = report(json!({"statusDetails": {"failureReason": "no key"}}));
+        let many = fitting(vec![short.clone(); SHOWN]);
+        assert_eq!(many, vec![short.clone(); SHOWN]);
+        let long = report(json!({"implementationNotes": "x".repeat(20_000)}));
+        let shown = fitting(vec![long.clone(), short.clone(), long]);
+        assert_eq!((shown.len(), shown[0].truncated, &shown[1]), (2, true, &short));
+        let criteria: Map<String, Value> =
+            (0..9000).map(|n| (n.to_string(), json!({"text": "y".repeat(2000)}))).collect();
+        let huge =
+            report(json!({"a": {"b": criteria}, "observations": vec!["z".repeat(2000); 50]}));
+        let shown = fitting(vec![huge]);
+        assert!(shown.len() == 1 && bytes(&shown[0]) <= BYTES_MAX && !shown[0].report.is_null());
+    }
+}
