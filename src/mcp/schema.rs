@@ -168,11 +168,11 @@ fn object(value: Value) -> Map<String, Value> {
 fn envelope() -> Value {
     json!({
         "error": {"type": "string", "description": "Failure: what failed."},
-        "code": {"type": "string", "description": "Failure: its code."},
-        "message": {"type": "string", "description": "Failure: as error."},
-        "retryable": {"type": "boolean", "description": "Failure: may it pass?"},
-        "hint": {"type": "string", "description": "Failure: what helps."},
-        "details": {"type": "object", "description": "Failure: facts."},
+        "code": {"type": "string", "description": "Its code."},
+        "message": {"type": "string", "description": "As error."},
+        "retryable": {"type": "boolean", "description": "May it pass?"},
+        "hint": {"type": "string", "description": "What helps."},
+        "details": {"type": "object", "description": "Facts."},
     })
 }
 

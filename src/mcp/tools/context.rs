@@ -12,7 +12,7 @@ pub const GET_CONTEXT: &str = "\
 Use when: you work inside an attempt and want to know which task, branch and repositories it is.
 Required: none.
 Optional: none.
-Next: the work itself.
+Next: getNextTask.
 Avoid: calling it again; it stays the same for the whole attempt.";
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
