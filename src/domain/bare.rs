@@ -6,7 +6,7 @@ use std::sync::Arc;
 use provost_actors::checks;
 use provost_actors::gateway::{Message, check_executor};
 use provost_actors::ids::{AttemptId, TaskId};
-use provost_actors::refusal::Refusal;
+use provost_actors::refusal::{Code, Refusal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -175,11 +175,37 @@ fn read<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, CustomError>
     })
 }
 
+/// JSON-RPC's number for an answer that a server has reasons of its own to refuse
+/// (JSON-RPC 2.0 §5.1, its range for servers).
+const REFUSED: i32 = -32000;
+
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 fn fault(refusal: Refusal) -> CustomError {
+    use rmcp::model::ErrorCode;
+    let code = match refusal.code {
+        Code::Internal => ErrorCode::INTERNAL_ERROR.0,
+        Code::MissingRequired | Code::InvalidArgument | Code::UnknownField => {
+            ErrorCode::INVALID_PARAMS.0
+        }
+        _ => REFUSED,
+    };
     CustomError {
-        code: rmcp::model::ErrorCode::INTERNAL_ERROR.0,
+        code,
         message: refusal.message.clone(),
         data: serde_json::to_value(&refusal).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_fault_of_ours_is_an_internal_error() {
+        let number = |code| fault(Refusal::new(code, "no")).code;
+        assert_eq!(number(Code::Internal), -32603);
+        assert_eq!(number(Code::InvalidArgument), -32602);
+        assert_eq!(number(Code::TaskNotFound), -32000);
+        assert_eq!(number(Code::AttemptRunning), -32000);
     }
 }

@@ -43,7 +43,7 @@ pub async fn process(
     let executor = world
         .executors
         .get(&attempt.executor)
-        .ok_or_else(|| format!("there is no executor {:?} any more", attempt.executor))?;
+        .ok_or_else(|| format!("executor {:?} is not configured any longer", attempt.executor))?;
     let recap = anew::recap(world, attempt, &*executor).await?;
     let prepared = prepare::process(world, attempt, &*executor, recap)?;
     let log = world.logs.get(attempt.attempt_id).await.map_err(|error| error.to_string())?;

@@ -346,7 +346,7 @@ fn reason_not_started(manifest: &Manifest, error: &io::Error) -> String {
     } else if manifest.cwd.is_dir() {
         format!("can't run {}: {error}", manifest.program.display())
     } else {
-        format!("can't run in {}: it is no folder that can be entered", manifest.cwd.display())
+        format!("can't run in {}: it is not a folder that can be entered", manifest.cwd.display())
     }
 }
 
