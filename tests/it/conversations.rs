@@ -173,7 +173,7 @@ fn a_permission_that_nobody_gives_is_denied() {
     let provost = with_agent("[approvals]\ntimeout_secs = 1").started();
     let attempt = provost.board().start("agent", "ask make");
     attempt.settled();
-    assert_eq!(attempt.said("assistant_message"), ["denied make: nobody answered within 1 s"]);
+    assert_eq!(attempt.said("assistant_message"), ["denied make: no one answered within 1 s"]);
     let all = json!({"attempt_id": attempt.id, "status": "all"});
     assert_eq!(provost.call("list_approvals", &all)["approvals"][0]["status"], "denied");
 }

@@ -145,7 +145,8 @@ fn shutdown_leaves_executors_running_unless_all_are_to_stop() {
     attempt.has_said("up");
     let leader = attempt.leader();
     let pid = provost.pid();
-    assert_eq!(provost.verb(["shutdown", "--json"]).json(), json!({"pid": pid}));
+    let told = json!({"pid": pid, "ended": true, "alive": [], "unrecorded": []});
+    assert_eq!(provost.verb(["shutdown", "--json"]).json(), told);
     assert_eq!(provost.ended(), Some(0));
     assert!(processes::is_alive(leader));
     provost.start();

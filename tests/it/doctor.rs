@@ -127,7 +127,7 @@ fn executors_tell_their_version_without_secrets_and_a_hanging_one_is_not_waited_
     assert!(told["message"].as_str().unwrap().contains("agent 1.2.3 none"), "{told}");
     one(&checks, "executor absent", "warn", "not on the daemon's PATH");
     let hangs = checks.iter().find(|check| check["name"] == "executor hangs").unwrap();
-    assert!(hangs["message"].as_str().unwrap().contains("no version"), "{hangs}");
+    assert!(hangs["message"].as_str().unwrap().contains("version unknown"), "{hangs}");
     assert!(!format!("{checks:?}").contains("hush"));
     wait_until("what it started is gone", || {
         processes::with_variable("LANG", "C.UTF-8").iter().all(|pid| {

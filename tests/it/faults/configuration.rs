@@ -87,7 +87,7 @@ fn a_worktree_deleted_by_hand_is_told_by_whatever_needs_it() {
     let status = attempt.until("the turn is over", |status| status["exit_code"].is_null());
     let status = if status["phase"] == "settled" { status } else { attempt.settled() };
     let why = status["failure_summary"].as_str().unwrap();
-    assert!(why.contains("it is no folder that can be entered"), "{why}");
+    assert!(why.contains("it is not a folder that can be entered"), "{why}");
     assert!(why.contains(worktree(&provost, &attempt).to_str().unwrap()), "{why}");
     assert_eq!(board.start("fake", "say well").settled()["state"], "completed");
 }
