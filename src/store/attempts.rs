@@ -151,14 +151,16 @@ impl OverviewRow {
 }
 
 /// The rows of [`StatusRow`] for a condition. The usage of a process is that of its turn
-/// alone, so theirs can be added up.
+/// alone, so theirs can be added up; a cost that one of them does not tell makes the sum
+/// unknown.
 macro_rules! statuses {
     ($condition:literal) => {
         concat!(
             "SELECT *, (
                  SELECT json_object('input_tokens', sum(p.usage ->> 'input_tokens'),
                                     'output_tokens', sum(p.usage ->> 'output_tokens'),
-                                    'cost_usd', sum(p.usage ->> 'cost_usd'))
+                                    'cost_usd', iif(count(*) = count(p.usage ->> 'cost_usd'),
+                                                    sum(p.usage ->> 'cost_usd'), NULL))
                  FROM processes p
                  WHERE p.attempt_id = o.attempt_id AND p.usage IS NOT NULL) AS spent
              FROM attempt_overview o ",
