@@ -140,14 +140,12 @@ impl Fleet {
     fn look_at_statuses(&mut self) -> Result<()> {
         let ids: Vec<&str> = self.attempts.iter().map(|attempt| attempt.id.as_str()).collect();
         let ids: Vec<&str> = ids.into_iter().filter(|id| !id.is_empty()).collect();
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let wanted = json!({"attempt_ids": ids});
-        let told = self.session.call(&self.scratch, "get_attempt_status", &wanted)?;
-        for status in told["attempts"].as_array().ok_or("no statuses")? {
-            let id = status["attempt_id"].as_str().unwrap_or_default();
-            let Some(attempt) = self.attempts.iter_mut().find(|attempt| attempt.id == id) else {
+        let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
+        for id in &ids {
+            // One by one: of many at once not every field is told.
+            let wanted = json!({"attempt_id": id});
+            let status = self.session.call(&self.scratch, "get_attempt_status", &wanted)?;
+            let Some(attempt) = self.attempts.iter_mut().find(|attempt| attempt.id == *id) else {
                 return Err(format!("a status that was not asked for: {status}").into());
             };
             attempt.status = status.clone();

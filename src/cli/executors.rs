@@ -24,8 +24,12 @@ pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
         whole("CAN"),
     ];
     out.table(&columns, &rows)?;
-    for noted in executors.iter().filter(|one| one["note"].is_string()) {
-        out.line(&format!("{}: {}", text(noted, "executor"), text(noted, "note")))?;
+    let noted = executors.iter().filter(|one| one["note"].is_string());
+    let notes: Vec<Vec<String>> =
+        noted.map(|one| vec![name(one), text(one, "note").to_owned()]).collect();
+    if !notes.is_empty() {
+        out.line("")?;
+        out.table(&[whole("EXECUTOR"), wrapped("NOTE")], &notes)?;
     }
     let missing: Vec<Vec<String>> =
         executors.iter().filter(|one| one["available"] == false).map(missing).collect();

@@ -33,7 +33,7 @@ pub enum Hold {
     Held,
     /// Somebody had it who is gone: it is to be had again.
     Left,
-    /// The asking worker was started for it.
+    /// The asking worker was started for it, or holds it and must work on it again.
     Own,
 }
 

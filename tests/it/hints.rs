@@ -333,7 +333,7 @@ pub fn harmless(tool: &str, arguments: &Value, refusal: &Value) {
         Step::Without(paths) => {
             let message = refusal["message"].as_str().unwrap();
             for path in paths {
-                assert!(message.contains(&format!("`{path}`")), "{}", told());
+                assert!(message.contains(path.as_str()), "{}", told());
             }
         }
         _ => {}

@@ -15,7 +15,8 @@ fn an_executor_that_obeys_is_asked_once() {
     let process = attempt.status()["latest_execution_process_id"].clone();
     assert_eq!(
         stopped,
-        json!({"attempt_id": attempt.id, "execution_process_id": process, "stopped": true,
+        json!({"attempt_id": attempt.id, "worktree": attempt.started["worktree"],
+            "execution_process_id": process, "stopped": true,
             "state": "failed", "phase": "settled", "forced": false, "signals": ["SIGINT"],
             "exit_code": null, "exit_signal": 2, "survivors": 0, "unrecorded": false})
     );

@@ -35,7 +35,8 @@ fn every_tool_of_the_orchestrator_works_over_the_bridge() {
         repos["repos"].as_array().unwrap().iter().map(|repo| &repo["repo_name"]).collect();
     assert_eq!(names, ["app", "lib"]);
     let executors = tour.call("list_executors", &json!({}));
-    let executor = executors["executors"][0]["executor"].clone();
+    let executor = executors["executors"].as_array().unwrap().last().unwrap()["executor"].clone();
+    assert_eq!(executor, "fake");
 
     let task = tour.call("create_task", &json!({"project_id": project, "title": "t"}));
     let task = task["task_id"].clone();

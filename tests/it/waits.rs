@@ -215,6 +215,6 @@ fn attempt_settles_while_the_verb_waits_over_a_restart(
     provost.kill();
     provost.is_started();
     hanging.stop();
-    assert!(lines.next().unwrap().unwrap().contains("failed"));
+    assert!(lines.next().unwrap().unwrap().contains("stopped"));
     assert_eq!(child.wait().unwrap().code(), Some(7));
 }

@@ -13,7 +13,7 @@ use crate::work::{Standing, TaskKind, Worker};
 
 /// A task in the order of the statement's array; what may be so is 1 or 0.
 #[derive(Deserialize)]
-struct Row(TaskId, Priority, TaskKind, TaskStatus, Option<Standing>, u8, u8, u8, u8);
+struct Row(TaskId, Priority, TaskKind, TaskStatus, Option<Standing>, u8, u8, u8, u8, u8);
 
 /// What a worker sees of its project's queue. A question that was put to an executor
 /// is no worker's business.
@@ -28,12 +28,15 @@ pub async fn open(reading: Writing<'_>, worker: &Worker) -> Result<Vec<Open>, Re
                      WHERE d.task_id = t.task_id AND o.status <> 'done'
                        AND o.deleted_at IS NULL),
              t.task_id IN (SELECT blocks_task_id FROM tickets
-                           WHERE status = 'open' AND blocks_task_id IS NOT NULL)))
+                           WHERE status = 'open' AND blocks_task_id IS NOT NULL),
+             coalesce(t.standing, '') = 'rework'
+                 AND t.task_id IN (SELECT task_id FROM leases WHERE agent = ?2)))
          FROM tasks t
          WHERE t.project_id = ?1 AND t.status NOT IN ('done', 'cancelled')
            AND t.deleted_at IS NULL AND t.kind <> 'answer'",
     )
     .bind(worker.project_id.to_string())
+    .bind(&worker.agent)
     .fetch_one(reading)
     .await
     .map_err(fault)?;
@@ -41,9 +44,10 @@ pub async fn open(reading: Writing<'_>, worker: &Worker) -> Result<Vec<Open>, Re
         Refusal::internal(format!("the database holds a task that can't be read: {error}"))
     })?;
     let open = rows.into_iter().map(|row| {
-        let Row(task_id, priority, kind, status, standing, held, leased, waits, blocked) = row;
+        let Row(task_id, priority, kind, status, standing, held, leased, waits, blocked, reworks) =
+            row;
         let hold = match (held, leased) {
-            _ if own == Some(task_id) => Hold::Own,
+            _ if own == Some(task_id) || reworks == 1 => Hold::Own,
             (1, _) => Hold::Held,
             (_, 1) => Hold::Left,
             _ => Hold::Nobody,

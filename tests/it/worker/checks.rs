@@ -108,6 +108,23 @@ fn what_passes_is_verified_and_only_then_unblocks_what_waited() {
 }
 
 #[test]
+fn a_claimed_task_whose_report_did_not_hold_is_given_to_its_worker_again() {
+    let provost = home("exit 1").started();
+    let board = provost.board();
+    board.task("claimed");
+    let mut worker = desk::worker(&board);
+    let next = json!({"claim": true});
+    assert_eq!(ask(&mut worker, "getNextTask", &next)["task"]["taskId"], "TASK-001");
+    let id =
+        provost.call("list_tasks", &json!({"project_id": board.project_id}))["tasks"][0]["task_id"]
+            .clone();
+    desk::done(&mut worker, "TASK-001");
+    assert_eq!(checked(&provost, id.as_str().unwrap())["standing"], "rework");
+    let again = ask(&mut worker, "getNextTask", &next)["task"].clone();
+    assert_eq!((&again["taskId"], &again["claimed"]), (&json!("TASK-001"), &json!(true)));
+}
+
+#[test]
 fn a_lie_is_told_with_its_receipt_and_the_worker_is_to_mend_it() {
     let provost = home("cat answer; grep -q 42 answer || { seq 100; exit 7; }").started();
     let board = provost.board();

@@ -82,7 +82,8 @@ fn nothing_is_imported_of_a_file_with_a_fault() {
         let file = provost.path("tasks.json");
         fs::write(&file, text).unwrap();
         let done = task(&provost, &folder, &["import", file.to_str().unwrap()]);
-        assert!(done.stderr.contains(said), "{done:?}");
+        let envelope: Value = serde_json::from_str(&done.stderr).unwrap();
+        assert!(envelope["message"].as_str().unwrap().contains(said), "{done:?}");
         assert_eq!(done.code, code, "{done:?}");
     }
     let listed = task(&provost, &folder, &["list"]).json();
