@@ -1,10 +1,12 @@
 //! Log lines go to stderr, never to stdout, filtered by `PROVOST_LOG` in the
-//! syntax of tracing's filters (`info,provost::bridge=debug`).
+//! syntax of tracing's filters (`info,provost::bridge=debug`). The MCP library tells
+//! whole messages from `debug` on, with all that files and patches hold, so it stays
+//! quiet unless the filter names it (`debug,rmcp=debug`).
 
 use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::filter::{LevelFilter, ParseError};
 
 const VARIABLE: &str = "PROVOST_LOG";
 
@@ -40,9 +42,17 @@ pub fn start(default: &'static str) -> Result<(), TelemetryError> {
 }
 
 fn filter(given: &str) -> Result<EnvFilter, TelemetryError> {
-    EnvFilter::builder()
-        .parse(given)
-        .map_err(|source| TelemetryError { given: given.to_owned(), source })
+    let parse = |given: &str| EnvFilter::builder().parse(given);
+    let tells_messages = |filter: &EnvFilter| filter.max_level_hint() > Some(LevelFilter::INFO);
+    let filter = parse(given);
+    let filter = match &filter {
+        // The most exact directive counts, wherever it stands.
+        Ok(all) if tells_messages(all) && !given.contains("rmcp") => {
+            parse(&format!("{given},rmcp=warn"))
+        }
+        _ => filter,
+    };
+    filter.map_err(|source| TelemetryError { given: given.to_owned(), source })
 }
 
 #[cfg(test)]
@@ -54,6 +64,17 @@ mod tests {
         for given in [CLIENT_DEFAULT, DAEMON_DEFAULT, "debug", "warn,provost::bridge=trace", "off"]
         {
             assert!(filter(given).is_ok(), "{given}");
+        }
+    }
+
+    #[test]
+    fn the_mcp_library_tells_messages_only_where_it_is_named() {
+        let shown = |given| filter(given).unwrap().to_string();
+        for quiet in ["trace", "debug", "info,provost=trace"] {
+            assert!(shown(quiet).contains("rmcp=warn"), "{quiet}: {}", shown(quiet));
+        }
+        for as_given in ["info,rmcp=trace", "info", "off"] {
+            assert!(!shown(as_given).contains("rmcp=warn"), "{as_given}: {}", shown(as_given));
         }
     }
 

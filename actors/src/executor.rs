@@ -229,6 +229,8 @@ pub enum Observed {
     SessionLost,
     /// Tokens used by the turn so far.
     Usage(Usage),
+    /// The executor tries again after a fault of its model's service, in a sentence.
+    Retrying(String),
     /// To be said to the executor, after all that was to be said before.
     Say(Message),
     /// The executor waits for a permission.

@@ -272,7 +272,16 @@ pub struct StartContext {
     /// The task is to answer a question.
     pub is_answer: bool,
     /// Dependencies that are not done.
-    pub unmet: Vec<TaskId>,
+    pub unmet: Vec<Unmet>,
+}
+
+/// A task that has to be done first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    pub task_id: TaskId,
+    pub handle: String,
+    /// Its newest attempt that has not settled.
+    pub running: Option<AttemptId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -41,6 +41,17 @@ impl Limits {
     }
 }
 
+/// Soft limits that a daemon has changed for itself, as it was started with them:
+/// what it runs gets these. `None`: unchanged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SoftLimits {
+    /// Descriptors open at once (`RLIMIT_NOFILE`).
+    pub open_files: Option<u64>,
+    /// Bytes of a core dump (`RLIMIT_CORE`).
+    pub core_bytes: Option<u64>,
+}
+
 /// How a limit is seen to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

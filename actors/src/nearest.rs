@@ -14,6 +14,13 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
+/// The name that was typed with a slip or two: much like it, and few letters away.
+pub fn slip<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let short = snake_case(given);
+    let most = (short.chars().count() / 4).clamp(1, 2);
+    nearest(given, names).filter(|name| strsim::osa_distance(&short, &snake_case(name)) <= most)
+}
+
 /// `startTask`, `Start Task` and `start-task` become `start_task`.
 #[must_use]
 pub fn snake_case(name: &str) -> String {
@@ -44,5 +51,8 @@ mod tests {
         assert_eq!(near("tilte"), Some("title"));
         assert_eq!(near("wombat"), None);
         assert_eq!(nearest("Claude-Code", ["claude-code", "codex"]), Some("claude-code"));
+        assert_eq!(slip("tilte", fields), Some("title"));
+        assert_eq!(slip("max_lines", ["max_bytes"]), None);
+        assert_eq!(slip("start_attempt", ["stop_attempt"]), None);
     }
 }

@@ -8,18 +8,25 @@
 //! ```text
 //! Call T again with F = V and G = W.          Call T again with F from U.
 //! Call T again with F = V instead of G and H. Call T again with F = V.
-//! Call T again with F instead of G.           Call T again without F.
+//! Call T again with F instead of G.           Call T again without F and G.
 //! Call T again with exactly one of F and G.   Call T again with a new request_id.
 //! Call T again with F, what it must be.       Call T again with one or more of F, G.
 //! Call T again when ….                        Call U instead.
 //! Call U with F = V, then T again.            Call U until …, then T again.
+//! Call U with F = V instead.
 //! ```
+//!
+//! A hint never aims a call that may take something away at another thing than the one
+//! that was named, leaves nothing out without saying so, and does not begin with a way
+//! around a guard. What a call leaves out is named in the message.
 //!
 //! One that does not begin with `Call` asks for what no call can do. "The tool"
 //! is the one that was called; [`Refusal::of_tool`] names it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::text::cut;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident $text:literal $retryable:literal $hint:literal,)*) => {
@@ -131,7 +138,11 @@ impl Refusal {
     /// Adds a fact.
     #[must_use]
     pub fn detail(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.details.insert(key.to_owned(), value.into());
+        let value = match value.into() {
+            Value::String(text) => Value::String(cut(text, DETAIL_TOLD)),
+            value => value,
+        };
+        self.details.insert(key.to_owned(), value);
         self
     }
 
@@ -175,10 +186,19 @@ impl Refusal {
     }
 }
 
+/// How much is told of a word, and of all of them, in characters. What a caller gave as a
+/// name or an id may be of any length, and is never echoed whole.
+const WORD_TOLD: usize = 300;
+const MESSAGE_TOLD: usize = 4000;
+/// The same of a text among the details.
+const DETAIL_TOLD: usize = 4096;
+
 /// One line that begins with a capital, where it begins with a plain word, and
 /// ends with a full stop: what other programs say is made of many pieces.
 fn sentence(text: &str) -> String {
-    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let short = |word: &str| cut(word.to_owned(), WORD_TOLD);
+    let words: Vec<String> = text.split_whitespace().map(short).collect();
+    let mut words = cut(words.join(" "), MESSAGE_TOLD);
     let is_word =
         words.split(' ').next().is_some_and(|it| it.bytes().all(|b| b.is_ascii_lowercase()));
     if let Some(first) = words.get_mut(..1).filter(|_| is_word) {
@@ -201,6 +221,10 @@ mod tests {
         assert_eq!(message("/tmp: fatal:\n  not here\n"), "/tmp: fatal: not here.");
         assert_eq!(message("Übrig."), "Übrig.");
         assert_eq!(message("get_task needs `x`"), "get_task needs `x`.");
+        let long = Refusal::new(Code::Internal, format!("there is no {}", "x".repeat(5000)));
+        let long = long.detail("name", "x".repeat(10_000));
+        assert!(long.message.chars().count() < 400, "{}", long.message);
+        assert!(long.details["name"].as_str().unwrap().chars().count() <= DETAIL_TOLD);
     }
 
     #[test]

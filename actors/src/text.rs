@@ -1,5 +1,8 @@
 //! Texts that must be short. Pure.
 
+/// How much of a name is told that may be of any length, in characters.
+pub const NAME_TOLD: usize = 100;
+
 /// The text if it has `most` characters at most; else its beginning, which ends
 /// in `…` then.
 #[must_use]

@@ -10,7 +10,7 @@ use crate::executor::Executors;
 use crate::ids::{AttemptId, ProjectId};
 use crate::journal::check::CheckCommand;
 use crate::journal::{Attempt, Journal};
-use crate::limits::Limits;
+use crate::limits::{Limits, SoftLimits};
 use crate::log::Logs;
 use crate::process::Shims;
 use crate::secret::Names;
@@ -53,8 +53,8 @@ pub struct Settings {
     pub scratch_dir: PathBuf,
     /// Where cgroups may be made, if anywhere.
     pub cgroups: Option<PathBuf>,
-    /// Soft limit of open files that executors get; `None`: the daemon's.
-    pub open_files: Option<u64>,
+    /// Given to executors in place of the daemon's own.
+    pub soft_limits: SoftLimits,
     /// The daemon's own environment, of which executors get a part.
     pub environment: BTreeMap<String, String>,
     /// Which variables of an executor's environment no file may show.

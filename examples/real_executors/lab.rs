@@ -194,14 +194,20 @@ impl Client {
 
     /// Waits until an attempt has settled: how it stands.
     pub async fn settled(&self, attempt: &str) -> Result<Value> {
-        let deadline = Instant::now() + PATIENCE;
+        let settled = self.settled_by(attempt, Instant::now() + PATIENCE).await?;
+        settled.ok_or_else(|| "the attempt does not settle".into())
+    }
+
+    /// The same; `None`: it runs still at the deadline.
+    pub async fn settled_by(&self, attempt: &str, deadline: Instant) -> Result<Option<Value>> {
         loop {
             let wait = json!({"attempt_ids": [attempt], "timeout_ms": 30_000});
             if self.call("wait_for_attempts", wait).await?["timed_out"] == false {
-                return self.call("get_attempt_status", json!({"attempt_id": attempt})).await;
+                let status = json!({"attempt_id": attempt});
+                return self.call("get_attempt_status", status).await.map(Some);
             }
             if Instant::now() > deadline {
-                return Err("the attempt does not settle".into());
+                return Ok(None);
             }
         }
     }

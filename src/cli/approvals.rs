@@ -40,12 +40,12 @@ pub async fn approvals(context: &mut Context, args: &ApprovalsArgs) -> Result<Ex
     };
     let status = if args.all { "all" } else { "pending" };
     let arguments = json!({"attempt_id": attempt, "status": status, "limit": 100});
-    let listed = context.tool("list_approvals", arguments).await?;
     if context.out.is_json() {
+        let listed = context.tool("list_approvals", arguments).await?;
         context.out.json(&listed)?;
         return Ok(Exit::Done);
     }
-    let approvals = listed["approvals"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let approvals = context.all_with("list_approvals", "approvals", &arguments).await?;
     let rows: Vec<Vec<String>> = approvals.iter().map(row).collect();
     let none = if args.all { "there are no approvals" } else { "no approvals are waiting" };
     context.out.list(&["ID", "ATTEMPT", "STATUS", "ASKS FOR"], &rows, none)?;

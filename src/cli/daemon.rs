@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::context::Context;
+use super::context::{Context, text};
 use super::exit::{Exit, Failure};
-use super::output::Output;
+use super::output::{Output, short};
 use super::table::{whole, wrapped};
 use crate::config::{Config, Override};
 use crate::daemon;
@@ -72,21 +72,58 @@ fn overrides(args: &DaemonArgs) -> Vec<Override> {
 }
 
 pub async fn shutdown(context: &mut Context, args: &ShutdownArgs) -> Result<Exit, Failure> {
-    let pid = end(context, args.stop_all).await?;
+    let ended = end(context, args.stop_all).await?;
+    let Ended { pid, alive, unrecorded } = &ended;
     if context.out.is_json() {
-        context.out.json(&json!({"pid": pid}))?;
-    } else {
+        let has_ended = alive.is_empty();
+        context.out.json(&json!({"pid": pid, "ended": has_ended, "alive": alive,
+            "unrecorded": unrecorded}))?;
+    } else if alive.is_empty() {
+        for attempt in unrecorded {
+            let attempt = short(attempt.as_str().unwrap_or_default());
+            let line = format!("{attempt} was stopped; the next daemon writes it down");
+            context.out.line(&line)?;
+        }
         context.out.line(&format!("the daemon (pid {pid}) has ended"))?;
     }
-    Ok(Exit::Done)
+    if alive.is_empty() { Ok(Exit::Done) } else { Err(Failure::Fault(still_alive(&ended))) }
 }
 
-/// Ends the daemon that runs, and waits until it is gone. Returns its pid.
-pub async fn end(context: &mut Context, stop_all: bool) -> Result<u32, Failure> {
+/// Who is still alive, and what can be done. The daemon that knows of them goes on.
+fn still_alive(ended: &Ended) -> String {
+    let each = ended.alive.iter().map(|it| {
+        let who = Some(short(text(it, "attempt_id"))).filter(|id| !id.is_empty());
+        format!("  {} ({})\n", who.unwrap_or("a check"), text(it, "reason"))
+    });
+    format!(
+        "not stopped:\n{}The daemon (pid {}) goes on. Try `provost stop --force ATTEMPT`, or leave \
+         them alive with `provost shutdown`",
+        each.collect::<String>(),
+        ended.pid
+    )
+}
+
+/// What an end of the daemon came to.
+pub struct Ended {
+    pub pid: u32,
+    /// The attempts of which something is still alive, each with the reason. Unless
+    /// there is none the daemon goes on.
+    pub alive: Vec<Value>,
+    /// The attempts whose stop is not written down yet.
+    pub unrecorded: Vec<Value>,
+}
+
+/// Ends the daemon that runs, and waits until it is gone.
+pub async fn end(context: &mut Context, stop_all: bool) -> Result<Ended, Failure> {
     let mut client = context.running().await?;
     let pid = client.welcome().pid;
     let process = Process::find(pid);
-    client.method("provost/shutdown", json!({"stop_all": stop_all})).await?;
+    let told = client.method("provost/shutdown", json!({"stop_all": stop_all})).await?;
+    let list = |key: &str| told[key].as_array().cloned().unwrap_or_default();
+    let ended = Ended { pid, alive: list("alive"), unrecorded: list("unrecorded") };
+    if !ended.alive.is_empty() {
+        return Ok(ended);
+    }
     let deadline = Instant::now() + SHUTDOWN_LIMIT;
     let gone = async {
         client.closed().await;
@@ -97,7 +134,7 @@ pub async fn end(context: &mut Context, stop_all: bool) -> Result<u32, Failure> 
     if tokio::time::timeout_at(deadline, gone).await.is_err() {
         return Err(Failure::Fault(format!("the daemon (pid {pid}) is still there")));
     }
-    Ok(pid)
+    Ok(ended)
 }
 
 /// A process known by its id and its start, so that a later one with the same
@@ -156,6 +193,18 @@ mod tests {
         assert!(process.is_alive());
         process.start.push('0');
         assert!(!process.is_alive());
+    }
+
+    #[test]
+    fn who_is_still_alive_is_named_with_what_can_be_done() {
+        let alive = json!({"attempt_id": "0192f0c1-2345-7abc-8def-0123456789ab",
+            "reason": "2 of its processes can't be killed"});
+        let ended = Ended { pid: 7, alive: vec![alive], unrecorded: vec![] };
+        insta::assert_snapshot!(still_alive(&ended), @r"
+        not stopped:
+          456789ab (2 of its processes can't be killed)
+        The daemon (pid 7) goes on. Try `provost stop --force ATTEMPT`, or leave them alive with `provost shutdown`
+        ");
     }
 
     #[test]

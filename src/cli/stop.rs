@@ -136,7 +136,8 @@ fn line(stopped: &Value) -> String {
             };
             let how = json!({"state": word, "exit_code": stopped["exit_code"],
                 "exit_signal": stopped["exit_signal"]});
-            format!("{}{with}", ended(&how, "state"))
+            let later = if stopped["unrecorded"] == true { ", not written down yet" } else { "" };
+            format!("{}{with}{later}", ended(&how, "state"))
         }
         _ => format!("was not running: {}", ended(stopped, "state")),
     }
@@ -154,6 +155,9 @@ mod tests {
         let well = json!({"stopped": true, "signals": ["SIGINT"], "state": "completed",
             "exit_code": 0});
         assert_eq!(line(&well), "stopped, completed (exit 0) with SIGINT");
+        let unrecorded = json!({"stopped": true, "signals": ["SIGKILL"], "state": "failed",
+            "exit_signal": 9, "unrecorded": true});
+        assert_eq!(line(&unrecorded), "stopped (signal 9) with SIGKILL, not written down yet");
         let idle = json!({"stopped": false, "signals": [], "state": "completed", "exit_code": 0});
         assert_eq!(line(&idle), "was not running: completed (exit 0)");
     }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use provost_actors::process::proc::Stat;
+use provost_actors::process::proc::{self, Stat};
 
-/// How long a lock may outlive its holder: a child has a copy of it from the
-/// fork to the exec, also when its parent is killed in between.
+/// How long a lock may outlive its holder: the threads of one that was killed die one
+/// after the other, and a child has a copy of the lock from the fork to the exec.
 const LINGERS: Duration = Duration::from_secs(5);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -42,7 +42,7 @@ impl HomeLock {
             match Self::try_take(path) {
                 // Of one that has just taken it, the pid is still to come.
                 Err(LockError::Held { pid, .. })
-                    if pid.as_deref().is_none_or(is_dead) && Instant::now() < deadline =>
+                    if pid.as_deref().is_none_or(is_ending) && Instant::now() < deadline =>
                 {
                     #[expect(clippy::disallowed_methods, reason = "between two tries")]
                     std::thread::sleep(PAUSE);
@@ -79,8 +79,11 @@ impl HomeLock {
     }
 }
 
-fn is_dead(pid: &str) -> bool {
-    pid.parse().is_ok_and(|pid| Stat::of(pid).is_none_or(|stat| stat.is_dead()))
+/// Dead, or on its way there, whichever of its threads are still about.
+fn is_ending(pid: &str) -> bool {
+    pid.parse().is_ok_and(|pid| {
+        Stat::of(pid).is_none_or(|stat| stat.has_begun_to_die()) || proc::is_being_killed(pid)
+    })
 }
 
 #[cfg(test)]

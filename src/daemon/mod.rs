@@ -19,7 +19,7 @@ use provost_actors::checks::{self, Checks};
 use provost_actors::executor::Executors;
 use provost_actors::gateway::{self, Gateway};
 use provost_actors::ids::AttemptId;
-use provost_actors::limits::Limits;
+use provost_actors::limits::{Limits, SoftLimits};
 use provost_actors::log::Logs;
 use provost_actors::process::{self, Shims, cgroup};
 use provost_actors::root::Root;
@@ -79,17 +79,20 @@ impl DaemonError {
 pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     process::set_name(c"provost");
     let _lock = HomeLock::take(home.lock())?;
-    let open_files = raise_open_files_limit();
+    let soft_limits = SoftLimits {
+        open_files: raise_open_files_limit(),
+        core_bytes: process::forbid_core_dumps(),
+    };
     remove_scratch(home);
     process::become_subreaper()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ended = runtime.block_on(serve(home, config, open_files));
+    let ended = runtime.block_on(serve(home, config, soft_limits));
     // Tasks that still read a spool have nothing to lose: it stays on disk.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
 }
 
-async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<(), DaemonError> {
+async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<(), DaemonError> {
     let idempotency = &config.settings.idempotency;
     let ttl = |secs: u64| (secs > 0).then(|| Duration::from_secs(secs));
     let times = TimesToLive {
@@ -104,7 +107,7 @@ async fn serve(home: &Home, config: &Config, open_files: Option<u64>) -> Result<
     }
     let store = Store::open(&home.database(), times).await?;
     let Actors { world, gateway, checks, mut gateway_ended } =
-        start_actors(home, config, open_files, &store, shims.clone()).await?;
+        start_actors(home, config, soft_limits, &store, shims.clone()).await?;
     let count = ractor::call!(gateway, gateway::Message::Restore)
         .map_err(|error| DaemonError::Restore(error.to_string()))?
         .map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
@@ -186,7 +189,7 @@ struct Actors {
 async fn start_actors(
     home: &Home,
     config: &Config,
-    open_files: Option<u64>,
+    soft_limits: SoftLimits,
     store: &Store,
     shims: Shims,
 ) -> Result<Actors, DaemonError> {
@@ -228,7 +231,7 @@ async fn start_actors(
             checks_dir: home.checks(),
             scratch_dir: home.scratch(),
             cgroups,
-            open_files,
+            soft_limits,
             environment,
             secret_names: Names::new(settings.secrets.names.clone()),
             checks,

@@ -9,12 +9,13 @@ use provost_actors::journal::{AttemptStopped, Phase, State};
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{cut, cut_front};
 
+use super::short::fitting;
 use super::{Domain, answered, board, convert};
 use crate::mcp::ask::{Answer, Key, RecentAttempt, Session};
 use crate::mcp::tools::attempts::{
-    AttemptPhase, AttemptStatus, AttemptStatusOutput, AttemptStatuses, AttemptSummary,
-    GetAttemptStatusInput, LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput,
-    StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput, Worktree,
+    AttemptPhase, AttemptStatus, AttemptStatusOutput, AttemptSummary, GetAttemptStatusInput,
+    LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput, StartTaskAttemptInput,
+    StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput, Worktree,
 };
 use crate::mcp::tools::context::{GetContextOutput, WorkspaceRepo};
 use crate::store::{self, AttemptFilter, AttemptOverview, Limited};
@@ -45,11 +46,14 @@ impl Domain {
             ignore_dependencies: input.ignore_dependencies,
             parent: session.place.attempt(),
         };
+        let task = request.task_id;
         let answer = self.gateway(|port| Message::Start(key, request, port)).await?;
+        let handle = self.store.handle_of(task).await?;
         let worktree = self.worktree(answer.value.attempt_id).await;
         Ok(answered(answer, |started| StartTaskAttemptOutput {
             attempt_id: started.attempt_id,
             task_id: started.task_id,
+            handle,
             workspace_branch: started.workspace_branch,
             worktree,
             session_id: started.session_id,
@@ -110,20 +114,25 @@ impl Domain {
     ) -> Result<AttemptStatusOutput, Refusal> {
         if let Some(attempt) = input.attempt_id {
             let status = self.store.status(attempt).await?;
-            let mut status = self.told(status, FINAL_MESSAGE_MAX).await;
+            let mut status = self.told(status, FINAL_MESSAGE_MAX).await?;
             status.worktree = Some(self.worktree(attempt).await);
             return Ok(AttemptStatusOutput::One(Box::new(status)));
         }
         let ids: Vec<AttemptId> = input.attempt_ids.into_iter().flatten().collect();
         let mut attempts = Vec::with_capacity(ids.len());
         for status in self.store.statuses(&ids).await? {
-            attempts.push(self.told(status, FINAL_MESSAGE_OF_MANY_MAX).await);
+            attempts.push(self.told(status, FINAL_MESSAGE_OF_MANY_MAX).await?);
         }
-        Ok(AttemptStatusOutput::Many(AttemptStatuses { attempts }))
+        Ok(AttemptStatusOutput::Many(fitting(attempts, input.max_bytes.get())))
     }
 
     /// A status with what the log adds to it.
-    async fn told(&self, status: store::AttemptStatus, final_message_max: usize) -> AttemptStatus {
+    async fn told(
+        &self,
+        status: store::AttemptStatus,
+        final_message_max: usize,
+    ) -> Result<AttemptStatus, Refusal> {
+        let handle = self.store.handle_of(status.overview.task_id).await?;
         let (tip, last_activity_at) = self.log_facts(status.overview.attempt_id).await;
         let next = next_action(&status);
         let (phase, waiting_on) = (phase(&status.overview), waiting_on(&status.overview));
@@ -131,9 +140,10 @@ impl Domain {
         let executor = self.world.executors.get(&overview.executor);
         let in_lines = executor.is_some_and(|executor| executor.answers_in_lines());
         let shorten = if in_lines { cut_front } else { cut };
-        AttemptStatus {
+        Ok(AttemptStatus {
             attempt_id: overview.attempt_id,
             task_id: overview.task_id,
+            handle,
             next_action: Some(next),
             workspace_branch: overview.workspace_branch,
             worktree: None,
@@ -157,7 +167,7 @@ impl Domain {
             limits: status.limits.into_iter().map(convert::limit).collect(),
             final_message: status.final_message.map(|it| shorten(it, final_message_max)),
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
-        }
+        })
     }
 
     pub(super) async fn stop(
@@ -180,6 +190,7 @@ impl Domain {
             project_id: context.project_id,
             project_name: context.project_name,
             task_id: context.task_id,
+            handle: self.store.handle_of(context.task_id).await?,
             task_title: context.task_title,
             task_status: convert::task_status(context.task_status),
             attempt_id: context.attempt_id,
@@ -211,6 +222,7 @@ fn stopped(stopped: AttemptStopped, worktree: Worktree) -> StopAttemptOutput {
         exit_code: stopped.exit_code,
         exit_signal: stopped.exit_signal,
         survivors: stopped.survivors,
+        unrecorded: stopped.unrecorded,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use provost_actors::checks;
 use provost_actors::gateway::{Message, check_executor};
 use provost_actors::ids::{AttemptId, TaskId};
-use provost_actors::refusal::Refusal;
+use provost_actors::refusal::{Code, Refusal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -94,16 +94,34 @@ impl Domain {
             "provost/plans" => self.list_plans(read(params)?).await.map_err(fault),
             "provost/shutdown" => {
                 let Shutdown { stop_all } = read(params)?;
-                if stop_all {
-                    let attempts = async { ractor::call!(self.gateway, Message::StopAll) };
-                    let checks = async { ractor::call!(self.checks, checks::Message::StopAll) };
-                    let _ = tokio::join!(attempts, checks);
+                let (alive, unrecorded) =
+                    if stop_all { self.stop_all().await? } else { (vec![], vec![]) };
+                // Nobody is left behind in silence: a daemon that knows of them goes on.
+                if alive.is_empty() {
+                    self.ending.cancel();
+                } else {
+                    let _ = self.gateway.send_message(Message::GoOn);
+                    let _ = self.checks.send_message(checks::Message::GoOn);
                 }
-                self.ending.cancel();
-                Ok(json!({}))
+                Ok(json!({ "alive": alive, "unrecorded": unrecorded }))
             }
             _ => Err(CustomError::method_not_found(method)),
         }
+    }
+
+    /// Stops every attempt and every check: who is still alive, and which stops are not
+    /// written down yet.
+    async fn stop_all(&self) -> Result<(Vec<Value>, Vec<AttemptId>), CustomError> {
+        let attempts = async { ractor::call!(self.gateway, Message::StopAll) };
+        let checks = async { ractor::call!(self.checks, checks::Message::StopAll) };
+        let (attempts, checks) = tokio::join!(attempts, checks);
+        let lost = |error: String| fault(Refusal::internal(format!("not stopped: {error}")));
+        let attempts = attempts.map_err(|error| lost(error.to_string()))?;
+        let checks = checks.map_err(|error| lost(error.to_string()))?;
+        let alive = attempts.alive.into_iter();
+        let alive = alive.map(|it| json!({"attempt_id": it.attempt_id, "reason": it.reason}));
+        let checks = checks.into_iter().map(|it| json!({"attempt_id": null, "reason": it}));
+        Ok((alive.chain(checks).collect(), attempts.unrecorded))
     }
 
     /// Whether an attempt could start with this executor, before anything is made for it.
@@ -157,11 +175,37 @@ fn read<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, CustomError>
     })
 }
 
+/// JSON-RPC's number for an answer that a server has reasons of its own to refuse
+/// (JSON-RPC 2.0 §5.1, its range for servers).
+const REFUSED: i32 = -32000;
+
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 fn fault(refusal: Refusal) -> CustomError {
+    use rmcp::model::ErrorCode;
+    let code = match refusal.code {
+        Code::Internal => ErrorCode::INTERNAL_ERROR.0,
+        Code::MissingRequired | Code::InvalidArgument | Code::UnknownField => {
+            ErrorCode::INVALID_PARAMS.0
+        }
+        _ => REFUSED,
+    };
     CustomError {
-        code: rmcp::model::ErrorCode::INTERNAL_ERROR.0,
+        code,
         message: refusal.message.clone(),
         data: serde_json::to_value(&refusal).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_fault_of_ours_is_an_internal_error() {
+        let number = |code| fault(Refusal::new(code, "no")).code;
+        assert_eq!(number(Code::Internal), -32603);
+        assert_eq!(number(Code::InvalidArgument), -32602);
+        assert_eq!(number(Code::TaskNotFound), -32000);
+        assert_eq!(number(Code::AttemptRunning), -32000);
     }
 }

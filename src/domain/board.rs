@@ -144,7 +144,8 @@ impl Domain {
             brief: kept(input.brief)?.filter(|brief| brief != NO_BRIEF),
         };
         let answer = self.gateway(|port| Message::CreateTask(key, task, port)).await?;
-        Ok(answered(answer, |task_id| CreateTaskOutput { task_id }))
+        let handle = self.store.handle_of(answer.value).await?;
+        Ok(answered(answer, |task_id| CreateTaskOutput { task_id, handle }))
     }
 
     pub(super) async fn changed_task(
@@ -172,7 +173,8 @@ impl Domain {
     ) -> Result<Answer<DeleteTaskOutput>, Refusal> {
         let task = input.task_id;
         let answer = self.gateway(|port| Message::DeleteTask(key, task, port)).await?;
-        Ok(answered(answer, |deleted_task_id| DeleteTaskOutput { deleted_task_id }))
+        let handle = self.store.handle_of(task).await?;
+        Ok(answered(answer, |deleted_task_id| DeleteTaskOutput { deleted_task_id, handle }))
     }
 }
 
@@ -232,7 +234,7 @@ fn cursor<T: std::str::FromStr>(text: &str, tool: &str) -> Result<T, Refusal> {
 }
 
 pub(super) fn bad_cursor(tool: &str) -> Refusal {
-    Refusal::new(Code::InvalidArgument, format!("cursor is not one that {tool} gave"))
+    Refusal::new(Code::InvalidArgument, format!("`cursor` is not a cursor from {tool}"))
         .hint(format!(
             "Call {tool} again without cursor. It takes the next_cursor of its own last page."
         ))

@@ -1,15 +1,20 @@
-//! Says which id was meant by one that was cut short or is of another kind: the
-//! commonest slips of an agent that holds many of them.
+//! Says which thing was meant by an id that was cut short, is a name, or is of another
+//! kind: the commonest slips of an agent that holds many ids. A call that may take
+//! something away is never aimed at another thing than the one that it names.
 
 use provost_actors::refusal::{Code, Refusal};
-use serde_json::Value;
+use provost_actors::text::{NAME_TOLD, cut};
+use serde_json::{Value, json};
 
 use super::Domain;
-use crate::mcp::{name_of, pointer_of, source};
+use crate::mcp::{BRANCH_FIELD, name_of, pointer_of, source, tools};
 use crate::store::{Kind, Match};
 
 /// The shortest piece of an id that is looked up, as for people.
 const SHORTEST: usize = 8;
+
+/// The most repositories that a hint spells out.
+const REPOS_TOLD: usize = 5;
 
 /// An id that a call was refused for.
 struct Slip {
@@ -24,11 +29,15 @@ impl Domain {
         &self,
         tool: &'static str,
         arguments: &Value,
-        refusal: Refusal,
+        mut refusal: Refusal,
     ) -> Refusal {
+        if let Some(Value::String(field)) = refusal.details.shift_remove(BRANCH_FIELD) {
+            let hint = self.with_repositories(tool, arguments, &field).await;
+            return hint.map_or(refusal.clone(), |hint| refusal.hint(hint));
+        }
         let Some(slip) = Slip::of(&refusal, arguments) else { return refusal };
         let Slip { path, given, wanted } = &slip;
-        let Some((found, meant)) = self.meant(&slip).await else {
+        let Some(found) = self.meant(&slip).await else {
             // What is wrong with an argument may be something else than its id.
             let list = list_of(*wanted).filter(|_| refusal.code != Code::InvalidArgument);
             let Some(list) = list else { return refusal };
@@ -36,42 +45,139 @@ impl Domain {
             return refusal.hint(hint).detail("path", path.as_str());
         };
         let (field, kind) = (wanted.field(), found.kind.field());
-        let again = match (&meant, list_of(*wanted)) {
-            (Some(id), _) => format!("Call {tool} again with {path} = \"{id}\"."),
-            (None, Some(list)) => format!("Call {tool} again with {path} from {list}."),
-            (None, None) => refusal.hint.clone(),
-        };
+        let refusal = refusal.detail("path", path.as_str()).detail("id_is", kind);
         let a = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-        let hint = match &meant {
-            _ if found.kind == *wanted => again,
-            Some(id) => format!("{again} {given} is {a} {kind}; its {field} is {id}."),
-            None => format!("{again} {given} is {a} {kind}."),
-        };
-        let refusal = refusal.hint(hint).detail("path", path.as_str()).detail("id_is", kind);
-        match meant {
-            Some(id) => refusal.detail(field, id),
-            None => refusal,
+        let is = format!("{} is {a} {kind}", cut(given.clone(), NAME_TOLD));
+        let id = found.id.as_str();
+        if found.kind == *wanted {
+            let hint = format!("Call {tool} again with {path} = \"{id}\".");
+            return refusal.hint(hint).detail(field, id);
+        }
+        let callee = tools::find(tool);
+        if path == field && callee.is_some_and(|tool| tool.takes(kind)) {
+            let hint = format!("Call {tool} again with {kind} = \"{id}\" instead of {path}. {is}.");
+            return refusal.hint(hint).detail(kind, id);
+        }
+        let related = self.store.related(&found, *wanted).await.ok().flatten();
+        match related {
+            Some(related) if !callee.is_some_and(|tool| tool.is_destructive()) => {
+                let hint = format!(
+                    "Call {tool} again with {path} = \"{related}\". {is}; its {field} is {related}."
+                );
+                refusal.hint(hint).detail(field, related)
+            }
+            _ => {
+                let (looks, by, id) = self.look_at(&found, *wanted).await;
+                let mut refusal = refusal;
+                if tool == "delete_task" && found.kind == Kind::Attempt {
+                    refusal.message.push_str(
+                        " It is an attempt's id, and attempts are not deleted: `provost gc` removes \
+                         the worktrees that are no longer needed.",
+                    );
+                }
+                let hint = match (by, list_of(*wanted)) {
+                    (Some(by), _) => format!("Call {looks} with {by} = \"{id}\" instead. {is}."),
+                    (None, Some(list)) => {
+                        format!("Call {tool} again with {path} from {list}. {is}.")
+                    }
+                    (None, None) => format!("{} {is}.", refusal.hint),
+                };
+                refusal.hint(hint)
+            }
         }
     }
 
-    /// What the id names, and the id of the wanted kind that goes with it.
-    async fn meant(&self, slip: &Slip) -> Option<(Match, Option<String>)> {
-        if slip.given.chars().filter(char::is_ascii_hexdigit).count() < SHORTEST {
+    /// The tool that tells what there is of the wanted kind around a thing, or what the
+    /// thing is; with the field and the id to ask it by.
+    async fn look_at(
+        &self,
+        found: &Match,
+        wanted: Kind,
+    ) -> (&'static str, Option<&'static str>, String) {
+        let id = found.id.clone();
+        match (found.kind, wanted) {
+            (Kind::Project, Kind::Repo) => ("list_repos", Some("project_id"), id),
+            (Kind::Project, _) => ("list_tasks", Some("project_id"), id),
+            (Kind::Task, Kind::Attempt | Kind::Session) => {
+                ("list_task_attempts", Some("task_id"), id)
+            }
+            (Kind::Task, _) => ("get_task", Some("task_id"), id),
+            (Kind::Attempt, _) => ("get_attempt_status", Some("attempt_id"), id),
+            (Kind::Session | Kind::ExecutionProcess, _) => {
+                let attempt = self.store.related(found, Kind::Attempt).await.ok().flatten();
+                (
+                    "get_attempt_status",
+                    attempt.as_ref().map(|_| "attempt_id"),
+                    attempt.unwrap_or(id),
+                )
+            }
+            (Kind::Repo, _) => {
+                let project = self.store.related(found, Kind::Project).await.ok().flatten();
+                ("list_tasks", project.as_ref().map(|_| "project_id"), project.unwrap_or(id))
+            }
+        }
+    }
+
+    /// The hint for a branch that is to hold for all repositories of a task's project.
+    async fn with_repositories(
+        &self,
+        tool: &str,
+        arguments: &Value,
+        field: &str,
+    ) -> Option<String> {
+        let task = arguments.get("task_id")?.as_str()?;
+        let branch = arguments.pointer(&pointer_of(field))?;
+        let project = match task.parse() {
+            Ok(task) => self.store.task(task).await.ok()?.task.project_id,
+            Err(_) => {
+                let tasks = self.store.tasks_of_handle(task).await.ok()?;
+                let [(_, project, _)] = tasks.try_into().ok()?;
+                project
+            }
+        };
+        let repos = self.store.repos(project).await.ok()?;
+        if repos.len() > REPOS_TOLD || arguments.get("repos").is_some() {
             return None;
         }
-        let mut found = self.store.resolve(&slip.given, &Kind::ALL).await.ok()?;
+        let repos: Vec<Value> = repos
+            .iter()
+            .map(|repo| json!({"repo_id": repo.repo_id, "target_branch": branch}))
+            .collect();
+        let repos = Value::Array(repos);
+        Some(format!("Call {tool} again with repos = {repos} instead of {field}."))
+    }
+
+    /// The one thing that the text names: by its id or a piece of it, or by its name.
+    async fn meant(&self, slip: &Slip) -> Option<Match> {
+        let mut found = self.store.named(slip.given.trim()).await.ok()?;
+        for piece in pieces(&slip.given) {
+            if !found.is_empty() {
+                break;
+            }
+            found = self.store.resolve(piece, &Kind::ALL).await.ok()?;
+        }
         if found.iter().any(|found| found.kind == slip.wanted) {
             found.retain(|found| found.kind == slip.wanted);
         }
         let [only] = found.try_into().ok()?;
-        if only.kind != slip.wanted {
-            let related = self.store.related(&only, slip.wanted).await.ok()?;
-            return Some((only, related));
-        }
         // A whole id of the wanted kind was found, and is not to be had.
-        let is_piece = !only.id.eq_ignore_ascii_case(&slip.given);
-        is_piece.then(|| (only.clone(), Some(only.id)))
+        let is_had = only.kind == slip.wanted && only.id.eq_ignore_ascii_case(&slip.given);
+        (!is_had).then_some(only)
     }
+}
+
+/// What of a text may be an id, or a piece of one: all of it, what has only an id's
+/// letters, and single groups of those.
+fn pieces(text: &str) -> Vec<&str> {
+    let digits = |piece: &str| piece.bytes().filter(u8::is_ascii_hexdigit).count();
+    let runs = text.split(|letter: char| !letter.is_ascii_hexdigit() && letter != '-');
+    let runs: Vec<&str> = runs.map(|run| run.trim_matches('-')).collect();
+    let groups = runs.iter().flat_map(|run| run.split('-'));
+    let mut pieces = runs.clone();
+    pieces.extend(groups);
+    pieces.retain(|piece| digits(piece) >= SHORTEST);
+    pieces.dedup();
+    pieces
 }
 
 impl Slip {
@@ -149,5 +255,21 @@ mod tests {
         assert_eq!(kind_of("repos[0].repo_id"), Some(Kind::Repo));
         assert_eq!(kind_of("depends_on[3]"), Some(Kind::Task));
         assert_eq!(kind_of("title"), None);
+    }
+
+    #[test]
+    fn ids_and_their_pieces_are_found_in_what_stands_around_them() {
+        const ID: &str = "0192f0c1-2345-7abc-8def-0123456789ab";
+        for text in [
+            ID.to_owned(),
+            format!("<{ID}>"),
+            format!("provost://attempts/{ID}"),
+            format!("attempt_id: {ID}"),
+        ] {
+            assert_eq!(pieces(&text)[0], ID, "{text}");
+        }
+        assert_eq!(pieces("…456789ab")[0], "456789ab");
+        assert_eq!(pieces("attempt-456789ab")[0], "456789ab");
+        assert_eq!(pieces("the first"), Vec::<&str>::new());
     }
 }

@@ -107,7 +107,7 @@ fn empty(trash: &Path, wish: &EmptyTrash) -> io::Result<Value> {
     let mut told = Vec::new();
     // A link may lead to what is not ours.
     if fs::symlink_metadata(trash).is_ok_and(|meta| !meta.is_dir()) {
-        return Err(io::Error::other(format!("{} is no folder", trash.display())));
+        return Err(io::Error::other(format!("{} is not a folder", trash.display())));
     }
     let entries = match fs::read_dir(trash) {
         Ok(entries) => entries,

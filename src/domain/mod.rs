@@ -16,6 +16,7 @@ mod logs;
 mod messages;
 mod reach;
 mod sessions;
+mod short;
 mod waits;
 mod work;
 mod worktrees;
@@ -493,6 +494,15 @@ impl Ask for Domain {
 
     async fn clarify(&self, tool: &'static str, arguments: &Value, refusal: Refusal) -> Refusal {
         self.name_the_id(tool, arguments, refusal).await
+    }
+
+    async fn task_id(
+        &self,
+        session: &Session,
+        handle: &str,
+        project: Option<&str>,
+    ) -> Result<String, Refusal> {
+        self.task_of_handle(session, handle, project).await.map(|task| task.to_string())
     }
 
     async fn custom(

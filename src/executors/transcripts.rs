@@ -73,7 +73,9 @@ pub fn observe(mut normalizer: Box<dyn Normalizer>, entries: &[RawEntry]) -> Vec
 
 /// In a form for snapshots, without what is only shown for a moment.
 pub fn told(observed: &[Observed]) -> Vec<Value> {
-    let lasting = observed.iter().filter(|one| !matches!(one, Observed::InProgress(_)));
+    let is_passing =
+        |one: &Observed| matches!(one, Observed::InProgress(_) | Observed::Retrying(_));
+    let lasting = observed.iter().filter(|one| !is_passing(one));
     lasting
         .map(|one| match one {
             Observed::Entry(event) => json!(event),

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
 pub use provost_actors::journal::{Answer, Key};
 pub use provost_actors::process::place::Place;
-use provost_actors::refusal::Refusal;
-use provost_actors::text::cut;
+use provost_actors::refusal::{Code, Refusal};
+use provost_actors::text::{NAME_TOLD, cut};
 use serde_json::{Map, Value};
 
 use super::tools::approvals::{
@@ -87,15 +87,12 @@ pub struct CustomError {
     pub data: Option<Value>,
 }
 
-/// How much of the name of an unknown method is told, in characters.
-const METHOD_TOLD: usize = 100;
-
 impl CustomError {
     /// JSON-RPC 2.0 §5.1: the method does not exist.
     pub fn method_not_found(method: &str) -> Self {
         Self {
             code: rmcp::model::ErrorCode::METHOD_NOT_FOUND.0,
-            message: format!("there is no method `{}`", cut(method.to_owned(), METHOD_TOLD)),
+            message: format!("there is no method `{}`", cut(method.to_owned(), NAME_TOLD)),
             data: None,
         }
     }
@@ -372,6 +369,18 @@ pub trait Ask: Send + Sync + 'static {
     async fn clarify(&self, tool: &'static str, arguments: &Value, refusal: Refusal) -> Refusal {
         let _ = (tool, arguments);
         refusal
+    }
+
+    /// The id of the task that a handle such as `TASK-001` names: in `project` if that is
+    /// given, else in the caller's project, else where there is only one.
+    async fn task_id(
+        &self,
+        session: &Session,
+        handle: &str,
+        project: Option<&str>,
+    ) -> Refusable<String> {
+        let _ = (session, project);
+        Err(Refusal::new(Code::TaskNotFound, format!("there is no task {handle}")))
     }
 
     /// A JSON-RPC method that is not MCP's own.

@@ -7,9 +7,8 @@ use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::cut;
 use serde_json::Value;
 
-use super::meant;
-use super::mend::mend;
 use super::modes::Mode;
+use super::repair::repair;
 use super::schema::REQUEST_ID;
 use crate::args::{ID_PATTERN, TASK_PATTERN};
 
@@ -23,6 +22,19 @@ pub struct Contract<'a> {
     pub is_workers: bool,
 }
 
+/// What is wrong with arguments, and at which JSON pointer.
+pub enum Fault {
+    /// The object there has these fields that it should not have.
+    Unknown(String, Vec<String>),
+    /// The object there lacks a field.
+    Missing(String, String),
+    Invalid(String),
+}
+
+/// In a refusal's details: the field that names a branch for repositories that the call
+/// does not name.
+pub const BRANCH_FIELD: &str = "branch_field";
+
 impl Contract<'_> {
     /// Holds arguments against the published schema. Tells the first fault, in
     /// the order in which a caller would mend them.
@@ -30,13 +42,12 @@ impl Contract<'_> {
         if self.validator.is_valid(arguments) {
             return None;
         }
-        let plain = self
-            .validator
-            .iter_errors(arguments)
-            .filter(|error| !is_of_modes(error))
-            .min_by_key(|error| rank(error.kind()));
-        Some(match plain {
-            Some(error) => self.refuse(&error, arguments),
+        Some(match self.first_fault(arguments) {
+            Some(Fault::Unknown(pointer, fields)) => {
+                self.unknown(&pointer, fields.first().map_or("", String::as_str), arguments)
+            }
+            Some(Fault::Missing(pointer, field)) => self.missing(&pointer, &field),
+            Some(Fault::Invalid(pointer)) => self.invalid(&pointer, arguments),
             None => self.refuse_mode(arguments),
         })
     }
@@ -65,36 +76,45 @@ impl Contract<'_> {
         })
     }
 
-    fn refuse(&self, error: &ValidationError<'_>, arguments: &Value) -> Refusal {
-        let pointer = error.instance_path().as_str();
-        match error.kind() {
+    /// The first fault, in the order in which a caller would mend them.
+    pub fn first_fault(&self, arguments: &Value) -> Option<Fault> {
+        let errors = self.validator.iter_errors(arguments);
+        let error =
+            errors.filter(|error| !is_of_modes(error)).min_by_key(|error| rank(error.kind()))?;
+        let pointer = error.instance_path().as_str().to_owned();
+        Some(match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
-                let field = unexpected.first().map_or("", String::as_str);
-                self.unknown(pointer, field, arguments)
+                Fault::Unknown(pointer, unexpected.clone())
             }
             ValidationErrorKind::Required { property } => {
-                self.missing(pointer, property.as_str().unwrap_or_default())
+                Fault::Missing(pointer, property.as_str().unwrap_or_default().to_owned())
             }
-            _ => self.invalid(pointer, arguments),
-        }
+            _ => Fault::Invalid(pointer),
+        })
     }
 
     fn unknown(&self, pointer: &str, field: &str, arguments: &Value) -> Refusal {
         let tool = self.tool;
         let path = join(pointer, field);
-        let known: Vec<&str> = properties(self.node(pointer)).collect();
-        let is_free = |name: &&str| arguments.pointer(&format!("{pointer}/{name}")).is_none();
-        let free: Vec<&str> = known.iter().copied().filter(is_free).collect();
-        let message = format!("`{path}` is not a field of {tool}.");
+        let repair = repair(self, arguments);
+        let mut lost = repair.lost().to_vec();
+        let message = match lost.iter().position(|(lost, _)| *lost == path) {
+            Some(at) => format!("`{path}` is not a field of {tool}: {}.", lost.remove(at).1),
+            None => format!("`{path}` is not a field of {tool}."),
+        };
+        let others = lost.iter().map(|(path, why)| format!(" Nor is `{path}`: {why}."));
+        let message = others.fold(message, |message, other| message + &other);
         let refusal = Refusal::new(Code::UnknownField, message).detail("path", path.as_str());
-        if let Some(instead) = meant::otherwise(field, &known) {
-            return refusal.hint(format!("Call {tool} again without {path}. {instead}"));
-        }
-        if let Some(near) = meant::field(field, &free) {
-            let hint = format!("Call {tool} again with {} instead of {path}.", join(pointer, near));
-            return refusal.hint(hint).detail("nearest", near);
-        }
-        refusal.hint(format!("Call {tool} again without {path}.")).detail("fields", known)
+        let refusal = match repair.nearest() {
+            Some(near) => refusal.detail("nearest", near),
+            None => refusal.detail("fields", self.fields(pointer).collect::<Vec<_>>()),
+        };
+        let refusal = match repair.branch() {
+            Some(field) => refusal.detail(BRANCH_FIELD, field),
+            None => refusal,
+        };
+        let hint = repair.hint(tool, arguments);
+        refusal.hint(hint.unwrap_or_else(|| format!("Call {tool} again without {path}.")))
     }
 
     fn missing(&self, pointer: &str, field: &str) -> Refusal {
@@ -117,20 +137,42 @@ impl Contract<'_> {
         let expected = expected(node);
         let message = format!("`{path}` must be {expected}, not {}.", shown(value));
         let refusal = Refusal::new(Code::InvalidArgument, message).detail("path", path.as_str());
-        if let Some(meant) = node.and_then(|node| mend(node, value)) {
-            let hint = format!("Call {tool} again with {path} = {meant}.");
-            return refusal.hint(hint).detail("nearest", meant);
+        let repair = repair(self, arguments);
+        if let Some(hint) = repair.hint(tool, arguments) {
+            let refusal = refusal.hint(hint);
+            return match repair.nearest() {
+                Some(near) => refusal.detail("nearest", near),
+                None => refusal,
+            };
         }
         let hint = match self.source(name_of(&path)) {
             _ if is_too_long(node, value) => format!("Call {tool} again with {path}, {expected}."),
             Some(list) => format!("Call {tool} again with {path} from {list}."),
             None if path == REQUEST_ID => format!("Call {tool} again with a new request_id."),
             None if self.is_optional(pointer, arguments) => {
-                format!("Call {tool} again without {path}.")
+                let default = node.and_then(|node| node.get("default"));
+                let default = default.map(|value| format!(" It is then {value}."));
+                format!("Call {tool} again without {path}.{}", default.unwrap_or_default())
             }
             None => format!("Call {tool} again with {path}, {expected}."),
         };
         refusal.hint(hint)
+    }
+
+    /// The fields that can stand in the object that a pointer names.
+    pub fn fields(&self, pointer: &str) -> impl Iterator<Item = &str> {
+        properties(self.node(pointer))
+    }
+
+    /// Those of them without which the call can't be, alone or with another one.
+    pub fn needed(&self, pointer: &str) -> Vec<&str> {
+        let required = self.node(pointer).and_then(|node| node.get("required"));
+        let required = required.and_then(Value::as_array).into_iter().flatten();
+        let mut needed: Vec<&str> = required.filter_map(Value::as_str).collect();
+        for mode in self.modes.iter().filter(|_| pointer.is_empty()) {
+            needed.extend(mode.targets());
+        }
+        needed
     }
 
     /// Whether the call can do without the field: neither its schema nor, with the
@@ -151,7 +193,7 @@ impl Contract<'_> {
     }
 
     /// The schema of what a JSON pointer into the arguments points at.
-    fn node(&self, pointer: &str) -> Option<&Value> {
+    pub fn node(&self, pointer: &str) -> Option<&Value> {
         let mut steps = pointer.split('/').skip(1).filter(|step| !step.is_empty());
         steps.try_fold(self.schema, |node, step| {
             let of_any_name = || node.get("additionalProperties").filter(|node| node.is_object());
@@ -246,7 +288,7 @@ fn is_too_long(node: Option<&Value>, value: &Value) -> bool {
 }
 
 /// A value as a sentence can bear it: short.
-fn shown(value: &Value) -> String {
+pub fn shown(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
@@ -281,7 +323,7 @@ pub fn name_of(path: &str) -> &str {
 const PATH_TOLD: usize = 200;
 
 /// `/repos/0` and `path` make `repos[0].path`.
-fn join(pointer: &str, field: &str) -> String {
+pub fn join(pointer: &str, field: &str) -> String {
     let mut path = String::new();
     for step in pointer.split('/').skip(1).chain((!field.is_empty()).then_some(field)) {
         if !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit()) {

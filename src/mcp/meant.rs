@@ -1,21 +1,81 @@
-//! What callers mean by words that are not ours: names of tools, fields and
-//! values, by likeness and by what other systems call the same thing. Pure.
+//! What callers mean by names of tools and by values that are not ours: by likeness,
+//! and by what other systems call the same thing. Pure.
 
-use provost_actors::nearest::{nearest, snake_case};
+use provost_actors::nearest::{nearest, slip, snake_case};
+
+use super::tool::{Effect, Tool};
+
+/// What is meant by the name of a tool that does not exist.
+#[derive(Debug, PartialEq)]
+pub enum Meant {
+    Tool(&'static str),
+    /// No tool does that: what is true instead.
+    Absent(&'static str),
+    Unknown,
+}
 
 /// Whole names of tools, and then single words in one, for which a tool stands.
 /// A line whose tool does not exist is passed over.
 const TOOLS: &[(&str, &[&str])] = &[
-    ("get_attempt_status", &["get_task_attempt", "get_attempt", "check_attempt", "show_attempt"]),
+    (
+        "get_attempt_status",
+        &["get_task_attempt", "get_attempt", "check_attempt", "show_attempt", "attempt_status"],
+    ),
     ("update_task", &["update_status", "set_status", "set_task_status", "complete_task"]),
-    ("start_task_attempt", &["run_task", "start_task", "execute_task", "run_attempt", "run"]),
-    ("list_repos", &["list_repositories", "get_repos"]),
-    ("list_task_attempts", &["list_attempts", "get_attempts", "get_task_attempts"]),
+    (
+        "start_task_attempt",
+        &[
+            "run_task",
+            "start_task",
+            "execute_task",
+            "run_attempt",
+            "run",
+            "start_attempt",
+            "create_attempt",
+            "create_task_attempt",
+            "new_attempt",
+            "retry_attempt",
+            "retry_task",
+            "retry",
+            "restart_attempt",
+            "start_workspace_session",
+            "start_session",
+            "start_workspace",
+            "start_agent",
+            "spawn_agent",
+            "launch_agent",
+        ],
+    ),
+    ("list_repos", &["list_repositories", "get_repos", "get_repositories"]),
+    (
+        "list_task_attempts",
+        &[
+            "list_attempts",
+            "get_attempts",
+            "get_task_attempts",
+            "list_sessions",
+            "list_workspaces",
+            "list_runs",
+        ],
+    ),
+    ("list_executors", &["list_agents", "get_agents", "list_models", "list_profiles"]),
+    ("list_projects", &["get_project", "show_project", "find_project"]),
     ("create_task", &["add_task", "new_task"]),
     ("create_project", &["add_project", "new_project"]),
+    ("list_approvals", &["list_permissions", "get_approvals", "pending_approvals"]),
+    (
+        "respond_approval",
+        &[
+            "approve",
+            "approve_request",
+            "respond_to_approval",
+            "grant_permission",
+            "deny",
+            "reject",
+        ],
+    ),
 ];
 const WORDS: &[(&str, &[&str])] = &[
-    ("stop_attempt", &["cancel", "kill", "abort", "terminate", "interrupt", "end", "stop"]),
     ("tail_attempt_logs", &["log", "logs", "output"]),
     ("tail_session_messages", &["messages", "transcript", "conversation", "history"]),
     ("get_attempt_patch", &["patch"]),
@@ -27,46 +87,32 @@ const WORDS: &[(&str, &[&str])] = &[
         &["message", "continue", "resume", "reply", "send", "follow", "followup", "prompt"],
     ),
     ("tail_attempt_logs", &["tail"]),
+    ("list_executors", &["executor", "agents"]),
     ("get_attempt_status", &["status", "state"]),
 ];
 
-/// Names of fields.
-const FIELDS: &[(&str, &[&str])] = &[
-    ("attempt_id", &["workspace_id", "run_id", "id"]),
-    ("task_id", &["id", "task"]),
-    ("project_id", &["project", "id"]),
-    ("prompt", &["message", "text", "instructions", "input"]),
-    ("description", &["body", "details", "instructions", "text"]),
-    ("title", &["name", "summary", "subject"]),
-    ("name", &["title"]),
-    ("executor", &["agent", "model", "profile"]),
-    ("target_branch", &["branch", "base_branch", "base"]),
-    ("path", &["repo_path", "dir", "directory", "folder"]),
-    ("limit", &["count", "page_size", "max_results", "per_page", "size", "n", "lines"]),
-    ("cursor", &["page_token", "next_cursor", "before"]),
-    ("after_entry_index", &["after", "since", "offset", "from"]),
-    ("updated_since", &["since", "updated_after"]),
-    ("request_id", &["idempotency_key", "client_request_id"]),
-    ("depends_on", &["dependencies", "blocked_by", "parents"]),
-    ("force", &["hard", "kill"]),
-    ("channel", &["stream", "kind"]),
-    ("timeout_ms", &["timeout"]),
+/// Verbs that end a run, and all that may stand beside them.
+const STOPS: [&str; 8] =
+    ["cancel", "kill", "abort", "terminate", "interrupt", "end", "stop", "halt"];
+const RUNS: [&str; 7] = ["attempt", "attempts", "task", "run", "agent", "execution", "process"];
+
+/// Words of names for what no tool does. What takes something away is never guessed.
+const ABSENT: &[(&[&str], &str)] = &[
+    (
+        &["merge", "rebase", "push", "commit", "pr", "pull"],
+        "Provost merges and pushes nothing: an attempt's work stays in its worktree and on its \
+         branch (workspace_branch), and a person decides what becomes of it.",
+    ),
+    (
+        &["delete", "remove", "rm", "drop", "destroy", "discard", "cleanup", "prune"],
+        "Provost keeps attempts and projects, no tool deletes one, and a tool that deletes is \
+         never guessed: `provost gc` removes the worktrees that are no longer needed.",
+    ),
 ];
 
-/// Fields of other systems that say in another way what one of ours says: never to
-/// be renamed to it, and how to put it.
-const OTHERWISE: &[(&str, &[&str], &str)] = &[
-    (
-        "line_count",
-        &["end_line", "line_end", "last_line", "to_line"],
-        "line_count = end_line - start_line + 1.",
-    ),
-    (
-        "timeout_ms",
-        &["timeout_s", "timeout_sec", "timeout_secs", "timeout_seconds"],
-        "timeout_ms takes milliseconds.",
-    ),
-];
+/// What a name that could be two tools is told.
+const CANCEL_TASK: &str = "A task is cancelled by its status, an attempt is stopped by its \
+    attempt_id: see update_task and stop_attempt.";
 
 /// Values of enums.
 const VALUES: &[(&str, &[&str])] = &[
@@ -81,37 +127,71 @@ const VALUES: &[(&str, &[&str])] = &[
     ("low", &["lowest", "minor", "p3"]),
     ("raw", &["stdout", "stderr", "text"]),
     ("normalized", &["messages", "parsed"]),
-    ("send", &["message", "reply", "continue"]),
-    ("queue", &["enqueue", "later"]),
+    ("send", &["message", "reply", "continue", "resume", "start", "run", "prompt", "now"]),
+    ("queue", &["enqueue", "later", "append"]),
     ("cancel", &["clear", "drop"]),
-    ("any_settled", &["any", "first"]),
-    ("all_settled", &["all"]),
+    ("any_settled", &["any", "first", "any_done", "any_completed"]),
+    ("all_settled", &["all", "all_done", "all_completed"]),
     ("any_change", &["change"]),
+    (
+        "approve",
+        &["yes", "y", "ok", "allow", "accept", "approved", "allowed", "grant", "allow_once"],
+    ),
+    ("deny", &["no", "n", "reject", "rejected", "refuse", "decline", "denied", "block"]),
 ];
 
 /// The tool that was meant, of those that can be seen.
-pub fn tool<'a>(given: &str, seen: &[&'a str]) -> Option<&'a str> {
+pub fn tool(given: &str, seen: &[&'static Tool]) -> Meant {
     let given = snake_case(given.rsplit("__").next().unwrap_or(given));
-    let exact = seen.iter().copied().find(|name| *name == given);
-    let by_word = || given.split('_').find_map(|word| synonym(WORDS, word, seen));
-    exact
-        .or_else(|| synonym(TOOLS, &given, seen))
-        .or_else(by_word)
-        .or_else(|| nearest(&given, seen.iter().copied()))
+    let given = given.strip_prefix("provost_").unwrap_or(&given);
+    let words: Vec<&str> = given.split('_').filter(|word| !word.is_empty()).collect();
+    let names: Vec<&'static str> = seen.iter().map(|tool| tool.name()).collect();
+    let removes = |name: &str| {
+        seen.iter().any(|tool| tool.name() == name && tool.effect() == Effect::Removes)
+    };
+    let same = |name: &&&'static str| {
+        let name = snake_case(name);
+        name == given || have_same_words(&name, &words)
+    };
+    let found = names.iter().find(same).copied().or_else(|| synonym(TOOLS, given, &names));
+    if let Some(name) = found.filter(|name| !removes(name)) {
+        return Meant::Tool(name);
+    }
+    if given == "cancel_task" {
+        return Meant::Absent(CANCEL_TASK);
+    }
+    let mut absent = ABSENT.iter();
+    if let Some((_, why)) = absent.find(|(verbs, _)| words.iter().any(|word| verbs.contains(word)))
+    {
+        return Meant::Absent(why);
+    }
+    if let Some((verb, rest)) = words.split_first()
+        && STOPS.contains(verb)
+        && rest.iter().all(|word| RUNS.contains(word))
+        && names.contains(&"stop_attempt")
+    {
+        return Meant::Tool("stop_attempt");
+    }
+    let mut lines = WORDS.iter().filter(|(name, _)| names.contains(name));
+    let by_word = lines.find(|(_, known)| words.iter().any(|word| known.contains(word)));
+    // What changes nothing may be guessed more freely.
+    let reads = seen.iter().filter(|tool| tool.effect() == Effect::Reads);
+    let found = by_word
+        .map(|(name, _)| *name)
+        .or_else(|| slip(given, names.iter().copied().filter(|name| !removes(name))))
+        .or_else(|| nearest(given, reads.map(|tool| tool.name())));
+    found.map_or(Meant::Unknown, Meant::Tool)
 }
 
-/// The field that was meant, of those that could stand there.
-pub fn field<'a>(given: &str, free: &[&'a str]) -> Option<&'a str> {
-    nearest(given, free.iter().copied()).or_else(|| synonym(FIELDS, &snake_case(given), free))
-}
-
-/// How what a field was to say is said here, if by one of these fields.
-pub fn otherwise(given: &str, known: &[&str]) -> Option<&'static str> {
-    let given = snake_case(given);
-    let mut lines = OTHERWISE.iter();
-    lines
-        .find(|(name, words, _)| known.contains(name) && words.contains(&given.as_str()))
-        .map(|(_, _, how)| *how)
+/// `task_list` and `list_task` are `list_tasks`.
+fn have_same_words(name: &str, words: &[&str]) -> bool {
+    let sorted = |words: &mut dyn Iterator<Item = &str>| {
+        let mut words: Vec<String> =
+            words.map(|word| word.trim_end_matches('s').to_owned()).collect();
+        words.sort_unstable();
+        words
+    };
+    sorted(&mut name.split('_')) == sorted(&mut words.iter().copied())
 }
 
 /// The value that was meant, of those that are allowed.
@@ -126,36 +206,63 @@ fn synonym<'a>(table: &[(&str, &[&str])], given: &str, known: &[&'a str]) -> Opt
 
 #[cfg(test)]
 mod tests {
+    use super::super::tools;
     use super::*;
 
     #[test]
     fn a_word_of_another_system_finds_the_tool_that_exists() {
-        let seen =
-            ["stop_attempt", "start_task_attempt", "get_attempt_status", "tail_attempt_logs"];
+        let seen: Vec<_> = tools::all().iter().filter(|tool| !tool.is_workers()).collect();
         for (given, meant) in [
-            ("cancel_attempt", Some("stop_attempt")),
-            ("mcp__provost__kill", Some("stop_attempt")),
-            ("startAttempt", Some("start_task_attempt")),
-            ("get_task_attempt", Some("get_attempt_status")),
-            ("attempt_status", Some("get_attempt_status")),
-            ("Get-Logs", Some("tail_attempt_logs")),
-            ("send_follow_up", None),
-            ("fly", None),
+            ("cancel_attempt", "stop_attempt"),
+            ("mcp__provost__kill", "stop_attempt"),
+            ("startAttempt", "start_task_attempt"),
+            ("create_attempt", "start_task_attempt"),
+            ("get_task_attempt", "get_attempt_status"),
+            ("Get-Logs", "tail_attempt_logs"),
+            ("read_logs", "tail_attempt_logs"),
+            ("task_list", "list_tasks"),
+            ("provost.list_tasks", "list_tasks"),
+            ("list_agents", "list_executors"),
+            ("list_sessions", "list_task_attempts"),
+            ("get_project", "list_projects"),
+            ("approve", "respond_approval"),
+            ("stop_atempt", "stop_attempt"),
         ] {
-            assert_eq!(tool(given, &seen), meant, "{given}");
+            assert_eq!(tool(given, &seen), Meant::Tool(meant), "{given}");
+        }
+        assert_eq!(tool("fly", &seen), Meant::Unknown);
+    }
+
+    #[test]
+    fn what_takes_something_away_is_never_guessed() {
+        let seen: Vec<_> = tools::all().iter().collect();
+        for given in [
+            "delete_attempt",
+            "delete_project",
+            "deleteTask",
+            "remove_task",
+            "task_delete",
+            "delet_task",
+            "merge_attempt",
+            "cancel_task",
+        ] {
+            let meant = tool(given, &seen);
+            assert!(!matches!(meant, Meant::Tool("delete_task")), "{given}: {meant:?}");
+        }
+        for given in ["delete_attempt", "delete_project", "merge_attempt", "create_pr"] {
+            assert!(matches!(tool(given, &seen), Meant::Absent(_)), "{given}");
         }
     }
 
     #[test]
-    fn values_and_fields_are_found_by_meaning_and_by_likeness() {
+    fn values_are_found_by_meaning_and_by_likeness() {
         let statuses = ["todo", "inprogress", "inreview", "done", "cancelled"];
         assert_eq!(value("in_progress", &statuses), Some("inprogress"));
         assert_eq!(value("inProgress", &statuses), Some("inprogress"));
         assert_eq!(value("COMPLETED", &statuses), Some("done"));
         assert_eq!(value("wombat", &statuses), None);
-        assert_eq!(field("message", &["attempt_id", "prompt"]), Some("prompt"));
-        assert_eq!(field("workspace_id", &["prompt"]), None);
-        assert!(otherwise("endLine", &["path", "line_count"]).is_some());
-        assert_eq!(otherwise("end_line", &["path"]), None);
+        assert_eq!(value("yes", &["approve", "deny"]), Some("approve"));
+        assert_eq!(value("reject", &["approve", "deny"]), Some("deny"));
+        assert_eq!(value("resume", &["send", "queue", "cancel"]), Some("send"));
     }
 }

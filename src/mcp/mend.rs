@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::meant;
 
 /// The longest value that a hint spells out, in bytes.
-const LONGEST: usize = 300;
+pub const LONGEST: usize = 300;
 
 /// The first guess that the schema takes.
 pub fn mend(node: &Value, value: &Value) -> Option<Value> {
@@ -40,10 +40,36 @@ fn guesses(node: &Value, value: &Value) -> Vec<Value> {
                 guesses.push(only.clone());
                 guesses.extend(mend(node, only));
             }
+            if let Some(node) = node.get("items") {
+                let mended = items.iter().map(|item| match takes(node, item) {
+                    true => Some(item.clone()),
+                    false => mend(node, item),
+                });
+                guesses.extend(mended.collect::<Option<Vec<_>>>().map(Value::Array));
+            }
+        }
+        // An item of another tool's list, of which the field wants the id.
+        Value::Object(members) if node.get("type").is_some_and(|kind| kind == "string") => {
+            let ids = members
+                .iter()
+                .filter(|(name, id)| id.is_string() && (*name == "id" || name.ends_with("_id")));
+            if let [(_, id)] = ids.collect::<Vec<_>>().as_slice() {
+                guesses.push((*id).clone());
+            }
         }
         Value::Bool(_) | Value::Null | Value::Object(_) => {}
     }
     if let Some(items) = node.get("items") {
+        if let Some(text) = value.as_str().filter(|text| text.contains([',', '\n', ' '])) {
+            let parts = text.split([',', '\n', ' ']).filter(|part| !part.is_empty());
+            let parts = parts.map(|part| match json!(part) {
+                part if takes(items, &part) => Some(part),
+                part => mend(items, &part),
+            });
+            let is_of_ids = items.get("pattern").is_some();
+            guesses
+                .extend(parts.collect::<Option<Vec<_>>>().filter(|_| is_of_ids).map(Value::Array));
+        }
         guesses.push(json!([value]));
         guesses.extend(mend(items, value).map(|item| json!([item])));
     }
@@ -68,6 +94,8 @@ fn of_text(node: &Value, text: &str, guesses: &mut Vec<Value>) {
     guesses.extend(meant::value(trimmed, &allowed).map(|name| json!(name)));
     // Braces, a `urn:uuid:` before it, or no hyphens.
     guesses.extend(trimmed.parse::<uuid::Uuid>().map(|id| json!(id.hyphenated().to_string())).ok());
+    guesses.extend(id_within(trimmed).map(|id| json!(id)));
+    guesses.push(json!(trimmed.trim_matches(|c: char| !c.is_alphanumeric())));
     if node.get("format").is_some() {
         let time = trimmed.replacen(' ', "T", 1);
         for rest in ["Z", ":00Z", "T00:00:00Z"] {
@@ -76,6 +104,20 @@ fn of_text(node: &Value, text: &str, guesses: &mut Vec<Value>) {
         guesses.push(json!(time));
         guesses.extend(trimmed.parse().ok().and_then(time_of_unix));
     }
+}
+
+/// The only id in a text such as `provost://attempts/<id>` or `attempt_id: <id>`.
+fn id_within(text: &str) -> Option<String> {
+    const LENGTH: usize = 36;
+    let starts = (0..text.len().saturating_sub(LENGTH - 1)).filter(|at| {
+        let piece = text.get(*at..at + LENGTH);
+        piece.is_some_and(|piece| {
+            piece.matches('-').count() == 4 && piece.parse::<uuid::Uuid>().is_ok()
+        })
+    });
+    let [start] = starts.take(2).collect::<Vec<_>>().try_into().ok()?;
+    let start: usize = start;
+    Some(text[start..start + LENGTH].to_owned())
 }
 
 /// A time in seconds since 1970, or in milliseconds where that is too far off.
@@ -95,6 +137,8 @@ pub fn options(node: Option<&Value>) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
+    const ID: &str = "0192f0c1-2345-7abc-8def-0123456789ab";
+
     #[test]
     fn what_was_meant_is_guessed_only_if_the_field_takes_it() {
         let integer = json!({"type": "integer", "minimum": 1});
@@ -105,6 +149,8 @@ mod tests {
         let repos = json!({"type": "array", "items": {
             "type": "object", "required": ["path"], "properties": {"path": {"type": "string"}},
         }});
+        let id = json!({"type": "string", "pattern": "^[0-9A-Fa-f-]{36}$"});
+        let ids = json!({"type": "array", "items": id});
         for (node, given, meant) in [
             (&integer, json!("5"), Some(json!(5))),
             (&integer, json!(1.5), Some(json!(1))),
@@ -122,6 +168,14 @@ mod tests {
             (&names, json!("important"), Some(json!(["high"]))),
             (&names, json!("[\"low\"]"), Some(json!(["low"]))),
             (&repos, json!("/r"), Some(json!([{"path": "/r"}]))),
+            (&repos, json!(["/r", "/s"]), Some(json!([{"path": "/r"}, {"path": "/s"}]))),
+            (&id, json!(format!("attempt-{ID}")), Some(json!(ID))),
+            (&id, json!(format!("provost://attempts/{ID}/log")), Some(json!(ID))),
+            (&id, json!(format!("<{ID}>")), Some(json!(ID))),
+            (&id, json!({"id": ID, "title": "t"}), Some(json!(ID))),
+            (&id, json!(format!("{ID} {ID}")), None),
+            (&ids, json!(format!("{ID}, {ID}")), Some(json!([ID, ID]))),
+            (&ids, json!([{"attempt_id": ID}]), Some(json!([ID]))),
         ] {
             assert_eq!(mend(node, &given), meant, "{given}");
         }

@@ -3,7 +3,7 @@
 //! ```text
 //!   bytes ▸ transport ▸ rmcp ▸ server ▸ tool ──────────────▸ ask ▸ the daemon
 //!           wire        eras   guards   check, parse, render
-//!           backlog            envelope schema, modes, explain, mend, meant, key
+//!           backlog            envelope schema, modes, explain, repair, fields, mend, meant, key
 //!   bytes ◂ transport ◂ rmcp ◂ server ◂ tool ◂──────────────┘
 //! ```
 //!
@@ -16,13 +16,16 @@ pub mod ask;
 mod backlog;
 mod envelope;
 mod explain;
+mod fields;
 pub mod inside;
+mod instructions;
 mod key;
 mod meant;
 mod mend;
 mod modes;
 mod prompts;
 mod rates;
+mod repair;
 mod resources;
 mod schema;
 mod server;
@@ -36,6 +39,6 @@ mod worker_error;
 mod tests;
 
 pub use backlog::Shared;
-pub use explain::{name_of, pointer_of, source};
+pub use explain::{BRANCH_FIELD, name_of, pointer_of, source};
 pub use rates::{Rate, Rates};
 pub use server::{Limits, serve};

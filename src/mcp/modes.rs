@@ -57,13 +57,22 @@ impl Case {
             return Some(refusal.detail("path", *missing));
         }
         let extra = self.forbids.iter().find(|name| arguments.contains_key(**name))?;
-        let message = format!("{tool} takes no `{extra}` when {field} is {value}.");
+        let message =
+            format!("{tool} takes no `{extra}` when {field} is {value}: it would be left out.");
         let hint = format!("Call {tool} again without {extra}.");
         Some(Refusal::new(Code::InvalidArgument, message).hint(hint).detail("path", *extra))
     }
 }
 
 impl Mode {
+    /// The fields of which one has to name the target.
+    pub fn targets(&self) -> Vec<&'static str> {
+        match *self {
+            Self::OneTarget(one, other) => vec![one, other],
+            _ => Vec::new(),
+        }
+    }
+
     /// Adds the rule to a tool's input schema, whose properties are complete.
     pub fn publish(&self, schema: &mut Map<String, Value>) {
         match *self {

@@ -1,5 +1,6 @@
 //! The prompts that a person can give to an agent by name. Pure.
 
+use provost_actors::text::{NAME_TOLD, cut};
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Value, json};
@@ -48,7 +49,7 @@ pub fn get(
     session: &Session,
 ) -> Result<GetPromptResult, ErrorData> {
     if name != NAME || session.role == Audience::Worker {
-        let shown: String = name.chars().take(100).collect();
+        let shown = cut(name.to_owned(), NAME_TOLD);
         let hint = json!({"hint": "Use one of the prompts that prompts/list gives."});
         return Err(ErrorData::invalid_params(
             format!("There is no prompt `{shown}`."),
@@ -70,8 +71,8 @@ pub fn get(
 
 fn bad_argument(name: &str) -> ErrorData {
     let names = ARGUMENTS.map(|(name, _)| name).join(" and ");
-    let shown: String = name.chars().take(100).collect();
-    let message = format!("`{shown}` is no argument of {NAME}, or no string.");
+    let shown = cut(name.to_owned(), NAME_TOLD);
+    let message = format!("`{shown}` is not an argument of {NAME}, or its value is not a string.");
     let hint = json!({"hint": format!("Its arguments are {names}, both strings.")});
     ErrorData::invalid_params(message, Some(hint))
 }

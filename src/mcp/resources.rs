@@ -3,6 +3,7 @@
 //! would. Pure.
 
 use provost_actors::refusal::{Code, Refusal};
+use provost_actors::text::{NAME_TOLD, cut};
 use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Map, Value, json};
@@ -96,7 +97,7 @@ pub fn contents(uri: &str, output: &Value) -> ReadResourceResult {
 
 /// A URI that stands for nothing.
 pub fn unknown(uri: &str) -> ErrorData {
-    let shown: String = uri.chars().take(100).collect();
+    let shown = cut(uri.to_owned(), NAME_TOLD);
     let hint = "Read one of those that resources/list and resources/templates/list give.";
     let data = json!({"uri": uri, "hint": hint});
     ErrorData::resource_not_found(format!("There is no resource `{shown}`."), Some(data))

@@ -57,21 +57,32 @@ pub fn input<T: JsonSchema>(modes: &[Mode], changes: bool) -> Arc<JsonObject> {
 pub fn lean(schema: &JsonObject) -> Arc<JsonObject> {
     let mut lean = schema.clone();
     if let Some(properties) = lean.get_mut("properties") {
-        spare(properties);
+        const SPARED: [&str; 6] =
+            ["minLength", "maxLength", "maxItems", "default", "pattern", "additionalProperties"];
+        spare(properties, &SPARED);
     }
     Arc::new(lean)
 }
 
-fn spare(schema: &mut Value) {
-    const SPARED: [&str; 6] =
-        ["minLength", "maxLength", "maxItems", "default", "pattern", "additionalProperties"];
+/// A schema without patterns. Clients that check arguments themselves show their model
+/// only that one did not match, in place of our hint.
+pub fn without_patterns(schema: &JsonObject) -> Arc<JsonObject> {
+    let mut schema = schema.clone();
+    if let Some(properties) = schema.get_mut("properties") {
+        spare(properties, &["pattern"]);
+    }
+    Arc::new(schema)
+}
+
+/// Takes keywords away at every depth.
+fn spare(schema: &mut Value, keywords: &[&str]) {
     match schema {
         Value::Object(members) => {
             // A property may have such a name; its schema is an object.
-            members.retain(|name, value| value.is_object() || !SPARED.contains(&name.as_str()));
-            members.values_mut().for_each(spare);
+            members.retain(|name, value| value.is_object() || !keywords.contains(&name.as_str()));
+            members.values_mut().for_each(|member| spare(member, keywords));
         }
-        Value::Array(items) => items.iter_mut().for_each(spare),
+        Value::Array(items) => items.iter_mut().for_each(|item| spare(item, keywords)),
         _ => {}
     }
 }

@@ -10,12 +10,15 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use provost_actors::refusal::{Code, Refusal};
+use provost_actors::text::{NAME_TOLD, cut};
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
+    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode,
     GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
     InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, RequestMetaObject, ServerCapabilities, ServerConfig,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ReadResourceRequestParams, ReadResourceResponse, RequestMetaObject, ServerCapabilities,
+    ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer, serve_directly_with_ct};
 use rmcp::{ErrorData, ServerHandler};
@@ -27,51 +30,20 @@ use tokio_util::sync::CancellationToken;
 use super::ask::{Access, Ask, CustomError, Role, Session};
 use super::backlog::{Backlog, Shared};
 use super::envelope::{self, Success};
+use super::instructions;
+use super::meant::{self, Meant};
 #[cfg(test)]
 use super::rates::Rate;
 use super::rates::Rates;
 use super::tool::{Call, Tool};
 use super::transport::{LineTransport, MAX_LINE};
-use super::{inside, meant, worker_error};
-use super::{prompts, resources, tools};
+use super::{inside, prompts, resources, tools, worker_error};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
 const CALL_ID: &str = "provost/call_id";
 
 /// How long a client may keep a list of tools, in milliseconds.
 const LIST_TTL_MS: u64 = 3_600_000;
-
-pub const BOARD_INSTRUCTIONS: &str = "\
-Provost runs coding agents (executors) on tasks, each attempt in a git worktree and branch of its \
-own, and keeps them running. The loop:
-1. list_projects gives a project_id (create_project if there is none); list_executors says who \
-can work; list_tasks shows the board, create_task adds to it.
-2. start_task_attempt (task_id, executor) starts an agent and returns at once with an attempt_id.
-3. wait_for_attempts (attempt_ids) wakes you when one has settled; then again with after from its \
-answer. get_attempt_status tells all about one: failure_summary, next_action.
-4. tail_session_messages (attempt_id) shows the final answers, tail_attempt_logs every step; for \
-news, after_entry_index = latest_entry_index of that channel.
-5. get_attempt_changes (attempt_id) lists what it changed; get_attempt_patch and get_attempt_file \
-show it.
-6. follow_up (attempt_id, action, prompt) goes on with the same agent; stop_attempt (attempt_id) \
-ends a run and every process it started.
-7. update_task (task_id, status) when the work is accepted.
-Give request_id on every change: the same call with the same request_id never acts twice. A \
-failure is JSON with error, code, retryable and hint; the hint names the call that helps.";
-
-pub const INSIDE_INSTRUCTIONS: &str = "\
-You work on tasks that Provost supervises. Inside an attempt (get_context tells which) you have a \
-git worktree and branch of your own for one task. The loop:
-1. getNextTask gives the task with all that is known of it; with claim = true it is yours alone.
-2. askQuestion answers from the project's plan, word for word; what the plan can't answer goes to \
-a person, whose answer reaches you later. getImmediateAnswer waits for it.
-3. reportTaskStatus tells progress; reportObservation, reportIssue and reportTestFailure tell what \
-you found on the way; createTicket what somebody has to see to.
-4. reportTaskDone ends a task. What it says is checked where the project has checks: do not report \
-tests that you did not run. reportVerificationResult ends a verification task.
-5. getNextTask again, until task is null.
-Tasks are named TASK-001 or by UUID. A failure is JSON with success = false and error: code, \
-message, retryable, retry_after_seconds and hint.";
 
 /// What one connection may use.
 #[derive(Clone)]
@@ -86,6 +58,10 @@ pub struct Limits {
     /// How long calls in flight may still be answered once the peer has sent
     /// its last line.
     pub grace: Duration,
+    /// How often a call that sleeps tells that it goes on. No timeout that is likely to be
+    /// asked for is a multiple of it: a client may take a sign of life that comes right
+    /// before the answer for one of an unknown call.
+    pub beat: Duration,
     /// The longest line, in bytes.
     pub line: usize,
     /// How long a peer may leave what waits for it unread, before its connection ends.
@@ -105,6 +81,7 @@ impl Limits {
             sleepers: 2048,
             time: Duration::from_mins(10),
             grace: Duration::from_secs(1),
+            beat: Duration::from_secs(7),
             line: MAX_LINE,
             stalled: Duration::from_mins(1),
             rates,
@@ -179,7 +156,7 @@ impl Server {
         }
         let call = Call { ask: &*self.ask, session: &self.session, arguments, bridge_id };
         let room = if tool.sleeps() { &self.sleepers } else { &self.calls };
-        let work = tool.call(call);
+        let work = self.beating(tool, tool.call(call), context);
         let refusal = match self.guarded(room, tool.large_answer(), work, context).await {
             Ok(Ok(success)) => return Ok(success),
             Ok(Err(refusal)) => refusal,
@@ -242,12 +219,39 @@ impl Server {
         }
     }
 
-    /// Resolves when nobody waits for the answer any more. A peer that closed
+    /// Resolves when no one waits for the answer any more. A peer that closed
     /// its side after its last request (a pipe) still gets what is quick.
     async fn given_up(&self, cancelled: &CancellationToken) {
-        cancelled.cancelled().await;
-        if self.ended.is_cancelled() {
-            tokio::time::sleep(self.limits.grace).await;
+        // A request's own token is cancelled at the end of the stream only once rmcp has
+        // waited for its answer.
+        tokio::select! {
+            () = self.ended.cancelled() => tokio::time::sleep(self.limits.grace).await,
+            () = cancelled.cancelled() => {}
+        }
+    }
+
+    /// Tells the peer that a call which sleeps still goes on, if it asked for that: some
+    /// clients give up on a call of which they hear nothing.
+    async fn beating<T>(
+        &self,
+        tool: &Tool,
+        work: impl Future<Output = T>,
+        context: &RequestContext<RoleServer>,
+    ) -> T {
+        let token = context.meta.get_progress_token().filter(|_| tool.sleeps());
+        let Some(token) = token else { return work.await };
+        let mut work = std::pin::pin!(work);
+        let mut since = Duration::ZERO;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = tokio::time::sleep(self.limits.beat) => {}
+            }
+            since += self.limits.beat;
+            let progress = ProgressNotificationParam::new(token.clone(), since.as_secs_f64());
+            // A peer that is gone ends the call elsewhere.
+            let _ = context.peer.notify_progress(progress).await;
         }
     }
 }
@@ -289,8 +293,8 @@ impl Fault {
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let instructions = match self.session.role {
-            Role::Worker => INSIDE_INSTRUCTIONS,
-            Role::Orchestrator | Role::All => BOARD_INSTRUCTIONS,
+            Role::Worker => instructions::INSIDE,
+            Role::Orchestrator | Role::All => instructions::BOARD,
         };
         let capabilities = ServerCapabilities::builder();
         ServerConfig::new(capabilities.enable_tools().enable_resources().enable_prompts().build())
@@ -315,9 +319,10 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        only_page(request)?;
         let access = self.session.access;
         let visible = tools::all()
             .iter()
@@ -355,9 +360,10 @@ impl ServerHandler for Server {
 
     async fn list_resources(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        only_page(request)?;
         // An attempt that may start others knows their ids.
         if !resources::are_for(&self.session) || self.session.place.is_inside() {
             return Ok(ListResourcesResult::default());
@@ -372,9 +378,10 @@ impl ServerHandler for Server {
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        only_page(request)?;
         Ok(ListResourceTemplatesResult::with_all_items(resources::templates(&self.session)))
     }
 
@@ -390,11 +397,21 @@ impl ServerHandler for Server {
         Ok(resources::contents(&request.uri, &read.output).into())
     }
 
+    /// None are offered, so the method is not there.
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+
     async fn list_prompts(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
+        only_page(request)?;
         Ok(ListPromptsResult::with_all_items(prompts::list(&self.session)))
     }
 
@@ -427,6 +444,17 @@ impl ServerHandler for Server {
                 let data = refusal.envelope();
                 Err(ErrorData::internal_error(refusal.message, Some(data)))
             }
+        }
+    }
+}
+
+/// Every list is told in one page, so that no cursor is one of ours.
+fn only_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty()) {
+        None => Ok(()),
+        Some(_) => {
+            let message = "The cursor is not from this list: it has one page. Leave it out.";
+            Err(ErrorData::invalid_params(message, None))
         }
     }
 }
@@ -464,21 +492,21 @@ fn not_permitted(tool: &Tool, session: &Session) -> Refusal {
     refusal.detail("tool", name).detail("role", role.to_string())
 }
 
+/// Most clients show the message alone, so that all stands in it.
 fn unknown_tool(name: &str, session: &Session) -> ErrorData {
-    let visible = tools::all().iter().filter(|tool| tool.is_for(session)).map(Tool::name);
-    let visible: Vec<&str> = visible.collect();
-    let shown: String = name.chars().take(100).collect();
-    let meant = meant::tool(&shown, &visible);
-    let (message, hint) = match meant {
-        Some(near) => (
+    let visible: Vec<_> = tools::all().iter().filter(|tool| tool.is_for(session)).collect();
+    let shown = cut(name.to_owned(), NAME_TOLD);
+    let names: Vec<&str> = visible.iter().map(|tool| tool.name()).collect();
+    let use_another = "Use one of the tools that tools/list gives.".to_owned();
+    let (message, hint, nearest) = match meant::tool(&shown, &visible) {
+        Meant::Tool(near) => (
             format!("There is no tool `{shown}`; did you mean {near}?"),
             format!("Call {near} instead."),
+            Some(near),
         ),
-        None => (
-            format!("There is no tool `{shown}`."),
-            "Use one of the tools that tools/list gives.".to_owned(),
-        ),
+        Meant::Absent(why) => (format!("There is no tool `{shown}`. {why}"), use_another, None),
+        Meant::Unknown => (format!("There is no tool `{shown}`."), use_another, None),
     };
-    let data = json!({"hint": hint, "nearest": meant, "tools": visible});
+    let data = json!({"hint": hint, "nearest": nearest, "tools": names});
     ErrorData::invalid_params(message, Some(data))
 }

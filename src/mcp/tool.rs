@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use jsonschema::Validator;
 use provost_actors::failpoint;
+use provost_actors::ids::TaskRef;
 use provost_actors::refusal::Refusal;
 use rmcp::model::{JsonObject, MetaObject, ToolAnnotations};
 use schemars::JsonSchema;
@@ -20,6 +21,7 @@ use super::explain::Contract;
 use super::key;
 use super::modes::Mode;
 use super::schema::{self, Errors, REQUEST_ID};
+use crate::args::TASK_PATTERN;
 
 /// Arguments that clients are known to add by themselves; Gemini CLI 0.61 adds
 /// this one to every call.
@@ -208,7 +210,7 @@ impl Tool {
         };
         let input = match row.audience {
             Audience::Worker => schema::lean(&input),
-            Audience::Board | Audience::Inside => input,
+            Audience::Board | Audience::Inside => schema::without_patterns(&input),
         };
         Self {
             row,
@@ -262,6 +264,11 @@ impl Tool {
         self.row.audience == Audience::Worker
     }
 
+    /// What it does to the world.
+    pub fn effect(&self) -> Effect {
+        self.row.effect
+    }
+
     /// What a caller must be allowed to do.
     pub fn access(&self) -> Access {
         self.row.effect.access()
@@ -272,11 +279,10 @@ impl Tool {
         let row = &self.row;
         let adds = matches!(row.effect, Effect::Adds | Effect::Asks);
         let reads = row.effect == Effect::Reads;
-        let replaces = matches!(row.effect, Effect::Replaces | Effect::Removes | Effect::Steers);
         let starts = matches!(row.effect, Effect::Starts | Effect::Steers);
         let annotations = ToolAnnotations::with_title(row.title)
             .read_only(reads)
-            .destructive(replaces)
+            .destructive(self.is_destructive())
             .idempotent(!adds && !starts)
             .open_world(starts);
         let mut tool = rmcp::model::Tool::new(row.name, row.description, Arc::clone(&self.input))
@@ -304,11 +310,13 @@ impl Tool {
         let mut arguments = Value::Object(std::mem::take(&mut call.arguments));
         drop_nulls(&mut arguments);
         let (tool, ask) = (self.row.name, call.ask);
+        let is_inside = call.session.place.is_inside();
         let outcome = self.outcome(&contract, call, &arguments).await;
         failpoint::hit(tool, "answering");
         match outcome {
             Ok(success) => Ok(success),
-            Err(refusal) if self.is_workers() => Err(refusal),
+            // What a hint would name may be beyond an attempt's reach.
+            Err(refusal) if self.is_workers() || is_inside => Err(refusal.of_tool(tool)),
             Err(refusal) => Err(ask.clarify(tool, &arguments, refusal).await.of_tool(tool)),
         }
     }
@@ -323,6 +331,9 @@ impl Tool {
             return Err(refusal);
         }
         call.arguments = arguments.as_object().cloned().unwrap_or_default();
+        if !self.is_workers() {
+            self.name_tasks(&mut call).await?;
+        }
         if self.row.audience == Audience::Board && call.session.place.is_inside() {
             let Call { ask, session, arguments, .. } = &call;
             ask.permit(session, self.row.name, self.access(), arguments).await?;
@@ -331,6 +342,32 @@ impl Tool {
             Ok(outcome) => outcome.await,
             Err(Misfit(path)) => Err(contract.unparsable(&path, arguments)),
         }
+    }
+
+    /// Puts ids in place of tasks' handles, so that all behind here knows ids alone, and a
+    /// call by either name is the same call. Lists of tasks are the store's to resolve:
+    /// their project is in the call.
+    async fn name_tasks(&self, call: &mut Call<'_>) -> Result<(), Refusal> {
+        let project = call.arguments.get("project_id").and_then(Value::as_str).map(str::to_owned);
+        for (name, value) in &mut call.arguments {
+            let node = self.schema.pointer(&format!("/properties/{name}/pattern"));
+            let is_task = node.is_some_and(|pattern| pattern == TASK_PATTERN);
+            let Some(task) = value.as_str().filter(|_| is_task) else { continue };
+            let Ok(TaskRef::Handle(handle)) = TaskRef::try_from(task.to_owned()) else { continue };
+            let id = call.ask.task_id(call.session, &handle, project.as_deref()).await;
+            *value = id.map_err(|refusal| refusal.detail("path", name.as_str()))?.into();
+        }
+        Ok(())
+    }
+
+    /// Whether a call may end or overwrite what is there.
+    pub fn is_destructive(&self) -> bool {
+        matches!(self.row.effect, Effect::Replaces | Effect::Removes | Effect::Steers)
+    }
+
+    /// Whether the tool has such a field.
+    pub fn takes(&self, field: &str) -> bool {
+        self.schema["properties"].get(field).is_some()
     }
 
     /// Whether the published schema takes these arguments.

@@ -168,14 +168,20 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for LineTransp
         message
     }
 
+    /// A peer that is gone, or takes nothing more, is no fault of the connection.
     async fn close(&mut self) -> io::Result<()> {
         self.queue = None;
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
-        if let Ok(written) = tokio::time::timeout(CLOSE_GRACE, &mut writer).await {
-            return written.unwrap_or_else(|fault| Err(io::Error::other(fault)));
+        match tokio::time::timeout(CLOSE_GRACE, &mut writer).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => tracing::debug!(%error, "the peer left answers unread"),
+            Ok(Err(fault)) => return Err(io::Error::other(fault)),
+            Err(_) => {
+                writer.abort();
+                tracing::debug!("the peer takes no answers");
+            }
         }
-        writer.abort();
-        Err(io::ErrorKind::TimedOut.into())
+        Ok(())
     }
 }
 

@@ -66,7 +66,9 @@ pub fn read(line: &[u8]) -> Line {
     }
     match serde_json::from_slice::<Value>(line) {
         Ok(Value::Object(object)) => read_object(object).unwrap_or_else(Line::Rejected),
-        Ok(Value::Array(_)) => reject(None, "batches are not part of MCP; send one message a line"),
+        Ok(Value::Array(_)) => {
+            reject(None, "Provost takes no batches: send each message on a line of its own")
+        }
         Ok(_) => reject(None, "a message is a JSON object"),
         Err(_) => {
             let message = "the line is not one JSON text in UTF-8 of at most 127 levels";
@@ -118,8 +120,8 @@ fn read_request(
     }
     let fault = params_fault(method, object.get("params"));
     match typed(object) {
-        // A standard method read as a custom one did not fit its own parameters.
-        Some(message) if !(is_custom_request(&message) && is_standard(method)) => {
+        // A method of ours read as a custom one did not fit its own parameters.
+        Some(message) if !(is_custom_request(&message) && is_served(method)) => {
             Ok(Line::Message(message))
         }
         _ => Err(Rejection::new(id, ErrorCode::INVALID_PARAMS, fault)),
@@ -148,31 +150,22 @@ pub fn cancelled_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// Methods with parameters of their own, of both eras of the protocol.
-fn is_standard(method: &str) -> bool {
+/// The methods that are served and have parameters of their own, of both eras of the
+/// protocol. Others are not there, whatever their parameters are.
+fn is_served(method: &str) -> bool {
     matches!(
         method,
         "initialize"
             | "server/discover"
             | "ping"
-            | "completion/complete"
-            | "logging/setLevel"
             | "prompts/get"
             | "prompts/list"
             | "resources/list"
             | "resources/templates/list"
             | "resources/read"
-            | "resources/subscribe"
-            | "resources/unsubscribe"
-            | "resources/directory/read"
             | "subscriptions/listen"
             | "tools/list"
             | "tools/call"
-            | "tasks/get"
-            | "tasks/update"
-            | "tasks/cancel"
-            | "skills/list"
-            | "skills/get"
     )
 }
 

@@ -69,7 +69,7 @@ impl Store {
     }
 
     pub(super) async fn insert_approval(&self, approval: &Approval) -> Result<Approval, Refusal> {
-        let mut writing = self.writing_patiently().await?;
+        let mut writing = self.writing_briefly().await?;
         let request = serde_json::to_string(&approval.request)
             .map_err(|error| Refusal::internal(error.to_string()))?;
         let made = sqlx::query(
@@ -132,7 +132,7 @@ impl Store {
         approval: ApprovalId,
         decision: &Decision,
     ) -> Result<Answer<Approval>, Refusal> {
-        let mut writing = self.writing_patiently().await?;
+        let mut writing = self.writing_briefly().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }

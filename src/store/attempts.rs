@@ -191,7 +191,8 @@ impl StatusRow {
             latest_execution_process_id: codec::optional_id(self.process_id.as_deref())?,
             exit_code: self.exit_code,
             exit_signal: self.exit_signal,
-            failure_summary: self.failure_summary.filter(|_| overview.state == State::Failed),
+            // It is the newest process's, which has not run where the attempt is idle.
+            failure_summary: self.failure_summary.filter(|_| has_ended(overview.state)),
             final_message: self.final_message,
             queued_follow_ups: self.queued_follow_ups,
             queue_held: self.queue_held,
@@ -202,6 +203,10 @@ impl StatusRow {
             overview,
         })
     }
+}
+
+fn has_ended(state: State) -> bool {
+    matches!(state, State::Failed | State::Completed)
 }
 
 #[derive(FromRow)]

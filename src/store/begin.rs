@@ -1,10 +1,14 @@
 //! How a write begins: at once, or when whoever else holds the database (a backup,
-//! a person's `sqlite3`) lets go of it, for a while.
+//! a person's `sqlite3`) lets go of it, for a while; and never in a file that is not
+//! the home's any more.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::{Sqlite, Transaction};
+use tokio::time::timeout;
 
 use super::{Store, fault, primary_code};
 
@@ -18,6 +22,8 @@ const CALLER: [Duration; 5] = [
     Duration::from_millis(800),
     Duration::from_millis(1600),
 ];
+/// How long one who tries again by itself waits for its turn among our own writers.
+const BRIEFLY: Duration = Duration::from_secs(5);
 /// Those of an owner that has to write what is true: half a minute in all.
 const OWNER: [Duration; 60] = [Duration::from_millis(250); 60];
 /// When a caller had better try again, in seconds.
@@ -39,10 +45,19 @@ impl Store {
         self.begin_with_pauses(&OWNER).await
     }
 
+    /// Begins a write for one who tries again by itself.
+    pub(super) async fn writing_briefly(&self) -> Result<Transaction<'static, Sqlite>, Refusal> {
+        // Given up before it has begun, a write has done nothing.
+        timeout(BRIEFLY, self.begin_with_pauses(&[])).await.unwrap_or_else(|_| {
+            Err(locked("the database is busy with other calls, and did not get free at once"))
+        })
+    }
+
     async fn begin_with_pauses(
         &self,
         pauses: &[Duration],
     ) -> Result<Transaction<'static, Sqlite>, Refusal> {
+        self.is_in_place()?;
         let mut pauses = pauses.iter();
         loop {
             let error = match self.writer.begin_with("BEGIN IMMEDIATE").await {
@@ -58,6 +73,31 @@ impl Store {
             tokio::time::sleep(*pause).await;
         }
     }
+
+    /// That the file which is open is the home's: SQLite would go on writing to one
+    /// that has been deleted or moved away, and all of that would be lost.
+    fn is_in_place(&self) -> Result<(), Refusal> {
+        let (path, opened) = &*self.file;
+        match inode(path) {
+            Ok(there) if there == *opened => Ok(()),
+            Ok(_) => Err(displaced(&format!("another file stands in place of {}", path.display()))),
+            Err(error) => Err(displaced(&format!("{}: {error}", path.display()))),
+        }
+    }
+}
+
+/// What tells a file from all others, whatever its name.
+pub(super) fn inode(path: &Path) -> std::io::Result<(u64, u64)> {
+    let file = std::fs::metadata(path)?;
+    Ok((file.dev(), file.ino()))
+}
+
+fn displaced(why: &str) -> Refusal {
+    tracing::error!(why, "the database is gone");
+    Refusal::new(
+        Code::DbUnavailable,
+        format!("the database was deleted or moved away while the daemon ran ({why})"),
+    )
 }
 
 #[cfg(test)]

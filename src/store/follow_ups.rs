@@ -14,13 +14,13 @@ impl Store {
         turnover: &Turnover,
         answer: &FollowedUp,
     ) -> Result<Answer<FollowedUp>, Refusal> {
-        let mut writing = self.writing_patiently().await?;
+        let mut writing = self.writing_briefly().await?;
         if let Some(answer) = requests::kept(&mut writing, key).await? {
             return Ok(answer);
         }
         let adds = turnover.added.is_some() || turnover.begun.is_some();
         if adds && !is_on_board(&mut writing, attempt).await? {
-            return Err(missing::task(attempt.task_id));
+            return Err(missing::task_of(attempt.attempt_id));
         }
         turn_over(&mut writing, attempt.attempt_id, attempt.epoch, turnover).await?;
         let answer = requests::keep(&mut writing, key, answer.clone()).await?;

@@ -15,6 +15,18 @@ pub fn task(task: impl fmt::Display) -> Refusal {
         .detail("task_id", task.to_string())
 }
 
+/// The task of an attempt was deleted: the attempt stays readable, and does no more.
+pub fn task_of(attempt: AttemptId) -> Refusal {
+    let message =
+        format!("the task of attempt {attempt} was deleted, so its agent takes no prompt");
+    Refusal::new(Code::TaskNotFound, message)
+        .hint(format!(
+            "Call get_attempt_changes with attempt_id = \"{attempt}\" instead. What it made stays \
+             readable; create_task and start_task_attempt begin anew."
+        ))
+        .detail("attempt_id", attempt.to_string())
+}
+
 pub fn attempt(attempt: AttemptId) -> Refusal {
     Refusal::new(Code::AttemptNotFound, format!("there is no attempt {attempt}"))
         .detail("attempt_id", attempt.to_string())

@@ -42,6 +42,8 @@ pub use tasks::TaskFilter;
 pub use wal::is_damaged as is_log_damaged;
 pub use work::{LastRun, NewDocument, NewPlan, NewQuestion, Question, Sending};
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use provost_actors::failpoint;
@@ -53,6 +55,8 @@ use sqlx::{SqliteConnection, SqlitePool};
 pub struct Store {
     writer: SqlitePool,
     reader: SqlitePool,
+    /// The file that is open: its path, its device and its inode.
+    file: Arc<(PathBuf, (u64, u64))>,
     times: TimesToLive,
     changes: changes::Changes,
 }
@@ -109,12 +113,12 @@ fn fault(error: sqlx::Error) -> Refusal {
     Refusal::internal(format!("the store failed: {error}"))
 }
 
-/// SQLITE_IOERR, _CORRUPT, _CANTOPEN and _NOTADB with their extensions, or no
+/// SQLITE_READONLY, _IOERR, _CORRUPT, _CANTOPEN and _NOTADB with their extensions, or no
 /// connection at all (<https://www.sqlite.org/rescode.html>).
 fn is_unavailable(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => true,
-        error => matches!(primary_code(error), Some(10 | 11 | 14 | 26)),
+        error => matches!(primary_code(error), Some(8 | 10 | 11 | 14 | 26)),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use provost_actors::event::Timestamp;
@@ -77,7 +78,9 @@ impl Store {
         let reader = pool(4).connect_with(options.read_only(true)).await?;
         let latest: Option<String> = sqlx::query_scalar(LATEST_ID).fetch_one(&reader).await?;
         ids::go_on_after(&latest.unwrap_or_default());
-        Ok(Self { writer, reader, times, changes: Changes::default() })
+        let opened = super::begin::inode(path).map_err(sqlx::Error::Io)?;
+        let file = Arc::new((path.to_owned(), opened));
+        Ok(Self { writer, reader, file, times, changes: Changes::default() })
     }
 
     /// Forgets answers and intents older than their time to live.

@@ -52,7 +52,7 @@ impl Store {
         process: ProcessId,
         change: &Change,
     ) -> Result<(), Refusal> {
-        let mut writing = self.writing_patiently().await?;
+        let mut writing = self.writing_briefly().await?;
         let (phase, state) = standing(change);
         let now = Timestamp::now().millis();
         let holds = matches!(change, Change::Held | Change::Unqueued { .. });

@@ -109,7 +109,7 @@ impl Store {
     pub(super) async fn begin_request(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal> {
         let intent =
             serde_json::to_string(intent).map_err(|error| Refusal::internal(error.to_string()))?;
-        let mut writing = self.writing_patiently().await?;
+        let mut writing = self.writing_briefly().await?;
         let begun = match find(&mut writing, key).await? {
             Found::Answer(answer) => Begun::Answered(parse(&answer)?),
             found => {
@@ -122,7 +122,7 @@ impl Store {
     }
 
     pub(super) async fn complete_request(&self, key: &Key, answer: &str) -> Result<(), Refusal> {
-        let mut writing = self.writing_patiently().await?;
+        let mut writing = self.writing_briefly().await?;
         failpoint::hit("answer", "next");
         write(&mut writing, key, None, Some(answer)).await?;
         writing.commit().await.map_err(fault)?;
@@ -151,7 +151,7 @@ impl Store {
     }
 
     pub(super) async fn abandon_request(&self, key: &Key) -> Result<(), Refusal> {
-        let mut writing = self.writing_patiently().await?;
+        let mut writing = self.writing_briefly().await?;
         sqlx::query("DELETE FROM requests WHERE tool = ?1 AND request_id = ?2 AND answer IS NULL")
             .bind(key.tool)
             .bind(&key.request_id)

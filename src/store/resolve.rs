@@ -1,10 +1,11 @@
 //! Pieces of ids, as people type them, and what kind of thing an id names.
 
+use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 
-use super::{Store, fault};
+use super::{Store, codec, fault, missing};
 
 /// What an id can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +92,62 @@ impl Store {
             matches.extend(ids.into_iter().map(|id| Match { kind, id }));
         }
         Ok(matches)
+    }
+
+    /// The things that go by a name: projects and repositories by their names or paths,
+    /// tasks by title or handle, attempts by branch; at most 20. Case does not count.
+    pub async fn named(&self, name: &str) -> Result<Vec<Match>, Refusal> {
+        let rows: Vec<(String, String)> = sqlx::query_as(
+            "SELECT 'project', project_id FROM projects WHERE name = ?1 COLLATE NOCASE
+             UNION SELECT 'repo', repo_id FROM repos
+                   WHERE name = ?1 COLLATE NOCASE OR path = rtrim(?1, '/')
+             UNION SELECT 'task', task_id FROM tasks WHERE deleted_at IS NULL
+                   AND (title = ?1 COLLATE NOCASE OR handle = upper(?1))
+             UNION SELECT 'attempt', attempt_id FROM attempts WHERE branch = ?1
+             LIMIT 20",
+        )
+        .bind(name)
+        .fetch_all(&self.reader)
+        .await
+        .map_err(fault)?;
+        let kind = |name: &str| match name {
+            "project" => Kind::Project,
+            "repo" => Kind::Repo,
+            "task" => Kind::Task,
+            _ => Kind::Attempt,
+        };
+        Ok(rows.into_iter().map(|(name, id)| Match { kind: kind(&name), id }).collect())
+    }
+
+    /// The tasks that have a handle, each with its project and that one's name. Deleted
+    /// ones are among them: a handle never comes to mean another task.
+    pub async fn tasks_of_handle(
+        &self,
+        handle: &str,
+    ) -> Result<Vec<(TaskId, ProjectId, String)>, Refusal> {
+        let rows: Vec<(String, String, String)> = sqlx::query_as(
+            "SELECT t.task_id, t.project_id, p.name FROM tasks t
+             JOIN projects p ON p.project_id = t.project_id
+             WHERE t.handle = ?1 ORDER BY t.task_id",
+        )
+        .bind(handle.to_ascii_uppercase())
+        .fetch_all(&self.reader)
+        .await
+        .map_err(fault)?;
+        let row = |(task, project, name): (String, String, String)| {
+            Ok((codec::id(&task)?, codec::id(&project)?, name))
+        };
+        rows.into_iter().map(row).collect()
+    }
+
+    /// What a task is called in its project, also if it was deleted.
+    pub async fn handle_of(&self, task: TaskId) -> Result<String, Refusal> {
+        let handle = sqlx::query_scalar("SELECT handle FROM tasks WHERE task_id = ?1")
+            .bind(task.to_string())
+            .fetch_optional(&self.reader)
+            .await
+            .map_err(fault)?;
+        handle.ok_or_else(|| missing::task(task))
     }
 
     /// The id of a kind that goes with a thing: what it belongs to, or the latest

@@ -3,7 +3,7 @@
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::journal::{
-    Answer, Key, NewTask, Priority, StartContext, Task, TaskChange, TaskStatus, TaskView,
+    Answer, Key, NewTask, Priority, StartContext, Task, TaskChange, TaskStatus, TaskView, Unmet,
 };
 use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
@@ -345,8 +345,12 @@ impl Store {
         let task = load(&mut reading, task).await?.task;
         let project_name = projects::require(&mut reading, task.project_id).await?;
         let repos = projects::repos_of(&mut reading, task.project_id).await?;
-        let unmet: Vec<String> = sqlx::query_scalar(
-            "SELECT t.task_id FROM task_dependencies d JOIN tasks t ON t.task_id = d.depends_on
+        let unmet: Vec<(String, String, Option<String>)> = sqlx::query_as(
+            "SELECT t.task_id, t.handle,
+                    (SELECT a.attempt_id FROM attempts a
+                     WHERE a.task_id = t.task_id AND a.phase NOT IN ('settled', 'idle')
+                     ORDER BY a.created_at DESC LIMIT 1)
+             FROM task_dependencies d JOIN tasks t ON t.task_id = d.depends_on
              WHERE d.task_id = ?1 AND t.status <> 'done' AND t.deleted_at IS NULL
              ORDER BY t.task_id",
         )
@@ -354,7 +358,11 @@ impl Store {
         .fetch_all(&mut *reading)
         .await
         .map_err(fault)?;
-        let unmet = unmet.iter().map(|id| codec::id(id)).collect::<Result<_, _>>()?;
+        let unmet = unmet.into_iter().map(|(task, handle, running)| {
+            let running = running.map(|id| codec::id(&id)).transpose()?;
+            Ok(Unmet { task_id: codec::id(&task)?, handle, running })
+        });
+        let unmet = unmet.collect::<Result<_, Refusal>>()?;
         let brief = task.brief.as_deref().and_then(Brief::kept).map(|brief| brief.text());
         let (reason, kind): (Option<String>, String) =
             sqlx::query_as("SELECT reason, kind FROM tasks WHERE task_id = ?1")

@@ -250,7 +250,8 @@ async fn dependencies_are_of_the_same_project_and_never_run_in_a_circle() {
     let circle = store.update_task(None, first, &back).await.unwrap_err();
     assert_eq!(circle.code, Code::DependencyCycle);
     assert_eq!(circle.details["cycle"].as_array().unwrap().len(), 3);
-    assert_eq!(store.start_context(second).await.unwrap().unmet, [first]);
+    let unmet = store.start_context(second).await.unwrap().unmet;
+    assert_eq!(unmet.iter().map(|task| task.task_id).collect::<Vec<_>>(), [first]);
     let done = TaskChange { status: Some(TaskStatus::Done), ..TaskChange::default() };
     store.update_task(None, first, &done).await.unwrap();
     assert_eq!(store.start_context(second).await.unwrap().unmet, []);

@@ -222,7 +222,7 @@ impl ReportTaskDoneInput {
         let names = self.acceptance_criteria_verification.iter().flat_map(BTreeMap::keys);
         if let Some(name) = names.into_iter().find(|name| name.parse::<u16>().is_err()) {
             let path = format!("acceptanceCriteriaVerification.{}", cut(name.clone(), 60));
-            let message = format!("`{path}` names no criterion: they are numbered from 0.");
+            let message = format!("`{path}` is not the number of a criterion: they count from 0.");
             return Err(Refusal::new(Code::InvalidArgument, message)
                 .hint("Call reportTaskDone again with \"0\" for the first criterion.")
                 .detail("path", path));

@@ -3,10 +3,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Provost, processes};
+use crate::harness::{Provost, processes, wait_until};
 
 #[test]
 fn a_second_daemon_names_the_first_and_touches_nothing() {
@@ -164,4 +166,26 @@ fn the_daemon_writes_to_standard_error_alone() {
     assert_eq!(provost.ended(), Some(0));
     assert_eq!(fs::read_to_string(provost.path("stdout")).unwrap(), "");
     assert!(provost.said().contains("ready"), "{}", provost.said());
+}
+
+/// Its threads die one after the other, and the last one holds the lock.
+#[test]
+fn a_daemon_that_is_started_while_the_old_one_is_being_killed_takes_its_place() {
+    let provost = Provost::running();
+    for _ in 0..15 {
+        provost.connect();
+        let old = provost.pid();
+        processes::signal(old, Signal::SIGKILL);
+        let mut next = provost.command(&["daemon"]).stderr(Stdio::null()).spawn().unwrap();
+        wait_until("the next one holds the home", || {
+            assert_eq!(next.try_wait().unwrap(), None, "it found the lock held");
+            // It is empty for a moment.
+            let holder = fs::read_to_string(provost.home().join("run/daemon.lock"));
+            holder.is_ok_and(|holder| holder.trim() == next.id().to_string())
+        });
+        provost.is_started();
+        next.kill().unwrap();
+        next.wait().unwrap();
+        provost.kill_and_start();
+    }
 }

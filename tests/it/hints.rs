@@ -19,12 +19,14 @@ pub enum Step {
         to: String,
         from: String,
     },
-    Without(String),
+    Without(Vec<String>),
     /// Give one of two fields and not the other.
     OneOf(String, String),
     NewRequestId,
     /// Call another tool instead.
     Instead(String),
+    /// Call another tool with this field instead.
+    InsteadWith(String, String, Value),
     /// Call another tool with this field first.
     First(String, String, Value),
     /// Only the caller knows the value, or a person has to do something.
@@ -48,11 +50,17 @@ pub fn read(hint: &str, details: &Value) -> Option<Step> {
         return Some(Step::Later);
     }
     if let Some(field) = rest.strip_prefix("again without ") {
-        return Some(Step::Without(word(field)));
+        // A stop before a blank ends the sentence; others are within paths.
+        let fields = field.split_once(". ").map_or(field, |(fields, _)| fields);
+        let fields = fields.trim_end_matches('.');
+        return Some(Step::Without(fields.split(" and ").map(str::to_owned).collect()));
     }
     if let Some(first) = rest.strip_prefix("with ") {
         let (field, value) = first.split_once(" = ")?;
         let (value, rest) = value_of(value, details)?;
+        if rest.starts_with(" instead.") {
+            return Some(Step::InsteadWith(tool.to_owned(), field.to_owned(), value));
+        }
         return rest
             .starts_with(", then ")
             .then(|| Step::First(tool.to_owned(), field.to_owned(), value));
@@ -97,7 +105,8 @@ fn values(mut text: &str, details: &Value) -> Option<Step> {
             return Some(Step::Set(given, Vec::new()));
         }
         if let Some(left_out) = rest.strip_prefix(" instead of ") {
-            let left_out = left_out.split_once('.')?.0.split(" and ");
+            let left_out = left_out.split_once(". ").map_or(left_out, |(fields, _)| fields);
+            let left_out = left_out.trim_end_matches('.').split(" and ");
             return Some(Step::Set(given, left_out.map(str::to_owned).collect()));
         }
         text = rest.strip_prefix(" and ")?;
@@ -224,7 +233,11 @@ impl Follower<'_> {
                     let value = remove(&mut arguments, &from);
                     *at(&mut arguments, &steps(&to)) = value;
                 }
-                Step::Without(path) => drop(remove(&mut arguments, &path)),
+                Step::Without(paths) => {
+                    for path in paths {
+                        remove(&mut arguments, &path);
+                    }
+                }
                 Step::OneOf(one, other) => {
                     remove(&mut arguments, &other);
                     if arguments.get(&one).is_none() {
@@ -236,6 +249,9 @@ impl Follower<'_> {
                         json!(format!("new {}", NEW.fetch_add(1, Ordering::Relaxed)));
                 }
                 Step::Instead(other) => (tool, arguments) = (other, json!({})),
+                Step::InsteadWith(other, field, value) => {
+                    (tool, arguments) = (other, json!({ field: value }));
+                }
                 Step::First(other, field, value) => {
                     self.provost.call(&other, &json!({ field: value }));
                     // The same call again is what the hint asks for.
@@ -272,5 +288,54 @@ impl Follower<'_> {
         });
         let value = item.unwrap_or_else(|| panic!("{list} tells nothing"))[name].clone();
         if is_list { json!([value]) } else { value }
+    }
+}
+
+/// Tools that may end, overwrite or drop something.
+const DESTRUCTIVE: [&str; 6] = [
+    "delete_task",
+    "stop_attempt",
+    "update_task",
+    "follow_up",
+    "respond_approval",
+    "answer_question",
+];
+
+/// What holds for the first step of every hint: it aims no call that may take something
+/// away at another thing than the one named, overrides no guard, and leaves nothing out
+/// of which the message does not speak.
+pub fn harmless(tool: &str, arguments: &Value, refusal: &Value) {
+    let (hint, details) = (refusal["hint"].as_str().unwrap(), &refusal["details"]);
+    let told = || format!("{tool} {arguments}: {refusal}");
+    let step = read(hint, details).unwrap_or_else(|| panic!("no form of hint: {hint}"));
+    let first = hint.split(". ").next().unwrap();
+    for guard in ["ignore_dependencies", "force"] {
+        let meant = arguments.get(guard).is_some()
+            || ["kill", "hard", "signal"].iter().any(|word| arguments.get(word).is_some());
+        assert!(meant || !first.contains(&format!("{guard} = true")), "{}", told());
+    }
+    // Every id that a hint aims at was named, whole or in a piece, or by its name.
+    let named = arguments.to_string();
+    let is_named = |value: &Value| {
+        let text = value.as_str().unwrap_or_default();
+        let is_id = text.len() == 36 && text.bytes().filter(|b| *b == b'-').count() == 4;
+        let kind = details["id_is"].as_str();
+        !is_id || named.contains(&text[24..]) || kind.is_none_or(|kind| details[kind] == *text)
+    };
+    match step {
+        Step::Set(given, _) if DESTRUCTIVE.contains(&tool) => {
+            assert!(given.iter().all(|(_, value)| is_named(value)), "{}", told());
+        }
+        Step::InsteadWith(other, _, value) if DESTRUCTIVE.contains(&other.as_str()) => {
+            assert!(is_named(&value), "{}", told());
+        }
+        Step::Instead(other) => assert_ne!(other, "delete_task", "{}", told()),
+        Step::Without(paths) => {
+            let message = refusal["message"].as_str().unwrap();
+            for path in paths {
+                assert!(message.contains(&format!("`{path}`")), "{}", told());
+            }
+        }
+        _ => {}
     }
 }

@@ -66,11 +66,16 @@ fn names(board: &Board) -> Vec<(&'static str, String)> {
     provost.call("delete_task", &json!({"task_id": deleted}));
     let attempt = board.start_at(&task, "fake", &json!({"prompt": "write made.txt made\nsay hi"}));
     let settled = attempt.settled();
+    let orphan = board.start("fake", "say hi");
+    orphan.settled();
+    provost.call("delete_task", &json!({"task_id": orphan.started["task_id"]}));
     let busy = board.task("busy");
     let busy_attempt = board.start_at(&busy, "fake", &json!({"prompt": "hang"}));
     let used = json!({"project_id": board.project_id, "title": "used", "request_id": "used"});
     provost.call("create_task", &used);
     provost.call("createTicket", &json!({"project_id": board.project_id, "title": "see to it"}));
+    let shop = provost.repo("shop");
+    provost.call("create_project", &json!({"name": "shop", "repos": [{"path": shop.path}]}));
     let id = |name: &str| settled[name].as_str().unwrap().to_owned();
     let whole = [
         ("project", board.project_id.clone()),
@@ -97,6 +102,10 @@ fn names(board: &Board) -> Vec<(&'static str, String)> {
         ("homeless", lost.task("homeless")),
         ("blocked", board.task_with("blocked", &json!({"depends_on": [task]}))),
         ("spare", board.task("spare")),
+        ("branch", id("workspace_branch")),
+        ("orphan", orphan.id.clone()),
+        ("project_name", "shop".to_owned()),
+        ("ticket", "TK-001".to_owned()),
     ];
     names.extend(whole);
     names
@@ -123,6 +132,7 @@ fn every_hint_followed_word_for_word_leads_where_the_table_says() {
         });
         let arguments: Value = serde_json::from_str(&arguments).unwrap();
         let refusal = provost.refusal(line.tool, &arguments);
+        hints::harmless(line.tool, &arguments, &refusal);
         let way = follower.follow(line.tool, &arguments);
         if (refusal["code"].as_str(), way) != (Some(line.code), line.way) {
             let call = format!("{} {}", line.tool, line.arguments);
@@ -182,6 +192,17 @@ get_diff get_attempt_changes
 get_messages tail_session_messages
 get_patch get_attempt_patch
 read_file get_attempt_file
+create_attempt start_task_attempt
+create_task_attempt start_task_attempt
+retry_attempt start_task_attempt
+start_workspace_session start_task_attempt
+read_logs tail_attempt_logs
+list_agents list_executors
+list_sessions list_task_attempts
+list_workspaces list_task_attempts
+get_project list_projects
+task_list list_tasks
+approve respond_approval
 ";
 
 #[test]
@@ -197,4 +218,98 @@ fn a_wrong_verb_is_a_protocol_error_that_names_the_right_one() {
         let step = hints::read(hint, &json!({}));
         assert_eq!(step, Some(hints::Step::Instead(meant.to_owned())), "{given}: {hint}");
     }
+}
+
+/// Names for what no tool does, and a word of what is told instead.
+const ABSENT: &str = "
+delete_attempt gc
+delete_project gc
+remove_worktree gc
+deleteTask gc
+merge_attempt workspace_branch
+create_pr workspace_branch
+";
+
+/// Most clients show the message alone.
+#[test]
+fn what_provost_does_not_do_is_said_in_the_message() {
+    let provost = Provost::running();
+    let mut client = provost.connect();
+    for line in ABSENT.trim().lines() {
+        let (given, word) = line.split_once(' ').unwrap();
+        let answer = client.ask("tools/call", &json!({"name": given, "arguments": {}}));
+        let error = &answer["error"];
+        assert!(error["message"].as_str().unwrap().contains(word), "{given}: {error}");
+        assert!(error["data"]["nearest"].is_null(), "{given}: {error}");
+        assert!(!error["data"]["hint"].as_str().unwrap().contains("delete_task"), "{given}");
+    }
+}
+
+/// A handle is as good as an id, in every tool that takes a task; and both are told.
+#[test]
+fn a_task_goes_by_its_handle_in_every_tool() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let made = provost.call("create_task", &json!({"project_id": board.project_id, "title": "t"}));
+    let (task, handle) = (&made["task_id"], &made["handle"]);
+    assert_eq!(handle, "TASK-001");
+    let got = provost.call("get_task", &json!({"task_id": "task-001"}));
+    assert_eq!(&got["task"]["task_id"], task);
+    let by_handle =
+        json!({"task_id": handle, "executor": "fake", "prompt": "say hi", "request_id": "s"});
+    let started = provost.call("start_task_attempt", &by_handle);
+    assert_eq!((&started["task_id"], &started["handle"]), (task, handle));
+    // The same call by the task's id.
+    let by_id = json!({"task_id": task, "executor": "fake", "prompt": "say hi", "request_id": "s"});
+    assert_eq!(provost.call("start_task_attempt", &by_id), started);
+    let listed = provost.call("list_task_attempts", &json!({"task_id": handle}));
+    assert_eq!(listed["latest_attempt_id"], started["attempt_id"]);
+    let waited = json!({"attempt_ids": [started["attempt_id"]], "timeout_ms": 50_000});
+    provost.call("wait_for_attempts", &waited);
+    let status = provost.call("get_attempt_status", &json!({"attempt_id": started["attempt_id"]}));
+    assert_eq!(&status["handle"], handle);
+    let changed = provost.call("update_task", &json!({"task_id": handle, "title": "u"}));
+    assert_eq!(changed["task"]["title"], "u");
+    let removal = json!({"task_id": handle, "request_id": "d"});
+    let deleted = provost.call("delete_task", &removal);
+    assert_eq!((&deleted["deleted_task_id"], &deleted["handle"]), (task, handle));
+    assert_eq!(provost.call("delete_task", &removal), deleted);
+    assert_eq!(provost.refusal("get_task", &json!({"task_id": handle}))["code"], "task_not_found");
+}
+
+/// Where several projects have the handle, none is taken by chance.
+#[test]
+fn a_handle_of_several_projects_is_refused_with_their_names() {
+    let provost = Provost::running();
+    let (one, other) = (provost.board(), Board::new(&provost, vec![provost.repo("other")]));
+    let tasks = [one.task("one"), other.task("other")];
+    let refusal = provost.refusal("delete_task", &json!({"task_id": "TASK-001"}));
+    assert_eq!(refusal["code"], "invalid_argument");
+    for task in &tasks {
+        assert!(refusal["message"].as_str().unwrap().contains(task.as_str()), "{refusal}");
+        provost.call("get_task", &json!({"task_id": task}));
+    }
+}
+
+#[test]
+fn an_unfinished_dependency_is_named_before_the_way_around_it() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let first = board.task("first");
+    let second = board.task_with("second", &json!({"depends_on": [first]}));
+    let start = json!({"task_id": second, "executor": "fake", "prompt": "say hi"});
+    let refusal = provost.refusal("start_task_attempt", &start);
+    assert_eq!(refusal["message"], "The task depends on 1 unfinished task: TASK-001.");
+    let step = hints::read(refusal["hint"].as_str().unwrap(), &refusal["details"]);
+    let look = |tool: &str, field: &str, value: Value| {
+        Some(hints::Step::InsteadWith(tool.to_owned(), field.to_owned(), value))
+    };
+    assert_eq!(step, look("get_task", "task_id", json!(first)));
+
+    // While an attempt at it runs, that is what to wait for.
+    let attempt = board.start_at(&first, "fake", &json!({"prompt": "hang"}));
+    let refusal = provost.refusal("start_task_attempt", &start);
+    let step = hints::read(refusal["hint"].as_str().unwrap(), &refusal["details"]);
+    assert_eq!(step, look("wait_for_attempts", "attempt_ids", json!([attempt.id])));
+    attempt.stop();
 }

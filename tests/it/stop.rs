@@ -17,11 +17,12 @@ fn an_executor_that_obeys_is_asked_once() {
         stopped,
         json!({"attempt_id": attempt.id, "execution_process_id": process, "stopped": true,
             "state": "failed", "phase": "settled", "forced": false, "signals": ["SIGINT"],
-            "exit_code": null, "exit_signal": 2, "survivors": 0})
+            "exit_code": null, "exit_signal": 2, "survivors": 0, "unrecorded": false})
     );
     attempt.leaves_nobody();
     let summary = attempt.status()["failure_summary"].clone();
-    assert!(summary.as_str().unwrap().contains("stop_attempt"), "{summary}");
+    assert_eq!(summary, "stopped by stop_attempt with SIGINT: killed by SIGINT (signal 2)");
+    assert_eq!(attempt.said("process_end"), ["stopped: killed by SIGINT (signal 2)"]);
 }
 
 #[test]
@@ -247,6 +248,76 @@ fn an_executor_that_ends_well_when_asked_to_stop_has_completed() {
     let stopped = attempt.stop();
     assert_eq!((&stopped["state"], &stopped["exit_code"]), (&json!("completed"), &json!(0)));
     assert_eq!(attempt.lines("stdout"), ["up", "saved"]);
+    let summary = attempt.status()["failure_summary"].clone();
+    assert_eq!(summary, "stopped by stop_attempt with SIGINT, and it ended well");
+}
+
+/// It connects to the shim that supervises it, as only a daemon should.
+#[test]
+fn a_process_that_is_connected_to_its_own_shim_dies_with_the_others() {
+    const CONNECTS: &str = "import os, socket, time\n\
+        os.chdir(os.path.join(os.environ['PROVOST_HOME'], 'attempts', \
+            os.environ['PROVOST_ATTEMPT_ID'], os.environ['PROVOST_PROCESS_ID']))\n\
+        link = socket.socket(socket.AF_UNIX)\n\
+        link.connect('sock')\n\
+        print('connected', flush=True)\n\
+        time.sleep(1000)";
+    let provost = Provost::new().config(QUICK);
+    let program = provost.path("connects.py");
+    std::fs::write(&program, CONNECTS).unwrap();
+    let script = format!(
+        "setsid python3 {0} & until [ -e \"$PROVOST_HOME/gate\" ]; do sleep 0.02; done; echo over",
+        program.display()
+    );
+    let provost = provost.executor("agent", PLAIN, &script).started();
+    let board = provost.board();
+    let attempt = board.start("agent", "x");
+    attempt.has_said("connected");
+    assert_eq!(attempt.stop()["survivors"], 0);
+    attempt.leaves_nobody();
+    // The same of what a finished turn has left behind.
+    std::fs::write(provost.home().join("gate"), "").unwrap();
+    let attempt = board.start("agent", "x");
+    attempt.has_said("connected");
+    attempt.settled();
+    assert_eq!(attempt.processes().len(), 1);
+    assert_eq!(attempt.stop()["survivors"], 0);
+    attempt.leaves_nobody();
+}
+
+/// The agent's own word is an answer to the stop, not an end of its turn.
+#[test]
+fn an_agent_that_answers_a_stop_with_the_end_of_its_turn_was_stopped() {
+    const AGENT: &str = r#"
+import json, sys
+def say(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+prompt = None
+for line in sys.stdin:
+    message = json.loads(line)
+    method = message.get("method")
+    if method == "initialize":
+        say(id=message["id"], result={"protocolVersion": 1, "agentCapabilities": {}})
+    elif method == "session/new":
+        say(id=message["id"], result={"sessionId": "s"})
+    elif method == "session/prompt":
+        prompt = message["id"]
+        say(method="session/update", params={"sessionId": "s", "update": {
+            "sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "up"}}})
+    elif method == "session/cancel":
+        say(id=prompt, result={"stopReason": "end_turn"})
+"#;
+    let provost = Provost::new();
+    let program = provost.path("agent.py");
+    std::fs::write(&program, AGENT).unwrap();
+    let script = format!("exec python3 {}", program.display());
+    let provost = provost.executor("agent", "acp", &script).started();
+    let attempt = provost.board().start("agent", "work");
+    attempt.has_said("agent_message_chunk");
+    let stopped = attempt.stop();
+    assert_eq!(stopped["signals"][0], "interrupt", "{stopped}");
+    assert_eq!(stopped["state"], "failed", "{stopped}");
+    let summary = attempt.status()["failure_summary"].clone();
+    assert!(summary.as_str().unwrap().starts_with("stopped by stop_attempt"), "{summary}");
 }
 
 #[test]

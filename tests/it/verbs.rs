@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
-use crate::harness::{Done, EVENTS, PLAIN, Provost, wait_until};
+use crate::harness::{Board, Done, EVENTS, PLAIN, Provost, wait_until};
 
 /// An id that was never issued.
 const NONE: &str = "01900000-0000-7000-8000-000000000000";
@@ -425,4 +425,45 @@ fn a_plan_that_says_something_else_is_a_conflict() {
     fs::write(&file, "# Colour\n\nIt is green.\n").unwrap();
     let conflict = add();
     assert!(conflict.code == 5 && conflict.stderr.contains("--replace"), "{conflict:?}");
+}
+
+#[test]
+fn path_prints_where_the_work_is() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let attempt = board.start("fake", "write x.txt hello");
+    attempt.settled();
+    let printed = provost.verb(["path", &attempt.id[28..]]);
+    let path = printed.stdout.strip_suffix('\n').unwrap();
+    assert_eq!(fs::read_to_string(format!("{path}/x.txt")).unwrap().trim(), "hello");
+    let name = board.repo().path.file_name().unwrap().to_str().unwrap();
+    assert_eq!(provost.verb(["path", &attempt.id, name]).stdout, printed.stdout);
+    assert_eq!(provost.verb(["path", &attempt.id, "nothing"]).code, 2);
+    assert!(provost.verb(["status", &attempt.id]).stdout.contains(path));
+    fs::remove_dir_all(path).unwrap();
+    assert_eq!(provost.verb(["path", &attempt.id]).code, 4);
+}
+
+#[test]
+fn path_of_several_repositories_is_their_folder_or_one_of_them() {
+    let provost = Provost::running();
+    let (front, back) = (provost.repo("front"), provost.repo("back"));
+    let board = Board::new(&provost, vec![front, back]);
+    let attempt = board.start("fake", "write front/x.txt hello");
+    attempt.settled();
+    let all = provost.verb(["path", &attempt.id]).stdout;
+    let one = provost.verb(["path", &attempt.id, "front"]).stdout;
+    assert_eq!(one, format!("{}/front\n", all.trim_end()));
+    assert!(fs::exists(format!("{}/x.txt", one.trim_end())).unwrap());
+}
+
+#[test]
+fn a_patch_of_a_file_needs_no_repository_name_where_there_is_one_repository() {
+    let provost = Provost::running();
+    let attempt = provost.board().start("fake", "write more.txt More!");
+    attempt.settled();
+    for path in ["more.txt", "app/more.txt"] {
+        let patch = provost.verb(["diff", &attempt.id, path]);
+        assert!(patch.code == 0 && patch.stdout.contains("+More!"), "{path}: {patch:?}");
+    }
 }

@@ -1,11 +1,12 @@
 //! What an attempt works in: its branch, its worktrees, its folder.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Attempt, Board, Provost, Repo};
+use crate::harness::{Attempt, Board, PLAIN, Provost, Repo};
 
 fn short(attempt: &Attempt) -> String {
     attempt.id[attempt.id.len() - 8..].to_owned()
@@ -194,4 +195,61 @@ fn uncommitted_work_outlives_the_attempt_and_the_daemon() {
     let worktree = PathBuf::from(attempt.said("tool_result").last().unwrap());
     provost.kill_and_start();
     assert_eq!(fs::read_to_string(worktree.join("work.txt")).unwrap(), "precious\n");
+}
+
+/// The worktree of an attempt, as the test finds it.
+fn worktree(attempt: &Attempt, provost: &Provost) -> PathBuf {
+    let branch = attempt.status()["workspace_branch"].as_str().unwrap().to_owned();
+    provost.home().join("worktrees").join(branch.trim_start_matches("provost/")).join("app")
+}
+
+#[test]
+fn no_turn_begins_where_a_link_stands_in_place_of_the_worktree() {
+    let provost = Provost::new().executor("agent", PLAIN, "echo ran > ran; echo done").started();
+    let board = provost.board();
+    let attempt = board.start("agent", "x");
+    attempt.settled();
+    let (worktree, kept) = (worktree(&attempt, &provost), provost.path("kept"));
+    let (folder, elsewhere) = (worktree.parent().unwrap(), provost.path("elsewhere"));
+    fs::create_dir_all(elsewhere.join("app")).unwrap();
+    let send = json!({"attempt_id": attempt.id, "action": "send", "prompt": "y"});
+    for (linked, to) in
+        [(worktree.as_path(), board.repo().path.clone()), (folder, elsewhere.clone())]
+    {
+        fs::rename(linked, &kept).unwrap();
+        symlink(&to, linked).unwrap();
+        let refusal = provost.refusal("follow_up", &send);
+        assert_eq!(refusal["code"], "workspace_failed", "{refusal}");
+        assert!(refusal["message"].as_str().unwrap().contains("a link"), "{refusal}");
+        fs::remove_file(linked).unwrap();
+        fs::rename(&kept, linked).unwrap();
+    }
+    assert!(!board.repo().path.join("ran").exists() && !elsewhere.join("app/ran").exists());
+    provost.call("follow_up", &send);
+    attempt.until("it has run again", |status| {
+        status["phase"] == "settled" && attempt.lines("stdout").len() == 2
+    });
+}
+
+#[test]
+fn a_queued_turn_whose_worktree_became_a_link_fails_and_runs_nowhere() {
+    let provost = Provost::new();
+    let gate = provost.path("gate");
+    let script = format!("until [ -e {} ]; do sleep 0.02; done; echo ran >> ran", gate.display());
+    let provost = provost.executor("agent", PLAIN, &script).started();
+    let board = provost.board();
+    let attempt = board.start("agent", "x");
+    attempt.in_phase("running");
+    let queue = json!({"attempt_id": attempt.id, "action": "queue", "prompt": "y"});
+    provost.call("follow_up", &queue);
+    let worktree = worktree(&attempt, &provost);
+    fs::rename(&worktree, provost.path("kept")).unwrap();
+    symlink(&board.repo().path, &worktree).unwrap();
+    fs::write(&gate, "").unwrap();
+    let status = attempt.until("the second turn has ended", |status| {
+        status["phase"] == "settled" && status["queued_follow_ups"] == 0
+    });
+    assert_eq!(status["state"], "failed", "{status}");
+    assert!(status["failure_summary"].as_str().unwrap().contains("a link"), "{status}");
+    assert!(!board.repo().path.join("ran").exists());
 }

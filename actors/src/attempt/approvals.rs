@@ -106,7 +106,7 @@ impl State {
     /// Nobody has answered in time.
     pub(super) async fn expired(&mut self, process: ProcessId, approval: ApprovalId) {
         let patience = self.world.settings.approval_timeout.unwrap_or_default().as_secs();
-        let reason = format!("nobody answered within {patience} s");
+        let reason = format!("no one answered within {patience} s");
         let denied = Decision::Verdict(Verdict::Deny { reason });
         match self.decide(None, approval, &denied).await {
             Err(refusal) if refusal.code.retryable() => {

@@ -40,6 +40,9 @@ pub struct Digest {
     /// When the limit that it told of is over.
     #[serde(default)]
     pub resume_at: Option<Timestamp>,
+    /// The fault after which the executor tries again; gone once it gets on.
+    #[serde(default)]
+    pub retrying: Option<String>,
     pub executor_session_id: Option<String>,
     /// The one that it was to resume is gone.
     #[serde(default)]
@@ -91,8 +94,15 @@ impl Digest {
     }
 
     fn see(&mut self, observed: &Observed, in_lines: bool) {
+        if let Observed::Entry(
+            Event::AssistantMessage { .. } | Event::Thinking { .. } | Event::ToolUse { .. },
+        ) = observed
+        {
+            self.retrying = None;
+        }
         self.model_asked |= is_models(observed);
         match observed {
+            Observed::Retrying(fault) => self.retrying = Some(cut(fault.clone(), ERROR_MAX)),
             Observed::Entry(Event::AssistantMessage { text, continued }) => {
                 let before = self.final_message.take().filter(|_| self.open || in_lines);
                 self.final_message = Some(match before {
@@ -254,6 +264,17 @@ mod tests {
         let kept = digest.final_message.unwrap();
         assert_eq!(kept.chars().count(), FINAL_MESSAGE_MAX);
         assert!(kept.ends_with('…'));
+    }
+
+    #[test]
+    fn a_fault_is_remembered_until_the_executor_gets_on() {
+        let mut digest = Digest::default();
+        digest.see(&Observed::Retrying("429 rate limited".into()), false);
+        let again = Observed::Entry(Event::SystemMessage { text: "attempt 2 of 10".into() });
+        digest.see(&again, false);
+        assert_eq!(digest.retrying.as_deref(), Some("429 rate limited"));
+        digest.see(&message("Hello", false), false);
+        assert_eq!(digest.retrying, None);
     }
 
     #[test]

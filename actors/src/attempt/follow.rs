@@ -47,6 +47,10 @@ impl State {
         if let Some(answer) = remembered(&*self.world.journal, key.as_ref()).await? {
             return Ok(answer);
         }
+        // What happened before it has to be written first.
+        if let Some(refusal) = self.row.refused() {
+            return Err(refusal.clone());
+        }
         if unless_stopped && self.is_stopped() {
             return Err(Refusal::new(Code::NotPermitted, "the attempt was stopped"));
         }

@@ -19,10 +19,18 @@
 //! A turn without a stop settles when its log has been taken in to its last
 //! byte, for the executor's own last words outrank its exit code. A stopped one
 //! settles when nothing of its tree is alive; a log that lags far behind then
-//! has only a moment's grace, so that a flood never delays a stop.
+//! has only a moment's grace, so that a flood never delays a stop. Where the disk
+//! takes no record of the leader's end, the stop is answered without it, and the
+//! turn settles once the record is there.
+//!
+//! Of the effects of a stop, the one that ends processes comes first and the row
+//! last: nothing that can't be written keeps a process alive.
 
 use crate::journal::Phase;
-use crate::process::manifest::ExitRecord;
+use crate::process::manifest::{ExitRecord, StopKind};
+
+/// What a protocol's own interrupt is called among the signals of a stop.
+pub const INTERRUPT: &str = "interrupt";
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +59,8 @@ pub enum Input {
     Terminated(u32),
     /// The shim has ended: no descendant is left.
     TreeGone,
+    /// Whether the shim waits for the disk: then no record of an end can come.
+    Stalled(bool),
 }
 
 /// The timers that the machine asks for.
@@ -110,6 +120,12 @@ pub struct StopFacts {
     pub signals: Vec<&'static str>,
 }
 
+impl StopFacts {
+    pub fn kind(&self) -> StopKind {
+        if self.forced { StopKind::Forced } else { StopKind::Soft }
+    }
+}
+
 /// The facts of the answer to a stop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stopped {
@@ -150,17 +166,22 @@ pub struct Life {
     stop: Option<Stop>,
     /// Processes of the tree may be alive.
     tree: bool,
+    /// The shim waits for the disk.
+    stalled: bool,
+    /// A stop has killed the tree, and was answered before the record of the
+    /// leader's end could be written.
+    dead: bool,
 }
 
 impl Life {
     /// A turn whose slot has been granted.
     pub fn preparing() -> Self {
-        Self { stage: Stage::Preparing, stop: None, tree: false }
+        Self { stage: Stage::Preparing, stop: None, tree: false, stalled: false, dead: false }
     }
 
     /// A turn found running after a restart.
     pub fn running() -> Self {
-        Self { stage: Stage::Running, stop: None, tree: true }
+        Self { stage: Stage::Running, tree: true, ..Self::preparing() }
     }
 
     /// A turn whose stop was under way when the daemon ended.
@@ -183,7 +204,7 @@ impl Life {
 
     /// A settled turn whose leftovers are alive.
     pub fn settled() -> Self {
-        Self { stage: Stage::Settled { exit: None }, stop: None, tree: true }
+        Self { stage: Stage::Settled { exit: None }, tree: true, ..Self::preparing() }
     }
 
     /// Nothing is alive and nothing is to come: the actor may end.
@@ -194,6 +215,11 @@ impl Life {
     /// Whether processes of its tree may be alive.
     pub fn has_tree(&self) -> bool {
         self.tree
+    }
+
+    /// Its tree was killed, and the record of the leader's end is still to come.
+    pub fn is_dead(&self) -> bool {
+        self.dead && self.stage == Stage::Running
     }
 
     /// How the stop under way has gone about it so far.
@@ -215,6 +241,10 @@ impl Life {
             Input::Killed { signalled, survivors } => self.killed(signalled, survivors),
             Input::Terminated(count) => self.terminated(count),
             Input::TreeGone => self.tree_gone(),
+            Input::Stalled(is_stalled) => {
+                self.stalled = is_stalled;
+                self.answer_unsettled()
+            }
         }
     }
 
@@ -294,10 +324,14 @@ impl Life {
         match &self.stage {
             Stage::Preparing => self.settle(None, None),
             Stage::Spawning => vec![],
+            Stage::Running if self.dead => {
+                stop.late = true;
+                self.answer(0)
+            }
             Stage::Running if force => {
                 stop.killing = true;
                 let enter = (!asked_before).then_some(Effect::Enter(Phase::Stopping));
-                enter.into_iter().chain([Effect::KillTree]).collect()
+                [Effect::KillTree].into_iter().chain(enter).collect()
             }
             Stage::Ended { .. } if force && asked_before && stop.survivors.is_none() => {
                 stop.killing = true;
@@ -305,12 +339,12 @@ impl Life {
             }
             Stage::Running | Stage::Ended { .. } if asked_before => vec![],
             Stage::Running => {
-                stop.facts.signals.push(if by_message { "interrupt" } else { "SIGINT" });
+                stop.facts.signals.push(if by_message { INTERRUPT } else { "SIGINT" });
                 vec![
-                    Effect::Enter(Phase::Stopping),
                     Effect::Interrupt { by_message },
                     Effect::Arm(Timer::Terminate),
                     Effect::Arm(Timer::Kill),
+                    Effect::Enter(Phase::Stopping),
                 ]
             }
             Stage::Settled { .. } if !self.tree => {
@@ -339,10 +373,8 @@ impl Life {
             }
             Timer::Drain => {
                 stop.hurry = true;
-                match (&self.stage, stop.survivors) {
-                    // The leader itself can't be killed (uninterruptible sleep):
-                    // say so; another stop may try again.
-                    (Stage::Running, Some(survivors)) if survivors > 0 => self.answer(survivors),
+                match self.stage {
+                    Stage::Running => self.answer_unsettled(),
                     _ => self.settle_when_ready(),
                 }
             }
@@ -387,6 +419,7 @@ impl Life {
         match &self.stage {
             // Perhaps the leader; its end may still be on its way here.
             Stage::Running if survivors > 0 => vec![Effect::Arm(Timer::Drain)],
+            Stage::Running => self.answer_unsettled(),
             Stage::Settled { .. } => self.answer(survivors),
             _ => self.settle_when_ready(),
         }
@@ -399,6 +432,23 @@ impl Life {
         let is_killing = self.stop.as_ref().is_some_and(|stop| stop.killing);
         let has_ended = matches!(self.stage, Stage::Ended { .. });
         if is_killing || (has_ended && self.has_grace()) { self.killed(0, 0) } else { vec![] }
+    }
+
+    /// Answers a stop whose leader has not been told to have ended: it can't be
+    /// killed (uninterruptible sleep), and another stop may try again; or it is
+    /// dead, and there is no room for the record of its end.
+    fn answer_unsettled(&mut self) -> Vec<Effect> {
+        let Some(stop) = self.stop.as_ref().filter(|_| self.stage == Stage::Running) else {
+            return vec![];
+        };
+        match stop.survivors {
+            Some(0) if self.stalled => {
+                self.dead = true;
+                self.answer(0)
+            }
+            Some(survivors) if survivors > 0 && stop.hurry => self.answer(survivors),
+            _ => vec![],
+        }
     }
 
     fn settle_when_ready(&mut self) -> Vec<Effect> {
@@ -425,11 +475,11 @@ impl Life {
 
     fn answer(&mut self, survivors: u32) -> Vec<Effect> {
         let Some(stop) = self.stop.take() else { return vec![] };
-        let (settled, exit) = match &self.stage {
+        let (ended, exit) = match &self.stage {
             Stage::Settled { exit } => (true, exit.clone()),
-            _ => (false, None),
+            _ => (self.dead, None),
         };
-        let stopped = settled && !stop.late;
+        let stopped = ended && !stop.late;
         vec![Effect::Answer(Stopped { stopped, facts: stop.facts, exit, survivors })]
     }
 }

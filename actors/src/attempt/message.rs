@@ -41,6 +41,8 @@ pub enum Message {
     Respond(RespondCall, ApprovalPort),
     /// A running slot is its own.
     Granted,
+    /// Try again to write what the store did not take.
+    WriteAgain,
     /// From the tasks of one of its turns.
     Turn(ProcessId, Happening),
 }
@@ -71,6 +73,10 @@ pub enum Happening {
     Rescued(Box<Adopted>),
     /// Try again to have the tree killed.
     KillTree { tries: u32 },
+    /// A stop has waited long enough to hear what became of the process.
+    KillUnfound,
+    /// That was killed; so many processes live.
+    KilledUnfound(u32),
     /// The executor has told its own id of the conversation, or that it knows none.
     ExecutorSession(Option<String>),
     /// The executor waits for a permission. Answered when that is written down.
@@ -83,8 +89,6 @@ pub enum Happening {
     Decided(Box<Approval>),
     /// The log holds all that the process and its leftovers wrote.
     ReadOut,
-    /// Try again to write the outcome down.
-    Record,
     /// One of its writers waits for the disk, and why; `None`: no longer.
     Disk(Writer, Option<String>),
 }

@@ -26,6 +26,8 @@
 //!   attempt's epoch. All that is not in the row is in the process's folder, so
 //!   the actor of a dead daemon, or a dead actor, is rebuilt by the same path
 //!   ([`Begin::Resume`]).
+//! * A stop ends processes first and writes afterwards. What the store can't take
+//!   waits in memory, in its order ([`row`]).
 //! * The actor lives while anything of the attempt does, or waits for a slot.
 //!   Whoever asks for an attempt without one has it made. Its end kills nothing.
 
@@ -45,6 +47,7 @@ mod output;
 mod prepare;
 pub mod queue;
 mod recap;
+mod row;
 mod run;
 mod start;
 mod stop;
@@ -62,7 +65,7 @@ pub use collect::{Collect, CollectPort, Collection, Saved, Verdict};
 pub use dialogue::read as dialogue_of;
 pub use message::{FollowUpCall, Message, Notice};
 pub use outcome::GO_ON;
-pub use prepare::{MARKER, has_worktrees, was_collected};
+pub use prepare::{MARKER, has_worktrees, real_worktrees, was_collected};
 
 use crate::journal::Attempt;
 use crate::world::World;
@@ -116,6 +119,7 @@ impl Actor for AttemptActor {
             }
             Message::Respond(call, port) => state.respond(call, port).await,
             Message::Granted => state.granted().await,
+            Message::WriteAgain => state.write_again().await,
             Message::Turn(process, happening) => state.happened(process, happening).await,
         }
         state.close().await;

@@ -1,6 +1,7 @@
 //! How a turn ended, decided from the facts in their order of trust: the
 //! executor's own terminal event, its exit code, our own stop. Exit codes lie
-//! both ways, so they come second. Pure.
+//! both ways, so they come second. But the answer to an interrupt is no end of the
+//! executor's own. Pure.
 
 use std::time::Duration;
 
@@ -9,9 +10,10 @@ use nix::libc::SIGKILL;
 use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
 use crate::executor::OnQuota;
 use crate::journal::{Outcome, Quota};
+use crate::process::manifest::StopKind;
 
 use super::digest::Digest;
-use super::lifecycle::Ending;
+use super::lifecycle::{Ending, INTERRUPT, StopFacts};
 
 /// What an attempt is told that goes on by itself after a limit.
 pub const GO_ON: &str = "The limit that ended your last turn is over. Go on where you were.";
@@ -35,13 +37,15 @@ const NOT_ASKED: &str = "the agent ended its turn without asking its model: no m
 #[must_use]
 pub fn decide(ending: &Ending, digest: &Digest, policy: OnQuota, now: Timestamp) -> Outcome {
     let exit = ending.exit.as_ref();
+    let stopped = stopped(ending);
+    let interrupted = stopped.as_ref().is_some_and(|stop| stop.signals.contains(&INTERRUPT));
     let completed = match (&digest.turn_ended, exit) {
-        (Some(ended), _) => !ended.failed && digest.model_asked,
+        (Some(ended), _) => !ended.failed && digest.model_asked && !interrupted,
         // Whatever it made of being ended for its limit.
         (None, Some(exit)) => exit.exit_code == Some(0) && exit.limit.is_none(),
         (None, None) => false,
     };
-    let status = match (completed, &ending.stopped) {
+    let status = match (completed, &stopped) {
         (true, _) => ProcessStatus::Completed,
         (false, Some(_)) => ProcessStatus::Killed,
         (false, None) => ProcessStatus::Failed,
@@ -50,12 +54,25 @@ pub fn decide(ending: &Ending, digest: &Digest, policy: OnQuota, now: Timestamp)
         status,
         exit_code: exit.and_then(|exit| exit.exit_code),
         exit_signal: exit.and_then(|exit| exit.exit_signal),
-        failure_summary: (!completed).then(|| summary(ending, digest)),
+        failure_summary: match &stopped {
+            Some(stop) if completed => Some(format!("{}, and it ended well", by_whom(stop))),
+            _ => (!completed).then(|| summary(ending, stopped.as_ref(), digest)),
+        },
         final_message: digest.answer(),
         usage: digest.usage,
         quota: quota(digest, policy).filter(|_| status == ProcessStatus::Failed),
         at: exit.map_or(now, |exit| exit.at),
     }
+}
+
+/// How it was stopped: as this daemon knows it, or as its shim has kept it where an
+/// earlier daemon asked for the stop.
+fn stopped(ending: &Ending) -> Option<StopFacts> {
+    let kept = || ending.exit.as_ref()?.stopped;
+    let of_shim = || {
+        kept().map(|kind| StopFacts { forced: kind == StopKind::Forced, ..StopFacts::default() })
+    };
+    ending.stopped.clone().or_else(of_shim)
 }
 
 /// The limit that the executor told of last, if anybody is to care.
@@ -67,14 +84,14 @@ fn quota(digest: &Digest, policy: OnQuota) -> Option<Quota> {
 
 /// The entry that a process's log ends with; `limit` is the one it was ended for.
 #[must_use]
-pub fn process_end(outcome: &Outcome, limit: Option<&str>) -> Event {
-    let mut text = match (outcome.exit_code, outcome.exit_signal) {
-        (Some(code), _) => format!("exit code {code}"),
-        (None, Some(signal)) => format!("killed by {}", signal_name(signal)),
-        (None, None) => "its exit status is not known".to_owned(),
-    };
-    if let Some(limit) = limit {
+pub fn process_end(ending: &Ending, outcome: &Outcome) -> Event {
+    let exit = ending.exit.as_ref();
+    let mut text = ended(outcome.exit_code, outcome.exit_signal);
+    if let Some(limit) = exit.and_then(|exit| exit.limit.as_ref()) {
         text = format!("{limit}: {text}");
+    }
+    if stopped(ending).is_some() {
+        text = format!("stopped: {text}");
     }
     Event::ProcessEnd {
         text,
@@ -84,53 +101,69 @@ pub fn process_end(outcome: &Outcome, limit: Option<&str>) -> Event {
     }
 }
 
-/// One sentence: how it ended, who ended it, and the executor's last error.
-fn summary(ending: &Ending, digest: &Digest) -> String {
+fn ended(exit_code: Option<i32>, exit_signal: Option<i32>) -> String {
+    match (exit_code, exit_signal) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("killed by {}", signal_name(signal)),
+        (None, None) => "its exit status is not known".to_owned(),
+    }
+}
+
+/// One sentence: who ended it, how it ended, and the executor's last error.
+fn summary(ending: &Ending, stopped: Option<&StopFacts>, digest: &Digest) -> String {
     let exit = ending.exit.as_ref();
     let mut text = match exit {
         Some(exit) => match (exit.exit_code, exit.exit_signal, &exit.reason) {
-            (Some(code), _, _) => format!("exit code {code}"),
-            (None, Some(SIGKILL), _) if ending.stopped.is_none() && exit.limit.is_none() => {
+            (None, Some(SIGKILL), _) if stopped.is_none() && exit.limit.is_none() => {
                 format!(
                     "killed by {}, not by Provost; the kernel does so when memory runs out",
                     signal_name(SIGKILL)
                 )
             }
-            (None, Some(signal), _) => format!("killed by {}", signal_name(signal)),
             (None, None, Some(reason)) => reason.clone(),
-            (None, None, None) => "its exit status is not known".to_owned(),
+            (code, signal, _) => ended(code, signal),
         },
-        None => match (&ending.reason, &ending.stopped) {
+        None => match (&ending.reason, stopped) {
             (Some(reason), _) => reason.clone(),
-            (None, Some(_)) => "stopped before its process started".to_owned(),
+            (None, Some(_)) => "its process had not been started".to_owned(),
             (None, None) => "it ended without a trace".to_owned(),
         },
     };
     if let Some(limit) = exit.and_then(|exit| exit.limit.as_ref()) {
         text = format!("{limit}: {text}");
     }
-    if let Some(stop) = &ending.stopped {
-        text.push_str(if stop.forced {
-            "; stopped by stop_attempt (force)"
-        } else {
-            "; stopped by stop_attempt"
-        });
-        if !stop.signals.is_empty() {
-            text.push_str(" with ");
-            text.push_str(&stop.signals.join(", "));
+    if let Some(stop) = stopped {
+        text = format!("{}: {text}", by_whom(stop));
+        if let Some(fault) = &digest.retrying {
+            text.push_str("; it was trying again after a fault: ");
+            text.push_str(fault);
         }
     }
     let error = digest.turn_ended.as_ref().and_then(|ended| ended.error.as_ref());
     if let Some(error) = error.or(digest.last_error.as_ref()) {
         text.push_str("; last error: ");
         text.push_str(error);
+    } else if stopped.is_some() {
+        // Whatever it has left undone is the stop's.
     } else if digest.turn_ended.as_ref().is_some_and(|ended| !ended.failed) && !digest.model_asked {
         text.push_str("; ");
         text.push_str(NOT_ASKED);
-    } else if ending.stopped.is_none() && !digest.stderr.is_empty() {
+    } else if !digest.stderr.is_empty() {
         let lines = digest.stderr.iter().map(String::as_str);
         text.push_str("; its last lines on stderr: ");
         text.push_str(&lines.collect::<Vec<_>>().join(" | "));
+    }
+    text
+}
+
+fn by_whom(stop: &StopFacts) -> String {
+    let mut text = "stopped by stop_attempt".to_owned();
+    if stop.forced {
+        text.push_str(" (force)");
+    }
+    if !stop.signals.is_empty() {
+        text.push_str(" with ");
+        text.push_str(&stop.signals.join(", "));
     }
     text
 }
@@ -154,6 +187,7 @@ mod tests {
             exit_signal: signal,
             reason: None,
             limit: None,
+            stopped: None,
             at: Timestamp::from_millis(7),
             stdout_bytes: 0,
             stderr_bytes: 0,
@@ -219,7 +253,7 @@ mod tests {
         assert_eq!(outcome.status, ProcessStatus::Killed);
         assert_eq!(
             outcome.failure_summary.as_deref(),
-            Some("killed by SIGKILL (signal 9); stopped by stop_attempt (force) with SIGKILL")
+            Some("stopped by stop_attempt (force) with SIGKILL: killed by SIGKILL (signal 9)")
         );
         let outcome = decide_now(&ended(None, None), &Digest::default());
         assert!(outcome.failure_summary.is_some());
@@ -245,6 +279,47 @@ mod tests {
         let stop = Some(StopFacts { forced: false, signals: vec!["SIGINT"] });
         let outcome = decide_now(&ended(exit(Some(0), None), stop), &Digest::default());
         assert_eq!(outcome.status, ProcessStatus::Completed);
+        let summary = outcome.failure_summary.as_deref();
+        assert_eq!(summary, Some("stopped by stop_attempt with SIGINT, and it ended well"));
+    }
+
+    #[test]
+    fn an_answer_to_an_interrupt_is_no_end_of_the_executors_own() {
+        let turn_ended = Some(TurnEnded::default());
+        let ended_well = Digest { turn_ended, model_asked: true, ..Digest::default() };
+        let decide = |signals: &[&'static str]| {
+            let stop = Some(StopFacts { forced: false, signals: signals.to_vec() });
+            decide_now(&ended(exit(Some(0), None), stop), &ended_well)
+        };
+        let interrupted = decide(&["interrupt"]);
+        assert_eq!(interrupted.status, ProcessStatus::Killed);
+        let summary = interrupted.failure_summary.as_deref();
+        assert_eq!(summary, Some("stopped by stop_attempt with interrupt: exit code 0"));
+        // It had told of its end before it was stopped: there was nothing to interrupt.
+        assert_eq!(decide(&["SIGINT"]).status, ProcessStatus::Completed);
+    }
+
+    #[test]
+    fn a_stop_that_only_the_shim_remembers_is_told_too() {
+        let exit = ExitRecord { stopped: Some(StopKind::Forced), ..exit(None, Some(9)) };
+        let ending = ended(exit, None);
+        let outcome = decide_now(&ending, &Digest::default());
+        assert_eq!(outcome.status, ProcessStatus::Killed);
+        let summary = outcome.failure_summary.as_deref();
+        assert_eq!(summary, Some("stopped by stop_attempt (force): killed by SIGKILL (signal 9)"));
+        let Event::ProcessEnd { text, .. } = process_end(&ending, &outcome) else { panic!() };
+        assert_eq!(text, "stopped: killed by SIGKILL (signal 9)");
+    }
+
+    #[test]
+    fn a_stop_names_the_fault_after_which_the_executor_tried_again() {
+        let digest = Digest { retrying: Some("429 rate limited".into()), ..Digest::default() };
+        let stop = Some(StopFacts { forced: false, signals: vec!["SIGINT"] });
+        let outcome = decide_now(&ended(exit(None, Some(2)), stop), &digest);
+        let summary = outcome.failure_summary.unwrap();
+        assert!(summary.ends_with("trying again after a fault: 429 rate limited"), "{summary}");
+        let outcome = decide_now(&ended(exit(Some(1), None), None), &digest);
+        assert_eq!(outcome.failure_summary.as_deref(), Some("exit code 1"));
     }
 
     #[test]

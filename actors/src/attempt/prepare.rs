@@ -14,7 +14,7 @@ use crate::journal::Attempt;
 use crate::process::cgroup::Cgroup;
 use crate::process::manifest::{self, Manifest, StdinSource};
 use crate::secret::Secrets;
-use crate::workspace::NewWorktree;
+use crate::workspace::{NewWorktree, refuse_links};
 use crate::world::{Settings, World};
 
 use super::{dialogue, environment, locks, recap};
@@ -43,6 +43,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
         blocking(move || found(&dir, &folder)).await.map_err(readable)?
     };
     if found.is_some() {
+        real_worktrees(world, attempt).await?;
         release_locks(&folder, attempt).await;
         return Ok(());
     }
@@ -73,6 +74,18 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
     written.map_err(readable)?;
     failpoint::hit("worktrees", "marked");
     Ok(())
+}
+
+/// That no link stands where the attempt's worktrees are to be: a turn would run
+/// wherever it leads. `Err` is a sentence.
+pub async fn real_worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
+    let root = world.settings.worktrees_dir.clone();
+    let folder = PathBuf::from(&attempt.folder);
+    let below: Vec<PathBuf> = attempt.repos.iter().map(|repo| folder.join(&repo.name)).collect();
+    let looked = tokio::task::spawn_blocking(move || {
+        below.iter().try_for_each(|below| refuse_links(&root, below))
+    });
+    looked.await.map_err(|panic| panic.to_string())?
 }
 
 /// Sets aside what a git of an earlier turn left locked when it was killed.
@@ -196,7 +209,8 @@ pub fn process(
         limits,
         cgroup: cgroup.map(|base| Cgroup::named(base, &process.process_id.to_string())),
         grace_ms: u64::try_from(settings.stop_grace.as_millis()).unwrap_or(u64::MAX),
-        open_files: settings.open_files,
+        soft_limits: settings.soft_limits,
+        cwd_beneath: Some(settings.worktrees_dir.clone()),
     };
     let (files, dialogue) = (launch.files, launch.dialogue);
     Ok(Prepared { manifest, secrets, stdin: bytes, files, dialogue, opening })

@@ -1,7 +1,6 @@
 //! The state of an attempt's actor: which turns it has, and what becomes of them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ractor::{ActorRef, DerivedActorRef};
 use tokio::sync::Mutex;
@@ -9,24 +8,19 @@ use tokio::sync::Mutex;
 use crate::event::{ProcessStatus, Timestamp};
 use crate::executor::OnQuota;
 use crate::ids::ProcessId;
-use crate::journal::{
-    Attempt, Change, FollowUp, Next, Phase, Process, State as Standing, Turnover,
-};
+use crate::journal::{Attempt, Change, FollowUp, Next, Phase, Process, State as Standing};
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
-use crate::refusal::{Code, Refusal};
 use crate::world::World;
 
 use super::disk::Waiting;
 use super::lifecycle::{Effect, Ending, Input, Life};
 use super::message::{Handle, Happening, StopPort, Writer};
-use super::queue::{self, Queue};
+use super::queue::Queue;
+use super::row::Row;
 use super::stops::Stops;
 use super::turn::Turn;
 use super::{Arguments, Begin, Message, Notice, outcome};
-
-/// Between tries to write an outcome down.
-const RECORD_RETRY: Duration = Duration::from_secs(1);
 
 /// The actor's state.
 pub struct State {
@@ -35,6 +29,8 @@ pub struct State {
     pub(super) world: Arc<World>,
     /// As its row stands; `process` is the newest one.
     pub(super) attempt: Attempt,
+    /// What is not in that row yet.
+    pub(super) row: Row,
     pub(super) queue: Queue,
     worktrees: Arc<Mutex<()>>,
     /// Those of which something may be alive, oldest first. At most the last one
@@ -58,6 +54,7 @@ impl State {
             notices,
             world,
             attempt,
+            row: Row::default(),
             queue,
             worktrees: Arc::default(),
             turns: Vec::new(),
@@ -137,7 +134,7 @@ impl State {
         let process = self.attempt.process.clone();
         // Unwritten, it runs all the same: after a restart it would only run from
         // the queue.
-        let _ = self.advance(process.process_id, &Change::Preparing).await;
+        self.advance(process.process_id, Change::Preparing).await;
         self.take_turn(process, Life::preparing()).prepare();
     }
 
@@ -158,11 +155,18 @@ impl State {
             Happening::Withdrawn(key, done) => self.withdrawn(process, key, done).await,
             Happening::Expired(approval) => self.expired(process, approval).await,
             Happening::Decided(approval) => self.go_on_with(process, &approval),
-            Happening::Record => self.record(process).await,
             Happening::ShimClosed => self.with(process, Turn::shim_closed),
             Happening::KillTree { tries } => self.with(process, |turn| turn.kill_tree(tries)),
+            Happening::KillUnfound => self.with(process, Turn::kill_unfound),
+            Happening::KilledUnfound(survivors) => self.killed_unfound(process, survivors),
             Happening::ReadOut => self.with(process, Turn::read_out),
-            Happening::Disk(writer, reason) => self.disk(process, writer, reason),
+            Happening::Disk(writer, reason) => {
+                let is_stalled = reason.is_some();
+                self.disk(process, writer, reason);
+                if writer == Writer::Spool {
+                    self.step(process, Input::Stalled(is_stalled)).await;
+                }
+            }
         }
     }
 
@@ -193,7 +197,7 @@ impl State {
         };
         self.with(process, |turn| turn.attach(shim, log));
         self.attempt.process.status = ProcessStatus::Running;
-        let _ = self.advance(process, &running).await;
+        self.advance(process, running).await;
         self.step(process, Input::Spawned).await;
     }
 
@@ -262,14 +266,14 @@ impl State {
         // What a leftover still says is no news of the conversation.
         if process == self.attempt.process.process_id {
             self.attempt.process.executor_session_id.clone_from(&id);
-            let _ = self.advance(process, &Change::ExecutorSession(id)).await;
+            self.advance(process, Change::ExecutorSession(id)).await;
         }
     }
 
     async fn enter(&mut self, process: ProcessId, phase: Phase) {
         self.attempt.phase = phase;
         if phase == Phase::Stopping {
-            let _ = self.advance(process, &Change::Stopping).await;
+            self.advance(process, Change::Stopping).await;
         }
     }
 
@@ -301,70 +305,20 @@ impl State {
         executor.map_or_else(OnQuota::default, |executor| executor.on_quota())
     }
 
-    /// Writes a turn's outcome down, and in the same stroke the beginning of the
-    /// next one, which keeps the slot. What the store won't take is tried again.
-    async fn record(&mut self, process: ProcessId) {
-        let outcome = self.turn(process).and_then(|turn| turn.unrecorded.clone());
-        let Some(outcome) = outcome else { return };
-        let again = self.again(process, &outcome);
-        let mut queue = self.queue.clone();
-        let step = match again {
-            Some(_) => queue::Step::default(),
-            // The end of a turn is never refused.
-            None => queue.step(queue::Input::TurnEnded).unwrap_or_default(),
-        };
-        let next = again.or_else(|| step.begin.map(|follow_up| self.next(follow_up, true)));
-        let turnover =
-            Turnover { added: None, taken: step.taken, held: queue.is_held(), begun: next.clone() };
-        let quota = outcome.quota.filter(|quota| quota.resumes);
-        let settled = Change::Settled(outcome, Box::new(turnover));
-        if let Err(refusal) = self.advance(process, &settled).await {
-            if refusal.code == Code::StorageFull {
-                self.disk(process, Writer::Row, Some(refusal.message));
-            }
-            self.with(process, |turn| {
-                turn.handle.tell_after(RECORD_RETRY, || Happening::Record);
-            });
-            return;
-        }
-        self.disk(process, Writer::Row, None);
-        self.with(process, |turn| turn.unrecorded = None);
-        self.queue = queue;
-        if let Some(next) = next {
-            return self.go_on(next);
-        }
-        let id = self.attempt.attempt_id;
-        self.notify(Notice::SlotFreed(id));
-        if let Some(at) = quota.and_then(|quota| quota.resume_at) {
-            self.notify(Notice::Resumes(id, process, at));
-        }
-    }
-
     /// Closes the turns of which nothing is alive. With nothing left to own, and
     /// none that waits for its slot, the actor ends.
     pub async fn close(&mut self) {
         while let Some(over) = self.turns.iter().position(Turn::is_over) {
             let turn = self.turns.remove(over);
             self.disk_closed(turn.handle.process);
-            let _ = self.advance(turn.handle.process, &Change::Closed).await;
+            self.advance(turn.handle.process, Change::Closed).await;
         }
-        if self.turns.is_empty() && !self.queue.is_active() && self.collecting == 0 {
+        let is_idle = self.turns.is_empty() && !self.queue.is_active() && self.collecting == 0;
+        if is_idle && self.row.is_written() {
             // Told first: whoever finds no actor here any more finds it gone there.
             self.notify(Notice::Ended(self.attempt.attempt_id));
             self.myself.stop(None);
         }
-    }
-
-    // ---- the row
-
-    /// Writes a change down; that the store can't is logged.
-    pub(super) async fn advance(&self, process: ProcessId, change: &Change) -> Result<(), Refusal> {
-        let (id, epoch) = (self.attempt.attempt_id, self.attempt.epoch);
-        let written = self.world.journal.advance(id, epoch, process, change).await;
-        if let Err(refusal) = &written {
-            tracing::error!(attempt = %id, %refusal, ?change, "a change can't be written down");
-        }
-        written
     }
 
     pub(super) fn notify(&self, notice: Notice) {

@@ -8,6 +8,7 @@ use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
 use crate::failpoint;
 use crate::journal::Attempt;
 use crate::log::AttemptLog;
+use crate::process::manifest::StopKind;
 use crate::process::{Adopted, Control, LOST, Marker, Shim, SpawnError};
 use crate::world::World;
 
@@ -42,7 +43,7 @@ pub async fn process(
     let executor = world
         .executors
         .get(&attempt.executor)
-        .ok_or_else(|| format!("there is no executor {:?} any more", attempt.executor))?;
+        .ok_or_else(|| format!("executor {:?} is not configured any longer", attempt.executor))?;
     let recap = anew::recap(world, attempt, &*executor).await?;
     let prepared = prepare::process(world, attempt, &*executor, recap)?;
     let log = world.logs.get(attempt.attempt_id).await.map_err(|error| error.to_string())?;
@@ -119,6 +120,22 @@ async fn find(
         begin(&log, attempt, world, digest, vec![]).await?;
     }
     Ok((found, log))
+}
+
+/// Kills what is alive of the attempt's newest process, without its log. Returns how
+/// many live all the same.
+pub async fn kill(world: &World, attempt: &Attempt, kind: StopKind) -> Result<u32, String> {
+    let found = world.shims.adopt(&world.settings.process_dir(attempt)).await;
+    let Adopted::Live(shim) = found.map_err(|error| error.to_string())? else {
+        // What has no shim is swept as it is found.
+        return Ok(0);
+    };
+    let killed = async {
+        shim.control.stopping(kind).await?;
+        shim.control.kill_tree().await
+    };
+    let report = killed.await.map_err(|error| error.to_string())?;
+    Ok(u32::try_from(report.survivors.len()).unwrap_or(u32::MAX))
 }
 
 /// What became of the process whose shim has gone: one that goes on, or its end.

@@ -59,7 +59,8 @@ impl<P> Stops<P> {
 
     /// The answer, and who waits for it. The newest turn speaks; of what was left
     /// of earlier ones only the survivors count.
-    pub fn answer(self, attempt: &Attempt) -> (Vec<P>, AttemptStopped) {
+    /// `unrecorded`: the store has not taken all of it yet.
+    pub fn answer(self, attempt: &Attempt, unrecorded: bool) -> (Vec<P>, AttemptStopped) {
         let newest = self.asked.last().copied().filter(|_| !self.unqueued);
         let told = newest.and_then(|process| self.heard.get(&process));
         let last = &attempt.process;
@@ -83,6 +84,7 @@ impl<P> Stops<P> {
             exit_code,
             exit_signal,
             survivors: self.heard.values().map(|stopped| stopped.survivors).sum(),
+            unrecorded,
         };
         (self.ports, answer)
     }

@@ -13,7 +13,7 @@ use crate::executor::{Message, OnQuota};
 use crate::failpoint;
 use crate::journal::{Approval, Attempt, Outcome};
 use crate::log::{AttemptLog, LogError};
-use crate::process::manifest::ExitRecord;
+use crate::process::manifest::{ExitRecord, StopKind};
 use crate::process::{Adopted, Control, ControlError, Shim, ShimEvent, Signal};
 use crate::world::World;
 
@@ -29,6 +29,8 @@ const DRAIN_GRACE: Duration = Duration::from_millis(250);
 /// How long an executor may take to end once its turn has, and once it was asked to.
 const LINGER: Duration = Duration::from_secs(10);
 const OUTSTAY: Duration = Duration::from_secs(5);
+/// How long a stop waits at least for a process to be found again.
+const FINDS: Duration = Duration::from_secs(1);
 /// Between tries to have a tree killed whose shim is being replaced, and how many.
 const KILL_RETRY: Duration = Duration::from_millis(50);
 const KILL_TRIES: u32 = 100;
@@ -160,6 +162,29 @@ impl Turn {
         });
     }
 
+    /// A stop does not wait for more than the process: the log may have no room to be
+    /// taken up again, and for as long as that lasts.
+    pub fn kill_unless_found(&self, force: bool) {
+        let grace = if force { Duration::ZERO } else { self.world.settings.stop_grace };
+        self.handle.tell_after(grace.max(FINDS), || Happening::KillUnfound);
+    }
+
+    /// Kills what is alive of a process that is still not found.
+    pub fn kill_unfound(&mut self) {
+        let Some(forced) = self.deferred.filter(|_| self.finding) else { return };
+        let kind = if forced { StopKind::Forced } else { StopKind::Soft };
+        let (handle, world, attempt) = self.for_task();
+        tokio::spawn(async move {
+            match start::kill(&world, &attempt, kind).await {
+                Ok(survivors) => handle.tell(Happening::KilledUnfound(survivors)),
+                Err(error) => {
+                    tracing::error!(attempt = %attempt.attempt_id, %error, "not killed yet");
+                    handle.tell_after(FINDS, || Happening::KillUnfound);
+                }
+            }
+        });
+    }
+
     /// Finds out, in a task, why the connection to the shim has ended.
     pub fn shim_closed(&mut self) {
         let Some(control) = self.control.take() else { return };
@@ -274,7 +299,7 @@ impl Turn {
             let stopped = stopped.clone();
             let ending = Ending { exit: Some(exit.clone()), reason: None, stopped };
             let outcome = outcome::decide(&ending, &digest.get(), OnQuota::Never, exit.at);
-            vec![(exit.at, outcome::process_end(&outcome, exit.limit.as_deref()))]
+            vec![(exit.at, outcome::process_end(&ending, &outcome))]
         });
         // The task lives until it was told.
         let _ = told.send((exit, closing));
@@ -300,13 +325,25 @@ impl Turn {
 
     fn interrupt(&self, by_message: bool) {
         let message = self.digest.get().interrupt.filter(|_| by_message);
-        let Some(message) = message else { return self.signal_leader(Signal::SIGINT) };
-        let voice = self.voice.clone();
+        let (voice, control) = (self.voice.clone(), self.control.clone());
         tokio::spawn(async move {
-            if let Err(error) = voice.say(message).await {
-                tracing::warn!(%error, "an executor was not interrupted by its protocol");
+            if let Some(control) = &control {
+                // One that takes no request takes no signal either, which is told below.
+                let _ = control.stopping(StopKind::Soft).await;
             }
-            failpoint::hit("interrupt", "said");
+            if let Some(message) = message {
+                match voice.say(message).await {
+                    Ok(_) => return failpoint::hit("interrupt", "said"),
+                    // What is said has to be put on file first, and there may be no room.
+                    Err(error) => tracing::warn!(%error, "it is interrupted by a signal instead"),
+                }
+            }
+            if let Some(control) = control {
+                match control.signal_leader(Signal::SIGINT).await {
+                    Ok(_) => failpoint::hit("interrupt", "sent"),
+                    Err(error) => tracing::debug!(%error, "a shim took no command"),
+                }
+            }
         });
     }
 
@@ -334,11 +371,7 @@ impl Turn {
     }
 
     fn signal_leader(&self, signal: Signal) {
-        self.command(move |control| async move {
-            control.signal_leader(signal).await?;
-            failpoint::hit("interrupt", "sent");
-            Ok(())
-        });
+        self.command(move |control| async move { control.signal_leader(signal).await.map(drop) });
     }
 
     fn terminate(&self) {
@@ -357,7 +390,12 @@ impl Turn {
         let Some(control) = self.control.clone().filter(|_| tries < KILL_TRIES) else {
             return self.kill_later(tries);
         };
+        let kind = self.life.stop_facts().map(|stop| stop.kind());
         tokio::spawn(async move {
+            if let Some(kind) = kind {
+                // A shim that takes no request takes none to kill either, which is seen to.
+                let _ = control.stopping(kind).await;
+            }
             match control.kill_tree().await {
                 Ok(report) => {
                     let signalled = u32::try_from(report.signalled).unwrap_or(u32::MAX);

@@ -45,7 +45,8 @@ pub fn manifest(
         limits,
         cgroup: cgroup.map(|base| Cgroup::named(base, &process_id.to_string())),
         grace_ms: u64::try_from(settings.stop_grace.as_millis()).unwrap_or(u64::MAX),
-        open_files: settings.open_files,
+        soft_limits: settings.soft_limits,
+        cwd_beneath: None,
     };
     (manifest, secrets)
 }

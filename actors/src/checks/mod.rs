@@ -55,8 +55,11 @@ const RETRY: Duration = Duration::from_secs(2);
 pub enum Message {
     /// A run may have been planned.
     Planned,
-    /// Ends what runs. Nothing is begun any more.
-    StopAll(RpcReplyPort<()>),
+    /// Ends what runs. Nothing is begun any more. Answered with what may be alive all
+    /// the same, a sentence each.
+    StopAll(RpcReplyPort<Vec<String>>),
+    /// Runs may begin again: not all could be stopped, so the daemon goes on.
+    GoOn,
 
     // ---- told by tasks of its own
     Read(Result<Vec<CheckRun>, Refusal>),
@@ -109,6 +112,10 @@ impl Actor for Checks {
             Message::Read(open) => state.begin(open),
             Message::Ended(run, is_carried) => state.ended(run, is_carried),
             Message::StopAll(port) => state.stop_all(port),
+            Message::GoOn => {
+                state.is_stopping = false;
+                state.read();
+            }
         }
         Ok(())
     }
@@ -164,17 +171,18 @@ impl State {
         self.read();
     }
 
-    fn stop_all(&mut self, port: RpcReplyPort<()>) {
+    fn stop_all(&mut self, port: RpcReplyPort<Vec<String>>) {
         self.is_stopping = true;
         let (world, running) = (Arc::clone(&self.world), std::mem::take(&mut self.running));
         tokio::spawn(async move {
+            let mut alive = Vec::new();
             for (run, task) in running.into_values() {
                 task.abort();
                 // Only then nobody but us has to do with its processes.
                 let _ = task.await;
-                run::halt(&world, &run).await;
+                alive.extend(run::halt(&world, &run).await);
             }
-            let _ = port.send(());
+            let _ = port.send(alive);
         });
     }
 }

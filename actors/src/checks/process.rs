@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use crate::event::Timestamp;
 use crate::failpoint;
 use crate::journal::check::{CheckOutcome, CheckRun, PlannedCheck, Receipt};
-use crate::process::manifest::{self, ExitRecord, Started};
+use crate::process::manifest::{self, ExitRecord, Started, StopKind};
 use crate::process::{AdoptError, Adopted, LOST, Shim, ShimEvent, SpawnError};
 use crate::world::World;
 
@@ -22,9 +23,16 @@ use super::launch;
 const RETRY: Duration = Duration::from_secs(1);
 /// Tries of a check whose end nobody saw, before it is given up.
 const TRIES: usize = 3;
+/// How long a check that is ended may take to have its end on file.
+const RECORDED: Duration = Duration::from_secs(5);
 /// Says of a process's folder that it was ended on somebody's wish: how it ended
 /// proves nothing.
 const STOPPED: &str = "stopped";
+
+/// Whether a record tells of an end that nobody asked for.
+fn is_own_end(record: &ExitRecord) -> bool {
+    record.is_known() && record.stopped.is_none()
+}
 
 /// A check that is to be run.
 pub struct Process<'a> {
@@ -79,25 +87,51 @@ impl<'a> Process<'a> {
         receipt
     }
 
-    /// Ends what is alive of it. If it has not come to its own end, the next daemon runs
-    /// it anew.
-    pub async fn halt(&self) {
+    /// Ends what is alive of it; what may be alive all the same is told in a sentence.
+    /// If it has not come to its own end, the next daemon runs it anew.
+    pub async fn halt(&self) -> Option<String> {
         let ended: Option<ExitRecord> = self.read(ExitRecord::FILE).await;
-        let is_over = ended.is_some_and(|record| record.is_known());
-        let halted = async {
-            if !is_over {
-                // Before the kill: a record of that must not be taken for its own end.
-                tokio::fs::write(self.dir.join(STOPPED), "").await?;
+        let is_over = ended.is_some_and(|record| is_own_end(&record));
+        if !is_over && is_there(&self.dir).await {
+            // Before the kill: a record of that must not be taken for its own end. Where
+            // there is no room for it, the shim remembers.
+            if let Err(error) = tokio::fs::write(self.dir.join(STOPPED), "").await {
+                tracing::warn!(dir = %self.dir.display(), %error, "no mark that it is stopped");
             }
-            self.kill().await
-        };
-        match halted.await {
-            Err(AdoptError::Folder(error)) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                tracing::error!(dir = %self.dir.display(), %error, "a check may run on");
-            }
-            Ok(()) => {}
         }
+        let alive = match self.end().await {
+            Ok(0) => return None,
+            Err(AdoptError::Folder(error)) if error.kind() == io::ErrorKind::NotFound => {
+                return None;
+            }
+            Ok(alive) => format!("{alive} of its processes can't be killed"),
+            Err(error) => error.to_string(),
+        };
+        tracing::error!(dir = %self.dir.display(), alive, "a check may run on");
+        Some(format!("check {:?}: {alive}", self.check.name))
+    }
+
+    /// Ends what is alive of it, and tells how much of it is alive all the same.
+    async fn end(&self) -> Result<usize, AdoptError> {
+        let mut alive = 0;
+        let found = match self.world.shims.adopt(&self.dir).await? {
+            Adopted::Live(shim) => {
+                let _ = shim.control.stopping(StopKind::Forced).await;
+                let report = shim.control.kill_tree().await;
+                alive = report.map_or(0, |report| report.survivors.len());
+                match timeout(RECORDED, self.attend(shim)).await {
+                    Ok(found) => found?,
+                    // There may be no room for the record of its end.
+                    Err(_) => return Ok(alive),
+                }
+            }
+            found => found,
+        };
+        if matches!(found, Adopted::NeverStarted) {
+            return Ok(alive);
+        }
+        let swept = self.world.shims.sweep(&self.dir, LOST).await?;
+        Ok(alive.max(swept.report.survivors.len()))
     }
 
     /// How it ended, and when it began. `Err` says why it can't be run.
@@ -122,8 +156,12 @@ impl<'a> Process<'a> {
                 Ok(Adopted::Lost { .. } | Adopted::Ended(_)) => {
                     let record = self.sweep().await;
                     let started = self.read(Started::FILE).await;
-                    if record.is_known() {
+                    if is_own_end(&record) {
                         return Ok((started, record));
+                    }
+                    if record.stopped.is_some() {
+                        self.forget_stopped().await;
+                        continue;
                     }
                     self.set_aside(&record).await?;
                 }
@@ -180,24 +218,9 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Ends it and all that it started, if it was ever started.
-    async fn kill(&self) -> Result<(), AdoptError> {
-        let found = match self.world.shims.adopt(&self.dir).await? {
-            Adopted::Live(shim) => {
-                let _ = shim.control.kill_tree().await;
-                self.attend(shim).await?
-            }
-            found => found,
-        };
-        match found {
-            Adopted::NeverStarted => Ok(()),
-            _ => self.world.shims.sweep(&self.dir, LOST).await.map(drop),
-        }
-    }
-
     /// Makes as if a process that was ended on somebody's wish had never been.
     async fn forget_stopped(&self) {
-        while let Err(error) = self.kill().await {
+        while let Err(error) = self.end().await {
             tracing::warn!(dir = %self.dir.display(), %error, "it can't be ended yet");
             tokio::time::sleep(RETRY).await;
         }

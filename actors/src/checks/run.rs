@@ -36,9 +36,12 @@ pub async fn carry(
     world.journal.close_checks(run.run_id).await
 }
 
-/// Ends what runs of it, so that the next daemon runs it anew.
-pub async fn halt(world: &World, run: &CheckRun) {
+/// Ends what runs of it, so that the next daemon runs it anew. What may be alive all
+/// the same is told, a sentence each.
+pub async fn halt(world: &World, run: &CheckRun) -> Vec<String> {
+    let mut alive = Vec::new();
     for check in &run.checks {
-        Process::new(world, run, check).halt().await;
+        alive.extend(Process::new(world, run, check).halt().await);
     }
+    alive
 }

@@ -185,11 +185,21 @@ pub fn executor(
 ) -> Result<(), Refusal> {
     let Some(executor) = executors.get(name) else {
         let names: Vec<String> = executors.all().iter().map(|one| one.describe().name).collect();
-        let refusal =
-            Refusal::new(Code::ExecutorNotFound, format!("there is no executor {name:?}"));
-        let refusal = match nearest(name, names.iter().map(String::as_str)) {
-            Some(near) => refusal.hint(format!("Call the tool again with executor = {near:?}.")),
-            None => refusal,
+        let message = format!("there is no executor {name:?}");
+        let refusal = match meant(executors, name) {
+            Some((near, None, None)) => Refusal::new(Code::ExecutorNotFound, message)
+                .hint(format!("Call the tool again with executor = {near:?}.")),
+            Some((near, Some(variant), _)) => Refusal::new(Code::ExecutorNotFound, message).hint(
+                format!("Call the tool again with executor = {near:?} and variant = {variant:?}."),
+            ),
+            Some((near, None, Some(lost))) => Refusal::new(
+                Code::ExecutorNotFound,
+                format!("{message}, and {near} has no variant {lost:?}"),
+            )
+            .hint(format!(
+                "Call the tool again with executor = {near:?}. It has its default then."
+            )),
+            None => Refusal::new(Code::ExecutorNotFound, message),
         };
         return Err(refusal.detail("path", "executor").detail("executors", names));
     };
@@ -227,22 +237,67 @@ fn freshly(reason: &str) -> &'static str {
     }
 }
 
-fn dependencies(context: &StartContext, ignore: bool) -> Result<(), Refusal> {
-    if ignore || context.unmet.is_empty() {
-        return Ok(());
+/// The executor that a name means; with the variant that it names as well, as in
+/// `claude:plan`, or what it has in that place and is none.
+fn meant(
+    executors: &dyn Executors,
+    name: &str,
+) -> Option<(String, Option<String>, Option<String>)> {
+    let all: Vec<_> = executors.all().iter().map(|one| one.describe()).collect();
+    let parts = name.char_indices().filter(|(_, letter)| ":/@ -_.".contains(*letter));
+    for (at, letter) in parts {
+        let (head, tail) = (&name[..at], &name[at + 1..]);
+        for one in all.iter().filter(|one| nearest(head, [one.name.as_str()]).is_some()) {
+            if let Some(variant) = nearest(tail, one.variants.iter().map(String::as_str)) {
+                return Some((one.name.clone(), Some(variant.to_owned()), None));
+            }
+            if ":/@ ".contains(letter) {
+                return Some((one.name.clone(), None, Some(tail.to_owned())));
+            }
+        }
     }
-    let unmet: Vec<String> = context.unmet.iter().map(ToString::to_string).collect();
-    Err(Refusal::new(
-        Code::InvalidArgument,
-        format!("the task depends on {} that are not done", counted(unmet.len(), "task")),
-    )
-    .hint("Call start_task_attempt again with ignore_dependencies = true. Or finish the tasks in details.unmet first.")
-    .detail("path", "ignore_dependencies")
-    .detail("unmet", unmet))
+    let near = nearest(name, all.iter().map(|one| one.name.as_str()))?;
+    Some((near.to_owned(), None, None))
 }
 
-fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+fn dependencies(context: &StartContext, ignore: bool) -> Result<(), Refusal> {
+    let Some(first) = context.unmet.first().filter(|_| !ignore) else { return Ok(()) };
+    let handles: Vec<&str> = context.unmet.iter().map(|task| task.handle.as_str()).collect();
+    let tasks = if handles.len() == 1 { "task" } else { "tasks" };
+    let message = format!(
+        "the task depends on {} unfinished {tasks}: {}",
+        handles.len(),
+        told(&handles, ", ")
+    );
+    let running: Vec<_> = context.unmet.iter().filter_map(|task| task.running).collect();
+    let first_of_all = match running.first() {
+        Some(attempt) => format!(
+            "Call wait_for_attempts with attempt_ids = [\"{attempt}\"] instead. An attempt of {} \
+             runs.",
+            handles[context.unmet.iter().position(|task| task.running.is_some()).unwrap_or(0)]
+        ),
+        None => format!(
+            "Call get_task with task_id = \"{}\" instead. {} has to be done first: start it, or \
+             set its status to done once its work is accepted.",
+            first.task_id, first.handle
+        ),
+    };
+    let unmet: Vec<String> = context.unmet.iter().map(|task| task.task_id.to_string()).collect();
+    Err(Refusal::new(Code::InvalidArgument, message)
+        .hint(format!("{first_of_all} Only if the order does not matter: ignore_dependencies."))
+        .detail("path", "task_id")
+        .detail("unmet", unmet))
+}
+
+/// The first few of a list.
+fn told(names: &[&str], between: &str) -> String {
+    const MOST: usize = 10;
+    let more = names.len().saturating_sub(MOST);
+    let mut told = names[..names.len() - more].join(between);
+    if more > 0 {
+        told.extend([between, "and ", &more.to_string(), " more"]);
+    }
+    told
 }
 
 /// The repositories of the attempt, each with its target branch.

@@ -61,6 +61,11 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
     if request.action == FollowUpAction::Cancel {
         return Ok(());
     }
+    if let Err(linked) = attempt::real_worktrees(world, &attempt).await {
+        return Err(Refusal::new(Code::WorkspaceFailed, linked).hint(
+            "Put the attempt's own worktree back in place of the link, then call the tool again.",
+        ));
+    }
     let variant = request.variant.as_deref();
     check::executor(&*world.executors, &attempt.executor, variant).map_err(not_of_the_call)
 }

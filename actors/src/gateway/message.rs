@@ -33,8 +33,11 @@ pub enum Message {
     Counts(RpcReplyPort<(usize, usize)>),
     /// Takes up what an earlier daemon left. Answered when all have an owner.
     Restore(Port<usize>),
-    /// Stops everything that runs or waits. Answered when nothing does.
-    StopAll(RpcReplyPort<()>),
+    /// Stops everything that runs or waits. Answered when nothing does, or when what
+    /// is still alive can't be ended.
+    StopAll(RpcReplyPort<StoppedAll>),
+    /// Starts may be made again: not all could be stopped, so the daemon goes on.
+    GoOn,
 
     // ---- told by tasks and actors of its own
     /// A start has been checked; it needs a slot.
@@ -46,8 +49,12 @@ pub enum Message {
     Owner(AttemptId, bool, Port<Owned>),
     /// An attempt without an owner has been read, so that it can have one.
     Loaded(AttemptId, Box<Result<Option<Attempt>, Refusal>>),
-    /// A keyed stop is over.
-    Stopped(Key, Result<Answer<AttemptStopped>, Refusal>),
+    /// A keyed stop is over; `true`: its answer is on file.
+    Stopped(Key, Result<Answer<AttemptStopped>, Refusal>, bool),
+    /// The answer of a keyed stop is on file now.
+    Kept(Key),
+    /// Everything that had an owner has been stopped.
+    StoppedAll(StoppedAll, RpcReplyPort<StoppedAll>),
     Restored(Result<Left, Refusal>, Port<usize>),
     /// A stop of an earlier daemon is over. With a priority: the attempt wants a
     /// slot after all.
@@ -108,6 +115,23 @@ pub struct FollowUpRequest {
 pub struct RespondRequest {
     pub approval_id: ApprovalId,
     pub verdict: Verdict,
+}
+
+/// What a stop of everything came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoppedAll {
+    /// Of which processes are still alive.
+    pub alive: Vec<StillAlive>,
+    /// Those whose stop could not be written down yet.
+    pub unrecorded: Vec<AttemptId>,
+}
+
+/// An attempt that could not be stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StillAlive {
+    pub attempt_id: AttemptId,
+    /// Why, in a sentence.
+    pub reason: String,
 }
 
 /// The owner of an attempt.

@@ -42,11 +42,13 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent
 pub use check::executor as check_executor;
 pub use message::{
     FollowUpRequest, Message, NewProject, Owned, Port, RepoPath, RespondRequest, StartRequest,
+    StillAlive, StoppedAll,
 };
 
 use crate::attempt::{self, Notice};
 use crate::ids::AttemptId;
 use crate::journal::{Answer, AttemptStopped};
+use crate::refusal::Refusal;
 use crate::world::World;
 use admission::Admission;
 use flights::Flights;
@@ -67,8 +69,8 @@ pub struct State {
     /// How many starts are being written down.
     starting: usize,
     /// Who waits until all has been stopped, those starts too.
-    closing: Vec<RpcReplyPort<()>>,
-    stops: Flights<Port<Answer<AttemptStopped>>>,
+    closing: Vec<RpcReplyPort<StoppedAll>>,
+    stops: Flights<Port<Answer<AttemptStopped>>, Result<Answer<AttemptStopped>, Refusal>>,
     failures: supervisor::Failures,
     /// Everything is being stopped; nothing starts any more.
     is_closing: bool,
@@ -129,8 +131,11 @@ impl Actor for Gateway {
                 state.owner(attempt, owners::Asked { wants_slot, port });
             }
             Message::Loaded(id, attempt) => state.loaded(id, *attempt).await,
-            Message::Stopped(key, answer) => state.stopped(&key, &answer),
+            Message::Stopped(key, answer, is_kept) => state.stopped(&key, &answer, is_kept),
+            Message::Kept(key) => state.stops.forget(&key),
             Message::StopAll(port) => state.stop_all(port),
+            Message::GoOn => state.go_on(),
+            Message::StoppedAll(stopped, port) => state.stopped_all(stopped, port),
             Message::Counts(port) => drop(port.send(state.admission.counts())),
             Message::Restore(port) => state.restore(port),
             Message::Restored(left, port) => state.restored(left, port).await,

@@ -19,6 +19,10 @@ use super::message::{Message, Owned, Port};
 /// this between, it is asked again.
 const TRIES: u32 = 100;
 const RETRY: Duration = Duration::from_millis(20);
+/// How often, and after which pause, it is asked again while another program holds
+/// the database: an owner itself does not wait for that.
+const LOCKED_TRIES: u32 = 20;
+const LOCKED_PAUSE: Duration = Duration::from_millis(500);
 
 /// Someone who asks for the owner of an attempt.
 pub struct Asked {
@@ -119,14 +123,23 @@ pub async fn ask<T: Send + 'static>(
     wants_slot: bool,
     message: impl Fn(bool, RpcReplyPort<Result<T, Refusal>>) -> attempt::Message,
 ) -> Result<T, Refusal> {
-    for _ in 0..TRIES {
+    let mut locked = 0;
+    let mut gone = 0;
+    while gone < TRIES {
         let owned = ractor::call!(gateway, |port| Message::Owner(id, wants_slot, port));
         let Owned { owner, has_slot } = owned.map_err(|_| ending())??;
-        if let Ok(answer) = ractor::call!(owner, |port| message(has_slot, port)) {
-            return answer;
+        match ractor::call!(owner, |port| message(has_slot, port)) {
+            Ok(Err(refusal)) if refusal.code == Code::DbLocked && locked < LOCKED_TRIES => {
+                locked += 1;
+                tokio::time::sleep(LOCKED_PAUSE).await;
+            }
+            Ok(answer) => return answer,
+            // It ended before it heard; with it went the slot.
+            Err(_) => {
+                gone += 1;
+                tokio::time::sleep(RETRY).await;
+            }
         }
-        // It ended before it heard; with it went the slot.
-        tokio::time::sleep(RETRY).await;
     }
     Err(Refusal::internal(format!("the owner of attempt {id} does not answer")))
 }

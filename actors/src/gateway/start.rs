@@ -90,6 +90,7 @@ impl State {
         self.grant();
         self.starting = self.starting.saturating_sub(1);
         if self.starting == 0 {
+            // Those starts have owners now, which are to be stopped as well.
             for port in std::mem::take(&mut self.closing) {
                 self.stop_all(port);
             }

@@ -104,7 +104,7 @@ impl Approval {
             }
         };
         Err(Refusal::new(Code::IdempotencyConflict, message)
-            .hint("Call list_approvals with status = pending: this one can't be changed any more.")
+            .hint("Call list_approvals with status = pending: this one has been decided.")
             .detail("status", self.status.as_str()))
     }
 }

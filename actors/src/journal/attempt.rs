@@ -152,6 +152,9 @@ pub struct AttemptStopped {
     pub exit_signal: Option<i32>,
     /// Processes that lived on; anything but 0 is a fault.
     pub survivors: u32,
+    /// Something of this could not be written down yet; it is as soon as it can be.
+    #[serde(default)]
+    pub unrecorded: bool,
 }
 
 /// What `follow_up` does.
@@ -254,7 +257,7 @@ pub struct Outcome {
     pub status: ProcessStatus,
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
-    /// Non-empty unless completed.
+    /// Non-empty unless it completed and nobody had stopped it.
     pub failure_summary: Option<String>,
     /// The last assistant message, at most 16,000 characters.
     pub final_message: Option<String>,

@@ -146,7 +146,7 @@ impl fmt::Display for Receipt {
             (CheckOutcome::NotRun, ..) => write!(f, "check `{name}` could not be run")?,
             (_, Some(code), _) => write!(f, "check `{name}` exited with {code}")?,
             (_, None, Some(signal)) => write!(f, "check `{name}` was killed by signal {signal}")?,
-            (_, None, None) => write!(f, "check `{name}` ended in a way that nobody saw")?,
+            (_, None, None) => write!(f, "check `{name}` ended unseen")?,
         }
         reason.as_ref().map_or(Ok(()), |reason| write!(f, " ({reason})"))
     }

@@ -1,6 +1,8 @@
 //! One process's raw lines, in the order in which its spool's records tell
 //! them. Reads the spool only; from the same [`Position`] it gives the same
-//! lines at any time, as long as retention leaves them.
+//! lines at any time, as long as retention leaves them. Where retention took bytes
+//! that were not read yet, reading goes on at the beginning of a line: what is left
+//! of the line that the hole ends in is passed over with it.
 
 use std::io;
 use std::path::Path;
@@ -61,6 +63,9 @@ pub struct ProcessLines {
     cutter: LineCutter,
     /// How far the open lines had been read before; read again first.
     known: [u64; 2],
+    /// Behind a hole, how far the end of the line has been looked for that it ends in.
+    /// Until it is found, the position stays before the hole.
+    behind: [Option<u64>; 2],
     /// Number of `current`, or of the record that comes next.
     record: u64,
     current: Option<Record>,
@@ -75,6 +80,7 @@ impl ProcessLines {
             spool: SpoolReader::open(dir),
             cutter: LineCutter::at(position.open),
             known: position.read,
+            behind: [None; 2],
             record: position.record,
             current: None,
             chunk: vec![0; CHUNK],
@@ -133,6 +139,9 @@ impl ProcessLines {
 
     /// Reads a chunk of a stream's bytes before the offset `end` into the cutter.
     fn read(&mut self, stream: Stream, end: u64) -> io::Result<Read> {
+        if let Some(from) = self.behind[slot(stream)] {
+            return self.pass_over(stream, from);
+        }
         let wanted = self.cutter.wanted(stream);
         let left = usize::try_from(end.saturating_sub(wanted)).unwrap_or(CHUNK);
         if left == 0 {
@@ -145,8 +154,31 @@ impl ProcessLines {
             }
             Found::NotYet => Ok(Read::None),
             Found::Gone { resume } => {
-                self.cutter.skip_to(stream, resume);
-                Ok(Read::Gap)
+                // What was read of the open line has lost its end.
+                self.cutter.skip_to(stream, self.cutter.open()[slot(stream)]);
+                self.pass_over(stream, resume)
+            }
+        }
+    }
+
+    /// Looks for the end of the line that a hole ends in, from an offset on.
+    fn pass_over(&mut self, stream: Stream, from: u64) -> io::Result<Read> {
+        let mut from = from;
+        loop {
+            match self.spool.read_at(stream, from, &mut self.chunk)? {
+                Found::Bytes(read) => {
+                    if let Some(end) = self.chunk[..read].iter().position(|byte| *byte == b'\n') {
+                        self.behind[slot(stream)] = None;
+                        self.cutter.skip_to(stream, from + end as u64 + 1);
+                        return Ok(Read::Gap);
+                    }
+                    from += read as u64;
+                }
+                Found::NotYet => {
+                    self.behind[slot(stream)] = Some(from);
+                    return Ok(Read::None);
+                }
+                Found::Gone { resume } => from = resume,
             }
         }
     }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::attach::{self, Attached, Lifeline};
 use super::kill::{self, KillReport};
-use super::manifest::{ExitRecord, Started};
+use super::manifest::{ExitRecord, Started, StopKind};
 use super::wire::{self, Notice, Request, STDIN_MESSAGE_MAX, Target};
 
 /// How long a shim may take to answer, a kill's own time counted in.
@@ -141,6 +141,12 @@ impl Control {
     /// Signals every process of the tree, SIGCONT following. Returns how many.
     pub async fn signal_tree(&self, signal: Signal) -> Result<u32, ControlError> {
         self.signal(Target::Tree, signal).await
+    }
+
+    /// Has the record of the leader's end say that it was stopped. To be called
+    /// before the stop's first signal.
+    pub async fn stopping(&self, kind: StopKind) -> Result<(), ControlError> {
+        self.requests.send(Request::Stopping(kind)).await.map_err(|_| ControlError::Closed)
     }
 
     /// Kills every process of the tree, and returns when they are gone.

@@ -1,9 +1,20 @@
-//! Descriptors that nobody meant to hand on.
+//! What a process got from whoever started it and must not keep: descriptors, and
+//! the leave to dump core.
 
 use std::io;
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Keeps this process, and what it starts, from dumping core: its memory may hold
+/// secrets, and its working folder lies in the home. Returns the soft limit that it
+/// had, in bytes, for programs that are to have it back.
+pub fn forbid_core_dumps() -> Option<u64> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_CORE).ok()?;
+    setrlimit(Resource::RLIMIT_CORE, 0, hard).ok()?;
+    Some(soft)
+}
 
 /// Closes all descriptors but the standard three. A pipe of whoever started a
 /// daemon would else stay open for the daemon's life, and its reader would wait

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId};
-use crate::limits::{Applied, Limits};
+use crate::limits::{Applied, Limits, SoftLimits};
 
 use super::cgroup::Cgroup;
 
@@ -46,9 +46,13 @@ pub struct Manifest {
     /// From the SIGTERM of a passed limit to its SIGKILL, in milliseconds.
     #[serde(default)]
     pub grace_ms: u64,
-    /// Soft limit of open files, where the daemon raised its own; `None`: as inherited.
+    /// Given back before the program runs.
+    #[serde(flatten)]
+    pub soft_limits: SoftLimits,
+    /// The folder beneath which `cwd` must lie without any link on the way; `None`:
+    /// anywhere.
     #[serde(default)]
-    pub open_files: Option<u64>,
+    pub cwd_beneath: Option<PathBuf>,
 }
 
 /// Where the process's standard input comes from.
@@ -90,11 +94,24 @@ pub struct ExitRecord {
     /// The limit for which it was ended, in a sentence.
     #[serde(default)]
     pub limit: Option<String>,
+    /// A stop had been asked for when it ended.
+    #[serde(default)]
+    pub stopped: Option<StopKind>,
     pub at: Timestamp,
     /// Bytes of each stream spooled when the end had been seen and the pipes
     /// held no more; what daemonized children write later comes after these.
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
+}
+
+/// How a stop goes about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopKind {
+    /// It asks first.
+    Soft,
+    /// It kills at once.
+    Forced,
 }
 
 /// The current version of all these.
@@ -126,6 +143,7 @@ impl ExitRecord {
             exit_signal: None,
             reason: Some(reason.to_owned()),
             limit: None,
+            stopped: None,
             at: Timestamp::now(),
             stdout_bytes: 0,
             stderr_bytes: 0,

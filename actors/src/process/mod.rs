@@ -73,7 +73,7 @@ pub mod wire;
 
 pub use attach::AttachError;
 pub use control::{Control, ControlError, Shim, ShimEvent};
-pub use inherited::close_inherited;
+pub use inherited::{close_inherited, forbid_core_dumps};
 pub use nix::sys::signal::Signal;
 pub use rescue::{LOST, Swept, become_subreaper};
 pub use shims::{AdoptError, Adopted, NEVER_STARTED, Shims, SpawnError};

@@ -44,11 +44,27 @@ impl Stat {
         })
     }
 
+    /// Its first thread has ended; others may still run, or be dying.
+    pub fn has_begun_to_die(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+
     /// Dead, if not yet reaped. A process whose first thread has ended while
     /// others run shows `Z` as well, but counts more than that one thread.
     pub fn is_dead(&self) -> bool {
-        matches!(self.state, b'Z' | b'X') && self.threads <= 1
+        self.has_begun_to_die() && self.threads <= 1
     }
+}
+
+/// Whether a SIGKILL is on its way to a process that has not taken it yet.
+pub fn is_being_killed(pid: i32) -> bool {
+    const KILL: u64 = 1 << (nix::libc::SIGKILL - 1);
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = |line: &str| {
+        let mask = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+    };
+    status.lines().filter_map(pending).any(|mask| mask & KILL != 0)
 }
 
 /// This boot's id: start times of two boots don't compare.
@@ -140,7 +156,7 @@ mod tests {
     fn a_dead_first_thread_is_no_dead_process() {
         let stat =
             Stat { state: b'Z', ppid: 1, session: 1, threads: 2, cpu_ticks: 0, start_time: 0 };
-        assert!(!stat.is_dead());
+        assert!(!stat.is_dead() && stat.has_begun_to_die());
         assert!(Stat { threads: 1, ..stat }.is_dead());
     }
 

@@ -88,6 +88,30 @@ impl Tree {
         proc::all().into_iter().filter(carries).filter_map(shim).collect()
     }
 
+    /// Whether a process is seen to be none that the leader started. One that can't
+    /// be looked at, because it is gone, is not.
+    pub fn is_outside(&self, pid: i32) -> bool {
+        // Without the shim that started it, an orphan's parents prove nothing.
+        if self.below.is_none() && self.marker.claims(&proc::environ(pid)) {
+            return false;
+        }
+        let mut at = pid;
+        loop {
+            let Some(stat) = Stat::of(at) else { return false };
+            let above = Some(stat.ppid);
+            if self.roots.iter().any(|root| root.pid == at)
+                || self.session_of.is_some_and(|leader| leader.pid == stat.session)
+                || above == self.below
+            {
+                return false;
+            }
+            if stat.ppid <= 1 {
+                return true;
+            }
+            at = stat.ppid;
+        }
+    }
+
     /// Adds a process and all below it.
     fn add(&self, pid: i32, found: &mut BTreeSet<Process>) {
         let mut pids = vec![pid];

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::kill::KillReport;
-use super::manifest::ExitRecord;
+use super::manifest::{ExitRecord, StopKind};
 
 /// Version of the frames, first byte of a [`Hello`].
 pub const VERSION: u8 = 1;
@@ -60,6 +60,8 @@ pub enum Request {
     KillTree {
         ticket: u32,
     },
+    /// A stop begins: the record of the leader's end is to say so.
+    Stopping(StopKind),
     /// Send the pipes' other ends.
     Pipes,
     Ping {
@@ -145,6 +147,7 @@ impl Request {
                 frame(b'S', &[&ticket.to_le_bytes(), &target, &signal.to_le_bytes()])
             }
             Self::KillTree { ticket } => frame(b'K', &[&ticket.to_le_bytes()]),
+            Self::Stopping(kind) => frame(b'E', &[&[u8::from(*kind == StopKind::Forced)]]),
             Self::Pipes => frame(b'F', &[]),
             Self::Ping { ticket } => frame(b'P', &[&ticket.to_le_bytes()]),
             Self::LeaderEnded { status } => frame(b'L', &[&status.to_le_bytes()]),
@@ -176,6 +179,10 @@ impl Request {
                 Self::Signal { ticket, target, signal: body.u32()?.cast_signed() }
             }
             b'K' => Self::KillTree { ticket: body.u32()? },
+            b'E' => match body.u8()? {
+                0 => Self::Stopping(StopKind::Soft),
+                _ => Self::Stopping(StopKind::Forced),
+            },
             b'F' => Self::Pipes,
             b'P' => Self::Ping { ticket: body.u32()? },
             b'L' => Self::LeaderEnded { status: body.u32()?.cast_signed() },
@@ -340,6 +347,8 @@ mod tests {
             Request::Signal { ticket: 7, target: Target::Leader, signal: 15 },
             Request::Signal { ticket: 7, target: Target::Tree, signal: -1 },
             Request::KillTree { ticket: 1 },
+            Request::Stopping(StopKind::Soft),
+            Request::Stopping(StopKind::Forced),
             Request::Pipes,
             Request::Ping { ticket: 9 },
             Request::LeaderEnded { status: 0x0700 },
@@ -363,6 +372,7 @@ mod tests {
                 exit_signal: Some(9),
                 reason: None,
                 limit: None,
+                stopped: Some(StopKind::Soft),
                 at: Timestamp::from_millis(1),
                 stdout_bytes: 4,
                 stderr_bytes: 0,

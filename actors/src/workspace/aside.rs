@@ -109,7 +109,11 @@ pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), AsideError> {
             let patterns = "info/sparse-checkout";
             regular::copy_small(&admin.join(patterns), &git_dir.join(patterns), LIST_MAX)?;
             // Git LFS keeps the files there that it has fetched.
-            std::os::unix::fs::symlink(common.join("lfs"), git_dir.join("lfs"))
+            let fetched = common.join("lfs");
+            if fetched.is_dir() {
+                std::os::unix::fs::symlink(fetched, git_dir.join("lfs"))?;
+            }
+            Ok::<_, io::Error>(())
         });
         prepared.await.map_err(io::Error::other)??;
     }

@@ -83,6 +83,23 @@ pub fn is_of_git(path: &Path) -> bool {
     path.iter().any(|part: &OsStr| part.eq_ignore_ascii_case(".git"))
 }
 
+/// Refuses a folder beneath `root` that is only reached through a link, or is none
+/// itself. One that is missing is for whoever enters it to tell. `Err` is a sentence.
+pub fn refuse_links(root: &Path, below: &Path) -> Result<(), String> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+    let opened =
+        folder(root).and_then(|root| open_beneath(root.as_fd(), below, flags, Links::Refuse));
+    match opened {
+        Ok(_) | Err(Errno::ENOENT) => Ok(()),
+        Err(Errno::ELOOP | Errno::EXDEV | Errno::ENOTDIR) => Err(format!(
+            "{} is not the folder that was made for the attempt: a link or a file stands on the \
+             way there",
+            root.join(below).display()
+        )),
+        Err(error) => Err(format!("{}: {error}", root.join(below).display())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -142,6 +159,19 @@ mod tests {
         };
         assert_eq!(open(Links::Follow), Ok(()));
         assert_eq!(open(Links::Refuse), Err(Errno::ELOOP));
+    }
+
+    #[test]
+    fn a_folder_behind_a_link_is_refused_and_one_that_is_missing_is_not() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::create_dir_all(scratch.path().join("real/repo")).unwrap();
+        symlink("real", scratch.path().join("linked")).unwrap();
+        symlink("../real/repo", scratch.path().join("real/link")).unwrap();
+        let refuse = |below: &str| refuse_links(scratch.path(), Path::new(below));
+        assert_eq!((refuse("real/repo"), refuse("real/gone")), (Ok(()), Ok(())));
+        for below in ["linked/repo", "real/link"] {
+            assert!(refuse(below).is_err(), "{below}");
+        }
     }
 
     #[test]

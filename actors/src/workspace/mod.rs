@@ -31,4 +31,5 @@ pub mod snapshot;
 pub mod tree;
 pub mod worktree;
 
+pub use beneath::refuse_links;
 pub use owner::{NewWorktree, Repositories};

@@ -413,7 +413,7 @@ fn open(source: &Source, common: &Path) -> Result<(Tree, PathBuf), SnapshotError
         .map_err(|error| failed(error.to_string()))?;
     let link = tree.read_own(".git").map_err(|error| failed(format!(".git: {error}")))?;
     let admin = link.strip_prefix("gitdir: ").map(|path| path.trim_end_matches('\n'));
-    let admin = admin.ok_or_else(|| failed("its .git is no link to a repository".to_owned()))?;
+    let admin = admin.ok_or_else(|| failed("its .git is not a link to a repository".to_owned()))?;
     let admin = source.worktree().join(admin).canonicalize();
     let worktrees = common.join("worktrees").canonicalize();
     match (admin, worktrees) {

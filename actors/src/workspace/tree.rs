@@ -35,7 +35,7 @@ pub struct Tree {
 pub enum FileError {
     #[error("the path leads out of the worktree")]
     Outside,
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NotAFile,
     /// A folder has these files and folders, the latter with a slash at the end.
     #[error("it is a folder")]

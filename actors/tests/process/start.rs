@@ -107,6 +107,31 @@ async fn what_cannot_be_run_is_refused_in_words_and_has_its_record() {
 }
 
 #[tokio::test]
+async fn nothing_runs_where_a_link_leads_out_of_the_place_that_is_asked_for() {
+    let bench = Bench::new();
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path().join("worktrees");
+    for folder in ["real/repo", "elsewhere"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    // The way to the root is the user's own affair.
+    std::os::unix::fs::symlink(&root, scratch.path().join("home")).unwrap();
+    let root = scratch.path().join("home");
+    std::os::unix::fs::symlink("../elsewhere", root.join("real/link")).unwrap();
+    let within = |below: &str| {
+        let (dir, manifest) = bench.script("pwd -P");
+        let cwd = root.join(below);
+        (dir, Manifest { cwd, cwd_beneath: Some(root.clone()), ..manifest })
+    };
+    let (dir, manifest) = within("real/repo");
+    ended(&mut bench.shims.spawn(&dir, &manifest, None).await.unwrap()).await;
+    assert!(held(&dir, Stream::Stdout).ends_with(b"worktrees/real/repo\n"));
+    let (dir, manifest) = within("real/link");
+    let error = bench.shims.spawn(&dir, &manifest, None).await.unwrap_err();
+    assert!(error.to_string().contains("a link stands on the way there"), "{error}");
+}
+
+#[tokio::test]
 async fn a_folder_whose_start_was_cut_short_is_closed_for_good() {
     let bench = Bench::new();
     let (dir, manifest) = bench.script("echo ran");

@@ -60,7 +60,8 @@ impl Bench {
             limits: Limits::default(),
             cgroup: None,
             grace_ms: 0,
-            open_files: None,
+            soft_limits: provost_actors::limits::SoftLimits::default(),
+            cwd_beneath: None,
         };
         (self.root.path().join(process_id.to_string()), manifest)
     }

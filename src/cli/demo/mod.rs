@@ -87,7 +87,7 @@ impl Demo {
     }
 
     async fn end(&mut self) -> Result<(), Failure> {
-        let pid = daemon::end(&mut self.context, true).await?;
+        let pid = daemon::end(&mut self.context, true).await?.pid;
         self.claim(&format!("the daemon, pid {pid}, has ended as it was asked to"))?;
         check(self.scratch.processes().is_empty(), "no process is left")?;
         self.scratch.remove()?;

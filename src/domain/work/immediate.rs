@@ -85,7 +85,7 @@ fn in_vain(question: &Question, waited: Duration) -> Refusal {
     Refusal::new(
         Code::Timeout,
         format!(
-            "nobody has answered {handle} within {} s. Create ticket or go on with other work: the \
+            "no one has answered {handle} within {} s. Create ticket or go on with other work: the \
              answer comes by itself",
             waited.as_secs()
         ),

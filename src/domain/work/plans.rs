@@ -119,7 +119,7 @@ fn read(path: &Path, source: &str) -> Result<Vec<u8>, Refusal> {
     // Before it is opened: a pipe would hold the opener.
     let file = std::fs::metadata(path).map_err(fault)?;
     if !file.is_file() {
-        return Err(refused(source, "it is no regular file"));
+        return Err(refused(source, "it is not a regular file"));
     }
     if file.len() > DOCUMENT_MAX {
         let size = file.len();

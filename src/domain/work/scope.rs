@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use provost_actors::ids::ProjectId;
+use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::refusal::{Code, Refusal};
+use provost_actors::text::{NAME_TOLD, cut};
 
 use crate::domain::Domain;
 use crate::mcp::ask::{Access, Session};
@@ -45,9 +46,41 @@ impl Domain {
         })
     }
 
+    /// The task that a handle names: in the project that the call names, else in the one
+    /// that the caller works in, else the only one of that handle.
+    pub(in crate::domain) async fn task_of_handle(
+        &self,
+        session: &Session,
+        handle: &str,
+        project: Option<&str>,
+    ) -> Result<TaskId, Refusal> {
+        let tasks = self.store.tasks_of_handle(handle).await?;
+        let of = |project: ProjectId| tasks.iter().find(|(_, its, _)| *its == project);
+        let missing = |place: &str| {
+            Refusal::new(Code::TaskNotFound, format!("there is no task {handle}{place}"))
+                .detail("task_id", handle)
+        };
+        let bound = match (project.and_then(|project| project.parse().ok()), session.attempt) {
+            (Some(project), _) => Some(project),
+            (None, Some(attempt)) => Some(self.store.project_of(attempt).await?),
+            (None, None) => None,
+        };
+        if let Some(project) = bound {
+            let found = of(project).ok_or_else(|| missing(" in this project"))?;
+            return Ok(found.0);
+        }
+        let repositories = self.store.repositories().await?;
+        let found = around(session.cwd.as_deref(), &repositories).and_then(of);
+        match (found, tasks.as_slice()) {
+            (Some((task, ..)), _) | (None, [(task, ..)]) => Ok(*task),
+            (None, []) => Err(missing("")),
+            (None, several) => Err(of_several(handle, several)),
+        }
+    }
+
     async fn named_project(&self, text: &str) -> Result<ProjectId, Refusal> {
         let project: ProjectId = text.parse().map_err(|_| {
-            Refusal::new(Code::InvalidArgument, format!("`{text}` is no id of a project"))
+            Refusal::new(Code::InvalidArgument, format!("`{text}` is not the id of a project"))
                 .hint("Call the tool again without project_id.")
                 .detail("path", "project_id")
         })?;
@@ -58,11 +91,7 @@ impl Domain {
     /// The project whose repository the caller works in, or the only one.
     async fn surrounding_project(&self, cwd: Option<&Path>) -> Result<ProjectId, Refusal> {
         let repositories = self.store.repositories().await?;
-        let around = cwd.and_then(|cwd| {
-            let holds = repositories.iter().filter(|(_, path)| cwd.starts_with(path));
-            holds.max_by_key(|(_, path)| path.len()).map(|(project, _)| *project)
-        });
-        if let Some(project) = around {
+        if let Some(project) = around(cwd, &repositories) {
             return Ok(project);
         }
         let mut projects: Vec<ProjectId> =
@@ -81,6 +110,29 @@ impl Domain {
             .detail("projects", projects.iter().map(ToString::to_string).collect::<Vec<_>>())),
         }
     }
+}
+
+fn of_several(handle: &str, tasks: &[(TaskId, ProjectId, String)]) -> Refusal {
+    const TOLD: usize = 10;
+    let named: Vec<String> = tasks
+        .iter()
+        .take(TOLD)
+        .map(|(task, _, project)| format!("{task} in {}", cut(project.clone(), NAME_TOLD)))
+        .collect();
+    let more = if tasks.len() > TOLD { ", and more" } else { "" };
+    let ids: Vec<String> = tasks.iter().take(TOLD).map(|(task, ..)| task.to_string()).collect();
+    let message = format!("{} projects have a {handle}: {}{more}", tasks.len(), named.join(", "));
+    Refusal::new(Code::InvalidArgument, message)
+        .hint("Call the tool again with task_id, the UUID of one of them.")
+        .detail("path", "task_id")
+        .detail("tasks", ids)
+}
+
+/// The project of the innermost repository around a folder.
+fn around(cwd: Option<&Path>, repositories: &[(ProjectId, String)]) -> Option<ProjectId> {
+    let cwd = cwd?;
+    let holds = repositories.iter().filter(|(_, path)| cwd.starts_with(path));
+    holds.max_by_key(|(_, path)| path.len()).map(|(project, _)| *project)
 }
 
 fn beyond(own: ProjectId) -> Refusal {

@@ -164,6 +164,9 @@ impl StreamJson {
             }
             _ => return false,
         };
+        if matches!(text(message, "subtype"), "api_retry" | "retry") {
+            out.push(Observed::Retrying(notice.clone()));
+        }
         out.push(system(notice));
         true
     }

@@ -81,6 +81,15 @@ fn requests_that_are_not_known_are_answered() {
 }
 
 #[test]
+fn a_fault_after_which_it_tries_again_is_told() {
+    let retry = json!({"type": "system", "subtype": "api_retry", "attempt": 6, "max_retries": 10,
+        "retry_delay_ms": 9000, "error_status": 429, "error": "rate_limit"});
+    let observed = observe_lines(&[retry]);
+    let told = |one: &Observed| matches!(one, Observed::Retrying(fault) if fault.contains("429"));
+    assert!(observed.iter().any(told), "{observed:?}");
+}
+
+#[test]
 fn a_cancelled_request_is_withdrawn() {
     let cancel = json!({ "type": "control_cancel_request", "request_id": "p1" });
     let observed = observe_lines(&[cancel]);

@@ -358,7 +358,11 @@ fn notice(method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
             let error = &params["error"];
             let details = error["additionalDetails"].as_str();
             let message = error["message"].as_str().unwrap_or_default();
-            details.map_or(message.to_owned(), |details| format!("{message} ({details})"))
+            let line = details.map_or(message.to_owned(), |it| format!("{message} ({it})"));
+            if params["willRetry"] == true {
+                out.push(Observed::Retrying(line.clone()));
+            }
+            line
         }
         "warning" | "guardianWarning" | "item/mcpToolCall/progress" => text("message").to_owned(),
         "configWarning" | "deprecationNotice" => match text("details") {

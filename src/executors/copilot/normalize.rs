@@ -72,7 +72,8 @@ impl Dialect for Copilot {
             "model.call_failure" => {
                 let (failure, status) = failure(data);
                 let retried = count(data, "retryAttempt");
-                out.push(system(format!("the model's answer: {failure} (retry {retried})")));
+                let notice = format!("the model's answer: {failure} (retry {retried})");
+                out.extend([Observed::Retrying(notice.clone()), system(notice)]);
                 self.error = Some((failure, status));
             }
             "model.call_final_result" if data["result"] == "success" => self.error = None,

@@ -38,9 +38,10 @@ impl Dialect for Kimi {
                 let seconds = message["delay_ms"].as_f64().unwrap_or_default() / 1000.0;
                 let (error, next) = (text(message, "error_message"), &message["next_attempt"]);
                 let most = &message["max_attempts"];
-                out.push(system(format!(
+                let notice = format!(
                     "the model's answer: {error}; attempt {next} of {most} follows in {seconds:.1} s"
-                )));
+                );
+                out.extend([Observed::Retrying(notice.clone()), system(notice)]);
             }
             ("meta", "session.resume_hint") => {
                 self.has_ended = true;

@@ -217,6 +217,7 @@ fn status() -> AttemptStatus {
     AttemptStatus {
         attempt_id: id(),
         task_id: id(),
+        handle: "TASK-001".to_owned(),
         workspace_branch: "provost/t".to_owned(),
         worktree: Some(worktree()),
         state: AttemptState::Failed,
@@ -412,7 +413,7 @@ impl Ask for Samples {
         key: Option<Key>,
         _: CreateTaskInput,
     ) -> Result<Answer<CreateTaskOutput>, Refusal> {
-        Ok(self.answer(key, CreateTaskOutput { task_id: id() }))
+        Ok(self.answer(key, CreateTaskOutput { task_id: id(), handle: "TASK-001".to_owned() }))
     }
 
     async fn update_task(
@@ -434,7 +435,9 @@ impl Ask for Samples {
             let refusal = Refusal::new(Code::AttemptRunning, "An attempt of the task runs.");
             return Err(refusal.detail("attempt_id", ID));
         }
-        Ok(self.answer(key, DeleteTaskOutput { deleted_task_id: input.task_id }))
+        let output =
+            DeleteTaskOutput { deleted_task_id: input.task_id, handle: "TASK-001".to_owned() };
+        Ok(self.answer(key, output))
     }
 
     async fn start_task_attempt(
@@ -446,6 +449,7 @@ impl Ask for Samples {
         let output = StartTaskAttemptOutput {
             attempt_id: id(),
             task_id: id(),
+            handle: "TASK-001".to_owned(),
             workspace_branch: "provost/t".to_owned(),
             worktree: worktree(),
             session_id: id(),
@@ -494,7 +498,11 @@ impl Ask for Samples {
             (Some(_), _) => Ok(AttemptStatusOutput::One(Box::new(status()))),
             (None, attempts) => {
                 let attempts = attempts.iter().flat_map(|ids| ids.iter()).map(|_| status());
-                Ok(AttemptStatusOutput::Many(AttemptStatuses { attempts: attempts.collect() }))
+                let attempts = attempts.map(|status| ToldStatus::Whole(Box::new(status)));
+                Ok(AttemptStatusOutput::Many(AttemptStatuses {
+                    attempts: attempts.collect(),
+                    truncated: false,
+                }))
             }
         }
     }
@@ -672,6 +680,7 @@ impl Ask for Samples {
             exit_code: None,
             exit_signal: Some(2),
             survivors: 0,
+            unrecorded: false,
         };
         Ok(self.answer(key, output))
     }
@@ -724,6 +733,7 @@ impl Ask for Samples {
             project_id: id(),
             project_name: "p".to_owned(),
             task_id: id(),
+            handle: "TASK-001".to_owned(),
             task_title: "t".to_owned(),
             task_status: TaskStatus::Todo,
             attempt_id: session.attempt.unwrap_or_else(id),
@@ -1012,6 +1022,13 @@ impl Ask for Samples {
                 },
             },
         ))
+    }
+
+    async fn task_id(&self, _: &Session, handle: &str, _: Option<&str>) -> Result<String, Refusal> {
+        match handle {
+            "TASK-001" => Ok(ID.to_owned()),
+            _ => Err(Refusal::new(Code::TaskNotFound, "no such task")),
+        }
     }
 
     async fn custom(

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::domain::{ID, Samples, arguments, entries};
 use crate::mcp::ask::{Access, Place, Role, Session};
+use crate::mcp::instructions;
 use crate::mcp::prompts::ORCHESTRATE;
-use crate::mcp::server::{BOARD_INSTRUCTIONS, INSIDE_INSTRUCTIONS};
 use crate::mcp::tool::{Call, Effect, Tool};
 use crate::mcp::tools;
 use crate::mcp::{envelope, worker_error};
@@ -89,6 +89,17 @@ fn output_roots_are_objects_that_admit_the_envelope() {
     }
 }
 
+/// Clients that check arguments themselves would show a model the pattern, not our hint.
+#[test]
+fn ids_publish_no_pattern() {
+    for tool in tools::all() {
+        let schema = definition(tool)["inputSchema"].to_string();
+        assert!(!schema.contains("\"pattern\""), "{}", tool.name());
+    }
+    let get_task = tools::find("get_task").unwrap();
+    assert!(!get_task.is_valid(&json!({"task_id": "one"})), "the server checks all the same");
+}
+
 fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
@@ -129,10 +140,11 @@ fn descriptions_follow_the_template() {
             description.lines().map(|line| line.split_once(": ").unwrap().0).collect();
         assert_eq!(headings, ["Use when", "Required", "Optional", "Next", "Avoid"]);
         assert!(description.lines().all(|line| line.ends_with('.')), "{}", tool.name());
-        // A worker may simply go on with its task.
+        // Who works inside an attempt may simply go on with its task.
         let next = description.lines().find(|line| line.starts_with("Next: ")).unwrap();
         let names_one = tools::all().iter().any(|other| next.contains(other.name()));
-        assert!(names_one || tool.is_workers(), "{}: {next}", tool.name());
+        let is_boards = !tool.is_for_role(Role::Worker);
+        assert!(names_one || !is_boards, "{}: {next}", tool.name());
     }
 }
 
@@ -162,7 +174,7 @@ fn texts_name_only_tools_and_fields_that_exist() {
         .iter()
         .map(|tool| tool.row().description)
         .chain(Code::ALL.iter().map(|code| code.hint()))
-        .chain([BOARD_INSTRUCTIONS, INSIDE_INSTRUCTIONS, ORCHESTRATE]);
+        .chain([instructions::BOARD, instructions::INSIDE, ORCHESTRATE]);
     for text in texts {
         let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
         for word in
@@ -175,9 +187,13 @@ fn texts_name_only_tools_and_fields_that_exist() {
 
 #[test]
 fn instructions_fit_what_clients_show() {
-    for text in [BOARD_INSTRUCTIONS, INSIDE_INSTRUCTIONS] {
+    for text in [instructions::BOARD, instructions::INSIDE] {
         assert!(text.len() < 2048);
+        // All that some clients show until a tool is searched for.
+        let first = text.lines().next().unwrap();
+        assert!(first.contains("the loop: ") && first.ends_with('.'), "{first}");
     }
+    assert!(instructions::BOARD.contains("timeout_ms = 50000"));
     assert!(ORCHESTRATE.chars().count() < 1500);
 }
 
@@ -258,7 +274,6 @@ fn published_schemas_refuse_what_the_server_refuses() {
         ("tail_attempt_logs", json!({"attempt_id": ID, "after_entry_index": -2})),
         ("tail_attempt_logs", json!({"attempt_id": ID, "limit": 0})),
         ("tail_attempt_logs", json!({"attempt_id": ID, "channel": "both"})),
-        ("tail_attempt_logs", json!({"attempt_id": "the first"})),
         ("get_attempt_status", json!({})),
         ("get_attempt_status", json!({"attempt_id": ID, "attempt_ids": [ID]})),
         ("get_attempt_status", json!({"attempt_ids": []})),
@@ -429,6 +444,97 @@ proptest! {
         let parses = tool.parses(&Value::Object(given.clone()))
             && tool.row().modes.iter().all(|mode| mode.check(tool.name(), &given).is_none());
         prop_assert_eq!(tool.is_valid(&Value::Object(given.clone())), parses, "{:?}", given);
+    }
+}
+
+/// Words that callers take for fields.
+const STRANGERS: &[&str] = &[
+    "id",
+    "task",
+    "attempt",
+    "task_id",
+    "attempt_id",
+    "session_id",
+    "project_id",
+    "repo_id",
+    "name",
+    "path",
+    "file_path",
+    "prompt",
+    "message",
+    "base_branch",
+    "branch",
+    "signal",
+    "kill",
+    "confirm",
+    "timeout",
+    "mode",
+    "type",
+    "limit",
+    "max_lines",
+    "lines",
+    "verbose",
+    "status",
+    "action",
+    "executor",
+    "model",
+    "agent",
+    "reason",
+    "acceptance_criteria",
+    "ids",
+    "tag",
+    "approved",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn no_first_step_of_a_hint_does_harm(
+        tool in 0..tools::all().len(),
+        strangers in proptest::collection::vec(
+            (proptest::sample::select(STRANGERS), proptest::sample::select(values())), 0..3),
+        spoiled in proptest::option::of((0..9_usize, proptest::sample::select(values()))),
+        lost in proptest::option::of(0..9_usize),
+    ) {
+        let tool = &tools::all()[tool];
+        let mut given = arguments(tool.name()).as_object().cloned().unwrap();
+        let names: Vec<String> = given.keys().cloned().collect();
+        if let Some(name) = lost.and_then(|at| names.get(at)) {
+            given.shift_remove(name);
+        }
+        if let Some((name, value)) = spoiled.and_then(|(at, value)| Some((names.get(at)?, value))) {
+            given.insert(name.clone(), value);
+        }
+        given.extend(strangers.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        let given = Value::Object(given);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let Err(refusal) = runtime.block_on(call(tool, given.clone())) else { return Ok(()) };
+        let Refusal { code, message, hint, .. } = &refusal;
+        let first = hint.split(". ").next().unwrap();
+        prop_assert!(hint.ends_with('.'), "{given}: {hint}");
+        // No guard is overridden but by who has named it.
+        for guard in ["force = true", "ignore_dependencies = true"] {
+            let is_meant = ["force", "kill", "signal", "ignore_dependencies"]
+                .iter()
+                .any(|word| given.get(word).is_some());
+            prop_assert!(is_meant || !first.contains(guard), "{given}: {hint}");
+        }
+        // What is aimed at was named.
+        for word in first.split('"').filter(|word| word.len() == ID.len()) {
+            let is_id = word.bytes().filter(|byte| *byte == b'-').count() == 4;
+            let named = given.to_string().to_lowercase();
+            prop_assert!(!is_id || named.contains(&word.to_lowercase()), "{given}: {hint}");
+        }
+        prop_assert!(!first.starts_with("Call delete_task") || tool.name() == "delete_task");
+        if let Some(rest) = first.strip_prefix(&format!("Call {} again without ", tool.name()))
+            && *code == Code::UnknownField
+        {
+            for field in rest.trim_end_matches('.').split(" and ") {
+                let told = format!("`{field}`");
+                prop_assert!(message.contains(&told), "{given}: {message} {hint}");
+            }
+            prop_assert!(message.contains(": "), "it says what is left out: {message}");
+        }
     }
 }
 

@@ -539,6 +539,61 @@ async fn a_worker_sees_no_resource_and_no_prompt() {
 }
 
 #[tokio::test]
+async fn a_call_that_sleeps_shows_that_it_goes_on_to_whoever_asks() {
+    let limits = Limits { beat: Duration::from_millis(5), ..Limits::default() };
+    let mut peer = Peer::new(Role::Orchestrator, false, limits);
+    let params = json!({
+        "name": "wait_for_attempts", "arguments": {"attempt_ids": [HANGS]},
+        "_meta": {"progressToken": "p"},
+    });
+    peer.request(1, "tools/call", params).await;
+    let mut before = 0.0;
+    for _ in 0..3 {
+        let told = peer.next().await;
+        assert_eq!(told["method"], "notifications/progress");
+        assert_eq!(told["params"]["progressToken"], "p");
+        let now = told["params"]["progress"].as_f64().unwrap();
+        assert!(now > before);
+        before = now;
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_served_is_not_found_whatever_its_parameters_are() {
+    let mut peer = Peer::orchestrator();
+    let argument = json!({"name": "x", "value": ""});
+    let whole = json!({"ref": {"type": "ref/prompt", "name": "orchestrate"}, "argument": argument});
+    for (method, params) in [
+        ("completion/complete", whole),
+        ("completion/complete", json!({})),
+        ("logging/setLevel", json!({})),
+        ("resources/subscribe", json!({})),
+        ("tasks/get", json!({})),
+        ("tasks/list", json!({})),
+    ] {
+        peer.request(1, method, params).await;
+        assert_eq!(peer.next().await["error"]["code"], -32601, "{method}");
+    }
+    for method in ["tools/list", "resources/list", "resources/templates/list", "prompts/list"] {
+        peer.request(1, method, json!({"cursor": "garbled"})).await;
+        assert_eq!(peer.next().await["error"]["code"], -32602, "{method}");
+    }
+}
+
+/// rmcp itself cancels what runs when it does not wait for answers any more.
+#[tokio::test]
+async fn the_end_of_the_stream_ends_a_call_when_its_grace_is_over() {
+    let limits = Limits { grace: Duration::from_millis(1), ..Limits::default() };
+    let mut peer = Peer::new(Role::Orchestrator, false, limits);
+    peer.request_call(1, "wait_for_attempts", json!({"attempt_ids": [HANGS]})).await;
+    peer.domain.hanging.cancelled().await;
+    peer.write.shutdown().await.unwrap();
+    let answer = peer.next().await;
+    assert_eq!(answer["result"]["structuredContent"]["code"], "daemon_restarting");
+    peer.ended().await;
+}
+
+#[tokio::test]
 async fn a_peer_that_does_not_read_loses_its_connection() {
     let limits = Limits { stalled: Duration::from_millis(20), ..Limits::default() };
     let mut peer = Peer::new(Role::Orchestrator, false, limits);

@@ -73,7 +73,7 @@ pub enum ChangeStatus {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChangedFile {
-    /// <repository>/<path>; bytes that are no UTF-8 as git quotes them.
+    /// <repository>/<path>; bytes that are not UTF-8 as git quotes them.
     pub path: String,
     /// added, modified, deleted or renamed.
     #[schemars(with = "String")]

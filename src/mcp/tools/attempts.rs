@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::args::{Id, Limit, List, Text, Time};
+use crate::args::{Id, Limit, List, TaskName, Text, Time};
 use crate::mcp::modes::Mode;
 
 /// Where an attempt stands, for those who wait for it.
@@ -55,8 +55,8 @@ Avoid: guessing executor names (list_executors has them); retrying without reque
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartTaskAttemptInput {
-    /// Task to work on, a UUID from list_tasks.
-    #[schemars(with = "Id")]
+    /// Task to work on: UUID or handle.
+    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
     /// Who does the work: an executor from list_executors, as it is.
     pub executor: Text<1, 128>,
@@ -90,6 +90,8 @@ pub struct StartTaskAttemptOutput {
     /// Id of its task, a UUID.
     #[schemars(with = "String")]
     pub task_id: TaskId,
+    /// The task's handle: TASK-001.
+    pub handle: String,
     /// Git branch that the attempt works on.
     pub workspace_branch: String,
     /// Absolute path of its worktree; of several, each by its repository's name.
@@ -126,8 +128,8 @@ Avoid: polling it; get_attempt_status tells more about one attempt.";
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListTaskAttemptsInput {
-    /// Task whose attempts to list, a UUID from list_tasks.
-    #[schemars(with = "Id")]
+    /// Task whose attempts to list: UUID or handle.
+    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
     /// Most attempts to return; more than 200 counts as 200.
     #[serde(default)]
@@ -180,7 +182,7 @@ pub struct AttemptSummary {
 pub const GET_ATTEMPT_STATUS: &str = "\
 Use when: you want to know whether attempts run, are done or failed, and why.
 Required: exactly one of attempt_id and attempt_ids.
-Optional: none.
+Optional: max_bytes (attempt_ids).
 Next: tail_attempt_logs with the attempt_id, or what next_action says.
 Avoid: one call per attempt, attempt_ids takes up to 50; polling, wait_for_attempts wakes you.";
 
@@ -196,6 +198,9 @@ pub struct GetAttemptStatusInput {
     /// 1 to 50 attempts, UUIDs; the answer has them in attempts. Not with attempt_id.
     #[schemars(with = "Option<List<Id, 1, 50>>")]
     pub attempt_ids: Option<List<AttemptId, 1, 50>>,
+    /// Most bytes to answer attempt_ids with, 1048576 at most; over it each status is told in short.
+    #[serde(default)]
+    pub max_bytes: Limit<16_384, 1_048_576>,
 }
 
 /// `One` answers `attempt_id`, `Many` answers `attempt_ids`.
@@ -211,7 +216,39 @@ pub struct AttemptStatuses {
     /// Only with attempt_ids: a status for each, in the order asked, with these same fields.
     // Its members stand in the schema once: a list of tools may be only so long.
     #[schemars(with = "Vec<Map<String, Value>>")]
-    pub attempts: Vec<AttemptStatus>,
+    pub attempts: Vec<ToldStatus>,
+    /// Only with attempt_ids: whether each is told in short, without what is null, long or
+    /// seldom asked for.
+    pub truncated: bool,
+}
+
+/// A status whole, or in short.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ToldStatus {
+    Whole(Box<AttemptStatus>),
+    Short(ShortStatus),
+}
+
+/// The facts by which an orchestrator decides what to look at: 50 of them take less
+/// than 16 KiB.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShortStatus {
+    pub attempt_id: AttemptId,
+    pub handle: String,
+    pub state: AttemptState,
+    pub phase: AttemptPhase,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_on: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_signal: Option<i32>,
+    /// Its beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_summary: Option<String>,
+    pub queued_follow_ups: u32,
+    pub latest_entry_index: LatestEntryIndex,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -222,6 +259,8 @@ pub struct AttemptStatus {
     /// Id of its task, a UUID.
     #[schemars(with = "String")]
     pub task_id: TaskId,
+    /// The task's handle: TASK-001.
+    pub handle: String,
     /// Git branch that the attempt works on.
     pub workspace_branch: String,
     /// Absolute path of its worktree; of several, each by its repository's name. Not with attempt_ids.
@@ -360,4 +399,6 @@ pub struct StopAttemptOutput {
     pub exit_signal: Option<i32>,
     /// How many processes of the attempt could not be killed; 0 if all is well.
     pub survivors: u32,
+    /// True if the stop could not be written down yet; it is as soon as it can be.
+    pub unrecorded: bool,
 }

@@ -29,6 +29,8 @@ pub struct GetContextOutput {
     /// Id of the task, a UUID.
     #[schemars(with = "String")]
     pub task_id: TaskId,
+    /// Its handle: TASK-001.
+    pub handle: String,
     /// What is to be done.
     pub task_title: String,
     /// todo, inprogress, inreview, done or cancelled.

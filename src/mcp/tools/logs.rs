@@ -152,7 +152,7 @@ impl JsonSchema for LogEntry {
                 "text": text("The line, or what to show for the entry."),
                 "stream": text("raw: stdout or stderr."),
                 "continued": flag("The next entry of the stream goes on with the same line."),
-                "lossy": flag("raw: the line had bytes that are no UTF-8."),
+                "lossy": flag("raw: the line had bytes that are not UTF-8."),
                 "turn": number("normalized: number of the turn, from 1."),
                 "kind": text("normalized: user_message, assistant_message, thinking, tool_use, tool_result, token_usage, error_message, system_message, process_start or process_end."),
                 "tool_call_id": text("tool_use, tool_result: ties the two together."),

@@ -88,7 +88,7 @@ Use when: the git repositories you want to work on belong to no project in list_
 Required: name, repos.
 Optional: request_id.
 Next: create_task with the project_id.
-Avoid: a second project for the same repositories; paths that are no git repository.";
+Avoid: a second project for the same repositories; paths that are not git repositories.";
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

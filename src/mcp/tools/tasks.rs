@@ -76,6 +76,8 @@ pub struct CreateTaskOutput {
     /// Id of the new task, a UUID.
     #[schemars(with = "String")]
     pub task_id: TaskId,
+    /// Its name in the project: TASK-001.
+    pub handle: String,
 }
 
 pub const LIST_TASKS: &str = "\
@@ -161,8 +163,8 @@ Avoid: calling it for every task of a list; list_tasks has the statuses.";
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetTaskInput {
-    /// Task to read, a UUID from list_tasks.
-    #[schemars(with = "Id")]
+    /// Task to read: UUID or handle.
+    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
 }
 
@@ -225,8 +227,8 @@ pub const UPDATE_MODES: &[Mode] =
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateTaskInput {
-    /// Task to change, a UUID from list_tasks.
-    #[schemars(with = "Id")]
+    /// Task to change: UUID or handle.
+    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
     /// New title, 1 to 1000 characters.
     pub title: Option<Title>,
@@ -255,8 +257,8 @@ Avoid: deleting what is merely finished (update_task with status done), or while
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteTaskInput {
-    /// Task to delete, a UUID from list_tasks; its attempts stay readable.
-    #[schemars(with = "Id")]
+    /// Task to delete: UUID or handle; its attempts stay readable.
+    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
 }
 
@@ -265,4 +267,6 @@ pub struct DeleteTaskOutput {
     /// Id of the task that is gone, a UUID.
     #[schemars(with = "String")]
     pub deleted_task_id: TaskId,
+    /// Its handle.
+    pub handle: String,
 }

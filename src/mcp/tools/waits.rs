@@ -10,7 +10,7 @@ use crate::args::{Id, Limit, List, Text};
 pub const WAIT_FOR_ATTEMPTS: &str = "\
 Use when: attempts run and you want to be woken when one ends, or all do, or anything changes.
 Required: attempt_ids.
-Optional: until, after, timeout_ms.
+Optional: until, after, timeout_ms (50000 for long runs).
 Next: the same with after from the answer; once settled, tail_session_messages or get_attempt_status.
 Avoid: polling get_attempt_status; an after of other attempts, which may miss what those did.";
 

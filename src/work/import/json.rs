@@ -6,7 +6,7 @@ use super::{Draft, Faults};
 
 pub fn drafts(text: &str) -> Result<Vec<Draft>, Faults> {
     let value: Value = serde_json::from_str(text)
-        .map_err(|error| vec![format!("line {}: it is no JSON: {error}", error.line())])?;
+        .map_err(|error| vec![format!("line {}: it is not JSON: {error}", error.line())])?;
     let tasks = match value {
         Value::Array(tasks) => Some(tasks),
         Value::Object(mut whole) => match whole.remove("tasks") {

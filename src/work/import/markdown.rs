@@ -227,7 +227,7 @@ fn fields<'t>(
             other => {
                 let near = nearest(other, FIELDS).map(|near| format!("; did you mean {near}?"));
                 let near = near.unwrap_or_default();
-                return Err(format!("{other:?} is none of {}{near}", FIELDS.join(", ")));
+                return Err(format!("{other:?} is not one of {}{near}", FIELDS.join(", ")));
             }
         };
         members.insert(member.to_owned(), value);

@@ -118,10 +118,10 @@ fn every_fault_is_told_with_its_place() {
         ["there is no task in it: `## Title` begins one"]
     );
     let told = faults("## A\n- Owner: me\n- Priority: high", Format::Markdown);
-    assert!(told[0].contains("\"owner\" is none of"), "{told:?}");
+    assert!(told[0].contains("\"owner\" is not one of"), "{told:?}");
     let told =
         faults("## A\n- Priority: high\n- Estimat: 2h\n\n## B\n- Estimate: soon", Format::Markdown);
-    assert!(told[0].starts_with("line 1 (\"A\"): \"estimat\" is none of"), "{told:?}");
+    assert!(told[0].starts_with("line 1 (\"A\"): \"estimat\" is not one of"), "{told:?}");
     assert!(told[1].starts_with("line 5 (\"B\"): Estimate must be"), "{told:?}");
 }
 

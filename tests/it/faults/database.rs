@@ -24,7 +24,7 @@ fn home() -> Provost {
     provost.executor("agent", PLAIN, &script).started()
 }
 
-fn file(provost: &Provost, end: &str) -> PathBuf {
+pub fn file(provost: &Provost, end: &str) -> PathBuf {
     provost.home().join(format!("provost.db{end}"))
 }
 

@@ -10,19 +10,20 @@ use crate::harness::{Attempt, PLAIN, Provost, processes};
 
 /// A home on a disk of its own, with an executor `agent`. It waits for `gate`
 /// before it goes on with the rest of its script.
-fn on_a_small_disk(options: &str, script: &str) -> Option<(Provost, SmallDisk)> {
+pub fn on_a_small_disk(options: &str, script: &str, config: &str) -> Option<(Provost, SmallDisk)> {
     let provost = Provost::new();
     let disk = SmallDisk::at(provost.home(), options)?;
     let gate = provost.path("gate");
     let script = format!("until [ -e {} ]; do sleep 0.02; done\n{script}", gate.display());
-    Some((provost.executor("agent", PLAIN, &script).started(), disk))
+    let provost = provost.config(config).executor("agent", PLAIN, &script);
+    Some((provost.started(), disk))
 }
 
-fn open_gate(provost: &Provost) {
+pub fn open_gate(provost: &Provost) {
     fs::write(provost.path("gate"), "").unwrap();
 }
 
-fn waits_for_the_disk(attempt: &Attempt) -> Value {
+pub fn waits_for_the_disk(attempt: &Attempt) -> Value {
     attempt.until("it waits for the disk", |status| status["waiting_on"] == "disk")
 }
 
@@ -39,7 +40,7 @@ fn a_daemon_that_can_not_log_serves_all_the_same() {
 fn on_a_full_disk_the_executor_waits_and_goes_on_with_nothing_lost() {
     let script =
         "seq 1 40000 | sed 's/$/ and some more text to fill the disk with, line by line/'\nexit 7";
-    let Some((provost, disk)) = on_a_small_disk("size=32m", script) else { return };
+    let Some((provost, disk)) = on_a_small_disk("size=32m", script, "") else { return };
     let board = provost.board();
     let attempt = board.start("agent", "write a lot");
     attempt.in_phase("running");
@@ -84,7 +85,7 @@ fn merged(one: &Value, other: &Value) -> Value {
 #[test]
 fn an_exit_on_a_full_disk_is_known_once_there_is_room_also_after_a_restart() {
     let script = "echo bye\nexit 5";
-    let Some((provost, disk)) = on_a_small_disk("size=32m", script) else { return };
+    let Some((provost, disk)) = on_a_small_disk("size=32m", script, "") else { return };
     let board = provost.board();
     let attempt = board.start("agent", "leave");
     attempt.in_phase("running");
@@ -103,7 +104,7 @@ fn an_exit_on_a_full_disk_is_known_once_there_is_room_also_after_a_restart() {
 
 #[test]
 fn on_a_full_disk_changes_are_refused_reads_work_and_a_retry_goes_through_once() {
-    let Some((provost, disk)) = on_a_small_disk("size=24m", "") else { return };
+    let Some((provost, disk)) = on_a_small_disk("size=24m", "", "") else { return };
     let board = provost.board();
     let title = board.task("before");
     disk.fill();
@@ -135,7 +136,7 @@ fn on_a_full_disk_changes_are_refused_reads_work_and_a_retry_goes_through_once()
 
 #[test]
 fn a_worktree_that_does_not_fit_fails_the_attempt_and_stands_in_nobodys_way() {
-    let Some((provost, disk)) = on_a_small_disk("size=32m", "ls") else { return };
+    let Some((provost, disk)) = on_a_small_disk("size=32m", "ls", "") else { return };
     let board = provost.board();
     board.repo().commit("large.bin", &"0123456789abcdef".repeat(1 << 18));
     open_gate(&provost);
@@ -158,7 +159,7 @@ fn a_worktree_that_does_not_fit_fails_the_attempt_and_stands_in_nobodys_way() {
 #[test]
 fn without_inodes_a_start_fails_with_the_reason_and_works_again_later() {
     let options = "size=32m,nr_inodes=300";
-    let Some((provost, _disk)) = on_a_small_disk(options, "echo here") else { return };
+    let Some((provost, _disk)) = on_a_small_disk(options, "echo here", "") else { return };
     let board = provost.board();
     open_gate(&provost);
     let first = board.start("agent", "first");

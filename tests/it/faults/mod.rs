@@ -11,3 +11,4 @@ mod limits;
 mod output;
 mod processes;
 mod secrets;
+mod stop;

@@ -49,6 +49,46 @@ printf 'last %s' "$A_TOKEN"
 printf 'last %s' "$A_TOKEN" >&2
 "#;
 
+/// The soft limit of a core dump that a process has (proc_pid_limits(5)).
+fn core_limit(pid: i32) -> String {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    line["Max core file size".len()..].split_whitespace().next().unwrap().to_owned()
+}
+
+/// Their memory holds secrets; what they run keeps its own limit.
+#[test]
+fn neither_daemon_nor_shim_dumps_core_and_an_executor_has_the_limit_of_who_started_the_daemon() {
+    let provost = Provost::new().executor("agent", PLAIN, "echo up; exec sleep 1000");
+    provost.start_by(&["/bin/sh", "-c", "ulimit -Sc 4096; exec \"$@\"", "sh"]);
+    let attempt = provost.board().start("agent", "x");
+    attempt.has_said("up");
+    assert_eq!([core_limit(provost.pid()), core_limit(attempt.shim())], ["0", "0"]);
+    let own = core_limit(attempt.leader());
+    assert_ne!(own, "0", "it has what the daemon was started with");
+    // One that takes over from another has none either.
+    let shim = attempt.shim();
+    processes::kill_hard(shim);
+    wait_until("another shim goes on", || attempt.shim() != shim);
+    assert_eq!((core_limit(attempt.shim()), core_limit(attempt.leader())), ("0".to_owned(), own));
+    attempt.stop();
+}
+
+/// The library that speaks MCP would log each message whole.
+#[test]
+fn the_daemons_log_holds_no_message_however_much_it_is_to_tell() {
+    const VALUE: &str = "a-value-that-a-patch-shows";
+    let provost = Provost::new().variable("PROVOST_LOG", "trace").started();
+    let attempt = provost.board().start("fake", &format!("write file {VALUE}"));
+    assert_eq!(attempt.settled()["state"], "completed");
+    let patch = json!({"attempt_id": attempt.id, "paths": ["app/file"]});
+    let patch = provost.call("get_attempt_patch", &patch);
+    assert!(patch["patch"].as_str().unwrap().contains(VALUE), "{patch}");
+    let said = provost.said();
+    let line = said.lines().find(|line| line.contains(VALUE) && line.contains("+a-value"));
+    assert_eq!(line, None);
+}
+
 fn telltale() -> Provost {
     let provost = Provost::new()
         .config("[secrets]\nnames = ['*_TOKEN', '*_API_KEY', 'DB_*', 'MASTER']")

@@ -10,6 +10,7 @@ fn exit(code: i32) -> ExitRecord {
         exit_signal: None,
         reason: None,
         limit: None,
+        stopped: None,
         at: Timestamp::from_millis(0),
         stdout_bytes: 0,
         stderr_bytes: 0,
@@ -146,7 +147,7 @@ fn a_tree_that_is_gone_before_it_could_be_killed_has_no_survivors() {
 #[test]
 fn force_kills_at_once_also_during_a_soft_stop() {
     let mut life = started();
-    assert_eq!(run(&mut life, &[FORCE]), [Effect::Enter(Phase::Stopping), Effect::KillTree]);
+    assert_eq!(run(&mut life, &[FORCE]), [Effect::KillTree, Effect::Enter(Phase::Stopping)]);
     let mut life = started();
     run(&mut life, &[SOFT]);
     assert_eq!(run(&mut life, &[FORCE]), [Effect::KillTree]);
@@ -214,6 +215,38 @@ fn a_leader_that_can_not_be_killed_is_said_and_another_stop_tries_again() {
 }
 
 #[test]
+fn what_a_stop_does_to_processes_comes_before_its_row() {
+    for stop in [SOFT, FORCE] {
+        let effects = run(&mut started(), &[stop]);
+        assert_eq!(effects.last(), Some(&Effect::Enter(Phase::Stopping)));
+    }
+}
+
+#[test]
+fn a_stop_is_answered_though_the_disk_takes_no_record_of_the_end() {
+    let stalled = Input::Stalled(true);
+    for inputs in [[FORCE, KILLED, stalled.clone()], [stalled, FORCE, KILLED]] {
+        let mut life = started();
+        let effects = run(&mut life, &inputs);
+        let stopped = answered(&effects).unwrap();
+        assert!(stopped.stopped && stopped.survivors == 0);
+        assert!(settled(&effects).is_none());
+        let again = run(&mut life, &[SOFT]);
+        assert!(!answered(&again).unwrap().stopped, "nothing was left to stop");
+        let effects = run(&mut life, &[Input::Stalled(false), Input::Exited(exit(9))]);
+        assert_eq!(effects, [Effect::Drain(exit(9))]);
+        assert!(settled(&run(&mut life, &[Input::Drained])).is_some());
+    }
+}
+
+#[test]
+fn a_record_that_is_only_slow_is_waited_for() {
+    let mut life = started();
+    let effects = run(&mut life, &[FORCE, KILLED, Input::Timer(Timer::Drain)]);
+    assert!(answered(&effects).is_none());
+}
+
+#[test]
 fn what_can_not_start_settles_with_the_reason() {
     let mut life = Life::preparing();
     let effects = run(&mut life, &[Input::NotStarted("no git".into())]);
@@ -271,6 +304,7 @@ fn any_input() -> impl Strategy<Value = Input> {
             .prop_map(|(signalled, survivors)| Input::Killed { signalled, survivors }),
         (0u32..2).prop_map(Input::Terminated),
         Just(Input::TreeGone),
+        any::<bool>().prop_map(Input::Stalled),
     ]
 }
 

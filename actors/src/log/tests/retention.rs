@@ -72,7 +72,8 @@ fn what_was_lost_unread_leaves_a_number_out() {
     // Nothing of the attempt's is numbered yet behind what was lost.
     assert_eq!(log.page(Channel::Raw, &query(10, Place::After(109))).unwrap().entries.len(), 0);
     drain(&log, process);
-    let held = 15 * LINES_A_SEGMENT - LINES_A_SEGMENT..1000;
+    // Nothing tells that the first one held is whole: it goes with what was lost.
+    let held = 15 * LINES_A_SEGMENT - LINES_A_SEGMENT + 1..1000;
     for log in [&log, &AttemptLog::open(dir.path(), NO_RING).unwrap()] {
         let page = log.page(Channel::Raw, &query(1000, Place::After(109))).unwrap();
         // The segment that was open could still be read: 28 lines, now gone too.
@@ -88,6 +89,46 @@ fn what_was_lost_unread_leaves_a_number_out() {
         newest.entries.iter().map(text).collect::<Vec<_>>(),
         (10..20).map(line).collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn behind_a_hole_the_log_goes_on_at_the_beginning_of_a_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = ProcessId::new();
+    let mut spool = SpoolFiles::new(dir.path(), process);
+    let log = AttemptLog::open(dir.path(), NO_RING).unwrap();
+    log.begin(process, 1, Box::<Sentences>::default(), Vec::new()).unwrap();
+    let odd = |number: usize| format!("{number:0>999}.");
+    let write = |spool: &mut SpoolFiles, numbers: std::ops::Range<usize>| {
+        for number in numbers {
+            spool.write(Stream::Stdout, format!("{}\n", odd(number)).as_bytes());
+        }
+    };
+    // A line that has begun to be read loses its end.
+    write(&mut spool, 0..10);
+    spool.write(Stream::Stdout, b"begun and ");
+    drain(&log, process);
+    spool.write(Stream::Stdout, b"ended\n");
+    write(&mut spool, 10..500);
+    // The hole ends in a line whose end is still to come.
+    spool.write(Stream::Stdout, &vec![b'x'; 300_000]);
+    spool.drop_oldest(Stream::Stdout, 1);
+    drain(&log, process);
+    let before: Vec<String> = (0..10).map(odd).collect();
+    assert_eq!(texts(&log, Channel::Normalized), before, "nothing whole is there yet");
+    drop(log);
+    let log = AttemptLog::open(dir.path(), NO_RING).unwrap();
+    log.begin(process, 1, Box::<Sentences>::default(), Vec::new()).unwrap();
+    drain(&log, process);
+    assert_eq!(texts(&log, Channel::Normalized), before);
+    spool.write(Stream::Stdout, b"end of it.\n");
+    write(&mut spool, 600..650);
+    drain(&log, process);
+    let after: Vec<String> = (600..650).map(odd).collect();
+    assert_eq!(texts(&log, Channel::Raw), after);
+    assert_eq!(texts(&log, Channel::Normalized), [before, after].concat());
+    let page = log.page(Channel::Raw, &query(10, Place::Newest)).unwrap();
+    assert!(page.flags.history_truncated);
 }
 
 #[test]

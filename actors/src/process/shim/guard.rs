@@ -10,7 +10,7 @@ use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::getuid;
 
-use crate::limits::{Applied, Hold, Limits};
+use crate::limits::{Applied, Hold, Limits, SoftLimits};
 use crate::process::cgroup::Cgroup;
 use crate::process::manifest::Manifest;
 use crate::process::tree::Tree;
@@ -157,8 +157,8 @@ pub struct Bounds {
     cgroup: Result<Cgroup, String>,
     /// Tasks that the user may have then, in all.
     tasks: u64,
-    /// Soft limit of open files, when none is set.
-    open_files: Option<u64>,
+    /// Those that are given back, open files when no limit is set.
+    soft: SoftLimits,
 }
 
 impl Bounds {
@@ -175,7 +175,7 @@ impl Bounds {
         let uid = getuid();
         let is_counted = limits.processes > 0 && !uid.is_root();
         let tasks = if is_counted { tasks_of(uid.as_raw()) + tasks(limits.processes) } else { 0 };
-        Self { limits, cgroup, tasks, open_files: manifest.open_files }
+        Self { limits, cgroup, tasks, soft: manifest.soft_limits }
     }
 
     /// Sets them for the calling process, open files apart, and tells which hold how.
@@ -201,13 +201,20 @@ impl Bounds {
     /// Last of all before the program runs: what comes before may need more.
     pub fn limit_open_files(&self) -> io::Result<()> {
         let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-        let (soft, hard) = match (self.limits.open_files, self.open_files) {
+        let (soft, hard) = match (self.limits.open_files, self.soft.open_files) {
             (0, None) => return Ok(()),
             (0, Some(soft)) => (soft.min(hard), hard),
             (limit, _) if may_open(limit).is_ok() => (limit, limit),
             _ => (hard, hard),
         };
         Ok(setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?)
+    }
+
+    /// Lets the program dump core as whoever started the daemon had it.
+    pub fn allow_core_dumps(&self) -> io::Result<()> {
+        let Some(soft) = self.soft.core_bytes else { return Ok(()) };
+        let (_, hard) = getrlimit(Resource::RLIMIT_CORE)?;
+        Ok(setrlimit(Resource::RLIMIT_CORE, soft.min(hard), hard)?)
     }
 
     fn bound_processes(

@@ -1,14 +1,17 @@
 //! The leader: the one process whose end is the end of the execution process.
 //! Its states, and how its end is learnt; the supervisor acts on them.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::process::{self, ExitStatus};
 use std::time::{Duration, Instant};
 
 use crate::event::Timestamp;
+use crate::process::cgroup::Cgroup;
 use crate::process::identity::Process;
 use crate::process::manifest::{ExitRecord, VERSION};
 use crate::process::pidfd::PidFd;
+use crate::process::tree::{Marker, Tree};
 
 /// How long a status may take that somebody else has to tell.
 const STATUS_BUDGET: Duration = Duration::from_secs(5);
@@ -91,6 +94,28 @@ impl Leader {
         }
     }
 
+    /// Where to look for the processes that it has started.
+    pub fn tree(&self, marker: Marker, cgroup: Option<Cgroup>) -> Tree {
+        let own = process::id().cast_signed();
+        let mut tree = Tree {
+            below: Some(own),
+            roots: Vec::new(),
+            session_of: None,
+            adopter: None,
+            cgroup,
+            marker,
+            spared: BTreeSet::from([own]),
+        };
+        if let Kinship::Adopted { adopter, roots, .. } = &self.kinship {
+            tree.below = None;
+            tree.roots = roots.iter().copied().chain([self.process]).collect();
+            tree.session_of = Some(self.process);
+            tree.adopter = Some(*adopter);
+            tree.spared.insert(*adopter);
+        }
+        tree
+    }
+
     /// How an adopted leader that is dead has ended; `None` when that may still come.
     pub fn ending(&self, now: Instant) -> Option<Ending> {
         let (Kinship::Adopted { handle, .. }, Life::Dead { since }) = (&self.kinship, &self.life)
@@ -134,6 +159,7 @@ impl Leader {
             exit_signal: status.and_then(ExitStatusExt::signal),
             reason: status.is_none().then(|| STATUS_LOST.to_owned()),
             limit: None,
+            stopped: None,
             at: *at,
             stdout_bytes: lengths[0],
             stderr_bytes: lengths[1],

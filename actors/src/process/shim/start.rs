@@ -7,10 +7,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::sys::prctl;
@@ -28,6 +29,7 @@ use super::takeover;
 use crate::event::{Stream, Timestamp};
 use crate::failpoint;
 use crate::log::spool::write::Writer;
+use crate::process::forbid_core_dumps;
 use crate::process::handing;
 use crate::process::identity::Process;
 use crate::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource, VERSION};
@@ -94,6 +96,7 @@ pub fn start() -> Result<Supervisor, String> {
         clients: Vec::new(),
         stalled: None,
         told_stall: None,
+        stopped: None,
         is_tree_gone: false,
         look_at: Instant::now(),
         lock,
@@ -140,6 +143,7 @@ pub fn take_over() -> Result<Supervisor, String> {
         clients: Vec::new(),
         stalled: None,
         told_stall: None,
+        stopped: None,
         is_tree_gone: false,
         look_at: Instant::now(),
         lock: ends.lock,
@@ -203,7 +207,7 @@ pub fn hand_shake(word: &str) {
     }
 }
 
-/// A session of its own, adopter of its descendants' orphans, deaf to every
+/// Without core dumps, in a session of its own, adopter of its descendants' orphans, deaf to every
 /// signal but the deaths of children, which the descriptor tells.
 fn become_shim() -> io::Result<SignalFd> {
     for signal in [
@@ -220,6 +224,8 @@ fn become_shim() -> io::Result<SignalFd> {
     ] {
         dispose(signal, SigHandler::SigIgn)?;
     }
+    // A daemon without them has started it, unless it is of an earlier version.
+    let _ = forbid_core_dumps();
     // Ignoring it would make the kernel reap children unasked.
     dispose(Signal::SIGCHLD, SigHandler::SigDfl)?;
     let children = SigSet::from(Signal::SIGCHLD);
@@ -267,6 +273,7 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
         StdinSource::Pipe => Stdio::piped(),
     };
     let folder = std::env::current_dir()?;
+    let place = real_place(manifest)?;
     let (epoch, bounds) = (manifest.epoch, Bounds::prepare(manifest));
     let mut command = Command::new(&manifest.program);
     command
@@ -279,8 +286,23 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
         .stderr(Stdio::piped());
     // By its absolute path: the child's working folder is the executor's by then.
     // SAFETY: the shim has one thread, so the child of its fork may do what it likes.
-    unsafe { command.pre_exec(move || become_leader(&folder, epoch, &bounds)) };
+    unsafe {
+        command.pre_exec(move || {
+            if place.is_some() && place != std::env::current_dir().ok() {
+                return Err(Errno::ELOOP.into());
+            }
+            become_leader(&folder, epoch, &bounds)
+        });
+    };
     command.spawn()
+}
+
+/// Where the working folder has to be once it has been entered, if that is bound:
+/// then a link that is put on the way there leads to no start.
+fn real_place(manifest: &Manifest) -> io::Result<Option<PathBuf>> {
+    let Some(beneath) = &manifest.cwd_beneath else { return Ok(None) };
+    let below = manifest.cwd.strip_prefix(beneath).map_err(|_| Errno::ELOOP)?;
+    Ok(Some(fs::canonicalize(beneath)?.join(below)))
 }
 
 /// Runs in the child, before its exec: who it will be is on disk before it is.
@@ -303,6 +325,7 @@ fn become_leader(folder: &Path, epoch: u64, bounds: &Bounds) -> io::Result<()> {
         limits: bounds.apply(),
     };
     manifest::write_durably(folder, Started::FILE, &started)?;
+    bounds.allow_core_dumps()?;
     // Last of all: what was done here needed some, too.
     bounds.limit_open_files()
 }
@@ -318,10 +341,12 @@ fn raise_oom_score() {
 
 /// exec(2) and chdir(2) fail with the same errors; people need to know which.
 fn reason_not_started(manifest: &Manifest, error: &io::Error) -> String {
-    if manifest.cwd.is_dir() {
+    if error.raw_os_error() == Some(libc::ELOOP) {
+        format!("can't run in {}: a link stands on the way there", manifest.cwd.display())
+    } else if manifest.cwd.is_dir() {
         format!("can't run {}: {error}", manifest.program.display())
     } else {
-        format!("can't run in {}: it is no folder that can be entered", manifest.cwd.display())
+        format!("can't run in {}: it is not a folder that can be entered", manifest.cwd.display())
     }
 }
 

@@ -1,12 +1,11 @@
 //! The shim's loop: one `poll`, then a bounded piece of work for each thing
 //! that is ready, requests first. So no flood of output is ever before a kill.
 
-use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{self, ExitStatus};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -24,7 +23,7 @@ use crate::event::Stream;
 use crate::failpoint;
 use crate::log::spool::write::{Taken, Writer};
 use crate::process::kill::{KillReport, kill_tree, signal_tree};
-use crate::process::manifest::{self, ExitRecord};
+use crate::process::manifest::{self, ExitRecord, StopKind};
 use crate::process::names::SOCKET;
 use crate::process::pidfd::{Reaped, reap};
 use crate::process::tree::{Marker, Tree};
@@ -60,6 +59,8 @@ pub struct Supervisor {
     pub stalled: Option<(String, Instant)>,
     /// What the clients were told of that.
     pub told_stall: Option<String>,
+    /// A stop was asked for while the leader ran.
+    pub stopped: Option<StopKind>,
     /// No process of the tree is left.
     pub is_tree_gone: bool,
     /// When an adopted tree is to be looked at.
@@ -194,6 +195,7 @@ impl Supervisor {
             && let Some(mut record) = self.leader.record_due(self.lengths())
         {
             record.limit = self.guard.reason().map(str::to_owned);
+            record.stopped = self.stopped;
             self.write_down(record);
         }
         self.keep_to_limits(now);
@@ -272,6 +274,11 @@ impl Supervisor {
         match self.listener.accept() {
             Ok((stream, _)) => {
                 let Ok(mut client) = Client::new(stream) else { return };
+                // What a shim supervises has no say in how: it could have the pipes,
+                // or keep the daemon's connection from being served.
+                if !self.tree().is_outside(client.pid) {
+                    return;
+                }
                 client.send(&Notice::Hello(Hello {
                     pid: self.leader.process.pid,
                     stdin_sequence: self.stdin.last(),
@@ -323,6 +330,12 @@ impl Supervisor {
             }
             Request::Signal { ticket, target, signal } => {
                 Some(Notice::Signalled { ticket, count: self.signal(target, signal) })
+            }
+            Request::Stopping(kind) => {
+                if matches!(self.leader.life, Life::Running) {
+                    self.stopped = self.stopped.max(Some(kind));
+                }
+                None
             }
             Request::KillTree { ticket } => Some(Notice::Killed { ticket, report: self.kill() }),
             Request::Pipes => return self.send_pipes(number),
@@ -393,25 +406,10 @@ impl Supervisor {
     }
 
     fn tree(&self) -> Tree {
-        let own = process::id().cast_signed();
-        let mut spared: BTreeSet<i32> = self.clients.iter().map(|client| client.pid).collect();
-        spared.insert(own);
-        let mut tree = Tree {
-            below: Some(own),
-            roots: Vec::new(),
-            session_of: None,
-            adopter: None,
-            cgroup: self.guard.cgroup().cloned(),
-            marker: self.marker,
-            spared,
-        };
-        if let Kinship::Adopted { adopter, roots, .. } = &self.leader.kinship {
-            tree.below = None;
-            tree.roots = roots.iter().copied().chain([self.leader.process]).collect();
-            tree.session_of = Some(self.leader.process);
-            tree.adopter = Some(*adopter);
-            tree.spared.insert(*adopter);
-        }
+        let mut tree = self.leader.tree(self.marker, self.guard.cgroup().cloned());
+        let clients = self.clients.iter().map(|client| client.pid);
+        let spared: Vec<i32> = clients.filter(|client| tree.is_outside(*client)).collect();
+        tree.spared.extend(spared);
         tree
     }
 

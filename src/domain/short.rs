@@ -1,0 +1,100 @@
+//! Many statuses in one answer of a bounded size: whole while they fit, else each in
+//! short. Pure.
+
+use serde::Serialize;
+
+use crate::mcp::tools::attempts::{AttemptStatus, AttemptStatuses, ShortStatus, ToldStatus};
+
+/// Statuses in an answer of at most `max_bytes`, as far as their short form allows that:
+/// it takes some 300 bytes, and the rest is shared by the reasons of failures.
+pub fn fitting(statuses: Vec<AttemptStatus>, max_bytes: usize) -> AttemptStatuses {
+    let told = |attempts, truncated| AttemptStatuses { attempts, truncated };
+    let whole = statuses.iter().cloned().map(|status| ToldStatus::Whole(Box::new(status)));
+    let whole = told(whole.collect(), false);
+    if size(&whole) <= max_bytes {
+        return whole;
+    }
+    let failures = statuses.iter().filter(|status| status.failure_summary.is_some()).count();
+    let shorts = |most: usize| {
+        let shorts = statuses.iter().map(|status| ToldStatus::Short(short(status, most)));
+        told(shorts.collect(), true)
+    };
+    let room = max_bytes.saturating_sub(size(&shorts(0)));
+    shorts(room / failures.max(1))
+}
+
+fn short(status: &AttemptStatus, failure_max: usize) -> ShortStatus {
+    let failure = status.failure_summary.as_deref();
+    ShortStatus {
+        attempt_id: status.attempt_id,
+        handle: status.handle.clone(),
+        state: status.state,
+        phase: status.phase,
+        waiting_on: status.waiting_on.clone(),
+        exit_code: status.exit_code,
+        exit_signal: status.exit_signal,
+        failure_summary: failure.map(|text| beginning(text, failure_max)),
+        queued_follow_ups: status.queued_follow_ups,
+        latest_entry_index: status.latest_entry_index.clone(),
+    }
+}
+
+/// As much of the beginning of a text as takes so many bytes of JSON, without quotes.
+fn beginning(text: &str, most: usize) -> String {
+    let mut left = most;
+    let fits = |letter: &char| {
+        let bytes = size(letter) - 2;
+        let fits = bytes <= left;
+        left -= bytes.min(left);
+        fits
+    };
+    text.chars().take_while(fits).collect()
+}
+
+fn size(value: &impl Serialize) -> usize {
+    serde_json::to_string(value).map_or(0, |json| json.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_actors::ids::{AttemptId, TaskId};
+    use serde_json::json;
+
+    use super::*;
+
+    /// A process ends by a code or by a signal, not by both.
+    fn worst(text: &str) -> AttemptStatus {
+        let at = "2026-01-31T12:00:00.000Z";
+        let status = json!({
+            "attempt_id": AttemptId::new(), "task_id": TaskId::new(), "handle": "TASK-VERIFY-100000",
+            "workspace_branch": text, "state": "completed", "phase": "preparing", "worktree": text,
+            "waiting_on": "a running slot", "resume_at": at, "executor": text, "variant": text,
+            "created_at": at, "updated_at": at, "last_activity_at": at, "latest_session_id": null,
+            "latest_execution_process_id": null, "exit_code": i32::MIN, "exit_signal": null,
+            "failure_summary": text, "queued_follow_ups": u32::MAX, "queue_held": true,
+            "usage": null, "limits": [], "final_message": text, "next_action": text,
+            "latest_entry_index": {"normalized": u64::MAX, "raw": u64::MAX},
+        });
+        serde_json::from_value(status).unwrap()
+    }
+
+    #[test]
+    fn fifty_attempts_fit_whatever_their_texts_are() {
+        for text in ["x".repeat(2000), "\u{1}\u{1f600}\"".repeat(700), "ß".repeat(2000)] {
+            let told = fitting(vec![worst(&text); 50], 16 * 1024);
+            let size = size(&told);
+            assert!(told.truncated && size < 16 * 1024, "{size} bytes");
+            assert_eq!(told.attempts.len(), 50);
+        }
+    }
+
+    #[test]
+    fn few_are_told_whole_and_a_larger_answer_holds_more() {
+        let told = fitting(vec![worst("short"); 3], 16 * 1024);
+        assert!(!told.truncated && matches!(told.attempts[0], ToldStatus::Whole(_)));
+        let many = vec![worst(&"x".repeat(500)); 50];
+        assert!(!fitting(many.clone(), 1 << 20).truncated);
+        let ToldStatus::Short(short) = &fitting(many, 20_000).attempts[0] else { panic!() };
+        assert!(short.failure_summary.as_ref().is_some_and(|text| text.len() > 20));
+    }
+}

@@ -1,0 +1,277 @@
+//! Repairs a call as a whole: every field under another name, every value in another
+//! form, in one step where that can be. It says what it changed, and what it found no
+//! place for. Pure.
+
+use serde_json::{Map, Value, json};
+
+use super::explain::{Contract, Fault, join, pointer_of, shown};
+use super::fields::{Sense, Stranger};
+use super::mend::{LONGEST, mend};
+
+/// The most faults of one call that are repaired together.
+const MOST: usize = 16;
+
+/// What was done to make a call fit, as far as that could be.
+#[derive(Default)]
+pub struct Repair {
+    arguments: Value,
+    /// Paths whose values are new, in the order in which they were set.
+    set: Vec<String>,
+    /// Fields whose value stands elsewhere now: from where, to where.
+    moved: Vec<(String, String)>,
+    /// Fields whose value other fields say now.
+    replaced: Vec<String>,
+    /// Fields that found no place, and what is true instead.
+    lost: Vec<(String, String)>,
+    notes: Vec<&'static str>,
+    /// The call that was meant is one of another tool.
+    other: Option<Other>,
+    /// A branch for repositories that the call does not name.
+    branch: Option<String>,
+}
+
+/// A call of another tool.
+struct Other {
+    tool: &'static str,
+    field: String,
+    value: Value,
+    why: String,
+}
+
+/// Repairs what can be repaired without knowing the board.
+pub fn repair(contract: &Contract<'_>, arguments: &Value) -> Repair {
+    let mut repair = Repair { arguments: arguments.clone(), ..Repair::default() };
+    for _ in 0..MOST {
+        let goes_on = match contract.first_fault(&repair.arguments) {
+            Some(Fault::Unknown(pointer, fields)) => repair.unknown(contract, &pointer, &fields),
+            Some(Fault::Invalid(pointer)) => repair.invalid(contract, &pointer),
+            Some(Fault::Missing(..)) | None => false,
+        };
+        if !goes_on {
+            break;
+        }
+    }
+    repair
+}
+
+impl Repair {
+    fn unknown(&mut self, contract: &Contract<'_>, pointer: &str, fields: &[String]) -> bool {
+        let Some(Value::Object(beside)) = self.arguments.pointer(pointer) else { return false };
+        let beside = beside.clone();
+        let known: Vec<&str> = contract.fields(pointer).collect();
+        let needed = contract.needed(pointer);
+        let sense = |field: &str| {
+            let mut others: Map<String, Value> = beside.clone();
+            let value = others.shift_remove(field).unwrap_or_default();
+            let stranger = Stranger {
+                tool: contract.tool,
+                is_nested: !pointer.is_empty(),
+                name: field,
+                value: &value,
+                beside: &others,
+                known: &known,
+                needed: &needed,
+            };
+            (stranger.sense(), value)
+        };
+        // A branch needs to know which repositories the others name.
+        let mut senses: Vec<_> = fields.iter().map(|field| (field, sense(field))).collect();
+        senses.sort_by_key(|(_, (sense, _))| matches!(sense, Some(Sense::Branch)));
+        let Some((field, (sense, value))) = senses.into_iter().next() else { return false };
+        let path = join(pointer, field);
+        match sense {
+            Some(Sense::Other(tool, by)) => {
+                let (field, why) = (by.to_owned(), format!("{} takes no {by}.", contract.tool));
+                self.other = Some(Other { tool, field, value, why });
+                return false;
+            }
+            Some(Sense::Branch) => {
+                self.branch = Some(path);
+                return false;
+            }
+            _ => {}
+        }
+        self.remove(pointer, field);
+        match sense {
+            Some(Sense::Name(name)) => {
+                let to = join(pointer, &name);
+                if self.at(&to).is_none_or(|there| *there == value) {
+                    self.put(&to, value);
+                    self.moved.push((path, to));
+                } else {
+                    self.lost.push((path, format!("{to} is given as well")));
+                }
+            }
+            Some(Sense::Values(values, note)) => {
+                for (name, value) in values {
+                    let to = join(pointer, &name);
+                    self.put(&to, value);
+                    self.set.push(to);
+                }
+                self.replaced.push(path);
+                self.notes.extend((!note.is_empty()).then_some(note));
+            }
+            Some(Sense::Nothing(instead)) => self.lost.push((path, instead.to_owned())),
+            _ => {
+                let lost = shown(&value);
+                self.lost.push((path, format!("no other field means it, and {lost} is left out")));
+            }
+        }
+        true
+    }
+
+    fn invalid(&mut self, contract: &Contract<'_>, pointer: &str) -> bool {
+        let (Some(node), Some(value)) = (contract.node(pointer), self.arguments.pointer(pointer))
+        else {
+            return false;
+        };
+        let value = value.clone();
+        if let Some(other) = elsewhere(contract.tool, pointer, &value, &self.arguments) {
+            self.other = Some(other);
+            return false;
+        }
+        let path = join(pointer, "");
+        if let Some(mended) = mend(node, &value) {
+            self.put(&path, mended);
+            self.set.push(path);
+            return true;
+        }
+        // A profile of other systems: an executor with its variant.
+        let (Value::Object(profile), "/executor") = (&value, pointer) else { return false };
+        let name = ["executor", "name"].iter().find_map(|name| profile.get(*name));
+        let Some(name @ Value::String(_)) = name else { return false };
+        self.put("executor", name.clone());
+        self.set.push(path);
+        if let Some(variant @ Value::String(_)) = profile.get("variant") {
+            self.put("variant", variant.clone());
+            self.set.push("variant".to_owned());
+        }
+        true
+    }
+
+    /// The branch that the call names for repositories that only the board knows.
+    pub fn branch(&self) -> Option<&str> {
+        self.branch.as_deref()
+    }
+
+    /// The fields for which there is no place, each with a clause that says what is
+    /// true instead.
+    pub fn lost(&self) -> &[(String, String)] {
+        &self.lost
+    }
+
+    /// The value that mends the call, if one alone does.
+    pub fn nearest(&self) -> Option<Value> {
+        match (self.moved.as_slice(), self.set.as_slice()) {
+            ([(_, to)], []) => Some(json!(to.rsplit('.').next())),
+            ([], [path]) => self.at(path).cloned(),
+            _ => None,
+        }
+    }
+
+    /// The hint, if anything could be done.
+    pub fn hint(&self, tool: &str, given: &Value) -> Option<String> {
+        if let Some(Other { tool, field, value, why }) = &self.other {
+            return Some(format!("Call {tool} with {field} = {value} instead. {why}"));
+        }
+        if let Some(path) = &self.branch {
+            return Some(format!(
+                "Call {tool} again with repos, an array of objects, each a repo_id from list_repos \
+                 and the target_branch that {path} names."
+            ));
+        }
+        let mut hint = self.changes(tool, given)?;
+        for note in &self.notes {
+            hint.push(' ');
+            hint.push_str(note);
+        }
+        Some(hint)
+    }
+
+    fn changes(&self, tool: &str, given: &Value) -> Option<String> {
+        let lost = self.lost.iter().map(|(path, _)| path.as_str());
+        let from = self.moved.iter().map(|(from, _)| from.as_str());
+        let left_out: Vec<&str> =
+            from.chain(self.replaced.iter().map(String::as_str)).chain(lost).collect();
+        let mut paths: Vec<&str> = self.moved.iter().map(|(_, to)| to.as_str()).collect();
+        paths.extend(self.set.iter().map(String::as_str));
+        paths.dedup();
+        // What stands within a value that is told whole needs no telling.
+        let within = |path: &str, whole: &str| {
+            path.strip_prefix(whole).is_some_and(|rest| rest.starts_with(['.', '[']))
+        };
+        let mut told: Vec<(&str, &Value)> = Vec::new();
+        for path in &paths {
+            let is_part = paths.iter().any(|whole| within(path, whole));
+            if !is_part && !told.iter().any(|(there, _)| there == path) {
+                told.push((path, self.at(path)?));
+            }
+        }
+        if told.is_empty() {
+            let left_out = left_out.join(" and ");
+            return (!left_out.is_empty())
+                .then(|| format!("Call {tool} again without {left_out}."));
+        }
+        let is_same =
+            |(from, to): &(String, String)| given.pointer(&pointer_of(from)) == self.at(to);
+        let is_one_name = told.len() == 1 && left_out.len() == 1;
+        let is_long = told.iter().any(|(_, value)| value.to_string().len() > LONGEST);
+        match self.moved.first() {
+            Some(moved) if is_same(moved) && (is_one_name || is_long) => {
+                Some(format!("Call {tool} again with {} instead of {}.", moved.1, moved.0))
+            }
+            _ if is_long => None,
+            _ => {
+                let values = told.iter().map(|(path, value)| format!("{path} = {value}"));
+                let values = values.collect::<Vec<_>>().join(" and ");
+                let instead = match left_out.join(" and ") {
+                    none if none.is_empty() => none,
+                    fields => format!(" instead of {fields}"),
+                };
+                Some(format!("Call {tool} again with {values}{instead}."))
+            }
+        }
+    }
+
+    fn at(&self, path: &str) -> Option<&Value> {
+        self.arguments.pointer(&pointer_of(path))
+    }
+
+    fn remove(&mut self, pointer: &str, field: &str) {
+        if let Some(Value::Object(members)) = self.arguments.pointer_mut(pointer) {
+            members.shift_remove(field);
+        }
+    }
+
+    /// Sets a value, in objects that are made where they are not there.
+    fn put(&mut self, path: &str, value: Value) {
+        let pointer = pointer_of(path);
+        let mut at = &mut self.arguments;
+        for step in pointer.split('/').skip(1) {
+            let next = match at {
+                Value::Array(items) => step.parse().ok().and_then(|n: usize| items.get_mut(n)),
+                Value::Object(members) => Some(members.entry(step).or_insert_with(|| json!({}))),
+                _ => None,
+            };
+            let Some(next) = next else { return };
+            at = next;
+        }
+        *at = value;
+    }
+}
+
+/// The call of another tool that a value asks for.
+fn elsewhere(tool: &str, pointer: &str, value: &Value, arguments: &Value) -> Option<Other> {
+    const STOPS: [&str; 6] = ["stop", "interrupt", "abort", "kill", "terminate", "end"];
+    let is_stop = |value: &str| STOPS.contains(&value.trim().to_ascii_lowercase().as_str());
+    if (tool, pointer) != ("follow_up", "/action") || !value.as_str().is_some_and(is_stop) {
+        return None;
+    }
+    let attempt = arguments.get("attempt_id").filter(|attempt| attempt.is_string())?;
+    Some(Other {
+        tool: "stop_attempt",
+        field: "attempt_id".to_owned(),
+        value: attempt.clone(),
+        why: "follow_up only sends and queues prompts, or empties the queue.".to_owned(),
+    })
+}
