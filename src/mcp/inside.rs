@@ -18,13 +18,13 @@ fn caller(session: &Session) -> String {
 fn way_out(session: &Session) -> &'static str {
     match session.place.attempt() {
         Some(_) => {
-            "Call getNextTask for work, or askQuestion for what a person has to decide. A person \
-             does it outside of the attempt; an executor that is to start attempts of its own \
-             needs role = \"orchestrator\" in config.toml."
+            "Leave it to a person outside of the attempt, who may also give this executor \
+             `role = \"orchestrator\"` in config.toml. Or call getNextTask for work, or \
+             askQuestion for what a person has to decide."
         }
         None => {
-            "Call it again from a process that lives until it is answered, in the daemon's own PID \
-             namespace (not in a container), with a /proc that shows its ancestors (no hidepid)."
+            "Run it again as a process that lives until it is answered, in the daemon's own PID \
+             namespace (not in a container), where /proc shows its parents (no hidepid)."
         }
     }
 }

@@ -198,7 +198,7 @@ fn an_agent_is_of_its_own_attempt_whatever_its_environment_and_folder_say() {
     assert_eq!(said.matches("NOT_PERMITTED").count(), 2, "{said}");
     assert_eq!(other.status()["phase"], "running");
     let theirs = provost.call("get_task", &json!({"task_id": theirs}));
-    assert_eq!(theirs["status"], "inprogress", "{theirs}");
+    assert_eq!(theirs["task"]["status"], "inprogress", "{theirs}");
 }
 
 #[test]

@@ -214,7 +214,9 @@ fn an_attempt_does_not_answer_what_it_asks_for_itself_however_it_goes_about_it()
     fs::rename(asked, provost.home().join("heard.asked")).unwrap();
     let told = provost.home().join("heard.sneak");
     let refusal = eventually("it has tried", || {
-        fs::read_to_string(&told).ok().filter(|told| told.contains("hint"))
+        fs::read_to_string(&told)
+            .ok()
+            .filter(|told| told.contains("the caller runs inside attempt"))
     });
     assert!(refusal.contains("the caller runs inside attempt"), "{refusal}");
     assert_eq!(pending(&provost, &attempt)["status"], "pending");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::{Attempt, Board, Provost, run_until};
 
 fn status(provost: &Provost, task: &str) -> Value {
-    provost.call("get_task", &json!({"task_id": task}))["status"].clone()
+    provost.call("get_task", &json!({"task_id": task}))["task"]["status"].clone()
 }
 
 fn set(provost: &Provost, task: &str, status: &str) {

@@ -44,8 +44,10 @@ fn an_agent_inside_an_attempt_learns_where_it_is() {
     let board = provost.board();
     let attempt = board.start("agent", "x");
     assert_eq!(attempt.settled()["state"], "completed");
-    let answers: Vec<Value> =
-        attempt.lines("stdout").iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // The log has a long line in parts.
+    let said = attempt.lines("stdout").concat();
+    let answers = serde_json::Deserializer::from_str(&said).into_iter::<Value>();
+    let answers: Vec<Value> = answers.map(Result::unwrap).collect();
     let answer = |id: u64| answers.iter().find(|answer| answer["id"] == id).unwrap();
     let tools = answer(2)["result"]["tools"].as_array().unwrap();
     assert!(tools.iter().any(|tool| tool["name"] == "get_context"));
