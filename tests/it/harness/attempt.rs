@@ -102,21 +102,9 @@ impl<'p> Attempt<'p> {
         self.after("normalized", -1)
     }
 
-    /// The texts of one stream's lines, in order; a line that the log splits is whole.
+    /// The texts of one stream's lines, in order.
     pub fn lines(&self, stream: &str) -> Vec<String> {
-        let mut lines = vec![String::new()];
-        for entry in self.raw().iter().filter(|entry| entry["stream"] == stream) {
-            let last = lines.len() - 1;
-            lines[last].push_str(entry["text"].as_str().unwrap());
-            if entry["continued"] != true {
-                lines.push(String::new());
-            }
-        }
-        // Behind the last one nothing was begun.
-        if lines.last().is_some_and(String::is_empty) {
-            lines.pop();
-        }
-        lines
+        texts(self.raw().iter().filter(|entry| entry["stream"] == stream))
     }
 
     /// The texts of the normalized entries of a kind, in order.
