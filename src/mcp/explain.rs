@@ -97,10 +97,12 @@ impl Contract<'_> {
         let tool = self.tool;
         let path = join(pointer, field);
         let repair = repair(self, arguments);
+        let hint = repair.hint(tool, arguments);
         let mut lost = repair.lost().to_vec();
         let message = match lost.iter().position(|(lost, _)| *lost == path) {
             Some(at) => format!("`{path}` is not a field of {tool}: {}.", lost.remove(at).1),
-            None => format!("`{path}` is not a field of {tool}."),
+            None if hint.is_some() => format!("`{path}` is not a field of {tool}."),
+            None => format!("`{path}` is not a field of {tool}: no field takes what it holds."),
         };
         let others = lost.iter().map(|(path, why)| format!(" Nor is `{path}`: {why}."));
         let message = others.fold(message, |message, other| message + &other);
@@ -113,7 +115,6 @@ impl Contract<'_> {
             Some(field) => refusal.detail(BRANCH_FIELD, field),
             None => refusal,
         };
-        let hint = repair.hint(tool, arguments);
         refusal.hint(hint.unwrap_or_else(|| format!("Call {tool} again without {path}.")))
     }
 

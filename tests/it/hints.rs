@@ -330,7 +330,7 @@ pub fn harmless(tool: &str, arguments: &Value, refusal: &Value) {
             assert!(is_named(&value), "{}", told());
         }
         Step::Instead(other) => assert_ne!(other, "delete_task", "{}", told()),
-        Step::Without(paths) => {
+        Step::Without(paths) if refusal["code"] == "unknown_field" => {
             let message = refusal["message"].as_str().unwrap();
             for path in paths {
                 assert!(message.contains(path.as_str()), "{}", told());

@@ -35,9 +35,8 @@ fn below_the_mark_the_nearest_passages_are_shown_verbatim_with_their_places() {
     let told = worker.ask("askQuestion", &sure)["result"].clone();
     assert!(told["confidence"].as_f64().unwrap() >= 0.7 && told.get("nearest").is_none(), "{told}");
     // Whatever normal form the words come in.
-    let told =
-        worker.ask("askQuestion", &json!({"question": "Which color has the cafe\u{301} page?"}));
-    assert_eq!(told["result"]["nearest"][0]["quote"], "The café page is green.", "{told}");
+    let told = worker.ask("askQuestion", &json!({"question": "Is the cafe\u{301} page green?"}));
+    assert!(told["result"]["confidence"].as_f64().unwrap() >= 0.7, "{told}");
     let named = json!({"question": "Who lights the lamp?", "searchInPlan": "look"});
     let told = worker.ask("askQuestion", &named)["result"].clone();
     assert_eq!(told["nearest"][0]["section"], "Parts > Look", "{told}");
