@@ -317,8 +317,8 @@ impl RawWriter {
         while !growing.is_full() {
             match lines.next_step(ALL)? {
                 Step::Line(line) => growing.add(&line),
-                Step::Idle => break,
-                Step::Gap => {
+                Step::Idle if !lines.is_in_gap() => break,
+                Step::Idle | Step::Gap => {
                     // How many entries it had can't be told any more: leave out
                     // all the numbers it can have used.
                     self.next = block.first + BLOCK_ENTRIES;

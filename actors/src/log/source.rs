@@ -161,6 +161,11 @@ impl ProcessLines {
         }
     }
 
+    /// Whether bytes are gone, and the line that the hole ends in has no end yet.
+    pub fn is_in_gap(&self) -> bool {
+        self.behind.iter().any(Option::is_some)
+    }
+
     /// Looks for the end of the line that a hole ends in, from an offset on.
     fn pass_over(&mut self, stream: Stream, from: u64) -> io::Result<Read> {
         let mut from = from;
