@@ -10,7 +10,7 @@ use crate::fleet::Fleet;
 use crate::{PATIENCE, Result, check};
 
 /// What may lie in a home and beside it.
-const HOME: [&str; 9] = [
+const HOME: [&str; 10] = [
     "attempts",
     "config.toml",
     "daemon.log",
@@ -18,6 +18,7 @@ const HOME: [&str; 9] = [
     "provost.db-shm",
     "provost.db-wal",
     "run",
+    "scratch",
     "trash",
     "worktrees",
 ];
@@ -63,6 +64,9 @@ impl Fleet {
             let told = || format!("in {}: {more:?}", folder.display());
             check(&mut self.checks, more.is_empty(), told)?;
         }
+        let unfinished = names(&home.join("scratch")).unwrap_or_default();
+        let told = || format!("left in scratch: {unfinished:?}");
+        check(&mut self.checks, unfinished.is_empty(), told)?;
         // By the short ids that folders and branches begin with.
         let (mut all, mut whole) = (BTreeSet::new(), BTreeSet::new());
         for attempt in names(&home.join("attempts"))? {
