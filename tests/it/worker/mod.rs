@@ -56,7 +56,7 @@ fn an_agent_inside_an_attempt_learns_where_it_is() {
     assert_eq!(
         answer(3)["result"]["structuredContent"],
         json!({"project_id": board.project_id, "project_name": "scratch",
-            "task_id": status["task_id"], "task_title": "do something",
+            "task_id": status["task_id"], "handle": "TASK-001", "task_title": "do something",
             "task_status": "inprogress", "attempt_id": attempt.id,
             "workspace_branch": status["workspace_branch"], "worktree": status["worktree"],
             "workspace_repos": [{"repo_id": board.repo_ids[0], "repo_name": "app",
