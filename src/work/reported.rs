@@ -50,7 +50,8 @@ pub struct TaskReport {
 pub fn fitting(reports: Vec<TaskReport>) -> Vec<TaskReport> {
     let mut left = BYTES_MAX;
     let mut shown = Vec::new();
-    for report in reports {
+    for mut report in reports {
+        drop_nulls(&mut report.report);
         let report = if shown.is_empty() { shortened(report, left) } else { report };
         let Some(rest) = left.checked_sub(bytes(&report)) else { break };
         left = rest;
@@ -79,6 +80,18 @@ fn shortened(mut report: TaskReport, most: usize) -> TaskReport {
         report.report = Value::Null;
     }
     report
+}
+
+/// Takes away what was left out of a report.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(drop_nulls),
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn shorten(value: &mut Value, text: usize, items: usize) {
@@ -124,6 +137,9 @@ mod tests {
     #[test]
     fn what_fits_is_shown_whole_and_the_newest_always() {
         let short = report(json!({"statusDetails": {"failureReason": "no key"}}));
+        let given =
+            json!({"testing": null, "statusDetails": {"failureReason": "no key", "is": null}});
+        assert_eq!(fitting(vec![report(given)]), [short.clone()]);
         let many = fitting(vec![short.clone(); SHOWN]);
         assert_eq!(many, vec![short.clone(); SHOWN]);
         let long = report(json!({"implementationNotes": "x".repeat(20_000)}));

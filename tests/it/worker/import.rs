@@ -74,7 +74,7 @@ fn nothing_is_imported_of_a_file_with_a_fault() {
         {"id": "b", "title": "B", "dependencies": ["a"]}]});
     let faulty = json!([{"title": "A"}, {"title": "B", "priority": "hihg"}]);
     for (text, code, said) in [
-        (stranger.to_string(), 1, "task 2 (\"B\"): There is no task TASK-099"),
+        (stranger.to_string(), 1, "There is no task TASK-099"),
         (circle.to_string(), 1, "a -> b -> a"),
         (faulty.to_string(), 1, "task 2"),
         ("[\n{\"title\": }]".to_owned(), 1, "line 2"),
