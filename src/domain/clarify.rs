@@ -2,6 +2,8 @@
 //! kind: the commonest slips of an agent that holds many ids. A call that may take
 //! something away is never aimed at another thing than the one that it names.
 
+use std::collections::BTreeSet;
+
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{NAME_TOLD, cut};
 use serde_json::{Value, json};
@@ -177,13 +179,20 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces.extend(groups);
     pieces.retain(|piece| digits(piece) >= SHORTEST);
     pieces.dedup();
-    pieces
+    // Several whole ids name no single thing.
+    let wholes: BTreeSet<uuid::Uuid> =
+        pieces.iter().filter_map(|piece| piece.parse().ok()).collect();
+    if wholes.len() > 1 { Vec::new() } else { pieces }
 }
 
 impl Slip {
     fn of(refusal: &Refusal, arguments: &Value) -> Option<Self> {
         if refusal.code == Code::InvalidArgument {
             let path = refusal.details.get("path")?.as_str()?;
+            // A text in place of a list may name several things.
+            if matches!(path, "attempt_ids" | "depends_on") {
+                return None;
+            }
             let wanted = kind_of(path)?;
             let given = arguments.pointer(&pointer_of(path))?.as_str()?;
             return Some(Self { path: path.to_owned(), given: given.to_owned(), wanted });
@@ -271,5 +280,7 @@ mod tests {
         assert_eq!(pieces("…456789ab")[0], "456789ab");
         assert_eq!(pieces("attempt-456789ab")[0], "456789ab");
         assert_eq!(pieces("the first"), Vec::<&str>::new());
+        let other = ID.replace("789ab", "789ac");
+        assert_eq!(pieces(&format!("{ID},{other}")), Vec::<&str>::new());
     }
 }

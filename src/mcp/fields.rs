@@ -410,6 +410,15 @@ mod tests {
         assert_eq!(range(&json!(7)), Some((None, 7)));
         let kill = sense("stop_attempt", "signal", &json!("SIGKILL"), &["force"]);
         assert!(matches!(kill, Some(Sense::Values(values, _)) if values[0].1 == true));
+        for (name, value, decision) in [
+            ("approved", json!(true), "approve"),
+            ("allow", json!("yes"), "approve"),
+            ("reject", json!(true), "deny"),
+            ("approved", json!(false), "deny"),
+        ] {
+            let said = sense("respond_approval", name, &value, &["decision"]);
+            assert!(matches!(said, Some(Sense::Values(values, _)) if values[0].1 == decision));
+        }
         let branch = sense("start_task_attempt", "base_branch", &json!("main"), &["repos"]);
         assert_eq!(branch, Some(Sense::Branch));
     }

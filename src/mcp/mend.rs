@@ -17,7 +17,8 @@ pub fn mend(node: &Value, value: &Value) -> Option<Value> {
         .find(|guess| guess != value && takes(node, guess) && guess.to_string().len() <= LONGEST)
 }
 
-fn takes(node: &Value, value: &Value) -> bool {
+/// Whether a value fits a schema.
+pub fn takes(node: &Value, value: &Value) -> bool {
     jsonschema::draft202012::options()
         .should_validate_formats(true)
         .build(node)

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::explain::{Contract, Fault, join, pointer_of, shown};
 use super::fields::{Sense, Stranger};
-use super::mend::{LONGEST, mend};
+use super::mend::{LONGEST, mend, takes};
 
 /// The most faults of one call that are repaired together.
 const MOST: usize = 16;
@@ -96,7 +96,11 @@ impl Repair {
             Some(Sense::Name(name)) => {
                 let to = join(pointer, &name);
                 if self.at(&to).is_none_or(|there| *there == value) {
-                    self.put(&to, value);
+                    // At once, for another stranger may have to stand in it.
+                    let node = contract.node(&pointer_of(&to));
+                    let misfit = node.filter(|node| !takes(node, &value));
+                    let mended = misfit.and_then(|node| mend(node, &value));
+                    self.put(&to, mended.unwrap_or(value));
                     self.moved.push((path, to));
                 } else {
                     self.lost.push((path, format!("{to} is given as well")));
@@ -220,7 +224,15 @@ impl Repair {
             Some(moved) if is_same(moved) && (is_one_name || is_long) => {
                 Some(format!("Call {tool} again with {} instead of {}.", moved.1, moved.0))
             }
-            _ if is_long => None,
+            _ if is_long && left_out.is_empty() => None,
+            // Too long to spell out: where it goes.
+            _ if is_long => {
+                let left_out = left_out.join(" and ");
+                Some(format!(
+                    "Call {tool} again with {}, which says what {left_out} does.",
+                    told[0].0
+                ))
+            }
             _ => {
                 let values = told.iter().map(|(path, value)| format!("{path} = {value}"));
                 let values = values.collect::<Vec<_>>().join(" and ");

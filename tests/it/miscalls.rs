@@ -73,7 +73,9 @@ fn names(board: &Board) -> Vec<(&'static str, String)> {
     let busy_attempt = board.start_at(&busy, "fake", &json!({"prompt": "hang"}));
     let used = json!({"project_id": board.project_id, "title": "used", "request_id": "used"});
     provost.call("create_task", &used);
-    provost.call("createTicket", &json!({"project_id": board.project_id, "title": "see to it"}));
+    for title in ["see to it", "see to this"] {
+        provost.call("createTicket", &json!({"project_id": board.project_id, "title": title}));
+    }
     let shop = provost.repo("shop");
     provost.call("create_project", &json!({"name": "shop", "repos": [{"path": shop.path}]}));
     let id = |name: &str| settled[name].as_str().unwrap().to_owned();
