@@ -64,9 +64,6 @@ impl Fleet {
             let told = || format!("in {}: {more:?}", folder.display());
             check(&mut self.checks, more.is_empty(), told)?;
         }
-        let unfinished = names(&home.join("scratch")).unwrap_or_default();
-        let told = || format!("left in scratch: {unfinished:?}");
-        check(&mut self.checks, unfinished.is_empty(), told)?;
         // By the short ids that folders and branches begin with.
         let (mut all, mut whole) = (BTreeSet::new(), BTreeSet::new());
         for attempt in names(&home.join("attempts"))? {
