@@ -42,7 +42,10 @@ pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusa
         error => unusable(path, &error),
     })?;
     if root.to_string_lossy().contains(char::is_control) {
-        return Err(refuse(format!("the path {root:?} has a control character")));
+        return Err(refuse(format!(
+            "the path \"{}\" has a control character",
+            root.to_string_lossy().escape_debug()
+        )));
     }
     let branch = match &given.target_branch {
         Some(branch) => branch.clone(),

@@ -101,6 +101,7 @@ impl Roots {
     }
 
     /// Whose a process is by itself, or by the session that a living leader began.
+    #[expect(clippy::option_option, reason = "a known process of no attempt is an answer")]
     fn owner(&self, link: &Link) -> Option<Option<AttemptId>> {
         let own = self.0.get(&link.process).copied();
         own.or_else(|| {
