@@ -284,11 +284,8 @@ fn real(path: &Path) -> PathBuf {
 /// already: closing somebody's shared folder would lock them out.
 fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
     let failed = |source| HomeError::Folder { path: path.to_owned(), source };
-    let entries = match fs::read_dir(path) {
-        Ok(entries) => entries,
-        // Whatever is wrong with the path is reported when the folder is made.
-        Err(_) => return Ok(()),
-    };
+    // Whatever is wrong with the path is reported when the folder is made.
+    let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
     if path.join(DATABASE).is_file() {
         return Ok(());
     }

@@ -145,7 +145,8 @@ fn every_test_that_a_page_links_is_there() {
         let linked = text.split("[`").skip(1).filter_map(|rest| {
             let (name, rest) = rest.split_once("`](")?;
             let file = rest.split_once(')')?.0;
-            let is_test = file.ends_with(".rs") && !name.contains('.');
+            let is_rust = Path::new(file).extension().is_some_and(|it| it == "rs");
+            let is_test = is_rust && !name.contains('.');
             is_test.then(|| (name, page.with_file_name(file)))
         });
         let linked: Vec<_> = linked.collect();

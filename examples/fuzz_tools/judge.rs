@@ -35,10 +35,13 @@ impl Judge {
     pub fn answer(&mut self, request: &Request, mut answer: Value) -> Verdict {
         self.spoil(&mut answer);
         match request {
-            Request::Call { tool, .. } => match self.outputs.contains_key(tool) {
-                true => self.call(tool, &answer),
-                false => self.protocol_error(&answer),
-            },
+            Request::Call { tool, .. } => {
+                if self.outputs.contains_key(tool) {
+                    self.call(tool, &answer)
+                } else {
+                    self.protocol_error(&answer)
+                }
+            }
             Request::Method { .. } if answer.get("result").is_some() => {
                 self.count("result of a method");
                 Ok(())

@@ -111,7 +111,7 @@ fn exchange(
     }
     while !waiting.is_empty() || without_id > 0 {
         let answer = connection.next().map_err(|error| {
-            let calls: Vec<String> = waiting.values().map(|it| it.to_string()).collect();
+            let calls: Vec<String> = waiting.values().map(ToString::to_string).collect();
             format!("{error}; without an answer: {}", calls.join("\n"))
         })?;
         let Some(id) = answer["id"].as_u64() else {

@@ -50,6 +50,7 @@ impl Scratch {
             if Instant::now() > deadline {
                 return Err(format!("the daemon does not listen: {}", scratch.log()).into());
             }
+            #[expect(clippy::disallowed_methods, reason = "it waits for another process")]
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(scratch)
@@ -195,9 +196,10 @@ impl Connection {
     /// A call that must work.
     pub fn call(&mut self, tool: &str, arguments: &Value) -> Result<Value> {
         let answer = self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))?;
-        match answer["result"]["isError"] == true {
-            true => Err(format!("{tool} was refused: {answer}").into()),
-            false => Ok(answer["result"]["structuredContent"].clone()),
+        if answer["result"]["isError"] == true {
+            Err(format!("{tool} was refused: {answer}").into())
+        } else {
+            Ok(answer["result"]["structuredContent"].clone())
         }
     }
 }

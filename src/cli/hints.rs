@@ -223,11 +223,12 @@ fn aside(sentence: &str) -> String {
             let name = rest.split(' ').next().unwrap_or_default();
             let tool = if rest.starts_with("the tool") { "the tool" } else { name };
             let rest = &rest[tool.len()..];
-            match (typed(tool), rest.strip_prefix(" again")) {
-                (_, Some(rest)) => said.push_str(&format!("run this again{rest}")),
-                (Some(typed), None) => said.push_str(&format!("run `{typed}`{rest}")),
-                (None, None) => said.push_str(&format!("call {tool}{rest}")),
-            }
+            let call = match (typed(tool), rest.strip_prefix(" again")) {
+                (_, Some(rest)) => format!("run this again{rest}"),
+                (Some(typed), None) => format!("run `{typed}`{rest}"),
+                (None, None) => format!("call {tool}{rest}"),
+            };
+            said.push_str(&call);
         }
     }
     for (tool, typed) in VERBS {

@@ -123,7 +123,7 @@ impl Domain {
         for status in self.store.statuses(&ids).await? {
             attempts.push(self.told(status, FINAL_MESSAGE_OF_MANY_MAX).await?);
         }
-        Ok(AttemptStatusOutput::Many(fitting(attempts, input.max_bytes.get())))
+        Ok(AttemptStatusOutput::Many(fitting(&attempts, input.max_bytes.get())))
     }
 
     /// A status with what the log adds to it.

@@ -61,8 +61,10 @@ impl Domain {
             return refusal.hint(hint).detail(kind, id);
         }
         let related = self.store.related(&found, *wanted).await.ok().flatten();
+        #[expect(clippy::redundant_closure_for_method_calls, reason = "the type is private")]
+        let is_destructive = callee.is_some_and(|tool| tool.is_destructive());
         match related {
-            Some(related) if !callee.is_some_and(|tool| tool.is_destructive()) => {
+            Some(related) if !is_destructive => {
                 let hint = format!(
                     "Call {tool} again with {path} = \"{related}\". {is}; its {field} is {related}."
                 );
@@ -129,13 +131,12 @@ impl Domain {
     ) -> Option<String> {
         let task = arguments.get("task_id")?.as_str()?;
         let branch = arguments.pointer(&pointer_of(field))?;
-        let project = match task.parse() {
-            Ok(task) => self.store.task(task).await.ok()?.task.project_id,
-            Err(_) => {
-                let tasks = self.store.tasks_of_handle(task).await.ok()?;
-                let [(_, project, _)] = tasks.try_into().ok()?;
-                project
-            }
+        let project = if let Ok(task) = task.parse() {
+            self.store.task(task).await.ok()?.task.project_id
+        } else {
+            let tasks = self.store.tasks_of_handle(task).await.ok()?;
+            let [(_, project, _)] = tasks.try_into().ok()?;
+            project
         };
         let repos = self.store.repos(project).await.ok()?;
         if repos.len() > REPOS_TOLD || arguments.get("repos").is_some() {

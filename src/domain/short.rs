@@ -7,7 +7,7 @@ use crate::mcp::tools::attempts::{AttemptStatus, AttemptStatuses, ShortStatus, T
 
 /// Statuses in an answer of at most `max_bytes`, as far as their short form allows that:
 /// it takes some 300 bytes, and the rest is shared by the reasons of failures.
-pub fn fitting(statuses: Vec<AttemptStatus>, max_bytes: usize) -> AttemptStatuses {
+pub fn fitting(statuses: &[AttemptStatus], max_bytes: usize) -> AttemptStatuses {
     let told = |attempts, truncated| AttemptStatuses { attempts, truncated };
     let whole = statuses.iter().cloned().map(|status| ToldStatus::Whole(Box::new(status)));
     let whole = told(whole.collect(), false);
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn fifty_attempts_fit_whatever_their_texts_are() {
         for text in ["x".repeat(2000), "\u{1}\u{1f600}\"".repeat(700), "ß".repeat(2000)] {
-            let told = fitting(vec![worst(&text); 50], 16 * 1024);
+            let told = fitting(&vec![worst(&text); 50], 16 * 1024);
             let size = size(&told);
             assert!(told.truncated && size < 16 * 1024, "{size} bytes");
             assert_eq!(told.attempts.len(), 50);
@@ -90,11 +90,11 @@ mod tests {
 
     #[test]
     fn few_are_told_whole_and_a_larger_answer_holds_more() {
-        let told = fitting(vec![worst("short"); 3], 16 * 1024);
+        let told = fitting(&vec![worst("short"); 3], 16 * 1024);
         assert!(!told.truncated && matches!(told.attempts[0], ToldStatus::Whole(_)));
         let many = vec![worst(&"x".repeat(500)); 50];
-        assert!(!fitting(many.clone(), 1 << 20).truncated);
-        let ToldStatus::Short(short) = &fitting(many, 20_000).attempts[0] else { panic!() };
+        assert!(!fitting(&many, 1 << 20).truncated);
+        let ToldStatus::Short(short) = &fitting(&many, 20_000).attempts[0] else { panic!() };
         assert!(short.failure_summary.as_ref().is_some_and(|text| text.len() > 20));
     }
 }

@@ -11,6 +11,7 @@ use crate::config::PromptVia;
 
 /// What the CLIs of a protocol can do.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Abilities {
     /// They resume an earlier conversation.
     pub resume: bool,

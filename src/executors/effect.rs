@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_diff_holds_all_that_changes_with_a_little_around_it() {
-        let before: String = (0..20).map(|number| format!("{number}\n")).collect();
+        let before = (0..20).map(|number| format!("{number}\n")).collect::<Vec<_>>().concat();
         let after = before.replace("10\n", "ten\n").replace("11\n", "");
         assert_eq!(diff(&before, &after), " 7\n 8\n 9\n-10\n-11\n+ten\n 12\n 13\n 14\n");
         assert_eq!(diff("a", "a\n"), "-a\n+a\n", "also the end of the last line");

@@ -295,6 +295,7 @@ fn millis(name: &str, value: &Value) -> Option<u64> {
         }
         value => (value.as_f64()?, ""),
     };
+    #[expect(clippy::match_same_arms, reason = "the first arm that fits counts")]
     let factor = match (unit, name) {
         ("ms", _) => 1.0,
         ("s" | "sec" | "seconds", _) => 1000.0,

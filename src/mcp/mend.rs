@@ -42,9 +42,8 @@ fn guesses(node: &Value, value: &Value) -> Vec<Value> {
                 guesses.extend(mend(node, only));
             }
             if let Some(node) = node.get("items") {
-                let mended = items.iter().map(|item| match takes(node, item) {
-                    true => Some(item.clone()),
-                    false => mend(node, item),
+                let mended = items.iter().map(|item| {
+                    if takes(node, item) { Some(item.clone()) } else { mend(node, item) }
                 });
                 guesses.extend(mended.collect::<Option<Vec<_>>>().map(Value::Array));
             }

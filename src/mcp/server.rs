@@ -450,13 +450,12 @@ impl ServerHandler for Server {
 
 /// Every list is told in one page, so that no cursor is one of ours.
 fn only_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
-    match request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty()) {
-        None => Ok(()),
-        Some(_) => {
-            let message = "The cursor is not from this list: it has one page. Leave it out.";
-            Err(ErrorData::invalid_params(message, None))
-        }
+    let cursor = request.and_then(|request| request.cursor);
+    if cursor.is_none_or(|cursor| cursor.is_empty()) {
+        return Ok(());
     }
+    let message = "The cursor is not from this list: it has one page. Leave it out.";
+    Err(ErrorData::invalid_params(message, None))
 }
 
 /// The bridge's id of a call.

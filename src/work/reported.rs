@@ -73,7 +73,9 @@ fn shortened(mut report: TaskReport, most: usize) -> TaskReport {
         shorten(&mut report.report, text, items);
         for list in [&mut report.warnings, &mut report.handles] {
             list.truncate(items);
-            list.iter_mut().for_each(|it| *it = cut(std::mem::take(it), text));
+            for it in list.iter_mut() {
+                *it = cut(std::mem::take(it), text);
+            }
         }
     }
     if bytes(&report) > most {
@@ -99,7 +101,9 @@ fn shorten(value: &mut Value, text: usize, items: usize) {
         Value::String(string) => *string = cut(std::mem::take(string), text),
         Value::Array(list) => {
             list.truncate(items);
-            list.iter_mut().for_each(|item| shorten(item, text, items));
+            for item in list.iter_mut() {
+                shorten(item, text, items);
+            }
         }
         Value::Object(members) => {
             let kept = std::mem::take(members).into_iter().take(items);
@@ -139,7 +143,7 @@ mod tests {
         let short = report(json!({"statusDetails": {"failureReason": "no key"}}));
         let given =
             json!({"testing": null, "statusDetails": {"failureReason": "no key", "is": null}});
-        assert_eq!(fitting(vec![report(given)]), [short.clone()]);
+        assert_eq!(fitting(vec![report(given)]), std::slice::from_ref(&short));
         let many = fitting(vec![short.clone(); SHOWN]);
         assert_eq!(many, vec![short.clone(); SHOWN]);
         let long = report(json!({"implementationNotes": "x".repeat(20_000)}));

@@ -238,7 +238,8 @@ fn at_gates(provost: &Provost, approval: &str, gates: u32) -> String {
                  echo tried {number}\n"
             )
         })
-        .collect()
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 #[test]

@@ -73,12 +73,11 @@ impl Domain {
             waits_until: Some(after(wait)),
         };
         let question = self.store.pass_on(&asking.worker, &new).await?;
-        let answered = match question.answered.clone() {
-            Some((answer, executor)) => Consulted { answer, executor },
-            None => {
-                let consulted = self.consult(&asking, &question, wait).await;
-                consulted.map_err(|refusal| known.shown_with(refusal))?
-            }
+        let answered = if let Some((answer, executor)) = question.answered.clone() {
+            Consulted { answer, executor }
+        } else {
+            let consulted = self.consult(&asking, &question, wait).await;
+            consulted.map_err(|refusal| known.shown_with(refusal))?
         };
         let Consulted { answer, executor } = answered;
         let question_id = Some(question.handle);
@@ -226,8 +225,8 @@ impl Consultant {
                 return Err(gave_no_answer(question, attempt, Some(why)));
             }
             tokio::select! {
-                _ = watch.changed() => {}
-                _ = ruled.changed() => {}
+                () = watch.changed() => {}
+                () = ruled.changed() => {}
                 () = tokio::time::sleep(Duration::from_millis(left.unsigned_abs())) => {}
             }
         }

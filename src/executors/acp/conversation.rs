@@ -260,7 +260,7 @@ impl Conversation {
             .agent
             .as_ref()
             .is_some_and(|agent| agent.agent_capabilities.session_capabilities.list.is_some());
-        self.refusal = error.to_owned();
+        error.clone_into(&mut self.refusal);
         if quirks.is_some_and(|quirks| quirks.lists_sessions) && lists {
             self.stage = Stage::List;
             self.list(None, out);

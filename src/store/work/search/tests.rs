@@ -72,9 +72,10 @@ async fn shown(book: &Book, questions: &[(&str, Vec<&str>)]) -> f64 {
         let near = book.nearest(question, &[]).await;
         assert!(near.len() <= nearest::SHOWN);
         let is_right = |near: &Near| pieces.iter().any(|piece| near.quote.contains(piece));
-        match near.iter().any(is_right) {
-            true => right += 1,
-            false => println!("not shown: {question}"),
+        if near.iter().any(is_right) {
+            right += 1;
+        } else {
+            println!("not shown: {question}");
         }
     }
     println!("shown: {right} of {}", questions.len());
