@@ -14,7 +14,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 
 use nix::libc;
 use nix::sys::prctl;
@@ -26,11 +25,11 @@ use super::identity::{Identity, Process};
 use super::kill::{KillReport, kill_tree};
 use super::manifest::{self, ExitRecord, Manifest, Started};
 use super::names::RESCUE;
-use super::pidfd::{PidFd, Reaped, reap};
+use super::pidfd::PidFd;
 use super::place::attempt_of;
 use super::proc::{self, Stat};
 use super::shim::takeover::{self, Ends, Takeover};
-use super::shims::{AdoptError, Adopted, Shims, SpawnError, blocking, try_lock};
+use super::shims::{AdoptError, Adopted, Shims, SpawnError, blocking, lock_soon};
 use super::tree::{Marker, Tree};
 use crate::event::Stream;
 use crate::failpoint;
@@ -183,15 +182,14 @@ impl Shims {
     /// Reaps dead orphans that nobody waits for. To be called now and then.
     pub fn reap_strays(&self) {
         for pid in strays() {
-            let is_dead = Stat::of(pid).is_some_and(|stat| stat.is_dead());
-            if is_dead && !self.is_waited_for(pid) {
-                reap(Some(pid));
+            if let Some(stat) = Stat::of(pid).filter(Stat::is_dead) {
+                self.reap_stray(Process { pid, start_time: stat.start_time });
             }
         }
     }
 
     fn sweep_now(&self, dir: &Path, reason: &str) -> Result<Swept, AdoptError> {
-        let Some(_lock) = try_lock(dir)? else { return Err(AdoptError::Unresponsive) };
+        let Some(_lock) = lock_soon(dir)? else { return Err(AdoptError::Unresponsive) };
         let (manifest, tree) = read_tree(dir)?;
         let report = kill_tree(&tree, &mut || self.reap_strays());
         if let Some(cgroup) = &manifest.cgroup {
@@ -255,10 +253,10 @@ impl Shims {
         is_recorded: bool,
         hold: Hold,
     ) -> io::Result<(Handover, UnixStream)> {
-        let lock = try_lock(dir)?.ok_or(io::ErrorKind::WouldBlock)?;
+        let lock = lock_soon(dir)?.ok_or(io::ErrorKind::WouldBlock)?;
         let Hold { lifeline, status, mut roots, stdin_sequence } = hold;
         roots.extend(self.claim_orphans(dir)?);
-        let learn = || reap_leader(leader).map(ExitStatusExt::into_raw);
+        let learn = || self.reap_leader(leader).map(ExitStatusExt::into_raw);
         let status = if is_recorded { None } else { status.or_else(learn) };
         let Lifeline { stdout, stderr, stdin, stages, leader: handle, .. } = lifeline;
         let watched = match &handle {
@@ -274,9 +272,9 @@ impl Shims {
     }
 
     /// The living orphans that came to us with the death of this folder's shim:
-    /// those that carry its marker, and those that carry none at all and came to
-    /// nobody before. Our shims are our children too, and are known. Of two shims that die at once the latter go to the first
-    /// one rescued.
+    /// those that carry its marker, and those that carry none at all and that no
+    /// rescued process has claimed. Our shims are our children too, and are known. Of
+    /// two shims that die at once, the first rescue claims those without a marker.
     fn claim_orphans(&self, dir: &Path) -> io::Result<Vec<Process>> {
         let (_, tree) = read_tree(dir)?;
         let may_be_ours = |orphan: &Process| {
@@ -291,7 +289,7 @@ impl Shims {
     /// even where the kernel does not keep the status of what is reaped.
     async fn tell_the_end(self, dir: PathBuf, leader: Process, handle: PidFd) {
         if handle.dead().await.is_ok()
-            && let Some(status) = reap_leader(leader)
+            && let Some(status) = self.reap_leader(leader)
             && let Ok(Adopted::Live(shim)) = self.adopt(&dir).await
         {
             let control: Control = shim.control;
@@ -300,14 +298,6 @@ impl Shims {
             let _ = control.ping().await;
         }
         self.no_longer_wait_for(leader.pid);
-    }
-}
-
-/// The status of a leader that is a dead child of ours.
-fn reap_leader(leader: Process) -> Option<ExitStatus> {
-    match leader.holds_its_pid().then(|| reap(Some(leader.pid))) {
-        Some(Reaped::Child(_, status)) => Some(status),
-        _ => None,
     }
 }
 

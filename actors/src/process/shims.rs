@@ -1,12 +1,12 @@
 //! The daemon's side of shims: starting one, and finding out after a restart
 //! what became of one. All state is in the folders; this holds next to none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ use super::handing;
 use super::identity::{Identity, Process};
 use super::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
 use super::names::{ARGUMENT, LOCK, RESCUE, SOCKET, STDIN_FILE};
+use super::pidfd::{Reaped, reap};
 use super::place::{Roots, attempt_of};
 use super::proc::Stat;
 
@@ -47,6 +48,8 @@ pub struct Shims {
 pub(super) struct Known {
     /// Somebody waits for these pids; nobody else may reap them.
     waited_for: BTreeSet<i32>,
+    /// How leaders ended that were reaped before their rescue asked.
+    ended: BTreeMap<Process, ExitStatus>,
     /// All that this daemon started or found.
     pub(super) shims: Roots,
     pub(super) leaders: Roots,
@@ -261,8 +264,27 @@ impl Shims {
         self.known().waited_for.remove(&pid);
     }
 
-    pub(super) fn is_waited_for(&self, pid: i32) -> bool {
-        self.known().waited_for.contains(&pid)
+    /// Reaps a dead child of ours that nobody waits for. A leader's shim may have died
+    /// a moment before it: its rescue will ask how it ended.
+    pub(super) fn reap_stray(&self, stray: Process) {
+        let mut known = self.known();
+        if !known.waited_for.contains(&stray.pid)
+            && let Reaped::Child(_, status) = reap(Some(stray.pid))
+            && known.leaders.holds(stray)
+        {
+            known.ended.insert(stray, status);
+        }
+    }
+
+    /// The status of a leader that is, or was, a dead child of ours.
+    pub(super) fn reap_leader(&self, leader: Process) -> Option<ExitStatus> {
+        let mut known = self.known();
+        known.ended.remove(&leader).or_else(|| {
+            match leader.holds_its_pid().then(|| reap(Some(leader.pid))) {
+                Some(Reaped::Child(_, status)) => Some(status),
+                _ => None,
+            }
+        })
     }
 
     /// Remembers orphans as a rescued process's. Returns those that were not
@@ -363,6 +385,21 @@ pub(super) fn try_lock(dir: &Path) -> io::Result<Option<File>> {
         Ok(()) => Ok(Some(lock)),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The same, for whoever knows that no shim should be there. A process that is being
+/// spawned holds a copy of every open file until its exec, and with it a lock that was
+/// given back: the lock is waited for. Blocks for [`attach::DEADLINE`] at most.
+#[expect(clippy::disallowed_methods, reason = "it runs where blocking is allowed")]
+pub(super) fn lock_soon(dir: &Path) -> io::Result<Option<File>> {
+    let deadline = Instant::now() + attach::DEADLINE;
+    loop {
+        let lock = try_lock(dir)?;
+        if lock.is_some() || Instant::now() > deadline {
+            return Ok(lock);
+        }
+        std::thread::sleep(AGAIN);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::libc::SIGKILL;
 use provost_actors::event::Stream;
@@ -88,9 +89,13 @@ async fn a_rescued_executor_is_talked_to_as_before() {
 
 /// The process that holds a folder as its working folder: its shim.
 pub fn shim_pid(dir: &Path) -> Process {
+    shim_of_folder(dir).unwrap()
+}
+
+fn shim_of_folder(dir: &Path) -> Option<Process> {
     let is_there =
         |pid: &i32| std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == dir);
-    proc::all().into_iter().filter(is_there).find_map(Process::of).unwrap()
+    proc::all().into_iter().filter(is_there).find_map(Process::of)
 }
 
 #[tokio::test]
@@ -173,4 +178,55 @@ async fn what_neither_shim_nor_daemon_held_is_swept_away() {
     let Adopted::Ended(record) = bench.shims.adopt(&dir).await.unwrap() else { panic!() };
     let again: ExitRecord = bench.shims.sweep(&dir, LOST).await.unwrap().record;
     assert_eq!((&record, &record), (&swept.record, &again));
+}
+
+/// How long a lock is held that is not given back at once.
+const A_MOMENT: Duration = Duration::from_millis(200);
+
+/// A process that the daemon spawns holds copies of its open files until the exec.
+#[tokio::test]
+async fn a_lock_that_is_given_back_a_moment_later_costs_no_start_and_no_rescue() {
+    let _turn = alone().await;
+    let bench = Bench::new();
+    let (dir, manifest) = bench.script("read l; exit 6");
+    std::fs::create_dir(&dir).unwrap();
+    let lock = std::fs::File::create(dir.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let start = bench.shims.spawn(&dir, &manifest, None);
+    let (shim, ()) = tokio::join!(start, async {
+        until("a shim is there", || shim_of_folder(&dir).is_some()).await;
+        tokio::time::sleep(A_MOMENT).await;
+        drop(lock);
+    });
+    let mut shim = shim.unwrap();
+
+    kill_shim(&mut shim, shim_pid(&dir)).await;
+    let lock = std::fs::File::open(dir.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let (mut shim, ()) = tokio::join!(rescue(&bench, &dir, shim), async {
+        tokio::time::sleep(A_MOMENT).await;
+        drop(lock);
+    });
+    shim.control.write_stdin(b"\n".to_vec()).await.unwrap();
+    assert_eq!(ended(&mut shim).await.exit_code, Some(6));
+}
+
+#[tokio::test]
+async fn how_a_leader_ended_is_known_although_it_was_reaped_before_its_rescue() {
+    let _turn = alone().await;
+    let bench = Bench::new();
+    let (dir, mut shim) = bench.run("read l; exit 9").await;
+    let leader = Process::of(shim.started.pid).unwrap();
+    kill_shim(&mut shim, shim_pid(&dir)).await;
+    leader.signal(SIGKILL);
+    until("the leader is reaped", || {
+        bench.shims.reap_strays();
+        !leader.holds_its_pid()
+    })
+    .await;
+    match bench.shims.rescue(&dir, shim.control).await.unwrap() {
+        Adopted::Live(mut shim) => assert_eq!(ended(&mut shim).await.exit_signal, Some(SIGKILL)),
+        Adopted::Ended(record) => assert_eq!(record.exit_signal, Some(SIGKILL)),
+        other => panic!("{other:?}"),
+    }
 }

@@ -61,8 +61,9 @@ pub fn mount(args: &[&str]) {
     assert!(done.status.success(), "mount {args:?}: {done:?}");
 }
 
-/// umount(8).
+/// umount(8). What has opened a file of that mount keeps it: a daemon may have
+/// connected to its database meanwhile, to read.
 pub fn unmount(at: &Path) {
-    let done = program("umount").arg(at).output().unwrap();
+    let done = program("umount").arg("--lazy").arg(at).output().unwrap();
     assert!(done.status.success(), "{done:?}");
 }

@@ -1,7 +1,7 @@
 //! From a bare process in an execution process's folder to a supervisor with a
 //! running leader: one that it starts, or one that it takes over.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -33,8 +33,9 @@ use crate::process::forbid_core_dumps;
 use crate::process::handing;
 use crate::process::identity::Process;
 use crate::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource, VERSION};
-use crate::process::names::{LOCK, SOCKET, STDIN_FILE};
+use crate::process::names::{SOCKET, STDIN_FILE};
 use crate::process::proc;
+use crate::process::shims::lock_soon;
 use crate::process::tree::Marker;
 use crate::process::usage;
 use crate::secret::Secrets;
@@ -48,11 +49,9 @@ const OOM_SCORE_ADJ: i32 = 300;
 /// Starts what the manifest asks for. The error is for people.
 pub fn start() -> Result<Supervisor, String> {
     let signals = become_shim().map_err(|error| format!("can't become a shim: {error}"))?;
+    refuse_a_second_start()?;
     let lock = take_lock()?;
-    let already = |name: &str| Path::new(name).exists();
-    if already(Started::FILE) || already(ExitRecord::FILE) {
-        return Err("this process was started before, or given up".into());
-    }
+    refuse_a_second_start()?;
     let mut manifest = read_manifest()?;
     let (spool, listener) = prepare(&manifest)?;
     let secrets = receive_secrets(&manifest)?;
@@ -242,13 +241,20 @@ fn dispose(signal: Signal, handler: SigHandler) -> io::Result<()> {
     Ok(())
 }
 
+fn refuse_a_second_start() -> Result<(), String> {
+    let already = |name: &str| Path::new(name).exists();
+    if already(Started::FILE) || already(ExitRecord::FILE) {
+        return Err("this process was started before, or given up".into());
+    }
+    Ok(())
+}
+
+/// The folder's lock, waited for: the daemon may have looked at the folder just before.
 fn take_lock() -> Result<File, String> {
-    let open = || File::options().write(true).create(true).truncate(false).open(LOCK);
-    let lock = open().map_err(|error| format!("can't open the lock: {error}"))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err("another process holds the lock".into()),
-        Err(TryLockError::Error(error)) => Err(format!("can't lock: {error}")),
+    match lock_soon(Path::new(".")) {
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => Err("another process holds the lock".into()),
+        Err(error) => Err(format!("can't lock: {error}")),
     }
 }
 

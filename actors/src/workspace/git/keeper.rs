@@ -155,10 +155,12 @@ fn reap(git: Pid) -> io::Result<Reaped> {
     }
 }
 
+/// Asks git, and the gits that it has started: a `git worktree add` makes its branch
+/// with another one, which becomes a child of this process once the first is dead.
 fn ask_to_end(git: Pid, deaths: &SignalFd) -> io::Result<()> {
     let until = Instant::now() + GRACE;
-    signal_children(SIGTERM);
-    while Instant::now() < until && reap(git)?.of_git.is_none() {
+    while Instant::now() < until && !reap(git)?.is_last {
+        signal_children(SIGTERM);
         pause(deaths);
     }
     Ok(())
