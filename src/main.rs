@@ -4,7 +4,7 @@
 //! entered before anything else: they need no runtime and no argument parser, and
 //! there may be a thousand of them.
 
-mod args;
+mod api;
 mod bridge;
 mod cli;
 mod client;

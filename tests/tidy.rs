@@ -39,22 +39,22 @@ const ACTORS: &[(&str, &[&str])] = &[
 /// The same in `src`.
 #[rustfmt::skip]
 const SRC: &[(&str, &[&str])] = &[
-    ("args", &[]),
     ("role", &[]),
     ("home", &[]),
     ("jsonrpc", &[]),
     ("telemetry", &[]),
+    ("api", &["role"]),
     ("config", &["role"]),
-    ("work", &["args"]),
-    ("store", &["args", "work"]),
+    ("work", &["api"]),
+    ("store", &["api", "work"]),
     ("executors", &["config"]),
-    ("mcp", &["args", "jsonrpc", "role", "work"]),
     ("client", &["home", "role"]),
     ("bridge", &["client", "jsonrpc"]),
-    ("domain", &["args", "client", "mcp", "role", "store", "work"]),
-    ("daemon", &["client", "config", "domain", "executors", "home", "mcp", "store"]),
+    ("domain", &["api", "client", "store", "work"]),
+    ("mcp", &["api", "jsonrpc"]),
+    ("daemon", &["api", "client", "config", "domain", "executors", "home", "mcp", "store"]),
     ("doctor", &["client", "config", "daemon", "executors", "home", "store"]),
-    ("cli", &["bridge", "client", "config", "daemon", "doctor", "executors", "home", "mcp", "role", "telemetry"]),
+    ("cli", &["api", "bridge", "client", "config", "daemon", "doctor", "executors", "home", "mcp", "role", "telemetry"]),
     ("main", &["cli", "executors"]),
 ];
 

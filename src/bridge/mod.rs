@@ -1,7 +1,7 @@
 //! `provost mcp`: MCP over standard input and output on the client's side, the
 //! daemon's socket on the other. It passes lines on, and outlives the daemon.
 //!
-//! It knows of the protocol only what [`book`] must remember to carry a session
+//! It knows of the protocol only what [`pending`] must remember to carry a session
 //! from one connection to the next: the `initialize` that opened it, and the
 //! requests that wait for an answer. Each tool call is stamped once with an id
 //! of its own, so that the daemon sees when one is sent again and never does
@@ -24,17 +24,17 @@
 //!
 //! Standard output belongs to the protocol; nothing else is written to it.
 
-mod book;
 mod frame;
 mod lines;
+mod pending;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use book::{Book, Verdict};
 use lines::Line;
+use pending::{PendingRequests, Verdict};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::signal::unix::{SignalKind, signal};
@@ -86,7 +86,7 @@ struct Bridge {
     starter: Starter,
     hello: Hello,
     limits: Limits,
-    book: Mutex<Book>,
+    pending: Mutex<PendingRequests>,
     input: mpsc::Receiver<Line>,
     /// The client closed its side.
     input_ended: bool,
@@ -107,13 +107,13 @@ impl Bridge {
         output: mpsc::Sender<Vec<u8>>,
         limits: Limits,
     ) -> Self {
-        let book = Mutex::default();
-        Self { starter, hello, limits, book, input, input_ended: false, output }
+        let pending = Mutex::default();
+        Self { starter, hello, limits, pending, input, input_ended: false, output }
     }
 
     async fn serve(mut self) {
         loop {
-            while !lock(&self.book).waits() {
+            while !lock(&self.pending).waits() {
                 match self.input.recv().await {
                     Some(line) => self.hold(line).await,
                     None => return,
@@ -127,7 +127,7 @@ impl Bridge {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "giving up on the requests in flight");
-                    let answers = lock(&self.book).give_up(&error.to_string());
+                    let answers = lock(&self.pending).give_up(&error.to_string());
                     self.answer(answers).await;
                 }
             }
@@ -136,7 +136,7 @@ impl Bridge {
 
     /// Takes a line while there is no connection.
     async fn hold(&mut self, line: Line) {
-        match receive(&self.book, line, false) {
+        match receive(&self.pending, line, false) {
             Verdict::Answer(answer) => self.answer(vec![answer]).await,
             Verdict::Held | Verdict::Dropped | Verdict::Forward(_) => {}
         }
@@ -157,7 +157,7 @@ impl Bridge {
         let mut last = ClientError::Unreachable("no answer in time".to_owned());
         loop {
             let (starter, hello) = (self.starter.clone(), self.hello.clone());
-            let handshake = lock(&self.book).handshake();
+            let handshake = lock(&self.pending).handshake();
             let limit = self.limits.handshake;
             let attempt = async move {
                 sleep(pause).await;
@@ -193,12 +193,12 @@ impl Bridge {
     /// Passes lines both ways until one side ends. Each way waits for its own
     /// receiver only, so neither can block the other.
     async fn relay(&mut self, connection: Connection) -> Ended {
-        let answers = lock(&self.book).lost();
+        let answers = lock(&self.pending).lost();
         self.answer(answers).await;
-        let Self { book, input, output, limits, .. } = self;
+        let Self { pending, input, output, limits, .. } = self;
         let leaving = AtomicBool::new(false);
-        let up = upward(book, input, output, connection.writer);
-        let down = downward(book, output, connection.reader, &leaving);
+        let up = upward(pending, input, output, connection.writer);
+        let down = downward(pending, output, connection.reader, &leaving);
         tokio::pin!(down);
         let writer = tokio::select! {
             ended = up => match ended {
@@ -212,7 +212,7 @@ impl Bridge {
         };
         // The writer is kept open: a closed one would take back the requests.
         leaving.store(true, Ordering::Relaxed);
-        if lock(book).waits() {
+        if lock(pending).waits() {
             let _ = timeout(limits.drain, down).await;
         }
         drop(writer);
@@ -222,17 +222,17 @@ impl Bridge {
 
 /// Sends what waits, then what comes. Ends well with the client's input.
 async fn upward(
-    book: &Mutex<Book>,
+    pending: &Mutex<PendingRequests>,
     input: &mut mpsc::Receiver<Line>,
     output: &mpsc::Sender<Vec<u8>>,
     mut writer: OwnedWriteHalf,
 ) -> io::Result<OwnedWriteHalf> {
-    let waiting = lock(book).resend();
+    let waiting = lock(pending).resend();
     for line in waiting {
         send(&mut writer, line).await?;
     }
     while let Some(line) = input.recv().await {
-        match receive(book, line, true) {
+        match receive(pending, line, true) {
             Verdict::Forward(line) => send(&mut writer, line).await?,
             Verdict::Answer(answer) => {
                 let _ = output.send(answer).await;
@@ -246,7 +246,7 @@ async fn upward(
 /// Passes the daemon's lines on until it closes the connection, or the client
 /// is leaving and has all its answers.
 async fn downward(
-    book: &Mutex<Book>,
+    pending: &Mutex<PendingRequests>,
     output: &mpsc::Sender<Vec<u8>>,
     mut reader: BufReader<OwnedReadHalf>,
     leaving: &AtomicBool,
@@ -261,9 +261,9 @@ async fn downward(
         // Noted only when it can be passed on at once: an answer is either on
         // its way to the client or still waited for.
         let Ok(permit) = output.reserve().await else { return };
-        lock(book).daemon_says(&line);
+        lock(pending).daemon_says(&line);
         permit.send(line);
-        if leaving.load(Ordering::Relaxed) && !lock(book).waits() {
+        if leaving.load(Ordering::Relaxed) && !lock(pending).waits() {
             return;
         }
     }
@@ -277,7 +277,7 @@ async fn replay(
     let Some((initialize, initialized)) = handshake else { return Ok(()) };
     send(&mut connection.writer, initialize).await?;
     let mut line = Vec::new();
-    while !book::is_replayed(&line) {
+    while !pending::is_replayed(&line) {
         line.clear();
         if connection.reader.read_until(b'\n', &mut line).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -294,10 +294,10 @@ async fn send(writer: &mut OwnedWriteHalf, mut line: Vec<u8>) -> io::Result<()> 
     writer.write_all(&line).await
 }
 
-fn receive(book: &Mutex<Book>, line: Line, connected: bool) -> Verdict {
+fn receive(pending: &Mutex<PendingRequests>, line: Line, connected: bool) -> Verdict {
     match line {
         Line::Whole(line) if line.trim_ascii().is_empty() => Verdict::Dropped,
-        Line::Whole(line) => lock(book).client_says(line, connected),
+        Line::Whole(line) => lock(pending).client_says(line, connected),
         Line::TooLong(head) => {
             let id = frame::id_in_head(&head);
             let message = "Invalid request: the message is longer than 16777216 bytes";
@@ -306,9 +306,9 @@ fn receive(book: &Mutex<Book>, line: Line, connected: bool) -> Verdict {
     }
 }
 
-/// The book is whole after every call on it, also after one that panicked.
-fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
-    book.lock().unwrap_or_else(PoisonError::into_inner)
+/// The pending is whole after every call on it, also after one that panicked.
+fn lock(pending: &Mutex<PendingRequests>) -> MutexGuard<'_, PendingRequests> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 mod listen;
 mod lock;
 mod log_file;
-mod strangers;
+mod orphans;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -118,7 +118,7 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     // It lives as long as the daemon.
     let _ = checks.send_message(checks::Message::Planned);
-    strangers::report(home.attempts(), &store).await;
+    orphans::report(home.attempts(), &store).await;
 
     let ending = CancellationToken::new();
     let domain = Arc::new(Domain::new(

@@ -1,31 +1,30 @@
 //! Permissions that executors ask for: listed from the store, answered by way of
 //! the attempt's owner.
 
+use crate::api::Refusable;
+use crate::api::Session;
+use crate::api::approvals::ApprovalTools;
+use async_trait::async_trait;
 use provost_actors::executor::Verdict;
 use provost_actors::gateway::{Message, RespondRequest};
 use provost_actors::journal::{self, Approval};
-use provost_actors::refusal::Refusal;
 use provost_actors::text::cut;
 
 use super::{Domain, answered, board};
-use crate::mcp::ask::{Answer, Key};
-use crate::mcp::tools::approvals::{
+use crate::api::approvals::{
     ApprovalDecision, ApprovalStatus, ApprovalSummary, ApprovalsAsked, ListApprovalsInput,
     ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
 };
+use crate::api::{Answer, Key};
 use crate::store::{ApprovalFilter, Page};
 
-/// Longest text of a request that is told, in characters: its action has it whole.
-const TEXT_MAX: usize = 1000;
-
-/// A page ends once its actions have as many bytes, as JSON.
-const PAGE_MAX: usize = 128 * 1024;
-
-impl Domain {
-    pub(super) async fn approvals(
+#[async_trait]
+impl ApprovalTools for Domain {
+    async fn list_approvals(
         &self,
+        _: &Session,
         input: ListApprovalsInput,
-    ) -> Result<ListApprovalsOutput, Refusal> {
+    ) -> Refusable<ListApprovalsOutput> {
         if let Some(attempt) = input.attempt_id {
             self.store.status(attempt).await?;
         }
@@ -48,11 +47,12 @@ impl Domain {
         })
     }
 
-    pub(super) async fn responded(
+    async fn respond_approval(
         &self,
+        _: &Session,
         key: Option<Key>,
         input: RespondApprovalInput,
-    ) -> Result<Answer<RespondApprovalOutput>, Refusal> {
+    ) -> Refusable<Answer<RespondApprovalOutput>> {
         let reason = input.reason.map_or_else(|| "no reason was given".to_owned(), Into::into);
         let request = RespondRequest {
             approval_id: input.approval_id,
@@ -71,6 +71,12 @@ impl Domain {
         }))
     }
 }
+
+/// Longest text of a request that is told, in characters: its action has it whole.
+const TEXT_MAX: usize = 1000;
+
+/// A page ends once its actions have as many bytes, as JSON.
+const PAGE_MAX: usize = 128 * 1024;
 
 fn summary(approval: Approval) -> ApprovalSummary {
     let request = approval.request;

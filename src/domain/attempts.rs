@@ -1,5 +1,10 @@
 //! Attempts: started, listed, told, stopped.
 
+use crate::api::Refusable;
+use crate::api::attempts::AttemptTools;
+use crate::api::context::ContextTools;
+use crate::api::context::GetContextInput;
+use async_trait::async_trait;
 use std::collections::BTreeMap;
 
 use provost_actors::event::Timestamp;
@@ -11,13 +16,13 @@ use provost_actors::text::{cut, cut_front};
 
 use super::short::fitting;
 use super::{Domain, answered, board, convert};
-use crate::mcp::ask::{Answer, Key, RecentAttempt, Session};
-use crate::mcp::tools::attempts::{
+use crate::api::attempts::{
     AttemptPhase, AttemptStatus, AttemptStatusOutput, AttemptSummary, GetAttemptStatusInput,
     LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput, StartTaskAttemptInput,
     StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput, Worktree,
 };
-use crate::mcp::tools::context::{GetContextOutput, WorkspaceRepo};
+use crate::api::context::{GetContextOutput, WorkspaceRepo};
+use crate::api::{Answer, Key, RecentAttempt, Session};
 use crate::store::{self, AttemptFilter, AttemptOverview, Limited};
 
 /// Longest final message that a status tells, in characters.
@@ -26,13 +31,14 @@ const FINAL_MESSAGE_MAX: usize = 2000;
 /// The same where many are told.
 const FINAL_MESSAGE_OF_MANY_MAX: usize = 200;
 
-impl Domain {
-    pub(super) async fn start(
+#[async_trait]
+impl AttemptTools for Domain {
+    async fn start_task_attempt(
         &self,
         session: &Session,
         key: Option<Key>,
         input: StartTaskAttemptInput,
-    ) -> Result<Answer<StartTaskAttemptOutput>, Refusal> {
+    ) -> Refusable<Answer<StartTaskAttemptOutput>> {
         let repos = input.repos.map(|repos| {
             let repos = repos.into_iter();
             repos.map(|repo| (repo.repo_id, repo.target_branch.map(Into::into))).collect()
@@ -63,10 +69,11 @@ impl Domain {
         }))
     }
 
-    pub(super) async fn attempts(
+    async fn list_task_attempts(
         &self,
+        _: &Session,
         input: ListTaskAttemptsInput,
-    ) -> Result<ListTaskAttemptsOutput, Refusal> {
+    ) -> Refusable<ListTaskAttemptsOutput> {
         let task = input.task_id;
         let after = input.cursor.map(|text| read_cursor(&text)).transpose()?;
         let newest = AttemptFilter { task, limit: 1, after: None };
@@ -100,18 +107,11 @@ impl Domain {
         })
     }
 
-    /// The newest attempts of all projects.
-    pub(super) async fn recent(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {
-        let attempts = self.store.newest_attempts(most).await?.into_iter();
-        Ok(attempts
-            .map(|(attempt_id, task_title)| RecentAttempt { attempt_id, task_title })
-            .collect())
-    }
-
-    pub(super) async fn statuses(
+    async fn get_attempt_status(
         &self,
+        _: &Session,
         input: GetAttemptStatusInput,
-    ) -> Result<AttemptStatusOutput, Refusal> {
+    ) -> Refusable<AttemptStatusOutput> {
         if let Some(attempt) = input.attempt_id {
             let status = self.store.status(attempt).await?;
             let mut status = self.told(status, FINAL_MESSAGE_MAX).await?;
@@ -126,6 +126,61 @@ impl Domain {
         Ok(AttemptStatusOutput::Many(fitting(&attempts, input.max_bytes.get())))
     }
 
+    async fn stop_attempt(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        input: StopAttemptInput,
+    ) -> Refusable<Answer<StopAttemptOutput>> {
+        let (attempt, force) = (input.attempt_id, input.force);
+        let answer = self.gateway(|port| Message::Stop(key, attempt, force, port)).await?;
+        let worktree = self.worktree(attempt).await;
+        Ok(answered(answer, |it| stopped(it, worktree)))
+    }
+
+    async fn recent_attempts(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {
+        let attempts = self.store.newest_attempts(most).await?.into_iter();
+        Ok(attempts
+            .map(|(attempt_id, task_title)| RecentAttempt { attempt_id, task_title })
+            .collect())
+    }
+}
+
+#[async_trait]
+impl ContextTools for Domain {
+    async fn get_context(
+        &self,
+        session: &Session,
+        _: GetContextInput,
+    ) -> Refusable<GetContextOutput> {
+        let attempt = session.attempt.ok_or_else(|| {
+            Refusal::new(Code::NotPermitted, "this connection does not come from inside an attempt")
+        })?;
+        let context = self.store.context(attempt).await?;
+        Ok(GetContextOutput {
+            project_id: context.project_id,
+            project_name: context.project_name,
+            task_id: context.task_id,
+            handle: self.store.handle_of(context.task_id).await?,
+            task_title: context.task_title,
+            task_status: convert::task_status(context.task_status),
+            attempt_id: context.attempt_id,
+            workspace_branch: context.workspace_branch,
+            worktree: self.worktree(attempt).await,
+            workspace_repos: context
+                .repos
+                .into_iter()
+                .map(|(repo_id, repo_name, target_branch)| WorkspaceRepo {
+                    repo_id,
+                    repo_name,
+                    target_branch,
+                })
+                .collect(),
+        })
+    }
+}
+
+impl Domain {
     /// A status with what the log adds to it.
     async fn told(
         &self,
@@ -167,44 +222,6 @@ impl Domain {
             limits: status.limits.into_iter().map(convert::limit).collect(),
             final_message: status.final_message.map(|it| shorten(it, final_message_max)),
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
-        })
-    }
-
-    pub(super) async fn stop(
-        &self,
-        key: Option<Key>,
-        input: StopAttemptInput,
-    ) -> Result<Answer<StopAttemptOutput>, Refusal> {
-        let (attempt, force) = (input.attempt_id, input.force);
-        let answer = self.gateway(|port| Message::Stop(key, attempt, force, port)).await?;
-        let worktree = self.worktree(attempt).await;
-        Ok(answered(answer, |it| stopped(it, worktree)))
-    }
-
-    pub(super) async fn context(&self, session: &Session) -> Result<GetContextOutput, Refusal> {
-        let attempt = session.attempt.ok_or_else(|| {
-            Refusal::new(Code::NotPermitted, "this connection does not come from inside an attempt")
-        })?;
-        let context = self.store.context(attempt).await?;
-        Ok(GetContextOutput {
-            project_id: context.project_id,
-            project_name: context.project_name,
-            task_id: context.task_id,
-            handle: self.store.handle_of(context.task_id).await?,
-            task_title: context.task_title,
-            task_status: convert::task_status(context.task_status),
-            attempt_id: context.attempt_id,
-            workspace_branch: context.workspace_branch,
-            worktree: self.worktree(attempt).await,
-            workspace_repos: context
-                .repos
-                .into_iter()
-                .map(|(repo_id, repo_name, target_branch)| WorkspaceRepo {
-                    repo_id,
-                    repo_name,
-                    target_branch,
-                })
-                .collect(),
         })
     }
 }

@@ -1,36 +1,41 @@
 //! Projects, repositories, executors and tasks.
 
+use crate::api::Refusable;
+use crate::api::Session;
+use crate::api::executors::ExecutorTools;
+use crate::api::executors::ListExecutorsInput;
+use crate::api::projects::ProjectTools;
+use crate::api::tasks::GetTaskInput;
+use crate::api::tasks::TaskTools;
+use async_trait::async_trait;
 use std::sync::Arc;
 
 use provost_actors::executor::Executor;
 use provost_actors::gateway::{Message, NewProject, RepoPath};
-use provost_actors::ids::TaskId;
 use provost_actors::journal::{NewTask, TaskChange, TaskView};
 use provost_actors::refusal::{Code, Refusal};
 
 use super::{Domain, answered, convert};
-use crate::mcp::ask::{Answer, Key};
-use crate::mcp::tools::executors::{ExecutorSummary, ListExecutorsOutput};
-use crate::mcp::tools::projects::{
+use crate::api::brief::{Brief, GivenBrief};
+use crate::api::executors::{ExecutorSummary, ListExecutorsOutput};
+use crate::api::projects::{
     AddRepoInput, AddRepoOutput, CreateProjectInput, CreateProjectOutput, ListProjectsInput,
     ListProjectsOutput, ListReposInput, ListReposOutput, ProjectSummary, RepoSummary,
 };
-use crate::mcp::tools::tasks::{
+use crate::api::tasks::{
     CheckedTask, CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput,
     GetTaskOutput, ListTasksInput, ListTasksOutput, Task, TaskOutput, TaskSummary, UpdateTaskInput,
 };
+use crate::api::{Answer, Key};
 use crate::store::TaskFilter;
-use crate::work::brief::{Brief, GivenBrief};
 
-/// Protocols that anybody's own programs speak. They may not know `--version`, and
-/// are not run for it without a person's word.
-const OF_OWN_PROGRAMS: [&str; 2] = ["plain", "events"];
-
-impl Domain {
-    pub(super) async fn projects(
+#[async_trait]
+impl ProjectTools for Domain {
+    async fn list_projects(
         &self,
+        _: &Session,
         input: ListProjectsInput,
-    ) -> Result<ListProjectsOutput, Refusal> {
+    ) -> Refusable<ListProjectsOutput> {
         let after = input.cursor.map(|text| cursor(&text, "list_projects")).transpose()?;
         let page = self.store.projects(input.limit.get(), after).await?;
         let next = page.items.last().filter(|_| page.has_more);
@@ -50,7 +55,7 @@ impl Domain {
         })
     }
 
-    pub(super) async fn repos(&self, input: ListReposInput) -> Result<ListReposOutput, Refusal> {
+    async fn list_repos(&self, _: &Session, input: ListReposInput) -> Refusable<ListReposOutput> {
         let repos = self.store.repos(input.project_id).await?;
         Ok(ListReposOutput {
             repos: repos
@@ -65,11 +70,12 @@ impl Domain {
         })
     }
 
-    pub(super) async fn new_project(
+    async fn create_project(
         &self,
+        _: &Session,
         key: Option<Key>,
         input: CreateProjectInput,
-    ) -> Result<Answer<CreateProjectOutput>, Refusal> {
+    ) -> Refusable<Answer<CreateProjectOutput>> {
         let repos = input.repos.into_iter().map(|repo| RepoPath {
             path: repo.path.into(),
             target_branch: repo.target_branch.map(Into::into),
@@ -82,11 +88,12 @@ impl Domain {
         }))
     }
 
-    pub(super) async fn new_repo(
+    async fn add_repo(
         &self,
+        _: &Session,
         key: Option<Key>,
         input: AddRepoInput,
-    ) -> Result<Answer<AddRepoOutput>, Refusal> {
+    ) -> Refusable<Answer<AddRepoOutput>> {
         let project_id = input.project_id;
         let repo = RepoPath {
             path: input.path.into(),
@@ -95,9 +102,16 @@ impl Domain {
         let answer = self.gateway(|port| Message::AddRepo(key, project_id, repo, port)).await?;
         Ok(answered(answer, |added| AddRepoOutput { project_id, repo_id: added.repo_id }))
     }
+}
 
+#[async_trait]
+impl ExecutorTools for Domain {
     /// Looks for each executor's program and for its version.
-    pub(super) async fn executors(&self) -> Result<ListExecutorsOutput, Refusal> {
+    async fn list_executors(
+        &self,
+        _: &Session,
+        _: ListExecutorsInput,
+    ) -> Refusable<ListExecutorsOutput> {
         let all = self.world.executors.all();
         let told = futures_util::future::try_join_all(all.into_iter().map(summary_of)).await;
         let mut executors = told?;
@@ -105,8 +119,11 @@ impl Domain {
         executors.sort_by_key(|executor| (executor.stand_in, !executor.available));
         Ok(ListExecutorsOutput { executors })
     }
+}
 
-    pub(super) async fn tasks(&self, input: ListTasksInput) -> Result<ListTasksOutput, Refusal> {
+#[async_trait]
+impl TaskTools for Domain {
+    async fn list_tasks(&self, _: &Session, input: ListTasksInput) -> Refusable<ListTasksOutput> {
         let filter = TaskFilter {
             project: input.project_id,
             status: input.status.map(convert::task_status_in),
@@ -123,18 +140,20 @@ impl Domain {
         })
     }
 
-    pub(super) async fn task(&self, task: TaskId) -> Result<GetTaskOutput, Refusal> {
+    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Refusable<GetTaskOutput> {
+        let task = input.task_id;
         let TaskOutput { task: whole } = self.store.task(task).await.map(whole)?;
         let report = self.checked_report(task).await?;
         let reported = self.store.reported(task).await?;
         Ok(GetTaskOutput { task: CheckedTask { task: whole, report, reported } })
     }
 
-    pub(super) async fn new_task(
+    async fn create_task(
         &self,
+        _: &Session,
         key: Option<Key>,
         input: CreateTaskInput,
-    ) -> Result<Answer<CreateTaskOutput>, Refusal> {
+    ) -> Refusable<Answer<CreateTaskOutput>> {
         let task = NewTask {
             project_id: input.project_id,
             title: input.title.into(),
@@ -148,11 +167,12 @@ impl Domain {
         Ok(answered(answer, |task_id| CreateTaskOutput { task_id, handle }))
     }
 
-    pub(super) async fn changed_task(
+    async fn update_task(
         &self,
+        _: &Session,
         key: Option<Key>,
         input: UpdateTaskInput,
-    ) -> Result<Answer<TaskOutput>, Refusal> {
+    ) -> Refusable<Answer<TaskOutput>> {
         let change = TaskChange {
             title: input.title.map(Into::into),
             description: input.description.map(Into::into),
@@ -166,17 +186,22 @@ impl Domain {
         Ok(answered(answer, whole))
     }
 
-    pub(super) async fn deleted_task(
+    async fn delete_task(
         &self,
+        _: &Session,
         key: Option<Key>,
         input: DeleteTaskInput,
-    ) -> Result<Answer<DeleteTaskOutput>, Refusal> {
+    ) -> Refusable<Answer<DeleteTaskOutput>> {
         let task = input.task_id;
         let answer = self.gateway(|port| Message::DeleteTask(key, task, port)).await?;
         let handle = self.store.handle_of(task).await?;
         Ok(answered(answer, |deleted_task_id| DeleteTaskOutput { deleted_task_id, handle }))
     }
 }
+
+/// Protocols that anybody's own programs speak. They may not know `--version`, and
+/// are not run for it without a person's word.
+const OF_OWN_PROGRAMS: [&str; 2] = ["plain", "events"];
 
 /// What is kept of a brief that says nothing.
 const NO_BRIEF: &str = "{}";

@@ -2,6 +2,8 @@
 //! kind: the commonest slips of an agent that holds many ids. A call that may take
 //! something away is never aimed at another thing than the one that it names.
 
+use crate::api::Clarify;
+use async_trait::async_trait;
 use std::collections::BTreeSet;
 
 use provost_actors::refusal::{Code, Refusal};
@@ -9,7 +11,8 @@ use provost_actors::text::{NAME_TOLD, cut};
 use serde_json::{Value, json};
 
 use super::Domain;
-use crate::mcp::{BRANCH_FIELD, name_of, pointer_of, source, tools};
+use crate::api::Callee;
+use crate::api::field_path::{BRANCH_FIELD, name_of, pointer_of, source};
 use crate::store::{Kind, Match};
 
 /// The shortest piece of an id that is looked up, as for people.
@@ -26,13 +29,10 @@ struct Slip {
     wanted: Kind,
 }
 
-impl Domain {
-    pub(super) async fn name_the_id(
-        &self,
-        tool: &'static str,
-        arguments: &Value,
-        mut refusal: Refusal,
-    ) -> Refusal {
+#[async_trait]
+impl Clarify for Domain {
+    async fn clarify(&self, callee: &Callee, arguments: &Value, mut refusal: Refusal) -> Refusal {
+        let tool = callee.name;
         if let Some(Value::String(field)) = refusal.details.shift_remove(BRANCH_FIELD) {
             let hint = self.with_repositories(tool, arguments, &field).await;
             return hint.map_or(refusal.clone(), |hint| refusal.hint(hint));
@@ -55,16 +55,13 @@ impl Domain {
             let hint = format!("Call {tool} again with {path} = \"{id}\".");
             return refusal.hint(hint).detail(field, id);
         }
-        let callee = tools::find(tool);
-        if path == field && callee.is_some_and(|tool| tool.takes(kind)) {
+        if path == field && callee.takes(kind) {
             let hint = format!("Call {tool} again with {kind} = \"{id}\" instead of {path}. {is}.");
             return refusal.hint(hint).detail(kind, id);
         }
         let related = self.store.related(&found, *wanted).await.ok().flatten();
-        #[expect(clippy::redundant_closure_for_method_calls, reason = "the type is private")]
-        let is_destructive = callee.is_some_and(|tool| tool.is_destructive());
         match related {
-            Some(related) if !is_destructive => {
+            Some(related) if !callee.is_destructive => {
                 let hint = format!(
                     "Call {tool} again with {path} = \"{related}\". {is}; its {field} is {related}."
                 );
@@ -90,7 +87,9 @@ impl Domain {
             }
         }
     }
+}
 
+impl Domain {
     /// The tool that tells what there is of the wanted kind around a thing, or what the
     /// thing is; with the field and the id to ask it by.
     async fn look_at(

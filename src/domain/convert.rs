@@ -4,8 +4,8 @@
 use provost_actors::journal::{Phase, Priority, State, TaskStatus};
 use provost_actors::limits::{Applied, Hold};
 
-use crate::mcp::tools::attempts::{AttemptLimit, AttemptPhase, AttemptState};
-use crate::mcp::tools::tasks as wire;
+use crate::api::attempts::{AttemptLimit, AttemptPhase, AttemptState};
+use crate::api::tasks as wire;
 
 pub fn state(state: State) -> AttemptState {
     match state {

@@ -1,23 +1,29 @@
 //! Follow-ups: the session found, then asked of the gateway.
 
+use crate::api::Refusable;
+use crate::api::Session;
+use crate::api::follow_up::FollowUpTools;
+use async_trait::async_trait;
 use provost_actors::gateway::{FollowUpRequest, Message};
 use provost_actors::journal::{self, FollowedUp};
 use provost_actors::refusal::Refusal;
 
 use super::{Domain, answered};
-use crate::mcp::ask::{Answer, Key};
-use crate::mcp::tools::attempts::Worktree;
-use crate::mcp::tools::follow_up::{
+use crate::api::attempts::Worktree;
+use crate::api::follow_up::{
     FollowUpAction, FollowUpInput, FollowUpOutput, FollowUpQueue, QueueStatus, QueuedMessage,
 };
+use crate::api::{Answer, Key};
 use crate::store::Target;
 
-impl Domain {
-    pub(super) async fn continued(
+#[async_trait]
+impl FollowUpTools for Domain {
+    async fn follow_up(
         &self,
+        _: &Session,
         key: Option<Key>,
         input: FollowUpInput,
-    ) -> Result<Answer<FollowUpOutput>, Refusal> {
+    ) -> Refusable<Answer<FollowUpOutput>> {
         let target = match (input.attempt_id, input.session_id) {
             (Some(attempt), _) => Target::Attempt(attempt),
             (None, Some(session)) => Target::Session(session),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Domain;
-use crate::mcp::ask::Key;
+use crate::api::Key;
 use crate::work::import::{Format, On, Planned, read};
 
 /// What the key of an import is kept under.

@@ -1,5 +1,9 @@
 //! Pages of an attempt's log.
 
+use crate::api::Refusable;
+use crate::api::Session;
+use crate::api::logs::LogTools;
+use async_trait::async_trait;
 use std::sync::Arc;
 
 use provost_actors::event::{Channel, Timestamp};
@@ -8,42 +12,15 @@ use provost_actors::log::{AttemptLog, LogError, Page, Place, Query, Tip};
 use provost_actors::refusal::{Code, Refusal};
 
 use super::Domain;
-use crate::mcp::tools::logs::{LogEntry, LogPage, TailAttemptLogsInput, TailAttemptLogsOutput};
+use crate::api::logs::{LogEntry, LogPage, TailAttemptLogsInput, TailAttemptLogsOutput};
 
-impl Domain {
-    async fn log(&self, attempt: AttemptId) -> Result<Option<Arc<AttemptLog>>, Refusal> {
-        self.world.logs.find(attempt).await.map_err(|error| fault(&error))
-    }
-
-    /// What a status tells of the log. One that can't be read hides no status.
-    pub(super) async fn log_facts(&self, attempt: AttemptId) -> (Tip, Option<Timestamp>) {
-        let facts = async {
-            let Some(log) = self.log(attempt).await? else { return Ok((Tip::default(), None)) };
-            let tip = log.tip();
-            let active_at = blocking(move || log.last_activity_at()).await?;
-            Ok::<_, Refusal>((tip, active_at))
-        };
-        facts.await.unwrap_or_else(|refusal| {
-            tracing::warn!(%attempt, %refusal, "a status without its log");
-            (Tip::default(), None)
-        })
-    }
-
-    /// Where the log ends. One that can't be read hides no attempt.
-    pub(super) async fn log_tip(&self, attempt: AttemptId) -> Tip {
-        match self.log(attempt).await {
-            Ok(log) => log.map(|log| log.tip()).unwrap_or_default(),
-            Err(refusal) => {
-                tracing::warn!(%attempt, %refusal, "an attempt without its log");
-                Tip::default()
-            }
-        }
-    }
-
-    pub(super) async fn tail(
+#[async_trait]
+impl LogTools for Domain {
+    async fn tail_attempt_logs(
         &self,
+        _: &Session,
         input: TailAttemptLogsInput,
-    ) -> Result<TailAttemptLogsOutput, Refusal> {
+    ) -> Refusable<TailAttemptLogsOutput> {
         let (attempt, channel) = (input.attempt_id, input.channel);
         let status = self.store.status(attempt).await?;
         let query = Query {
@@ -81,6 +58,37 @@ impl Domain {
             latest_entry_index: flags.latest,
             in_progress,
         })
+    }
+}
+
+impl Domain {
+    async fn log(&self, attempt: AttemptId) -> Result<Option<Arc<AttemptLog>>, Refusal> {
+        self.world.logs.find(attempt).await.map_err(|error| fault(&error))
+    }
+
+    /// What a status tells of the log. One that can't be read hides no status.
+    pub(super) async fn log_facts(&self, attempt: AttemptId) -> (Tip, Option<Timestamp>) {
+        let facts = async {
+            let Some(log) = self.log(attempt).await? else { return Ok((Tip::default(), None)) };
+            let tip = log.tip();
+            let active_at = blocking(move || log.last_activity_at()).await?;
+            Ok::<_, Refusal>((tip, active_at))
+        };
+        facts.await.unwrap_or_else(|refusal| {
+            tracing::warn!(%attempt, %refusal, "a status without its log");
+            (Tip::default(), None)
+        })
+    }
+
+    /// Where the log ends. One that can't be read hides no attempt.
+    pub(super) async fn log_tip(&self, attempt: AttemptId) -> Tip {
+        match self.log(attempt).await {
+            Ok(log) => log.map(|log| log.tip()).unwrap_or_default(),
+            Err(refusal) => {
+                tracing::warn!(%attempt, %refusal, "an attempt without its log");
+                Tip::default()
+            }
+        }
     }
 }
 

@@ -1,19 +1,25 @@
 //! Pages of a session's transcript.
 
+use crate::api::Refusable;
+use crate::api::Session;
+use crate::api::sessions::SessionTools;
+use async_trait::async_trait;
 use provost_actors::refusal::{Code, Refusal};
 
 use super::Domain;
-use crate::args::Index;
-use crate::mcp::tools::sessions::{
+use crate::api::args::Index;
+use crate::api::sessions::{
     MessageRole, SessionMessage, TailSessionMessagesInput, TailSessionMessagesOutput,
 };
 use crate::store::Target;
 
-impl Domain {
-    pub(super) async fn messages(
+#[async_trait]
+impl SessionTools for Domain {
+    async fn tail_session_messages(
         &self,
+        _: &Session,
         input: TailSessionMessagesInput,
-    ) -> Result<TailSessionMessagesOutput, Refusal> {
+    ) -> Refusable<TailSessionMessagesOutput> {
         let target = match (input.attempt_id, input.session_id) {
             (Some(attempt), None) => Target::Attempt(attempt),
             (None, Some(session)) => Target::Session(session),

@@ -1,12 +1,12 @@
 //! How far the board's tools reach from inside an attempt whose executor is
 //! configured as an orchestrator: the attempts that it started, and its project.
 
+use async_trait::async_trait;
 use provost_actors::refusal::Refusal;
 use serde_json::{Map, Value};
 
 use super::Domain;
-use crate::mcp::ask::{Access, Session};
-use crate::mcp::inside;
+use crate::api::{Access, Reach, Session, inside};
 use crate::store::Named;
 
 /// Tools that reach beyond one project, or of which no argument says how far: with
@@ -20,9 +20,9 @@ const ONLY_WITH: [(&str, &str); 3] = [
 /// What is a person's to do.
 const NEVER: [&str; 4] = ["list_projects", "create_project", "add_repo", "delete_task"];
 
-impl Domain {
-    /// Refuses a call of a board's tool that would reach too far.
-    pub(super) async fn within_reach(
+#[async_trait]
+impl Reach for Domain {
+    async fn permit(
         &self,
         session: &Session,
         tool: &'static str,

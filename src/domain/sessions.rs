@@ -9,8 +9,8 @@ use provost_actors::refusal::Code;
 use tokio::net::UnixStream;
 
 use super::Domain;
+use crate::api::{Access, Place, Role, Session};
 use crate::client::{Hello, Peer};
-use crate::mcp::ask::{Access, Place, Role, Session};
 
 impl Domain {
     /// Where the process that connected is. Reads a few lines of `/proc`, which wait

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::mcp::tools::attempts::{AttemptStatus, AttemptStatuses, ShortStatus, ToldStatus};
+use crate::api::attempts::{AttemptStatus, AttemptStatuses, ShortStatus, ToldStatus};
 
 /// Statuses in an answer of at most `max_bytes`, as far as their short form allows that:
 /// it takes some 300 bytes, and the rest is shared by the reasons of failures.

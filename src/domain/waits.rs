@@ -2,6 +2,10 @@
 //! sleeps until it is told of a commit or its time is over; then it reads again.
 //! What it waits for is a pure function of what it reads.
 
+use crate::api::Refusable;
+use crate::api::Session;
+use crate::api::waits::WaitTools;
+use async_trait::async_trait;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -12,8 +16,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::attempts::{phase, waiting_on};
 use super::{Domain, convert};
-use crate::mcp::tools::attempts::LatestEntryIndex;
-use crate::mcp::tools::waits::{Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitedAttempt};
+use crate::api::attempts::LatestEntryIndex;
+use crate::api::waits::{Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitedAttempt};
 use crate::store::AttemptStatus;
 
 /// Longest failure summary told, in characters, when one attempt is waited for.
@@ -21,11 +25,13 @@ use crate::store::AttemptStatus;
 const FAILURE_MAX: usize = 300;
 const FAILURES_MAX: usize = 3000;
 
-impl Domain {
-    pub(super) async fn wait(
+#[async_trait]
+impl WaitTools for Domain {
+    async fn wait_for_attempts(
         &self,
+        _: &Session,
         input: WaitForAttemptsInput,
-    ) -> Result<WaitForAttemptsOutput, Refusal> {
+    ) -> Refusable<WaitForAttemptsOutput> {
         let after = input.after.as_deref().map(read_token).transpose()?;
         if let Some(after) = after
             && after.revision > self.store.newest_revision().await?
@@ -67,7 +73,9 @@ impl Domain {
             }
         }
     }
+}
 
+impl Domain {
     async fn waited(
         &self,
         statuses: Vec<AttemptStatus>,

@@ -6,7 +6,7 @@ use provost_actors::ids::AttemptId;
 use provost_actors::refusal::Refusal;
 
 use super::Domain;
-use crate::mcp::tools::attempts::Worktree;
+use crate::api::attempts::Worktree;
 
 impl Domain {
     /// The worktrees of these attempts. One that is not on record has none.

@@ -3,7 +3,7 @@
 use provost_actors::payload;
 use serde::Serialize;
 
-use super::ask::Key;
+use crate::api::Key;
 
 /// The key of a call, if anyone asked for idempotency: the client by a
 /// `request_id`, or the bridge by the id it gave the call.

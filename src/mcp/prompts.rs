@@ -5,7 +5,7 @@ use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Value, json};
 
-use super::ask::{Role as Audience, Session};
+use crate::api::{Role as Audience, Session};
 
 const NAME: &str = "orchestrate";
 const ABOUT: &str = "Have a goal carried out by coding agents: plan, start, wait, check, mend.";

@@ -4,9 +4,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::explain::{Contract, Fault, join, pointer_of, shown};
+use super::coerce::{LONGEST, mend, takes};
 use super::fields::{Sense, Stranger};
-use super::mend::{LONGEST, mend, takes};
+use super::validation::{Fault, ToolContract, shown};
+use crate::api::field_path::{join, pointer_of};
 
 /// The most faults of one call that are repaired together.
 const MOST: usize = 16;
@@ -39,7 +40,7 @@ struct Other {
 }
 
 /// Repairs what can be repaired without knowing the board.
-pub fn repair(contract: &Contract<'_>, arguments: &Value) -> Repair {
+pub fn repair(contract: &ToolContract<'_>, arguments: &Value) -> Repair {
     let mut repair = Repair { arguments: arguments.clone(), ..Repair::default() };
     for _ in 0..MOST {
         let goes_on = match contract.first_fault(&repair.arguments) {
@@ -55,7 +56,7 @@ pub fn repair(contract: &Contract<'_>, arguments: &Value) -> Repair {
 }
 
 impl Repair {
-    fn unknown(&mut self, contract: &Contract<'_>, pointer: &str, fields: &[String]) -> bool {
+    fn unknown(&mut self, contract: &ToolContract<'_>, pointer: &str, fields: &[String]) -> bool {
         let Some(Value::Object(beside)) = self.arguments.pointer(pointer) else { return false };
         let beside = beside.clone();
         let known: Vec<&str> = contract.fields(pointer).collect();
@@ -124,7 +125,7 @@ impl Repair {
         true
     }
 
-    fn invalid(&mut self, contract: &Contract<'_>, pointer: &str) -> bool {
+    fn invalid(&mut self, contract: &ToolContract<'_>, pointer: &str) -> bool {
         let (Some(node), Some(value)) = (contract.node(pointer), self.arguments.pointer(pointer))
         else {
             return false;

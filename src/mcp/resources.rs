@@ -8,9 +8,9 @@ use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Map, Value, json};
 
-use super::ask::{RecentAttempt, Session};
 use super::tool::Tool;
 use super::tools;
+use crate::api::{RecentAttempt, Session};
 
 /// How many attempts a list shows.
 pub const LISTED: usize = 20;

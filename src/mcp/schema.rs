@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::modes::Mode;
 use super::worker_error;
-use crate::args::Text;
+use crate::api::args::Text;
+use crate::api::field_rules::FieldRule;
 
 /// The `request_id` that every tool with an effect takes.
 pub type RequestId = Text<1, 128>;
@@ -25,9 +25,9 @@ pub const REQUEST_ID: &str = "request_id";
 const REQUEST_ID_MEANS: &str =
     "Idempotency key, 1 to 128 characters: the same call with it again acts once.";
 
-/// The input schema of a tool: the type's, the modes' rules, and `request_id`
+/// The input schema of a tool: the type's, the rules' rules, and `request_id`
 /// for a tool that changes something.
-pub fn input<T: JsonSchema>(modes: &[Mode], changes: bool) -> Arc<JsonObject> {
+pub fn input<T: JsonSchema>(rules: &[FieldRule], changes: bool) -> Arc<JsonObject> {
     let settings = settings().for_deserialize();
     let mut root = settings.into_generator().into_root_schema_for::<T>().to_value();
     tidy(&mut root, Side::Input);
@@ -45,8 +45,8 @@ pub fn input<T: JsonSchema>(modes: &[Mode], changes: bool) -> Arc<JsonObject> {
     published.insert("properties".to_owned(), Value::Object(properties));
     published.insert("required".to_owned(), required);
     published.insert("additionalProperties".to_owned(), json!(false));
-    for mode in modes {
-        mode.publish(&mut published);
+    for rule in rules {
+        rule.publish(&mut published);
     }
     Arc::new(published)
 }
@@ -144,11 +144,6 @@ fn widen(there: &mut Value, other: &Value) {
     if is_number(there) || is_number(other) {
         *there = json!({"type": "number", "description": there["description"]});
     }
-}
-
-/// A plain enum of strings, for a field whose type is no `JsonSchema`.
-pub fn one_of(names: &[&str]) -> schemars::Schema {
-    schemars::json_schema!({ "type": "string", "enum": names })
 }
 
 fn settings() -> SchemaSettings {

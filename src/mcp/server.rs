@@ -27,17 +27,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::ask::{Access, Ask, CustomError, Role, Session};
 use super::backlog::{Backlog, Shared};
 use super::envelope::{self, Success};
 use super::instructions;
-use super::meant::{self, Meant};
 #[cfg(test)]
 use super::rates::Rate;
 use super::rates::Rates;
+use super::suggest::{self, Meant};
 use super::tool::{Call, Tool};
 use super::transport::{LineTransport, MAX_LINE};
-use super::{inside, prompts, resources, tools, worker_error};
+use super::{prompts, resources, tools, worker_error};
+use crate::api::inside;
+use crate::api::{Access, CustomError, Role, Service, Session};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
 const CALL_ID: &str = "provost/call_id";
@@ -102,7 +103,7 @@ impl Default for Limits {
 pub async fn serve<S>(
     stream: S,
     session: Session,
-    ask: Arc<dyn Ask>,
+    service: Arc<dyn Service>,
     limits: Limits,
     stop: CancellationToken,
 ) where
@@ -113,7 +114,7 @@ pub async fn serve<S>(
     let backlog = Arc::new(Backlog::new(limits.shared.clone()));
     let transport = LineTransport::new(read, write, &limits, Arc::clone(&backlog), ended.clone());
     let server = Server {
-        ask,
+        service,
         session,
         calls: Semaphore::new(limits.calls),
         sleepers: Semaphore::new(limits.sleepers),
@@ -130,7 +131,7 @@ pub async fn serve<S>(
 }
 
 struct Server {
-    ask: Arc<dyn Ask>,
+    service: Arc<dyn Service>,
     session: Session,
     limits: Limits,
     calls: Semaphore,
@@ -154,7 +155,7 @@ impl Server {
         if !self.session.is_person && (tool.is_workers() || self.session.role == Role::Worker) {
             self.limits.rates.take(&self.session.agent)?;
         }
-        let call = Call { ask: &*self.ask, session: &self.session, arguments, bridge_id };
+        let call = Call { service: &*self.service, session: &self.session, arguments, bridge_id };
         let room = if tool.sleeps() { &self.sleepers } else { &self.calls };
         let work = self.beating(tool, tool.call(call), context);
         let refusal = match self.guarded(room, tool.large_answer(), work, context).await {
@@ -368,7 +369,7 @@ impl ServerHandler for Server {
         if !resources::are_for(&self.session) || self.session.place.is_inside() {
             return Ok(ListResourcesResult::default());
         }
-        let asked = self.ask.recent_attempts(resources::LISTED);
+        let asked = self.service.recent_attempts(resources::LISTED);
         let listed = self.guarded(&self.calls, None, asked, &context).await;
         let listed = listed.unwrap_or_else(|fault| Err(fault.refusal("the list", &self.limits)));
         let attempts = listed.map_err(resources::fault)?;
@@ -433,7 +434,7 @@ impl ServerHandler for Server {
         if let Some(tool) = tools::find(&method).filter(|tool| tool.is_workers()) {
             return self.bare(tool, params, &context).await;
         }
-        let asked = self.ask.custom(&self.session, &method, params);
+        let asked = self.service.call_method(&self.session, &method, params);
         match self.guarded(&self.calls, None, asked, &context).await {
             Ok(Ok(value)) => Ok(CustomResult::new(value)),
             Ok(Err(CustomError { code, message, data })) => {
@@ -497,7 +498,7 @@ fn unknown_tool(name: &str, session: &Session) -> ErrorData {
     let shown = cut(name.to_owned(), NAME_TOLD);
     let names: Vec<&str> = visible.iter().map(|tool| tool.name()).collect();
     let use_another = "Use one of the tools that tools/list gives.".to_owned();
-    let (message, hint, nearest) = match meant::tool(&shown, &visible) {
+    let (message, hint, nearest) = match suggest::tool(&shown, &visible) {
         Meant::Tool(near) => (
             format!("There is no tool `{shown}`; did you mean {near}?"),
             format!("Call {near} instead."),

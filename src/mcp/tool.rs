@@ -15,13 +15,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::ask::{Access, Answer, Ask, Key, Role, Session};
 use super::envelope::Success;
-use super::explain::Contract;
 use super::key;
-use super::modes::Mode;
 use super::schema::{self, Errors, REQUEST_ID};
-use crate::args::TASK_PATTERN;
+use super::validation::ToolContract;
+use crate::api::args::TASK_PATTERN;
+use crate::api::field_rules::FieldRule;
+use crate::api::{Access, Answer, Callee, Key, Role, Service, Session};
 
 /// Arguments that clients are known to add by themselves; Gemini CLI 0.61 adds
 /// this one to every call.
@@ -89,12 +89,12 @@ pub struct Row {
     pub effect: Effect,
     pub load: Load,
     pub description: &'static str,
-    pub modes: &'static [Mode],
+    pub rules: &'static [FieldRule],
 }
 
 /// A call on its way to the domain.
 pub struct Call<'a> {
-    pub ask: &'a dyn Ask,
+    pub service: &'a dyn Service,
     pub session: &'a Session,
     pub arguments: Map<String, Value>,
     /// The bridge's id of this call: the same when it is sent again.
@@ -124,55 +124,55 @@ pub struct Tool {
 
 impl Tool {
     /// A tool that changes nothing.
-    pub fn read<I, O, F>(row: Row, ask: F) -> Self
+    pub fn read<I, O, F>(row: Row, method: F) -> Self
     where
         I: DeserializeOwned + JsonSchema,
         O: Serialize + JsonSchema + 'static,
-        F: for<'a> Fn(&'a dyn Ask, &'a Session, I) -> BoxFuture<'a, Result<O, Refusal>>
+        F: for<'a> Fn(&'a dyn Service, &'a Session, I) -> BoxFuture<'a, Result<O, Refusal>>
             + Send
             + Sync
             + 'static,
     {
         let run: Box<Run> = Box::new(move |call| {
-            let asked = ask(call.ask, call.session, parse::<I>(call.arguments)?);
+            let asked = method(call.service, call.session, parse::<I>(call.arguments)?);
             Ok(rendered(asked, |output| (output, false)))
         });
         Self::new::<I, O>(row, false, run)
     }
 
     /// A tool that changes nothing and sleeps until there is news.
-    pub fn wait<I, O, F>(row: Row, ask: F) -> Self
+    pub fn wait<I, O, F>(row: Row, method: F) -> Self
     where
         I: DeserializeOwned + JsonSchema,
         O: Serialize + JsonSchema + 'static,
-        F: for<'a> Fn(&'a dyn Ask, &'a Session, I) -> BoxFuture<'a, Result<O, Refusal>>
+        F: for<'a> Fn(&'a dyn Service, &'a Session, I) -> BoxFuture<'a, Result<O, Refusal>>
             + Send
             + Sync
             + 'static,
     {
-        Self { sleeps: true, ..Self::read(row, ask) }
+        Self { sleeps: true, ..Self::read(row, method) }
     }
 
     /// A tool that changes nothing and whose answers may be megabytes.
-    pub fn bulk<I, O, F>(row: Row, ask: F) -> Self
+    pub fn bulk<I, O, F>(row: Row, method: F) -> Self
     where
         I: DeserializeOwned + JsonSchema,
         O: Serialize + JsonSchema + 'static,
-        F: for<'a> Fn(&'a dyn Ask, &'a Session, I) -> BoxFuture<'a, Result<O, Refusal>>
+        F: for<'a> Fn(&'a dyn Service, &'a Session, I) -> BoxFuture<'a, Result<O, Refusal>>
             + Send
             + Sync
             + 'static,
     {
-        Self { is_large: true, ..Self::read(row, ask) }
+        Self { is_large: true, ..Self::read(row, method) }
     }
 
     /// A tool with an effect: it also takes `request_id`.
-    pub fn change<I, O, F>(row: Row, ask: F) -> Self
+    pub fn change<I, O, F>(row: Row, method: F) -> Self
     where
         I: DeserializeOwned + JsonSchema + Serialize,
         O: Serialize + JsonSchema + 'static,
         F: for<'a> Fn(
-                &'a dyn Ask,
+                &'a dyn Service,
                 &'a Session,
                 Option<Key>,
                 I,
@@ -186,7 +186,7 @@ impl Tool {
             let given = take_request_id(&mut call.arguments)?;
             let input = parse::<I>(call.arguments)?;
             let key = key::of(name, given.as_deref(), call.bridge_id.as_deref(), &input);
-            let asked = ask(call.ask, call.session, key, input);
+            let asked = method(call.service, call.session, key, input);
             Ok(rendered(asked, |answer: Answer<O>| (answer.value, answer.deduplicated)))
         });
         Self::new::<I, O>(row, true, run)
@@ -197,7 +197,7 @@ impl Tool {
         I: DeserializeOwned + JsonSchema,
         O: JsonSchema,
     {
-        let input = schema::input::<I>(row.modes, changes);
+        let input = schema::input::<I>(row.rules, changes);
         let schema = Value::Object((*input).clone());
         #[expect(clippy::expect_used, reason = "the schemas are constants; a test compiles each")]
         let validator = jsonschema::draft202012::options()
@@ -299,17 +299,17 @@ impl Tool {
     /// Runs one call from the raw arguments to its outcome. The domain is asked
     /// once, and only with arguments that fit.
     pub async fn call(&self, mut call: Call<'_>) -> Result<Success, Refusal> {
-        let contract = Contract {
+        let contract = ToolContract {
             tool: self.row.name,
             schema: &self.schema,
             validator: &self.validator,
-            modes: self.row.modes,
+            rules: self.row.rules,
             is_workers: self.is_workers(),
         };
         call.arguments.retain(|name, _| !FOREIGN.contains(&name.as_str()));
         let mut arguments = Value::Object(std::mem::take(&mut call.arguments));
         drop_nulls(&mut arguments);
-        let (tool, ask) = (self.row.name, call.ask);
+        let (tool, service) = (self.row.name, call.service);
         let is_inside = call.session.place.is_inside();
         let outcome = self.outcome(&contract, call, &arguments).await;
         failpoint::hit(tool, "answering");
@@ -317,13 +317,16 @@ impl Tool {
             Ok(success) => Ok(success),
             // What a hint would name may be beyond an attempt's reach.
             Err(refusal) if self.is_workers() || is_inside => Err(refusal.of_tool(tool)),
-            Err(refusal) => Err(ask.clarify(tool, &arguments, refusal).await.of_tool(tool)),
+            Err(refusal) => {
+                let refusal = service.clarify(&self.callee(), &arguments, refusal).await;
+                Err(refusal.of_tool(tool))
+            }
         }
     }
 
     async fn outcome(
         &self,
-        contract: &Contract<'_>,
+        contract: &ToolContract<'_>,
         mut call: Call<'_>,
         arguments: &Value,
     ) -> Result<Success, Refusal> {
@@ -335,8 +338,8 @@ impl Tool {
             self.name_tasks(&mut call).await?;
         }
         if self.row.audience == Audience::Board && call.session.place.is_inside() {
-            let Call { ask, session, arguments, .. } = &call;
-            ask.permit(session, self.row.name, self.access(), arguments).await?;
+            let Call { service, session, arguments, .. } = &call;
+            service.permit(session, self.row.name, self.access(), arguments).await?;
         }
         match (self.run)(call) {
             Ok(outcome) => outcome.await,
@@ -354,7 +357,7 @@ impl Tool {
             let is_task = node.is_some_and(|pattern| pattern == TASK_PATTERN);
             let Some(task) = value.as_str().filter(|_| is_task) else { continue };
             let Ok(TaskRef::Handle(handle)) = TaskRef::try_from(task.to_owned()) else { continue };
-            let id = call.ask.task_id(call.session, &handle, project.as_deref()).await;
+            let id = call.service.task_id(call.session, &handle, project.as_deref()).await;
             *value = id.map_err(|refusal| refusal.detail("path", name.as_str()))?.into();
         }
         Ok(())
@@ -365,9 +368,13 @@ impl Tool {
         matches!(self.row.effect, Effect::Replaces | Effect::Removes | Effect::Steers)
     }
 
-    /// Whether the tool has such a field.
-    pub fn takes(&self, field: &str) -> bool {
-        self.schema["properties"].get(field).is_some()
+    fn callee(&self) -> Callee {
+        let fields = self.schema["properties"].as_object();
+        Callee {
+            name: self.row.name,
+            fields: fields.into_iter().flat_map(Map::keys).cloned().collect(),
+            is_destructive: self.is_destructive(),
+        }
     }
 
     /// Whether the published schema takes these arguments.

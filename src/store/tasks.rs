@@ -12,8 +12,8 @@ use super::work::{Prefix, last_report, let_go, next_handle, of_done, of_removed}
 use super::{
     Page, Store, Writing, codec, commit, dependencies, fault, missing, projects, requests, rows_for,
 };
+use crate::api::brief::Brief;
 use crate::work::TaskKind;
-use crate::work::brief::Brief;
 
 /// Which tasks to list.
 #[derive(Clone, Debug)]

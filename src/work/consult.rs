@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::question::Context;
-use crate::args::{Limit, Text};
+use crate::api::args::{Limit, Text};
 
 pub const CALL_COE_AGENT: &str = "\
 Use when: only a look into the code can answer, and another agent is to take it.

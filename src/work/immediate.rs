@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::question::LateAnswer;
-use crate::args::{Limit, Text};
+use crate::api::args::{Limit, Text};
+use crate::api::worker::late::LateAnswer;
 
 pub const GET_IMMEDIATE_ANSWER: &str = "\
 Use when: you can't go on without an answer, and it is worth waiting for.

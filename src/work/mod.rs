@@ -20,30 +20,23 @@ pub mod done;
 pub mod failure;
 pub mod immediate;
 pub mod import;
-pub mod inbox;
-pub mod issue;
 pub mod next;
 pub mod note;
 pub mod observation;
-pub mod path;
 pub mod plan;
 pub mod question;
 pub mod queue;
-pub mod receipt;
 pub mod reply;
 pub mod report;
 pub mod reported;
 pub mod signature;
 pub mod status;
 pub mod suggestion;
-pub mod ticket;
 pub mod verification;
 
 use provost_actors::ids::{AttemptId, ProjectId};
 pub use provost_actors::journal::Standing;
 use serde::{Deserialize, Serialize};
-
-use crate::args::Text;
 
 /// Who calls, and how far it may reach: the tasks of one project.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,10 +48,6 @@ pub struct Worker {
     /// Whether it may change anything.
     pub may_write: bool,
 }
-
-/// A task's title and description, by whatever way it comes to the board.
-pub type Title = Text<1, 1000>;
-pub type Description = Text<0, 1_000_000>;
 
 /// What a task is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

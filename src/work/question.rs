@@ -1,16 +1,15 @@
 //! `askQuestion`, in both of its forms: 1.0 in camelCase, v1.2 in snake_case. They are
 //! told apart by the fields that only one of them has.
 
-use std::collections::BTreeMap;
-
+use super::answer::nearest::Near;
+use crate::api::args::{Between, List, Text};
+use crate::api::worker::late::LateAnswer;
+use crate::api::worker::ticket::Urgency;
 use provost_actors::refusal::{Code, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-
-use super::answer::nearest::Near;
-use super::ticket::Urgency;
-use crate::args::{Between, List, Text};
+use std::collections::BTreeMap;
 
 pub const ASK_QUESTION: &str = "\
 Use when: the task leaves something open that the project's plan may settle.
@@ -23,11 +22,13 @@ Avoid: asking again what was passed on; the answer comes by itself.";
 /// The fields that only one form has.
 pub const FORM_1_0: &[&str] =
     &["context", "currentTaskId", "searchInPlan", "includeRelatedDecisions"];
+
 /// What the form of v1.2 always has.
 pub const NEEDS_1_2: &[&str] = &["context_summary", "task_id"];
 
 /// Longest question and snippets of v1.2, in characters.
 const QUESTION_MAX: usize = 300;
+
 const SNIPPETS_MAX: usize = 2000;
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -328,20 +329,6 @@ pub struct Decision {
     /// What was asked.
     pub question: String,
     /// What was answered.
-    pub answer: String,
-    /// person, orchestrator, or the executor that was asked.
-    pub answered_by: String,
-}
-
-/// An answer that came after its call had ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LateAnswer {
-    /// The question, Q-001.
-    pub question_id: String,
-    /// What you asked.
-    pub question: String,
-    /// The answer.
     pub answer: String,
     /// person, orchestrator, or the executor that was asked.
     pub answered_by: String,

@@ -1,14 +1,11 @@
 //! The queue of a project: which open task is ready, which waits, which is in
 //! somebody's hands, and which comes first. Pure.
 
-use std::cmp::Reverse;
-
+use super::{Standing, TaskKind};
+use crate::api::worker::next::Filter;
 use provost_actors::ids::TaskId;
 use provost_actors::journal::{Priority, TaskStatus};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::{Standing, TaskKind};
+use std::cmp::Reverse;
 
 /// What the queue has to know of a task that is neither done nor cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,16 +68,6 @@ impl Open {
         let is_investigation = self.kind == TaskKind::Investigation;
         (!is_own, !is_investigation, Reverse(self.priority), self.task_id)
     }
-}
-
-/// Which of the open tasks are asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Filter {
-    #[default]
-    Ready,
-    Blocked,
-    All,
 }
 
 impl Filter {

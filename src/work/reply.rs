@@ -7,8 +7,8 @@ use super::answer::nearest::Near;
 use super::answer::{SURE, Told};
 use super::question::{
     AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Decision, Evidence, Form,
-    LateAnswer,
 };
+use crate::api::worker::late::LateAnswer;
 
 /// What is known to a question without asking anybody.
 #[derive(Clone, Debug)]

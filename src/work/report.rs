@@ -1,10 +1,7 @@
 //! What a report makes of its task: the rule that all reporting tools share. Pure.
 
-use provost_actors::journal::TaskStatus;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::Standing;
+use provost_actors::journal::TaskStatus;
 
 /// What a worker says of a task, in whichever tool's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,35 +51,9 @@ pub fn closed(status: TaskStatus, standing: Option<Standing>) -> Option<&'static
     }
 }
 
-/// How far a project is.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Dashboard {
-    /// Tasks that are done; verifications and investigations don't count.
-    pub completed_count: u32,
-    /// All such tasks but the cancelled ones.
-    pub total_count: u32,
-    /// The one of the other, to one decimal.
-    pub percent_complete: f64,
-    /// Tasks of any kind that something stands in the way of.
-    pub blocked_count: u32,
-    /// Verifications that are not done.
-    pub verification_pending_count: u32,
-}
-
 /// The share of all that is done, in percent with one decimal; of nothing, 0.
 pub fn percent(completed: u32, total: u32) -> f64 {
     if total == 0 { 0.0 } else { (f64::from(completed) * 1000.0 / f64::from(total)).round() / 10.0 }
-}
-
-/// A task that a report put on the board.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskMade {
-    /// What it is called: TASK-001.
-    pub task_id: String,
-    /// What is to be done.
-    pub title: String,
 }
 
 /// What a report came to, in a sentence, and how the board stands.

@@ -1,50 +1,17 @@
 //! What was reported on a task, as it is read: the newest reports, within a budget. Pure.
 
-use provost_actors::event::Timestamp;
+use crate::api::worker::reported::TaskReport;
 use provost_actors::text::cut;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Most reports that are shown of a task, and the bytes that they may have together.
 pub const SHOWN: usize = 20;
+
 const BYTES_MAX: usize = 8192;
 
 /// What long texts of a report are shortened to, in characters, until it fits, and what long
 /// lists are.
 const SHORTER: [(usize, usize); 3] = [(2000, 50), (400, 20), (80, 10)];
-
-/// What a task's reports say. Its schema is terse: all tools share one budget.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Reported {
-    /// Why a report made the task.
-    pub reason: Option<String>,
-    /// Newest first: at, tool, by, task_id, status, handles (OBS-001, …), warnings, report (as
-    /// given), truncated.
-    #[schemars(with = "Vec<Map<String, Value>>")]
-    pub reports: Vec<TaskReport>,
-    /// How many there are.
-    pub reports_total: u64,
-}
-
-/// A report, as it was given.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TaskReport {
-    pub at: Timestamp,
-    pub tool: String,
-    /// The attempt, or the agent outside of attempts.
-    pub by: String,
-    /// The task reported on: this one, or one that verifies it.
-    pub task_id: String,
-    /// In the tool's own word.
-    pub status: Option<String>,
-    /// What was kept of it under a handle.
-    pub handles: Vec<String>,
-    pub warnings: Vec<String>,
-    pub report: Value,
-    /// Texts or lists of it are shortened.
-    pub truncated: bool,
-}
 
 /// As many of the newest reports as fit; the first is shortened until it does.
 pub fn fitting(reports: Vec<TaskReport>) -> Vec<TaskReport> {
@@ -120,7 +87,8 @@ fn shorten(value: &mut Value, text: usize, items: usize) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use provost_actors::event::Timestamp;
+    use serde_json::{Map, json};
 
     use super::*;
 

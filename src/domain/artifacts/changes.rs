@@ -1,26 +1,26 @@
 //! The list of what an attempt changed.
 
-use provost_actors::refusal::Refusal;
+use crate::api::Refusable;
+use crate::api::Session;
+use crate::api::artifacts::ChangesTool;
+use async_trait::async_trait;
 use provost_actors::workspace::changes::Change;
 use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::Snapshot;
 
 use super::{Guards, changed_file};
-use crate::domain::Domain;
-use crate::mcp::tools::artifacts::{
+use crate::api::artifacts::{
     BlockedReason, ChangedFile, ChangesSummary, GetAttemptChangesInput, GetAttemptChangesOutput,
 };
+use crate::domain::Domain;
 
-const TOOL: &str = "get_attempt_changes";
-
-/// No list is longer, forced or not.
-const FILES_MAX: usize = 5000;
-
-impl Domain {
-    pub(in crate::domain) async fn changes(
+#[async_trait]
+impl ChangesTool for Domain {
+    async fn get_attempt_changes(
         &self,
+        _: &Session,
         input: GetAttemptChangesInput,
-    ) -> Result<GetAttemptChangesOutput, Refusal> {
+    ) -> Refusable<GetAttemptChangesOutput> {
         let workspace = self.workspace(input.attempt_id).await?;
         let mut summary = ChangesSummary::default();
         let mut files = Vec::new();
@@ -41,6 +41,11 @@ impl Domain {
         Ok(answer(&self.artifacts.guards, input.force, summary, files, &unread))
     }
 }
+
+const TOOL: &str = "get_attempt_changes";
+
+/// No list is longer, forced or not.
+const FILES_MAX: usize = 5000;
 
 fn count(summary: &mut ChangesSummary, changes: &[Change]) {
     summary.file_count += changes.len() as u64;

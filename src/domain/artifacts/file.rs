@@ -1,5 +1,9 @@
 //! A piece of a file in an attempt's worktree.
 
+use crate::api::Refusable;
+use crate::api::Session;
+use crate::api::artifacts::FileTool;
+use async_trait::async_trait;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,19 +18,19 @@ use provost_actors::workspace::quote;
 use provost_actors::workspace::tree::{FileError, Piece, SCAN_MAX, Tree};
 
 use super::{DEFAULT_BYTES, Workspace, plain, use_another};
-use crate::args::{Index, Limit};
+use crate::api::args::{Index, Limit};
+use crate::api::artifacts::{BlockedReason, Encoding, GetAttemptFileInput, GetAttemptFileOutput};
 use crate::domain::Domain;
-use crate::mcp::tools::artifacts::{
-    BlockedReason, Encoding, GetAttemptFileInput, GetAttemptFileOutput,
-};
 
 const TOOL: &str = "get_attempt_file";
 
-impl Domain {
-    pub(in crate::domain) async fn file(
+#[async_trait]
+impl FileTool for Domain {
+    async fn get_attempt_file(
         &self,
+        _: &Session,
         input: GetAttemptFileInput,
-    ) -> Result<GetAttemptFileOutput, Refusal> {
+    ) -> Refusable<GetAttemptFileOutput> {
         let attempt = input.attempt_id;
         let workspace = self.workspace(attempt).await?;
         let most = self.artifacts.guards.file_max_bytes;
@@ -97,7 +101,9 @@ impl Domain {
             }
         }
     }
+}
 
+impl Domain {
     /// The refusal of a path at which there is nothing: with the one that is meant, if
     /// there is something like it in a worktree.
     async fn elsewhere(&self, workspace: Workspace, given: &str, path: Vec<u8>) -> Refusal {

@@ -4,9 +4,9 @@
 
 mod changes;
 mod file;
-mod meant;
 mod patch;
 mod shell;
+mod suggest;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use provost_actors::workspace::tree::Tree;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::Domain;
-use crate::mcp::tools::artifacts::{ChangeStatus, ChangedFile};
+use crate::api::artifacts::{ChangeStatus, ChangedFile};
 use crate::store::WorkspaceView;
 
 /// Calls that run git at once; each runs one git at a time.

@@ -1,6 +1,10 @@
 //! The patch of some of the files that an attempt changed: whole files only, so
 //! that what is given always applies.
 
+use crate::api::Refusable;
+use crate::api::Session;
+use crate::api::artifacts::PatchTool;
+use async_trait::async_trait;
 use std::collections::BTreeSet;
 
 use provost_actors::journal::AttemptRepo;
@@ -9,21 +13,21 @@ use provost_actors::workspace::changes::{self, Change, Groups, Status};
 use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::{Part, Snapshot, SnapshotError};
 
-use super::meant::meant;
+use super::suggest::meant;
 use super::{DEFAULT_BYTES, Outside, Workspace, changed_file, plain, shell, use_another};
-use crate::args::Limit;
-use crate::domain::Domain;
-use crate::mcp::tools::artifacts::{
+use crate::api::args::Limit;
+use crate::api::artifacts::{
     BlockedReason, ChangedFile, GetAttemptPatchInput, GetAttemptPatchOutput,
 };
+use crate::domain::Domain;
 
-const TOOL: &str = "get_attempt_patch";
-
-impl Domain {
-    pub(in crate::domain) async fn patch(
+#[async_trait]
+impl PatchTool for Domain {
+    async fn get_attempt_patch(
         &self,
+        _: &Session,
         input: GetAttemptPatchInput,
-    ) -> Result<GetAttemptPatchOutput, Refusal> {
+    ) -> Refusable<GetAttemptPatchOutput> {
         let guards = &self.artifacts.guards;
         let (attempt, most) = (input.attempt_id, guards.patch_max_bytes);
         let workspace = self.workspace(attempt).await?;
@@ -80,6 +84,8 @@ impl Domain {
         Ok(patch.answer(&workspace))
     }
 }
+
+const TOOL: &str = "get_attempt_patch";
 
 /// A patch as it grows.
 #[derive(Clone, Default)]

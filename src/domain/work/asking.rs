@@ -7,8 +7,8 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::TaskId;
 use provost_actors::refusal::Refusal;
 
+use crate::api::Session;
 use crate::domain::Domain;
-use crate::mcp::ask::Session;
 use crate::work::answer::{self, Focus, Ruling, SURE, rulings};
 use crate::work::reply::Known;
 use crate::work::{TaskKind, Worker};

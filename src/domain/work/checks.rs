@@ -8,11 +8,11 @@ use provost_actors::journal::check::{CheckedRepo, Receipt, contradiction};
 use provost_actors::log::tail::{Tail, tail};
 use provost_actors::refusal::{Code, Refusal};
 
+use crate::api::Answer;
+use crate::api::worker::receipt::{CheckReceipt, CheckedReport, Flag};
 use crate::domain::Domain;
-use crate::mcp::ask::Answer;
 use crate::store::LastRun;
 use crate::work::Worker;
-use crate::work::receipt::{CheckReceipt, CheckedReport, Flag};
 use crate::work::report::Said;
 
 /// Bytes from the end of a check's output that are shown.

@@ -17,13 +17,13 @@ use serde_json::json;
 
 use super::asking::{Asking, after};
 use super::inbox::Courier;
+use crate::api::worker::ticket::Urgency;
+use crate::api::{Key, Session};
 use crate::domain::{Answers, Domain};
-use crate::mcp::ask::{Key, Session};
 use crate::store::{NewQuestion, Question, Store};
 use crate::work::answer::{Focus, words};
 use crate::work::consult::{CallCoeAgentInput, CallCoeAgentOutput};
 use crate::work::question::{check_tokens, tokens};
-use crate::work::ticket::Urgency;
 
 /// Variants that only read, by the names that executors have for them.
 const READ_ONLY: [&str; 3] = ["plan", "read-only", "readonly"];

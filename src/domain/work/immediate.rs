@@ -8,13 +8,13 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::asking::{Asking, after};
+use crate::api::Session;
+use crate::api::worker::ticket::Urgency;
 use crate::domain::{Domain, waits};
-use crate::mcp::ask::Session;
 use crate::store::{NewQuestion, Question};
 use crate::work::answer::{Focus, words};
 use crate::work::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
 use crate::work::question::{check_tokens, tokens};
-use crate::work::ticket::Urgency;
 
 impl Domain {
     pub(in crate::domain) async fn answered_now(

@@ -1,6 +1,9 @@
 //! The inbox, and the way of an answer to those who asked: a waiting call takes it itself;
 //! an attempt gets it as a follow-up; all others with their next call.
 
+use crate::api::Refusable;
+use crate::api::worker::inbox::InboxTools;
+use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,24 +13,25 @@ use provost_actors::gateway::{FollowUpRequest, Message};
 use provost_actors::ids::QuestionId;
 use provost_actors::journal::FollowUpAction;
 use provost_actors::payload;
-use provost_actors::refusal::Refusal;
 use provost_actors::world::World;
 use ractor::ActorRef;
 use serde_json::json;
 
-use crate::domain::Domain;
-use crate::mcp::ask::{Answer, Key, Session};
-use crate::store::{Sending, Store};
-use crate::work::inbox::{
+use crate::api::worker::inbox::{
     AnswerQuestionInput, AnswerQuestionOutput, ListQuestionsInput, ListQuestionsOutput,
 };
-use crate::work::question::LateAnswer;
+use crate::api::worker::late::LateAnswer;
+use crate::api::{Answer, Key, Session};
+use crate::domain::Domain;
+use crate::store::{Sending, Store};
 
-impl Domain {
-    pub(in crate::domain) async fn questions(
+#[async_trait]
+impl InboxTools for Domain {
+    async fn list_questions(
         &self,
+        _: &Session,
         input: ListQuestionsInput,
-    ) -> Result<ListQuestionsOutput, Refusal> {
+    ) -> Refusable<ListQuestionsOutput> {
         let page = self.store.inbox(&input).await?;
         let next = page.items.last().filter(|_| page.has_more);
         Ok(ListQuestionsOutput {
@@ -37,12 +41,12 @@ impl Domain {
         })
     }
 
-    pub(in crate::domain) async fn answered_question(
+    async fn answer_question(
         &self,
         session: &Session,
         key: Option<Key>,
         input: AnswerQuestionInput,
-    ) -> Result<Answer<AnswerQuestionOutput>, Refusal> {
+    ) -> Refusable<Answer<AnswerQuestionOutput>> {
         let by = if session.is_person { "person" } else { "orchestrator" };
         let (answer, question) =
             self.store.answer_question(key.as_ref(), &input, by, session.place.attempt()).await?;
@@ -52,7 +56,9 @@ impl Domain {
         }
         Ok(answer)
     }
+}
 
+impl Domain {
     pub(super) fn courier(&self) -> Courier {
         Courier {
             store: self.store.clone(),

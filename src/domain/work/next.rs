@@ -1,19 +1,23 @@
 //! `getNextTask`.
 
+use crate::api::Refusable;
+use crate::api::worker::next::NextTools;
+use async_trait::async_trait;
 use provost_actors::refusal::{Code, Refusal};
 
+use crate::api::worker::next::Filter;
+use crate::api::worker::next::{GetNextTaskInput, GetNextTaskOutput};
+use crate::api::{Answer, Key, Session};
 use crate::domain::Domain;
-use crate::mcp::ask::{Answer, Key, Session};
-use crate::work::next::{GetNextTaskInput, GetNextTaskOutput};
-use crate::work::queue::Filter;
 
-impl Domain {
-    pub(in crate::domain) async fn next(
+#[async_trait]
+impl NextTools for Domain {
+    async fn get_next_task(
         &self,
         session: &Session,
         key: Option<Key>,
         input: GetNextTaskInput,
-    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
+    ) -> Refusable<Answer<GetNextTaskOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         if !input.claim {
             let mut value = self.store.next_task(&worker, &input).await?;

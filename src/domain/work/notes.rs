@@ -1,29 +1,32 @@
 //! `reportObservation` and `reportIssue`.
 
-use provost_actors::refusal::Refusal;
+use crate::api::Refusable;
+use crate::api::worker::note::NoteTools;
+use async_trait::async_trait;
 
+use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
+use crate::api::worker::observation::{ReportObservationInput, ReportObservationOutput};
+use crate::api::{Answer, Key, Session};
 use crate::domain::Domain;
-use crate::mcp::ask::{Answer, Key, Session};
-use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
-use crate::work::observation::{ReportObservationInput, ReportObservationOutput};
 
-impl Domain {
-    pub(in crate::domain) async fn observation(
+#[async_trait]
+impl NoteTools for Domain {
+    async fn report_observation(
         &self,
         session: &Session,
         key: Option<Key>,
         input: ReportObservationInput,
-    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
+    ) -> Refusable<Answer<ReportObservationOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         self.store.report_observation(key.as_ref(), &worker, &input).await
     }
 
-    pub(in crate::domain) async fn issue(
+    async fn report_issue(
         &self,
         session: &Session,
         key: Option<Key>,
         input: ReportIssueInput,
-    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
+    ) -> Refusable<Answer<ReportIssueOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         self.store.report_issue(key.as_ref(), &worker, &input).await
     }

@@ -7,8 +7,8 @@ use provost_actors::refusal::{Code, Refusal};
 
 use super::asking::after;
 use super::consult::Consulted;
+use crate::api::Session;
 use crate::domain::Domain;
-use crate::mcp::ask::Session;
 use crate::store::NewQuestion;
 use crate::work::answer::{Focus, Told, rulings, words};
 use crate::work::question::{AskQuestionInput, AskQuestionOutput};

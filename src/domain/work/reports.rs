@@ -1,23 +1,28 @@
 //! Reports: each is the store's one transaction, and one of a task that is done says
 //! what is delivered with it.
 
-use provost_actors::refusal::Refusal;
+use crate::api::Refusable;
+use crate::api::worker::report::ReportTools;
+use async_trait::async_trait;
 
+use crate::api::worker::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
+use crate::api::worker::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
+use crate::api::worker::failure::{ReportTestFailureInput, ReportTestFailureOutput};
+use crate::api::worker::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
+use crate::api::worker::verification::{
+    ReportVerificationResultInput, ReportVerificationResultOutput,
+};
+use crate::api::{Answer, Key, Session};
 use crate::domain::Domain;
-use crate::mcp::ask::{Answer, Key, Session};
-use crate::work::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
-use crate::work::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
-use crate::work::failure::{ReportTestFailureInput, ReportTestFailureOutput};
-use crate::work::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
-use crate::work::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
 
-impl Domain {
-    pub(in crate::domain) async fn task_done(
+#[async_trait]
+impl ReportTools for Domain {
+    async fn report_task_done(
         &self,
         session: &Session,
         key: Option<Key>,
         input: ReportTaskDoneInput,
-    ) -> Result<Answer<ReportTaskDoneOutput>, Refusal> {
+    ) -> Refusable<Answer<ReportTaskDoneOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         let delivery = self.delivery(&worker, &input.task_id, input.status.said()).await?;
         let delivered = delivery.as_ref().map(|it| &it.delivered);
@@ -26,12 +31,32 @@ impl Domain {
         Ok(answer)
     }
 
-    pub(in crate::domain) async fn task_completed(
+    async fn report_test_failure(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportTestFailureInput,
+    ) -> Refusable<Answer<ReportTestFailureOutput>> {
+        let worker = self.worker(session, input.project_id.as_deref()).await?;
+        self.store.report_test_failure(key.as_ref(), &worker, &input).await
+    }
+
+    async fn report_verification_result(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: ReportVerificationResultInput,
+    ) -> Refusable<Answer<ReportVerificationResultOutput>> {
+        let worker = self.worker(session, input.project_id.as_deref()).await?;
+        self.store.report_verification_result(key.as_ref(), &worker, &input).await
+    }
+
+    async fn report_task_completed(
         &self,
         session: &Session,
         key: Option<Key>,
         input: ReportTaskCompletedInput,
-    ) -> Result<Answer<ReportTaskCompletedOutput>, Refusal> {
+    ) -> Refusable<Answer<ReportTaskCompletedOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         let delivery = self.delivery(&worker, &input.task_id, input.status.said()).await?;
         let delivered = delivery.as_ref().map(|it| &it.delivered);
@@ -41,12 +66,12 @@ impl Domain {
         Ok(answer)
     }
 
-    pub(in crate::domain) async fn task_status(
+    async fn report_task_status(
         &self,
         session: &Session,
         key: Option<Key>,
         input: ReportTaskStatusInput,
-    ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
+    ) -> Refusable<Answer<ReportTaskStatusOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         let delivery = self.delivery(&worker, &input.task_id, input.status.said()).await?;
         let delivered = delivery.as_ref().map(|it| &it.delivered);
@@ -54,25 +79,5 @@ impl Domain {
             self.store.report_task_status(key.as_ref(), &worker, &input, delivered).await?;
         self.reported(delivery, &answer);
         Ok(answer)
-    }
-
-    pub(in crate::domain) async fn test_failure(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: ReportTestFailureInput,
-    ) -> Result<Answer<ReportTestFailureOutput>, Refusal> {
-        let worker = self.worker(session, input.project_id.as_deref()).await?;
-        self.store.report_test_failure(key.as_ref(), &worker, &input).await
-    }
-
-    pub(in crate::domain) async fn verification_result(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: ReportVerificationResultInput,
-    ) -> Result<Answer<ReportVerificationResultOutput>, Refusal> {
-        let worker = self.worker(session, input.project_id.as_deref()).await?;
-        self.store.report_verification_result(key.as_ref(), &worker, &input).await
     }
 }

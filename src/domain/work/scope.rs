@@ -1,14 +1,28 @@
 //! Who calls, and which project it works in.
 
+use crate::api::TaskNames;
+use async_trait::async_trait;
 use std::path::Path;
 
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{NAME_TOLD, cut};
 
+use crate::api::{Access, Session};
 use crate::domain::Domain;
-use crate::mcp::ask::{Access, Session};
 use crate::work::Worker;
+
+#[async_trait]
+impl TaskNames for Domain {
+    async fn task_id(
+        &self,
+        session: &Session,
+        handle: &str,
+        project: Option<&str>,
+    ) -> Result<String, Refusal> {
+        self.task_of_handle(session, handle, project).await.map(|task| task.to_string())
+    }
+}
 
 impl Domain {
     /// The caller of a worker tool. `project` is what it named, if it did; a worker
@@ -48,7 +62,7 @@ impl Domain {
 
     /// The task that a handle names: in the project that the call names, else in the one
     /// that the caller works in, else the only one of that handle.
-    pub(in crate::domain) async fn task_of_handle(
+    async fn task_of_handle(
         &self,
         session: &Session,
         handle: &str,

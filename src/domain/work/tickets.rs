@@ -1,18 +1,21 @@
 //! `createTicket`.
 
-use provost_actors::refusal::Refusal;
+use crate::api::Refusable;
+use crate::api::worker::ticket::TicketTools;
+use async_trait::async_trait;
 
+use crate::api::worker::ticket::{CreateTicketInput, CreateTicketOutput};
+use crate::api::{Answer, Key, Session};
 use crate::domain::Domain;
-use crate::mcp::ask::{Answer, Key, Session};
-use crate::work::ticket::{CreateTicketInput, CreateTicketOutput};
 
-impl Domain {
-    pub(in crate::domain) async fn new_ticket(
+#[async_trait]
+impl TicketTools for Domain {
+    async fn create_ticket(
         &self,
         session: &Session,
         key: Option<Key>,
         input: CreateTicketInput,
-    ) -> Result<Answer<CreateTicketOutput>, Refusal> {
+    ) -> Refusable<Answer<CreateTicketOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         self.store.create_ticket(key.as_ref(), &worker, &input).await
     }

@@ -1,5 +1,15 @@
 //! A domain that gives samples, and misbehaves where a test asks it to.
 
+use crate::api::worker::completed::ReportTaskCompletedInput;
+use crate::api::worker::completed::ReportTaskCompletedOutput;
+use crate::api::worker::done::ReportTaskDoneInput;
+use crate::api::worker::done::ReportTaskDoneOutput;
+use crate::api::worker::failure::ReportTestFailureInput;
+use crate::api::worker::failure::ReportTestFailureOutput;
+use crate::api::worker::status::ReportTaskStatusInput;
+use crate::api::worker::status::ReportTaskStatusOutput;
+use crate::api::worker::verification::ReportVerificationResultInput;
+use crate::api::worker::verification::ReportVerificationResultOutput;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
@@ -8,44 +18,62 @@ use provost_actors::event::{
     RunReason, Stream, Timestamp, ToolStatus,
 };
 use provost_actors::executor::{Description, InProgress};
+use provost_actors::journal::LastReport;
 use provost_actors::journal::check::CheckOutcome;
-use provost_actors::journal::{self, LastReport};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::mcp::ask::{Answer, Ask, CustomError, Key, RecentAttempt, Session};
-use crate::mcp::tools::approvals::*;
-use crate::mcp::tools::artifacts::*;
-use crate::mcp::tools::attempts::*;
-use crate::mcp::tools::context::*;
-use crate::mcp::tools::executors::*;
-use crate::mcp::tools::follow_up::*;
-use crate::mcp::tools::logs::*;
-use crate::mcp::tools::projects::*;
-use crate::mcp::tools::sessions::*;
-use crate::mcp::tools::tasks::*;
-use crate::mcp::tools::waits::*;
+use crate::api::Clarify;
+use crate::api::CliMethods;
+use crate::api::Reach;
+use crate::api::TaskNames;
+use crate::api::approvals::ApprovalTools;
+use crate::api::approvals::*;
+use crate::api::artifacts::ChangesTool;
+use crate::api::artifacts::FileTool;
+use crate::api::artifacts::PatchTool;
+use crate::api::artifacts::*;
+use crate::api::attempts::AttemptTools;
+use crate::api::attempts::*;
+use crate::api::brief::Brief;
+use crate::api::context::ContextTools;
+use crate::api::context::*;
+use crate::api::executors::ExecutorTools;
+use crate::api::executors::*;
+use crate::api::follow_up::FollowUpTools;
+use crate::api::follow_up::*;
+use crate::api::logs::LogTools;
+use crate::api::logs::*;
+use crate::api::projects::ProjectTools;
+use crate::api::projects::*;
+use crate::api::sessions::SessionTools;
+use crate::api::sessions::*;
+use crate::api::tasks::TaskTools;
+use crate::api::tasks::*;
+use crate::api::waits::WaitTools;
+use crate::api::waits::*;
+use crate::api::worker::answers::AnswerTools;
+use crate::api::worker::inbox::InboxTools;
+use crate::api::worker::inbox::*;
+use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
+use crate::api::worker::next::NextTools;
+use crate::api::worker::next::{GetNextTaskInput, GetNextTaskOutput};
+use crate::api::worker::note::NoteTools;
+use crate::api::worker::observation::{ReportObservationInput, ReportObservationOutput};
+use crate::api::worker::receipt::*;
+use crate::api::worker::report::ReportTools;
+use crate::api::worker::reported::{Reported, TaskReport};
+use crate::api::worker::ticket::TicketTools;
+use crate::api::worker::ticket::*;
+use crate::api::{
+    Access, Answer, Callee, CustomError, Key, RecentAttempt, Refusable, Service, Session,
+};
+
 use crate::work::Standing;
-use crate::work::answer::Told;
-use crate::work::brief::Brief;
-use crate::work::completed::*;
 use crate::work::consult::*;
-use crate::work::done::*;
-use crate::work::failure::*;
 use crate::work::immediate::*;
-use crate::work::inbox::*;
-use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
-use crate::work::next::{GetNextTaskInput, GetNextTaskOutput, TaskPreview};
-use crate::work::observation::{ReportObservationInput, ReportObservationOutput, ShortOutput};
 use crate::work::question::*;
-use crate::work::receipt::*;
-use crate::work::reply::{Known, Outcome};
-use crate::work::report::Dashboard;
-use crate::work::reported::{Reported, TaskReport};
-use crate::work::status::*;
-use crate::work::ticket::*;
-use crate::work::verification::*;
 
 /// An id of any kind.
 pub const ID: &str = "01936d5e-5f7a-7c3e-8f00-0123456789ab";
@@ -209,10 +237,6 @@ fn checked() -> CheckedReport {
     }
 }
 
-fn changed_file() -> ChangedFile {
-    ChangedFile { path: "r/f".to_owned(), status: ChangeStatus::Renamed, added: 1, deleted: 2 }
-}
-
 fn status() -> AttemptStatus {
     AttemptStatus {
         attempt_id: id(),
@@ -324,50 +348,57 @@ impl Samples {
     }
 }
 
+/// What a tool answers that no test here looks at.
+const UNANSWERED: &str = "no test asks for this answer";
+
+fn unanswered() -> Refusal {
+    Refusal::internal(UNANSWERED)
+}
+
+/// Whether a call was taken, although this has no answer to it.
+pub fn is_unanswered(refusal: &Refusal) -> bool {
+    refusal.message.contains(UNANSWERED)
+}
+
+/// Methods that take everything and answer nothing.
+macro_rules! stub {
+    ($tools:ident { $($name:ident($($argument:ty),*) -> $output:ty;)* }) => {
+        #[async_trait]
+        impl $tools for Samples {
+            $(async fn $name(&self, _: &Session, $(_: $argument),*) -> Refusable<$output> {
+                Err(unanswered())
+            })*
+        }
+    };
+}
+
+stub! { SessionTools {
+    tail_session_messages(TailSessionMessagesInput) -> TailSessionMessagesOutput;
+} }
+
+stub! { FollowUpTools {
+    follow_up(Option<Key>, FollowUpInput) -> Answer<FollowUpOutput>;
+} }
+
+stub! { ApprovalTools {
+    list_approvals(ListApprovalsInput) -> ListApprovalsOutput;
+    respond_approval(Option<Key>, RespondApprovalInput) -> Answer<RespondApprovalOutput>;
+} }
+
+stub! { ChangesTool {
+    get_attempt_changes(GetAttemptChangesInput) -> GetAttemptChangesOutput;
+} }
+
+stub! { FileTool {
+    get_attempt_file(GetAttemptFileInput) -> GetAttemptFileOutput;
+} }
+
+stub! { PatchTool {
+    get_attempt_patch(GetAttemptPatchInput) -> GetAttemptPatchOutput;
+} }
+
 #[async_trait]
-impl Ask for Samples {
-    async fn list_projects(
-        &self,
-        _: &Session,
-        _: ListProjectsInput,
-    ) -> Result<ListProjectsOutput, Refusal> {
-        let project = ProjectSummary {
-            project_id: id(),
-            name: "p".to_owned(),
-            created_at: now(),
-            updated_at: now(),
-        };
-        Ok(ListProjectsOutput { projects: vec![project], next_cursor: None, has_more: false })
-    }
-
-    async fn list_repos(&self, _: &Session, _: ListReposInput) -> Result<ListReposOutput, Refusal> {
-        let repo = RepoSummary {
-            repo_id: id(),
-            repo_name: "r".to_owned(),
-            path: "/r".to_owned(),
-            default_target_branch: "main".to_owned(),
-        };
-        Ok(ListReposOutput { repos: vec![repo] })
-    }
-
-    async fn create_project(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        _: CreateProjectInput,
-    ) -> Result<Answer<CreateProjectOutput>, Refusal> {
-        Ok(self.answer(key, CreateProjectOutput { project_id: id(), repo_ids: vec![id()] }))
-    }
-
-    async fn add_repo(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        _: AddRepoInput,
-    ) -> Result<Answer<AddRepoOutput>, Refusal> {
-        Ok(self.answer(key, AddRepoOutput { project_id: id(), repo_id: id() }))
-    }
-
+impl ExecutorTools for Samples {
     async fn list_executors(
         &self,
         _: &Session,
@@ -389,6 +420,18 @@ impl Ask for Samples {
         };
         Ok(ListExecutorsOutput { executors: vec![ExecutorSummary::new(description, None)] })
     }
+}
+
+#[async_trait]
+impl TaskTools for Samples {
+    async fn create_task(
+        &self,
+        _: &Session,
+        key: Option<Key>,
+        _: CreateTaskInput,
+    ) -> Result<Answer<CreateTaskOutput>, Refusal> {
+        Ok(self.answer(key, CreateTaskOutput { task_id: id(), handle: "TASK-001".to_owned() }))
+    }
 
     async fn list_tasks(
         &self,
@@ -407,22 +450,13 @@ impl Ask for Samples {
         })
     }
 
-    async fn create_task(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        _: CreateTaskInput,
-    ) -> Result<Answer<CreateTaskOutput>, Refusal> {
-        Ok(self.answer(key, CreateTaskOutput { task_id: id(), handle: "TASK-001".to_owned() }))
-    }
-
     async fn update_task(
         &self,
         _: &Session,
-        key: Option<Key>,
+        _: Option<Key>,
         _: UpdateTaskInput,
-    ) -> Result<Answer<TaskOutput>, Refusal> {
-        Ok(self.answer(key, TaskOutput { task: task() }))
+    ) -> Refusable<Answer<TaskOutput>> {
+        Err(unanswered())
     }
 
     async fn delete_task(
@@ -439,74 +473,36 @@ impl Ask for Samples {
             DeleteTaskOutput { deleted_task_id: input.task_id, handle: "TASK-001".to_owned() };
         Ok(self.answer(key, output))
     }
+}
 
-    async fn start_task_attempt(
+#[async_trait]
+impl ContextTools for Samples {
+    async fn get_context(
         &self,
-        _: &Session,
-        key: Option<Key>,
-        _: StartTaskAttemptInput,
-    ) -> Result<Answer<StartTaskAttemptOutput>, Refusal> {
-        let output = StartTaskAttemptOutput {
-            attempt_id: id(),
+        session: &Session,
+        _: GetContextInput,
+    ) -> Result<GetContextOutput, Refusal> {
+        Ok(GetContextOutput {
+            project_id: id(),
+            project_name: "p".to_owned(),
             task_id: id(),
             handle: "TASK-001".to_owned(),
+            task_title: "t".to_owned(),
+            task_status: TaskStatus::Todo,
+            attempt_id: session.attempt.unwrap_or_else(id),
             workspace_branch: "provost/t".to_owned(),
             worktree: worktree(),
-            session_id: id(),
-            execution_process_id: None,
-            state: AttemptState::Idle,
-            phase: AttemptPhase::Queued,
-        };
-        Ok(self.answer(key, output))
-    }
-
-    async fn list_task_attempts(
-        &self,
-        _: &Session,
-        _: ListTaskAttemptsInput,
-    ) -> Result<ListTaskAttemptsOutput, Refusal> {
-        let attempt = AttemptSummary {
-            attempt_id: id(),
-            workspace_branch: "provost/t".to_owned(),
-            worktree: worktree(),
-            state: AttemptState::Completed,
-            created_at: now(),
-            updated_at: now(),
-            latest_session_id: None,
-            latest_session_executor: None,
-        };
-        Ok(ListTaskAttemptsOutput {
-            attempts: vec![attempt],
-            latest_attempt_id: Some(id()),
-            latest_session_id: None,
-            next_cursor: None,
-            has_more: false,
+            workspace_repos: vec![WorkspaceRepo {
+                repo_id: id(),
+                repo_name: "r".to_owned(),
+                target_branch: "main".to_owned(),
+            }],
         })
     }
+}
 
-    async fn get_attempt_status(
-        &self,
-        _: &Session,
-        input: GetAttemptStatusInput,
-    ) -> Result<AttemptStatusOutput, Refusal> {
-        match (input.attempt_id, input.attempt_ids) {
-            (Some(attempt), _) if attempt.to_string() == HANGS => {
-                let _guard: DropGuard = self.dropped.clone().drop_guard();
-                self.hanging.cancel();
-                std::future::pending().await
-            }
-            (Some(_), _) => Ok(AttemptStatusOutput::One(Box::new(status()))),
-            (None, attempts) => {
-                let attempts = attempts.iter().flat_map(|ids| ids.iter()).map(|_| status());
-                let attempts = attempts.map(|status| ToldStatus::Whole(Box::new(status)));
-                Ok(AttemptStatusOutput::Many(AttemptStatuses {
-                    attempts: attempts.collect(),
-                    truncated: false,
-                }))
-            }
-        }
-    }
-
+#[async_trait]
+impl WaitTools for Samples {
     async fn wait_for_attempts(
         &self,
         _: &Session,
@@ -538,35 +534,106 @@ impl Ask for Samples {
             after: "r1".to_owned(),
         })
     }
+}
 
-    async fn tail_session_messages(
+#[async_trait]
+impl ProjectTools for Samples {
+    async fn list_projects(
         &self,
         _: &Session,
-        _: TailSessionMessagesInput,
-    ) -> Result<TailSessionMessagesOutput, Refusal> {
-        let message = |role, text: &str, message_index| SessionMessage {
-            message_index,
-            turn: 1,
-            role,
-            text: text.to_owned(),
-            at: now(),
+        _: ListProjectsInput,
+    ) -> Result<ListProjectsOutput, Refusal> {
+        let project = ProjectSummary {
+            project_id: id(),
+            name: "p".to_owned(),
+            created_at: now(),
+            updated_at: now(),
         };
-        Ok(TailSessionMessagesOutput {
-            session_id: id(),
-            messages: vec![
-                message(MessageRole::User, "prompt", 2),
-                message(MessageRole::Assistant, "answer", 3),
-            ],
-            next_cursor: Some(2),
-            has_more: true,
-        })
+        Ok(ListProjectsOutput { projects: vec![project], next_cursor: None, has_more: false })
+    }
+
+    async fn list_repos(&self, _: &Session, _: ListReposInput) -> Refusable<ListReposOutput> {
+        Err(unanswered())
+    }
+
+    async fn create_project(
+        &self,
+        _: &Session,
+        _: Option<Key>,
+        _: CreateProjectInput,
+    ) -> Refusable<Answer<CreateProjectOutput>> {
+        Err(unanswered())
+    }
+
+    async fn add_repo(
+        &self,
+        _: &Session,
+        _: Option<Key>,
+        _: AddRepoInput,
+    ) -> Refusable<Answer<AddRepoOutput>> {
+        Err(unanswered())
+    }
+}
+
+#[async_trait]
+impl AttemptTools for Samples {
+    async fn start_task_attempt(
+        &self,
+        _: &Session,
+        _: Option<Key>,
+        _: StartTaskAttemptInput,
+    ) -> Refusable<Answer<StartTaskAttemptOutput>> {
+        Err(unanswered())
+    }
+
+    async fn list_task_attempts(
+        &self,
+        _: &Session,
+        _: ListTaskAttemptsInput,
+    ) -> Refusable<ListTaskAttemptsOutput> {
+        Err(unanswered())
+    }
+
+    async fn get_attempt_status(
+        &self,
+        _: &Session,
+        input: GetAttemptStatusInput,
+    ) -> Result<AttemptStatusOutput, Refusal> {
+        match (input.attempt_id, input.attempt_ids) {
+            (Some(attempt), _) if attempt.to_string() == HANGS => {
+                let _guard: DropGuard = self.dropped.clone().drop_guard();
+                self.hanging.cancel();
+                std::future::pending().await
+            }
+            (Some(_), _) => Ok(AttemptStatusOutput::One(Box::new(status()))),
+            (None, attempts) => {
+                let attempts = attempts.iter().flat_map(|ids| ids.iter()).map(|_| status());
+                let attempts = attempts.map(|status| ToldStatus::Whole(Box::new(status)));
+                Ok(AttemptStatusOutput::Many(AttemptStatuses {
+                    attempts: attempts.collect(),
+                    truncated: false,
+                }))
+            }
+        }
+    }
+
+    async fn stop_attempt(
+        &self,
+        _: &Session,
+        _: Option<Key>,
+        _: StopAttemptInput,
+    ) -> Refusable<Answer<StopAttemptOutput>> {
+        Err(unanswered())
     }
 
     async fn recent_attempts(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {
         let attempt = RecentAttempt { attempt_id: id(), task_title: "t".to_owned() };
         Ok(vec![attempt; most.min(2)])
     }
+}
 
+#[async_trait]
+impl LogTools for Samples {
     async fn tail_attempt_logs(
         &self,
         _: &Session,
@@ -585,453 +652,73 @@ impl Ask for Samples {
             in_progress: Some(InProgress { kind: "thinking".to_owned(), text: "…".to_owned() }),
         })
     }
+}
 
-    async fn follow_up(
+stub! { AnswerTools {
+    ask_question(AskQuestionInput) -> AskQuestionOutput;
+    get_immediate_answer(GetImmediateAnswerInput) -> GetImmediateAnswerOutput;
+    call_coe_agent(CallCoeAgentInput) -> CallCoeAgentOutput;
+} }
+
+stub! { ReportTools {
+    report_task_done(Option<Key>, ReportTaskDoneInput) -> Answer<ReportTaskDoneOutput>;
+    report_task_completed(Option<Key>, ReportTaskCompletedInput) -> Answer<ReportTaskCompletedOutput>;
+    report_task_status(Option<Key>, ReportTaskStatusInput) -> Answer<ReportTaskStatusOutput>;
+    report_test_failure(Option<Key>, ReportTestFailureInput) -> Answer<ReportTestFailureOutput>;
+    report_verification_result(Option<Key>, ReportVerificationResultInput) -> Answer<ReportVerificationResultOutput>;
+} }
+
+stub! { InboxTools {
+    list_questions(ListQuestionsInput) -> ListQuestionsOutput;
+    answer_question(Option<Key>, AnswerQuestionInput) -> Answer<AnswerQuestionOutput>;
+} }
+
+stub! { NoteTools {
+    report_observation(Option<Key>, ReportObservationInput) -> Answer<ReportObservationOutput>;
+    report_issue(Option<Key>, ReportIssueInput) -> Answer<ReportIssueOutput>;
+} }
+
+stub! { TicketTools {
+    create_ticket(Option<Key>, CreateTicketInput) -> Answer<CreateTicketOutput>;
+} }
+
+stub! { NextTools {
+    get_next_task(Option<Key>, GetNextTaskInput) -> Answer<GetNextTaskOutput>;
+} }
+
+#[async_trait]
+impl Reach for Samples {
+    async fn permit(
         &self,
         _: &Session,
-        key: Option<Key>,
-        input: FollowUpInput,
-    ) -> Result<Answer<FollowUpOutput>, Refusal> {
-        let message =
-            QueuedMessage { queue_id: id(), prompt: "then this".to_owned(), queued_at: now() };
-        let output = FollowUpOutput {
-            action: input.action,
-            worktree: worktree(),
-            attempt_id: id(),
-            session_id: id(),
-            execution_process_id: Some(id()),
-            queue: FollowUpQueue {
-                status: QueueStatus::Started,
-                length: 1,
-                held: false,
-                messages: vec![message],
-            },
-        };
-        Ok(self.answer(key, output))
+        _: &'static str,
+        _: Access,
+        _: &Map<String, Value>,
+    ) -> Refusable<()> {
+        Ok(())
     }
+}
 
-    async fn get_attempt_changes(
-        &self,
-        _: &Session,
-        input: GetAttemptChangesInput,
-    ) -> Result<GetAttemptChangesOutput, Refusal> {
-        Ok(GetAttemptChangesOutput {
-            summary: ChangesSummary::default(),
-            blocked: !input.force,
-            blocked_reason: (!input.force).then_some(BlockedReason::ThresholdExceeded),
-            files: vec![changed_file()],
-            truncated: false,
-            hint: None,
-        })
-    }
-
-    async fn get_attempt_file(
-        &self,
-        _: &Session,
-        input: GetAttemptFileInput,
-    ) -> Result<GetAttemptFileOutput, Refusal> {
-        Ok(GetAttemptFileOutput {
-            path: input.path.into(),
-            content: "text".to_owned(),
-            encoding: Encoding::Utf8,
-            size_bytes: 4,
-            start_line: Some(1),
-            end_line: Some(1),
-            offset: Some(0),
-            next_offset: None,
-            blocked: false,
-            blocked_reason: None,
-            truncated: false,
-            hint: Some("hint".to_owned()),
-        })
-    }
-
-    async fn get_attempt_patch(
-        &self,
-        _: &Session,
-        _: GetAttemptPatchInput,
-    ) -> Result<GetAttemptPatchOutput, Refusal> {
-        Ok(GetAttemptPatchOutput {
-            patch: "diff".to_owned(),
-            files: vec![changed_file()],
-            blocked: false,
-            blocked_reason: None,
-            truncated: true,
-            omitted: vec!["r/g".to_owned()],
-            hint: None,
-        })
-    }
-
-    async fn stop_attempt(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        input: StopAttemptInput,
-    ) -> Result<Answer<StopAttemptOutput>, Refusal> {
-        let output = StopAttemptOutput {
-            attempt_id: input.attempt_id,
-            worktree: worktree(),
-            execution_process_id: None,
-            stopped: true,
-            state: AttemptState::Failed,
-            phase: AttemptPhase::Settled,
-            forced: input.force,
-            signals: vec!["SIGINT".to_owned()],
-            exit_code: None,
-            exit_signal: Some(2),
-            survivors: 0,
-            unrecorded: false,
-        };
-        Ok(self.answer(key, output))
-    }
-
-    async fn list_approvals(
-        &self,
-        _: &Session,
-        _: ListApprovalsInput,
-    ) -> Result<ListApprovalsOutput, Refusal> {
-        let action = Action { kind: ActionKind::Command, detail: Map::new() };
-        let approval = ApprovalSummary {
-            approval_id: id(),
-            attempt_id: id(),
-            execution_process_id: id(),
-            status: ApprovalStatus::Pending,
-            text: "run ls".to_owned(),
-            tool_name: "Bash".to_owned(),
-            tool_call_id: Some("t1".to_owned()),
-            action,
-            reason: None,
-            asked_at: now(),
-            expires_at: Some(now()),
-            decided_at: None,
-        };
-        Ok(ListApprovalsOutput { approvals: vec![approval], next_cursor: None, has_more: false })
-    }
-
-    async fn respond_approval(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        input: RespondApprovalInput,
-    ) -> Result<Answer<RespondApprovalOutput>, Refusal> {
-        let output = RespondApprovalOutput {
-            approval_id: input.approval_id,
-            attempt_id: id(),
-            status: ApprovalStatus::Denied,
-            reason: Some("no".to_owned()),
-            decided_at: Some(now()),
-        };
-        Ok(self.answer(key, output))
-    }
-
-    async fn get_context(
-        &self,
-        session: &Session,
-        _: GetContextInput,
-    ) -> Result<GetContextOutput, Refusal> {
-        Ok(GetContextOutput {
-            project_id: id(),
-            project_name: "p".to_owned(),
-            task_id: id(),
-            handle: "TASK-001".to_owned(),
-            task_title: "t".to_owned(),
-            task_status: TaskStatus::Todo,
-            attempt_id: session.attempt.unwrap_or_else(id),
-            workspace_branch: "provost/t".to_owned(),
-            worktree: worktree(),
-            workspace_repos: vec![WorkspaceRepo {
-                repo_id: id(),
-                repo_name: "r".to_owned(),
-                target_branch: "main".to_owned(),
-            }],
-        })
-    }
-
-    async fn get_next_task(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        _: GetNextTaskInput,
-    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
-        let output = GetNextTaskOutput {
-            success: true,
-            task: None,
-            queue_length: 0,
-            next_tasks_preview: vec![TaskPreview {
-                id: "TASK-002".to_owned(),
-                title: "t".to_owned(),
-                priority: journal::Priority::Medium,
-            }],
-            answers: Vec::new(),
-        };
-        Ok(self.answer(key, output))
-    }
-
-    async fn report_observation(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        _: ReportObservationInput,
-    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
-        let short =
-            ShortOutput { logged: true, observation_id: "OBS-001".to_owned(), answers: Vec::new() };
-        Ok(self.answer(key, ReportObservationOutput::Short(short)))
-    }
-
-    async fn report_issue(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        _: ReportIssueInput,
-    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
-        let output = ReportIssueOutput {
-            answers: Vec::new(),
-            logged: true,
-            escalated: false,
-            issue_id: "ISSUE-001".to_owned(),
-            alert_ticket: None,
-        };
-        Ok(self.answer(key, output))
-    }
-
-    async fn report_task_done(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        input: ReportTaskDoneInput,
-    ) -> Result<Answer<ReportTaskDoneOutput>, Refusal> {
-        Ok(self.answer(
-            key,
-            ReportTaskDoneOutput {
-                answers: Vec::new(),
-                success: true,
-                task_id: input.task_id.into(),
-                status: input.status,
-                message: "Task marked complete.".to_owned(),
-                verification_task_created: Some(VerificationTask {
-                    task_id: "TASK-VERIFY-001".to_owned(),
-                    title: "t".to_owned(),
-                    why: "w".to_owned(),
-                    automation_level: "a".to_owned(),
-                }),
-                observations_processed: Some(vec![ObservationProcessed {
-                    observation_id: "OBS-001".to_owned(),
-                    observation: "o".to_owned(),
-                    status: "noted".to_owned(),
-                    suggested_follow_up: "Do it".to_owned(),
-                }]),
-                next_task_id: None,
-                next_task_preview: None,
-                dashboard_update: Some(Dashboard {
-                    completed_count: 1,
-                    total_count: 35,
-                    percent_complete: 2.9,
-                    blocked_count: 2,
-                    verification_pending_count: 1,
-                }),
-                follow_up_tasks_created: None,
-                warnings: Vec::new(),
-            },
-        ))
-    }
-
-    async fn report_test_failure(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        input: ReportTestFailureInput,
-    ) -> Result<Answer<ReportTestFailureOutput>, Refusal> {
-        Ok(self.answer(
-            key,
-            ReportTestFailureOutput {
-                alert_ticket: Some("TK-001".to_owned()),
-                answers: Vec::new(),
-                success: true,
-                test_failure_id: "FAIL-001".to_owned(),
-                test_name: input.test_name.into(),
-                status: "failure_logged".to_owned(),
-                blocking_task: None,
-                investigation_task_created: None,
-                suspected_root_cause_analysis: Some(RootCause {
-                    likeliest_cause: "c".to_owned(),
-                    suggested_investigation: vec!["s".to_owned()],
-                }),
-                dashboard_alert: Some(FailureAlert {
-                    kind: "critical".to_owned(),
-                    message: "m".to_owned(),
-                    timestamp: now(),
-                    requires_human_attention: false,
-                }),
-            },
-        ))
-    }
-
-    async fn report_verification_result(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        input: ReportVerificationResultInput,
-    ) -> Result<Answer<ReportVerificationResultOutput>, Refusal> {
-        Ok(self.answer(
-            key,
-            ReportVerificationResultOutput {
-                answers: Vec::new(),
-                success: true,
-                verification_status: input.verification_status,
-                original_task_status: input.original_task_status,
-                original_task_marked: input.verdict(),
-                verification_task_id: input.verification_task_id.into(),
-                message: "m".to_owned(),
-                issues_found: None,
-                follow_up_tasks_created: None,
-                blocker_cleared: false,
-                dashboard_update: None,
-                review_ticket_id: None,
-                warnings: vec!["w".to_owned()],
-            },
-        ))
-    }
-
-    async fn report_task_completed(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        _: ReportTaskCompletedInput,
-    ) -> Result<Answer<ReportTaskCompletedOutput>, Refusal> {
-        Ok(self.answer(
-            key,
-            ReportTaskCompletedOutput {
-                answers: Vec::new(),
-                acknowledged: true,
-                next_task_suggested: None,
-                warnings: Vec::new(),
-            },
-        ))
-    }
-
-    async fn report_task_status(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        _: ReportTaskStatusInput,
-    ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
-        Ok(self.answer(
-            key,
-            ReportTaskStatusOutput {
-                answers: Vec::new(),
-                acknowledged: true,
-                next_action: Some(NextAction::Continue),
-                cascaded: Cascaded { tickets_resolved: 1, tasks_unblocked: 1 },
-                warnings: Vec::new(),
-            },
-        ))
-    }
-
-    async fn list_questions(
-        &self,
-        _: &Session,
-        _: ListQuestionsInput,
-    ) -> Result<ListQuestionsOutput, Refusal> {
-        let question = QuestionSummary {
-            question_id: ID.to_owned(),
-            handle: "Q-001".to_owned(),
-            project_id: ID.to_owned(),
-            kind: InboxKind::Question,
-            status: QuestionStatus::Open,
-            priority: Urgency::Medium,
-            question: "q".to_owned(),
-            context: Some("{}".to_owned()),
-            task_id: None,
-            answer: None,
-            answered_by: None,
-            asked_at: now(),
-        };
-        Ok(ListQuestionsOutput { questions: vec![question], next_cursor: None, has_more: false })
-    }
-
-    async fn answer_question(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        _: AnswerQuestionInput,
-    ) -> Result<Answer<AnswerQuestionOutput>, Refusal> {
-        Ok(self.answer(
-            key,
-            AnswerQuestionOutput {
-                question_id: ID.to_owned(),
-                handle: "Q-001".to_owned(),
-                status: QuestionStatus::Answered,
-            },
-        ))
-    }
-
-    async fn ask_question(
-        &self,
-        _: &Session,
-        input: AskQuestionInput,
-    ) -> Result<AskQuestionOutput, Refusal> {
-        let told = Told { confidence: 0.2, ..Told::default() };
-        let known = Known { told, is_ruled: false, decisions: Vec::new(), nearest: Vec::new() };
-        Ok(input.reply(known, &Outcome::PassedOn("Q-001".to_owned()), Vec::new()))
-    }
-
-    async fn get_immediate_answer(
-        &self,
-        _: &Session,
-        _: GetImmediateAnswerInput,
-    ) -> Result<GetImmediateAnswerOutput, Refusal> {
-        Ok(GetImmediateAnswerOutput {
-            answer: "a".to_owned(),
-            source: None,
-            timeout: false,
-            answers: Vec::new(),
-        })
-    }
-
-    async fn call_coe_agent(
-        &self,
-        _: &Session,
-        _: CallCoeAgentInput,
-    ) -> Result<CallCoeAgentOutput, Refusal> {
-        Ok(CallCoeAgentOutput {
-            success: true,
-            answer: "a".to_owned(),
-            source: "fake".to_owned(),
-            question_id: Some("Q-001".to_owned()),
-        })
-    }
-
-    async fn create_ticket(
-        &self,
-        _: &Session,
-        key: Option<Key>,
-        input: CreateTicketInput,
-    ) -> Result<Answer<CreateTicketOutput>, Refusal> {
-        Ok(self.answer(
-            key,
-            CreateTicketOutput {
-                answers: Vec::new(),
-                success: true,
-                ticket: TicketMade {
-                    id: "TK-001".to_owned(),
-                    ticket_id: id(),
-                    title: input.title.into(),
-                    status: TicketStatus::Open,
-                    priority: input.priority,
-                    task_id: None,
-                },
-            },
-        ))
-    }
-
+#[async_trait]
+impl TaskNames for Samples {
     async fn task_id(&self, _: &Session, handle: &str, _: Option<&str>) -> Result<String, Refusal> {
         match handle {
             "TASK-001" => Ok(ID.to_owned()),
             _ => Err(Refusal::new(Code::TaskNotFound, "no such task")),
         }
     }
+}
 
-    async fn custom(
+#[async_trait]
+impl Clarify for Samples {
+    async fn clarify(&self, _: &Callee, _: &Value, refusal: Refusal) -> Refusal {
+        refusal
+    }
+}
+
+#[async_trait]
+impl CliMethods for Samples {
+    async fn call_method(
         &self,
         _: &Session,
         method: &str,
@@ -1049,3 +736,5 @@ impl Ask for Samples {
         }
     }
 }
+
+impl Service for Samples {}

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::domain::{HANGS, ID, PANICS, Samples};
-use crate::mcp::ask::{Access, Place, Role, Session};
+use crate::api::{Access, Place, Role, Session};
 use crate::mcp::server::{Limits, serve};
 
 /// Far beyond what anything here takes; only a hanging test gets here.

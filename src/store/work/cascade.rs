@@ -6,8 +6,8 @@ use provost_actors::refusal::Refusal;
 use serde_json::Value;
 
 use super::tickets;
+use crate::api::worker::status::Cascaded;
 use crate::store::{Writing, fault};
-use crate::work::status::Cascaded;
 
 /// Open tasks of a list that nothing stands in the way of. What was reported as
 /// blocked counts as free: what it waited for has come.

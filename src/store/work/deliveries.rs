@@ -6,9 +6,9 @@ use provost_actors::ids::{AttemptId, QuestionId, TaskId};
 use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
 
+use crate::api::worker::late::LateAnswer;
 use crate::store::{Store, Writing, codec, commit, fault};
 use crate::work::Worker;
-use crate::work::question::LateAnswer;
 
 /// An answer on its way to a worker, as a follow-up.
 #[derive(Clone, Debug)]

@@ -9,17 +9,20 @@ use super::notes::{self, Note};
 use super::outcome::{self, Account, Outcome};
 use super::progress;
 use super::scope::WorkTask;
-use crate::args::Between;
+use crate::api::args::Between;
+use crate::api::worker::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
+use crate::api::worker::done::{ObservationProcessed, ReportTaskDoneInput, ReportTaskDoneOutput};
+use crate::api::worker::report::TaskMade;
+use crate::api::worker::status::Cascaded;
+use crate::api::worker::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
+use crate::api::worker::ticket::Urgency;
 use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, requests};
 use crate::work::Worker;
-use crate::work::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
-use crate::work::done::{ObservationProcessed, ReportTaskDoneInput, ReportTaskDoneOutput};
 use crate::work::note::NoteKind;
-use crate::work::report::{TaskMade, message};
-use crate::work::status::{Cascaded, ReportTaskStatusInput, ReportTaskStatusOutput, next_action};
+use crate::work::report::message;
+use crate::work::status::next_action;
 use crate::work::suggestion;
-use crate::work::ticket::Urgency;
 
 impl Store {
     /// `reportTaskDone`. `delivered`: what is reported done.

@@ -12,15 +12,16 @@ use super::progress;
 use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
 use super::tickets::{self, NewTicket};
+use crate::api::worker::failure::RootCause;
+use crate::api::worker::failure::{
+    BlockingTask, InvestigationTask, ReportTestFailureInput, ReportTestFailureOutput,
+};
+use crate::api::worker::path;
+use crate::api::worker::ticket::{TicketKind, Urgency};
 use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, fault, requests};
 use crate::work::cause::{self, Earlier, End, Evidence};
-use crate::work::failure::{
-    BlockingTask, InvestigationTask, ReportTestFailureInput, ReportTestFailureOutput, RootCause,
-};
-use crate::work::path;
 use crate::work::signature;
-use crate::work::ticket::{TicketKind, Urgency};
 use crate::work::{TaskKind, Worker};
 
 const TOOL: &str = "reportTestFailure";

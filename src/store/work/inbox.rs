@@ -8,11 +8,11 @@ use provost_actors::refusal::{Code, Refusal};
 use sqlx::FromRow;
 
 use super::questions;
-use crate::store::{Page, Store, Writing, codec, commit, fault, projects, requests, rows_for};
-use crate::work::inbox::{
+use crate::api::worker::inbox::{
     AnswerQuestionInput, AnswerQuestionOutput, ListQuestionsInput, QuestionStatus, QuestionSummary,
     QuestionsAsked,
 };
+use crate::store::{Page, Store, Writing, codec, commit, fault, projects, requests, rows_for};
 
 /// Questions, and the tickets that no task resolves.
 const INBOX: &str = "SELECT * FROM (

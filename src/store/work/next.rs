@@ -7,12 +7,13 @@ use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
 
 use super::{deliveries, leases, queue, tickets};
+use crate::api::brief::{Brief, PlanReference};
+use crate::api::worker::next::{
+    GetNextTaskInput, GetNextTaskOutput, NextTask, TaskPreview, TaskState,
+};
 use crate::store::{Store, Writing, codec, commit, fault, requests};
 use crate::work::Worker;
-use crate::work::brief::{Brief, PlanReference};
-use crate::work::next::{
-    GetNextTaskInput, GetNextTaskOutput, NextTask, PREVIEWS, TaskPreview, TaskState,
-};
+use crate::work::next::PREVIEWS;
 use crate::work::queue::{Hold, Open, pick};
 
 /// What is shown of a task, from its row.

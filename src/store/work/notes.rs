@@ -11,18 +11,21 @@ use super::handles::{self, Prefix};
 use super::reports::{self, Report};
 use super::tickets::{self, NewTicket};
 use super::{queue, scope};
+use crate::api::brief::Brief;
+use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
+use crate::api::worker::next::Filter;
+use crate::api::worker::note::NewTaskCreated;
+use crate::api::worker::observation::{
+    DashboardAlert, FullOutput, NewTaskDetails, ObservationStatus, ReportObservationInput,
+    ReportObservationOutput, ShortOutput,
+};
+use crate::api::worker::ticket::{TicketKind, Urgency};
 use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, fault, requests};
 use crate::work::Worker;
-use crate::work::brief::Brief;
-use crate::work::issue::{ReportIssueInput, ReportIssueOutput};
-use crate::work::note::{NewTaskCreated, NoteKind};
-use crate::work::observation::{
-    DashboardAlert, Form, FullOutput, NewTaskDetails, ObservationStatus, Observed,
-    ReportObservationInput, ReportObservationOutput, ShortOutput,
-};
-use crate::work::queue::{Filter, select};
-use crate::work::ticket::{TicketKind, Urgency};
+use crate::work::note::NoteKind;
+use crate::work::observation::{Form, Observed};
+use crate::work::queue::select;
 
 /// How much of a note stands in a title, in characters.
 const TITLE_MAX: usize = 120;

@@ -8,12 +8,12 @@ use serde::Serialize;
 use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
 use super::{cascade, checks, standing, tickets, verification};
+use crate::api::worker::done::VerificationTask;
+use crate::api::worker::status::Cascaded;
 use crate::store::{Writing, fault};
 use crate::work::TaskKind;
 use crate::work::Worker;
-use crate::work::done::VerificationTask;
 use crate::work::report::{Said, becomes, closed};
-use crate::work::status::Cascaded;
 use crate::work::verification::Done;
 
 /// A report in the terms that all tools share.

@@ -6,11 +6,13 @@ use serde_json::Value;
 use sqlx::FromRow;
 
 use super::queue;
+use crate::api::worker::done::NextTaskPreview;
+use crate::api::worker::next::Filter;
+use crate::api::worker::report::Dashboard;
 use crate::store::{Writing, fault};
 use crate::work::Worker;
-use crate::work::done::NextTaskPreview;
-use crate::work::queue::{Filter, count, select};
-use crate::work::report::{Dashboard, percent};
+use crate::work::queue::{count, select};
+use crate::work::report::percent;
 
 /// A project's state as a report leaves it.
 pub struct Progress {

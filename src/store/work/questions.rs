@@ -11,11 +11,11 @@ use sqlx::FromRow;
 
 use super::handles::{self, Prefix};
 use super::scope;
+use crate::api::worker::ticket::Urgency;
 use crate::store::changes::Watch;
 use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, fault};
 use crate::work::answer::{Ruling, rulings};
-use crate::work::ticket::Urgency;
 use crate::work::{TaskKind, Worker};
 
 /// Rulings that a question is compared with, newest first.

@@ -8,9 +8,10 @@ use provost_actors::text::cut;
 use serde::Serialize;
 use sqlx::FromRow;
 
+use crate::api::worker::reported::{Reported, TaskReport};
 use crate::store::{Store, Writing, fault};
 use crate::work::Worker;
-use crate::work::reported::{self, Reported, SHOWN, TaskReport};
+use crate::work::reported::{self, SHOWN};
 
 /// How much of a report's summary is told in brief, in characters.
 const SUMMARY_MAX: usize = 1000;

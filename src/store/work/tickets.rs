@@ -10,12 +10,12 @@ use super::deliveries;
 use super::handles::{self, Prefix};
 use super::reports::{self, Report};
 use super::scope;
-use crate::store::{Store, Writing, codec, commit, fault, requests};
-use crate::work::Worker;
-use crate::work::ticket::{
+use crate::api::worker::ticket::{
     CreateTicketInput, CreateTicketOutput, CreatedKind, TicketKind, TicketMade, TicketStatus,
     Urgency,
 };
+use crate::store::{Store, Writing, codec, commit, fault, requests};
+use crate::work::Worker;
 
 /// A ticket to be opened.
 #[derive(Clone, Debug)]

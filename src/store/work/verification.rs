@@ -14,16 +14,18 @@ use super::scope::{self, WorkTask};
 use super::standing::{self, taken_already};
 use super::tickets::{self, NewTicket};
 use super::{cascade, progress};
+use crate::api::worker::done::VerificationTask;
+use crate::api::worker::ticket::{TicketKind, Urgency};
+use crate::api::worker::verification::Verdict;
+use crate::api::worker::verification::{
+    FollowUpCreated, IssueFound, ReportVerificationResultInput, ReportVerificationResultOutput,
+    VerificationStatus, VerificationUpdate,
+};
 use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, fault, requests};
-use crate::work::done::VerificationTask;
 use crate::work::note::NoteKind;
 use crate::work::report::{Becomes, closed};
-use crate::work::ticket::{TicketKind, Urgency};
-use crate::work::verification::{
-    Done, FollowUpCreated, IssueFound, ReportVerificationResultInput,
-    ReportVerificationResultOutput, Verdict, VerificationStatus, VerificationUpdate, brief, why,
-};
+use crate::work::verification::{Done, brief, why};
 use crate::work::{Standing, TaskKind, Worker};
 
 const TOOL: &str = "reportVerificationResult";

@@ -12,8 +12,9 @@ use provost_actors::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::brief::Brief;
-use super::{Description, Title, dependencies};
+use super::dependencies;
+use crate::api::args::{Description, Title};
+use crate::api::brief::Brief;
 
 /// The most tasks in a file.
 const TASKS_MAX: usize = 20_000;

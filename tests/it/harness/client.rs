@@ -1,6 +1,7 @@
 //! An MCP client that trusts nobody: lines of JSON to the daemon's socket or to
 //! `provost mcp`, requests by id, answers in whatever order they come.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -12,7 +13,7 @@ use std::time::Instant;
 use nix::libc;
 use serde_json::{Value, json};
 
-use super::PATIENCE;
+use super::{PATIENCE, published};
 
 /// One connection. The reader thread ends with it.
 pub struct Client {
@@ -21,6 +22,8 @@ pub struct Client {
     /// What came while something else was waited for.
     aside: Vec<Value>,
     last_id: u64,
+    /// The tools that were called, by request.
+    tools: HashMap<u64, String>,
     end: End,
 }
 
@@ -75,7 +78,14 @@ impl Client {
                 }
             }
         });
-        Self { writer: Some(writer), lines, aside: Vec::new(), last_id: 0, end }
+        Self {
+            writer: Some(writer),
+            lines,
+            aside: Vec::new(),
+            last_id: 0,
+            tools: HashMap::new(),
+            end,
+        }
     }
 
     /// Sends one line. A peer that has gone is noticed when its answer is missed.
@@ -142,12 +152,19 @@ impl Client {
 
     /// Sends a tool call; returns its id.
     pub fn begin(&mut self, tool: &str, arguments: &Value) -> u64 {
-        self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
+        let id = self.request("tools/call", &json!({"name": tool, "arguments": arguments}));
+        self.tools.insert(id, tool.to_owned());
+        id
     }
 
-    /// The outcome of a tool call; `None` when the connection ends before.
+    /// The outcome of a tool call, which fits what the tool publishes; `None` when the
+    /// connection ends before.
     pub fn outcome(&mut self, id: u64) -> Option<Answer> {
-        self.answer(id).map(|answer| Answer::of(&answer))
+        let answer = self.answer(id).map(|answer| Answer::of(&answer))?;
+        if let Some(tool) = self.tools.remove(&id) {
+            published::check(&tool, &answer.value);
+        }
+        Some(answer)
     }
 
     /// Calls a tool.

@@ -19,6 +19,7 @@ mod locked;
 pub mod native;
 pub mod processes;
 mod provost;
+mod published;
 mod repo;
 
 use std::path::Path;

@@ -1,0 +1,230 @@
+//! What an attempt made: the list of its changes, its files, its patch.
+
+use async_trait::async_trait;
+use provost_actors::ids::AttemptId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::args::{Id, Index, Limit, List, Text};
+use crate::api::field_rules::FieldRule;
+use crate::api::{Refusable, Session};
+
+/// A path as clients give it: PATH_MAX of Linux.
+pub type ArtifactPath = Text<1, 4096>;
+
+/// A number of lines or bytes: 1 or more, not clamped, for a limit that is
+/// overstepped blocks.
+type Count = Limit<1, { usize::MAX }>;
+
+pub const GET_ATTEMPT_CHANGES: &str = "\
+Use when: you want to know which files an attempt changed, and by how much.
+Required: attempt_id.
+Optional: force, to list the files although they are many.
+Next: get_attempt_patch with paths from files; get_attempt_file for a whole file.
+Avoid: force when summary alone answers the question.";
+
+pub const GET_ATTEMPT_FILE: &str = "\
+Use when: you want to read a file in an attempt's worktree, changed or not.
+Required: attempt_id, path (repository name first, as in get_attempt_changes).
+Optional: start_line, line_count, or else offset, max_bytes (never both pairs).
+Next: follow hint to read on; get_attempt_patch for what changed in it.
+Avoid: whole large files; start_line or line_count together with offset or max_bytes.";
+
+pub const GET_ATTEMPT_PATCH: &str = "\
+Use when: you want to review or apply what an attempt changed in some files.
+Required: attempt_id, paths (from get_attempt_changes).
+Optional: max_bytes.
+Next: follow hint for what was omitted; follow_up to have it changed; git apply on the merge base.
+Avoid: many paths at once; a file that does not fit is left out whole.";
+
+pub const FILE_RULES: &[FieldRule] =
+    &[FieldRule::Apart(&["start_line", "line_count"], &["offset", "max_bytes"])];
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetAttemptChangesInput {
+    /// Attempt whose changes are wanted, a UUID from start_task_attempt or list_task_attempts.
+    #[schemars(with = "Id")]
+    pub attempt_id: AttemptId,
+    /// true lists the files also when a guard would block; 5000 at most. false if left out.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Counts over all changed files, also of those that are not listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ChangesSummary {
+    /// Changed files.
+    pub file_count: u64,
+    /// Lines added; binary files count none.
+    pub added: u64,
+    /// Lines deleted; binary files count none.
+    pub deleted: u64,
+    /// Bytes of the changed files as they are now.
+    pub total_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeStatus {
+    Added,
+    Modified,
+    Deleted,
+    Renamed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ChangedFile {
+    /// <repository>/<path>; bytes that are not UTF-8 as git quotes them.
+    pub path: String,
+    /// added, modified, deleted or renamed.
+    #[schemars(with = "String")]
+    pub status: ChangeStatus,
+    /// Lines added; 0 for a binary file.
+    pub added: u64,
+    /// Lines deleted; 0 for a binary file.
+    pub deleted: u64,
+}
+
+/// Why an artifact is not given, or not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockedReason {
+    ThresholdExceeded,
+    PathOutsideWorkspace,
+    SizeExceeded,
+    TooManyPaths,
+    NotAFile,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GetAttemptChangesOutput {
+    /// Everything since the merge base with the target branch, committed or not.
+    pub summary: ChangesSummary,
+    /// Whether a guard keeps the list back.
+    pub blocked: bool,
+    /// threshold_exceeded; null if not blocked.
+    #[schemars(with = "Option<String>")]
+    pub blocked_reason: Option<BlockedReason>,
+    /// The changed files, by repository and path; empty if blocked.
+    pub files: Vec<ChangedFile>,
+    /// Whether files holds only the first of them.
+    pub truncated: bool,
+    /// The next call that helps; null if there is no need.
+    pub hint: Option<String>,
+}
+
+/// Either lines or bytes are asked for, or neither.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetAttemptFileInput {
+    /// Attempt whose file is wanted, a UUID from start_task_attempt or list_task_attempts.
+    #[schemars(with = "Id")]
+    pub attempt_id: AttemptId,
+    /// <repository>/<path>, as get_attempt_changes gives it; also of an unchanged file.
+    pub path: ArtifactPath,
+    /// First line, from 1. Not with offset or max_bytes.
+    pub start_line: Option<Count>,
+    /// Most lines; as many as fit if left out. Not with offset or max_bytes.
+    pub line_count: Option<Count>,
+    /// First byte, from 0. Not with start_line or line_count.
+    pub offset: Option<Index>,
+    /// Most bytes; 16384 if left out, over the limit of the daemon it blocks. Not with start_line or line_count.
+    pub max_bytes: Option<Count>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Encoding {
+    #[serde(rename = "utf-8")]
+    Utf8,
+    #[serde(rename = "base64")]
+    Base64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GetAttemptFileOutput {
+    /// <repository>/<path> of the file.
+    pub path: String,
+    /// The piece of the file; empty if blocked or beyond its end.
+    pub content: String,
+    /// utf-8, or base64 for bytes that are none or have NUL among them.
+    #[schemars(with = "String")]
+    pub encoding: Encoding,
+    /// Bytes of the whole file; 0 if there is none.
+    pub size_bytes: u64,
+    /// First line of content, from 1; null when bytes were asked for.
+    pub start_line: Option<u64>,
+    /// Last line of content; null when bytes were asked for or there is none.
+    pub end_line: Option<u64>,
+    /// First byte of content, from 0; null if blocked.
+    pub offset: Option<u64>,
+    /// First byte after content; null at the end of the file.
+    pub next_offset: Option<u64>,
+    /// Whether nothing is given, for blocked_reason.
+    pub blocked: bool,
+    /// path_outside_workspace, size_exceeded or not_a_file; null if not blocked.
+    #[schemars(with = "Option<String>")]
+    pub blocked_reason: Option<BlockedReason>,
+    /// Whether there is more of what was asked for.
+    pub truncated: bool,
+    /// The next call that helps; null if there is no need.
+    pub hint: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetAttemptPatchInput {
+    /// Attempt whose patch is wanted, a UUID from start_task_attempt or list_task_attempts.
+    #[schemars(with = "Id")]
+    pub attempt_id: AttemptId,
+    /// Changed files as get_attempt_changes gives them; over the limit of the daemon (100 unless set) it blocks.
+    pub paths: List<ArtifactPath, 1, 5000>,
+    /// Most bytes of patch; 16384 if left out, over the limit of the daemon it blocks.
+    pub max_bytes: Option<Count>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GetAttemptPatchOutput {
+    /// Applies with git apply on the merge base: in the repository, or with several beside each other.
+    pub patch: String,
+    /// The files in the patch.
+    pub files: Vec<ChangedFile>,
+    /// Whether nothing is given, for blocked_reason.
+    pub blocked: bool,
+    /// path_outside_workspace, size_exceeded or too_many_paths; null if not blocked.
+    #[schemars(with = "Option<String>")]
+    pub blocked_reason: Option<BlockedReason>,
+    /// Whether a changed file is omitted.
+    pub truncated: bool,
+    /// Paths asked for that are not in the patch: they did not fit, or are not changed.
+    pub omitted: Vec<String>,
+    /// The next call that helps; null if there is no need.
+    pub hint: Option<String>,
+}
+
+#[async_trait]
+pub trait ChangesTool: Send + Sync {
+    async fn get_attempt_changes(
+        &self,
+        session: &Session,
+        input: GetAttemptChangesInput,
+    ) -> Refusable<GetAttemptChangesOutput>;
+}
+
+#[async_trait]
+pub trait FileTool: Send + Sync {
+    async fn get_attempt_file(
+        &self,
+        session: &Session,
+        input: GetAttemptFileInput,
+    ) -> Refusable<GetAttemptFileOutput>;
+}
+
+#[async_trait]
+pub trait PatchTool: Send + Sync {
+    async fn get_attempt_patch(
+        &self,
+        session: &Session,
+        input: GetAttemptPatchInput,
+    ) -> Refusable<GetAttemptPatchOutput>;
+}

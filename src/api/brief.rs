@@ -1,0 +1,444 @@
+//! What is to be known to do a task: the worker API's `superDetailedPrompt` and what goes
+//! with it. Read from whatever spelling it comes in, kept in one, and written out
+//! for an agent. Pure.
+
+use provost_actors::nearest::nearest;
+use provost_actors::refusal::{Code, Refusal};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Number, Value};
+
+/// The largest brief, in bytes of compact JSON.
+const BYTES_MAX: usize = 262_144;
+
+/// A task's brief, as it is kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Brief {
+    /// What the worker is to know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub super_detailed_prompt: Option<Prompt>,
+    /// The part of the plan that the task comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_reference: Option<PlanReference>,
+    /// Tasks to know of, as the brief names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub related_tasks: Vec<String>,
+    /// How long the task is likely to take, in hours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated_hours: Option<Number>,
+}
+
+/// What the worker is to know.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Prompt {
+    /// What is to be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Why, and what depends on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// What has to hold of it.
+    pub requirements: Vec<String>,
+    /// Design decisions to keep to: fromPlan says where they stand.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub design_references: Map<String, Value>,
+    /// The files that matter; left out when they are not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Files>,
+    /// What is checked when it is done; counted from 0.
+    pub acceptance_criteria: Vec<String>,
+    /// In hours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated_hours: Option<Number>,
+    /// easy, medium, hard or expert.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub complexity_level: Option<String>,
+    /// What one has to be good at.
+    pub skills_required: Vec<String>,
+}
+
+/// The files that matter, by their paths.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Files {
+    /// To be read first.
+    pub read_from: Vec<String>,
+    /// To be made or changed.
+    pub write_to: Vec<String>,
+    /// Those that use what is made.
+    pub referenced_in: Vec<String>,
+}
+
+/// The part of a plan that a task comes from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PlanReference {
+    /// The plan's name.
+    pub plan_id: String,
+    /// Its version.
+    pub version: String,
+    /// The sections that the task is about.
+    pub affected_sections: Vec<String>,
+}
+
+/// What a member of a brief may be.
+enum Shape {
+    Text,
+    Texts,
+    Hours,
+    Complexity,
+    Free,
+    Members(&'static [Member]),
+}
+
+type Member = (&'static str, Shape);
+
+/// The most hours that anything is estimated to take: some fifty years of work.
+const MOST_HOURS: f64 = 100_000.0;
+
+const COMPLEXITIES: [&str; 4] = ["easy", "medium", "hard", "expert"];
+
+/// The member that holds what may also stand beside it.
+use Shape::{Complexity, Free, Hours, Members, Text, Texts};
+
+const PROMPT: &str = "superDetailedPrompt";
+
+const PROMPT_MEMBERS: &[Member] = &[
+    ("description", Text),
+    ("context", Text),
+    ("requirements", Texts),
+    ("designReferences", Free),
+    ("files", Members(&[("readFrom", Texts), ("writeTo", Texts), ("referencedIn", Texts)])),
+    ("acceptanceCriteria", Texts),
+    ("estimatedHours", Hours),
+    ("complexityLevel", Complexity),
+    ("skillsRequired", Texts),
+];
+
+const MEMBERS: &[Member] = &[
+    (PROMPT, Members(PROMPT_MEMBERS)),
+    ("planReference", Members(&[("planId", Text), ("version", Text), ("affectedSections", Texts)])),
+    ("relatedTasks", Texts),
+    ("estimatedHours", Hours),
+];
+
+impl Brief {
+    /// Reads a brief whose members are spelled in camelCase or snake_case, those of
+    /// `superDetailedPrompt` in it or beside it.
+    pub fn read(given: &Value) -> Result<Self, Refusal> {
+        let Value::Object(given) = given else { return Err(not("brief", "an object")) };
+        let (mut top, mut flat) = (Map::new(), Map::new());
+        for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
+            let of_prompt = find(PROMPT_MEMBERS, name);
+            match find(MEMBERS, name) {
+                None if of_prompt.is_some() => flat.insert(name.clone(), value.clone()),
+                _ => top.insert(name.clone(), value.clone()),
+            };
+        }
+        let mut brief = members(&Value::Object(top), MEMBERS, "brief")?;
+        let flat = members(&Value::Object(flat), PROMPT_MEMBERS, "brief")?;
+        let prompt = brief.entry(PROMPT).or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(prompt) = prompt {
+            if let Some(twice) = flat.keys().find(|name| prompt.contains_key(*name)) {
+                return Err(twice_given(&format!("brief.{twice}")));
+            }
+            prompt.extend(flat);
+        }
+        if prompt.as_object().is_some_and(Map::is_empty) {
+            brief.shift_remove(PROMPT);
+        }
+        let brief = Value::Object(brief);
+        if brief.to_string().len() > BYTES_MAX {
+            return Err(not("brief", &format!("at most {BYTES_MAX} bytes of JSON")));
+        }
+        serde_json::from_value(brief).map_err(|error| Refusal::internal(error.to_string()))
+    }
+
+    /// Reads what is kept: nothing, of what can't be read.
+    pub fn kept(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// As it is kept.
+    pub fn to_json(&self) -> String {
+        // Strings, numbers and maps of JSON always serialize.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// How long the task is likely to take, in hours.
+    pub fn hours(&self) -> Option<Number> {
+        let prompt = self.super_detailed_prompt.as_ref();
+        self.estimated_hours.clone().or_else(|| prompt?.estimated_hours.clone())
+    }
+}
+
+/// A brief as a call gives it. It is read at once, so that two spellings of one
+/// brief are one call; what is wrong with it is told by [`GivenBrief::check`].
+#[derive(Clone, Debug)]
+pub struct GivenBrief(Result<Brief, Refusal>);
+
+impl GivenBrief {
+    pub fn check(self) -> Result<Brief, Refusal> {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for GivenBrief {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let given = Map::deserialize(deserializer)?;
+        Ok(Self(Brief::read(&Value::Object(given))))
+    }
+}
+
+impl Serialize for GivenBrief {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_ref().ok().serialize(serializer)
+    }
+}
+
+impl JsonSchema for GivenBrief {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Brief".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "object" })
+    }
+}
+
+/// The member that a name stands for, in either spelling.
+fn find<'a>(known: &'a [Member], name: &str) -> Option<&'a Member> {
+    let camel = camel_case(name);
+    known.iter().find(|(member, _)| *member == camel)
+}
+
+/// `write_to` becomes `writeTo`.
+fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |mut camel, word| {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        camel.push_str(letters.as_str());
+        camel
+    })
+}
+
+/// The value in our spelling, if it is of the shape; its fault else.
+fn shaped(value: &Value, shape: &Shape, path: &str) -> Result<Value, Refusal> {
+    let is_text = |value: &Value| value.is_string();
+    let fits = match shape {
+        Text => is_text(value),
+        Texts => value.as_array().is_some_and(|items| items.iter().all(is_text)),
+        Hours => value.as_f64().is_some_and(|hours| (0.0..=MOST_HOURS).contains(&hours)),
+        Complexity => value.as_str().is_some_and(|level| COMPLEXITIES.contains(&level)),
+        Free => value.is_object(),
+        Members(known) => return members(value, known, path).map(Value::Object),
+    };
+    if fits { Ok(value.clone()) } else { Err(not(path, &expected(shape))) }
+}
+
+fn members(value: &Value, known: &[Member], path: &str) -> Result<Map<String, Value>, Refusal> {
+    let Value::Object(given) = value else { return Err(not(path, "an object")) };
+    let mut members = Map::new();
+    for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
+        let path = format!("{path}.{name}");
+        let (member, shape) = find(known, name).ok_or_else(|| unknown(&path, name, known))?;
+        let value = shaped(value, shape, &path)?;
+        if members.insert((*member).to_owned(), value).is_some() {
+            return Err(twice_given(&path));
+        }
+    }
+    Ok(members)
+}
+
+fn expected(shape: &Shape) -> String {
+    match shape {
+        Text => "a string".to_owned(),
+        Texts => "an array of strings".to_owned(),
+        Hours => format!("a number of hours, 0 to {MOST_HOURS}"),
+        Complexity => format!("one of {}", COMPLEXITIES.join(", ")),
+        Free | Members(_) => "an object".to_owned(),
+    }
+}
+
+fn not(path: &str, expected: &str) -> Refusal {
+    Refusal::new(Code::InvalidArgument, format!("`{path}` must be {expected}."))
+        .hint(format!("Call the tool again with {path}, {expected}."))
+        .detail("path", path)
+}
+
+fn twice_given(path: &str) -> Refusal {
+    Refusal::new(Code::InvalidArgument, format!("`{path}` is given twice, in two spellings."))
+        .hint(format!("Call the tool again without {path}. It is there in another spelling."))
+        .detail("path", path)
+}
+
+fn unknown(path: &str, name: &str, known: &[Member]) -> Refusal {
+    let refusal = Refusal::new(Code::UnknownField, format!("`{path}` is not a field of a brief."))
+        .detail("path", path);
+    let all = PROMPT_MEMBERS.iter().filter(|_| path == format!("brief.{name}"));
+    let names = known.iter().chain(all).map(|(member, _)| *member);
+    match nearest(name, names.clone()) {
+        Some(near) => {
+            let parent = path.strip_suffix(name).unwrap_or_default();
+            refusal
+                .hint(format!("Call the tool again with {parent}{near} instead of {path}."))
+                .detail("nearest", near)
+        }
+        None => refusal
+            .hint(format!("Call the tool again without {path}."))
+            .detail("fields", names.collect::<Vec<_>>()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Spec 5's example, as it is answered.
+    fn example() -> Value {
+        json!({
+            "superDetailedPrompt": {
+                "description": "Create CSS variables",
+                "context": "All components depend on this",
+                "requirements": ["Define 12 colors", "WCAG AA"],
+                "designReferences": {
+                    "fromPlan": "design-system.json colors section",
+                    "colorPalette": {"primary": {"light": "#E3F2FD"}},
+                },
+                "files": {
+                    "readFrom": ["design-system.json"],
+                    "writeTo": ["colors.css", "_variables.scss"],
+                    "referencedIn": ["App.vue"],
+                },
+                "acceptanceCriteria": ["All 12 colors defined", "Dark mode works"],
+                "estimatedHours": 2.5,
+                "complexityLevel": "medium",
+                "skillsRequired": ["CSS", "Color theory"],
+            },
+            "planReference": {
+                "planId": "my-app", "version": "1.0.0", "affectedSections": ["Color & Theme"],
+            },
+            "relatedTasks": ["TASK-002"],
+            "estimatedHours": 2.5,
+        })
+    }
+
+    fn refused(given: &Value) -> (Code, String, String) {
+        let refusal = Brief::read(given).unwrap_err();
+        (refusal.code, refusal.details["path"].as_str().unwrap().to_owned(), refusal.hint)
+    }
+
+    #[test]
+    fn the_specs_example_is_kept_as_it_is() {
+        let brief = Brief::read(&example()).unwrap();
+        assert_eq!(serde_json::to_value(&brief).unwrap(), example());
+        assert_eq!(Brief::kept(&brief.to_json()), Some(brief));
+    }
+
+    #[test]
+    fn flat_and_snake_case_members_come_to_the_same() {
+        let given = json!({
+            "acceptance_criteria": ["a"],
+            "files": {"write_to": ["x"], "readFrom": null},
+            "estimated_hours": 3,
+            "plan_reference": {"plan_id": "p", "version": "1"},
+            "context": null,
+        });
+        let kept = json!({
+            "superDetailedPrompt": {
+                "requirements": [], "files": {"readFrom": [], "writeTo": ["x"], "referencedIn": []},
+                "acceptanceCriteria": ["a"], "skillsRequired": [],
+            },
+            "planReference": {"planId": "p", "version": "1", "affectedSections": []},
+            "estimatedHours": 3,
+        });
+        let brief = Brief::read(&given).unwrap();
+        assert_eq!(serde_json::to_value(&brief).unwrap(), kept);
+        assert_eq!(Brief::read(&kept).unwrap(), brief);
+        assert!(Brief::read(&json!({})).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_misspelt_member_is_told_with_its_place_and_the_nearest_name() {
+        let (code, path, hint) = refused(&json!({"acceptanceCriterias": ["x"]}));
+        assert_eq!((code, path.as_str()), (Code::UnknownField, "brief.acceptanceCriterias"));
+        assert!(hint.contains("brief.acceptanceCriteria instead of"), "{hint}");
+        let nested = json!({"superDetailedPrompt": {"files": {"readFrm": []}}});
+        let (_, path, hint) = refused(&nested);
+        assert_eq!(path, "brief.superDetailedPrompt.files.readFrm");
+        assert!(hint.contains("brief.superDetailedPrompt.files.readFrom instead"), "{hint}");
+        assert_eq!(refused(&json!({"wombat": 1})).0, Code::UnknownField);
+    }
+
+    #[test]
+    fn a_member_of_another_shape_or_given_twice_is_refused() {
+        for (given, at) in [
+            (json!({"requirements": "one"}), "brief.requirements"),
+            (json!({"requirements": [1]}), "brief.requirements"),
+            (json!({"estimatedHours": -1}), "brief.estimatedHours"),
+            (json!({"complexityLevel": "huge"}), "brief.complexityLevel"),
+            (json!({"planReference": "p"}), "brief.planReference"),
+            (json!({"files": {"writeTo": {}}}), "brief.files.writeTo"),
+            (json!({"context": "a", "superDetailedPrompt": {"context": "b"}}), "brief.context"),
+            (json!({"relatedTasks": [], "related_tasks": []}), "brief.related_tasks"),
+            (json!([]), "brief"),
+            (json!({"context": "x".repeat(BYTES_MAX)}), "brief"),
+        ] {
+            let (code, path, _) = refused(&given);
+            assert_eq!((code, path.as_str()), (Code::InvalidArgument, at), "{given}");
+        }
+    }
+
+    #[test]
+    fn an_agent_reads_it_as_markdown() {
+        let text = Brief::read(&example()).unwrap().text();
+        let expected = "\
+## In detail
+Create CSS variables
+
+## Context
+All components depend on this
+
+## Requirements
+- Define 12 colors
+- WCAG AA
+
+## Design
+- fromPlan: design-system.json colors section
+- colorPalette: {\"primary\":{\"light\":\"#E3F2FD\"}}
+
+## Files
+Read: design-system.json
+Write: colors.css, _variables.scss
+Used in: App.vue
+
+## Acceptance criteria
+- 0: All 12 colors defined
+- 1: Dark mode works
+
+## Plan
+my-app 1.0.0: Color & Theme
+
+## Related tasks
+TASK-002
+
+## Effort
+2.5 hours; medium; asks for CSS, Color theory";
+        assert_eq!(text, expected);
+        assert_eq!(Brief::default().text(), "");
+    }
+}

@@ -1,0 +1,90 @@
+//! Executors: who can be set to work.
+
+use crate::api::{Refusable, Session};
+use async_trait::async_trait;
+use provost_actors::executor::Description;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub const LIST_EXECUTORS: &str = "\
+Use when: you choose who works on a task.
+Required: none.
+Optional: none.
+Next: start_task_attempt with an executor of available = true.
+Avoid: executors that are not available; names from memory.";
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListExecutorsInput {}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ListExecutorsOutput {
+    /// Executors, available ones first, a stand-in last.
+    pub executors: Vec<ExecutorSummary>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "the shape of the answer is given")]
+pub struct ExecutorSummary {
+    /// Its name.
+    pub executor: String,
+    /// Protocol it speaks.
+    pub protocol: String,
+    /// Its version, if told.
+    pub version: Option<String>,
+    /// Variants for start_task_attempt.
+    pub variants: Vec<String>,
+    /// Variant when none is given.
+    pub default_variant: Option<String>,
+    /// It can call MCP tools.
+    pub supports_mcp: bool,
+    /// Its program can run.
+    pub available: bool,
+    /// Why it can't run.
+    pub unavailable_reason: Option<String>,
+    /// How to install it.
+    pub install: Option<String>,
+    /// Follow-ups go on in its conversation.
+    pub supports_resume: bool,
+    /// A turn can be interrupted.
+    pub supports_interrupt: bool,
+    /// It can ask for permission.
+    pub supports_approvals: bool,
+    /// What to know before choosing it.
+    pub note: Option<String>,
+    /// A scripted stand-in without a model, for tests and demos: never the one to choose.
+    pub stand_in: bool,
+}
+
+impl ExecutorSummary {
+    /// An executor, and the version of its program.
+    pub fn new(description: Description, version: Option<String>) -> Self {
+        let is_available = description.unavailable_reason.is_none();
+        Self {
+            executor: description.name,
+            protocol: description.protocol.to_owned(),
+            version,
+            variants: description.variants,
+            default_variant: description.default_variant,
+            supports_mcp: description.supports_mcp,
+            available: is_available,
+            unavailable_reason: description.unavailable_reason,
+            install: description.install.filter(|_| !is_available),
+            supports_resume: description.supports_resume,
+            supports_interrupt: description.supports_interrupt,
+            supports_approvals: description.supports_approvals,
+            note: description.note,
+            stand_in: description.stand_in,
+        }
+    }
+}
+
+/// What the tool about executors asks of the daemon.
+#[async_trait]
+pub trait ExecutorTools: Send + Sync {
+    async fn list_executors(
+        &self,
+        session: &Session,
+        input: ListExecutorsInput,
+    ) -> Refusable<ListExecutorsOutput>;
+}

@@ -1,0 +1,265 @@
+//! Rules about which fields go together. Each is declared once, beside its
+//! tool, and is both published (JSON Schema 2020-12) and checked. Pure.
+//!
+//! The conditions stand under `dependentSchemas`: real clients refuse `oneOf`,
+//! `anyOf`, `allOf`, `if` and `not` at the root of a tool's schema, and no known
+//! one refuses that keyword.
+
+use provost_actors::refusal::{Code, Refusal};
+use serde_json::{Map, Value, json};
+
+/// A rule over the fields of one tool.
+#[derive(Clone, Copy, Debug)]
+pub enum FieldRule {
+    /// Exactly one of two ways to name the target.
+    OneTarget(&'static str, &'static str),
+    /// Two ways of paging that exclude each other.
+    OnePaging(&'static str, &'static str),
+    /// Two ways of saying which piece is wanted, each with fields of its own.
+    Apart(&'static [&'static str], &'static [&'static str]),
+    /// Any of the first fields asks for all of the second.
+    Together(&'static [&'static str], &'static [&'static str]),
+    /// At least one of these fields, beside the required ones.
+    AnyOf(&'static [&'static str]),
+    /// What each value of a required field asks for and excludes. Values that
+    /// are not listed are the business of the field's own schema.
+    ByValue(&'static str, &'static [Case]),
+}
+
+/// One value of a [`FieldRule::ByValue`] field.
+#[derive(Debug)]
+pub struct Case {
+    pub value: &'static str,
+    pub requires: &'static [&'static str],
+    pub forbids: &'static [&'static str],
+}
+
+impl Case {
+    fn schema(&self, field: &str) -> Value {
+        let mut schema = json!({"properties": {field: {"enum": [self.value]}}});
+        if !self.requires.is_empty() {
+            schema["required"] = json!(self.requires);
+        }
+        if !self.forbids.is_empty() {
+            let forbidden = self.forbids.iter().map(|name| json!({"required": [name]}));
+            schema["not"] = json!({"anyOf": forbidden.collect::<Vec<_>>()});
+        }
+        schema
+    }
+
+    fn check(&self, tool: &str, field: &str, arguments: &Map<String, Value>) -> Option<Refusal> {
+        let value = self.value;
+        if let Some(missing) = self.requires.iter().find(|name| !arguments.contains_key(**name)) {
+            let message = format!("{tool} needs `{missing}` when {field} is {value}.");
+            let hint =
+                format!("Call {tool} again with {missing}, which {field} = \"{value}\" needs.");
+            let refusal = Refusal::new(Code::MissingRequired, message).hint(hint);
+            return Some(refusal.detail("path", *missing));
+        }
+        let extra = self.forbids.iter().find(|name| arguments.contains_key(**name))?;
+        let message =
+            format!("{tool} takes no `{extra}` when {field} is {value}: it would be left out.");
+        let hint = format!("Call {tool} again without {extra}.");
+        Some(Refusal::new(Code::InvalidArgument, message).hint(hint).detail("path", *extra))
+    }
+}
+
+impl FieldRule {
+    /// The fields of which one has to name the target.
+    pub fn targets(&self) -> Vec<&'static str> {
+        match *self {
+            Self::OneTarget(one, other) => vec![one, other],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Adds the rule to a tool's input schema, whose properties are complete.
+    pub fn publish(&self, schema: &mut Map<String, Value>) {
+        match *self {
+            Self::OneTarget(one, other) => {
+                require_any(schema, &[one, other]);
+                depend(schema, one, json!({"not": {"required": [other]}}));
+            }
+            Self::OnePaging(one, other) => {
+                depend(schema, one, json!({"not": {"required": [other]}}));
+            }
+            Self::Apart(ones, others) => {
+                let others: Vec<_> =
+                    others.iter().map(|name| json!({"required": [name]})).collect();
+                for one in ones {
+                    depend(schema, one, json!({"not": {"anyOf": others}}));
+                }
+            }
+            Self::Together(fields, all) => {
+                // Where each of `all` can ask for the next, and the last for the first, one
+                // is enough for every other field.
+                let is_ring = all.iter().all(|needed| fields.contains(needed));
+                for field in fields {
+                    let at = all.iter().position(|needed| needed == field);
+                    let next = at.map_or(0, |at| (at + 1) % all.len());
+                    let needed = if is_ring { &all[next..=next] } else { all };
+                    depend(schema, field, json!({"required": needed}));
+                }
+            }
+            Self::AnyOf(fields) => require_any(schema, fields),
+            Self::ByValue(field, cases) => {
+                let branches: Vec<_> = cases.iter().map(|case| case.schema(field)).collect();
+                depend(schema, field, json!({"oneOf": branches}));
+            }
+        }
+    }
+
+    /// What the arguments do against the rule, if anything.
+    pub fn check(&self, tool: &str, arguments: &Map<String, Value>) -> Option<Refusal> {
+        let has = |field: &str| arguments.contains_key(field);
+        match *self {
+            Self::OneTarget(one, other) if has(one) == has(other) => {
+                let message = if has(one) {
+                    format!("{tool} got both {one} and {other}.")
+                } else {
+                    format!("{tool} got neither {one} nor {other}.")
+                };
+                let hint = format!("Call {tool} again with exactly one of {one} and {other}.");
+                let refusal = Refusal::new(Code::AmbiguousTarget, message).hint(hint);
+                Some(refusal.detail("path", one).detail("fields", vec![one, other]))
+            }
+            Self::OnePaging(one, other) if has(one) && has(other) => {
+                let message = format!("{tool} got both {one} and {other}.");
+                let hint = format!(
+                    "Call {tool} again with exactly one of {one} (older entries) and {other} (newer ones)."
+                );
+                let refusal = Refusal::new(Code::MixedPagination, message).hint(hint);
+                Some(refusal.detail("path", other).detail("fields", vec![one, other]))
+            }
+            Self::Apart(ones, others) => {
+                let one = ones.iter().find(|field| has(field))?;
+                let other = others.iter().find(|field| has(field))?;
+                let message = format!("{tool} got both {one} and {other}.");
+                let hint = format!(
+                    "Call {tool} again without {other}. It goes by {} or by {}, not by both.",
+                    ones.join(" and "),
+                    others.join(" and ")
+                );
+                let refusal = Refusal::new(Code::MixedPagination, message).hint(hint);
+                Some(refusal.detail("path", *other).detail("fields", vec![*one, *other]))
+            }
+            Self::Together(fields, all) => {
+                let given = fields.iter().find(|field| has(field))?;
+                let missing = all.iter().find(|field| !has(field))?;
+                let message = format!("{tool} needs `{missing}` beside {given}.");
+                let hint = format!("Call {tool} again with {missing}, which {given} asks for.");
+                Some(
+                    Refusal::new(Code::MissingRequired, message)
+                        .hint(hint)
+                        .detail("path", *missing),
+                )
+            }
+            Self::AnyOf(fields) if !fields.iter().any(|field| has(field)) => {
+                let list = fields.join(", ");
+                let message = format!("{tool} needs at least one of {list}.");
+                let hint = format!("Call {tool} again with one or more of {list}.");
+                let refusal = Refusal::new(Code::MissingRequired, message).hint(hint);
+                Some(refusal.detail("path", fields[0]).detail("fields", fields.to_vec()))
+            }
+            Self::ByValue(field, cases) => {
+                let given = arguments.get(field)?;
+                let case = cases.iter().find(|case| given == case.value)?;
+                case.check(tool, field, arguments)
+            }
+            Self::OneTarget(..) | Self::OnePaging(..) | Self::AnyOf(_) => None,
+        }
+    }
+}
+
+/// Requires one of `fields`. Where a field is always there, the condition hangs
+/// on it; else on every other field, and the empty object is excluded.
+fn require_any(schema: &mut Map<String, Value>, fields: &[&str]) {
+    let branches: Vec<_> = fields.iter().map(|field| json!({"required": [field]})).collect();
+    let condition = json!({"anyOf": branches});
+    let required = schema.get("required").and_then(|required| required.get(0));
+    if let Some(always) = required.and_then(Value::as_str).map(str::to_owned) {
+        depend(schema, &always, condition);
+        return;
+    }
+    let Some(Value::Object(properties)) = schema.get("properties") else { return };
+    let others: Vec<_> =
+        properties.keys().filter(|name| !fields.contains(&name.as_str())).cloned().collect();
+    for other in others {
+        depend(schema, &other, condition.clone());
+    }
+    schema.insert("minProperties".to_owned(), json!(1));
+}
+
+/// Merges a condition into `dependentSchemas.<field>`: beside what is there, or
+/// under `allOf` where a keyword is taken.
+fn depend(schema: &mut Map<String, Value>, field: &str, condition: Value) {
+    let all = schema.entry("dependentSchemas").or_insert_with(|| json!({}));
+    let there = all.as_object_mut().map(|all| all.entry(field).or_insert_with(|| json!({})));
+    let (Some(Value::Object(there)), Value::Object(condition)) = (there, condition) else { return };
+    if condition.keys().all(|keyword| !there.contains_key(keyword)) {
+        there.extend(condition);
+        return;
+    }
+    let parts = there.entry("allOf").or_insert_with(|| json!([]));
+    if let Value::Array(parts) = parts {
+        parts.push(Value::Object(condition));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RULES: [FieldRule; 6] = [
+        FieldRule::OneTarget("a", "b"),
+        FieldRule::OnePaging("c", "d"),
+        FieldRule::AnyOf(&["c", "d", "e"]),
+        FieldRule::ByValue(
+            "f",
+            &[
+                Case { value: "x", requires: &["c"], forbids: &[] },
+                Case { value: "y", requires: &["a"], forbids: &["d", "e"] },
+                Case { value: "z", requires: &[], forbids: &[] },
+            ],
+        ),
+        FieldRule::Apart(&["b", "c"], &["d", "e"]),
+        FieldRule::Together(&["c", "e"], &["b", "e"]),
+    ];
+
+    proptest! {
+        #[test]
+        fn the_published_rule_and_the_check_agree(
+            rules in proptest::sample::subsequence(RULES.to_vec(), 0..=6),
+            fields in proptest::sample::subsequence(vec!["a", "b", "c", "d", "e", "f"], 0..=6),
+            f_is_required in any::<bool>(),
+            f in proptest::sample::select(vec!["x", "y", "z"]),
+        ) {
+            prop_assume!(!f_is_required || fields.contains(&"f"));
+            let properties = ["a", "b", "c", "d", "e", "f"].map(|name| (name.to_owned(), json!({})));
+            let mut schema = Map::from_iter([
+                ("properties".to_owned(), Value::Object(Map::from_iter(properties))),
+                ("required".to_owned(), if f_is_required { json!(["f"]) } else { json!([]) }),
+            ]);
+            for rule in &rules {
+                rule.publish(&mut schema);
+            }
+            let validator = jsonschema::draft202012::new(&Value::Object(schema)).unwrap();
+            let arguments: Map<_, _> =
+                fields.iter().map(|name| ((*name).to_owned(), json!(f))).collect();
+            let refused = rules.iter().any(|rule| rule.check("t", &arguments).is_some());
+            prop_assert_eq!(validator.is_valid(&Value::Object(arguments)), !refused);
+        }
+    }
+
+    #[test]
+    fn the_rules_of_a_tagged_tool_stand_side_by_side_under_its_tag() {
+        let mut schema = Map::from_iter([("required".to_owned(), json!(["f"]))]);
+        RULES[3].publish(&mut schema);
+        RULES[0].publish(&mut schema);
+        assert!(schema["dependentSchemas"]["f"]["oneOf"].is_array());
+        assert!(schema["dependentSchemas"]["f"]["anyOf"].is_array());
+        assert_eq!(schema["dependentSchemas"]["a"], json!({"not": {"required": ["b"]}}));
+    }
+}

@@ -1,0 +1,64 @@
+//! What a caller inside an attempt is told when it asks for more than it may. Pure.
+
+use provost_actors::refusal::{Code, Refusal};
+
+use super::Session;
+
+/// Who calls, as far as it is known.
+fn caller(session: &Session) -> String {
+    match session.place.attempt() {
+        Some(attempt) => format!("the caller runs inside attempt {attempt}"),
+        None => "the daemon can't see that the caller runs outside of all attempts, so it counts \
+                 as inside one"
+            .to_owned(),
+    }
+}
+
+/// The way out that every such refusal names.
+fn way_out(session: &Session) -> &'static str {
+    match session.place.attempt() {
+        Some(_) => {
+            "Leave it to a person outside of the attempt, who may also give this executor \
+             `role = \"orchestrator\"` in config.toml. Or call getNextTask for work, or \
+             askQuestion for what a person has to decide."
+        }
+        None => {
+            "Run it again as a process that lives until it is answered, in the daemon's own PID \
+             namespace (not in a container), where /proc shows its parents (no hidepid)."
+        }
+    }
+}
+
+/// A tool or a method that is not for a caller inside an attempt.
+pub fn refused(session: &Session, what: &str) -> Refusal {
+    let message = format!("{what} is not permitted: {}", caller(session));
+    told(session, what, Refusal::new(Code::NotPermitted, message).hint(way_out(session)))
+}
+
+/// A call that names something beyond the caller's reach.
+pub fn too_far(session: &Session, tool: &str, argument: &str, id: &str) -> Refusal {
+    let message = format!(
+        "{tool} is not permitted with {argument} {id:?}: {}, and reaches its own project and the \
+         attempts that it started",
+        caller(session)
+    );
+    let hint = "Call get_context for its project_id, or start_task_attempt to start an attempt.";
+    told(session, tool, Refusal::new(Code::NotPermitted, message).hint(hint))
+        .detail("path", argument)
+}
+
+/// A call that leaves open what it is about.
+pub fn lacking(session: &Session, tool: &str, argument: &str) -> Refusal {
+    let message = format!("{tool} is permitted with {argument} only: {}", caller(session));
+    let hint = format!("Call {tool} again with {argument}.");
+    told(session, tool, Refusal::new(Code::NotPermitted, message).hint(hint))
+        .detail("path", argument)
+}
+
+fn told(session: &Session, what: &str, refusal: Refusal) -> Refusal {
+    let refusal = refusal.detail("tool", what);
+    match session.place.attempt() {
+        Some(attempt) => refusal.detail("attempt_id", attempt.to_string()),
+        None => refusal,
+    }
+}

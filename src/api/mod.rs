@@ -1,0 +1,171 @@
+//! The tools as the daemon knows them, whoever speaks: inputs, outputs,
+//! descriptions and field rules, and beside each group of tools the trait that
+//! answers it. Pure: it knows no protocol, database or actor.
+
+pub mod approvals;
+pub mod args;
+pub mod artifacts;
+pub mod attempts;
+pub mod brief;
+pub mod context;
+pub mod executors;
+pub mod field_path;
+pub mod field_rules;
+pub mod follow_up;
+pub mod inside;
+pub mod logs;
+pub mod projects;
+pub mod sessions;
+pub mod tasks;
+pub mod waits;
+pub mod worker;
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use provost_actors::ids::AttemptId;
+pub use provost_actors::journal::{Answer, Key};
+pub use provost_actors::process::place::Place;
+use provost_actors::refusal::Refusal;
+use provost_actors::text::{NAME_TOLD, cut};
+use serde_json::{Map, Value};
+
+pub use crate::role::{Access, Role};
+
+/// One connection: what is known of its caller for as long as it lasts.
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub role: Role,
+    /// The attempt that the caller works in, if it does.
+    pub attempt: Option<AttemptId>,
+    /// Where its process is, as the kernel shows it: unlike the attempt above, it
+    /// can't be made up.
+    pub place: Place,
+    /// A person's command line outside of all attempts: it has bare methods of its own.
+    pub is_person: bool,
+    /// Who calls, as far as limits and leases go: the attempt, or the bridge.
+    pub agent: String,
+    pub access: Access,
+    /// The caller's working directory, if it said.
+    pub cwd: Option<PathBuf>,
+}
+
+/// An attempt as a list of resources shows it.
+#[derive(Clone, Debug)]
+pub struct RecentAttempt {
+    pub attempt_id: AttemptId,
+    pub task_title: String,
+}
+
+/// Why a method outside MCP was refused, as JSON-RPC says it. Any code is allowed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CustomError {
+    pub code: i32,
+    pub message: String,
+    pub data: Option<Value>,
+}
+
+/// JSON-RPC 2.0 §5.1: the method does not exist.
+const METHOD_NOT_FOUND: i32 = -32601;
+
+impl CustomError {
+    /// The method does not exist.
+    pub fn method_not_found(method: &str) -> Self {
+        Self {
+            code: METHOD_NOT_FOUND,
+            message: format!("there is no method `{}`", cut(method.to_owned(), NAME_TOLD)),
+            data: None,
+        }
+    }
+}
+
+pub type Refusable<T> = Result<T, Refusal>;
+
+/// All that the faces ask of the daemon. A future may be dropped at any await when
+/// its caller cancels or disconnects: by then a change has either been handed to its
+/// owner or not begun. `key` is `None` when the caller asked for no idempotency.
+pub trait Service:
+    approvals::ApprovalTools
+    + artifacts::ChangesTool
+    + artifacts::FileTool
+    + artifacts::PatchTool
+    + attempts::AttemptTools
+    + context::ContextTools
+    + executors::ExecutorTools
+    + follow_up::FollowUpTools
+    + logs::LogTools
+    + projects::ProjectTools
+    + sessions::SessionTools
+    + tasks::TaskTools
+    + waits::WaitTools
+    + worker::WorkerTools
+    + Reach
+    + TaskNames
+    + Clarify
+    + CliMethods
+    + 'static
+{
+}
+
+/// What a caller may do.
+#[async_trait]
+pub trait Reach: Send + Sync {
+    /// Refuses a call of one of the board's tools that a caller inside an attempt may
+    /// not make. `access` is what the tool needs.
+    async fn permit(
+        &self,
+        session: &Session,
+        tool: &'static str,
+        access: Access,
+        arguments: &Map<String, Value>,
+    ) -> Refusable<()>;
+}
+
+/// Tasks by their handles.
+#[async_trait]
+pub trait TaskNames: Send + Sync {
+    /// The id of the task that a handle such as `TASK-001` names: in `project` if it is
+    /// given, else in the caller's project, else where only one project has it.
+    async fn task_id(
+        &self,
+        session: &Session,
+        handle: &str,
+        project: Option<&str>,
+    ) -> Refusable<String>;
+}
+
+/// The tool of a refused call.
+#[derive(Clone, Debug)]
+pub struct Callee {
+    pub name: &'static str,
+    /// The names of its fields.
+    pub fields: Vec<String>,
+    /// Whether a call may end or overwrite something.
+    pub is_destructive: bool,
+}
+
+impl Callee {
+    /// Whether the tool has such a field.
+    pub fn takes(&self, field: &str) -> bool {
+        self.fields.iter().any(|name| name == field)
+    }
+}
+
+/// Refusals made useful.
+#[async_trait]
+pub trait Clarify: Send + Sync {
+    /// Completes a refusal for a caller that cut an id short or took one kind of id for
+    /// another.
+    async fn clarify(&self, callee: &Callee, arguments: &Value, refusal: Refusal) -> Refusal;
+}
+
+/// JSON-RPC methods beside MCP's own, for the command line.
+#[async_trait]
+pub trait CliMethods: Send + Sync {
+    async fn call_method(
+        &self,
+        session: &Session,
+        method: &str,
+        params: Option<Value>,
+    ) -> Result<Value, CustomError>;
+}

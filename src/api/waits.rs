@@ -1,0 +1,92 @@
+//! Waiting for attempts, many at once.
+
+use async_trait::async_trait;
+use provost_actors::ids::{AttemptId, ProcessId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::attempts::{AttemptPhase, AttemptState, LatestEntryIndex};
+use crate::api::args::{Id, Limit, List, Text};
+use crate::api::{Refusable, Session};
+
+pub const WAIT_FOR_ATTEMPTS: &str = "\
+Use when: attempts run and you want to be woken when one ends, or all do, or anything changes.
+Required: attempt_ids.
+Optional: until, after, timeout_ms (50000 for long runs).
+Next: the same with after from the answer; once settled, tail_session_messages or get_attempt_status.
+Avoid: polling get_attempt_status; an after of other attempts, which may miss what those did.";
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Until {
+    #[default]
+    AnySettled,
+    AllSettled,
+    AnyChange,
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WaitForAttemptsInput {
+    /// Attempts to wait for, 1 to 50 UUIDs from start_task_attempt or list_task_attempts.
+    #[schemars(with = "List<Id, 1, 50>")]
+    pub attempt_ids: List<AttemptId, 1, 50>,
+    /// any_settled (the default: nothing runs or waits in one of them), all_settled, or any_change
+    /// (of state, phase, queue, turn or a wait for the disk; log lines don't count).
+    #[serde(default)]
+    pub until: Until,
+    /// The `after` of the last answer for the same attempts: then nothing in between is missed.
+    /// Leave it out once attempts were added.
+    pub after: Option<Text<1, 64>>,
+    /// How long to wait at most, in milliseconds; more than 50000 counts as 50000.
+    #[serde(default)]
+    pub timeout_ms: Limit<30_000, 50_000>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitForAttemptsOutput {
+    /// Each attempt once, in the order asked.
+    pub attempts: Vec<WaitedAttempt>,
+    /// Whether the time was over first; the same call with after waits on.
+    pub timed_out: bool,
+    /// Give it as after in the next call.
+    pub after: String,
+}
+
+/// A status in short: 50 of them take 19 KiB at most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitedAttempt {
+    /// Id of the attempt, a UUID.
+    #[schemars(with = "String")]
+    pub attempt_id: AttemptId,
+    /// idle, running, completed or failed.
+    pub state: AttemptState,
+    /// queued, preparing, running, waiting, stopping, idle or settled.
+    pub phase: AttemptPhase,
+    /// As in get_attempt_status.
+    pub waiting_on: Option<String>,
+    /// Whether it changed since after; without after, since the call began.
+    pub changed: bool,
+    /// Its latest process, a UUID; null before the first.
+    #[schemars(with = "Option<String>")]
+    pub latest_execution_process_id: Option<ProcessId>,
+    /// Exit code of that process; null while it runs or if a signal ended it.
+    pub exit_code: Option<i32>,
+    /// Why it failed, cut short; null unless state is failed.
+    pub failure_summary: Option<String>,
+    /// How many follow-ups wait.
+    pub queued_follow_ups: u32,
+    /// Where its logs end, as in get_attempt_status.
+    pub latest_entry_index: LatestEntryIndex,
+}
+
+/// What the tool that waits asks of the daemon.
+#[async_trait]
+pub trait WaitTools: Send + Sync {
+    async fn wait_for_attempts(
+        &self,
+        session: &Session,
+        input: WaitForAttemptsInput,
+    ) -> Refusable<WaitForAttemptsOutput>;
+}

@@ -1,0 +1,156 @@
+//! The inbox of what workers ask: `list_questions` and `answer_question`.
+
+use crate::api::args::{Id, Limit, Text, Time};
+use crate::api::worker::ticket::Urgency;
+use crate::api::{Answer, Key, Refusable, Session};
+use async_trait::async_trait;
+use provost_actors::event::Timestamp;
+use provost_actors::ids::ProjectId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub const LIST_QUESTIONS: &str = "\
+Use when: workers may have asked what the plan does not answer, or raised an alert.
+Required: nothing.
+Optional: project_id, status (open, all), limit, cursor.
+Next: answer_question with question_id.
+Avoid: answering without reading context.";
+
+pub const ANSWER_QUESTION: &str = "\
+Use when: you have decided on a question or a ticket that list_questions shows.
+Required: question_id, answer.
+Optional: project_id (for Q-001 and TK-001 where there are several projects), request_id.
+Next: list_questions for the rest. The worker is told by itself.
+Avoid: answers that hold for one case only: the same question is answered by it from now on.";
+
+/// Which to list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionsAsked {
+    #[default]
+    Open,
+    All,
+    // What was reported and waits for nobody.
+    Reports,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListQuestionsInput {
+    /// Project, a UUID; all projects by default.
+    #[schemars(with = "Option<Id>")]
+    pub project_id: Option<ProjectId>,
+    /// open (default); all; reports (observations, issues and test failures, which wait for
+    /// nobody).
+    #[serde(default)]
+    pub status: QuestionsAsked,
+    /// Most to return; 50 by default, at most 200.
+    #[serde(default)]
+    pub limit: Limit<50, 200>,
+    /// next_cursor of the page before.
+    pub cursor: Option<Text<1, 64>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ListQuestionsOutput {
+    /// Newest first.
+    pub questions: Vec<QuestionSummary>,
+    /// Cursor of the next page; null on the last.
+    pub next_cursor: Option<String>,
+    /// Whether older ones follow.
+    pub has_more: bool,
+}
+
+/// What kind of thing waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InboxKind {
+    Question,
+    Ticket,
+    Blocker,
+    Alert,
+    Observation,
+    Issue,
+    Failure,
+}
+
+/// Whether it still waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionStatus {
+    Open,
+    // An executor answered it, and nobody has ruled on that.
+    Unruled,
+    Answered,
+    // It waits for nobody.
+    Noted,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionSummary {
+    /// A UUID.
+    pub question_id: String,
+    /// Q-001, TK-001; of reports OBS-001, ISSUE-001, FAIL-001.
+    pub handle: String,
+    /// Its project.
+    pub project_id: String,
+    /// question, ticket, blocker, alert; of reports observation, issue, failure.
+    pub kind: InboxKind,
+    /// open; unruled (an executor answered it, your answer takes the place of that); answered;
+    /// of reports noted.
+    pub status: QuestionStatus,
+    /// Priority.
+    pub priority: Urgency,
+    /// What is asked.
+    pub question: String,
+    /// What was told beside it, as JSON.
+    pub context: Option<String>,
+    /// Its task: TASK-001.
+    pub task_id: Option<String>,
+    /// The answer.
+    pub answer: Option<String>,
+    /// Who answered.
+    pub answered_by: Option<String>,
+    /// When it was asked.
+    #[schemars(with = "Time")]
+    pub asked_at: Timestamp,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerQuestionInput {
+    /// UUID from list_questions, or Q-001 or TK-001.
+    pub question_id: Text<1, 64>,
+    /// The answer; of a ticket, how it was resolved.
+    pub answer: Text<1, 20_000>,
+    /// Project of Q-001 or TK-001, where several have one.
+    #[schemars(with = "Option<Id>")]
+    pub project_id: Option<ProjectId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AnswerQuestionOutput {
+    /// A UUID.
+    pub question_id: String,
+    /// Q-001 or TK-001.
+    pub handle: String,
+    /// answered.
+    pub status: QuestionStatus,
+}
+
+/// What the tools about the inbox ask of the daemon.
+#[async_trait]
+pub trait InboxTools: Send + Sync {
+    async fn list_questions(
+        &self,
+        session: &Session,
+        input: ListQuestionsInput,
+    ) -> Refusable<ListQuestionsOutput>;
+
+    async fn answer_question(
+        &self,
+        session: &Session,
+        key: Option<Key>,
+        input: AnswerQuestionInput,
+    ) -> Refusable<Answer<AnswerQuestionOutput>>;
+}

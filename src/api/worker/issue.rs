@@ -1,0 +1,120 @@
+//! `reportIssue`.
+
+use crate::api::args::Text;
+use crate::api::worker::late::LateAnswer;
+use crate::api::worker::path;
+use crate::api::worker::ticket::Urgency;
+use provost_actors::refusal::Refusal;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+pub const REPORT_ISSUE: &str = "\
+Use when: something is wrong that blocks or worries you, and is not yours to mend.
+Required: issue_description, severity.
+Optional: task_id, file_path, repro_steps, immediate, project_id, request_id.
+Next: go on if you can; else reportTaskStatus with status = blocked.
+Avoid: it for a failing test (reportTestFailure).";
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReportIssueInput {
+    /// What is wrong, in 1 to 800 characters.
+    pub issue_description: Text<1, 800>,
+    /// 1 = critical, which alerts a person; 2 or 3.
+    pub severity: Level,
+    /// Its task, TASK-001 or a UUID.
+    pub task_id: Option<Text<1, 64>>,
+    /// The file that it is about, by its path.
+    pub file_path: Option<Text<1, 1024>>,
+    /// How to see it happen.
+    pub repro_steps: Option<Text<0, 5000>>,
+    /// true alerts a person of severity 2 too.
+    #[serde(default)]
+    pub immediate: bool,
+    /// Project id; by default yours.
+    pub project_id: Option<Text<1, 64>>,
+}
+
+impl ReportIssueInput {
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.file_path.as_ref().map_or(Ok(()), |file| path::check("file_path", file))
+    }
+
+    /// Whether a person is to see it at once.
+    pub fn is_alert(&self) -> bool {
+        self.severity == Level::One || (self.immediate && self.severity == Level::Two)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportIssueOutput {
+    /// true.
+    pub logged: bool,
+    /// Whether a person is alerted.
+    pub escalated: bool,
+    /// What it is called: ISSUE-001.
+    pub issue_id: String,
+    /// The alert that waits for a person: TK-001.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alert_ticket: Option<String>,
+    /// Answers to your questions that came since you last called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
+}
+
+/// How bad something is: 1 is the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "serde_json::Number", into = "u8")]
+pub enum Level {
+    One,
+    Two,
+    Three,
+}
+
+impl Level {
+    pub fn urgency(self) -> Urgency {
+        match self {
+            Self::One => Urgency::Critical,
+            Self::Two => Urgency::High,
+            Self::Three => Urgency::Medium,
+        }
+    }
+}
+
+impl TryFrom<serde_json::Number> for Level {
+    type Error = &'static str;
+
+    /// JSON knows one kind of number, so `1.0` is one too.
+    fn try_from(number: serde_json::Number) -> Result<Self, Self::Error> {
+        match number.as_f64() {
+            Some(1.0) => Ok(Self::One),
+            Some(2.0) => Ok(Self::Two),
+            Some(3.0) => Ok(Self::Three),
+            _ => Err("1, 2 or 3"),
+        }
+    }
+}
+
+impl From<Level> for u8 {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::One => 1,
+            Level::Two => 2,
+            Level::Three => 3,
+        }
+    }
+}
+
+impl JsonSchema for Level {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Level".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "enum": [1, 2, 3] })
+    }
+}

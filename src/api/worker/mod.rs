@@ -1,0 +1,41 @@
+//! The worker API: what the agent that does a task asks and is answered, in its own
+//! words (camel case, and the field names of its specification).
+
+pub mod answers;
+pub mod completed;
+pub mod done;
+pub mod failure;
+pub mod inbox;
+pub mod issue;
+pub mod late;
+pub mod next;
+pub mod note;
+pub mod observation;
+pub mod path;
+pub mod receipt;
+pub mod report;
+pub mod reported;
+pub mod status;
+pub mod ticket;
+pub mod verification;
+
+/// All that a worker asks of the daemon, and the inbox of what workers ask.
+pub trait WorkerTools:
+    answers::AnswerTools
+    + inbox::InboxTools
+    + next::NextTools
+    + note::NoteTools
+    + report::ReportTools
+    + ticket::TicketTools
+{
+}
+
+impl<T> WorkerTools for T where
+    T: answers::AnswerTools
+        + inbox::InboxTools
+        + next::NextTools
+        + note::NoteTools
+        + report::ReportTools
+        + ticket::TicketTools
+{
+}

@@ -1,0 +1,369 @@
+//! What the bridge remembers of a session: which requests wait for an answer,
+//! and what a new connection must be told. Pure; no line is sent here.
+
+use std::collections::{BTreeMap, HashMap};
+
+use provost_actors::refusal::{Code, Refusal};
+use uuid::Uuid;
+
+use super::frame::{self, Frame, Id};
+
+/// Requests in flight at once; the daemon itself takes fewer.
+const MAX_WAITING: usize = 4096;
+
+/// Bytes of lines kept so that they can be sent again. A request beyond it
+/// goes through and is answered `daemon_restarting` should the daemon die.
+const MAX_KEPT_BYTES: usize = 64 << 20;
+
+/// The id of the `initialize` that a new connection is opened with.
+const REPLAY_ID: &str = "provost/replay";
+
+/// What becomes of a line from the client.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes to the daemon.
+    Forward(Vec<u8>),
+    /// It is in the pending and goes to the next connection.
+    Held,
+    /// The bridge itself answers.
+    Answer(Vec<u8>),
+    /// Nobody needs it.
+    Dropped,
+}
+
+struct Waiting {
+    id: Id,
+    kind: Kind,
+    /// In the protocol's version 2026-07-28.
+    modern: bool,
+    /// `None`: not kept, see [`MAX_KEPT_BYTES`].
+    line: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    ToolCall,
+    Initialize,
+    /// Stays open for as long as the session; it keeps nobody waiting.
+    Listen,
+    /// A method of the worker API, without MCP around it.
+    Bare,
+    Other,
+}
+
+/// The session so far.
+#[derive(Default)]
+pub struct PendingRequests {
+    /// By order of arrival.
+    waiting: BTreeMap<u64, Waiting>,
+    by_id: HashMap<Id, u64>,
+    arrivals: u64,
+    kept_bytes: usize,
+    /// The client's `initialize`, once it was answered well.
+    initialize: Option<Vec<u8>>,
+    initialized: Option<Vec<u8>>,
+}
+
+impl PendingRequests {
+    /// Takes a line from the client, without its line feed.
+    pub fn client_says(&mut self, line: Vec<u8>, connected: bool) -> Verdict {
+        match Frame::read(&line) {
+            Frame::Request { id, method, modern } => {
+                let kind = match method.as_ref() {
+                    "tools/call" => Kind::ToolCall,
+                    "initialize" => Kind::Initialize,
+                    "subscriptions/listen" => Kind::Listen,
+                    "ping" => Kind::Other,
+                    method if method.contains('/') => Kind::Other,
+                    _ => Kind::Bare,
+                };
+                self.request(Waiting { id, kind, modern, line: None }, line, connected)
+            }
+            Frame::Notification { method, params } => {
+                match method.as_ref() {
+                    "notifications/initialized" => self.initialized = Some(line.clone()),
+                    "notifications/cancelled" => {
+                        if let Some(id) = frame::cancelled_id(params) {
+                            self.remove(&id);
+                        }
+                    }
+                    _ => {}
+                }
+                if connected { Verdict::Forward(line) } else { Verdict::Dropped }
+            }
+            Frame::Response { .. } | Frame::Other if connected => Verdict::Forward(line),
+            Frame::Response { .. } => Verdict::Dropped,
+            Frame::Other => Verdict::Answer(frame::malformed(&line)),
+        }
+    }
+
+    fn request(&mut self, mut request: Waiting, line: Vec<u8>, connected: bool) -> Verdict {
+        if self.by_id.contains_key(&request.id) {
+            let message = "Invalid request: a request with this id is in flight";
+            return Verdict::Answer(frame::error(Some(&request.id), -32600, message, None));
+        }
+        if self.waiting.len() >= MAX_WAITING {
+            let refusal = Refusal::new(Code::RateLimited, "Too many calls are in flight.");
+            return Verdict::Answer(answer(&request, &refusal));
+        }
+        let line = match request.kind {
+            Kind::ToolCall | Kind::Bare => {
+                frame::with_call_id(&line, &Uuid::now_v7().to_string()).unwrap_or(line)
+            }
+            Kind::Initialize | Kind::Listen | Kind::Other => line,
+        };
+        if self.kept_bytes + line.len() <= MAX_KEPT_BYTES {
+            self.kept_bytes += line.len();
+            request.line = Some(line.clone());
+        } else if !connected {
+            return Verdict::Answer(answer(&request, &restarting()));
+        }
+        self.arrivals += 1;
+        self.by_id.insert(request.id.clone(), self.arrivals);
+        self.waiting.insert(self.arrivals, request);
+        if connected { Verdict::Forward(line) } else { Verdict::Held }
+    }
+
+    /// Takes note of a line from the daemon; all of them go to the client.
+    pub fn daemon_says(&mut self, line: &[u8]) {
+        let Frame::Response { id, failed } = Frame::read(line) else { return };
+        if let Some(Waiting { kind: Kind::Initialize, line, .. }) = self.remove(&id)
+            && !failed
+        {
+            self.initialize = line;
+        }
+    }
+
+    fn remove(&mut self, id: &Id) -> Option<Waiting> {
+        let removed = self.waiting.remove(&self.by_id.remove(id)?)?;
+        self.kept_bytes -= removed.line.as_ref().map_or(0, Vec::len);
+        Some(removed)
+    }
+
+    /// Whether the client waits for an answer.
+    pub fn waits(&self) -> bool {
+        self.waiting.values().any(|waiting| waiting.kind != Kind::Listen)
+    }
+
+    /// How a new connection is brought to where the old one was: an
+    /// `initialize` whose answer, known by [`is_replayed`], is for nobody, and
+    /// what follows it. `None` for a session that has not been initialized.
+    pub fn handshake(&self) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+        let initialize = frame::with_id(self.initialize.as_ref()?, REPLAY_ID)?;
+        Some((initialize, self.initialized.clone()))
+    }
+
+    /// What a new connection must be sent, oldest first.
+    pub fn resend(&self) -> Vec<Vec<u8>> {
+        self.waiting.values().filter_map(|waiting| waiting.line.clone()).collect()
+    }
+
+    /// Answers those that can't be sent again, because their lines weren't kept.
+    pub fn lost(&mut self) -> Vec<Vec<u8>> {
+        self.refuse(|waiting| waiting.line.is_none(), &restarting())
+    }
+
+    /// Answers all that wait, for the daemon doesn't come back; `why` goes into
+    /// the details.
+    pub fn give_up(&mut self, why: &str) -> Vec<Vec<u8>> {
+        self.refuse(|_| true, &restarting().detail("reason", why))
+    }
+
+    fn refuse(&mut self, which: impl Fn(&Waiting) -> bool, refusal: &Refusal) -> Vec<Vec<u8>> {
+        let chosen = self.waiting.values().filter(|waiting| which(waiting));
+        let ids: Vec<Id> = chosen.map(|waiting| waiting.id.clone()).collect();
+        let removed = ids.iter().filter_map(|id| self.remove(id));
+        removed.map(|waiting| answer(&waiting, refusal)).collect()
+    }
+}
+
+fn restarting() -> Refusal {
+    Refusal::new(Code::DaemonRestarting, "The daemon went away before it answered this call.")
+}
+
+fn answer(request: &Waiting, refusal: &Refusal) -> Vec<u8> {
+    match request.kind {
+        Kind::ToolCall => frame::refused_call(&request.id, request.modern, refusal),
+        Kind::Initialize | Kind::Listen | Kind::Bare | Kind::Other => {
+            frame::refused_request(&request.id, refusal)
+        }
+    }
+}
+
+/// Whether a line from the daemon answers the handshake's `initialize`.
+pub fn is_replayed(line: &[u8]) -> bool {
+    let replayed = Id::read(&REPLAY_ID.into());
+    matches!(Frame::read(line), Frame::Response { id, .. } if Some(&id) == replayed.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn call(id: u64) -> Vec<u8> {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t"}})
+            .to_string()
+            .into_bytes()
+    }
+
+    fn result(id: u64) -> Vec<u8> {
+        json!({"jsonrpc": "2.0", "id": id, "result": {}}).to_string().into_bytes()
+    }
+
+    fn json(line: &[u8]) -> Value {
+        serde_json::from_slice(line).unwrap()
+    }
+
+    fn forwarded(verdict: Verdict) -> Vec<u8> {
+        let Verdict::Forward(line) = verdict else { panic!("{verdict:?}") };
+        line
+    }
+
+    #[test]
+    fn a_call_is_sent_again_with_the_stamp_of_its_first_sending() {
+        let mut pending = PendingRequests::default();
+        let sent = forwarded(pending.client_says(call(1), true));
+        assert!(json(&sent)["params"]["_meta"][frame::CALL_ID].is_string());
+        assert_eq!(pending.resend(), [sent]);
+        pending.daemon_says(&result(1));
+        assert!(pending.resend().is_empty() && !pending.waits());
+    }
+
+    #[test]
+    fn an_id_can_be_used_again_once_answered_and_not_before() {
+        let mut pending = PendingRequests::default();
+        forwarded(pending.client_says(call(1), true));
+        let Verdict::Answer(refused) = pending.client_says(call(1), true) else { panic!() };
+        assert_eq!(json(&refused)["error"]["code"], -32600);
+        pending.daemon_says(&result(1));
+        forwarded(pending.client_says(call(1), true));
+    }
+
+    #[test]
+    fn an_answered_initialize_is_replayed_under_another_id() {
+        let mut pending = PendingRequests::default();
+        let initialize = json!({"id": 0, "method": "initialize", "params": {"a": 1}}).to_string();
+        forwarded(pending.client_says(initialize.clone().into_bytes(), true));
+        assert_eq!(pending.handshake(), None);
+        assert_eq!(pending.resend(), [initialize.into_bytes()]);
+        pending.daemon_says(&result(0));
+        let initialized = br#"{"method":"notifications/initialized"}"#.to_vec();
+        forwarded(pending.client_says(initialized.clone(), true));
+        let (replayed, after) = pending.handshake().unwrap();
+        assert_eq!(json(&replayed)["params"], json!({"a": 1}));
+        assert_eq!(after, Some(initialized));
+        let id = &json(&replayed)["id"];
+        assert!(is_replayed(json!({"id": id, "result": {}}).to_string().as_bytes()));
+        assert!(!is_replayed(&result(0)));
+        assert!(pending.resend().is_empty());
+    }
+
+    #[test]
+    fn a_refused_initialize_is_not_replayed() {
+        let mut pending = PendingRequests::default();
+        forwarded(pending.client_says(br#"{"id":0,"method":"initialize"}"#.to_vec(), true));
+        pending.daemon_says(br#"{"id":0,"error":{"code":1,"message":""}}"#);
+        assert_eq!(pending.handshake(), None);
+    }
+
+    #[test]
+    fn a_cancelled_call_is_not_sent_again() {
+        let mut pending = PendingRequests::default();
+        forwarded(pending.client_says(call(1), true));
+        let cancel = json!({"method": "notifications/cancelled", "params": {"requestId": 1}});
+        forwarded(pending.client_says(cancel.to_string().into_bytes(), true));
+        assert!(!pending.waits() && pending.resend().is_empty());
+    }
+
+    #[test]
+    fn without_a_daemon_requests_are_held_and_malformed_lines_answered() {
+        let mut pending = PendingRequests::default();
+        assert_eq!(pending.client_says(call(1), false), Verdict::Held);
+        let Verdict::Answer(parse_error) = pending.client_says(b"{".to_vec(), false) else {
+            panic!()
+        };
+        assert_eq!(json(&parse_error)["error"]["code"], -32700);
+        assert_eq!(pending.client_says(br#"{"method":"x"}"#.to_vec(), false), Verdict::Dropped);
+        assert_eq!(pending.resend().len(), 1);
+        assert_eq!(forwarded(pending.client_says(b"{".to_vec(), true)), b"{");
+    }
+
+    #[test]
+    fn giving_up_answers_each_in_its_own_form() {
+        let mut pending = PendingRequests::default();
+        pending.client_says(call(1), false);
+        pending.client_says(br#"{"id":"l","method":"tools/list"}"#.to_vec(), false);
+        let answers: Vec<Value> =
+            pending.give_up("no daemon").iter().map(|line| json(line)).collect();
+        assert_eq!(answers[0]["id"], 1);
+        assert_eq!(answers[0]["result"]["structuredContent"]["code"], "daemon_restarting");
+        assert_eq!(answers[1]["id"], "l");
+        assert_eq!(answers[1]["error"]["data"]["code"], "daemon_restarting");
+        assert!(!pending.waits() && pending.give_up("").is_empty());
+    }
+
+    #[test]
+    fn a_subscription_keeps_nobody_waiting_and_is_opened_again() {
+        let mut pending = PendingRequests::default();
+        pending.client_says(br#"{"id":1,"method":"subscriptions/listen"}"#.to_vec(), true);
+        assert!(!pending.waits());
+        assert_eq!(pending.resend().len(), 1);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut pending = PendingRequests::default();
+        let big = |id: u64| {
+            let padding = "x".repeat(MAX_KEPT_BYTES / 2);
+            json!({"id": id, "method": "m", "params": {"p": padding}}).to_string().into_bytes()
+        };
+        forwarded(pending.client_says(big(1), true));
+        forwarded(pending.client_says(big(2), true));
+        assert_eq!(pending.resend().len(), 1);
+        assert_eq!(pending.lost().len(), 1);
+        assert!(matches!(pending.client_says(big(3), false), Verdict::Answer(_)));
+        pending.daemon_says(&result(1));
+        assert_eq!(pending.kept_bytes, 0);
+        for id in 10..10 + MAX_WAITING as u64 {
+            forwarded(pending.client_says(call(id), true));
+        }
+        let Verdict::Answer(refused) = pending.client_says(call(1), true) else { panic!() };
+        assert_eq!(json(&refused)["result"]["structuredContent"]["code"], "rate_limited");
+    }
+
+    proptest! {
+        #[test]
+        fn every_request_is_answered_once_whatever_happens(
+            steps in prop::collection::vec((0..3u8, 0..6u64, any::<bool>()), 0..60)
+        ) {
+            let mut pending = PendingRequests::default();
+            let mut open: Vec<u64> = Vec::new();
+            for (step, id, connected) in steps {
+                match step {
+                    0 => {
+                        let verdict = pending.client_says(call(id), connected);
+                        if open.contains(&id) {
+                            prop_assert!(matches!(verdict, Verdict::Answer(_)));
+                        } else {
+                            open.push(id);
+                        }
+                    }
+                    1 => {
+                        pending.daemon_says(&result(id));
+                        open.retain(|other| *other != id);
+                    }
+                    _ => {
+                        let answered: Vec<Value> =
+                            pending.give_up("").iter().map(|line| json(line)["id"].clone()).collect();
+                        let expected: Vec<Value> = open.drain(..).map(Value::from).collect();
+                        prop_assert_eq!(answered, expected);
+                    }
+                }
+                prop_assert_eq!(pending.resend().len(), open.len());
+            }
+        }
+    }
+}
