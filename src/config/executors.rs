@@ -27,46 +27,24 @@ pub enum Protocol {
     Claude,
     /// `codex app-server`.
     Codex,
-    /// The JSON lines that these print when they run one prompt and end.
-    Gemini,
-    Opencode,
-    Qwen,
-    Copilot,
-    Kimi,
     /// The Agent Client Protocol.
     Acp,
 }
 
 impl Protocol {
-    const ALL: [(&str, Self); 11] = [
+    const ALL: [(&str, Self); 6] = [
         ("plain", Self::Plain),
         ("events", Self::Events),
         ("fake", Self::Fake),
         ("claude", Self::Claude),
         ("codex", Self::Codex),
-        ("gemini", Self::Gemini),
-        ("opencode", Self::Opencode),
-        ("qwen", Self::Qwen),
-        ("copilot", Self::Copilot),
-        ("kimi", Self::Kimi),
         ("acp", Self::Acp),
     ];
 
     /// The spelling in `config.toml`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Events => "events",
-            Self::Fake => "fake",
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-            Self::Opencode => "opencode",
-            Self::Qwen => "qwen",
-            Self::Copilot => "copilot",
-            Self::Kimi => "kimi",
-            Self::Acp => "acp",
-        }
+        let named = Self::ALL.iter().find(|(_, protocol)| *protocol == self);
+        named.map_or("", |(name, _)| name)
     }
 
     /// The options that it knows; `None`: any, each of which is the agent's own.
@@ -75,22 +53,30 @@ impl Protocol {
             Self::Plain | Self::Events | Self::Fake => Some(&[]),
             Self::Claude => Some(&["model", "effort", "permission_mode", "approvals"]),
             Self::Codex => Some(&["model", "effort", "sandbox", "approval_policy"]),
-            Self::Gemini | Self::Qwen => Some(&["model", "approval_mode"]),
-            Self::Opencode => Some(&["model", "agent", "auto"]),
-            Self::Copilot => Some(&["model", "effort", "allow_all"]),
-            Self::Kimi => Some(&["model"]),
             Self::Acp => None,
         }
     }
 
-    fn read(item: &Item<'_>) -> Result<Self, ConfigError> {
+    /// `builtin`: the built-in executors, one of whose names may stand where the name
+    /// of a protocol belongs.
+    fn read(
+        item: &Item<'_>,
+        builtin: &BTreeMap<String, ExecutorConfig>,
+    ) -> Result<Self, ConfigError> {
         let text = item.text()?;
         if let Some((_, protocol)) = Self::ALL.iter().find(|(name, _)| *name == text) {
             return Ok(*protocol);
         }
-        let near = nearest(&text, Self::ALL.map(|(name, _)| name));
-        let near = near.map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default();
-        Err(item.invalid(&format!("{}, not {text:?}{near}", Self::one_of())))
+        let hint = match (builtin.get(&text), nearest(&text, Self::ALL.map(|(name, _)| name))) {
+            (Some(named), _) => format!(
+                ": use the built-in executor `{text}`, or write `protocol = \"{}\"` and `command = {:?}`",
+                named.protocol.as_str(),
+                named.command
+            ),
+            (None, Some(near)) => format!(" (did you mean {near:?}?)"),
+            (None, None) => String::new(),
+        };
+        Err(item.invalid(&format!("{}, not {text:?}{hint}", Self::one_of())))
     }
 
     fn one_of() -> String {
@@ -202,7 +188,7 @@ fn read_one(
 ) -> Result<ExecutorConfig, ConfigError> {
     let table = item.table()?;
     table.only(KEYS)?;
-    let protocol = table.get("protocol").map(|item| Protocol::read(&item)).transpose()?;
+    let protocol = table.get("protocol").map(|item| Protocol::read(&item, builtin)).transpose()?;
     let alike = protocol.and_then(|protocol| builtin.get(protocol.as_str()));
     let speaks_it =
         |base: &&ExecutorConfig| protocol.is_none_or(|protocol| protocol == base.protocol);

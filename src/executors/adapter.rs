@@ -43,21 +43,14 @@ impl Call {
     pub fn with_prompt(mut self, prompt: &str) -> Result<Launch, String> {
         match self.prompt {
             PromptVia::Stdin => Ok(self.launch(Stdin::Bytes(prompt.as_bytes().to_vec()))),
+            PromptVia::Arg if prompt.contains('\0') => {
+                Err("the prompt contains a NUL character, which no argument can".to_owned())
+            }
             PromptVia::Arg => {
-                self.args.push(argument(prompt)?);
+                self.args.push(prompt.to_owned());
                 Ok(self.launch(Stdin::Empty))
             }
         }
-    }
-
-    /// The same for a CLI that takes its prompt by a flag. One argument with it,
-    /// so that a prompt may begin with a `-`.
-    pub fn with_prompt_flag(mut self, prompt: &str, flag: &str) -> Result<Launch, String> {
-        if self.prompt == PromptVia::Stdin {
-            return self.with_prompt(prompt);
-        }
-        self.args.push(format!("{flag}={}", argument(prompt)?));
-        Ok(self.launch(Stdin::Empty))
     }
 
     /// Passes an option of the configuration, where it is set, as this flag.
@@ -73,14 +66,6 @@ impl Call {
         let (files, dialogue) = (BTreeMap::new(), Value::Null);
         Launch { program, args, shown_as: None, env, stdin, files, dialogue }
     }
-}
-
-/// A prompt that is to be an argument.
-pub fn argument(prompt: &str) -> Result<String, String> {
-    if prompt.contains('\0') {
-        return Err("the prompt holds a NUL, which no argument can".to_owned());
-    }
-    Ok(prompt.to_owned())
 }
 
 /// A prompt as text: most CLIs take one that begins with a `/` for a command of their
@@ -108,6 +93,11 @@ pub trait Adapter: Send + Sync {
     /// A reader for one process; `dialogue` is its launch's, or null for one that
     /// is only read.
     fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer>;
+
+    /// Whether this dialogue is of a launch by this protocol.
+    fn is_own(&self, dialogue: &Value) -> bool {
+        dialogue.is_null()
+    }
 
     fn answer(&self, _request: &Request, _verdict: &Verdict) -> Option<Message> {
         None

@@ -46,6 +46,15 @@ impl Configured {
         Self { name, config, adapter, search, passed, base, version: Mutex::default() }
     }
 
+    /// A reader for one process that was launched with this dialogue.
+    pub fn reader(&self, dialogue: &Value) -> Result<Box<dyn Normalizer>, String> {
+        if self.adapter.is_own(dialogue) {
+            return Ok(self.adapter.normalizer(dialogue));
+        }
+        let (name, protocol) = (&self.name, self.config.protocol.as_str());
+        Err(format!("executor {name} did not speak {protocol} when this was recorded"))
+    }
+
     fn variant(&self, name: Option<&String>) -> Result<Option<&VariantConfig>, String> {
         let Some(name) = name.or(self.config.default_variant.as_ref()) else { return Ok(None) };
         let known = self.config.variants.get(name);

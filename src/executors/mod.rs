@@ -7,17 +7,12 @@ mod adapter;
 mod claude;
 mod codex;
 mod configured;
-mod copilot;
 mod effect;
 mod events;
 pub mod fake;
-mod gemini;
 mod json;
-mod kimi;
-mod opencode;
 mod plain;
 mod program;
-mod qwen;
 mod streamed;
 #[cfg(test)]
 mod transcripts;
@@ -27,8 +22,9 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use provost_actors::executor::{Executor, Executors};
+use provost_actors::executor::{Executor, Executors, Normalizer};
 use provost_actors::limits::Limits;
+use serde_json::Value;
 
 use crate::config::{self, Config, ExecutorConfig, Protocol};
 use adapter::Adapter;
@@ -36,7 +32,7 @@ use configured::Configured;
 
 /// All executors, by name. Built once, when the daemon starts.
 pub struct Registry {
-    executors: BTreeMap<String, Arc<dyn Executor>>,
+    executors: BTreeMap<String, Arc<Configured>>,
     limits: BTreeMap<String, Limits>,
     orchestrators: BTreeSet<String>,
 }
@@ -45,7 +41,7 @@ impl Registry {
     /// `environment` is the daemon's own: programs are looked up by its `PATH`,
     /// and `env_pass` takes from it.
     pub fn new(config: &Config, environment: &BTreeMap<String, String>) -> Self {
-        let mut executors: BTreeMap<String, Arc<dyn Executor>> = BTreeMap::new();
+        let mut executors = BTreeMap::new();
         let fake = (fake::NAME.to_owned(), ExecutorConfig::new(Protocol::Fake));
         let configured = config.executors.clone();
         let mut orchestrators = BTreeSet::new();
@@ -60,11 +56,20 @@ impl Registry {
         let limits = executors.keys().map(|name| (name.clone(), limits(&config.limits(name))));
         Self { limits: limits.collect(), executors, orchestrators }
     }
+
+    /// The reader of a process that an executor of this name was launched for, with
+    /// this dialogue. `Err` says why there is none: the configuration has changed since.
+    pub fn reader(&self, name: &str, dialogue: &Value) -> Result<Box<dyn Normalizer>, String> {
+        let executor = self.executors.get(name);
+        let executor =
+            executor.ok_or_else(|| format!("executor {name} is not configured any more"))?;
+        executor.reader(dialogue)
+    }
 }
 
 impl Executors for Registry {
     fn get(&self, name: &str) -> Option<Arc<dyn Executor>> {
-        self.executors.get(name).cloned()
+        self.executors.get(name).map(|executor| Arc::clone(executor) as Arc<dyn Executor>)
     }
 
     fn limits(&self, name: &str) -> Limits {
@@ -76,7 +81,7 @@ impl Executors for Registry {
     }
 
     fn all(&self) -> Vec<Arc<dyn Executor>> {
-        self.executors.values().cloned().collect()
+        self.executors.values().map(|executor| Arc::clone(executor) as Arc<dyn Executor>).collect()
     }
 }
 
@@ -87,11 +92,6 @@ fn adapter(protocol: Protocol) -> &'static dyn Adapter {
         Protocol::Acp => &acp::Acp,
         Protocol::Claude => &claude::Claude,
         Protocol::Codex => &codex::Codex,
-        Protocol::Gemini => &gemini::Gemini,
-        Protocol::Opencode => &opencode::Opencode,
-        Protocol::Qwen => &qwen::Qwen,
-        Protocol::Copilot => &copilot::Copilot,
-        Protocol::Kimi => &kimi::Kimi,
         Protocol::Events => &events::Events,
     }
 }
@@ -105,7 +105,7 @@ fn limits(limits: &config::Limits) -> Limits {
 #[cfg(test)]
 pub mod tests {
     use provost_actors::executor::{McpServer, Stdin, Turn};
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::adapter::Call;
     use super::*;

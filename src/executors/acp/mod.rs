@@ -52,6 +52,10 @@ impl Adapter for Acp {
         Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
     }
 
+    fn is_own(&self, dialogue: &Value) -> bool {
+        dialogue["quirks"].is_object()
+    }
+
     fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
         normalize::normalizer(Dialogue::deserialize(dialogue).ok())
     }

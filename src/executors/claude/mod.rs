@@ -1,8 +1,7 @@
-//! `claude`: Claude Code, by its two-way stream-json. Qwen Code speaks a dialect
-//! of it (`super::qwen`).
+//! `claude`: Claude Code, by its two-way stream-json.
 
-pub mod control;
-pub mod normalize;
+mod control;
+mod normalize;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +9,7 @@ use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn
 use serde_json::{Value, json};
 
 use super::adapter::{Abilities, Adapter, Call, as_text};
-use normalize::{Flavour, normalizer};
+use normalize::normalizer;
 
 /// The protocol.
 pub struct Claude;
@@ -46,8 +45,12 @@ impl Adapter for Claude {
         Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
     }
 
+    fn is_own(&self, dialogue: &Value) -> bool {
+        dialogue["prompt"].is_string()
+    }
+
     fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
-        normalizer(Flavour::Claude, dialogue)
+        normalizer(dialogue)
     }
 
     fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {

@@ -1,12 +1,11 @@
-//! What Claude Code writes as stream-json (and Qwen Code, whose dialect it is)
-//! to entries; what it asks for to requests.
+//! What Claude Code writes as stream-json to entries; what it asks for to requests.
 
 use std::collections::BTreeSet;
 
 use provost_actors::event::{Event, Timestamp, ToolStatus};
 use provost_actors::executor::{Normalizer, Observed, Request, TurnEnded, Verdict};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::control;
 use crate::executors::adapter::is_tool_of;
@@ -14,19 +13,10 @@ use crate::executors::json::{Dialect, Json, count, plain, system, text};
 use crate::executors::streamed::{Kind, Streamed};
 use crate::executors::words::{self, Tokens};
 
-/// Whose dialect it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Flavour {
-    Claude,
-    /// Counts cached tokens as input; has no word for a turn that was cancelled.
-    Qwen,
-}
-
 /// Reads one process, and talks to it if it was launched with a prompt to tell.
-pub fn normalizer(flavour: Flavour, dialogue: &Value) -> Box<dyn Normalizer> {
+pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
     let prompt = dialogue["prompt"].as_str().map(ToOwned::to_owned);
     Json::reader(StreamJson {
-        flavour,
         is_two_way: prompt.is_some(),
         is_answered: false,
         prompt,
@@ -34,13 +24,11 @@ pub fn normalizer(flavour: Flavour, dialogue: &Value) -> Box<dyn Normalizer> {
         session: String::new(),
         streamed: Streamed::default(),
         turn: Turn::default(),
-        before: (dialogue["is_resumed"] != true).then(Tokens::default),
     })
 }
 
 #[derive(Serialize, Deserialize)]
 struct StreamJson {
-    flavour: Flavour,
     is_two_way: bool,
     /// The turn that we began has ended; the CLI may go on by itself.
     is_answered: bool,
@@ -52,8 +40,6 @@ struct StreamJson {
     session: String,
     streamed: Streamed,
     turn: Turn,
-    /// What the conversation had used before this turn, where that is known.
-    before: Option<Tokens>,
 }
 
 /// What is known of the newest turn.
@@ -70,8 +56,6 @@ struct Turn {
     error: Option<String>,
     /// When the limit is over that refused a request.
     limit: Option<Timestamp>,
-    /// What the answers used, as each of them tells.
-    answers: Tokens,
 }
 
 impl Dialect for StreamJson {
@@ -143,16 +127,13 @@ impl StreamJson {
                     Some(status) => format!("{status} {}", text(message, "error")),
                     None => text(message, "error").to_owned(),
                 };
-                retry(
-                    &cause,
-                    &message["attempt"],
-                    &message["max_retries"],
-                    &message["retry_delay_ms"],
-                )
-            }
-            "retry" => {
-                let data = &message["data"];
-                retry("failed", &data["attempt"], &data["maxRetries"], &data["delayMs"])
+                let seconds = message["retry_delay_ms"].as_f64().unwrap_or_default() / 1000.0;
+                let (attempt, most) = (&message["attempt"], &message["max_retries"]);
+                let notice = format!(
+                    "the model's answer: {cause}; attempt {attempt} of {most} follows in {seconds:.1} s"
+                );
+                out.push(Observed::Retrying(notice.clone()));
+                notice
             }
             "permission_denied" => {
                 self.turn.denied.insert(text(message, "tool_use_id").to_owned());
@@ -164,9 +145,6 @@ impl StreamJson {
             }
             _ => return false,
         };
-        if matches!(text(message, "subtype"), "api_retry" | "retry") {
-            out.push(Observed::Retrying(notice.clone()));
-        }
         out.push(system(notice));
         true
     }
@@ -194,7 +172,7 @@ impl StreamJson {
                     _ => {}
                 }
             }
-            "content_block_stop" | "message_delta" | "message_stop" | "ping" | "goal_state" => {}
+            "content_block_stop" | "message_delta" | "message_stop" | "ping" => {}
             _ => return false,
         }
         true
@@ -214,16 +192,7 @@ impl StreamJson {
             }
             return true;
         }
-        let whole;
-        let blocks = match content {
-            Value::Array(blocks) => blocks,
-            Value::String(text) => {
-                whole = vec![serde_json::json!({ "type": "text", "text": text })];
-                &whole
-            }
-            _ => return false,
-        };
-        self.turn.answers = self.turn.answers.plus(self.usage(&message["message"]["usage"]));
+        let Value::Array(blocks) = content else { return false };
         for block in blocks {
             let kind = match text(block, "type") {
                 "text" => Some((Kind::Message, text(block, "text"))),
@@ -281,9 +250,7 @@ impl StreamJson {
                 let text = plain(&block["content"]);
                 let is_refused = self.turn.denied.remove(id)
                     || is_rejected(message, id)
-                    || (block["is_error"] == true && text.contains("but you haven't granted it"))
-                    || (text.starts_with("[Operation Cancelled] Reason:")
-                        && !self.turn.is_cancelled);
+                    || (block["is_error"] == true && text.contains("but you haven't granted it"));
                 let status = match (is_refused, block["is_error"] == true) {
                     (true, _) => ToolStatus::Denied,
                     (_, true) => ToolStatus::Failed,
@@ -361,7 +328,7 @@ impl StreamJson {
             || message["is_error"].is_null() && noted.is_some();
         self.flush(out);
         let said = text(message, "result");
-        let tokens = self.tokens(message);
+        let tokens = tokens(message);
         if !is_error && !self.turn.has_spoken && !said.is_empty() {
             // What a command of the CLI's own answered is no word of its model.
             let is_models = tokens != Tokens::default();
@@ -383,39 +350,6 @@ impl StreamJson {
         self.is_answered = self.is_two_way;
         true
     }
-
-    /// What the turn used that this result ends.
-    fn tokens(&mut self, result: &Value) -> Tokens {
-        if let Some(models) = result["model_usage_since_last_result"].as_object() {
-            return of_models(models);
-        }
-        let mut told = self.usage(&result["usage"]);
-        told.cost_usd = result["total_cost_usd"].as_f64();
-        if self.flavour == Flavour::Claude {
-            return told;
-        }
-        // Qwen Code counts from the beginning of the conversation, which may have
-        // been in another process: then its messages tell.
-        match self.before.replace(told) {
-            Some(before) => Tokens {
-                input: told.input.saturating_sub(before.input),
-                output: told.output.saturating_sub(before.output),
-                cached: told.cached.saturating_sub(before.cached),
-                cost_usd: None,
-            },
-            None => self.turn.answers,
-        }
-    }
-
-    fn usage(&self, usage: &Value) -> Tokens {
-        let cached = count(usage, "cache_read_input_tokens");
-        let beside = match self.flavour {
-            Flavour::Claude => cached + count(usage, "cache_creation_input_tokens"),
-            Flavour::Qwen => 0,
-        };
-        let input = count(usage, "input_tokens") + beside;
-        Tokens { input, output: count(usage, "output_tokens"), cached, cost_usd: None }
-    }
 }
 
 fn withdraw(message: &Value, out: &mut Vec<Observed>) -> bool {
@@ -427,19 +361,14 @@ fn withdraw(message: &Value, out: &mut Vec<Observed>) -> bool {
 
 /// Who works here, in a line.
 fn introduction(init: &Value) -> String {
-    let mode = text(init, "permissionMode").to_owned() + text(init, "permission_mode");
-    let version = text(init, "claude_code_version").to_owned() + text(init, "qwen_code_version");
+    let mode = text(init, "permissionMode").to_owned();
+    let version = text(init, "claude_code_version").to_owned();
     let servers = init["mcp_servers"].as_array().into_iter().flatten();
     let servers =
         servers.map(|server| format!("MCP {} {}", text(server, "name"), text(server, "status")));
     let facts = [version, text(init, "model").to_owned(), mode].into_iter().chain(servers);
     let facts: Vec<String> = facts.filter(|fact| !fact.is_empty()).collect();
     format!("begins: {}", facts.join(", "))
-}
-
-fn retry(cause: &str, attempt: &Value, most: &Value, delay_ms: &Value) -> String {
-    let seconds = delay_ms.as_f64().unwrap_or_default() / 1000.0;
-    format!("the model's answer: {cause}; attempt {attempt} of {most} follows in {seconds:.1} s")
 }
 
 /// Its permission was refused, as the message says of its results.
@@ -461,22 +390,34 @@ fn exit_code(text: &str) -> Option<i32> {
     text.lines().find_map(told)
 }
 
-/// Of all models that a turn used, those of its subagents included.
-fn of_models(models: &Map<String, Value>) -> Tokens {
-    let of_model = |usage: &Value| {
-        let cached = count(usage, "cacheReadInputTokens");
-        let created = count(usage, "cacheCreationInputTokens");
-        let input = count(usage, "inputTokens") + created + cached;
-        let output = count(usage, "outputTokens");
-        Tokens { input, output, cached, cost_usd: usage["costUSD"].as_f64() }
-    };
-    models.values().map(of_model).fold(Tokens::default(), Tokens::plus)
+/// What the turn used that this result ends, all its models and subagents included.
+fn tokens(result: &Value) -> Tokens {
+    if let Some(models) = result["model_usage_since_last_result"].as_object() {
+        return models.values().map(of_model).fold(Tokens::default(), Tokens::plus);
+    }
+    let usage = &result["usage"];
+    let cached = count(usage, "cache_read_input_tokens");
+    let created = count(usage, "cache_creation_input_tokens");
+    Tokens {
+        input: count(usage, "input_tokens") + created + cached,
+        output: count(usage, "output_tokens"),
+        cached,
+        cost_usd: result["total_cost_usd"].as_f64(),
+    }
+}
+
+fn of_model(usage: &Value) -> Tokens {
+    let cached = count(usage, "cacheReadInputTokens");
+    let created = count(usage, "cacheCreationInputTokens");
+    let input = count(usage, "inputTokens") + created + cached;
+    let output = count(usage, "outputTokens");
+    Tokens { input, output, cached, cost_usd: usage["costUSD"].as_f64() }
 }
 
 /// What went wrong, as far as the result tells.
 fn error(result: &Value) -> Option<String> {
     let errors = result["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let errors = errors.collect::<Vec<_>>().join("; ");
-    let texts = [text(result, "result"), &errors, text(&result["error"], "message")];
+    let texts = [text(result, "result"), &errors];
     texts.into_iter().find(|text| !text.is_empty()).map(ToOwned::to_owned)
 }

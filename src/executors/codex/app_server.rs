@@ -15,7 +15,7 @@ use provost_actors::executor::{Message, Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::json::system;
+use super::super::json::{Dialect, system};
 use super::super::words::{self, Tokens};
 use super::error::Errors;
 use super::item::{self, Items};
@@ -51,16 +51,17 @@ pub struct AppServer {
     errors: Errors,
     /// Plans told so far.
     plans: u32,
-    pub has_ended: bool,
+    has_ended: bool,
 }
 
 impl AppServer {
     pub fn new(dialogue: Option<Dialogue>) -> Self {
         Self { dialogue, ..Self::default() }
     }
+}
 
-    /// The process is about to start.
-    pub fn begin(&mut self, out: &mut Vec<Observed>) {
+impl Dialect for AppServer {
+    fn begin(&mut self, out: &mut Vec<Observed>) {
         if self.dialogue.is_some() {
             let client = json!({ "name": "provost", "title": "Provost", "version": env!("CARGO_PKG_VERSION") });
             // Codex 0.136 to 0.149 take `thread/resume.excludeTurns` for experimental.
@@ -70,8 +71,7 @@ impl AppServer {
         }
     }
 
-    /// One message. `false`: it is not understood.
-    pub fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
+    fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
         let (id, params) = (&message["id"], &message["params"]);
         match (message["method"].as_str(), id.is_null()) {
             (Some(method), true) => self.notification(method, params, at, out),
@@ -87,11 +87,15 @@ impl AppServer {
         }
     }
 
-    /// The process has ended.
-    pub fn end(&mut self, out: &mut Vec<Observed>) {
+    fn end(&mut self, out: &mut Vec<Observed>) {
         self.items.flush(out);
+        if !self.has_ended {
+            out.push(words::unended());
+        }
     }
+}
 
+impl AppServer {
     /// An answer to one of our requests.
     fn answer(&mut self, id: &Value, message: &Value, at: Timestamp, out: &mut Vec<Observed>) {
         let result = &message["result"];

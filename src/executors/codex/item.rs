@@ -1,6 +1,4 @@
-//! Items: what both of Codex's streams are made of. `codex exec --json` names
-//! things in snake_case that the app server names in camelCase; read here by the
-//! latter's names.
+//! Items: the tool calls and texts that a turn is made of.
 
 use std::collections::BTreeMap;
 
@@ -210,11 +208,10 @@ fn call(item: &Value) -> Option<Call> {
         }
         "dynamicToolCall" => (ActionKind::Other, json!({}), arguments()),
         "webSearch" => (ActionKind::WebFetch, web(item), String::new()),
-        "collabAgentToolCall" | "collabToolCall" => {
+        "collabAgentToolCall" => {
             let agents = json!({ "agents": item["receiverThreadIds"] });
             (ActionKind::Task, agents, text(item, "prompt").to_owned())
         }
-        "todoList" => (ActionKind::Todo, json!({ "todos": item["items"] }), String::new()),
         "plan" => (ActionKind::Plan, json!({}), text(item, "text").to_owned()),
         "imageView" => (ActionKind::FileRead, json!({ "path": item["path"] }), String::new()),
         "imageGeneration" => (ActionKind::Other, json!({}), text(item, "revisedPrompt").to_owned()),
@@ -240,7 +237,7 @@ fn name(item: &Value) -> String {
             "" => text(item, "tool").to_owned(),
             namespace => format!("{namespace}__{}", text(item, "tool")),
         },
-        "collabAgentToolCall" | "collabToolCall" => snake(text(item, "tool")),
+        "collabAgentToolCall" => snake(text(item, "tool")),
         kind => snake(kind),
     }
 }
@@ -308,8 +305,7 @@ fn output(item: &Value) -> String {
         "commandExecution" => text(item, "aggregatedOutput").to_owned(),
         "mcpToolCall" => content(&item["result"]["content"]),
         "dynamicToolCall" => content(&item["contentItems"]),
-        "todoList" => todos(&item["items"]),
-        "collabAgentToolCall" | "collabToolCall" => {
+        "collabAgentToolCall" => {
             let states = item["agentsStates"].as_object().into_iter().flatten();
             let told = states.map(|(agent, state)| match text(state, "message") {
                 "" => format!("{agent}: {}", text(state, "status")),
@@ -338,14 +334,12 @@ fn content(blocks: &Value) -> String {
 /// A list of things to do, a line each.
 pub fn todos(list: &Value) -> String {
     let line = |todo: &Value| {
-        let is_done = todo["completed"] == true || todo["status"] == "completed";
-        let mark = match (is_done, todo["status"] == "inProgress") {
-            (true, _) => 'x',
-            (false, true) => '>',
-            (false, false) => ' ',
+        let mark = match text(todo, "status") {
+            "completed" => 'x',
+            "inProgress" => '>',
+            _ => ' ',
         };
-        let words = todo["text"].as_str().unwrap_or(text(todo, "step"));
-        format!("[{mark}] {words}")
+        format!("[{mark}] {}", text(todo, "step"))
     };
     list.as_array().into_iter().flatten().map(line).collect::<Vec<_>>().join("\n")
 }

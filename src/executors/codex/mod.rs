@@ -4,9 +4,7 @@
 
 mod app_server;
 mod error;
-mod exec;
 mod item;
-mod normalize;
 mod requests;
 mod usage;
 
@@ -14,10 +12,12 @@ mod usage;
 mod tests;
 
 use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::adapter::{Abilities, Adapter, Call};
-use app_server::Dialogue;
+use super::json::Json;
+use app_server::{AppServer, Dialogue};
 
 /// The protocol.
 pub struct Codex;
@@ -39,8 +39,12 @@ impl Adapter for Codex {
         Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
     }
 
+    fn is_own(&self, dialogue: &Value) -> bool {
+        dialogue["config"].is_object()
+    }
+
     fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
-        normalize::normalizer(dialogue)
+        Json::reader(AppServer::new(Deserialize::deserialize(dialogue).ok()))
     }
 
     fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {

@@ -244,8 +244,6 @@ fn every_kind_of_item_is_told() {
     let plan = json!([{ "step": "look", "status": "completed" }, { "step": "mend", "status": "inProgress" }]);
     lines.push(notification("turn/plan/updated", json!({ "explanation": null, "plan": plan })));
     lines.push(notification("of/tomorrow", json!({})));
-    lines.push(json!({ "type": "item.completed", "item": { "id": "14", "type": "todo_list", "items": [{ "text": "look", "completed": true }] } }));
-    lines.push(json!({ "type": "item.completed", "item": { "id": "15", "type": "error", "message": "Model metadata not found" } }));
     insta::assert_json_snapshot!(told(&of(&lines)));
 }
 

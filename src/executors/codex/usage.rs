@@ -48,16 +48,6 @@ impl Meters {
     }
 }
 
-/// The `usage` of a turn that `codex exec` tells.
-pub fn of_exec(usage: &Value) -> Tokens {
-    Tokens {
-        input: count(usage, "input_tokens"),
-        cached: count(usage, "cached_input_tokens"),
-        output: count(usage, "output_tokens"),
-        cost_usd: None,
-    }
-}
-
 fn read(breakdown: &Value) -> Tokens {
     Tokens {
         input: count(breakdown, "inputTokens"),
