@@ -72,7 +72,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `file`, which may be missing, under the environment and `flags`.
+    /// Reads `file`, which may be missing; the environment and `flags` override it.
     pub fn load(file: &Path, flags: &[Override]) -> Result<Self, ConfigError> {
         let text = match std::fs::read_to_string(file) {
             Ok(text) => text,
@@ -83,7 +83,7 @@ impl Config {
         Self::resolve(Source { file, text: &text }, &environment, flags)
     }
 
-    /// What the processes of an executor may use: its own limits over those of all.
+    /// What the processes of an executor may use: its own limits override `[limits]`.
     pub fn limits(&self, executor: &str) -> Limits {
         let mut settings = self.settings.clone();
         let own = self.executors.get(executor).map(|executor| &executor.limits);
@@ -128,8 +128,8 @@ impl Config {
     }
 }
 
-/// Refuses sections and keys that nobody knows. The executors and the
-/// projects check their own.
+/// Refuses unknown sections and keys. The tables of executors and projects check their
+/// own keys.
 fn check_keys(root: &Table<'_>) -> Result<(), ConfigError> {
     let mut sections: Vec<&str> = TABLE.iter().map(|setting| setting.section).collect();
     sections.dedup();

@@ -143,7 +143,7 @@ fn faults_name_the_place_the_key_and_what_is_allowed() {
         ),
         (
             "[executors.fake]\nprotocol = \"fake\"\nrole = \"all\"",
-            "config.toml:3: `executors.fake.role` must be \"worker\" or \"orchestrator\"",
+            "config.toml:3: `executors.fake.role` must be one of worker, orchestrator",
         ),
         ("\n[demon]", "config.toml:2: unknown key `demon`; did you mean `daemon`?"),
         (
@@ -193,7 +193,7 @@ fn faults_name_the_place_the_key_and_what_is_allowed() {
         ),
         (
             "[executors.a]\nprotocol = \"fake\"\ndefault_variant = \"b\"",
-            "config.toml:3: `executors.a.default_variant` must be left out, for there are no variants",
+            "config.toml:3: `executors.a.default_variant` must be left out, because the executor has no variants",
         ),
         (
             "[executors.a]\nprotocol = \"fake\"\n[executors.a.variants.b]\nenv = { X = 1 }",

@@ -156,7 +156,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 mod tests {
     use provost_actors::executor::Stdin;
 
-    use super::super::plain;
+    use super::super::lines;
     use super::*;
     use crate::config::PromptVia;
 
@@ -179,7 +179,7 @@ mod tests {
             ("KEY_A".into(), "a".into()),
             ("SECRET".into(), "s".into()),
         ]);
-        Configured::new("echo".into(), config, &plain::Plain, &environment)
+        Configured::new("echo".into(), config, &lines::Plain, &environment)
     }
 
     fn turn(variant: Option<&str>) -> Turn {

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::conversation::Quirks;
+use crate::executors::action::{self, mcp, title};
 use crate::executors::adapter::is_tool_of;
-use crate::executors::{effect, words};
 
 /// The most that is kept of what a call wrote to its terminal, in bytes: its end.
 const TERMINAL_MAX: usize = 256 * 1024;
@@ -149,7 +149,7 @@ impl Call {
     }
 
     pub fn text(&self, action: &Action) -> String {
-        let title = words::title(&self.name, action);
+        let title = title(&self.name, action);
         let is_vague = title == self.name && !self.told_of.title.is_empty();
         (if is_vague { &self.told_of.title } else { &title }).trim().to_owned()
     }
@@ -171,20 +171,20 @@ impl Call {
             _ => None,
         };
         if let Some(like) = sure {
-            return self.completed(words::action(like, &input));
+            return self.completed(action::action(like, &input));
         }
         let own = |server| tool_of(server, &self.name);
         if let Some((server, tool)) = quirks.servers.iter().find_map(|server| own(server)) {
-            return words::mcp(server, tool, &input);
+            return mcp(server, tool, &input);
         }
-        let mut action = words::action(&self.name, &input);
+        let mut action = action::action(&self.name, &input);
         // No agent's own tools have such a name.
         let separator = quirks.mcp_separator.as_deref().unwrap_or("-");
         if action.kind == ActionKind::Other
             && (separator == "-" || self.told_of.kind == ToolKind::Other)
             && let Some((server, tool)) = self.name.split_once(separator)
         {
-            return words::mcp(server, tool, &input);
+            return mcp(server, tool, &input);
         }
         if action.kind == ActionKind::Other {
             let like = match self.told_of.kind {
@@ -195,7 +195,7 @@ impl Call {
                 ToolKind::SwitchMode => "exit_plan_mode",
                 _ => return action,
             };
-            action = words::action(like, &input);
+            action = action::action(like, &input);
         }
         self.completed(action)
     }
@@ -229,7 +229,7 @@ impl Call {
             .collect();
         if !files.is_empty() {
             action.detail.retain(|name, _| !matches!(name.as_str(), "diff" | "content"));
-            action.detail.extend(effect::of_files(&files));
+            action.detail.extend(action::of_files(&files));
         }
         let change = match self.told_of.kind {
             ToolKind::Delete => "delete",

@@ -17,9 +17,9 @@ use provost_actors::executor::{Message, Observed};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::say;
+use super::outgoing;
 use super::settings::{self, Setting};
-use crate::executors::words;
+use crate::executors::vocabulary;
 
 /// What a process is to be told. Kept with the process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -74,9 +74,9 @@ impl Quirks {
     /// Whether an error says that the agent does not know the session.
     pub fn is_lost(&self, error: &str) -> bool {
         if self.lost.is_empty() {
-            words::is_lost_session(error)
+            vocabulary::is_lost_session(error)
         } else {
-            words::says(error, &self.lost)
+            vocabulary::says(error, &self.lost)
         }
     }
 
@@ -201,11 +201,11 @@ impl Conversation {
     pub fn cancel(&self, asked: &[Value]) -> Option<Message> {
         let id = self.session.clone()?;
         let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
-        let mut lines = vec![say::notification(
+        let mut lines = vec![outgoing::notification(
             AGENT_METHOD_NAMES.session_cancel,
             &CancelNotification::new(id),
         )];
-        lines.extend(asked.iter().map(|id| say::answer(id, &cancelled).line));
+        lines.extend(asked.iter().map(|id| outgoing::answer(id, &cancelled).line));
         Some(Message { key: "cancel".to_owned(), line: lines.join("\n") })
     }
 
@@ -381,7 +381,7 @@ impl Conversation {
         out: &mut Vec<Observed>,
     ) {
         if self.dialogue.is_some() {
-            out.push(Observed::Say(say::request(key, id, method, params)));
+            out.push(Observed::Say(outgoing::request(key, id, method, params)));
         }
     }
 }

@@ -5,7 +5,7 @@
 mod call;
 mod conversation;
 mod normalize;
-mod say;
+mod outgoing;
 mod settings;
 mod tools;
 mod usage;
@@ -30,7 +30,7 @@ pub struct Acp;
 
 impl Adapter for Acp {
     fn abilities(&self) -> Abilities {
-        Abilities { resume: true, interrupt: true, approvals: true, sessions: true }
+        Abilities::ALL
     }
 
     fn launch(&self, turn: &Turn, mut call: Call) -> Result<Launch, String> {
@@ -76,7 +76,7 @@ fn answer(request: &Request, verdict: &Verdict) -> Option<Message> {
         Some(id) => json!({ "outcome": "selected", "optionId": id }),
         None => json!({ "outcome": "cancelled" }),
     };
-    Some(say::answer(&choice.id, &json!({ "outcome": outcome })))
+    Some(outgoing::answer(&choice.id, &json!({ "outcome": outcome })))
 }
 
 /// What an answer to a permission request is made of.

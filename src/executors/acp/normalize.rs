@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use super::call::{is_own, text_of};
 use super::conversation::{Conversation, Dialogue, Quirks, Stage, Stuck};
-use super::say::not_found;
+use super::outgoing::not_found;
 use super::tools::Calls;
 use super::usage::Used;
 use super::{Choice, answer};
 use crate::executors::json::{Dialect, Json, system};
 use crate::executors::streamed::{Kind, Streamed};
-use crate::executors::words;
+use crate::executors::vocabulary;
 
 /// Most requests for a permission that wait for an answer; others are denied.
 const ASKED_MAX: usize = 100;
@@ -71,7 +71,7 @@ impl Dialect for Acp {
         out.extend(events.into_iter().map(Observed::Entry));
         self.used.tell(out);
         if self.conversation.stage != Stage::Over {
-            out.push(words::unended());
+            out.push(vocabulary::unended());
         }
     }
 }
@@ -103,12 +103,12 @@ impl Acp {
         };
         if let Err(Stuck { error, auth }) = step {
             self.conversation.stage = Stage::Over;
-            let kind = match words::error_type(None, &error) {
+            let kind = match vocabulary::error_type(None, &error) {
                 _ if auth => ErrorType::Auth,
                 ErrorType::Other => ErrorType::Setup,
                 kind => kind,
             };
-            words::fail_as(format!("the agent can't begin: {error}"), kind, None, out);
+            vocabulary::fail_as(format!("the agent can't begin: {error}"), kind, None, out);
         }
         true
     }
@@ -153,7 +153,7 @@ impl Acp {
             allow: option([PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways]),
             reject: option([PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways]),
         };
-        let text = words::one_line(&asked.text);
+        let text = vocabulary::one_line(&asked.text);
         let request_of = Request {
             key: id.to_string(),
             tool_call_id: Some(asked.id.clone()),
@@ -371,16 +371,17 @@ impl Acp {
                 return out.push(Observed::TurnEnded(TurnEnded::default()));
             }
         };
-        words::fail_as(error.to_owned(), ErrorType::Other, None, out);
+        vocabulary::fail_as(error.to_owned(), ErrorType::Other, None, out);
     }
 
     fn fail(&mut self, error: String, status: Option<u16>, at: Timestamp, out: &mut Vec<Observed>) {
         self.close(out);
         self.used.tell(out);
         self.over();
-        let kind = words::error_type(status, &error);
-        let resume_at = (kind == ErrorType::Quota).then(|| words::resume_at(&error, at)).flatten();
-        words::fail_as(error, kind, resume_at, out);
+        let kind = vocabulary::error_type(status, &error);
+        let resume_at =
+            (kind == ErrorType::Quota).then(|| vocabulary::resume_at(&error, at)).flatten();
+        vocabulary::fail_as(error, kind, resume_at, out);
     }
 
     /// The turn has ended; a client may begin another one.

@@ -13,7 +13,7 @@ use provost_actors::executor::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::say::request;
+use super::outgoing::request;
 
 /// The first id of the requests that set something.
 const FIRST_ID: u32 = 10;

@@ -6,7 +6,7 @@ use provost_actors::executor::Observed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::executors::words::Tokens;
+use crate::executors::vocabulary::Tokens;
 
 /// What was told so far.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ pub struct Claude;
 
 impl Adapter for Claude {
     fn abilities(&self) -> Abilities {
-        Abilities { resume: true, interrupt: true, approvals: true, sessions: true }
+        Abilities::ALL
     }
 
     fn launch(&self, turn: &Turn, mut call: Call) -> Result<Launch, String> {

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::control;
+use crate::executors::action::{action, title};
 use crate::executors::adapter::is_tool_of;
 use crate::executors::json::{Dialect, Json, count, plain, system, text};
 use crate::executors::streamed::{Kind, Streamed};
-use crate::executors::words::{self, Tokens};
+use crate::executors::vocabulary::{self, Tokens};
 
 /// Reads one process, and talks to it if it was launched with a prompt to tell.
 pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
@@ -90,7 +91,7 @@ impl Dialect for StreamJson {
     fn end(&mut self, out: &mut Vec<Observed>) {
         self.flush(out);
         if !self.turn.has_ended && !self.is_answered {
-            out.push(words::unended());
+            out.push(vocabulary::unended());
         }
     }
 }
@@ -100,7 +101,7 @@ impl StreamJson {
     fn flush(&mut self, out: &mut Vec<Observed>) {
         self.streamed.flush(out);
         if let Some(text) = self.turn.error.take() {
-            let error_type = words::error_type(None, &text);
+            let error_type = vocabulary::error_type(None, &text);
             let resume_at = self.turn.limit;
             out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
         }
@@ -244,7 +245,7 @@ impl StreamJson {
         out.push(match (kind, block["id"].as_str(), block["tool_use_id"].as_str()) {
             ("tool_use" | "server_tool_use" | "mcp_tool_use", Some(id), _) => {
                 let tool_name = text(block, "name");
-                words::tool_use(id, tool_name, words::action(tool_name, &block["input"]))
+                vocabulary::tool_use(id, tool_name, action(tool_name, &block["input"]))
             }
             (_, _, Some(id)) if kind.ends_with("tool_result") => {
                 let text = plain(&block["content"]);
@@ -264,7 +265,7 @@ impl StreamJson {
     }
 
     fn rate_limit(&mut self, info: &Value, out: &mut Vec<Observed>) -> bool {
-        let until = info["resetsAt"].as_i64().and_then(words::from_epoch);
+        let until = info["resetsAt"].as_i64().and_then(vocabulary::from_epoch);
         let window = text(info, "rateLimitType");
         let resets = until.map(|at| format!(", it resets at {at}")).unwrap_or_default();
         match text(info, "status") {
@@ -290,8 +291,8 @@ impl StreamJson {
             return true;
         }
         let (tool_name, input) = (text(request, "tool_name"), &request["input"]);
-        let action = words::action(tool_name, input);
-        let text = words::title(tool_name, &action);
+        let action = action(tool_name, input);
+        let text = title(tool_name, &action);
         let asked = Request {
             key: id.to_owned(),
             tool_call_id: request["tool_use_id"].as_str().map(ToOwned::to_owned),
@@ -338,13 +339,13 @@ impl StreamJson {
         tokens.tell(out);
         let was_aborted = text(message, "terminal_reason").starts_with("aborted");
         if was_aborted || is_error && self.turn.is_cancelled {
-            out.push(words::interrupted());
+            out.push(vocabulary::interrupted());
         } else if !is_error {
             out.push(Observed::TurnEnded(TurnEnded::default()));
         } else {
             let error = error(message).or(noted).unwrap_or_else(|| subtype.replace('_', " "));
             let status = message["api_error_status"].as_u64().and_then(|n| n.try_into().ok());
-            words::fail(error, status, self.turn.limit, at, out);
+            vocabulary::fail(error, status, self.turn.limit, at, out);
         }
         self.turn = Turn { has_ended: true, ..Turn::default() };
         self.is_answered = self.is_two_way;

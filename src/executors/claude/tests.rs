@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::normalize::normalizer;
 use crate::config::Protocol;
 use crate::executors::tests::launches;
-use crate::executors::transcripts::{
+use crate::executors::tests::transcripts::{
     assert_paired, hold_laws, observe, raw, read, scenarios, told,
 };
 

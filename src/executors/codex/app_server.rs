@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::super::json::{Dialect, system};
-use super::super::words::{self, Tokens};
+use super::super::vocabulary::{self, Tokens};
 use super::error::Errors;
 use super::item::{self, Items};
 use super::requests::{self, Asked};
@@ -90,7 +90,7 @@ impl Dialect for AppServer {
     fn end(&mut self, out: &mut Vec<Observed>) {
         self.items.flush(out);
         if !self.has_ended {
-            out.push(words::unended());
+            out.push(vocabulary::unended());
         }
     }
 }
@@ -103,7 +103,7 @@ impl AppServer {
             let is_vital = matches!(id.as_str(), Some("initialize" | "thread" | "turn"));
             let resumes = self.dialogue.as_ref().is_some_and(|it| it.resume.is_some());
             // A full disk or a typo in a configuration passes; the thread is still there.
-            if *id == "thread" && resumes && words::is_lost_session(text) {
+            if *id == "thread" && resumes && vocabulary::is_lost_session(text) {
                 out.push(Observed::SessionLost);
             }
             if is_vital {
@@ -292,7 +292,7 @@ impl AppServer {
         match turn["status"].as_str() {
             Some("interrupted") => {
                 self.has_ended = true;
-                out.push(words::interrupted());
+                out.push(vocabulary::interrupted());
             }
             Some("completed") | None if error.is_null() => {
                 self.has_ended = true;

@@ -5,7 +5,7 @@ use provost_actors::executor::{Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::super::words;
+use super::super::vocabulary;
 
 /// The errors of a turn.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ impl Errors {
         out: &mut Vec<Observed>,
     ) -> (ErrorType, Option<Timestamp>) {
         let error_type = sort(info, message);
-        let limit = self.limited_until.or_else(|| words::resume_at(message, at));
+        let limit = self.limited_until.or_else(|| vocabulary::resume_at(message, at));
         let resume_at = limit.filter(|_| error_type == ErrorType::Quota);
         if self.told.as_deref() != Some(message) {
             let text = sentence(message);
@@ -73,7 +73,7 @@ fn sort(info: &Value, message: &str) -> ErrorType {
         | "flexUnavailable"
         | "policyCapacityUnavailable" => ErrorType::Overloaded,
         "modelNotFound" => ErrorType::Setup,
-        _ => words::error_type(status.and_then(|status| u16::try_from(status).ok()), message),
+        _ => vocabulary::error_type(status.and_then(|status| u16::try_from(status).ok()), message),
     }
 }
 

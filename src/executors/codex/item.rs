@@ -3,22 +3,19 @@
 use std::collections::BTreeMap;
 
 use provost_actors::event::{Action, ActionKind, Event, ToolStatus};
-use provost_actors::executor::{InProgress, Observed};
+use provost_actors::executor::Observed;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::json::text;
+use super::super::json::{system, text};
+use super::super::streamed::{Kind, Streamed};
 
-/// The most of a streamed text that is shown while it comes, in bytes.
-const TAIL: usize = 4096;
-
-/// What has begun and not ended.
+/// The items that have begun and not ended.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Items {
     /// Tool calls, by their ids.
     calls: BTreeMap<String, Call>,
-    /// Texts being streamed, in the order in which they began.
-    texts: Vec<Text>,
+    texts: Streamed,
 }
 
 /// A tool call.
@@ -28,13 +25,6 @@ pub struct Call {
     pub action: Action,
     /// Its arguments, as far as the action does not tell them.
     text: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Text {
-    item: String,
-    is_thinking: bool,
-    said: String,
 }
 
 impl Items {
@@ -63,36 +53,24 @@ impl Items {
             out.push(Observed::Entry(result(item)));
             return true;
         }
-        let streamed = self.take_text(id, out);
-        // One that ends without its text has told it before.
-        let told = told(item).or(streamed);
-        let is_silent = told.is_none() && item["text"].is_null();
-        out.extend(told.map(Observed::Entry));
+        let streamed = self.texts.whole_of(id, out);
+        // An item that ends without its text has streamed it before.
+        let entry = entry(item).or(streamed);
+        let is_silent = entry.is_none() && item["text"].is_null();
+        out.extend(entry);
         is_text(item) && !(is_silent && item["type"] == "agentMessage")
     }
 
     /// More of an item's text has come.
     pub fn delta(&mut self, id: &str, is_thinking: bool, delta: &str, out: &mut Vec<Observed>) {
-        if !self.texts.iter().any(|text| text.item == id) {
-            let item = id.to_owned();
-            self.texts.push(Text { item, is_thinking, said: String::new() });
-        }
-        if let Some(open) = self.texts.iter_mut().find(|text| text.item == id) {
-            open.said.push_str(delta);
-            let kind = if open.is_thinking { "thinking" } else { "assistant_message" };
-            let shown = InProgress { kind: kind.to_owned(), text: tail(&open.said).to_owned() };
-            out.push(Observed::InProgress(Some(shown)));
-        }
+        let kind = if is_thinking { Kind::Thinking } else { Kind::Message };
+        self.texts.add_to(id, kind, delta, out);
     }
 
-    /// Nothing of what is open will end any more: what came of the texts is told.
+    /// What is open will not end any more: what came of the texts becomes entries.
     pub fn flush(&mut self, out: &mut Vec<Observed>) {
         self.calls.clear();
-        if self.texts.is_empty() {
-            return;
-        }
-        out.push(Observed::InProgress(None));
-        out.extend(self.texts.drain(..).map(|text| Observed::Entry(text.entry())));
+        self.texts.flush(out);
     }
 
     fn begin(&mut self, item: &Value, call: Call, out: &mut Vec<Observed>) {
@@ -103,24 +81,6 @@ impl Items {
             action: call.action.clone(),
         }));
         self.calls.insert(id(item).to_owned(), call);
-    }
-
-    /// The text of an item is streamed no longer: what came of it.
-    fn take_text(&mut self, id: &str, out: &mut Vec<Observed>) -> Option<Event> {
-        let at = self.texts.iter().position(|text| text.item == id)?;
-        out.push(Observed::InProgress(None));
-        Some(self.texts.remove(at).entry())
-    }
-}
-
-impl Text {
-    fn entry(self) -> Event {
-        let Self { is_thinking, said: text, .. } = self;
-        if is_thinking {
-            Event::Thinking { text }
-        } else {
-            Event::AssistantMessage { text, continued: false }
-        }
     }
 }
 
@@ -134,14 +94,7 @@ fn paragraphs(value: &Value) -> String {
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// The end of a text, no character cut.
-fn tail(text: &str) -> &str {
-    let from = text.len().saturating_sub(TAIL);
-    let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    &text[from..]
-}
-
-/// Whether it is of a kind that [`told`] knows.
+/// Whether it is of a kind that [`entry`] knows.
 fn is_text(item: &Value) -> bool {
     matches!(
         text(item, "type"),
@@ -157,36 +110,33 @@ fn is_text(item: &Value) -> bool {
     )
 }
 
-/// What an item says that is no tool call.
-fn told(item: &Value) -> Option<Event> {
-    let system = |text: String| Some(Event::SystemMessage { text });
-    match text(item, "type") {
-        "agentMessage" => Some(text(item, "text").to_owned())
-            .filter(|text| !text.is_empty())
-            .map(|text| Event::AssistantMessage { text, continued: false }),
+/// An item that is no tool call, as an entry.
+fn entry(item: &Value) -> Option<Observed> {
+    let texts = |list: &Value| {
+        let parts = list.as_array().into_iter().flatten();
+        parts.map(|one| text(one, "text")).collect::<Vec<_>>().join("\n")
+    };
+    let line = match text(item, "type") {
+        "agentMessage" => {
+            let said = Some(text(item, "text")).filter(|text| !text.is_empty());
+            return said.map(|text| Kind::Message.entry(text.to_owned()));
+        }
         "reasoning" => {
             let parts = [paragraphs(&item["summary"]), paragraphs(&item["content"])];
             let whole = text(item, "text").to_owned();
             let mut said = parts.into_iter().chain([whole]).filter(|text| !text.is_empty());
-            said.next().map(|text| Event::Thinking { text })
+            return said.next().map(|text| Kind::Thinking.entry(text));
         }
-        "error" => system(text(item, "message").to_owned()),
-        "subAgentActivity" => {
-            system(format!("agent {}: {}", text(item, "agentPath"), text(item, "kind")))
-        }
-        "contextCompaction" => system("the conversation was compacted".to_owned()),
-        "enteredReviewMode" => system(format!("review: {}", text(item, "review"))),
-        "exitedReviewMode" => system(format!("the review: {}", text(item, "review"))),
-        "hookPrompt" => {
-            let fragments = item["fragments"].as_array().into_iter().flatten();
-            system(fragments.map(|one| text(one, "text")).collect::<Vec<_>>().join("\n"))
-        }
-        "userMessage" => {
-            let content = item["content"].as_array().into_iter().flatten();
-            system(content.map(|one| text(one, "text")).collect::<Vec<_>>().join("\n"))
-        }
-        _ => None,
-    }
+        "error" => text(item, "message").to_owned(),
+        "subAgentActivity" => format!("agent {}: {}", text(item, "agentPath"), text(item, "kind")),
+        "contextCompaction" => "the conversation was compacted".to_owned(),
+        "enteredReviewMode" => format!("review: {}", text(item, "review")),
+        "exitedReviewMode" => format!("the review: {}", text(item, "review")),
+        "hookPrompt" => texts(&item["fragments"]),
+        "userMessage" => texts(&item["content"]),
+        _ => return None,
+    };
+    Some(system(line))
 }
 
 /// The tool call that an item is, if it is one.

@@ -24,7 +24,7 @@ pub struct Codex;
 
 impl Adapter for Codex {
     fn abilities(&self) -> Abilities {
-        Abilities { resume: true, interrupt: true, approvals: true, sessions: true }
+        Abilities::ALL
     }
 
     fn launch(&self, turn: &Turn, call: Call) -> Result<Launch, String> {

@@ -4,8 +4,10 @@ use provost_actors::event::{ErrorType, Event, Stream, Timestamp};
 use provost_actors::executor::{Observed, TurnEnded};
 
 use super::super::adapter::{Adapter as _, Call};
+use super::super::tests::transcripts::{
+    assert_paired, hold_laws, observe, raw, read, scenarios, told,
+};
 use super::super::tests::turn;
-use super::super::transcripts::{assert_paired, hold_laws, observe, raw, read, scenarios, told};
 use super::*;
 use crate::config::PromptVia;
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::json::count;
-use super::super::words::Tokens;
+use super::super::vocabulary::Tokens;
 
 /// Counts the tokens of one turn after the other.
 #[derive(Debug, Default, Serialize, Deserialize)]

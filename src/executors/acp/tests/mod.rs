@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use super::*;
 use crate::config::Config;
-use crate::executors::tests::turn;
-use crate::executors::transcripts::{
+use crate::executors::tests::transcripts::{
     assert_paired, hold_laws, observe, raw, read, scenarios, told,
 };
+use crate::executors::tests::turn;
 
 const AGENTS: [&str; 7] = [
     "acp_claude",

@@ -6,7 +6,7 @@ use provost_actors::executor::{Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use super::effect::{action, mcp, title};
+use super::action::title;
 
 /// All of a text in one line: whoever permits something sees that there is more.
 pub fn one_line(text: &str) -> String {
@@ -385,7 +385,7 @@ mod tests {
             for text in [format!("{text}{word}{rest}"), text] {
                 resume_at(&text, now);
                 error_type(None, &text);
-                action(&text, &Value::from(text.clone()));
+                crate::executors::action::action(&text, &Value::from(text.clone()));
             }
         }
     }

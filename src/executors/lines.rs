@@ -1,74 +1,91 @@
-//! Lines of `{"kind": …}` to entries; whatever else comes is a system message
-//! with the line.
+//! `plain` and `events`: programs that write lines. A line of `plain` is what the agent
+//! says; a line of `events` is an entry as JSON, and any other line a system message.
+//! What either writes to stderr is a system message. Exit 0 is success.
 
-use provost_actors::event::{Event, RawEntry, Stream};
+use provost_actors::event::{Event, RawEntry, Stream, Timestamp};
 use provost_actors::executor::{Normalizer, Observed};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-/// Longest line parsed as one, in bytes; a longer one is passed on in pieces.
-const LINE_MAX: usize = 16 * 1024 * 1024;
+use super::adapter::{Abilities, Adapter};
+use super::json::{Dialect, Json, system};
+
+/// The protocol `plain`.
+pub struct Plain;
+
+impl Adapter for Plain {
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    fn normalizer(&self, _: &Value) -> Box<dyn Normalizer> {
+        Box::new(PlainLines)
+    }
+}
+
+struct PlainLines;
+
+impl Normalizer for PlainLines {
+    fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
+        let text = entry.text.clone();
+        out.push(Observed::Entry(match entry.stream {
+            Stream::Stdout => Event::AssistantMessage { text, continued: entry.continued },
+            Stream::Stderr => Event::SystemMessage { text },
+        }));
+    }
+
+    fn end(&mut self, _: &mut Vec<Observed>) {}
+}
+
+/// The protocol `events`.
+pub struct Events;
+
+impl Adapter for Events {
+    fn abilities(&self) -> Abilities {
+        // The program gets the id of its earlier session, and may use it.
+        Abilities { resume: true, ..Abilities::default() }
+    }
+
+    fn normalizer(&self, _: &Value) -> Box<dyn Normalizer> {
+        normalizer()
+    }
+}
 
 /// Reads the output of a program that writes entries.
 pub fn normalizer() -> Box<dyn Normalizer> {
-    Box::new(Events::default())
+    Json::reader(EventLines {})
 }
 
-#[derive(Default)]
-struct Events {
-    /// The line of stdout whose end is still to come.
-    open: String,
+#[derive(Serialize, Deserialize)]
+struct EventLines {}
+
+impl Dialect for EventLines {
+    fn line(&mut self, line: String, _: Timestamp, out: &mut Vec<Observed>) {
+        out.push(read(&line).unwrap_or_else(|| system(line)));
+    }
+
+    fn end(&mut self, _: &mut Vec<Observed>) {}
 }
 
-impl Normalizer for Events {
-    fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
-        if entry.stream == Stream::Stderr {
-            out.push(message(entry.text.clone()));
-            return;
-        }
-        self.open.push_str(&entry.text);
-        if !entry.continued || self.open.len() > LINE_MAX {
-            out.push(read(std::mem::take(&mut self.open)));
-        }
-    }
-
-    fn end(&mut self, out: &mut Vec<Observed>) {
-        if !self.open.is_empty() {
-            out.push(read(std::mem::take(&mut self.open)));
-        }
-    }
-
-    fn checkpoint(&self) -> Value {
-        json!({ "open": self.open })
-    }
-
-    fn restore(&mut self, checkpoint: &Value) {
-        checkpoint["open"].as_str().unwrap_or_default().clone_into(&mut self.open);
-    }
-}
-
-fn read(line: String) -> Observed {
-    let Ok(value) = serde_json::from_str::<Value>(&line) else { return message(line) };
+fn read(line: &str) -> Option<Observed> {
+    let value: Value = serde_json::from_str(line).ok()?;
     if value["kind"] == "session"
         && let Some(id) = value["id"].as_str()
     {
-        return Observed::ExecutorSession(id.to_owned());
+        return Some(Observed::ExecutorSession(id.to_owned()));
     }
-    match serde_json::from_value(value) {
-        // These two are the supervisor's to tell.
-        Ok(Event::ProcessStart { .. } | Event::ProcessEnd { .. }) | Err(_) => message(line),
-        Ok(event) => Observed::Entry(event),
+    match serde_json::from_value(value).ok()? {
+        // Only the supervisor writes these two.
+        Event::ProcessStart { .. } | Event::ProcessEnd { .. } => None,
+        event => Some(Observed::Entry(event)),
     }
-}
-
-fn message(text: String) -> Observed {
-    Observed::Entry(Event::SystemMessage { text })
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use provost_actors::event::Timestamp;
     use provost_actors::ids::ProcessId;
+    use serde_json::json;
 
     use super::*;
 
@@ -85,7 +102,7 @@ mod tests {
     }
 
     fn observe(lines: &[&str]) -> Vec<Observed> {
-        let mut events = Events::default();
+        let mut events = normalizer();
         let mut out = vec![];
         for line in lines {
             events.raw(&raw(line, false), &mut out);
@@ -130,7 +147,7 @@ mod tests {
             r#"{"kind":"session"}"#,
             r#"{"kind":"process_end","exit_code":0,"exit_signal":null,"status":"completed"}"#,
         ] {
-            assert_eq!(observe(&[line]), [message(line.to_owned())]);
+            assert_eq!(observe(&[line]), [system(line.to_owned())]);
         }
     }
 
@@ -140,11 +157,11 @@ mod tests {
             let chars: Vec<char> = line.chars().collect();
             let mut cuts: Vec<usize> = cuts.into_iter().filter(|&cut| cut < chars.len()).collect();
             cuts.sort_unstable();
-            let mut events = Events::default();
+            let mut events = normalizer();
             let (mut out, mut from) = (vec![], 0);
             for cut in cuts {
                 events.raw(&raw(&chars[from..cut].iter().collect::<String>(), true), &mut out);
-                let mut other = Events::default();
+                let mut other = normalizer();
                 other.restore(&events.checkpoint());
                 events = other;
                 from = cut;

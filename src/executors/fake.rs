@@ -1,5 +1,5 @@
-//! `fake`: an executor built into this binary, scripted by its prompt, without
-//! keys or network. It speaks the `events` protocol.
+//! `fake`: an executor built into this binary and scripted by its prompt. It needs no
+//! key and no network, and speaks the `events` protocol.
 
 mod script;
 
@@ -11,7 +11,7 @@ use provost_actors::executor::{Launch, Normalizer, Stdin, Turn};
 use serde_json::Value;
 
 use super::adapter::{Abilities, Adapter, Call};
-use super::events;
+use super::lines;
 
 /// Its name.
 pub const NAME: &str = "fake";
@@ -25,7 +25,7 @@ impl Adapter for Fake {
     }
 
     fn launch(&self, turn: &Turn, call: Call) -> Result<Launch, String> {
-        // The shim that runs it is this very binary, also after an upgrade.
+        // The shim that runs it is this same binary, also after an upgrade.
         let program = PathBuf::from("/proc/self/exe");
         let call = Call { program, args: vec![script::ARGUMENT.to_owned()], ..call };
         let launch = call.launch(Stdin::Bytes(turn.prompt.clone().into_bytes()));
@@ -33,6 +33,6 @@ impl Adapter for Fake {
     }
 
     fn normalizer(&self, _: &Value) -> Box<dyn Normalizer> {
-        events::normalizer()
+        lines::normalizer()
     }
 }
