@@ -1,6 +1,6 @@
-//! What a call of a tool does, by the name and the input that the CLI gives it: its
-//! kind, what it is about, and for whoever permits it the text that an edit would
-//! write, or the input of a tool that is not known. Pure.
+//! What a tool call does, by its name and input: the kind, what it is about, and, for the
+//! person who permits it, the text that an edit would write or the input of an unknown
+//! tool. Pure.
 
 use provost_actors::event::{Action, ActionKind};
 use serde_json::{Map, Value};
@@ -8,15 +8,14 @@ use serde_json::{Map, Value};
 /// Unchanged lines that a diff shows before and after what changes.
 const CONTEXT: usize = 3;
 
-/// The names under which the CLIs pass a patch, and a file's new content.
+/// The CLIs' names for a patch, and for a file's new content.
 const PATCHES: [&str; 5] = ["diff", "patch", "patchText", "patch_text", "input"];
 const CONTENTS: [&str; 5] = ["content", "contents", "file_text", "fileText", "new_source"];
-/// And the text to be replaced with its replacement.
+/// Their names for a text and its replacement.
 const REPLACED: [(&str, &str); 3] =
     [("old_string", "new_string"), ("oldString", "newString"), ("old_str", "new_str")];
 
-/// What a tool call does, by the name that the CLI gives the tool, and with what it
-/// would write.
+/// What a tool call does, with the text that it would write.
 pub fn action(tool_name: &str, input: &Value) -> Action {
     if let Some((server, tool)) = mcp_name(tool_name) {
         return mcp(server, tool, input);
@@ -59,7 +58,7 @@ pub fn action(tool_name: &str, input: &Value) -> Action {
         "Agent" | "Task" | "agent" | "task" | "spawn_agent" | "invoke_agent" => {
             (ActionKind::Task, "description")
         }
-        // A tool that was found by a search is called through another.
+        // A tool that a search found is called through another tool.
         "tool_call" if input["name"].is_string() => {
             return action(input["name"].as_str().unwrap_or_default(), &input["arguments"]);
         }
@@ -83,12 +82,12 @@ fn with_effect(mut action: Action, input: &Value) -> Action {
 fn mcp_name(name: &str) -> Option<(&str, &str)> {
     match name.strip_prefix("mcp__") {
         Some(rest) => rest.split_once("__"),
-        // A server's name that holds `_` can't be told from its tool's.
+        // The server's name is assumed to have no `_`.
         None => name.strip_prefix("mcp_")?.split_once('_'),
     }
 }
 
-/// The names under which the CLIs pass what an action's detail tells.
+/// The CLIs' names for the fields of an action's detail.
 const SPELLINGS: [(&str, &[&str]); 5] = [
     (
         "path",
@@ -123,7 +122,7 @@ fn act(kind: ActionKind, detail: &str, input: &Value) -> Action {
     with_effect(Action { kind, detail: detail.into_iter().collect() }, input)
 }
 
-/// What of an action's detail is short, and says what it is about.
+/// The short fields of an action's detail, which say what it is about.
 const ABOUT: [&str; 7] = ["server", "tool", "path", "command", "query", "url", "description"];
 
 /// What a call is about, in a few words: `Write /w/a.txt`, `provost get_context`.
@@ -133,7 +132,7 @@ pub fn title(tool_name: &str, action: &Action) -> String {
     name.into_iter().chain(about).collect::<Vec<_>>().join(" ")
 }
 
-/// Adds to an action what its call's input says of its effect.
+/// Adds to an action what the call's input says of its effect.
 fn add(action: &mut Action, input: &Value) {
     match action.kind {
         ActionKind::FileEdit => {
@@ -174,8 +173,7 @@ fn is_empty(input: &Value) -> bool {
     }
 }
 
-/// What would be written to these files, each with its text before (if it is known
-/// and there is any) and after.
+/// What a call would write to these files, each with its text before (if known) and after.
 pub fn of_files(files: &[(String, Option<&str>, &str)]) -> Map<String, Value> {
     let (name, text) = match files {
         [] => return Map::new(),
@@ -191,8 +189,7 @@ pub fn of_files(files: &[(String, Option<&str>, &str)]) -> Map<String, Value> {
     Map::from_iter([(name.to_owned(), text.into())])
 }
 
-/// The lines between the first and the last that change, as a diff shows them. It
-/// takes time in proportion to the texts, whatever they are.
+/// The lines from the first to the last change, as a diff shows them, in linear time.
 fn diff(before: &str, after: &str) -> String {
     let old: Vec<&str> = before.split_inclusive('\n').collect();
     let new: Vec<&str> = after.split_inclusive('\n').collect();

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
-use serde_json::Value;
+use provost_actors::executor::{
+    Launch, McpServer, Message, Normalizer, Request, Stdin, Turn, Verdict,
+};
+use serde_json::{Value, json};
 
 use crate::config::PromptVia;
 
@@ -91,6 +93,13 @@ impl Call {
         let (files, dialogue) = (BTreeMap::new(), Value::Null);
         Launch { program, args, shown_as: None, env, stdin, files, dialogue }
     }
+}
+
+/// The way back as JSON for a CLI's command line, as a server of this type.
+pub fn mcp_config(server: &McpServer, kind: &str) -> Value {
+    let McpServer { name, command, args, env } = server;
+    let entry = json!({ "type": kind, "command": command, "args": args, "env": env });
+    json!({ "mcpServers": { *name: entry } })
 }
 
 /// A prompt as text: most CLIs take one that begins with `/` for a command of their

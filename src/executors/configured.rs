@@ -1,4 +1,4 @@
-//! An executor from the configuration: its program, protocol and variants.
+//! An executor of the configuration: its program, protocol and variants.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,14 @@ use super::program;
 use super::version::Version;
 use crate::config::{ExecutorConfig, Protocol, VariantConfig};
 
-/// Configured under a name.
 pub struct Configured {
     name: String,
     config: ExecutorConfig,
     adapter: &'static dyn Adapter,
     search: String,
-    /// What `env_pass` takes from the daemon's environment.
+    /// The variables that `env_pass` takes from the daemon's environment.
     passed: BTreeMap<String, String>,
-    /// What every executor gets of it.
+    /// The variables that every executor gets.
     base: BTreeMap<String, String>,
     version: Mutex<Option<Version>>,
 }

@@ -1,5 +1,5 @@
-//! Words that the CLIs have in common: what an error says, when a limit ends, what
-//! tokens count. Pure.
+//! What the CLIs have in common: the kinds of errors, when a limit ends, how tokens are
+//! counted. Pure.
 
 use provost_actors::event::{Action, ErrorType, Event, Timestamp, Usage};
 use provost_actors::executor::{Observed, TurnEnded};
@@ -8,92 +8,50 @@ use serde_json::Value;
 
 use super::action::title;
 
-/// All of a text in one line: whoever permits something sees that there is more.
+/// All of a text in one line, so that a person who permits something sees all of it.
 pub fn one_line(text: &str) -> String {
     text.trim().lines().collect::<Vec<_>>().join(" ⏎ ")
 }
 
-/// What kind of error this is, by the HTTP status of the model's answer, where
-/// one is told, or else by its text.
+/// What errors of a kind say, in small letters and separated by `|`; the first match counts.
+const ERROR_WORDS: [(ErrorType, &str); 4] = [
+    (
+        ErrorType::Quota,
+        "rate limit|rate_limit|ratelimit|usage limit|session limit|limit reached|spend limit|\
+         out of usage|quota|resource_exhausted|too many requests|credit balance|billing",
+    ),
+    (
+        ErrorType::Auth,
+        "authenticat|unauthorized|unauthenticated|forbidden|api key|api_key|apikey|api-key|\
+         logged in|log in|login|sign in|oauth|credential|auth method",
+    ),
+    (
+        ErrorType::Overloaded,
+        "overloaded|internal server error|internal error|server_error|bad gateway|unavailable|\
+         gateway timeout|high demand|at capacity",
+    ),
+    (
+        ErrorType::Setup,
+        "enoent|command not found|not installed|configuration|unknown argument|unknown option",
+    ),
+];
+
+/// The kind of an error, by the HTTP status of the model's answer if there is one, or
+/// else by its text.
 pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
-    const WORDS: [(ErrorType, &[&str]); 4] = [
-        (
-            ErrorType::Quota,
-            &[
-                "rate limit",
-                "rate_limit",
-                "ratelimit",
-                "usage limit",
-                "session limit",
-                "limit reached",
-                "spend limit",
-                "out of usage",
-                "quota",
-                "resource_exhausted",
-                "too many requests",
-                "credit balance",
-                "billing",
-            ],
-        ),
-        (
-            ErrorType::Auth,
-            &[
-                "authenticat",
-                "unauthorized",
-                "unauthenticated",
-                "forbidden",
-                "api key",
-                "api_key",
-                "apikey",
-                "api-key",
-                "logged in",
-                "log in",
-                "login",
-                "sign in",
-                "oauth",
-                "credential",
-                "auth method",
-            ],
-        ),
-        (
-            ErrorType::Overloaded,
-            &[
-                "overloaded",
-                "internal server error",
-                "internal error",
-                "server_error",
-                "bad gateway",
-                "unavailable",
-                "gateway timeout",
-                "high demand",
-                "at capacity",
-            ],
-        ),
-        (
-            ErrorType::Setup,
-            &[
-                "enoent",
-                "command not found",
-                "not installed",
-                "configuration",
-                "unknown argument",
-                "unknown option",
-            ],
-        ),
-    ];
     let text = text.to_lowercase();
-    let holds = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let holds = |words: &str| words.split('|').any(|word| text.contains(word));
     let status = status.or_else(|| status_in(&text));
     match status {
         Some(401 | 403) => return ErrorType::Auth,
         Some(402 | 429) => return ErrorType::Quota,
-        // Some agents tell 500 for whatever their model's server refused.
+        // Some agents report 500 for anything that their model's server refused.
         Some(500..=599) if is_no_model(&text) => return ErrorType::Setup,
         Some(500..=599) => return ErrorType::Overloaded,
         _ => {}
     }
-    match WORDS.iter().find(|(_, words)| holds(words)).map(|(kind, _)| *kind) {
-        // Whatever is said beside it: an internal error, say.
+    match ERROR_WORDS.iter().find(|(_, words)| holds(words)).map(|(kind, _)| *kind) {
+        // Whatever else the text says, such as an internal error.
         Some(ErrorType::Overloaded) | None if is_no_model(&text) => ErrorType::Setup,
         Some(kind) => kind,
         // What a model's server answers for a name or an address that is wrong.
@@ -117,22 +75,22 @@ fn is_no_model(text: &str) -> bool {
     WORDS.iter().any(|words| text.contains(words)) || MISSING.iter().any(|it| after.contains(it))
 }
 
-/// The HTTP status that a text tells: `API Error: 429 …`, `status 503`, `429 …`.
+/// The HTTP status in a text: `API Error: 429 …`, `status 503`, `429 …`.
 fn status_in(text: &str) -> Option<u16> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let mut before = "error";
     for word in words {
-        let told = matches!(before, "error" | "status" | "code" | "http" | "statuscode");
+        let is_status = matches!(before, "error" | "status" | "code" | "http" | "statuscode");
         match word.parse() {
-            Ok(status @ 400..=599) if told => return Some(status),
+            Ok(status @ 400..=599) if is_status => return Some(status),
             _ => before = word,
         }
     }
     None
 }
 
-/// When the limit that a text tells of is over: a moment after `now`, told as
-/// seconds since 1970 after a bar, in RFC 3339, or as a time from now on.
+/// When a limit ends, as a text says it: in seconds since 1970 after a bar, in RFC 3339,
+/// or as a duration from `now`. Only a time after `now` counts.
 pub fn resume_at(text: &str, now: Timestamp) -> Option<Timestamp> {
     const IN: [&str; 8] = [
         "again in",
@@ -158,7 +116,7 @@ fn epoch(text: &str) -> Option<Timestamp> {
     text.split('|').skip(1).find_map(|rest| from_epoch(digits(rest).parse().ok()?))
 }
 
-/// Seconds since 1970, or milliseconds; `None` for what is neither of this age.
+/// A time in seconds or milliseconds since 1970; `None` for numbers out of range.
 pub fn from_epoch(number: i64) -> Option<Timestamp> {
     match number {
         1_000_000_000..10_000_000_000 => Some(Timestamp::from_millis(number * 1000)),
@@ -199,8 +157,8 @@ fn duration(text: &str) -> Option<i64> {
     }
 }
 
-/// Tokens of a turn. `input` counts those that came from a cache, too, and
-/// `cached` says how many: the CLIs differ in what they call input.
+/// Tokens of a turn. `input` includes cached tokens, and `cached` counts those: the CLIs
+/// differ in what they call input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tokens {
     pub input: u64,
@@ -223,8 +181,8 @@ impl Tokens {
         }
     }
 
-    /// As the turn's `token_usage` entry and as the turn's usage so far, if any.
-    pub fn tell(self, out: &mut Vec<Observed>) {
+    /// Reports them as the turn's usage and its `token_usage` entry, if there are any.
+    pub fn report(self, out: &mut Vec<Observed>) {
         let is_free = self.cost_usd.is_none_or(|cost| cost <= 0.0);
         if self.input == 0 && self.output == 0 && is_free {
             return;
@@ -252,8 +210,8 @@ pub fn tool_use(id: &str, tool_name: &str, action: Action) -> Observed {
     })
 }
 
-/// A turn that failed, told as an entry and as its end. `limit`: when the limit
-/// is over that caused it, where that was told beside the error.
+/// Ends a turn that failed, with an error entry. `limit`: when the limit ends that caused
+/// it, if the CLI said so beside the error.
 pub fn fail(
     error: String,
     status: Option<u16>,
@@ -270,19 +228,19 @@ pub fn fail(
     fail_as(error, kind, resume_at, out);
 }
 
-/// Whether the CLI says that it does not know the session that it was to resume.
-/// Any other error at a resume may pass, and the next try has the session still.
+/// Whether the CLI says that it does not know the session to resume. Any other error may
+/// pass, and the next try still has the session.
 pub fn is_lost_session(error: &str) -> bool {
-    says(error, &LOST_SESSION)
+    contains_any(error, &LOST_SESSION)
 }
 
-/// Whether a text holds one of these, in whatever case.
-pub fn says(text: &str, words: &[impl AsRef<str>]) -> bool {
+/// Whether a text contains one of these, in any case.
+pub fn contains_any(text: &str, words: &[impl AsRef<str>]) -> bool {
     let text = text.to_lowercase();
     words.iter().any(|words| text.contains(&words.as_ref().to_lowercase()))
 }
 
-/// What each CLI says then, in the versions named.
+/// What the CLIs say then.
 const LOST_SESSION: [&str; 8] = [
     // Claude Code 2.0 to 2.1.
     "no conversation found",
@@ -290,17 +248,15 @@ const LOST_SESSION: [&str; 8] = [
     "no rollout found",
     // `turn/start` of the same.
     "thread not found",
-    // Qwen Code.
+    // ACP agents.
     "no saved session found",
     "session not found",
-    // Gemini CLI.
     "no previous sessions found",
-    // Other ACP agents.
     "resource not found: session",
     "unknown session",
 ];
 
-/// The same, of which it is known what kind of failure it is.
+/// Ends a turn with a failure of this kind.
 pub fn fail_as(
     error: String,
     error_type: ErrorType,
@@ -313,8 +269,8 @@ pub fn fail_as(
     out.push(Observed::TurnEnded(TurnEnded { failed: true, error, error_type, resume_at }));
 }
 
-/// A turn whose process ended without a word on it, from a CLI that has one for
-/// each end: its exit code can't make a success of it.
+/// The end of a turn whose CLI ended without its terminal event: no exit code makes that
+/// a success.
 pub fn unended() -> Observed {
     Observed::TurnEnded(TurnEnded { failed: true, ..TurnEnded::default() })
 }

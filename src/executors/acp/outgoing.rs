@@ -1,4 +1,4 @@
-//! What an agent is told, as JSON-RPC. Pure.
+//! Messages to an agent, as JSON-RPC. Pure.
 
 use provost_actors::executor::Message;
 use serde::Serialize;
@@ -10,13 +10,13 @@ pub fn request(key: &str, id: u32, method: &str, params: &impl Serialize) -> Mes
     Message { key: key.to_owned(), line: line.to_string() }
 }
 
-/// The answer to a request of the agent's.
+/// The answer to a request of the agent.
 pub fn answer(id: &Value, result: &Value) -> Message {
     let line = json!({ "jsonrpc": "2.0", "id": id, "result": result });
     Message { key: format!("answer:{id}"), line: line.to_string() }
 }
 
-/// The answer to a request for something that was not offered.
+/// The answer to a request for a method that we did not offer.
 pub fn not_found(id: &Value, method: &str) -> Message {
     let error = json!({ "code": -32601, "message": format!("Method not found: {method}") });
     let line = json!({ "jsonrpc": "2.0", "id": id, "error": error });
@@ -28,7 +28,7 @@ pub fn notification(method: &str, params: &impl Serialize) -> String {
     json!({ "jsonrpc": "2.0", "method": method, "params": value(params) }).to_string()
 }
 
-/// The protocol's types are all JSON: strings, numbers, and paths that came from JSON.
+/// Can't fail: the protocol's types hold strings, numbers, and paths that came from JSON.
 fn value(params: &impl Serialize) -> Value {
     serde_json::to_value(params).unwrap_or_default()
 }

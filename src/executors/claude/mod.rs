@@ -8,7 +8,7 @@ mod tests;
 use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
 use serde_json::{Value, json};
 
-use super::adapter::{Abilities, Adapter, Call, as_text};
+use super::adapter::{Abilities, Adapter, Call, as_text, mcp_config};
 use normalize::normalizer;
 
 /// The protocol.
@@ -27,7 +27,7 @@ impl Adapter for Claude {
         call.option("effort", "--effort");
         call.option("permission_mode", "--permission-mode");
         if call.options.get("approvals").is_some_and(|asks| asks == "yes") {
-            // A question has more answers than yes and no: it is not to be asked.
+            // A question has more answers than yes and no, so this tool is forbidden.
             let asks =
                 ["--permission-prompt-tool", "stdio", "--disallowedTools", "AskUserQuestion"];
             call.args.extend(asks.map(ToOwned::to_owned));
@@ -36,9 +36,9 @@ impl Adapter for Claude {
             call.args.extend(["--resume".to_owned(), id.clone()]);
         }
         if call.supports_mcp {
-            // The user's own servers stay, too.
-            let config = control::mcp_config(&turn.mcp).to_string();
-            call.args.extend(["--mcp-config".to_owned(), config]);
+            // The user's own servers stay available.
+            let servers = mcp_config(&turn.mcp, "stdio").to_string();
+            call.args.extend(["--mcp-config".to_owned(), servers]);
         }
         let own = call.supports_mcp.then_some(turn.mcp.name);
         let dialogue = json!({ "prompt": as_text(&turn.prompt), "own_server": own });

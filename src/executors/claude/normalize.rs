@@ -1,4 +1,4 @@
-//! What Claude Code writes as stream-json to entries; what it asks for to requests.
+//! Claude Code's stream-json to entries, and its permission requests to requests.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::executors::json::{Dialect, Json, count, plain, system, text};
 use crate::executors::streamed::{Kind, Streamed};
 use crate::executors::vocabulary::{self, Tokens};
 
-/// Reads one process, and talks to it if it was launched with a prompt to tell.
+/// Reads one process, and talks to it if its dialogue has a prompt.
 pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
     let prompt = dialogue["prompt"].as_str().map(ToOwned::to_owned);
     Json::reader(StreamJson {
@@ -31,11 +31,11 @@ pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
 #[derive(Serialize, Deserialize)]
 struct StreamJson {
     is_two_way: bool,
-    /// The turn that we began has ended; the CLI may go on by itself.
+    /// The turn of our prompt has ended; the CLI may begin others by itself.
     is_answered: bool,
-    /// Still to be told.
+    /// Still to be sent.
     prompt: Option<String>,
-    /// Ours: its tools need no permission.
+    /// Our own server, whose tools need no permission.
     #[serde(default)]
     own_server: Option<String>,
     session: String,
@@ -43,19 +43,19 @@ struct StreamJson {
     turn: Turn,
 }
 
-/// What is known of the newest turn.
+/// The newest turn.
 #[derive(Default, Serialize, Deserialize)]
 struct Turn {
     has_ended: bool,
-    /// The assistant said something.
+    /// The assistant has written a message.
     has_spoken: bool,
     /// An interrupt was confirmed.
     is_cancelled: bool,
-    /// Tool calls that were refused and whose results are still to come.
+    /// Denied tool calls whose results are still to come.
     denied: BTreeSet<String>,
-    /// The CLI's own word on an error, of which the result will tell more.
+    /// The CLI's own message on an error; the result will say more.
     error: Option<String>,
-    /// When the limit is over that refused a request.
+    /// When the limit ends that refused a request.
     limit: Option<Timestamp>,
 }
 
@@ -112,7 +112,7 @@ impl StreamJson {
             "init" => {
                 self.flush(out);
                 self.turn = Turn::default();
-                // From here on there is a turn to be interrupted.
+                // From here on, a turn can be interrupted.
                 if self.is_two_way {
                     out.push(Observed::Interrupt(Some(control::interrupt())));
                 }
@@ -155,7 +155,7 @@ impl StreamJson {
         let is_subagents = message["parent_tool_use_id"].is_string();
         match text(event, "type") {
             _ if is_subagents => {}
-            // What is open now belongs to a message that was given up.
+            // An open text belongs to a message that was abandoned.
             "message_start" => self.flush(out),
             "content_block_start" => match text(&event["content_block"], "type") {
                 "text" => self.streamed.begin(Kind::Message),
@@ -169,7 +169,7 @@ impl StreamJson {
                     "thinking_delta" => {
                         self.streamed.add(Kind::Thinking, text(delta, "thinking"), out);
                     }
-                    // A tool's arguments and signatures come whole in the message.
+                    // Arguments of tools and signatures come whole in the message.
                     _ => {}
                 }
             }
@@ -184,12 +184,12 @@ impl StreamJson {
         let is_synthetic = message["message"]["model"] == "<synthetic>";
         let content = &message["message"]["content"];
         if is_synthetic {
-            let told = plain(content);
+            let said = plain(content);
             if message["error"].is_string() || message["isApiErrorMessage"] == true {
                 self.flush(out);
-                self.turn.error = Some(told);
+                self.turn.error = Some(said);
             } else {
-                out.push(system(told));
+                out.push(system(said));
             }
             return true;
         }
@@ -218,7 +218,7 @@ impl StreamJson {
     }
 
     fn user(&mut self, message: &Value, out: &mut Vec<Observed>) -> bool {
-        // The user's own words, said back.
+        // An echo of the user's message.
         if message["isReplay"] == true {
             return true;
         }
@@ -227,7 +227,7 @@ impl StreamJson {
             Value::String(text) => out.push(system(text.clone())),
             Value::Array(blocks) => {
                 for block in blocks {
-                    // The CLI's words in the user's name.
+                    // The CLI wrote this in the user's name.
                     match block["text"].as_str() {
                         Some(text) if block["type"] == "text" => out.push(system(text.to_owned())),
                         _ => self.block(block, message, out),
@@ -301,7 +301,7 @@ impl StreamJson {
             action,
             context: serde_json::json!({ "input": input }),
         };
-        // They act for the attempt, not on the machine.
+        // Our tools act for the attempt, not on the machine.
         if self.own_server.as_ref().is_some_and(|server| is_tool_of(server, tool_name)) {
             out.push(Observed::Say(control::verdict(&asked, &Verdict::Approve)));
         } else {
@@ -331,12 +331,12 @@ impl StreamJson {
         let said = text(message, "result");
         let tokens = tokens(message);
         if !is_error && !self.turn.has_spoken && !said.is_empty() {
-            // What a command of the CLI's own answered is no word of its model.
+            // The answer of one of the CLI's own commands is not the model's.
             let is_models = tokens != Tokens::default();
-            let told = said.to_owned();
-            out.push(if is_models { Kind::Message.entry(told) } else { system(told) });
+            let said = said.to_owned();
+            out.push(if is_models { Kind::Message.entry(said) } else { system(said) });
         }
-        tokens.tell(out);
+        tokens.report(out);
         let was_aborted = text(message, "terminal_reason").starts_with("aborted");
         if was_aborted || is_error && self.turn.is_cancelled {
             out.push(vocabulary::interrupted());
@@ -360,7 +360,7 @@ fn withdraw(message: &Value, out: &mut Vec<Observed>) -> bool {
     true
 }
 
-/// Who works here, in a line.
+/// Version, model, mode and MCP servers, in a line.
 fn introduction(init: &Value) -> String {
     let mode = text(init, "permissionMode").to_owned();
     let version = text(init, "claude_code_version").to_owned();
@@ -372,7 +372,7 @@ fn introduction(init: &Value) -> String {
     format!("begins: {}", facts.join(", "))
 }
 
-/// Its permission was refused, as the message says of its results.
+/// Whether the message says that the permission for this call was refused.
 fn is_rejected(message: &Value, id: &str) -> bool {
     let results = message["tool_result_meta"].as_array();
     results
@@ -381,7 +381,7 @@ fn is_rejected(message: &Value, id: &str) -> bool {
         .any(|result| result["id"] == id && result["permission_decision"]["decision"] == "reject")
 }
 
-/// The code that a failed command's output begins with or tells in a line.
+/// The exit code that a line of a failed command's output gives.
 fn exit_code(text: &str) -> Option<i32> {
     let told = |line: &str| {
         let (name, rest) = line.split_at_checked("Exit code".len())?;
@@ -391,7 +391,7 @@ fn exit_code(text: &str) -> Option<i32> {
     text.lines().find_map(told)
 }
 
-/// What the turn used that this result ends, all its models and subagents included.
+/// The tokens of the turn that this result ends, with all its models and subagents.
 fn tokens(result: &Value) -> Tokens {
     if let Some(models) = result["model_usage_since_last_result"].as_object() {
         return models.values().map(of_model).fold(Tokens::default(), Tokens::plus);
@@ -415,7 +415,7 @@ fn of_model(usage: &Value) -> Tokens {
     Tokens { input, output, cached, cost_usd: usage["costUSD"].as_f64() }
 }
 
-/// What went wrong, as far as the result tells.
+/// What went wrong, if the result says so.
 fn error(result: &Value) -> Option<String> {
     let errors = result["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let errors = errors.collect::<Vec<_>>().join("; ");

@@ -23,17 +23,17 @@ pub struct Items {
 pub struct Call {
     pub name: String,
     pub action: Action,
-    /// Its arguments, as far as the action does not tell them.
+    /// Its arguments that are not in the action.
     text: String,
 }
 
 impl Items {
-    /// The call that an item of this id has begun.
+    /// The open call of the item with this id.
     pub fn call(&self, id: &str) -> Option<&Call> {
         self.calls.get(id)
     }
 
-    /// An item has begun. `false`: its kind is not known.
+    /// An item has begun. `false`: its kind is unknown.
     pub fn started(&mut self, item: &Value, out: &mut Vec<Observed>) -> bool {
         if let Some(call) = call(item) {
             self.begin(item, call, out);
@@ -42,7 +42,7 @@ impl Items {
         is_text(item)
     }
 
-    /// An item has ended, and is told as it is now. `false`: its kind is not known.
+    /// An item has ended. `false`: its kind is unknown.
     pub fn completed(&mut self, item: &Value, out: &mut Vec<Observed>) -> bool {
         let id = id(item);
         if let Some(call) = call(item) {
@@ -173,13 +173,13 @@ fn call(item: &Value) -> Option<Call> {
 }
 
 /// The fields that have a value.
-fn present(detail: Value) -> Map<String, Value> {
+pub fn present(detail: Value) -> Map<String, Value> {
     let Value::Object(mut detail) = detail else { return Map::new() };
     detail.retain(|_, value| !value.is_null());
     detail
 }
 
-/// The name of the tool, as the model knows it where that is told.
+/// The tool's name, as the model knows it if the item has that.
 fn name(item: &Value) -> String {
     match text(item, "type") {
         "mcpToolCall" => format!("mcp__{}__{}", text(item, "server"), text(item, "tool")),
@@ -246,7 +246,7 @@ fn result(item: &Value) -> Event {
     Event::ToolResult { text: output(item), tool_call_id: id(item).to_owned(), status, exit_code }
 }
 
-/// What a tool call gave back, in words.
+/// The output of a tool call as text.
 fn output(item: &Value) -> String {
     if let Some(error) = item["error"]["message"].as_str() {
         return error.to_owned();
@@ -257,14 +257,14 @@ fn output(item: &Value) -> String {
         "dynamicToolCall" => content(&item["contentItems"]),
         "collabAgentToolCall" => {
             let states = item["agentsStates"].as_object().into_iter().flatten();
-            let told = states.map(|(agent, state)| match text(state, "message") {
+            let lines = states.map(|(agent, state)| match text(state, "message") {
                 "" => format!("{agent}: {}", text(state, "status")),
                 message => format!("{agent}: {}: {message}", text(state, "status")),
             });
-            told.collect::<Vec<_>>().join("\n")
+            lines.collect::<Vec<_>>().join("\n")
         }
         "imageGeneration" => text(item, "savedPath").to_owned(),
-        // Not known yet when the call began.
+        // This was unknown when the call began.
         "webSearch" => {
             let asked = web(item);
             let parts = ["query", "url", "pattern"].map(|part| text(&asked, part).to_owned());
@@ -277,8 +277,8 @@ fn output(item: &Value) -> String {
 /// The texts among content blocks; others as they are.
 fn content(blocks: &Value) -> String {
     let blocks = blocks.as_array().into_iter().flatten();
-    let told = blocks.map(|block| block["text"].as_str().map_or(block.to_string(), str::to_owned));
-    told.collect::<Vec<_>>().join("\n")
+    let texts = blocks.map(|block| block["text"].as_str().map_or(block.to_string(), str::to_owned));
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// A list of things to do, a line each.

@@ -52,10 +52,9 @@ impl Adapter for Codex {
     }
 }
 
-/// What is set for the thread alone, over the user's configuration: that its
-/// worktree is trusted, which Codex would else write into the user's own file, and
-/// this daemon among its servers. Our tools need no permission where others do:
-/// they act for the attempt, not on the machine.
+/// Configuration of the thread alone, which overrides the user's: its worktree is trusted
+/// (Codex would otherwise write that into the user's own file), and this daemon is one of
+/// its servers. Our tools need no permission: they act for the attempt, not on the machine.
 fn config(turn: &Turn, has_way_back: bool) -> Value {
     let mut config =
         json!({ "projects": { turn.cwd.to_string_lossy(): { "trust_level": "trusted" } } });

@@ -1,6 +1,5 @@
-//! Mends what was found, while no daemon runs: the home's lock is held meanwhile,
-//! so none starts in between. Each cure proves anew that it is safe, and does
-//! nothing where proof is lacking.
+//! Fixes findings while no daemon runs: the home's lock is held meanwhile, so none starts.
+//! Each fix proves again that it is safe, and does nothing where the proof fails.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -17,7 +16,7 @@ use super::processes::{ancestors, attempt_of};
 use crate::daemon::{HomeLock, LockError};
 use crate::home::Home;
 
-/// Mends all that can be; tells with each what was done.
+/// Fixes what can be fixed, and notes with each finding what was done.
 pub fn all(home: &Home, mut checks: Vec<Check>) -> Vec<Check> {
     if checks.iter().all(|check| check.cure.is_none()) {
         return checks;
@@ -25,18 +24,15 @@ pub fn all(home: &Home, mut checks: Vec<Check>) -> Vec<Check> {
     let lock = HomeLock::take(home.lock());
     for check in &mut checks {
         let Some(cure) = check.cure.take() else { continue };
-        match &lock {
-            Ok(_) => {}
+        let done = match &lock {
+            Ok(_) => apply(home, &cure),
             Err(LockError::Held { .. }) => {
                 check.hint = Some("Run `provost shutdown` first, then this again.".to_owned());
                 continue;
             }
-            Err(error) => {
-                check.hint = Some(format!("It was left alone: {error}."));
-                continue;
-            }
-        }
-        match apply(home, &cure) {
+            Err(error) => Err(error.to_string()),
+        };
+        match done {
             Ok(done) => {
                 check.message = format!("{}: {done}", check.message);
                 (check.status, check.fixed) = (Status::Ok, true);
@@ -63,10 +59,10 @@ fn shown(error: io::Error) -> String {
     error.to_string()
 }
 
-/// The lock is ours, so no daemon listens there; whoever else does keeps it.
+/// No daemon listens, since the lock is ours; any other listener keeps the socket.
 fn remove_socket(socket: &Path) -> Result<String, String> {
     if !is_stale(socket) {
-        return Err("somebody listens at it".to_owned());
+        return Err("a process listens on it".to_owned());
     }
     fs::remove_file(socket).map_err(shown)?;
     Ok("removed".to_owned())
@@ -83,16 +79,16 @@ fn close(path: &Path, mode: u32) -> Result<String, String> {
 
 fn set_lock_aside(lock: &Path, worktree: &Path) -> Result<String, String> {
     let is_there = locks::of(worktree).iter().any(|found| found == lock);
-    // It lies in the repository, where nothing is ever deleted.
+    // The lock is in the repository, where nothing is ever deleted.
     if is_there && locks::set_aside(lock, worktree).map_err(shown)? {
         Ok("renamed".to_owned())
     } else {
-        Err("somebody may hold it".to_owned())
+        Err("a process may hold it".to_owned())
     }
 }
 
-/// Each is proved anew by its marker and then, by way of a handle, its start time:
-/// whoever has its pid by now is not signalled.
+/// Each process is proved again by its marker and, through a handle, by its start time,
+/// so that a process that got its pid since then is not signalled.
 fn kill(home: &Home, attempt: &str, processes: &[Process]) -> String {
     let own = ancestors();
     let is_ours = |process: &&Process| {
@@ -100,12 +96,8 @@ fn kill(home: &Home, attempt: &str, processes: &[Process]) -> String {
             && attempt_of(home, process.pid).as_deref() == Some(attempt)
             && process.is_alive()
     };
-    let killed = processes
-        .iter()
-        .filter(is_ours)
-        .filter(|process| process.signal(Signal::SIGKILL as i32))
-        .count();
-    format!("{killed} killed")
+    let kill = |process: &&Process| process.signal(Signal::SIGKILL as i32);
+    format!("{} killed", processes.iter().filter(is_ours).filter(kill).count())
 }
 
 fn trash(home: &Home, path: &Path) -> Result<String, String> {
