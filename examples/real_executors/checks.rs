@@ -1,5 +1,5 @@
-//! The checks, each of which is a column of the table. They know Provost's tools
-//! alone: nothing here depends on which CLI it is.
+//! The checks, each a column of the table. They use only Provost's tools: nothing here
+//! depends on the CLI.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub const CHECKS: [&str; 10] = [
     "restart",
 ];
 
-/// Makes those of `wanted`.
+/// Makes the wanted checks.
 pub async fn all(lab: &mut Lab, client: &Client, wanted: &[&'static str]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for check in wanted {
@@ -54,12 +54,12 @@ pub async fn all(lab: &mut Lab, client: &Client, wanted: &[&'static str]) -> Vec
 struct Trial<'a> {
     lab: &'a mut Lab,
     client: &'a Client,
-    /// Those that it has started.
+    /// The attempts that it has started.
     attempts: Vec<String>,
 }
 
 impl Trial<'_> {
-    /// What is to be said about it, if it is passed.
+    /// What to note about it if it passes.
     async fn make(&mut self, check: &str) -> Result<String> {
         match check {
             "start" => self.start().await,
@@ -93,8 +93,8 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    /// What the CLI's own tools did is in the log, each call with its result, and
-    /// in the worktree.
+    /// The log has each call of the CLI's own tools with its result, and the worktree has
+    /// the changes.
     async fn edit(&mut self) -> Result<String> {
         let attempt = self.begin("Write the notes. [[edit]]").await?;
         self.completed(&attempt).await?;
@@ -126,7 +126,7 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    /// A prompt is text, also where it looks like a command of the CLI's own.
+    /// A prompt is text, even if it looks like a command of the CLI.
     async fn slash(&mut self) -> Result<String> {
         for begins in ["/healthz returns 500.", "/clear the table.", "/compact the log."] {
             let attempt = self.begin(&format!("{begins} [[text]]")).await?;
@@ -136,8 +136,8 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    /// What is asked for shows all that is to be approved. Says what was asked for: some
-    /// run commands that only read without asking, some edit.
+    /// Each request shows all that is to be approved. Notes what was asked for: some CLIs
+    /// run read-only commands, or edit, without asking.
     async fn approvals(&mut self) -> Result<String> {
         let attempt = self.client.start("Write the notes. [[edit]]", Some("ask")).await?;
         self.attempts.push(attempt.clone());
@@ -252,8 +252,8 @@ impl Trial<'_> {
         if alive.is_empty() { Ok(String::new()) } else { Err(alive.join(", ").into()) }
     }
 
-    /// What a service refuses is told by its kind. All at once, for some try again for
-    /// minutes; who does so without end tells nothing, and can be stopped.
+    /// An error of the model's service has the right type. All are tried at once, because
+    /// some CLIs retry for minutes; one that retries without end can be stopped.
     async fn errors(&mut self) -> Result<String> {
         let kinds = [
             ("rate-limit", "quota"),
@@ -264,7 +264,7 @@ impl Trial<'_> {
         let mut tries = Vec::new();
         for (scenario, kind) in kinds {
             let attempt = self.begin(&format!("Try it. [[{scenario}]]")).await?;
-            // Some can't make what they keep at home in two processes at once.
+            // Some can't create the files in their home from two processes at once.
             self.writes(&attempt, "").await?;
             tries.push((scenario, kind, attempt));
         }
@@ -284,8 +284,8 @@ impl Trial<'_> {
             if has_failed && told["error_type"] == kind {
                 continue;
             }
-            // Some say nothing at all when their model refuses.
-            if has_failed && text(&told["text"]).contains("without a word") {
+            // Some say nothing when their model refuses.
+            if has_failed && text(&told["text"]).contains("without a message") {
                 untold.push(scenario);
             } else {
                 wrong.push(format!("{scenario}: {} with {told}", status["state"]));

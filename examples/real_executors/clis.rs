@@ -1,6 +1,5 @@
-//! The CLIs: where they come from, and what tells each to ask our model server.
-//! All of it is what their users write: configuration of Provost's executor of
-//! that name, and files in the home folder.
+//! The CLIs: where they come from, and the configuration that points each at our model
+//! server: that of Provost's executor of the same name, and files in the home folder.
 
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! Runs the real coding-agent CLIs under Provost, against a model server on
-//! loopback, and prints how each fares as a table in Markdown, the one of the
-//! README. It fails if a CLI that is installed fails a check.
+//! loopback, and prints the results as the Markdown table of the README. It fails if an
+//! installed CLI fails a check.
 //!
 //! ```text
 //! cargo build
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_mins(6);
 /// A check that takes longer has failed.
 const CHECK_MAX: Duration = Duration::from_mins(12);
 
-/// Between two looks at something that nobody announces.
+/// Between two looks at something that is not announced.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// Runs the real coding-agent CLIs under Provost.
@@ -55,10 +55,10 @@ struct Options {
     /// Where the CLIs are, or are installed.
     #[arg(long, default_value = "target/real-executors")]
     clis: PathBuf,
-    /// The program that is tried; default: the one that Cargo built.
+    /// The program to test; default: the one that Cargo built.
     #[arg(long)]
     provost: Option<PathBuf>,
-    /// Keep what is scratch, logs among it.
+    /// Keep scratch folders with their logs.
     #[arg(long)]
     keep: bool,
 }

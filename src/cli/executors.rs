@@ -1,4 +1,4 @@
-//! `provost executors`: which executors are installed, and how to install the others.
+//! `provost executors`: which executors are installed, and how to install the rest.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
         out.line("")?;
         out.table(&[whole("MISSING"), wrapped("WHY"), whole("INSTALL")], &missing)?;
         out.line("")?;
-        out.line("A daemon keeps the PATH that it was started with: after an installation run")?;
+        out.line("The daemon keeps the PATH that it was started with. After an installation, run")?;
         out.line("`provost shutdown`; agents keep running, and the next command starts another.")?;
     }
     Ok(Exit::Done)
@@ -58,14 +58,14 @@ fn row(executor: &Value) -> Vec<String> {
     ]
 }
 
-/// Its name; one that only stands in for an agent is marked.
+/// Its name, with a mark if it only stands in for an agent.
 fn name(executor: &Value) -> String {
     let name = text(executor, "executor");
     let is_stand_in = executor["stand_in"] == true || name == FAKE;
     if is_stand_in { format!("{name} (stand-in)") } else { name.to_owned() }
 }
 
-/// Its variants, the default one marked.
+/// Its variants, with a star at the default one.
 fn variants(executor: &Value) -> String {
     let variants = executor["variants"].as_array().into_iter().flatten();
     let mark = |variant: &Value| {

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
 
 use provost_actors::attempt::dialogue_of;
-use provost_actors::executor::{self, Executors, Normalizer};
+use provost_actors::executor;
 use provost_actors::ids::ProcessId;
 use provost_actors::log::{Difference, Entry, LogError, Replay, process_dir, replay as derive};
 use serde_json::{Value, json};
@@ -39,13 +38,22 @@ pub async fn replay(context: &mut Context, args: &ReplayArgs) -> Result<Exit, Fa
     let (sender, mut entries) = mpsc::channel(AHEAD);
     let work = tokio::task::spawn_blocking(move || {
         let show = |entry| sender.blocking_send(entry).map_err(io::Error::other);
-        derive(&dir, only, |process| normalizer(&registry, &executor, &dir, process), show)
+        let mut unreadable = None;
+        let reader = |process| {
+            let dialogue = dialogue_of(&process_dir(&dir, process))?;
+            Ok(registry.reader(&executor, &dialogue).unwrap_or_else(|why| {
+                unreadable = Some(why);
+                executor::unknown()
+            }))
+        };
+        (derive(&dir, only, reader, show), unreadable)
     });
     while let Some(entry) = entries.recv().await {
         logs::print(&mut context.out, &value(&entry)?)?;
     }
-    let outcome = work.await.map_err(io::Error::other)?;
-    tell(context, outcome.map_err(|error: LogError| Failure::Fault(error.to_string()))?)
+    let (outcome, unreadable) = work.await.map_err(io::Error::other)?;
+    let outcome = outcome.map_err(|error: LogError| Failure::Fault(error.to_string()))?;
+    tell(context, outcome, unreadable)
 }
 
 fn registry(context: &Context) -> Result<Registry, Failure> {
@@ -53,30 +61,24 @@ fn registry(context: &Context) -> Result<Registry, Failure> {
     Ok(Registry::new(&config, &BTreeMap::new()))
 }
 
-/// The reader that the process had.
-fn normalizer(
-    registry: &Registry,
-    executor: &str,
-    dir: &Path,
-    process: ProcessId,
-) -> io::Result<Box<dyn Normalizer>> {
-    let dialogue = dialogue_of(&process_dir(dir, process))?;
-    let executor = registry.get(executor);
-    Ok(executor.map_or_else(executor::unknown, |executor| executor.normalizer(&dialogue)))
-}
-
 fn value(entry: &Entry) -> Result<Value, Failure> {
     entry.parse().map_err(|error| Failure::Fault(error.to_string()))
 }
 
-fn tell(context: &mut Context, outcome: Replay) -> Result<Exit, Failure> {
+/// `unreadable`: why the reader that a process had is not there any more.
+fn tell(
+    context: &mut Context,
+    outcome: Replay,
+    unreadable: Option<String>,
+) -> Result<Exit, Failure> {
     let out = &mut context.out;
     let (is_same, count, words, difference) = match outcome {
         Replay::Same(count) => {
             (true, Some(count), format!("{count} entries, identical byte for byte"), None)
         }
         Replay::Differs(difference) => {
-            let words = format!("entry {} differs", difference.entry_index);
+            let why = unreadable.map(|why| format!(": {why}")).unwrap_or_default();
+            let words = format!("entry {} differs{why}", difference.entry_index);
             (false, None, words, Some(difference))
         }
         Replay::Gone(process) => {

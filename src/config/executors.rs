@@ -1,7 +1,7 @@
-//! The `[executors.NAME]` tables: which program speaks which protocol, and its
-//! variants. Those of the well-known CLIs are built in (`builtin.toml`, in the
-//! same form), and a table of the same name changes what it names. Plain data;
-//! whether a program is there is not asked here.
+//! The `[executors.NAME]` tables: which program speaks which protocol, and its variants.
+//! The well-known CLIs are built in (`builtin.toml`, in the same form), and a table of the
+//! same name overrides the keys it names. Plain data: nothing here asks whether a program
+//! is there.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,83 +14,69 @@ use super::reader::{Item, Source, Table};
 use super::settings::{TABLE, Value};
 use crate::role::Role;
 
-/// What an executor says on its standard output.
+/// What an executor writes to its standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Lines of text.
     Plain,
     /// Lines of normalized entries as JSON.
     Events,
-    /// The built-in executor that its prompt scripts.
+    /// The built-in executor, scripted by its prompt.
     Fake,
     /// Claude Code's two-way stream-json.
     Claude,
     /// `codex app-server`.
     Codex,
-    /// The JSON lines that these print when they run one prompt and end.
-    Gemini,
-    Opencode,
-    Qwen,
-    Copilot,
-    Kimi,
     /// The Agent Client Protocol.
     Acp,
 }
 
 impl Protocol {
-    const ALL: [(&str, Self); 11] = [
+    const ALL: [(&str, Self); 6] = [
         ("plain", Self::Plain),
         ("events", Self::Events),
         ("fake", Self::Fake),
         ("claude", Self::Claude),
         ("codex", Self::Codex),
-        ("gemini", Self::Gemini),
-        ("opencode", Self::Opencode),
-        ("qwen", Self::Qwen),
-        ("copilot", Self::Copilot),
-        ("kimi", Self::Kimi),
         ("acp", Self::Acp),
     ];
 
     /// The spelling in `config.toml`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Events => "events",
-            Self::Fake => "fake",
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-            Self::Opencode => "opencode",
-            Self::Qwen => "qwen",
-            Self::Copilot => "copilot",
-            Self::Kimi => "kimi",
-            Self::Acp => "acp",
-        }
+        let named = Self::ALL.iter().find(|(_, protocol)| *protocol == self);
+        named.map_or("", |(name, _)| name)
     }
 
-    /// The options that it knows; `None`: any, each of which is the agent's own.
+    /// The options that it knows. `None`: any, because they are the agent's own.
     fn options(self) -> Option<&'static [&'static str]> {
         match self {
             Self::Plain | Self::Events | Self::Fake => Some(&[]),
             Self::Claude => Some(&["model", "effort", "permission_mode", "approvals"]),
             Self::Codex => Some(&["model", "effort", "sandbox", "approval_policy"]),
-            Self::Gemini | Self::Qwen => Some(&["model", "approval_mode"]),
-            Self::Opencode => Some(&["model", "agent", "auto"]),
-            Self::Copilot => Some(&["model", "effort", "allow_all"]),
-            Self::Kimi => Some(&["model"]),
             Self::Acp => None,
         }
     }
 
-    fn read(item: &Item<'_>) -> Result<Self, ConfigError> {
+    /// `builtin`: the built-in executors, one of whose names may stand where the name
+    /// of a protocol belongs.
+    fn read(
+        item: &Item<'_>,
+        builtin: &BTreeMap<String, ExecutorConfig>,
+    ) -> Result<Self, ConfigError> {
         let text = item.text()?;
         if let Some((_, protocol)) = Self::ALL.iter().find(|(name, _)| *name == text) {
             return Ok(*protocol);
         }
-        let near = nearest(&text, Self::ALL.map(|(name, _)| name));
-        let near = near.map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default();
-        Err(item.invalid(&format!("{}, not {text:?}{near}", Self::one_of())))
+        let hint = match (builtin.get(&text), nearest(&text, Self::ALL.map(|(name, _)| name))) {
+            (Some(named), _) => format!(
+                ": use the built-in executor `{text}`, or write `protocol = \"{}\"` and `command = {:?}`",
+                named.protocol.as_str(),
+                named.command
+            ),
+            (None, Some(near)) => format!(" (did you mean {near:?}?)"),
+            (None, None) => String::new(),
+        };
+        Err(item.invalid(&format!("{}, not {text:?}{hint}", Self::one_of())))
     }
 
     fn one_of() -> String {
@@ -111,10 +97,10 @@ pub enum PromptVia {
 /// What a variant adds to its executor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VariantConfig {
-    /// Put after the executor's own command.
+    /// Arguments after the executor's own command.
     pub args: Vec<String>,
     pub env: BTreeMap<String, String>,
-    /// Over the executor's own.
+    /// Override the executor's own.
     pub options: BTreeMap<String, String>,
 }
 
@@ -122,35 +108,33 @@ pub struct VariantConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutorConfig {
     pub protocol: Protocol,
-    /// The program and its arguments; empty only for protocols with a program
-    /// of their own.
+    /// The program and its arguments; empty only for `fake`.
     pub command: Vec<String>,
     pub prompt: PromptVia,
     pub supports_mcp: bool,
-    /// Set for the executor.
+    /// Variables of the executor.
     pub env: BTreeMap<String, String>,
-    /// Taken over from the daemon's environment: `NAME` or `PREFIX_*`.
+    /// Variables passed on from the daemon's environment: `NAME` or `PREFIX_*`.
     pub env_pass: Vec<String>,
     /// One of `variants`.
     pub default_variant: Option<String>,
     pub variants: BTreeMap<String, VariantConfig>,
-    /// What the protocol is told beyond the command line: `model`, `mode`, ….
+    /// What the protocol needs beyond the command line: `model`, `mode`, ….
     pub options: BTreeMap<String, String>,
     pub on_quota: OnQuota,
-    /// What a client inside its attempts is.
+    /// The role of a client inside its attempts.
     pub role: Role,
-    /// Those of `[limits]` that are its own.
+    /// Its own values of `[limits]`.
     pub limits: BTreeMap<&'static str, u64>,
     /// How to install the program, in a line.
     pub install: Option<String>,
-    /// What to know before it or a variant of it is chosen, in a sentence.
+    /// What to know before choosing it or one of its variants, in a sentence.
     pub note: Option<String>,
-    /// The line in `config.toml` where its table begins, from 1; `None` for one
-    /// that is built in.
+    /// The line in `config.toml` where its table begins, from 1; `None` if it is built in.
     pub line: Option<usize>,
 }
 
-/// The built-in ones. The same for all, so one that is broken is a test's to find.
+/// The built-in executors. Tests find one that is broken.
 const BUILTIN: &str = include_str!("builtin.toml");
 
 const KEYS: &[&str] = &[
@@ -170,7 +154,7 @@ const KEYS: &[&str] = &[
     "note",
 ];
 
-/// The built-in executors with the table `[executors]` over them.
+/// The built-in executors, overridden by the table `[executors]`.
 pub fn read(executors: Option<&Item<'_>>) -> Result<BTreeMap<String, ExecutorConfig>, ConfigError> {
     let mut all = builtin()?;
     let Some(executors) = executors else { return Ok(all) };
@@ -192,9 +176,9 @@ fn builtin() -> Result<BTreeMap<String, ExecutorConfig>, ConfigError> {
     tables.items().map(one).collect()
 }
 
-/// One that speaks the protocol of the built-in one of its name, or one that has
-/// its protocol's name, begins as that: its command is replaced, its tables and
-/// lists of names are added to.
+/// A table starts from the built-in executor of its name, or of its protocol's name, if
+/// that speaks the same protocol. The table replaces its values, and adds to its tables
+/// and to `env_pass`.
 fn read_one(
     item: &Item<'_>,
     name: &str,
@@ -202,7 +186,7 @@ fn read_one(
 ) -> Result<ExecutorConfig, ConfigError> {
     let table = item.table()?;
     table.only(KEYS)?;
-    let protocol = table.get("protocol").map(|item| Protocol::read(&item)).transpose()?;
+    let protocol = table.get("protocol").map(|item| Protocol::read(&item, builtin)).transpose()?;
     let alike = protocol.and_then(|protocol| builtin.get(protocol.as_str()));
     let speaks_it =
         |base: &&ExecutorConfig| protocol.is_none_or(|protocol| protocol == base.protocol);
@@ -211,51 +195,37 @@ fn read_one(
         .or(base.map(|base| base.protocol))
         .ok_or_else(|| item.invalid(&without_protocol(&table)))?;
     let mut executor = base.cloned().unwrap_or_else(|| ExecutorConfig::new(protocol));
-    executor.command = read_command(item, &table, executor.command, protocol)?;
-    if let Some(item) = table.get("prompt") {
-        executor.prompt = read_prompt(&item)?;
+    table.read("command", &mut executor.command, read_command)?;
+    if executor.command.is_empty() && protocol != Protocol::Fake {
+        return Err(item.invalid(&format!("a table with `command`: {COMMAND}")));
     }
-    if let Some(item) = table.get("supports_mcp") {
-        executor.supports_mcp = item.boolean()?;
-    }
-    if let Some(item) = table.get("env") {
-        executor.env.extend(item.environment()?);
-    }
-    executor.env_pass.extend(read_env_pass(&table)?);
-    if let Some(item) = table.get("options") {
-        executor.options.extend(read_options(&item, protocol)?);
-    }
-    if let Some(item) = table.get("on_quota") {
-        executor.on_quota = read_on_quota(&item)?;
-    }
-    if let Some(item) = table.get("role") {
-        executor.role = read_role(&item)?;
-    }
-    if let Some(item) = table.get("variants") {
-        executor.variants.extend(read_variants(&item, protocol)?);
-    }
-    if let Some(item) = table.get("limits") {
-        executor.limits.extend(read_limits(&item)?);
-    }
-    if let Some(item) = table.get("install") {
-        executor.install = Some(item.text()?);
-    }
-    if let Some(item) = table.get("note") {
-        executor.note = Some(item.text()?);
-    }
-    if let Some(name) = read_default(&table, &executor.variants)? {
-        executor.default_variant = Some(name);
-    }
+    let prompts = [("stdin", PromptVia::Stdin), ("arg", PromptVia::Arg)];
+    table.read("prompt", &mut executor.prompt, |item| item.one_of(&prompts))?;
+    table.read("supports_mcp", &mut executor.supports_mcp, Item::boolean)?;
+    let on_quota = [("auto", OnQuota::Auto), ("ask", OnQuota::Ask), ("never", OnQuota::Never)];
+    table.read("on_quota", &mut executor.on_quota, |item| item.one_of(&on_quota))?;
+    // The role `all` is for clients outside of attempts.
+    let roles = [("worker", Role::Worker), ("orchestrator", Role::Orchestrator)];
+    table.read("role", &mut executor.role, |item| item.one_of(&roles))?;
+    table.read("install", &mut executor.install, |item| item.text().map(Some))?;
+    table.read("note", &mut executor.note, |item| item.text().map(Some))?;
+    executor.env.extend(table.value("env", Item::environment)?);
+    executor.env_pass.extend(table.value("env_pass", read_env_pass)?);
+    executor.options.extend(table.value("options", |item| read_options(item, protocol))?);
+    executor.limits.extend(table.value("limits", read_limits)?);
+    executor.variants.extend(table.value("variants", |item| read_variants(item, protocol))?);
+    let ExecutorConfig { variants, default_variant, .. } = &mut executor;
+    table.read("default_variant", default_variant, |item| read_default(item, variants))?;
     Ok(executor)
 }
 
 impl ExecutorConfig {
-    /// Whether its agents are meant to start attempts of their own.
+    /// Whether its agents may start attempts of their own.
     pub fn orchestrates(&self) -> bool {
         self.role == Role::Orchestrator
     }
 
-    /// One with nothing of its own.
+    /// One with nothing but a protocol.
     pub fn new(protocol: Protocol) -> Self {
         Self {
             protocol,
@@ -280,67 +250,25 @@ impl ExecutorConfig {
 /// What is wrong with a table that names no protocol: its command may be wrong too.
 fn without_protocol(table: &Table<'_>) -> String {
     let protocol = format!("a table with `protocol`, {}", Protocol::one_of());
-    let command = table.get("command").is_none_or(|item| command_of(&item).is_none());
-    if command { format!("{protocol}, and with `command`: {COMMAND}") } else { protocol }
+    let has_command = table.get("command").is_some_and(|item| read_command(&item).is_ok());
+    if has_command { protocol } else { format!("{protocol}, and with `command`: {COMMAND}") }
 }
 
 const COMMAND: &str = "the program and its arguments, such as [\"/usr/bin/agent\", \"-b\"]";
 
-/// A program and its arguments; `None` for anything else.
-fn command_of(item: &Item<'_>) -> Option<Vec<String>> {
-    let command = item.texts().ok()?;
-    command.first().is_some_and(|program| !program.is_empty()).then_some(command)
+fn read_command(item: &Item<'_>) -> Result<Vec<String>, ConfigError> {
+    let command = item.texts().ok();
+    let command = command.filter(|words| words.first().is_some_and(|program| !program.is_empty()));
+    command.ok_or_else(|| item.invalid(COMMAND))
 }
 
-fn read_command(
-    executor: &Item<'_>,
-    table: &Table<'_>,
-    base: Vec<String>,
-    protocol: Protocol,
-) -> Result<Vec<String>, ConfigError> {
-    match table.get("command") {
-        Some(item) => command_of(&item).ok_or_else(|| item.invalid(COMMAND)),
-        None if base.is_empty() && protocol != Protocol::Fake => {
-            Err(executor.invalid(&format!("a table with `command`: {COMMAND}")))
-        }
-        None => Ok(base),
-    }
-}
-
-fn read_prompt(item: &Item<'_>) -> Result<PromptVia, ConfigError> {
-    match item.text()?.as_str() {
-        "stdin" => Ok(PromptVia::Stdin),
-        "arg" => Ok(PromptVia::Arg),
-        _ => Err(item.invalid("\"stdin\" or \"arg\"")),
-    }
-}
-
-fn read_on_quota(item: &Item<'_>) -> Result<OnQuota, ConfigError> {
-    match item.text()?.as_str() {
-        "auto" => Ok(OnQuota::Auto),
-        "ask" => Ok(OnQuota::Ask),
-        "never" => Ok(OnQuota::Never),
-        _ => Err(item.invalid("one of auto, ask, never")),
-    }
-}
-
-/// `all` is for nobody inside an attempt.
-fn read_role(item: &Item<'_>) -> Result<Role, ConfigError> {
-    match item.text()?.as_str() {
-        "worker" => Ok(Role::Worker),
-        "orchestrator" => Ok(Role::Orchestrator),
-        _ => Err(item.invalid("\"worker\" or \"orchestrator\"")),
-    }
-}
-
-fn read_env_pass(table: &Table<'_>) -> Result<Vec<String>, ConfigError> {
-    let Some(item) = table.get("env_pass") else { return Ok(Vec::new()) };
+fn read_env_pass(item: &Item<'_>) -> Result<Vec<String>, ConfigError> {
     let names = item.texts()?;
-    let good = |name: &String| {
+    let is_good = |name: &String| {
         let stem = name.strip_suffix('*').unwrap_or(name);
         !stem.is_empty() && !stem.contains(['*', '='])
     };
-    if names.iter().all(good) {
+    if names.iter().all(is_good) {
         Ok(names)
     } else {
         Err(item.invalid("an array of \"NAME\" or \"PREFIX_*\""))
@@ -355,11 +283,10 @@ fn read_variants(
         item.is_named_well(name)?;
         let table = item.table()?;
         table.only(&["args", "env", "options"])?;
-        let options = table.get("options").map(|item| read_options(&item, protocol));
         let variant = VariantConfig {
-            args: table.get("args").map_or(Ok(Vec::new()), |item| item.texts())?,
-            env: table.get("env").map_or(Ok(BTreeMap::new()), |item| item.environment())?,
-            options: options.unwrap_or_else(|| Ok(BTreeMap::new()))?,
+            args: table.value("args", Item::texts)?,
+            env: table.value("env", Item::environment)?,
+            options: table.value("options", |item| read_options(item, protocol))?,
         };
         Ok((name.to_owned(), variant))
     };
@@ -381,27 +308,26 @@ fn read_limits(item: &Item<'_>) -> Result<BTreeMap<&'static str, u64>, ConfigErr
     let table = item.table()?;
     let known = || TABLE.iter().filter(|setting| setting.section == "limits");
     table.only(&known().map(|setting| setting.key).collect::<Vec<_>>())?;
-    let mut limits = BTreeMap::new();
-    for setting in known() {
-        let Some(item) = table.get(setting.key) else { continue };
-        let value = item.integer().filter(|value| setting.check(&Value::Integer(*value)));
-        limits.insert(setting.key, value.ok_or_else(|| item.invalid(&setting.expected()))?);
-    }
-    Ok(limits)
+    let given = known().filter_map(|setting| Some((setting, table.get(setting.key)?)));
+    given
+        .map(|(setting, item)| {
+            let value = item.integer().filter(|value| setting.check(&Value::Integer(*value)));
+            Ok((setting.key, value.ok_or_else(|| item.invalid(&setting.expected()))?))
+        })
+        .collect()
 }
 
 fn read_default(
-    table: &Table<'_>,
+    item: &Item<'_>,
     variants: &BTreeMap<String, VariantConfig>,
 ) -> Result<Option<String>, ConfigError> {
-    let Some(item) = table.get("default_variant") else { return Ok(None) };
     let name = item.text()?;
     if variants.contains_key(&name) {
         return Ok(Some(name));
     }
     let known: Vec<&str> = variants.keys().map(String::as_str).collect();
     Err(item.invalid(&match known.as_slice() {
-        [] => "left out, for there are no variants".to_owned(),
+        [] => "left out, because the executor has no variants".to_owned(),
         known => format!("one of its variants: {}", known.join(", ")),
     }))
 }

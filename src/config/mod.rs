@@ -72,7 +72,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `file`, which may be missing, under the environment and `flags`.
+    /// Reads `file`, which may be missing; the environment and `flags` override it.
     pub fn load(file: &Path, flags: &[Override]) -> Result<Self, ConfigError> {
         let text = match std::fs::read_to_string(file) {
             Ok(text) => text,
@@ -83,7 +83,7 @@ impl Config {
         Self::resolve(Source { file, text: &text }, &environment, flags)
     }
 
-    /// What the processes of an executor may use: its own limits over those of all.
+    /// What the processes of an executor may use: its own limits override `[limits]`.
     pub fn limits(&self, executor: &str) -> Limits {
         let mut settings = self.settings.clone();
         let own = self.executors.get(executor).map(|executor| &executor.limits);
@@ -112,13 +112,10 @@ impl Config {
             origins: Vec::with_capacity(TABLE.len()),
         };
         for setting in TABLE {
-            let given = match from_flag(setting, flags)? {
-                Some(given) => Some(given),
-                None => match from_environment(setting, environment)? {
-                    Some(given) => Some(given),
-                    None => from_file(setting, &root)?,
-                },
-            };
+            let given = from_flag(setting, flags)
+                .or_else(|| from_environment(setting, environment))
+                .or_else(|| from_file(setting, &root))
+                .transpose()?;
             let (value, origin) =
                 given.unwrap_or_else(|| ((setting.get)(&config.settings), Origin::Default));
             (setting.set)(&mut config.settings, value);
@@ -128,8 +125,8 @@ impl Config {
     }
 }
 
-/// Refuses sections and keys that nobody knows. The executors and the
-/// projects check their own.
+/// Refuses unknown sections and keys. The tables of executors and projects check their
+/// own keys.
 fn check_keys(root: &Table<'_>) -> Result<(), ConfigError> {
     let mut sections: Vec<&str> = TABLE.iter().map(|setting| setting.section).collect();
     sections.dedup();
@@ -145,48 +142,42 @@ fn check_keys(root: &Table<'_>) -> Result<(), ConfigError> {
     Ok(())
 }
 
-type Given = Option<(Value, Origin)>;
+type Given = Result<(Value, Origin), ConfigError>;
 
-fn from_flag(setting: &Setting, flags: &[Override]) -> Result<Given, ConfigError> {
-    let Some(given) = flags.iter().find(|flag| flag.path == setting.path()) else {
-        return Ok(None);
-    };
-    parse(setting, &given.text, given.flag)
-        .map(|value| Some((value, Origin::Flag(given.flag.to_owned()))))
+fn from_flag(setting: &Setting, flags: &[Override]) -> Option<Given> {
+    let given = flags.iter().find(|flag| flag.path == setting.path())?;
+    Some(parse(setting, &given.text, given.flag, Origin::Flag(given.flag.to_owned())))
 }
 
 fn from_environment(
     setting: &Setting,
     environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<Given, ConfigError> {
+) -> Option<Given> {
     let names = [Some(setting.variable()), setting.alias.map(str::to_owned)];
-    for name in names.into_iter().flatten() {
-        if let Some(text) = environment(&name) {
-            let value = parse(setting, &text, &name)?;
-            return Ok(Some((value, Origin::Environment(name))));
-        }
-    }
-    Ok(None)
+    let found = |name: String| environment(&name).map(|text| (name, text));
+    let (name, text) = names.into_iter().flatten().find_map(found)?;
+    Some(parse(setting, &text, &name, Origin::Environment(name.clone())))
 }
 
-fn parse(setting: &Setting, text: &str, origin: &str) -> Result<Value, ConfigError> {
-    setting.parse(text).ok_or_else(|| ConfigError::Invalid {
-        origin: format!("{origin}={text}"),
+/// `name`: the variable or the flag, for the message of an error.
+fn parse(setting: &Setting, text: &str, name: &str, origin: Origin) -> Given {
+    let value = setting.parse(text).ok_or_else(|| ConfigError::Invalid {
+        origin: format!("{name}={text}"),
         key: setting.path(),
         expected: setting.expected(),
-    })
+    });
+    Ok((value?, origin))
 }
 
-fn from_file(setting: &Setting, root: &Table<'_>) -> Result<Given, ConfigError> {
-    let Some(section) = root.get(setting.section) else { return Ok(None) };
-    let Some(item) = section.table()?.get(setting.key) else { return Ok(None) };
+fn from_file(setting: &Setting, root: &Table<'_>) -> Option<Given> {
+    // `check_keys` has refused a section that is no table.
+    let item = root.get(setting.section)?.table().ok()?.get(setting.key)?;
     let value = item.integer().map(Value::Integer);
     let value = value.or_else(|| item.text().ok().map(Value::Text));
     let value = value.or_else(|| item.texts().ok().map(Value::Texts));
-    match value.filter(|value| setting.check(value)) {
-        Some(value) => Ok(Some((value, Origin::File(item.line())))),
-        None => Err(item.invalid(&setting.expected())),
-    }
+    let value = value.filter(|value| setting.check(value));
+    let value = value.ok_or_else(|| item.invalid(&setting.expected()));
+    Some(value.map(|value| (value, Origin::File(item.line()))))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The `[projects.NAME]` tables: what is checked when a task of the project is
-//! reported done. Plain data; whether there is such a project is not asked here.
+//! The `[projects.NAME]` tables: the checks that run when a task of the project is
+//! reported done. Plain data: nothing here asks whether there is such a project.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use provost_actors::journal::check::CheckCommand;
 use super::ConfigError;
 use super::reader::Item;
 
-/// What the configuration says of one project, which is named by its name or its id.
+/// The configuration of one project, under its name or its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectConfig {
-    /// By name, in whose order they are run.
+    /// By name; they run in the order of their names.
     pub checks: BTreeMap<String, CheckCommand>,
     /// The line in `config.toml` where its table begins, from 1.
     pub line: usize,

@@ -1,5 +1,4 @@
-//! Reads typed values out of a parsed `config.toml`, and says where in the
-//! file something is wrong. Pure.
+//! Reads typed values out of a parsed `config.toml`; each error names the line. Pure.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -65,6 +64,28 @@ impl<'a> Table<'a> {
         Some(Item { source: self.source, path: self.join(key), value })
     }
 
+    /// Reads the value of a key into `target`, if the key is there.
+    pub fn read<T>(
+        &self,
+        key: &str,
+        target: &mut T,
+        read: impl FnOnce(&Item<'a>) -> Result<T, ConfigError>,
+    ) -> Result<(), ConfigError> {
+        if let Some(item) = self.get(key) {
+            *target = read(&item)?;
+        }
+        Ok(())
+    }
+
+    /// The value of a key, or the default if the key is not there.
+    pub fn value<T: Default>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&Item<'a>) -> Result<T, ConfigError>,
+    ) -> Result<T, ConfigError> {
+        self.get(key).map_or_else(|| Ok(T::default()), |item| read(&item))
+    }
+
     /// Every value with its key, in the order of the keys.
     pub fn items(&self) -> impl Iterator<Item = (&'a str, Item<'a>)> {
         self.entries.iter().map(|(key, value)| {
@@ -107,14 +128,24 @@ impl<'a> Item<'a> {
         self.value.get_ref().as_bool().ok_or_else(|| self.invalid("true or false"))
     }
 
+    /// The value that its text is the name of.
+    pub fn one_of<T: Copy>(&self, named: &[(&str, T)]) -> Result<T, ConfigError> {
+        let text = self.text()?;
+        let found = named.iter().find(|(name, _)| *name == text);
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
+            self.invalid(&format!("one of {}", names.join(", ")))
+        })
+    }
+
     /// A whole number that is not negative; `None` for anything else.
     pub fn integer(&self) -> Option<u64> {
         let number = self.value.get_ref().as_integer()?;
         u64::from_str_radix(number.as_str(), number.radix()).ok()
     }
 
-    /// Whether its key is a name: those are used in tool calls, on command lines and
-    /// in messages.
+    /// Refuses a key that is no plain name: such names appear in tool calls, on command
+    /// lines and in messages.
     pub fn is_named_well(&self, name: &str) -> Result<(), ConfigError> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if (1..=64).contains(&name.len()) && name.chars().all(plain) {

@@ -1,6 +1,5 @@
-//! The table of settings: one line each, from which the typed structs, the
-//! keys of `config.toml`, the environment's names and `config show` all come.
-//! Pure.
+//! The table of settings. The typed structs, the keys of `config.toml`, the names of
+//! environment variables and `config show` all come from it. Pure.
 
 use std::ops::RangeInclusive;
 
@@ -33,10 +32,10 @@ pub struct Setting {
     pub key: &'static str,
     doc: &'static str,
     pub allowed: Allowed,
-    /// A second environment variable that is honoured.
+    /// A second environment variable that sets it.
     pub alias: Option<&'static str>,
     pub get: fn(&Settings) -> Value,
-    /// Takes only what [`Setting::check`] let through.
+    /// Takes only values that pass [`Setting::check`].
     pub set: fn(&mut Settings, Value),
 }
 
@@ -55,7 +54,7 @@ impl Setting {
         self.doc.trim()
     }
 
-    /// What is allowed, in words.
+    /// What [`Setting::check`] allows, in words.
     pub fn expected(&self) -> String {
         match &self.allowed {
             Allowed::Integer(range) => {
@@ -113,41 +112,23 @@ trait Typed: Sized {
     fn assign(&mut self, value: Value);
 }
 
-impl Typed for u64 {
-    fn to_value(&self) -> Value {
-        Value::Integer(*self)
-    }
+macro_rules! typed {
+    ($($kind:ty: $variant:ident;)*) => {$(
+        impl Typed for $kind {
+            fn to_value(&self) -> Value {
+                Value::$variant(self.clone())
+            }
 
-    fn assign(&mut self, value: Value) {
-        if let Value::Integer(number) = value {
-            *self = number;
+            fn assign(&mut self, value: Value) {
+                if let Value::$variant(value) = value {
+                    *self = value;
+                }
+            }
         }
-    }
+    )*};
 }
 
-impl Typed for String {
-    fn to_value(&self) -> Value {
-        Value::Text(self.clone())
-    }
-
-    fn assign(&mut self, value: Value) {
-        if let Value::Text(text) = value {
-            *self = text;
-        }
-    }
-}
-
-impl Typed for Vec<String> {
-    fn to_value(&self) -> Value {
-        Value::Texts(self.clone())
-    }
-
-    fn assign(&mut self, value: Value) {
-        if let Value::Texts(texts) = value {
-            *self = texts;
-        }
-    }
-}
+typed! { u64: Integer; String: Text; Vec<String>: Texts; }
 
 macro_rules! settings {
     ($(
@@ -201,88 +182,88 @@ const CENTURY_SECS: u64 = 100 * 366 * 86_400;
 settings! {
     /// The supervisor itself.
     daemon Daemon {
-        /// Attempts that run at once; further starts wait in a queue.
+        /// Attempts that run at once; further ones wait in a queue.
         max_running_attempts: u64 = 8u64, Allowed::Integer(1..=10_000);
         /// Milliseconds from a soft stop's SIGINT to its SIGKILL; SIGTERM comes half-way.
         stop_grace_ms: u64 = 5000u64, Allowed::Integer(0..=600_000);
     }
     /// The attempts' worktrees.
     worktrees Worktrees {
-        /// What the branch names of attempts begin with.
+        /// Prefix of the attempts' branch names.
         branch_prefix: String = "provost/", Allowed::BranchPrefix;
     }
     /// The executors' output.
     logs Logs {
-        /// Newest entries held in memory, per channel of an attempt.
+        /// Newest entries kept in memory, per channel of an attempt.
         ring_entries: u64 = 5000u64, Allowed::Integer(1..=MANY);
-        /// Bytes held in memory, per channel of an attempt.
+        /// Bytes kept in memory, per channel of an attempt.
         ring_bytes: u64 = 8_388_608u64, Allowed::Integer(1024..=TIB);
-        /// Bytes kept on disk per execution process; beyond it the oldest go.
+        /// Bytes kept on disk per execution process; beyond it the oldest are deleted.
         spool_max_bytes: u64 = 1_073_741_824u64, Allowed::Integer(1024..=TIB);
     }
-    /// What an executor may use, for all that have no limits of their own.
+    /// What an executor may use, unless it has limits of its own.
     limits Limits {
-        /// Seconds that a turn may take; 0 = any.
+        /// Seconds that a turn may take; 0 = no limit.
         wall_secs: u64 = 0u64, Allowed::Integer(0..=CENTURY_SECS);
-        /// Seconds without output and processor time after which a turn is ended; 0 = never.
+        /// Seconds without output and CPU use after which a turn is ended; 0 = never.
         idle_secs: u64 = 0u64, Allowed::Integer(0..=CENTURY_SECS);
-        /// Bytes of private memory for an executor and all it starts; 0 = any.
+        /// Bytes of private memory for an executor and all it starts; 0 = no limit.
         memory_bytes: u64 = 0u64, Allowed::Integer(0..=1 << 60);
-        /// Processes that an executor may have at once, itself included; 0 = any.
+        /// Processes that an executor may have at once, itself included; 0 = no limit.
         processes: u64 = 0u64, Allowed::Integer(0..=MANY);
-        /// Files that each of its processes may have open; 0 = as many as the daemon was given.
+        /// Files that each of its processes may have open; 0 = the daemon's own limit.
         open_files: u64 = 0u64, Allowed::Integer(0..=1 << 31);
-        /// How much nicer an executor is than the daemon.
+        /// Added to the daemon's niceness for an executor.
         nice: u64 = 0u64, Allowed::Integer(0..=19);
     }
-    /// What is run on a task that is reported done, where its project names checks.
+    /// The checks of a project, run on a task that is reported done.
     checks Checks {
-        /// Runs that go on at once, each with one check at a time; further ones wait.
+        /// Runs at once, each with one check at a time; further ones wait.
         max_running: u64 = 1u64, Allowed::Integer(1..=1000);
-        /// Seconds that a check may take; 0 = any.
+        /// Seconds that a check may take; 0 = no limit.
         wall_secs: u64 = 1800u64, Allowed::Integer(0..=CENTURY_SECS);
-        /// Bytes of private memory for a check and all it starts; 0 = any.
+        /// Bytes of private memory for a check and all it starts; 0 = no limit.
         memory_bytes: u64 = 0u64, Allowed::Integer(0..=1 << 60);
-        /// Processes that a check may have at once, itself included; 0 = any.
+        /// Processes that a check may have at once, itself included; 0 = no limit.
         processes: u64 = 0u64, Allowed::Integer(0..=MANY);
     }
     /// Permissions that executors ask for.
     approvals Approvals {
-        /// Seconds after which one that nobody has answered is denied; 0 = never.
+        /// Seconds after which an unanswered request is denied; 0 = never.
         timeout_secs: u64 = 3600u64, Allowed::Integer(0..=CENTURY_SECS);
     }
-    /// Those who do the tasks, and call the worker API.
+    /// Callers of the worker API.
     worker Worker {
-        /// Calls that one agent may make in a minute; 0 = any.
+        /// Calls that one agent may make in a minute; 0 = no limit.
         agent_per_minute: u64 = 100u64, Allowed::Integer(0..=MANY);
-        /// Calls that all agents together may make in a minute; 0 = any.
+        /// Calls that all agents together may make in a minute; 0 = no limit.
         all_per_minute: u64 = 500u64, Allowed::Integer(0..=MANY);
-        /// Calls that one agent may make in a second; 0 = any.
+        /// Calls that one agent may make in a second; 0 = no limit.
         burst_per_second: u64 = 10u64, Allowed::Integer(0..=MANY);
         /// Seconds after its last call for which an agent outside of attempts keeps its tasks.
         claim_secs: u64 = 3600u64, Allowed::Integer(1..=CENTURY_SECS);
     }
-    /// How questions of workers are answered that the plans leave open.
+    /// How workers' questions are answered that no plan answers.
     answers Answers {
-        /// The executor that is asked; "" = nobody but the orchestrator and people.
+        /// The executor that is asked; "" = only the orchestrator and people.
         executor: String = "", Allowed::Name;
-        /// Its variant; "" = one that only reads, if it has any.
+        /// Its variant; "" = a read-only one, if it has any.
         variant: String = "", Allowed::Name;
         /// Seconds that a question waits for it.
         timeout_secs: u64 = 30u64, Allowed::Integer(1..=600);
-        /// Seconds after that for which a late answer is still taken; then it is stopped.
+        /// Further seconds in which a late answer is still accepted; then it is stopped.
         grace_secs: u64 = 120u64, Allowed::Integer(0..=3600);
         /// Questions that it answers at once, apart from daemon.max_running_attempts.
         max_running: u64 = 2u64, Allowed::Integer(1..=1000);
         /// Tokens of which a question with its context may take up 80 %.
         token_limit: u64 = 8000u64, Allowed::Integer(100..=10_000_000);
     }
-    /// What no log and no file may show.
+    /// What no log and no file may contain.
     secrets Secrets {
         /// Variables of executors whose values are secrets.
         names: Vec<String> = Names::DEFAULT.map(str::to_owned), Allowed::SecretNames;
     }
-    /// Limits beyond which an answer is blocked.
+    /// Limits beyond which an answer is refused.
     guards Guards {
         /// Files that get_attempt_changes lists unforced.
         changes_max_files: u64 = 200u64, Allowed::Integer(0..=MANY);
@@ -297,9 +278,9 @@ settings! {
         /// Paths that get_attempt_patch takes at most.
         patch_max_paths: u64 = 100u64, Allowed::Integer(1..=100);
     }
-    /// How long the answers to request ids are remembered.
+    /// How long answers are kept for calls with the same request id.
     idempotency Idempotency {
-        /// Seconds that a finished call's answer is kept; 0 = for ever.
+        /// Seconds that a finished call's answer is kept; 0 = forever.
         completed_ttl_secs: u64 = 604_800u64, Allowed::Integer(0..=CENTURY_SECS),
             alias "VK_IDEMPOTENCY_COMPLETED_TTL_SECS";
         /// Seconds after which an unfinished call is stale; 0 = never.

@@ -1,4 +1,4 @@
-//! What `config show` tells: every value with its origin, but no secret. Pure.
+//! The output of `config show`: every value with its origin, but no secret. Pure.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ pub struct Shown {
     /// The environment variable that would set it, for settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variable: Option<String>,
-    /// What it is for, for settings.
+    /// The documentation, for settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doc: Option<&'static str>,
 }
 
 impl Config {
-    /// Every value with its origin: settings as they are documented, then the
+    /// Every value with its origin: the settings in the order of their table, then the
     /// executors and the projects by name.
     pub fn show(&self) -> Vec<Shown> {
         let settings = TABLE.iter().zip(&self.origins).map(|(setting, origin)| Shown {
@@ -68,16 +68,16 @@ impl Config {
     }
 }
 
-/// What is told instead of a value that is a secret, or holds one.
+/// Replaces a value that is a secret or contains one.
 const HIDDEN: &str = "***";
 
-/// Tells an executor's values without its secrets.
-struct Teller<'c> {
+/// Hides an executor's secrets in its values.
+struct Redactor<'c> {
     names: &'c Names,
     needles: Vec<Needle>,
 }
 
-impl<'c> Teller<'c> {
+impl<'c> Redactor<'c> {
     fn of(executor: &ExecutorConfig, names: &'c Names) -> Self {
         let variants = executor.variants.values().map(|variant| &variant.env);
         let secrets = |env: &BTreeMap<String, String>| {
@@ -88,8 +88,8 @@ impl<'c> Teller<'c> {
     }
 
     fn text<'t>(&self, text: &'t str) -> &'t str {
-        let holds_one = self.needles.iter().any(|needle| text.contains(&needle.text));
-        if holds_one { HIDDEN } else { text }
+        let has_secret = self.needles.iter().any(|needle| text.contains(&needle.text));
+        if has_secret { HIDDEN } else { text }
     }
 
     fn texts(&self, texts: &[String]) -> Json {
@@ -97,29 +97,29 @@ impl<'c> Teller<'c> {
     }
 
     fn env(&self, env: &BTreeMap<String, String>) -> Json {
-        let told = |name: &String, value| {
+        let shown = |name: &String, value| {
             let value = if self.names.name(name) { HIDDEN } else { self.text(value) };
             (name.clone(), json!(value))
         };
-        env.iter().map(|(name, value)| told(name, value)).collect()
+        env.iter().map(|(name, value)| shown(name, value)).collect()
     }
 }
 
 fn fields(executor: &ExecutorConfig, secrets: &Names) -> Vec<(String, Json)> {
-    let teller = Teller::of(executor, secrets);
+    let redactor = Redactor::of(executor, secrets);
     let prompt = match executor.prompt {
         PromptVia::Stdin => "stdin",
         PromptVia::Arg => "arg",
     };
     let mut fields = vec![
         ("protocol".to_owned(), json!(executor.protocol.as_str())),
-        ("command".to_owned(), teller.texts(&executor.command)),
+        ("command".to_owned(), redactor.texts(&executor.command)),
         ("prompt".to_owned(), json!(prompt)),
         ("supports_mcp".to_owned(), json!(executor.supports_mcp)),
-        ("env".to_owned(), teller.env(&executor.env)),
+        ("env".to_owned(), redactor.env(&executor.env)),
         ("env_pass".to_owned(), json!(executor.env_pass)),
         ("default_variant".to_owned(), json!(executor.default_variant)),
-        ("options".to_owned(), teller.env(&executor.options)),
+        ("options".to_owned(), redactor.env(&executor.options)),
         ("on_quota".to_owned(), json!(executor.on_quota)),
         ("role".to_owned(), json!(executor.role)),
         ("install".to_owned(), json!(executor.install)),
@@ -128,9 +128,9 @@ fn fields(executor: &ExecutorConfig, secrets: &Names) -> Vec<(String, Json)> {
         fields.push((format!("limits.{name}"), json!(value)));
     }
     for (name, variant) in &executor.variants {
-        fields.push((format!("variants.{name}.args"), teller.texts(&variant.args)));
-        fields.push((format!("variants.{name}.env"), teller.env(&variant.env)));
-        fields.push((format!("variants.{name}.options"), teller.env(&variant.options)));
+        fields.push((format!("variants.{name}.args"), redactor.texts(&variant.args)));
+        fields.push((format!("variants.{name}.env"), redactor.env(&variant.env)));
+        fields.push((format!("variants.{name}.options"), redactor.env(&variant.options)));
     }
     fields
 }

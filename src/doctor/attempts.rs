@@ -15,95 +15,100 @@ use super::check::{Check, Cure};
 use crate::home::Home;
 use crate::store::InspectedAttempt;
 
-/// Findings of one kind that are told one by one.
-const TOLD_MAX: usize = 10;
-/// Of a spool's index, the newest records so many bytes long are looked at.
+/// Findings of one kind that are listed one by one.
+const LISTED_MAX: usize = 10;
+/// Bytes of a spool's newest index records that are examined.
 const INDEX_TAIL: u64 = 1 << 20;
 
-/// What rows and folders say of each other, spools, and locks in worktrees.
+/// Whether rows and folders agree, and spools and worktrees are sound.
 pub fn on_disk(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     let mut findings = Vec::new();
     for attempt in attempts {
         let dir = home.attempts().join(&attempt.attempt_id);
-        for process in attempt.processes.iter().filter(|process| process.status != "planned") {
+        let processes = attempt.processes.iter();
+        for process in processes.filter(|it| it.closed && it.status != "planned") {
             let folder = dir.join(&process.process_id);
-            if process.closed && !folder.join(Manifest::FILE).exists() {
-                // One whose worktrees could not be made has none.
-                if !dir.exists() {
-                    findings.push(gone(&dir));
-                }
-            } else if process.closed {
-                findings.extend(unended(&folder));
+            if folder.join(Manifest::FILE).exists() {
+                findings.extend(without_exit_record(&folder));
                 findings.extend(spool(&folder));
                 findings.extend(half_written(&folder));
+            } else if !dir.exists() {
+                // A process whose worktrees could not be made has a folder and no manifest.
+                let message = format!("{} is missing, and its log with it", dir.display());
+                findings.push(Check::warn("attempts", message).hint(
+                    "Restore it from a backup, if there is one; nothing else depends on it.",
+                ));
             }
         }
         if attempt.is_over() {
-            findings.extend(left_locked(home, attempt));
+            findings.extend(abandoned_locks(home, attempt));
         }
     }
-    let known: BTreeSet<&str> = attempts.iter().map(|it| it.attempt_id.as_str()).collect();
-    let strange = names_in(&home.attempts()).into_iter().filter(|name| !known.contains(&**name));
-    findings.extend(strange.map(|name| {
-        let path = home.attempts().join(name);
-        Check::warn("attempts", format!("{} belongs to no attempt", path.display()))
-            .hint("It is of another database, perhaps one that was replaced. Look, then delete it.")
+    let ids = attempts.iter().map(|it| it.attempt_id.as_str()).collect();
+    findings.extend(strangers("attempts", &home.attempts(), &ids).map(|check| {
+        check.hint("It is from another database, perhaps a replaced one. Look, then delete it.")
     }));
-    let known: BTreeSet<&str> = attempts.iter().map(|it| it.folder.as_str()).collect();
-    let strange = names_in(&home.worktrees()).into_iter().filter(|name| !known.contains(&**name));
-    findings.extend(strange.map(|name| {
-        let path = home.worktrees().join(name);
-        Check::warn("worktrees", format!("{} belongs to no attempt", path.display()))
-            .hint("It may hold work. Look, then move it away.")
-    }));
-    told("attempts", findings, || format!("{} are on record, and whole on disk", attempts.len()))
+    let folders = attempts.iter().map(|it| it.folder.as_str()).collect();
+    findings.extend(
+        strangers("worktrees", &home.worktrees(), &folders)
+            .map(|check| check.hint("It may hold work. Look, then move it away.")),
+    );
+    let well = format!("{} are on record, and complete on disk", attempts.len());
+    listed("attempts", findings, well)
 }
 
-fn gone(dir: &Path) -> Check {
-    Check::warn("attempts", format!("{} is gone, and with it a log", dir.display()))
-        .hint("Put it back from a backup, if there is one; nothing else depends on it.")
-}
-
-/// A process that is over has an exit record, or it never started.
-fn unended(folder: &Path) -> Option<Check> {
-    let is_there = folder.join(ExitRecord::FILE).exists();
-    (!is_there).then(|| {
-        Check::warn("attempts", format!("{} holds no exit record", folder.display()))
-            .hint("How that process ended is in the attempt's status alone.")
+/// The entries of a folder that belong to no attempt.
+fn strangers<'a>(
+    name: &'a str,
+    folder: &'a Path,
+    known: &BTreeSet<&str>,
+) -> impl Iterator<Item = Check> + use<'a> {
+    let strange = names_in(folder).into_iter().filter(|name| !known.contains(&**name));
+    let strange: Vec<String> = strange.collect();
+    strange.into_iter().map(move |entry| {
+        let path = folder.join(entry);
+        Check::warn(name, format!("{} belongs to no attempt", path.display()))
     })
 }
 
-/// Files that somebody died while writing.
-fn half_written(folder: &Path) -> Vec<Check> {
-    let is_half = |name: &String| name.strip_suffix(".tmp").is_some_and(|it| it.starts_with('.'));
-    let names = names_in(folder).into_iter().filter(is_half);
-    names
-        .map(|name| {
-            let path = folder.join(name);
-            Check::note("attempts", format!("{} was never finished", path.display()))
-                .cure(Cure::Trash(path))
-        })
-        .collect()
+/// A process that is over has an exit record, or it never started.
+fn without_exit_record(folder: &Path) -> Option<Check> {
+    (!folder.join(ExitRecord::FILE).exists()).then(|| {
+        Check::warn("attempts", format!("{} has no exit record", folder.display()))
+            .hint("Only the attempt's status says how that process ended.")
+    })
 }
 
-/// Whether the records of a spool are whole and its segments hold what they say.
+/// Files whose writer died while writing.
+fn half_written(folder: &Path) -> Vec<Check> {
+    let is_half = |name: &String| name.strip_suffix(".tmp").is_some_and(|it| it.starts_with('.'));
+    let check = |name: String| {
+        let path = folder.join(name);
+        Check::note("attempts", format!("{} was never finished", path.display()))
+            .cure(Cure::Trash(path))
+    };
+    names_in(folder).into_iter().filter(is_half).map(check).collect()
+}
+
+/// Whether the records of a spool are valid and its segments hold what they say.
 fn spool(folder: &Path) -> Option<Check> {
     let damaged = |what: String| {
         let message = format!("the spool in {} is damaged: {what}", folder.display());
-        let hint = "What is whole is still served; the rest of that log is lost.";
+        let hint = "The undamaged part is still served; the rest of that log is lost.";
         Check::warn("spools", message).hint(hint)
     };
     match spool_ends(folder) {
         Err(error) => Some(damaged(error.to_string())),
-        Ok(None) => Some(damaged("a record of its index is not whole".to_owned())),
+        Ok(None) => Some(damaged("its index has a damaged record".to_owned())),
         Ok(Some(ends)) => ends.into_iter().find_map(|(stream, end)| {
-            let held = held_to(folder, stream).ok()?;
-            (held < end).then(|| damaged(format!("{} bytes of a segment are missing", end - held)))
+            let stored = stored_to(folder, stream).ok()?;
+            (stored < end)
+                .then(|| damaged(format!("{} bytes of a segment are missing", end - stored)))
         }),
     }
 }
 
-/// Where each stream ends by its newest records; `None`: one of them is damaged.
+/// Where each stream ends, by its newest records. `None`: a record is damaged.
 fn spool_ends(folder: &Path) -> io::Result<Option<Vec<(Stream, u64)>>> {
     use std::os::unix::fs::FileExt;
     let file = match fs::File::open(folder.join(INDEX)) {
@@ -126,24 +131,24 @@ fn spool_ends(folder: &Path) -> io::Result<Option<Vec<(Stream, u64)>>> {
     Ok(Some(ends.to_vec()))
 }
 
-fn held_to(folder: &Path, stream: Stream) -> io::Result<u64> {
+fn stored_to(folder: &Path, stream: Stream) -> io::Result<u64> {
     let Some(start) = segments(folder, stream)?.last().copied() else { return Ok(0) };
     Ok(start + fs::metadata(segment_path(folder, stream, start))?.len())
 }
 
 /// Locks that a dead git left in the worktrees of an attempt that is over.
-fn left_locked(home: &Home, attempt: &InspectedAttempt) -> Vec<Check> {
-    let worktrees = attempt.repos.iter().map(|(name, _)| worktree(home, attempt, name));
-    let locked = worktrees.flat_map(|worktree| {
-        locks::of(&worktree).into_iter().map(move |it| (it, worktree.clone()))
-    });
-    locked
-        .filter(|(lock, worktree)| locks::is_abandoned(lock, worktree))
-        .map(|(lock, worktree)| {
-            let message = format!("{} is held by nobody", lock.display());
-            Check::warn("worktrees", message).cure(Cure::SetLockAside { lock, worktree })
-        })
-        .collect()
+fn abandoned_locks(home: &Home, attempt: &InspectedAttempt) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for worktree in attempt.repos.iter().map(|(name, _)| worktree(home, attempt, name)) {
+        for lock in locks::of(&worktree) {
+            if locks::is_abandoned(&lock, &worktree) {
+                let message = format!("no process holds the lock {}", lock.display());
+                let cure = Cure::SetLockAside { lock, worktree: worktree.clone() };
+                checks.push(Check::warn("worktrees", message).cure(cure));
+            }
+        }
+    }
+    checks
 }
 
 fn worktree(home: &Home, attempt: &InspectedAttempt, name: &str) -> PathBuf {
@@ -151,43 +156,39 @@ fn worktree(home: &Home, attempt: &InspectedAttempt, name: &str) -> PathBuf {
 }
 
 /// What git knows of a repository.
-struct Known {
+struct GitState {
     worktrees: BTreeSet<PathBuf>,
     branches: BTreeSet<String>,
 }
 
 /// Whether git knows the worktrees and branches of attempts.
 pub async fn in_git(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
-    let mut repos: BTreeMap<&str, Option<Known>> = BTreeMap::new();
+    let mut repos: BTreeMap<&str, Option<GitState>> = BTreeMap::new();
     let mut findings = Vec::new();
-    for (_, path) in attempts.iter().flat_map(|attempt| &attempt.repos) {
-        if repos.contains_key(path.as_str()) {
-            continue;
-        }
-        let known = known_of(Path::new(path)).await;
-        if let Err(error) = &known {
-            let message = format!("the repository {path} can't be read: {error}");
-            findings.push(Check::warn("repositories", message).hint("Put it back where it was."));
-        }
-        repos.insert(path, known.ok());
-    }
     for attempt in attempts {
-        let marker = home.attempts().join(&attempt.attempt_id).join(MARKER);
-        let is_made = marker.exists();
+        let is_made = home.attempts().join(&attempt.attempt_id).join(MARKER).exists();
         for (name, path) in &attempt.repos {
+            if !repos.contains_key(path.as_str()) {
+                let known = known_of(Path::new(path)).await.map_err(|error| {
+                    let message = format!("the repository {path} can't be read: {error}");
+                    let check = Check::warn("repositories", message);
+                    findings.push(check.hint("Move it back to where it was."));
+                });
+                repos.insert(path, known.ok());
+            }
             if let Some(Some(known)) = repos.get(path.as_str()).filter(|_| is_made) {
                 findings.extend(of_worktree(home, attempt, name, known));
             }
         }
     }
-    told("worktrees", findings, || "git knows them, and their branches".to_owned())
+    listed("worktrees", findings, "git knows them and their branches".to_owned())
 }
 
-async fn known_of(repo: &Path) -> Result<Known, git::GitError> {
+async fn known_of(repo: &Path) -> Result<GitState, git::GitError> {
     let worktrees = git::run(repo, &["worktree", "list", "--porcelain"]).await?;
     let worktrees = worktrees.lines().filter_map(|line| line.strip_prefix("worktree "));
     let branches = git::run(repo, &["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
-    Ok(Known {
+    Ok(GitState {
         worktrees: worktrees.map(PathBuf::from).collect(),
         branches: branches.await?.lines().map(str::to_owned).collect(),
     })
@@ -197,7 +198,7 @@ fn of_worktree(
     home: &Home,
     attempt: &InspectedAttempt,
     name: &str,
-    known: &Known,
+    known: &GitState,
 ) -> Option<Check> {
     let worktree = worktree(home, attempt, name);
     let shown = worktree.display();
@@ -205,36 +206,36 @@ fn of_worktree(
     let warn = |message: String, hint: &str| Some(Check::warn("worktrees", message).hint(hint));
     match (is_there, is_known) {
         (false, true) => warn(
-            format!("{shown} is gone, and git has it registered"),
-            "Put it back; if its work is not needed, start another attempt at the task.",
+            format!("{shown} is missing, but git has it registered"),
+            "Restore it; if its work is not needed, start another attempt at the task.",
         ),
         (false, false) => warn(
-            format!("{shown} is gone: moved, or deleted by hand"),
-            "Its branch holds what was committed. `git worktree list` tells whether it was moved.",
+            format!("{shown} is missing: moved or deleted by hand"),
+            "Its branch has its commits. `git worktree list` shows whether it was moved.",
         ),
         (true, false) => {
             warn(format!("git does not know {shown}"), "Run `git worktree repair` with that path.")
         }
         (true, true) if !known.branches.contains(&attempt.branch) => warn(
-            format!("the branch {} of {shown} is gone", attempt.branch),
-            "Run `git branch` with its name in that worktree to make it anew.",
+            format!("the branch {} of {shown} is missing", attempt.branch),
+            "Run `git branch` with its name in that worktree to create it again.",
         ),
         (true, true) => None,
     }
 }
 
-/// Findings, the first of each name one by one; or that all is well.
-fn told(name: &str, mut findings: Vec<Check>, well: impl FnOnce() -> String) -> Vec<Check> {
+/// The findings, of which at most [`LISTED_MAX`] that can't be fixed are listed; or that
+/// all is well.
+fn listed(name: &str, mut findings: Vec<Check>, well: String) -> Vec<Check> {
     if findings.is_empty() {
-        return vec![Check::ok(name, well())];
+        return vec![Check::ok(name, well)];
     }
-    let is_mended = |check: &Check| check.cure.is_some();
-    findings.sort_by_key(|check| !is_mended(check));
-    let mended = findings.iter().filter(|check| is_mended(check)).count();
-    let more = findings.len().saturating_sub(TOLD_MAX.max(mended));
-    findings.truncate(TOLD_MAX.max(mended));
+    findings.sort_by_key(|check| !check.fixable);
+    let most = findings.iter().filter(|check| check.fixable).count().max(LISTED_MAX);
+    let more = findings.len().saturating_sub(most);
+    findings.truncate(most);
     if more > 0 {
-        findings.push(Check::warn(name, format!("and {more} more such")));
+        findings.push(Check::warn(name, format!("{more} more of these")));
     }
     findings
 }

@@ -1,18 +1,18 @@
-//! One line of what the doctor has to say. Pure.
+//! One line of the doctor's output. Pure.
 
 use std::path::PathBuf;
 
 use provost_actors::process::identity::Process;
 use serde::Serialize;
 
-/// How grave it is.
+/// How grave a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Ok,
     /// Worth knowing.
     Note,
-    /// Something is not as it should be, and Provost works all the same.
+    /// Something is wrong, but Provost works.
     Warn,
     /// Something does not work.
     Fail,
@@ -29,48 +29,41 @@ impl Status {
     }
 }
 
-/// What was looked at, and how it is.
+/// What was examined, and what was found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
     pub name: String,
     pub status: Status,
     pub message: String,
-    /// The way out.
+    /// What to do about it.
     pub hint: Option<String>,
-    /// `doctor --fix` can mend it.
+    /// `doctor --fix` can fix it.
     pub fixable: bool,
-    /// It was mended just now.
+    /// It was fixed just now.
     pub fixed: bool,
     #[serde(skip)]
     pub cure: Option<Cure>,
 }
 
-/// What mends it; to be proved again before it is done.
+/// What fixes a finding, once the finding is proved again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cure {
-    /// Nobody listens at the socket.
+    /// Removes a socket that no daemon listens on.
     RemoveSocket,
-    /// A folder or file of ours is open to others.
+    /// Closes a folder or file of ours to other users.
     Close { path: PathBuf, mode: u32 },
-    /// A lock of git's in an attempt's worktree that nobody holds.
+    /// Renames an abandoned lock of git's in an attempt's worktree.
     SetLockAside { lock: PathBuf, worktree: PathBuf },
-    /// Processes of an attempt that is over.
+    /// Kills the processes of an attempt that is over.
     Kill { attempt: String, processes: Vec<Process> },
-    /// What a dead process left behind.
+    /// Moves to the trash what a dead process left behind.
     Trash(PathBuf),
 }
 
 impl Check {
     fn new(name: &str, status: Status, message: impl Into<String>) -> Self {
-        Self {
-            name: name.to_owned(),
-            status,
-            message: message.into(),
-            hint: None,
-            fixable: false,
-            fixed: false,
-            cure: None,
-        }
+        let (name, message) = (name.to_owned(), message.into());
+        Self { name, status, message, hint: None, fixable: false, fixed: false, cure: None }
     }
 
     pub fn ok(name: &str, message: impl Into<String>) -> Self {

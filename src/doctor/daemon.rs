@@ -1,5 +1,4 @@
-//! The lock, the socket, and whoever holds them. Asks a daemon that runs; starts
-//! none.
+//! The daemon's lock and socket. Asks a daemon that runs; starts none.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -13,23 +12,23 @@ use super::check::{Check, Cure};
 use crate::client::{Client, Connection, Hello, Peer};
 use crate::home::Home;
 
-/// A daemon that takes longer hangs.
+/// A daemon that takes longer to answer hangs.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Who is there.
+/// What was found of a daemon.
 #[derive(Debug)]
-pub struct Found {
+pub struct DaemonState {
     lock: Lock,
     socket: Socket,
 }
 
-impl Found {
-    /// Whether a daemon has the home.
+impl DaemonState {
+    /// Whether a daemon holds the home.
     pub fn is_held(&self) -> bool {
         matches!(self.lock, Lock::Held(_))
     }
 
-    /// Where the daemon that runs looks for programs.
+    /// The `PATH` of the daemon that runs.
     pub fn path(&self) -> Option<&str> {
         let Socket::Answers(info) = &self.socket else { return None };
         info["path"].as_str()
@@ -47,26 +46,25 @@ enum Lock {
 #[derive(Debug)]
 enum Socket {
     Missing,
-    /// Nobody listens.
+    /// No process listens.
     Stale,
-    /// What it says of itself.
+    /// A daemon answers, with this information about itself.
     Answers(Value),
     Silent(String),
 }
 
-/// Looks for the daemon of a home.
-pub async fn find(home: &Home) -> Found {
-    Found { lock: lock(home.lock()), socket: socket(home).await }
+pub async fn find(home: &Home) -> DaemonState {
+    DaemonState { lock: lock(home.lock()), socket: socket(home).await }
 }
 
-/// Whether somebody holds the home's lock. It is tried, and let go at once.
+/// The state of the home's lock, which is tried and released at once.
 fn lock(path: &Path) -> Lock {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Lock::Missing,
         Err(error) => return Lock::Unreadable(error),
     };
-    // Shared: two doctors don't take each other for a daemon.
+    // Shared, so that two doctors don't mistake each other for a daemon.
     match file.try_lock_shared() {
         Ok(()) => Lock::Free,
         Err(TryLockError::WouldBlock) => {
@@ -96,13 +94,13 @@ async fn socket(home: &Home) -> Socket {
     }
 }
 
-/// Whether nobody listens at a socket.
+/// Whether no process listens on a socket.
 pub fn is_stale(socket: &Path) -> bool {
     let connected = std::os::unix::net::UnixStream::connect(socket);
     connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-pub fn checks(home: &Home, found: &Found) -> Vec<Check> {
+pub fn checks(home: &Home, found: &DaemonState) -> Vec<Check> {
     vec![about_lock(home, &found.lock), about_socket(home, found)]
 }
 
@@ -110,7 +108,7 @@ fn about_lock(home: &Home, lock: &Lock) -> Check {
     let path = home.lock().display();
     match lock {
         Lock::Missing => Check::ok("lock", "no daemon has run on this home yet"),
-        Lock::Free => Check::ok("lock", "nobody holds it"),
+        Lock::Free => Check::ok("lock", "no daemon holds it"),
         Lock::Unreadable(error) => {
             Check::fail("lock", format!("{path}: {error}")).hint("See who owns it.")
         }
@@ -124,8 +122,8 @@ fn about_lock(home: &Home, lock: &Lock) -> Check {
         }
         Lock::Held(pid) => {
             let pid = pid.map_or("?".to_owned(), |pid| pid.to_string());
-            Check::warn("lock", format!("it is held, and process {pid} in it is dead"))
-                .hint(format!("`fuser {path}` tells who holds it."))
+            Check::warn("lock", format!("it is held, but process {pid}, which it names, is dead"))
+                .hint(format!("`fuser {path}` shows which process holds it."))
         }
     }
 }
@@ -134,36 +132,37 @@ fn is_alive(pid: i32) -> bool {
     Stat::of(pid).is_some_and(|stat| !stat.is_dead())
 }
 
-fn about_socket(home: &Home, found: &Found) -> Check {
+fn about_socket(home: &Home, found: &DaemonState) -> Check {
     let is_held = found.is_held();
     let path = home.socket().display();
     match &found.socket {
         Socket::Answers(info) => {
             let version = info["version"].as_str().unwrap_or("?");
-            let told = format!(
+            let facts = format!(
                 "version {version}, pid {}, {} running, {} queued",
                 info["pid"], info["running"], info["queued"]
             );
             if version == env!("CARGO_PKG_VERSION") {
-                return Check::ok("daemon", told);
+                return Check::ok("daemon", facts);
             }
-            let message = format!("{told}; this is version {}", env!("CARGO_PKG_VERSION"));
+            let message = format!("{facts}; this is version {}", env!("CARGO_PKG_VERSION"));
             Check::warn("daemon", message).hint(
-                "Run `provost shutdown`; agents run on, and the next command starts this one.",
+                "Run `provost shutdown`; agents keep running, and the next command starts this version.",
             )
         }
         Socket::Silent(why) => Check::fail("daemon", format!("it does not answer: {why}"))
-            .hint("See its log; a SIGKILL does its attempts no harm."),
+            .hint("See its log; killing it does not harm its attempts."),
         Socket::Stale if !is_held => {
-            Check::warn("daemon", format!("none runs; {path} is left of one that was killed"))
+            Check::warn("daemon", format!("none runs; a killed one left {path} behind"))
                 .cure(Cure::RemoveSocket)
         }
         Socket::Missing if !is_held => {
             Check::ok("daemon", "none runs; the next command that needs one starts it")
         }
-        Socket::Stale | Socket::Missing => {
-            Check::warn("daemon", "the lock is held and nobody listens: it starts, or ends")
-                .hint("Run `provost doctor` again; if it stays so, see the daemon's log.")
-        }
+        Socket::Stale | Socket::Missing => Check::warn(
+            "daemon",
+            "the lock is held but no process listens: the daemon is starting or ending",
+        )
+        .hint("Run `provost doctor` again; if it stays so, see the daemon's log."),
     }
 }

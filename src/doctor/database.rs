@@ -1,4 +1,4 @@
-//! The database: its schema, whether it is sound. It is only read.
+//! The database: its schema, and whether it is sound. It is only read.
 
 use std::fs;
 
@@ -6,33 +6,36 @@ use super::check::Check;
 use crate::home::Home;
 use crate::store::{InspectedAttempt, Inspection, inspect, is_log_damaged};
 
-/// A write-ahead log larger than this, in bytes, is no longer checkpointed.
+/// A write-ahead log larger than this, in bytes, is not checkpointed any more.
 const WAL_LARGE: u64 = 256 << 20;
 
-const DAMAGED: &str = "Nothing mends it by itself. Run `provost shutdown`, copy provost.db with its \
+const DAMAGED: &str = "It does not repair itself. Run `provost shutdown`, copy provost.db with its \
                        -wal and -shm, and try `sqlite3 provost.db .recover` on the copy. Worktrees, \
                        branches and logs do not depend on it.";
 
-/// The checks, and the attempts as far as they can be read.
-/// `is_held`: a daemon has the home, and may be writing.
-pub async fn checks(home: &Home, is_held: bool) -> (Vec<Check>, Option<Vec<InspectedAttempt>>) {
+/// Sets `attempts` if they can be read. `is_held`: a daemon holds the home, and may be
+/// writing.
+pub async fn checks(
+    home: &Home,
+    is_held: bool,
+    attempts: &mut Option<Vec<InspectedAttempt>>,
+) -> Vec<Check> {
     let path = home.database();
     let name = "database";
     if !path.exists() {
-        return (vec![Check::ok(name, "there is none yet")], None);
+        return vec![Check::ok(name, "there is none yet")];
     }
     let log_of = path.clone();
     let look = tokio::task::spawn_blocking(move || !is_held && is_log_damaged(&log_of));
     if look.await.unwrap_or(false) {
-        let message = "its write-ahead log is damaged: SQLite would forget commits";
-        let hint = "Keep a copy of the home; `provost daemon` says what can be done.";
-        return (vec![Check::fail(name, message).hint(hint)], None);
+        let message = "its write-ahead log is damaged: SQLite would lose commits";
+        let hint = "Keep a copy of the home; `provost daemon` says what to do.";
+        return vec![Check::fail(name, message).hint(hint)];
     }
     let found = match inspect(&path).await {
         Ok(found) => found,
         Err(error) => {
-            let check = Check::fail(name, format!("it can't be read: {error}")).hint(DAMAGED);
-            return (vec![check], None);
+            return vec![Check::fail(name, format!("it can't be read: {error}")).hint(DAMAGED)];
         }
     };
     let mut checks = vec![soundness(&found)];
@@ -43,7 +46,8 @@ pub async fn checks(home: &Home, is_held: bool) -> (Vec<Check>, Option<Vec<Inspe
         checks.push(Check::warn(name, message).hint("Run `provost shutdown`; it is merged then."));
     }
     let is_readable = found.schema == Some(Inspection::newest_schema()) && found.damage.is_empty();
-    (checks, is_readable.then_some(found.attempts))
+    *attempts = is_readable.then_some(found.attempts);
+    checks
 }
 
 fn soundness(found: &Inspection) -> Check {
@@ -62,17 +66,18 @@ fn schema(found: &Inspection) -> Option<Check> {
     let newest = Inspection::newest_schema();
     let check = match found.schema {
         None if !found.damage.is_empty() => return None,
-        None => Check::fail("schema", "it is no database of Provost's")
-            .hint("Move provost.db away; a new one is made."),
+        None => Check::fail("schema", "it is not a database of Provost's")
+            .hint("Move provost.db away; the daemon creates a new one."),
         Some(schema) if schema > newest => {
-            let message = format!("it is of a newer version (schema {schema}, this has {newest})");
+            let message =
+                format!("it is from a newer version (schema {schema}, this one has {newest})");
             Check::fail("schema", message).hint("Use that version of Provost.")
         }
         Some(schema) if schema < newest => Check::note(
             "schema",
-            format!("it is of an older version (schema {schema} of {newest})"),
+            format!("it is from an older version (schema {schema} of {newest})"),
         )
-        .hint("The next daemon brings it up to date."),
+        .hint("The next daemon migrates it."),
         Some(schema) => Check::ok("schema", format!("{schema}, the newest")),
     };
     Some(check)

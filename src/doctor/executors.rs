@@ -1,4 +1,4 @@
-//! The configuration, and whether its executors can be run.
+//! The configuration, and whether its executors can run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use crate::config::Config;
 use crate::executors::{Registry, fake};
 use crate::home::Home;
 
-/// `daemon_path`: where the daemon that runs looks for programs; `None`: none runs, and
-/// the next one will have this shell's.
+/// `daemon_path`: the `PATH` of the daemon that runs. `None`: none runs, and the next one
+/// gets this shell's.
 pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
     let config = match Config::load(&home.config_file(), &[]) {
         Ok(config) => config,
         Err(error) => {
             let check = Check::fail("configuration", error.to_string())
-                .hint("Mend it there; a daemon that runs goes on with what it has read.");
+                .hint("Fix it there; a daemon that runs keeps what it has read.");
             return vec![check];
         }
     };
@@ -26,26 +26,25 @@ pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
     let message = if file.exists() {
         format!("{} can be read", file.display())
     } else {
-        "there is no config.toml: all is as by default".to_owned()
+        "there is no config.toml: everything has its default".to_owned()
     };
     let mut checks = vec![Check::ok("configuration", message)];
     let mut environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    let shell = Registry::new(&config, &environment).all();
+    let mut executors = Registry::new(&config, &environment).all();
     if let Some(path) = daemon_path {
         let own = environment.insert("PATH".to_owned(), path.to_owned()).unwrap_or_default();
-        let executors = Registry::new(&config, &environment).all();
+        let shell = std::mem::replace(&mut executors, Registry::new(&config, &environment).all());
         checks.push(of_path(&own, path, &shell, &executors));
     }
-    let executors = Registry::new(&config, &environment).all();
     let asked = executors.iter().map(|executor| of_executor(&**executor, &config));
     checks.extend(futures_util::future::join_all(asked).await);
     checks
 }
 
 /// Whether the daemon finds what this shell finds. `shell` and `daemon` are the same
-/// executors, looked up by the one's and by the other's `PATH`.
+/// executors, looked up on the shell's and on the daemon's `PATH`.
 fn of_path(
     own: &str,
     daemon_path: &str,
@@ -73,28 +72,28 @@ fn of_path(
 }
 
 async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {
-    let told = executor.describe();
-    let name = format!("executor {}", told.name);
-    let variants = match told.variants.len() {
+    let described = executor.describe();
+    let name = format!("executor {}", described.name);
+    let variants = match described.variants.len() {
         0 => String::new(),
-        _ => format!("; variants {}", told.variants.join(", ")),
+        _ => format!("; variants {}", described.variants.join(", ")),
     };
-    if let Some(reason) = told.unavailable_reason {
-        let way = told
+    if let Some(reason) = described.unavailable_reason {
+        let way = described
             .install
             .map_or_else(|| "Install it".to_owned(), |way| format!("Install it: `{way}`"));
-        // Nobody has to have all those that are built in.
-        let is_wanted = config.executors.get(&told.name).is_some_and(|own| own.line.is_some());
+        // Few people install all built-in executors.
+        let is_wanted = config.executors.get(&described.name).is_some_and(|own| own.line.is_some());
         let check = if is_wanted { Check::warn } else { Check::note };
         return check(&name, format!("{reason}{variants}"))
-            .hint(format!("{way}, or mend its `command` in config.toml."));
+            .hint(format!("{way}, or fix its `command` in config.toml."));
     }
-    if told.name == fake::NAME {
+    if described.name == fake::NAME {
         return Check::ok(&name, "built in");
     }
     let launch = match executor.launch(&Turn::nowhere()) {
         Ok(launch) => launch,
-        Err(reason) => return Check::warn(&name, reason).hint("Mend it in config.toml."),
+        Err(reason) => return Check::warn(&name, reason).hint("Fix it in config.toml."),
     };
     let program = launch.program.display().to_string();
     match executor.version().await {

@@ -12,16 +12,16 @@ use provost_actors::workspace::git;
 use super::check::Check;
 use crate::home::Home;
 
-/// The oldest that will do.
+/// The oldest versions that work.
 const GIT: (u32, u32) = (2, 31);
 const LINUX: (u32, u32) = (5, 3);
-/// openat2(2) and close_range(2) are there, and used, from these on.
+/// From this version on, openat2(2) and close_range(2) exist and are used.
 const LINUX_GOOD: (u32, u32) = (5, 9);
-/// An attempt costs the daemon some ten descriptors.
+/// The daemon needs about ten descriptors for an attempt.
 const FILES_LOW: u64 = 4096;
 const PROCESSES_LOW: u64 = 1024;
 const GIT_DEADLINE: Duration = Duration::from_secs(5);
-/// 2020: a clock before that was never set.
+/// 2020, in milliseconds since 1970: an earlier clock was never set.
 const EARLIEST: i64 = 1_577_836_800_000;
 
 pub async fn checks(home: &Home) -> Vec<Check> {
@@ -37,12 +37,14 @@ async fn git_version() -> Check {
     let said = match tokio::time::timeout(GIT_DEADLINE, asked).await {
         Ok(Ok(said)) => said,
         Ok(Err(error)) => return Check::fail("git", error.to_string()).hint(hint),
-        Err(_) => return Check::fail("git", "it does not answer").hint("See what `git` is."),
+        Err(_) => {
+            return Check::fail("git", "it does not answer").hint("See which program `git` is.");
+        }
     };
     match said.split(' ').nth(2).and_then(version) {
         Some(found) if found >= GIT => Check::ok("git", said),
         Some(_) => Check::fail("git", said).hint(hint),
-        None => Check::warn("git", format!("its version is not known: {said}")),
+        None => Check::warn("git", format!("its version is unknown: {said}")),
     }
 }
 
@@ -56,7 +58,7 @@ fn kernel() -> Check {
             Check::note("kernel", format!("Linux {release}, without openat2 or close_range"))
         }
         Some(_) => Check::ok("kernel", format!("Linux {release}")),
-        None => Check::warn("kernel", format!("its version is not known: {release}")),
+        None => Check::warn("kernel", format!("its version is unknown: {release}")),
     }
 }
 
@@ -86,7 +88,7 @@ fn temporary_folder() -> Check {
     match nix::unistd::access(&path, mode) {
         Ok(()) => Check::ok("tmpdir", path.display().to_string()),
         Err(error) => Check::warn("tmpdir", format!("{}: {error}", path.display()))
-            .hint("Set TMPDIR to a folder that can be written: agents need one."),
+            .hint("Set TMPDIR to a writable folder: agents need one."),
     }
 }
 
@@ -95,20 +97,19 @@ fn clock(home: &Home) -> Check {
     let changed = fs::metadata(home.database()).and_then(|found| found.modified()).ok();
     let ahead = changed.and_then(|at| at.elapsed().err()).map(|error| error.duration());
     match ahead {
-        _ if now.millis() < EARLIEST => {
-            Check::warn("clock", format!("it says {now}")).hint("Set it: ages are told by it.")
-        }
+        _ if now.millis() < EARLIEST => Check::warn("clock", format!("it says {now}"))
+            .hint("Set it: ages are computed from it."),
         Some(ahead) if ahead > Duration::from_mins(1) => {
-            let message = format!("it was set back: the database is {} s ahead", ahead.as_secs());
-            Check::note("clock", message).hint("Order does not depend on it, ages do.")
+            let message = format!("it was set back: the database is {} s newer", ahead.as_secs());
+            Check::note("clock", message).hint("Ages depend on the clock; order does not.")
         }
         _ => Check::ok("clock", now.to_string()),
     }
 }
 
-/// Whether the kernel can hold limits of memory and processes (cgroups(7)).
+/// Whether the kernel can enforce limits of memory and processes (cgroups(7)).
 fn control_groups() -> Check {
-    const WATCHED: &str = "limits of memory, and root's of processes, are held by looking";
+    const WATCHED: &str = "limits of memory, and of root's processes, are enforced by polling";
     let name = "cgroups";
     match cgroup::place() {
         Ok(place) => match cgroup::controllers(&place).as_slice() {
@@ -120,11 +121,11 @@ fn control_groups() -> Check {
     }
 }
 
-/// With systemd's default, agents would end with the daemon's service.
+/// With systemd's default, stopping the daemon's service would end its agents.
 fn systemd() -> Option<Check> {
     std::env::var_os("INVOCATION_ID")?;
-    Some(Check::note("systemd", "this runs in a unit of systemd's").hint(
-        "A unit of the daemon's needs KillMode=process, or agents end with it; and \
+    Some(Check::note("systemd", "this runs in a unit of systemd").hint(
+        "The daemon's unit needs KillMode=process, or its agents end with it, and \
              Delegate=yes for limits.",
     ))
 }

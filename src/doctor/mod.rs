@@ -1,15 +1,15 @@
-//! Looks a home over, with or without a daemon, and mends what is proven safe to
-//! mend. Looking changes nothing and starts no daemon; everything that is asked
-//! has a deadline. Each file below is one group of checks; `mend` is the only one
-//! that acts, and proves anew before it does.
+//! Examines a home, beside a daemon or without one, and fixes what is proved safe to fix.
+//! Examining changes nothing and starts no daemon, and each group of checks has a
+//! deadline. Each file below is one group; only `fix` acts, and it proves each finding
+//! again before it does.
 
 mod attempts;
 mod check;
 mod daemon;
 mod database;
 mod executors;
+mod fix;
 mod machine;
-mod mend;
 mod place;
 mod processes;
 
@@ -22,53 +22,49 @@ use crate::home::Home;
 /// How long a group of checks may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Looks the home over; with `mends`, mends what can be.
-pub async fn examine(home: &Home, mends: bool) -> Vec<Check> {
+/// Examines the home; with `fixes`, fixes what can be fixed.
+pub async fn examine(home: &Home, fixes: bool) -> Vec<Check> {
     let found = daemon::find(home).await;
-    let mut checks = blocking("home", {
-        let (home, is_held) = (home.clone(), found.is_held());
-        move || place::checks(&home, is_held)
-    })
-    .await;
+    let is_held = found.is_held();
+    let mut checks = blocking("home", home, move |home| place::checks(home, is_held)).await;
     checks.extend(daemon::checks(home, &found));
-    let looked = within("database", database::checks(home, found.is_held())).await;
-    let (database, attempts) = looked.unwrap_or_else(|late| (vec![late], None));
-    checks.extend(database);
+    let mut attempts = None;
+    checks.extend(within("database", database::checks(home, is_held, &mut attempts)).await);
     if let Some(attempts) = attempts {
-        let of_disk = blocking("attempts", {
-            let (home, attempts) = (home.clone(), attempts.clone());
-            move || attempts::on_disk(&home, &attempts)
-        });
-        checks.extend(of_disk.await);
-        let in_git = within("worktrees", attempts::in_git(home, &attempts)).await;
-        checks.extend(in_git.unwrap_or_else(|late| vec![late]));
-        let home = home.clone();
-        checks.extend(blocking("processes", move || processes::checks(&home, &attempts)).await);
+        let known = attempts.clone();
+        let on_disk = move |home: &Home| attempts::on_disk(home, &known);
+        checks.extend(blocking("attempts", home, on_disk).await);
+        checks.extend(within("worktrees", attempts::in_git(home, &attempts)).await);
+        let of_processes = move |home: &Home| processes::checks(home, &attempts);
+        checks.extend(blocking("processes", home, of_processes).await);
     }
-    let executors = within("executors", executors::checks(home, found.path())).await;
-    checks.extend(executors.unwrap_or_else(|late| vec![late]));
-    let machine = within("machine", machine::checks(home)).await;
-    checks.extend(machine.unwrap_or_else(|late| vec![late]));
-    if mends {
-        checks = mend::all(home, checks);
-    }
-    checks
+    checks.extend(within("executors", executors::checks(home, found.path())).await);
+    checks.extend(within("machine", machine::checks(home)).await);
+    if fixes { fix::all(home, checks) } else { checks }
 }
 
-/// What a group found; `Err`: it took too long.
-async fn within<T>(name: &str, group: impl Future<Output = T>) -> Result<T, Check> {
-    tokio::time::timeout(DEADLINE, group).await.map_err(|_| late(name))
+/// The findings of a group, or that it took too long.
+async fn within(name: &str, group: impl Future<Output = Vec<Check>>) -> Vec<Check> {
+    tokio::time::timeout(DEADLINE, group).await.unwrap_or_else(|_| {
+        let message = format!("no answer within {} s", DEADLINE.as_secs());
+        vec![
+            Check::fail(name, message)
+                .hint("See whether the disk or a network file system does not answer."),
+        ]
+    })
 }
 
-async fn blocking(name: &str, group: impl FnOnce() -> Vec<Check> + Send + 'static) -> Vec<Check> {
-    match tokio::time::timeout(DEADLINE, tokio::task::spawn_blocking(group)).await {
-        Ok(Ok(checks)) => checks,
-        Ok(Err(error)) => vec![Check::warn(name, format!("it can't be looked at: {error}"))],
-        Err(_) => vec![late(name)],
-    }
-}
-
-fn late(name: &str) -> Check {
-    let message = format!("no answer within {} s", DEADLINE.as_secs());
-    Check::fail(name, message).hint("See whether the disk or a network file system hangs.")
+async fn blocking(
+    name: &str,
+    home: &Home,
+    group: impl FnOnce(&Home) -> Vec<Check> + Send + 'static,
+) -> Vec<Check> {
+    let home = home.clone();
+    let group = async {
+        let examined = tokio::task::spawn_blocking(move || group(&home)).await;
+        examined.unwrap_or_else(|error| {
+            vec![Check::warn(name, format!("it can't be examined: {error}"))]
+        })
+    };
+    within(name, group).await
 }

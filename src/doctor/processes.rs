@@ -1,5 +1,4 @@
-//! Living processes of this home that belong to nobody, and attempts that should
-//! have some and have none.
+//! Orphaned processes of this home, and attempts whose processes are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,43 +17,38 @@ pub fn checks(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     let by_id: BTreeMap<&str, &InspectedAttempt> =
         attempts.iter().map(|attempt| (attempt.attempt_id.as_str(), attempt)).collect();
     let mut checks = Vec::new();
-    let mut orphans: BTreeMap<&str, Vec<Process>> = BTreeMap::new();
+    let mut orphans: BTreeMap<String, Vec<Process>> = BTreeMap::new();
     let mut unknown = Vec::new();
-    for process in marked(home) {
-        let Some(id) = attempt_of(home, process.pid) else { continue };
-        match by_id.get_key_value(id.as_str()) {
-            Some((id, attempt)) if attempt.is_over() => {
-                orphans.entry(id).or_default().push(process);
-            }
+    // Never this process, nor those that it was started by.
+    let own = ancestors();
+    for pid in proc::all().into_iter().filter(|pid| !own.contains(pid)) {
+        let Some((id, process)) = attempt_of(home, pid).zip(Process::of(pid)) else { continue };
+        match by_id.get(id.as_str()) {
+            Some(attempt) if attempt.is_over() => orphans.entry(id).or_default().push(process),
             Some(_) => {}
-            None => unknown.push(process.pid),
+            None => unknown.push(pid),
         }
     }
     for (attempt, processes) in orphans {
-        let pids: Vec<String> = processes
-            .iter()
-            .map(|it| format!("{} ({})", it.pid, proc::command_name(it.pid)))
-            .collect();
-        let message = format!("attempt {attempt} is over and left {} alive", pids.join(", "));
-        let cure = Cure::Kill { attempt: attempt.to_owned(), processes };
-        checks.push(Check::warn("processes", message).cure(cure));
+        let name = |it: &Process| format!("{} ({})", it.pid, proc::command_name(it.pid));
+        let names: Vec<String> = processes.iter().map(name).collect();
+        let message = format!("attempt {attempt} is over but left {} alive", names.join(", "));
+        checks.push(Check::warn("processes", message).cure(Cure::Kill { attempt, processes }));
     }
     if !unknown.is_empty() {
-        let message = format!("of an attempt that is not on record: {unknown:?}");
+        let message = format!("these belong to an attempt that is not on record: {unknown:?}");
         checks.push(
-            Check::warn("processes", message)
-                .hint("See what they are with `ps`, then end them by hand."),
+            Check::warn("processes", message).hint("See what they are with `ps`, then kill them."),
         );
     }
-    checks.extend(shims(home, &by_id));
+    checks.extend(shims(home, attempts));
     if checks.is_empty() {
         checks.push(Check::ok("processes", "each belongs to an attempt, and none is missing"));
     }
     checks
 }
 
-/// The attempt that a process of this home carries the marker of. Without
-/// `PROVOST_HOME` in a home that is one folder, it is another home's.
+/// The attempt of this home whose marker a process carries.
 pub fn attempt_of(home: &Home, pid: i32) -> Option<String> {
     let environ = proc::environ(pid);
     let value = |name: &str| {
@@ -65,23 +59,13 @@ pub fn attempt_of(home: &Home, pid: i32) -> Option<String> {
     let attempt = value(Marker::ATTEMPT)?;
     let is_ours = match home.root() {
         Some(root) => value(HOME_VARIABLE).is_some_and(|home| Path::new(&home) == root),
-        // Spread over the XDG folders there is no such variable: its folder tells.
+        // A home in the XDG folders sets no such variable: the attempt's folder decides.
         None => value(HOME_VARIABLE).is_none() && home.attempts().join(&attempt).is_dir(),
     };
     is_ours.then_some(attempt)
 }
 
-/// The living processes that carry a marker of this home; never this one, nor
-/// those that it was started by.
-fn marked(home: &Home) -> Vec<Process> {
-    let own = ancestors();
-    proc::all()
-        .into_iter()
-        .filter(|pid| !own.contains(pid) && attempt_of(home, *pid).is_some())
-        .filter_map(Process::of)
-        .collect()
-}
-
+/// This process and those that it was started by.
 pub fn ancestors() -> BTreeSet<i32> {
     let mut own = BTreeSet::new();
     let mut pid = std::process::id().cast_signed();
@@ -91,8 +75,8 @@ pub fn ancestors() -> BTreeSet<i32> {
     own
 }
 
-/// Shims whose attempt is over, and processes that run by their rows alone.
-fn shims(home: &Home, by_id: &BTreeMap<&str, &InspectedAttempt>) -> Vec<Check> {
+/// Shims that work for a process that is over, and processes that run by their rows alone.
+fn shims(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     let at_work: BTreeMap<PathBuf, i32> = proc::all()
         .into_iter()
         .filter(|pid| is_shim(*pid))
@@ -101,20 +85,17 @@ fn shims(home: &Home, by_id: &BTreeMap<&str, &InspectedAttempt>) -> Vec<Check> {
         .collect();
     let mut expected = BTreeSet::new();
     let mut checks = Vec::new();
-    for attempt in by_id.values() {
-        for process in &attempt.processes {
+    for attempt in attempts {
+        for process in attempt.processes.iter().filter(|process| !process.closed) {
             let dir = home.attempts().join(&attempt.attempt_id).join(&process.process_id);
-            let is_open = !process.closed && process.status != "planned";
-            if is_open && process.status == "running" && !at_work.contains_key(&dir) {
-                let message = format!("attempt {} runs, and has no shim", attempt.attempt_id);
+            if process.status == "running" && !at_work.contains_key(&dir) {
+                let message = format!("attempt {} runs but has no shim", attempt.attempt_id);
                 checks.push(Check::warn("processes", message).hint(
-                    "A daemon finds out what became of it; if none runs, `provost ps` starts one.",
+                    "A daemon finds out how it ended; if none runs, `provost ps` starts one.",
                 ));
             }
-            // A planned one may be starting just now.
-            if !process.closed {
-                expected.insert(dir);
-            }
+            // A planned process may be starting just now.
+            expected.insert(dir);
         }
     }
     let idle = at_work.iter().filter(|(dir, _)| !expected.contains(*dir));

@@ -1,26 +1,54 @@
-//! What one protocol adds to an executor of the configuration: how its CLIs are
-//! launched, talked to and read. Adapters are pure.
+//! One protocol: how its CLIs are launched, talked to and read. Adapters are pure.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
-use serde_json::Value;
+use provost_actors::executor::{
+    Launch, McpServer, Message, Normalizer, Request, Stdin, Turn, Verdict,
+};
+use serde_json::{Value, json};
 
 use crate::config::PromptVia;
+
+/// One protocol.
+pub trait Adapter: Send + Sync {
+    fn abilities(&self) -> Abilities;
+
+    /// The command line of a turn. `Err` says in a sentence why the turn can't run.
+    fn launch(&self, turn: &Turn, call: Call) -> Result<Launch, String> {
+        call.with_prompt(&turn.prompt)
+    }
+
+    /// A reader for one process. `dialogue` is its launch's, or null to read only.
+    fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer>;
+
+    /// Whether this dialogue is of a launch by this protocol.
+    fn is_own(&self, dialogue: &Value) -> bool {
+        dialogue.is_null()
+    }
+
+    fn answer(&self, _request: &Request, _verdict: &Verdict) -> Option<Message> {
+        None
+    }
+}
 
 /// What the CLIs of a protocol can do.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Abilities {
-    /// They resume an earlier conversation.
+    /// They resume an earlier session.
     pub resume: bool,
-    /// A turn can be interrupted by a message.
+    /// A message interrupts a turn.
     pub interrupt: bool,
     /// They can ask for permission.
     pub approvals: bool,
-    /// They keep a conversation under an id: without it, they know nothing of it.
+    /// They keep a session under an id, and know nothing of it without the id.
     pub sessions: bool,
+}
+
+impl Abilities {
+    /// Those of a two-way protocol.
+    pub const ALL: Self = Self { resume: true, interrupt: true, approvals: true, sessions: true };
 }
 
 /// What the configuration says of one launch.
@@ -31,33 +59,26 @@ pub struct Call {
     /// The executor's own arguments, then the variant's.
     pub args: Vec<String>,
     pub env: BTreeMap<String, String>,
-    /// The executor's, the variant's over them.
+    /// The executor's options; the variant's take precedence.
     pub options: BTreeMap<String, String>,
     pub prompt: PromptVia,
-    /// It is given the way back.
+    /// Whether the executor gets the way back to this daemon.
     pub supports_mcp: bool,
 }
 
 impl Call {
-    /// A launch with the prompt as the configuration wants it to go in.
+    /// A launch with the prompt where the configuration wants it.
     pub fn with_prompt(mut self, prompt: &str) -> Result<Launch, String> {
         match self.prompt {
             PromptVia::Stdin => Ok(self.launch(Stdin::Bytes(prompt.as_bytes().to_vec()))),
+            PromptVia::Arg if prompt.contains('\0') => {
+                Err("the prompt contains a NUL character, which no argument can".to_owned())
+            }
             PromptVia::Arg => {
-                self.args.push(argument(prompt)?);
+                self.args.push(prompt.to_owned());
                 Ok(self.launch(Stdin::Empty))
             }
         }
-    }
-
-    /// The same for a CLI that takes its prompt by a flag. One argument with it,
-    /// so that a prompt may begin with a `-`.
-    pub fn with_prompt_flag(mut self, prompt: &str, flag: &str) -> Result<Launch, String> {
-        if self.prompt == PromptVia::Stdin {
-            return self.with_prompt(prompt);
-        }
-        self.args.push(format!("{flag}={}", argument(prompt)?));
-        Ok(self.launch(Stdin::Empty))
     }
 
     /// Passes an option of the configuration, where it is set, as this flag.
@@ -67,7 +88,6 @@ impl Call {
         }
     }
 
-    /// A launch of just this.
     pub fn launch(self, stdin: Stdin) -> Launch {
         let Self { program, args, env, .. } = self;
         let (files, dialogue) = (BTreeMap::new(), Value::Null);
@@ -75,15 +95,14 @@ impl Call {
     }
 }
 
-/// A prompt that is to be an argument.
-pub fn argument(prompt: &str) -> Result<String, String> {
-    if prompt.contains('\0') {
-        return Err("the prompt holds a NUL, which no argument can".to_owned());
-    }
-    Ok(prompt.to_owned())
+/// The way back as JSON for a CLI's command line, as a server of this type.
+pub fn mcp_config(server: &McpServer, kind: &str) -> Value {
+    let McpServer { name, command, args, env } = server;
+    let entry = json!({ "type": kind, "command": command, "args": args, "env": env });
+    json!({ "mcpServers": { *name: entry } })
 }
 
-/// A prompt as text: most CLIs take one that begins with a `/` for a command of their
+/// A prompt as text: most CLIs take one that begins with `/` for a command of their
 /// own, some of them also after white space.
 pub fn as_text(prompt: &str) -> String {
     let lead = if prompt.trim_start().starts_with('/') { "Task: " } else { "" };
@@ -96,20 +115,4 @@ pub fn is_tool_of(server: &str, name: &str) -> bool {
         name.strip_prefix("mcp__").and_then(|rest| rest.strip_prefix(server)?.strip_prefix("__"));
     let is_word = |tool: &str| tool.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     tool.is_some_and(|tool| !tool.is_empty() && !tool.contains("__") && is_word(tool))
-}
-
-/// One protocol.
-pub trait Adapter: Send + Sync {
-    fn abilities(&self) -> Abilities;
-
-    /// The command line of a turn. `Err` says in a sentence why it can't run.
-    fn launch(&self, turn: &Turn, call: Call) -> Result<Launch, String>;
-
-    /// A reader for one process; `dialogue` is its launch's, or null for one that
-    /// is only read.
-    fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer>;
-
-    fn answer(&self, _request: &Request, _verdict: &Verdict) -> Option<Message> {
-        None
-    }
 }

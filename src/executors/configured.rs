@@ -1,4 +1,4 @@
-//! An executor from the configuration: its program, protocol and variants.
+//! An executor of the configuration: its program, protocol and variants.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,14 @@ use super::program;
 use super::version::Version;
 use crate::config::{ExecutorConfig, Protocol, VariantConfig};
 
-/// Configured under a name.
 pub struct Configured {
     name: String,
     config: ExecutorConfig,
     adapter: &'static dyn Adapter,
     search: String,
-    /// What `env_pass` takes from the daemon's environment.
+    /// The variables that `env_pass` takes from the daemon's environment.
     passed: BTreeMap<String, String>,
-    /// What every executor gets of it.
+    /// The variables that every executor gets.
     base: BTreeMap<String, String>,
     version: Mutex<Option<Version>>,
 }
@@ -44,6 +43,15 @@ impl Configured {
         let base = environment.iter().filter(|(name, _)| is_base(name));
         let base = base.map(|(name, value)| (name.clone(), value.clone())).collect();
         Self { name, config, adapter, search, passed, base, version: Mutex::default() }
+    }
+
+    /// A reader for one process that was launched with this dialogue.
+    pub fn reader(&self, dialogue: &Value) -> Result<Box<dyn Normalizer>, String> {
+        if self.adapter.is_own(dialogue) {
+            return Ok(self.adapter.normalizer(dialogue));
+        }
+        let (name, protocol) = (&self.name, self.config.protocol.as_str());
+        Err(format!("executor {name} did not speak {protocol} when this was recorded"))
     }
 
     fn variant(&self, name: Option<&String>) -> Result<Option<&VariantConfig>, String> {
@@ -147,7 +155,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 mod tests {
     use provost_actors::executor::Stdin;
 
-    use super::super::plain;
+    use super::super::lines;
     use super::*;
     use crate::config::PromptVia;
 
@@ -170,7 +178,7 @@ mod tests {
             ("KEY_A".into(), "a".into()),
             ("SECRET".into(), "s".into()),
         ]);
-        Configured::new("echo".into(), config, &plain::Plain, &environment)
+        Configured::new("echo".into(), config, &lines::Plain, &environment)
     }
 
     fn turn(variant: Option<&str>) -> Turn {

@@ -1,6 +1,6 @@
-//! What all dialects of JSON lines have in common: whole lines out of raw
-//! entries, a checkpoint that is the dialect's own state, and a system message
-//! for whatever is not understood.
+//! What all dialects of JSON lines share: whole lines out of raw entries, a checkpoint
+//! that is the dialect's own state, and a system message for any line that the dialect
+//! does not know.
 
 use provost_actors::event::{Event, RawEntry, Stream, Timestamp};
 use provost_actors::executor::{Normalizer, Observed};
@@ -8,21 +8,27 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Longest line parsed as one, in bytes; a longer one is passed on in pieces.
+/// Longest line parsed as one, in bytes. A longer line is read in pieces.
 const LINE_MAX: usize = 16 * 1024 * 1024;
 
-/// Reads the messages of one process. All of its state is what it serializes.
+/// Reads the messages of one process. Its whole state is what it serializes.
 pub trait Dialect: Serialize + DeserializeOwned + Send {
     /// The process is about to start.
     fn begin(&mut self, _out: &mut Vec<Observed>) {}
 
-    /// One line of stdout that is JSON. `false`: it is not understood, and
-    /// nothing was made of it.
-    fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool;
+    /// A line of stdout.
+    fn line(&mut self, line: String, at: Timestamp, out: &mut Vec<Observed>) {
+        let message: Option<Value> = serde_json::from_str(&line).ok();
+        let is_known = message.is_some_and(|message| self.message(&message, at, out));
+        if !is_known && !line.is_empty() {
+            out.push(system(line));
+        }
+    }
 
-    /// One line of stderr, or a part of a longer one.
-    fn stderr(&mut self, line: &str, _at: Timestamp, out: &mut Vec<Observed>) {
-        out.push(system(line.to_owned()));
+    /// A line of stdout that is JSON. `false`: the dialect does not know it, and made
+    /// nothing of it.
+    fn message(&mut self, _message: &Value, _at: Timestamp, _out: &mut Vec<Observed>) -> bool {
+        false
     }
 
     /// The process has ended: flush what is open.
@@ -40,15 +46,6 @@ impl<D: Dialect + 'static> Json<D> {
     pub fn reader(dialect: D) -> Box<dyn Normalizer> {
         Box::new(Self { dialect, open: String::new() })
     }
-
-    fn line(&mut self, at: Timestamp, out: &mut Vec<Observed>) {
-        let line = std::mem::take(&mut self.open);
-        let message: Option<Value> = serde_json::from_str(&line).ok();
-        let is_known = message.is_some_and(|message| self.dialect.message(&message, at, out));
-        if !is_known && !line.is_empty() {
-            out.push(system(line));
-        }
-    }
 }
 
 impl<D: Dialect + 'static> Normalizer for Json<D> {
@@ -58,17 +55,17 @@ impl<D: Dialect + 'static> Normalizer for Json<D> {
 
     fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
         if entry.stream == Stream::Stderr {
-            self.dialect.stderr(&entry.text, entry.at, out);
+            out.push(system(entry.text.clone()));
             return;
         }
         self.open.push_str(&entry.text);
         if !entry.continued || self.open.len() > LINE_MAX {
-            self.line(entry.at, out);
+            self.dialect.line(std::mem::take(&mut self.open), entry.at, out);
         }
     }
 
     fn end(&mut self, out: &mut Vec<Observed>) {
-        // What was cut off in the middle is no message.
+        // A line that was cut off is no message.
         if !self.open.is_empty() {
             out.push(system(std::mem::take(&mut self.open)));
         }
@@ -87,7 +84,6 @@ impl<D: Dialect + 'static> Normalizer for Json<D> {
     }
 }
 
-/// A system message as it is observed.
 pub fn system(text: String) -> Observed {
     Observed::Entry(Event::SystemMessage { text })
 }
@@ -102,7 +98,8 @@ pub fn count(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_default()
 }
 
-/// The text of a message's or a result's content; what is no text, by its type.
+/// The text of a message's or a result's content; a part that is no text becomes its
+/// type in brackets.
 pub fn plain(content: &Value) -> String {
     let part = |part: &Value| match part["text"].as_str().or(part.as_str()) {
         Some(text) => text.to_owned(),

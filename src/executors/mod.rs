@@ -1,34 +1,27 @@
-//! The executors that can be named: those built in and those configured. An
-//! adapter is a folder: `mod.rs` tells how to launch it, `normalize.rs` reads
-//! what it says and does no I/O.
+//! The executors that a call can name: the built-in ones and the configured ones. Each
+//! protocol is an [`adapter::Adapter`]: it launches a CLI, reads what the CLI writes, and
+//! does no I/O.
 
 mod acp;
+mod action;
 mod adapter;
 mod claude;
 mod codex;
 mod configured;
-mod copilot;
-mod effect;
-mod events;
 pub mod fake;
-mod gemini;
 mod json;
-mod kimi;
-mod opencode;
-mod plain;
+mod lines;
 mod program;
-mod qwen;
 mod streamed;
-#[cfg(test)]
-mod transcripts;
 mod version;
-mod words;
+mod vocabulary;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use provost_actors::executor::{Executor, Executors};
+use provost_actors::executor::{Executor, Executors, Normalizer};
 use provost_actors::limits::Limits;
+use serde_json::Value;
 
 use crate::config::{self, Config, ExecutorConfig, Protocol};
 use adapter::Adapter;
@@ -36,7 +29,7 @@ use configured::Configured;
 
 /// All executors, by name. Built once, when the daemon starts.
 pub struct Registry {
-    executors: BTreeMap<String, Arc<dyn Executor>>,
+    executors: BTreeMap<String, Arc<Configured>>,
     limits: BTreeMap<String, Limits>,
     orchestrators: BTreeSet<String>,
 }
@@ -45,7 +38,7 @@ impl Registry {
     /// `environment` is the daemon's own: programs are looked up by its `PATH`,
     /// and `env_pass` takes from it.
     pub fn new(config: &Config, environment: &BTreeMap<String, String>) -> Self {
-        let mut executors: BTreeMap<String, Arc<dyn Executor>> = BTreeMap::new();
+        let mut executors = BTreeMap::new();
         let fake = (fake::NAME.to_owned(), ExecutorConfig::new(Protocol::Fake));
         let configured = config.executors.clone();
         let mut orchestrators = BTreeSet::new();
@@ -60,11 +53,20 @@ impl Registry {
         let limits = executors.keys().map(|name| (name.clone(), limits(&config.limits(name))));
         Self { limits: limits.collect(), executors, orchestrators }
     }
+
+    /// The reader of a process that an executor of this name was launched for, with
+    /// this dialogue. `Err` says why there is none: the configuration has changed since.
+    pub fn reader(&self, name: &str, dialogue: &Value) -> Result<Box<dyn Normalizer>, String> {
+        let executor = self.executors.get(name);
+        let executor =
+            executor.ok_or_else(|| format!("executor {name} is not configured any more"))?;
+        executor.reader(dialogue)
+    }
 }
 
 impl Executors for Registry {
     fn get(&self, name: &str) -> Option<Arc<dyn Executor>> {
-        self.executors.get(name).cloned()
+        self.executors.get(name).map(|executor| Arc::clone(executor) as Arc<dyn Executor>)
     }
 
     fn limits(&self, name: &str) -> Limits {
@@ -76,23 +78,18 @@ impl Executors for Registry {
     }
 
     fn all(&self) -> Vec<Arc<dyn Executor>> {
-        self.executors.values().cloned().collect()
+        self.executors.values().map(|executor| Arc::clone(executor) as Arc<dyn Executor>).collect()
     }
 }
 
 fn adapter(protocol: Protocol) -> &'static dyn Adapter {
     match protocol {
-        Protocol::Plain => &plain::Plain,
+        Protocol::Plain => &lines::Plain,
         Protocol::Fake => &fake::Fake,
         Protocol::Acp => &acp::Acp,
         Protocol::Claude => &claude::Claude,
         Protocol::Codex => &codex::Codex,
-        Protocol::Gemini => &gemini::Gemini,
-        Protocol::Opencode => &opencode::Opencode,
-        Protocol::Qwen => &qwen::Qwen,
-        Protocol::Copilot => &copilot::Copilot,
-        Protocol::Kimi => &kimi::Kimi,
-        Protocol::Events => &events::Events,
+        Protocol::Events => &lines::Events,
     }
 }
 
@@ -103,51 +100,4 @@ fn limits(limits: &config::Limits) -> Limits {
 }
 
 #[cfg(test)]
-pub mod tests {
-    use provost_actors::executor::{McpServer, Stdin, Turn};
-    use serde_json::{Value, json};
-
-    use super::adapter::Call;
-    use super::*;
-
-    /// A first turn with this prompt.
-    pub fn turn(prompt: &str) -> Turn {
-        let mcp = McpServer {
-            name: "provost",
-            command: "/usr/bin/provost".into(),
-            args: vec!["mcp".into(), "--role".into(), "worker".into()],
-            env: BTreeMap::from([("PROVOST_ATTEMPT_ID".into(), "0190".into())]),
-        };
-        let (cwd, scratch) = ("/w".into(), "/s".into());
-        Turn { prompt: prompt.to_owned(), cwd, scratch, mcp, ..Turn::nowhere() }
-    }
-
-    /// How a protocol launches its program with these options: a first turn, and
-    /// one that goes on with the conversation `c1`.
-    pub fn launches(protocol: Protocol, options: &[(&str, &str)]) -> [Value; 2] {
-        let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-        let call = Call {
-            program: "/bin/agent".into(),
-            args: vec!["--own".to_owned()],
-            env: BTreeMap::new(),
-            options: options.collect(),
-            prompt: config::PromptVia::Stdin,
-            supports_mcp: true,
-        };
-        let first = turn("do it");
-        let next = Turn { executor_session_id: Some("c1".into()), ..turn("go on") };
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        [first, next].map(|turn| {
-            let launch = adapter(protocol).launch(&turn, call.clone()).unwrap();
-            let stdin = match &launch.stdin {
-                Stdin::Bytes(bytes) => text(bytes),
-                other => format!("{other:?}"),
-            };
-            let files = launch.files.iter().map(|(name, bytes)| (name.clone(), text(bytes)));
-            json!({
-                "args": launch.args, "env": launch.env, "stdin": stdin,
-                "files": files.collect::<BTreeMap<_, _>>(), "dialogue": launch.dialogue,
-            })
-        })
-    }
-}
+pub mod tests;

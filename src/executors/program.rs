@@ -1,10 +1,10 @@
-//! Finds a program as a shell would, by a `PATH` that is given.
+//! Finds a program on a given `PATH`, as a shell does.
 
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
 
-/// The absolute path of a program that can be run, or a sentence why there is none.
+/// The absolute path of an executable program, or a sentence why there is none.
 pub fn find(name: &str, search: &str) -> Result<PathBuf, String> {
     let path = Path::new(name);
     if path.is_absolute() {

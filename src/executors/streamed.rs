@@ -1,11 +1,11 @@
-//! Text that streams in: shown while it does, and kept for the case that the
-//! stream is cut before the whole message comes.
+//! Text that streams in: shown while it comes, and kept for the case that the stream is
+//! cut before the whole text comes.
 
 use provost_actors::event::Event;
 use provost_actors::executor::{InProgress, Observed};
 use serde::{Deserialize, Serialize};
 
-/// How much of the end is shown while it streams, in bytes.
+/// How much of the end is shown while a text streams, in bytes.
 const SHOWN: usize = 4096;
 
 /// What a text is.
@@ -34,31 +34,63 @@ impl Kind {
 
 /// Texts that have begun, oldest first.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Streamed(Vec<(Kind, String)>);
+pub struct Streamed(Vec<Text>);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Text {
+    kind: Kind,
+    /// The CLI's id of the text, where it gives any.
+    id: Option<String>,
+    so_far: String,
+}
 
 impl Streamed {
     /// A new text begins.
     pub fn begin(&mut self, kind: Kind) {
-        self.0.push((kind, String::new()));
+        self.0.push(Text { kind, id: None, so_far: String::new() });
     }
 
-    /// More of the text that began last, or of a new one if that is no `kind`.
+    /// More of the newest text, or of a new one if the newest is of another kind.
     pub fn add(&mut self, kind: Kind, delta: &str, out: &mut Vec<Observed>) {
-        if self.0.last().is_none_or(|(last, _)| *last != kind) {
+        if self.0.last().is_none_or(|last| last.kind != kind) {
             self.begin(kind);
         }
-        let Some((_, text)) = self.0.last_mut() else { return };
+        self.grow(self.0.len() - 1, delta, out);
+    }
+
+    /// More of the text with this id, which begins if there is none.
+    pub fn add_to(&mut self, id: &str, kind: Kind, delta: &str, out: &mut Vec<Observed>) {
+        let at = self.0.iter().position(|text| text.id.as_deref() == Some(id));
+        let at = at.unwrap_or_else(|| {
+            self.0.push(Text { kind, id: Some(id.to_owned()), so_far: String::new() });
+            self.0.len() - 1
+        });
+        self.grow(at, delta, out);
+    }
+
+    fn grow(&mut self, at: usize, delta: &str, out: &mut Vec<Observed>) {
+        let Text { kind, so_far: text, .. } = &mut self.0[at];
         text.push_str(delta);
         let tail = text.ceil_char_boundary(text.len().saturating_sub(SHOWN));
         let shown = InProgress { kind: kind.name().to_owned(), text: text[tail..].to_owned() };
         out.push(Observed::InProgress(Some(shown)));
     }
 
-    /// The whole text of the oldest one of `kind` has come; its text so far.
+    /// Takes the oldest text of `kind`, whose whole has come.
     pub fn whole(&mut self, kind: Kind, out: &mut Vec<Observed>) -> Option<String> {
-        let at = self.0.iter().position(|(open, _)| *open == kind)?;
+        self.take(|text| text.kind == kind, out).map(|text| text.so_far)
+    }
+
+    /// Takes the text with this id, as an entry.
+    pub fn whole_of(&mut self, id: &str, out: &mut Vec<Observed>) -> Option<Observed> {
+        let text = self.take(|text| text.id.as_deref() == Some(id), out)?;
+        Some(text.kind.entry(text.so_far))
+    }
+
+    fn take(&mut self, is_it: impl Fn(&Text) -> bool, out: &mut Vec<Observed>) -> Option<Text> {
+        let at = self.0.iter().position(is_it)?;
         out.push(Observed::InProgress(None));
-        Some(self.0.remove(at).1)
+        Some(self.0.remove(at))
     }
 
     /// No more will come: what came becomes entries.
@@ -66,7 +98,7 @@ impl Streamed {
         if !self.0.is_empty() {
             out.push(Observed::InProgress(None));
         }
-        let texts = self.0.drain(..).filter(|(_, text)| !text.is_empty());
-        out.extend(texts.map(|(kind, text)| kind.entry(text)));
+        let texts = self.0.drain(..).filter(|text| !text.so_far.is_empty());
+        out.extend(texts.map(|text| text.kind.entry(text.so_far)));
     }
 }

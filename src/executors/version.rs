@@ -1,5 +1,5 @@
-//! Which version of a program is there: as the package tells that it was installed
-//! with or, where there is none, as the program says itself.
+//! The version of a program: from the npm package that it is part of, or else from the
+//! program's own `--version`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,15 +12,15 @@ use nix::unistd::Pid;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-/// A program that takes longer to tell its version is not waited for.
+/// How long to wait for a program's version.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// The most of its answer that is read, in bytes, and kept, in characters.
+/// How much of its answer is read, in bytes, and kept, in characters.
 const ANSWER_MAX: u64 = 4096;
 const KEPT: usize = 60;
 /// How far above a program its package's folder may be.
 const LEVELS: usize = 4;
 
-/// What was found, and of which file.
+/// A version, and the file that it belongs to.
 #[derive(Debug, PartialEq)]
 pub struct Version {
     of: (PathBuf, Option<SystemTime>),
@@ -28,8 +28,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// That of a program: what is known, as long as the program is the same. It is
-    /// run with this environment alone; nobody sees what else it says.
+    /// The version of a program; the known one as long as the file is the same. The
+    /// program runs with this environment alone.
     pub async fn find(
         program: PathBuf,
         env: BTreeMap<String, String>,
@@ -48,7 +48,7 @@ impl Version {
         }
         let version = match package {
             Some(version) => Some(version),
-            None => said(&of.0, &env).await,
+            None => reported(&of.0, &env).await,
         };
         Some(Self { of, version })
     }
@@ -66,8 +66,8 @@ fn package_version(program: &Path) -> Option<String> {
     package["version"].as_str().map(kept)
 }
 
-/// The first line that the program says of its version.
-async fn said(program: &Path, env: &BTreeMap<String, String>) -> Option<String> {
+/// The first line of the program's `--version`.
+async fn reported(program: &Path, env: &BTreeMap<String, String>) -> Option<String> {
     #[expect(
         clippy::disallowed_methods,
         reason = "a program asked for its version is no attempt's"
@@ -92,7 +92,7 @@ async fn said(program: &Path, env: &BTreeMap<String, String>) -> Option<String> 
         child.wait().await.ok()?.success().then_some(said)
     };
     let said = tokio::time::timeout(DEADLINE, answer).await.ok().flatten();
-    // One that has been waited for has no number any more, which may be another's.
+    // A process that was waited for has no pid any more: another may have it.
     if let Some(leader) = child.id().filter(|_| said.is_none()) {
         let _ = killpg(Pid::from_raw(leader.cast_signed()), Signal::SIGKILL);
     }
@@ -105,7 +105,7 @@ fn kept(version: &str) -> String {
     version.chars().filter(|c| !c.is_control()).take(KEPT).collect()
 }
 
-/// A folder of its own to run in.
+/// A new folder to run in.
 fn tempdir() -> Option<PathBuf> {
     let path = std::env::temp_dir().join(format!("provost-version-{}", uuid::Uuid::now_v7()));
     fs::create_dir(&path).ok().map(|()| path)

@@ -101,8 +101,8 @@ fn a_home_in_good_order_is_so_with_and_without_its_daemon() {
 fn a_home_that_is_not_there_is_told_and_not_made() {
     let provost = Provost::new();
     fs::remove_dir(provost.home()).unwrap();
-    one(&doctor(&provost), "home", "note", "is not there");
-    one(&fix(&provost), "home", "note", "is not there");
+    one(&doctor(&provost), "home", "note", "does not exist");
+    one(&fix(&provost), "home", "note", "does not exist");
     assert!(!provost.home().exists());
 }
 
@@ -252,7 +252,7 @@ fn a_lock_that_a_dead_git_left_is_removed_and_one_of_a_live_git_is_not() {
     assert_eq!(wrong(&fix(&provost), "worktrees"), [] as [&Value; 0], "this test holds it");
     assert!(lock.exists());
     drop(held);
-    assert_eq!(one(&doctor(&provost), "worktrees", "warn", "held by nobody")["fixable"], true);
+    assert_eq!(one(&doctor(&provost), "worktrees", "warn", "no process holds")["fixable"], true);
     fix(&provost);
     assert!(!lock.exists());
 }

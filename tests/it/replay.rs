@@ -35,9 +35,8 @@ fn the_log_of_every_kind_of_executor_comes_out_the_same() {
         .executor("events-one", EVENTS, &format!("echo '{event}'; echo no event"));
     let real = [
         ("claude-one", "claude", "claude/tools"),
-        ("codex-exec", "codex", "codex/write"),
         ("codex-server", "codex", "codex/live-perm"),
-        ("codex-cut", "codex", "codex/slow-int"),
+        ("codex-cut", "codex", "codex/live-interrupt"),
     ];
     for (name, protocol, transcript) in real {
         provost = provost.executor(name, protocol, &cat(transcript)).config("supports_mcp = false");
@@ -57,6 +56,31 @@ fn the_log_of_every_kind_of_executor_comes_out_the_same() {
     fake.settled();
     provost.kill_and_start();
     comes_out_the_same(&provost, &fake);
+}
+
+/// The log itself is on file, so nothing but the replay needs the old reader.
+#[test]
+fn a_log_of_a_protocol_that_the_executor_speaks_no_more_can_still_be_read() {
+    let hello = r#"{"kind":"assistant_message","text":"hello"}"#;
+    let provost = Provost::new().executor("changing", EVENTS, &format!("echo '{hello}'")).started();
+    let attempt = provost.board().start("changing", "x");
+    attempt.settled();
+    let entries = attempt.normalized();
+    let file = provost.home().join("config.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    for (config, why) in [
+        (config.replace("'events'", "'acp'"), "executor changing did not speak acp"),
+        (String::new(), "executor changing is not configured any more"),
+    ] {
+        fs::write(&file, config).unwrap();
+        provost.kill_and_start();
+        assert_eq!(attempt.normalized(), entries);
+        assert_eq!(provost.verb(["logs", &attempt.id]).code, 0);
+        let done = replay(&provost, &attempt);
+        assert_eq!(done.code, 1, "{done:?}");
+        let message = verdict(&done)["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(why), "{message}");
+    }
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! What the team finds in its repository and on its board: a plan, eight tasks, and
-//! a check that looks at the work itself.
+//! The team's repository and board: a plan, eight tasks, and a check of the work itself.
 
 use serde_json::{Value, json};
 
@@ -22,7 +21,7 @@ Orders are kept in one SQLite file; every order is one transaction.
 The front page shows the twelve newest articles, newest first.
 ";
 
-/// Passes if everything that was made says that it was tested.
+/// Passes if every file of the work says that it was tested.
 pub const CHECK_FILE: &str = "check.sh";
 pub const CHECK: &str = "\
 for work in work/*.txt; do
@@ -32,22 +31,22 @@ for work in work/*.txt; do
 done
 ";
 
-/// What begins a requirement that is a question.
+/// The prefix of a requirement that is a question.
 pub const ASK: &str = "Find out: ";
-/// One that the plan answers, and what it says.
+/// A question that the plan answers, and the answer.
 pub const OF_THE_PLAN: &str = "After how many seconds does a request time out?";
 pub const PLAN_SAYS: &str = "A request times out after 5 seconds and is tried again at most twice.";
-/// One that only a person can answer, and what it will say.
+/// A question that only a person can answer, and the answer.
 pub const OF_A_PERSON: &str = "Which typeface did the customer choose for the invoices?";
 pub const PERSON_SAYS: &str = "Garamond, as on their letters.";
 
-/// A task: what it is called here, how urgent it is, what comes first, what it is.
+/// A task.
 pub struct Task {
     pub name: &'static str,
     pub priority: &'static str,
     pub after: &'static [&'static str],
     pub title: &'static str,
-    /// What has to be found out to do it.
+    /// The question that a worker has to ask.
     pub ask: Option<&'static str>,
 }
 
@@ -64,7 +63,7 @@ pub const TASKS: [Task; 8] = [
 ];
 
 impl Task {
-    /// All that a worker is told of it.
+    /// Its brief for the worker.
     pub fn brief(&self) -> Value {
         let ask = self.ask.map(|question| format!("{ASK}{question}"));
         json!({

@@ -1,7 +1,6 @@
-//! `provost demo`: what Provost is for, on a scratch repository, end to end. It is a
-//! client like every other verb, and claims nothing that it has not checked.
-//!
-//! Here is the stage; the stories are [`solo`] and, with `--team`, [`team`].
+//! `provost demo`: the main job end to end, on a scratch repository. It is a client like
+//! every other verb, and claims nothing that it has not checked. This file has what the
+//! two stories share; they are [`solo`] and, with `--team`, [`team`].
 
 mod board;
 mod scratch;
@@ -24,7 +23,7 @@ use super::exit::{Exit, Failure};
 use super::output::{Output, harmless};
 use crate::client::Starter;
 
-/// All of it takes seconds; a machine that needs longer than this hangs.
+/// How long the demo may take. It takes seconds on a machine that works.
 const LIMIT: Duration = Duration::from_mins(5);
 
 /// The lines of the daemon's log that are shown when the demo fails.
@@ -40,7 +39,7 @@ pub struct DemoArgs {
     play_worker: bool,
 }
 
-/// Tells the story; whatever becomes of it, nothing is left behind.
+/// Runs the demo. However it ends, it leaves nothing behind.
 pub async fn demo(args: &DemoArgs, mut out: Output) -> Result<Exit, Failure> {
     if args.play_worker {
         return worker::play(out).await;
@@ -62,7 +61,7 @@ pub async fn demo(args: &DemoArgs, mut out: Output) -> Result<Exit, Failure> {
         Ok(_) => {}
         Err(failure) => {
             demo.show_daemon_log();
-            // Also what a verb would let pass, such as a reader that left.
+            // Also errors that a verb ignores, such as a closed pipe.
             return Err(fault(&format!("the demo did not work: {failure}")));
         }
     }
@@ -70,7 +69,7 @@ pub async fn demo(args: &DemoArgs, mut out: Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Where a story takes place, and what it is told with.
+/// What a story needs.
 struct Demo {
     context: Context,
     scratch: Scratch,
@@ -78,7 +77,9 @@ struct Demo {
 }
 
 impl Demo {
-    async fn make_project(&mut self) -> Result<(), Failure> {
+    async fn begin(&mut self) -> Result<(), Failure> {
+        let place = self.scratch.root().display().to_string();
+        self.say(&format!("A daemon, a home and a git repository of its own, in {place}"))?;
         let repo = json!({"path": self.scratch.repo()});
         let project = json!({"name": "demo", "repos": [repo]});
         let project = self.context.tool("create_project", project).await?;
@@ -86,13 +87,15 @@ impl Demo {
         Ok(())
     }
 
-    async fn end(&mut self) -> Result<(), Failure> {
+    async fn end(&mut self, chapter: u32) -> Result<(), Failure> {
+        self.chapter(&format!("{chapter}. Nothing is left behind"))?;
         let pid = daemon::end(&mut self.context, true).await?.pid;
-        self.claim(&format!("the daemon, pid {pid}, has ended as it was asked to"))?;
+        self.claim(&format!("the daemon, pid {pid}, has ended as requested"))?;
         check(self.scratch.processes().is_empty(), "no process is left")?;
         self.scratch.remove()?;
         check(!self.scratch.root().exists(), "no file is left")?;
-        self.claim("no process and no file is left")
+        self.claim("no process and no file is left")?;
+        self.say("\nAll of it worked.")
     }
 
     fn chapter(&mut self, title: &str) -> Result<(), Failure> {
@@ -100,7 +103,7 @@ impl Demo {
         self.say(&format!("\n{title}\n"))
     }
 
-    /// Something that has been seen to be so.
+    /// Prints a fact that has been checked.
     fn claim(&mut self, what: &str) -> Result<(), Failure> {
         let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
         let mark = self.context.out.paint(green, "✓       ");
@@ -112,7 +115,7 @@ impl Demo {
         Ok(self.context.out.flush()?)
     }
 
-    /// What the daemon complained of before something went wrong, for a bug report.
+    /// Prints the daemon's last warnings, for a bug report.
     fn show_daemon_log(&self) {
         let log = std::fs::read_to_string(self.scratch.home().log_file()).unwrap_or_default();
         let lines: Vec<&str> = log.lines().filter(|line| !line.contains(" INFO ")).collect();
@@ -122,7 +125,7 @@ impl Demo {
     }
 }
 
-/// The signals that ask a demo to end.
+/// The signals that end the demo.
 struct Interrupt([tokio::signal::unix::Signal; 3]);
 
 impl Interrupt {
@@ -140,6 +143,11 @@ impl Interrupt {
             _ = hangup.recv() => {}
         }
     }
+}
+
+/// The entries of an array in an answer.
+fn list<'v>(answer: &'v serde_json::Value, name: &str) -> &'v [serde_json::Value] {
+    answer[name].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 fn check(holds: bool, claim: &str) -> Result<(), Failure> {

@@ -1,5 +1,5 @@
-//! Where a demo takes place: one folder with a home and a git repository. All
-//! that is in it, and every process of it, is gone when it is dropped.
+//! The demo's scratch folder, with a home and a git repository. Dropping it removes the
+//! folder and kills every process that belongs to it.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -18,13 +18,13 @@ use crate::cli::exit::Failure;
 use crate::cli::output::short;
 use crate::home::{HOME_VARIABLE, Home};
 
-/// Killed processes that are still there after this are given up.
+/// How long to wait for a killed process.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 
-/// Longer than any real stop of the demo needs, short enough to watch.
+/// The grace of a stop is long enough for the demo's agents, and short enough to watch.
 const CONFIG: &str = "[daemon]\nstop_grace_ms = 500\n";
 
-/// Lets an agent wait until the demo gives it a sign.
+/// The script by which an agent waits for a sign from the demo.
 pub const WAIT_FOR: &str = "wait-for";
 const WAIT_FOR_SCRIPT: &str = "until [ -e \"$PROVOST_HOME/$1\" ]; do sleep 0.05; done\n";
 
@@ -51,7 +51,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// What a team needs beside the repository; before the daemon runs.
+    /// Adds what a team needs, before the daemon runs.
     pub async fn prepare_for_a_team(&self) -> Result<(), Failure> {
         let files = [(board::PLAN_FILE, board::PLAN), (board::CHECK_FILE, board::CHECK)];
         for (name, content) in files {
@@ -76,7 +76,7 @@ impl Scratch {
         fs::create_dir(&repo)?;
         fs::write(repo.join(WAIT_FOR), WAIT_FOR_SCRIPT)?;
         self.git(&["init", "--quiet", "--initial-branch=main"]).await?;
-        // A person's own settings must not reach in.
+        // These override the user's own settings.
         for (key, value) in [
             ("user.name", "Provost demo"),
             ("user.email", "demo@localhost"),
@@ -102,7 +102,7 @@ impl Scratch {
         self.root.join("repo")
     }
 
-    /// What git says in the repository.
+    /// Runs git in the repository; its output.
     pub async fn git(&self, args: &[&str]) -> Result<String, Failure> {
         git::run(&self.repo(), args).await.map_err(|error| Failure::Fault(format!("git: {error}")))
     }
@@ -114,7 +114,7 @@ impl Scratch {
         self.git(&["apply", "--check", &file.to_string_lossy()]).await.map(drop)
     }
 
-    /// The folder in which a branch is checked out.
+    /// The worktree of a branch.
     pub async fn worktree(&self, branch: &str) -> Result<PathBuf, Failure> {
         let listed = self.git(&["worktree", "list", "--porcelain"]).await?;
         let reference = format!("branch refs/heads/{branch}");
@@ -124,30 +124,30 @@ impl Scratch {
             .ok_or_else(|| Failure::Fault(format!("no worktree has the branch {branch}")))
     }
 
-    /// Gives the agent that waits for it a sign.
+    /// Gives a waiting agent its sign.
     pub fn sign(&self, name: &str) -> io::Result<()> {
         fs::write(self.home.data_dir().join(name), "")
     }
 
-    /// Every process that lives here: those that were told that this is their
-    /// home, and shims, which are told nothing but work here.
+    /// Every process that belongs to the demo: those with its home in their environment, and
+    /// shims, which lack the variable but work in its folders.
     pub fn processes(&self) -> Vec<Process> {
-        let told = format!("{HOME_VARIABLE}={}", self.home.data_dir().display());
+        let marker = format!("{HOME_VARIABLE}={}", self.home.data_dir().display());
         let link = |pid: i32, name: &str| fs::read_link(format!("/proc/{pid}/{name}")).ok();
         let program = link(std::process::id().cast_signed(), "exe");
         let is_shim = |pid: i32| {
             link(pid, "exe") == program
                 && link(pid, "cwd").is_some_and(|cwd| cwd.starts_with(&self.root))
         };
-        let is_here = |pid: &i32| has_variable(*pid, &told) || is_shim(*pid);
+        let is_here = |pid: &i32| has_variable(*pid, &marker) || is_shim(*pid);
         let own = std::process::id().cast_signed();
         let others = proc::all().into_iter().filter(|pid| *pid != own);
         others.filter(is_here).filter_map(Process::of).collect()
     }
 
-    /// Kills every process that lives here and removes every file.
+    /// Kills every process and removes every file of the demo.
     pub fn remove(&self) -> io::Result<()> {
-        // Those that were being started when the first were found come last.
+        // Processes may start while others are killed, so each round looks again.
         for process in std::iter::from_fn(|| self.processes().into_iter().next()) {
             let Some(handle) = process.open() else { continue };
             let _ = handle.signal(Signal::SIGKILL as i32);

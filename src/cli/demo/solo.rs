@@ -1,5 +1,5 @@
-//! The main job: one agent at work, going on, stopped, and outliving the daemon. A
-//! story in four chapters and an end.
+//! The main job in four chapters: an agent works, continues its session, is stopped with
+//! all its processes, and outlives the daemon.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::scratch::{WAIT_FOR, processes_of};
-use super::{Demo, LIMIT, check, fault};
+use super::{Demo, LIMIT, check, fault, list};
 use crate::cli::context::text;
 use crate::cli::exit::Failure;
 use crate::cli::logs::Reader;
@@ -22,7 +22,7 @@ write hello.txt Hello, world!
 run git add hello.txt && git commit --quiet --message='Greet the world' && git log --oneline
 say The greeting is in hello.txt, and committed.";
 
-/// What it is asked next, in the same session; it waits until the last is queued.
+/// The next prompt of the same session, which waits until the last one is queued.
 const NEXT: &str = "\
 say A politer greeting, then.
 run sh wait-for queued";
@@ -36,7 +36,7 @@ fork
 say I ignore SIGINT and SIGTERM, and I left a process in a session of its own.
 hang";
 
-/// Files by which demo and agent wait for each other.
+/// Files by which the demo and the agent wait for each other.
 const QUEUED: &str = "queued";
 const KILLED: &str = "daemon-killed";
 const BACK: &str = "daemon-back";
@@ -47,26 +47,20 @@ struct Attempt {
     branch: String,
 }
 
-/// The story.
 impl Demo {
     pub(super) async fn solo(&mut self) -> Result<Value, Failure> {
-        let place = self.scratch.root().display().to_string();
-        self.say(&format!("A daemon, a home and a git repository of its own, in {place}"))?;
-        self.make_project().await?;
-
-        self.chapter("1. An agent works on a branch and in a worktree of its own")?;
+        self.begin().await?;
+        self.chapter("1. An agent works on its own branch, in its own worktree")?;
         let greeting = self.start("Greet the world", WORK).await?;
         let mut log = Reader::new(&greeting.id);
         let worked = self.work(&greeting, &mut log).await?;
-        self.chapter("2. It is given its next prompts, in the same session")?;
+        self.chapter("2. It gets its next prompts in the same session")?;
         let went_on = self.go_on(&greeting, &mut log).await?;
-        self.chapter("3. A stubborn agent is stopped, with all that it started")?;
+        self.chapter("3. A stubborn agent is stopped, with all its processes")?;
         let stopped = self.stop().await?;
-        self.chapter("4. The daemon is killed, and the agent does not notice")?;
+        self.chapter("4. The daemon is killed, and the agent keeps running")?;
         let survived = self.survive().await?;
-        self.chapter("5. Nothing is left behind")?;
-        self.end().await?;
-        self.say("\nAll of it worked.")?;
+        self.end(5).await?;
         Ok(json!({
             "ok": true, "worked": worked, "went_on": went_on, "stopped": stopped,
             "survived": survived,
@@ -103,20 +97,17 @@ impl Demo {
         let status = log.follow(&mut self.context).await?;
         check(text(&status, "state") == "completed", "both turns are completed")?;
 
-        let told = self.context.read("tail_session_messages", &target).await?;
-        let told = told["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let prompts: Vec<&str> = told
-            .iter()
-            .filter(|message| text(message, "role") == "user")
-            .map(|message| text(message, "text"))
-            .collect();
+        let messages = self.context.read("tail_session_messages", &target).await?;
+        let prompts = list(&messages, "messages").iter();
+        let prompts = prompts.filter(|message| text(message, "role") == "user");
+        let prompts: Vec<&str> = prompts.map(|message| text(message, "text")).collect();
         check(prompts == [WORK, NEXT, LAST], "the session has had three prompts, in order")?;
         let paths = self.changed(attempt).await?;
         let patch = json!({"attempt_id": attempt.id, "paths": paths});
         let patch = self.context.read("get_attempt_patch", &patch).await?;
         self.scratch.applies(text(&patch, "patch")).await?;
-        self.claim("the session has had three prompts, each in its turn")?;
-        self.claim("the patch of it all, committed or not, applies to main")?;
+        self.claim("the session has had three prompts, in order")?;
+        self.claim("the patch of all changes, committed or not, applies to main")?;
         Ok(json!({"turns": prompts.len(), "patch": patch["patch"]}))
     }
 
@@ -128,10 +119,7 @@ impl Demo {
         self.claim(&format!("its processes: {}", pids(&alive)))?;
 
         let stopped = self.context.tool("stop_attempt", json!({"attempt_id": attempt.id})).await?;
-        let sent: Vec<&str> = stopped["signals"]
-            .as_array()
-            .map(|signals| signals.iter().filter_map(Value::as_str).collect())
-            .unwrap_or_default();
+        let sent: Vec<&str> = list(&stopped, "signals").iter().filter_map(Value::as_str).collect();
         check(sent == ["SIGINT", "SIGTERM", "SIGKILL"], "it was asked twice, then killed")?;
         check(stopped["survivors"] == json!(0), "stop_attempt knows of no survivor")?;
         check(processes_of(&attempt.id).is_empty(), "none of its processes is alive")?;
@@ -161,28 +149,27 @@ impl Demo {
         let meanwhile = self.scratch.worktree(&attempt.branch).await?.join(MEANWHILE);
         appears(&meanwhile).await?;
         check(agent_of(&attempt)? == agent, "the agent is the same process")?;
-        self.claim(&format!("the agent, pid {}, works on without one", agent.pid))?;
+        self.claim(&format!("the agent, pid {}, keeps working without a daemon", agent.pid))?;
 
         self.follow_to(&mut reader, "two:").await?;
         let second = self.daemon().await?;
         check(first != second, "the daemon is another one")?;
         check(agent_of(&attempt)? == agent, "the agent is the same process")?;
-        self.claim(&format!("a new daemon, pid {}, has taken it up", second.pid))?;
+        self.claim(&format!("a new daemon, pid {}, has adopted it", second.pid))?;
         self.scratch.sign(BACK)?;
         let status = reader.follow(&mut self.context).await?;
         check(text(&status, "state") == "completed", "the attempt is completed")?;
         check(status["exit_code"] == json!(0), "its exit code is known")?;
         let said = self.said(&attempt).await?;
         let words: Vec<&str> = said.iter().filter_map(|text| text.split(':').next()).collect();
-        check(words == ["one", "two", "three"], "all that it said is in the log once")?;
-        self.claim("all that it said is in the log once, and its exit code is known")?;
+        check(words == ["one", "two", "three"], "the log has each of its messages once")?;
+        self.claim("the log has each of its messages once, and its exit code is known")?;
         Ok(json!({
             "attempt_id": attempt.id, "agent_pid": agent.pid, "daemon_pids": [first.pid, second.pid],
         }))
     }
 }
 
-/// The moves that it is made of.
 impl Demo {
     async fn start(&mut self, title: &str, prompt: &str) -> Result<Attempt, Failure> {
         let task = json!({"project_id": self.project, "title": title});
@@ -195,15 +182,15 @@ impl Demo {
         Ok(Attempt { id, branch })
     }
 
-    /// The files that an attempt changed.
+    /// The files that an attempt has changed.
     async fn changed(&mut self, attempt: &Attempt) -> Result<Vec<String>, Failure> {
         let changes = json!({"attempt_id": attempt.id});
         let changes = self.context.read("get_attempt_changes", &changes).await?;
-        let files = changes["files"].as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(files.iter().map(|file| text(file, "path").to_owned()).collect())
+        let files = list(&changes, "files").iter();
+        Ok(files.map(|file| text(file, "path").to_owned()).collect())
     }
 
-    /// Prints the log as it comes, up to what the agent says so.
+    /// Prints the log as it comes, until the agent says something that begins so.
     async fn follow_to(&mut self, reader: &mut Reader, said: &str) -> Result<(), Failure> {
         let is_said = |entry: &Value| {
             text(entry, "kind") == "assistant_message" && text(entry, "text").starts_with(said)
@@ -212,12 +199,12 @@ impl Demo {
         check(text(&status, "phase") != "settled", "the agent goes on")
     }
 
-    /// All that the agent said.
+    /// All messages of the agent.
     async fn said(&mut self, attempt: &Attempt) -> Result<Vec<String>, Failure> {
         let all = json!({"attempt_id": attempt.id, "after_entry_index": -1, "limit": 1000});
         let log = self.context.read("tail_attempt_logs", &all).await?;
-        let entries = log["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let said = entries.iter().filter(|entry| text(entry, "kind") == "assistant_message");
+        let entries = list(&log, "entries").iter();
+        let said = entries.filter(|entry| text(entry, "kind") == "assistant_message");
         Ok(said.map(|entry| text(entry, "text").to_owned()).collect())
     }
 

@@ -1,6 +1,6 @@
-//! `--team`: a plan, eight tasks that wait for one another, and three workers that
-//! pull them. One question the plan answers, one only a person; one report is a lie,
-//! and is found out.
+//! `--team`: a plan, eight tasks with dependencies, and three workers that claim them. The
+//! plan answers one question and a person answers another; one report is a lie, and the
+//! check finds out.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use tokio::time::sleep;
 
 use super::board::{OF_A_PERSON, OF_THE_PLAN, PERSON_SAYS, PLAN_FILE, PLAN_NAME, PLAN_SAYS, TASKS};
 use super::worker::LIE;
-use super::{Demo, check};
+use super::{Demo, check, list};
 use crate::cli::context::text;
 use crate::cli::exit::Failure;
 use crate::cli::output::{headline, short};
 
-/// Who begins with which task, and what it is told.
+/// The workers, the task that each begins with, and its prompt.
 const WORKERS: [(&str, usize, &str); 3] = [
     ("Ada", 0, "Do what is on the board."),
     ("Ben", 1, LIE),
@@ -26,30 +26,26 @@ const PAUSE: Duration = Duration::from_millis(100);
 struct Worker {
     name: &'static str,
     attempt: String,
-    /// Up to which entry its log has been shown.
+    /// The index of the last log entry shown.
     shown: i64,
 }
 
 impl Demo {
     pub(super) async fn team(&mut self) -> Result<Value, Failure> {
-        let place = self.scratch.root().display().to_string();
-        self.say(&format!("A daemon, a home and a git repository of its own, in {place}"))?;
         self.scratch.prepare_for_a_team().await?;
-        self.make_project().await?;
-        self.chapter("1. A plan, and eight tasks that wait for one another")?;
+        self.begin().await?;
+        self.chapter("1. A plan, and eight tasks with dependencies")?;
         let tasks = self.fill_the_board().await?;
-        self.chapter("2. Three workers pull them")?;
+        self.chapter("2. Three workers claim them")?;
         let mut workers = self.start_workers(&tasks).await?;
         let asked = self.watch(&mut workers).await?;
-        self.chapter("3. What the board says")?;
+        self.chapter("3. The board at the end")?;
         let summary = self.prove(&tasks, &asked, &workers[1]).await?;
-        self.chapter("4. Nothing is left behind")?;
-        self.end().await?;
-        self.say("\nAll of it worked.")?;
+        self.end(4).await?;
         Ok(summary)
     }
 
-    /// Indexes the plan and makes the tasks; gives their ids.
+    /// Adds the plan and creates the tasks; returns their ids.
     async fn fill_the_board(&mut self) -> Result<Vec<String>, Failure> {
         let file = json!({"source": PLAN_FILE, "path": self.scratch.repo().join(PLAN_FILE)});
         let plan = json!({
@@ -57,7 +53,7 @@ impl Demo {
             "files": [file],
         });
         self.context.client().await?.method("provost/add_plan", plan).await?;
-        self.claim(&format!("the plan {PLAN_NAME} can be asked"))?;
+        self.claim(&format!("the plan {PLAN_NAME} is indexed"))?;
         let mut ids: Map<String, Value> = Map::new();
         let mut tasks = Vec::new();
         for task in &TASKS {
@@ -90,8 +86,8 @@ impl Demo {
         Ok(workers)
     }
 
-    /// Shows what they say until all have settled, and answers what only a person
-    /// can. Gives the questions that came to a person.
+    /// Shows what the workers say until all have settled, and answers a person's questions,
+    /// which it returns.
     async fn watch(&mut self, workers: &mut [Worker]) -> Result<Vec<Value>, Failure> {
         let mut asked = Vec::new();
         loop {
@@ -102,8 +98,8 @@ impl Demo {
                 self.show(worker).await?;
             }
             asked.extend(self.answer().await?);
-            let attempts = states["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
-            if attempts.iter().all(|attempt| text(attempt, "phase") == "settled") {
+            let is_settled = |attempt: &Value| text(attempt, "phase") == "settled";
+            if list(&states, "attempts").iter().all(is_settled) {
                 return Ok(asked);
             }
             sleep(PAUSE).await;
@@ -113,7 +109,7 @@ impl Demo {
     async fn show(&mut self, worker: &mut Worker) -> Result<(), Failure> {
         let news = json!({"attempt_id": worker.attempt, "after_entry_index": worker.shown});
         let page = self.context.read("tail_attempt_logs", &news).await?;
-        for entry in page["entries"].as_array().into_iter().flatten() {
+        for entry in list(&page, "entries") {
             worker.shown = entry["entry_index"].as_i64().unwrap_or(worker.shown);
             if text(entry, "kind") == "assistant_message" {
                 let said = headline(text(entry, "text"), 200);
@@ -123,14 +119,11 @@ impl Demo {
         Ok(())
     }
 
-    /// Answers the questions that wait for a person, from the script.
+    /// Answers the questions that wait for a person.
     async fn answer(&mut self) -> Result<Vec<Value>, Failure> {
         let waiting = json!({"project_id": self.project});
-        let mut listed = self.context.read("list_questions", &waiting).await?;
-        let questions = match listed["questions"].take() {
-            Value::Array(questions) => questions,
-            _ => Vec::new(),
-        };
+        let listed = self.context.read("list_questions", &waiting).await?;
+        let questions = list(&listed, "questions").to_vec();
         for question in &questions {
             check(text(question, "question") == OF_A_PERSON, "only that question is a person's")?;
             let answer = json!({
@@ -151,27 +144,19 @@ impl Demo {
     ) -> Result<Value, Failure> {
         let all = json!({"project_id": self.project, "limit": 100});
         let listed = self.context.read("list_tasks", &all).await?;
-        let listed = listed["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let listed = list(&listed, "tasks");
         check(listed.len() >= 2 * tasks.len(), "each task had one to verify it")?;
-        let mut board: Vec<&Value> = listed.iter().collect();
-        board.reverse();
-        let rows: Vec<Vec<String>> = board
-            .iter()
-            .map(|task| {
-                ["handle", "status", "standing", "title"]
-                    .map(|field| text(task, field).to_owned())
-                    .to_vec()
-            })
-            .collect();
+        let fields = ["handle", "status", "standing", "title"];
+        let row = |task: &Value| fields.map(|field| text(task, field).to_owned()).to_vec();
+        let rows: Vec<Vec<String>> = listed.iter().rev().map(row).collect();
         self.context.out.table(&["TASK", "STATUS", "STANDING", "TITLE"], &rows)?;
         check(listed.iter().all(|task| text(task, "status") == "done"), "every task is done")?;
-        self.claim("every task is done, the eight and those that verified them")?;
+        self.claim("every task is done: the eight, and those that verified them")?;
 
         let mut receipts = 0;
         for task in tasks {
-            let mut task = self.context.read("get_task", &json!({"task_id": task})).await?;
-            let task = task["task"].take();
-            let passed = task["receipts"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let task = self.context.read("get_task", &json!({"task_id": task})).await?;
+            let passed = list(&task["task"], "receipts");
             check(!passed.is_empty(), "each has a receipt")?;
             let is_passed =
                 |receipt: &Value| text(receipt, "outcome") == "passed" && receipt["exit_code"] == 0;
@@ -180,7 +165,7 @@ impl Demo {
         }
         self.claim("each of the eight has the receipt of a check that passed")?;
         let lie = self.lie_found_out(liar).await?;
-        self.claim(&format!("one report was a lie, and was found out: {lie}"))?;
+        self.claim(&format!("one report was a lie, and the check found out: {lie}"))?;
         check(asked.len() == 1, "one question came to a person")?;
         self.claim(&format!("the plan answered: {OF_THE_PLAN}"))?;
         self.claim(&format!("a person answered: {OF_A_PERSON}"))?;
@@ -193,12 +178,12 @@ impl Demo {
         }))
     }
 
-    /// What the liar was told of its report, in its own session.
+    /// What the liar's session says of its report.
     async fn lie_found_out(&mut self, liar: &Worker) -> Result<String, Failure> {
         let messages = json!({"attempt_id": liar.attempt, "limit": 100});
-        let told = self.context.read("tail_session_messages", &messages).await?;
-        let told = told["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let prompts = told.iter().filter(|message| text(message, "role") == "user");
+        let messages = self.context.read("tail_session_messages", &messages).await?;
+        let prompts = list(&messages, "messages").iter();
+        let prompts = prompts.filter(|message| text(message, "role") == "user");
         let mut lines = prompts.flat_map(|prompt| text(prompt, "text").lines());
         let line =
             lines.find(|line| line.to_lowercase().contains("report says")).unwrap_or_default();
@@ -206,7 +191,7 @@ impl Demo {
         Ok(line.to_owned())
     }
 
-    /// That a text is in what the workers committed.
+    /// Checks that the workers committed this text.
     async fn found_in_the_work(&mut self, sought: &str) -> Result<(), Failure> {
         let branches =
             self.scratch.git(&["for-each-ref", "--format=%(refname)", "refs/heads/provost/"]);

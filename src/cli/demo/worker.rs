@@ -1,6 +1,6 @@
-//! A worker of the demo: an executor that pulls tasks from the board by the worker
-//! API, writes a file for each, asks what it has to find out, and reports. One that
-//! is told to lie says of its first file that it was tested, which it was not.
+//! A worker of the demo: an executor that claims tasks by the worker API, writes a file for
+//! each, asks what it has to find out, and reports. A worker whose prompt says so lies
+//! about its first file: it reports a test that it has not made.
 
 use std::io::Read;
 use std::path::Path;
@@ -18,12 +18,12 @@ use crate::client::{Client, ClientError, Connection, Hello, Peer};
 use crate::home::Home;
 use crate::role::Role;
 
-/// The word of a prompt by which a worker lies.
+/// The line of a prompt that makes a worker lie.
 pub const LIE: &str = "lie";
 
-/// Between two looks at a board on which all is in hand.
+/// Between two looks at a board on which every task is claimed.
 const PAUSE: Duration = Duration::from_millis(300);
-/// How sure an answer must be to be worked by.
+/// The lowest confidence of an answer that a worker accepts.
 const SURE: f64 = 0.7;
 
 struct Worker {
@@ -52,7 +52,7 @@ pub async fn play(out: Output) -> Result<Exit, Failure> {
 }
 
 impl Worker {
-    /// The next task, ours alone; `None` when all are done.
+    /// Claims the next task; `None` when all are done.
     async fn next(&mut self) -> Result<Option<Value>, Failure> {
         loop {
             let mut next = self.call("getNextTask", json!({"claim": true})).await?;
@@ -99,7 +99,7 @@ impl Worker {
         self.say(&format!("{id} {}", text(&answer, "message")))
     }
 
-    /// What the plan says, or else a person.
+    /// Asks the plan, and then a person.
     async fn find_out(&mut self, task: &str, question: &str) -> Result<String, Failure> {
         self.say(&format!("asks: {question}"))?;
         let asked = json!({"question": question, "currentTaskId": task});
@@ -110,11 +110,11 @@ impl Worker {
             self.say(&format!("the plan says, under {section}: {quote}"))?;
             return Ok(quote);
         }
-        self.say("the plan does not say; waits for a person")?;
+        self.say("the plan does not say; waiting for a person")?;
         let waits = json!({"query": question, "max_wait_seconds": 120});
         let answer = self.call("getImmediateAnswer", waits).await?;
         let answer = text(&answer, "answer").to_owned();
-        self.say(&format!("was told: {answer}"))?;
+        self.say(&format!("the answer: {answer}"))?;
         Ok(answer)
     }
 
@@ -128,15 +128,15 @@ impl Worker {
             "verificationStatus": "passed",
             "verification": {
                 "checklist": [{"item": "its file is there and was tested", "status": "passed"}],
-                "summary": "as it was to be",
+                "summary": "as specified",
             },
             "originalTaskStatus": "done",
         });
         self.call("reportVerificationResult", report).await?;
-        self.say(&format!("{id} {original} is as it was to be"))
+        self.say(&format!("{id} {original} is as specified"))
     }
 
-    /// Calls a tool, as often as it is allowed to.
+    /// Calls a tool, and again when the rate limit allows it.
     async fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, Failure> {
         loop {
             match self.client.tool(tool, arguments.clone()).await {

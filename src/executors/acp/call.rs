@@ -1,4 +1,4 @@
-//! One tool call: what an agent tells of it bit by bit, and what is told of that.
+//! One tool call: what an agent reports of it step by step, and the entries made of it.
 
 use agent_client_protocol_schema::v1::{
     ContentBlock, Diff, EmbeddedResourceResource, Meta, ToolCall, ToolCallContent, ToolCallStatus,
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::conversation::Quirks;
+use crate::executors::action::{self, mcp, title};
 use crate::executors::adapter::is_tool_of;
-use crate::executors::{effect, words};
 
-/// The most that is kept of what a call wrote to its terminal, in bytes: its end.
+/// How much is kept of the end of a call's terminal output, in bytes.
 const TERMINAL_MAX: usize = 256 * 1024;
 
-/// One without a result.
+/// A call without a result.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Call {
-    pub told_of: ToolCall,
+    pub known: ToolCall,
     pub name: String,
-    /// Its `tool_use` has been told.
-    told: bool,
+    /// Its `tool_use` entry has been made.
+    reported: bool,
     /// A permission has been asked for.
     pub asked: bool,
-    /// Something was heard of it since.
+    /// The agent has reported on it since.
     pub heard: bool,
     /// What it wrote to its terminal.
     terminal: String,
@@ -40,8 +40,8 @@ impl Call {
         let call = ToolCall::new(update.tool_call_id.clone(), title);
         let mut call = Self {
             name: name(update),
-            told_of: call,
-            told: false,
+            known: call,
+            reported: false,
             asked: false,
             heard: false,
             terminal: String::new(),
@@ -53,7 +53,7 @@ impl Call {
     }
 
     pub fn is(&self, id: &str) -> bool {
-        &*self.told_of.tool_call_id.0 == id
+        &*self.known.tool_call_id.0 == id
     }
 
     pub fn merge(&mut self, update: ToolCallUpdate) {
@@ -67,96 +67,96 @@ impl Call {
         }
         let exit = of_terminal("terminal_exit")["exit_code"].as_i64();
         self.exit_code = exit.and_then(|code| i32::try_from(code).ok()).or(self.exit_code);
-        // A tool that was found by a search is called through another.
+        // A tool that a search found is called through another tool.
         if let Some(name) = update.fields.title.as_deref().and_then(of_server) {
             self.name = name;
         }
         self.weigh(&update.fields);
-        self.told_of.update(update.fields);
+        self.known.update(update.fields);
     }
 
-    /// The agent asks for a permission. What it tells of the call then is what will
-    /// be done, whatever was told before. Its texts are for whoever is asked, and no
-    /// output.
+    /// The agent asks for a permission. What it reports of the call now is what will be
+    /// done, whatever it reported before. Its texts are for the person who is asked, and
+    /// are no output.
     pub fn ask(&mut self, fields: &ToolCallUpdateFields) {
         (self.asked, self.heard) = (true, false);
         let is_diff = |content: &&ToolCallContent| matches!(content, ToolCallContent::Diff(_));
         let diffs = fields.content.iter().flatten().filter(is_diff).cloned();
         let diffs = Some(diffs.collect::<Vec<_>>()).filter(|diffs| !diffs.is_empty());
         let has_input = fields.raw_input.as_ref().is_some_and(|input| !is_empty(input));
-        let mut told = fields.clone();
-        // What was announced to be written is not what is asked for now.
+        let mut asked = fields.clone();
+        // An edit that was announced before may differ from the one asked for now.
         let is_other = has_input || diffs.is_some();
-        told.content = diffs.or_else(|| is_other.then(|| self.without_diffs()));
-        told.raw_input = told.raw_input.filter(|_| has_input);
-        told.title = told.title.filter(|title| !title.is_empty());
-        told.locations = told.locations.filter(|locations| !locations.is_empty());
-        told.status = None;
-        self.weigh(&told);
-        self.told_of.update(told);
+        asked.content = diffs.or_else(|| is_other.then(|| self.without_diffs()));
+        asked.raw_input = asked.raw_input.filter(|_| has_input);
+        asked.title = asked.title.filter(|title| !title.is_empty());
+        asked.locations = asked.locations.filter(|locations| !locations.is_empty());
+        asked.status = None;
+        self.weigh(&asked);
+        self.known.update(asked);
     }
 
     fn without_diffs(&self) -> Vec<ToolCallContent> {
         let is_diff = |content: &&ToolCallContent| matches!(content, ToolCallContent::Diff(_));
-        self.told_of.content.iter().filter(|content| !is_diff(content)).cloned().collect()
+        self.known.content.iter().filter(|content| !is_diff(content)).cloned().collect()
     }
 
-    /// Bytes that are kept of it.
+    /// How much memory it takes, in bytes.
     pub fn weight(&self) -> usize {
         self.weights.iter().sum::<usize>() + self.terminal.len()
     }
 
     fn weigh(&mut self, fields: &ToolCallUpdateFields) {
         let [content, input, output, rest] = &mut self.weights;
-        if let Some(told) = &fields.content {
-            *content = size(told);
+        if let Some(given) = &fields.content {
+            *content = size(given);
         }
-        if let Some(told) = &fields.raw_input {
-            *input = size(told);
+        if let Some(given) = &fields.raw_input {
+            *input = size(given);
         }
-        if let Some(told) = &fields.raw_output {
-            *output = size(told);
+        if let Some(given) = &fields.raw_output {
+            *output = size(given);
         }
         if fields.title.is_some() || fields.locations.is_some() {
-            *rest =
-                size(&fields.title) + size(&fields.locations) + self.told_of.tool_call_id.0.len();
+            *rest = size(&fields.title) + size(&fields.locations) + self.known.tool_call_id.0.len();
         }
     }
 
-    /// It is told what it does, not only that it is being prepared.
-    pub fn tells_enough(&self, is_new: bool) -> bool {
-        let input = match &self.told_of.raw_input {
+    /// Whether the agent has reported what the call does, not only that it prepares it.
+    pub fn is_clear(&self, is_new: bool) -> bool {
+        let input = match &self.known.raw_input {
             Some(Value::Object(input)) if !input.is_empty() => input,
-            // It begins with all that will be told.
-            _ => return is_new && self.told_of.status == ToolCallStatus::InProgress,
+            // Such a call begins with all that will be reported.
+            _ => return is_new && self.known.status == ToolCallStatus::InProgress,
         };
-        self.told_of.kind != ToolKind::Execute
+        self.known.kind != ToolKind::Execute
             || ["command", "cmd"].iter().any(|name| input.contains_key(*name))
-            || self.told_of.status != ToolCallStatus::Pending
+            || self.known.status != ToolCallStatus::Pending
     }
 
-    pub fn tell(&mut self, quirks: &Quirks) -> Option<Event> {
-        if std::mem::replace(&mut self.told, true) {
+    /// The `tool_use` entry, once.
+    pub fn report(&mut self, quirks: &Quirks) -> Option<Event> {
+        if std::mem::replace(&mut self.reported, true) {
             return None;
         }
         let action = self.action(quirks);
         Some(Event::ToolUse {
             text: self.text(&action),
-            tool_call_id: self.told_of.tool_call_id.to_string(),
+            tool_call_id: self.known.tool_call_id.to_string(),
             tool_name: self.name.clone(),
             action,
         })
     }
 
     pub fn text(&self, action: &Action) -> String {
-        let title = words::title(&self.name, action);
-        let is_vague = title == self.name && !self.told_of.title.is_empty();
-        (if is_vague { &self.told_of.title } else { &title }).trim().to_owned()
+        let title = title(&self.name, action);
+        let is_vague = title == self.name && !self.known.title.is_empty();
+        (if is_vague { &self.known.title } else { &title }).trim().to_owned()
     }
 
-    /// Its arguments; some agents tell them only as a text.
+    /// Its arguments, which some agents report only as a text.
     fn input(&self) -> Value {
-        match &self.told_of.raw_input {
+        match &self.known.raw_input {
             Some(input) => input.clone(),
             None => serde_json::from_str(&self.content()).unwrap_or_default(),
         }
@@ -164,30 +164,30 @@ impl Call {
 
     pub fn action(&self, quirks: &Quirks) -> Action {
         let input = self.input();
-        // The name may be a title that a model wrote: the kind is the agent's word.
-        let sure = match self.told_of.kind {
+        // A model may have written the name, but the agent itself gives the kind.
+        let sure = match self.known.kind {
             ToolKind::Execute if input["command"].is_string() => Some("bash"),
             ToolKind::Edit | ToolKind::Delete | ToolKind::Move => Some("edit"),
             _ => None,
         };
         if let Some(like) = sure {
-            return self.completed(words::action(like, &input));
+            return self.completed(action::action(like, &input));
         }
         let own = |server| tool_of(server, &self.name);
         if let Some((server, tool)) = quirks.servers.iter().find_map(|server| own(server)) {
-            return words::mcp(server, tool, &input);
+            return mcp(server, tool, &input);
         }
-        let mut action = words::action(&self.name, &input);
-        // No agent's own tools have such a name.
+        let mut action = action::action(&self.name, &input);
+        // No agent gives its own tools such a name.
         let separator = quirks.mcp_separator.as_deref().unwrap_or("-");
         if action.kind == ActionKind::Other
-            && (separator == "-" || self.told_of.kind == ToolKind::Other)
+            && (separator == "-" || self.known.kind == ToolKind::Other)
             && let Some((server, tool)) = self.name.split_once(separator)
         {
-            return words::mcp(server, tool, &input);
+            return mcp(server, tool, &input);
         }
         if action.kind == ActionKind::Other {
-            let like = match self.told_of.kind {
+            let like = match self.known.kind {
                 ToolKind::Read => "read",
                 ToolKind::Search => "grep",
                 ToolKind::Execute => "bash",
@@ -195,19 +195,19 @@ impl Call {
                 ToolKind::SwitchMode => "exit_plan_mode",
                 _ => return action,
             };
-            action = words::action(like, &input);
+            action = action::action(like, &input);
         }
         self.completed(action)
     }
 
-    /// With what stands elsewhere than in its input.
+    /// Adds details that are elsewhere than in the input.
     fn completed(&self, mut action: Action) -> Action {
         if action.kind == ActionKind::FileEdit {
             self.add_diffs(&mut action);
         }
         let missing = match action.kind {
             ActionKind::FileEdit | ActionKind::FileRead => self.path().map(|path| ("path", path)),
-            ActionKind::Command => Some(("command", self.told_of.title.clone())),
+            ActionKind::Command => Some(("command", self.known.title.clone())),
             _ => None,
         };
         if let Some((name, value)) = missing
@@ -229,9 +229,9 @@ impl Call {
             .collect();
         if !files.is_empty() {
             action.detail.retain(|name, _| !matches!(name.as_str(), "diff" | "content"));
-            action.detail.extend(effect::of_files(&files));
+            action.detail.extend(action::of_files(&files));
         }
-        let change = match self.told_of.kind {
+        let change = match self.known.kind {
             ToolKind::Delete => "delete",
             ToolKind::Move => "move",
             _ => return,
@@ -240,7 +240,7 @@ impl Call {
     }
 
     fn diffs(&self) -> impl Iterator<Item = &Diff> {
-        self.told_of.content.iter().filter_map(|content| match content {
+        self.known.content.iter().filter_map(|content| match content {
             ToolCallContent::Diff(diff) => Some(diff),
             _ => None,
         })
@@ -248,14 +248,14 @@ impl Call {
 
     fn path(&self) -> Option<String> {
         let in_content = self.diffs().next().map(|diff| &diff.path);
-        let path = self.told_of.locations.first().map(|location| &location.path).or(in_content)?;
+        let path = self.known.locations.first().map(|location| &location.path).or(in_content)?;
         Some(path.to_string_lossy().into_owned())
     }
 
     pub fn result(&self) -> Event {
-        let output = self.told_of.raw_output.as_ref().unwrap_or(&Value::Null);
+        let output = self.known.raw_output.as_ref().unwrap_or(&Value::Null);
         let content = self.content();
-        // Some agents dress up for a screen what they give bare as the output.
+        // Some agents format the content for a screen, and give the plain text as output.
         let is_bare = !content.starts_with("```");
         let mut texts = [words_of(output), content, self.terminal.clone(), self.changes()];
         if output.is_string() && is_bare && !texts[1].is_empty() {
@@ -263,25 +263,25 @@ impl Call {
         }
         let text = texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
         let exit_code = self.exit_code.or(exit(output));
-        let status = match self.told_of.status {
+        let status = match self.known.status {
             ToolCallStatus::Failed if self.is_denied(&text) => ToolStatus::Denied,
             ToolCallStatus::Failed => ToolStatus::Failed,
-            // To some agents a command that has failed is a call that went well.
+            // Some agents report a failed command as a call that succeeded.
             _ if exit_code.is_some_and(|code| code != 0) => ToolStatus::Failed,
             _ => ToolStatus::Success,
         };
-        let tool_call_id = self.told_of.tool_call_id.to_string();
+        let tool_call_id = self.known.tool_call_id.to_string();
         Event::ToolResult { text, tool_call_id, status, exit_code }
     }
 
-    /// The protocol has one status for what failed and what was denied.
+    /// The protocol has one status for failed and for denied calls.
     fn is_denied(&self, text: &str) -> bool {
         let text = text.to_lowercase();
-        let told = ["reject", "refuse", "denied", "declined", "canceled by the user"];
-        self.asked && told.iter().any(|word| text.contains(word))
+        let words = ["reject", "refuse", "denied", "declined", "canceled by the user"];
+        self.asked && words.iter().any(|word| text.contains(word))
     }
 
-    /// What it changed, for want of words of its own.
+    /// What it changed, for a call without any text.
     fn changes(&self) -> String {
         let lines = |text: &str| text.lines().count();
         let one = |diff: &Diff| {
@@ -293,7 +293,7 @@ impl Call {
 
     /// The texts of its content.
     fn content(&self) -> String {
-        let texts = self.told_of.content.iter().filter_map(|content| match content {
+        let texts = self.known.content.iter().filter_map(|content| match content {
             ToolCallContent::Content(content) => Some(text_of(&content.content)),
             _ => None,
         });
@@ -301,8 +301,8 @@ impl Call {
     }
 }
 
-/// The tool's own name, where it is told: else the word that is its title, or the
-/// kind of tool that it is.
+/// The tool's own name, where the agent reports it. Otherwise a title of one word, or the
+/// kind of the tool.
 fn name(update: &ToolCallUpdate) -> String {
     let fields = &update.fields;
     let is_word = |name: &&str| !name.is_empty() && !name.contains([' ', '/', '…', '(']);
@@ -329,8 +329,7 @@ fn of_server(title: &str) -> Option<String> {
     (is_word(tool) && is_word(server)).then(|| format!("mcp__{server}__{tool}"))
 }
 
-/// The tool of a server that an agent calls `server-tool`, `mcp__server__tool` or
-/// something in between.
+/// The tool of a server, in a name such as `server-tool` or `mcp__server__tool`.
 fn tool_of<'a>(server: &'a str, name: &'a str) -> Option<(&'a str, &'a str)> {
     let name = name.strip_prefix("mcp").map_or(name, |rest| rest.trim_start_matches('_'));
     let rest = name.strip_prefix(server)?;
@@ -338,8 +337,8 @@ fn tool_of<'a>(server: &'a str, name: &'a str) -> Option<(&'a str, &'a str)> {
     (tool.len() < rest.len() && !tool.is_empty()).then_some((server, tool))
 }
 
-/// Whether a request is for a tool of our own server, by the field that the agent
-/// itself fills in with the tool's name: in others, a model may have written it.
+/// Whether a request is for a tool of our own server. Only the field decides that the
+/// agent itself fills with the tool's name: a model may have written the others.
 pub fn is_own(request: &ToolCallUpdate, quirks: &Quirks) -> bool {
     let fields = &request.fields;
     let is_harmless = matches!(fields.kind, None | Some(ToolKind::Other));

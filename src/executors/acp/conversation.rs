@@ -1,7 +1,5 @@
-//! The client's side of the conversation, up to the prompt: one request at a
-//! time, each when the one before has been answered.
-//!
-//! `initialize`, `session/new` (or `session/resume`, or `session/load`), the
+//! The client's side of the conversation, up to the prompt. The client sends one request
+//! at a time, each after the answer to the one before: `initialize`, `session/new` (or `session/resume`, or `session/load`), the
 //! session's mode, model and options, `session/prompt`.
 
 use std::collections::VecDeque;
@@ -17,48 +15,48 @@ use provost_actors::executor::{Message, Observed};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::say;
+use super::outgoing;
 use super::settings::{self, Setting};
-use crate::executors::words;
+use crate::executors::vocabulary;
 
-/// What a process is to be told. Kept with the process.
+/// What the client says to a process. Kept with the process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Dialogue {
     pub prompt: String,
     pub cwd: PathBuf,
-    /// The agent's id of the session that is resumed.
+    /// The agent's id of the session to resume.
     pub resumes: Option<String>,
     pub mcp_servers: Vec<McpServer>,
-    /// `mode`, `model`, and the agent's own options, in the order they are said.
+    /// `mode`, `model`, and the agent's own options, in the order in which they are set.
     pub settings: Vec<(String, String)>,
-    /// The method of authentication to use if the agent demands any.
+    /// The authentication method to use if the agent demands one.
     pub auth_method: Option<String>,
     /// The id under which a session is loaded, with `{id}` for its own.
     pub load_as: Option<String>,
     pub quirks: Quirks,
 }
 
-/// What has to be known of an agent to read it right.
+/// In what an agent differs from the protocol.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quirks {
-    /// The names of the MCP servers that it was given.
+    /// The names of the MCP servers that it got.
     pub servers: Vec<String>,
-    /// A message that begins so is a failure of the model.
+    /// A message with this prefix is a failure of the model.
     pub failure_prefix: Option<String>,
-    /// A message that begins so is the agent's own, not the model's.
+    /// A message with this prefix is from the agent, not from the model.
     pub notice_prefix: Option<String>,
-    /// A turn that ends without a word is a failure of the model.
+    /// A turn that ends without a message is a failure of the model.
     pub silence_is_failure: bool,
-    /// What it says where it does not know a session; none: what most say.
+    /// What it says when it does not know a session; empty: what most agents say.
     pub lost: Vec<String>,
-    /// It does not know a session that is not among those that it lists.
+    /// It does not know a session that it does not list.
     pub lists_sessions: bool,
-    /// Where its requests tell the name of the tool in its own words: `meta`, `title`
-    /// or `id`. `None`: nowhere.
+    /// Which field of its permission requests the agent itself fills with the tool's name:
+    /// `meta`, `title` or `id`. `None`: no field.
     pub own_tools: Option<String>,
-    /// What stands between a server's name and its tool's, if not a dash.
+    /// What separates a server's name from its tool's, if not a dash.
     pub mcp_separator: Option<String>,
 }
 
@@ -74,68 +72,68 @@ impl Quirks {
     /// Whether an error says that the agent does not know the session.
     pub fn is_lost(&self, error: &str) -> bool {
         if self.lost.is_empty() {
-            words::is_lost_session(error)
+            vocabulary::is_lost_session(error)
         } else {
-            words::says(error, &self.lost)
+            vocabulary::contains_any(error, &self.lost)
         }
     }
 
-    /// What a failure says.
+    /// The text of a failure.
     pub fn without_prefix(&self, text: &str) -> String {
         let prefix = self.failure_prefix.as_deref().unwrap_or_default();
         text.strip_prefix(prefix).unwrap_or(text).trim().to_owned()
     }
 }
 
-/// Which answer is awaited.
+/// Which answer the client waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     #[default]
     Initialize,
     Authenticate,
     Session,
-    /// Of the question which sessions there are.
+    /// The list of sessions.
     List,
     Settings,
     Prompt,
-    /// None: the turn has ended.
+    /// No answer: the turn has ended.
     Over,
 }
 
-/// Where the conversation stands.
+/// The state of the conversation.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conversation {
-    /// `None`: there is nobody to talk to; what another client was told is read.
+    /// `None`: the conversation of another client is read.
     pub dialogue: Option<Dialogue>,
     pub stage: Stage,
     /// The agent's id of the session.
     pub session: Option<String>,
-    /// The session is one from before, and its updates may be, too.
+    /// The session is resumed, and its first updates may be replays.
     pub replays: bool,
     agent: Option<InitializeResponse>,
-    /// What is still to be set; the first has been said.
+    /// What is still to be set; the request for the first has been sent.
     settings: VecDeque<Setting>,
     authenticated: bool,
     /// Why the session was not resumed.
     refusal: String,
-    /// Pages of the list of sessions that were read.
+    /// Pages read of the list of sessions.
     pages: u32,
 }
 
-/// JSON-RPC's code for a method that is not there, and the protocol's for one that
+/// JSON-RPC's code for an unknown method, and the protocol's code for a request that
 /// demands authentication.
 const METHOD_NOT_FOUND: i64 = -32601;
 const AUTH_REQUIRED: i64 = -32000;
 
-/// Most pages of a list of sessions that are read.
+/// Most pages to read of a list of sessions.
 const PAGES_MAX: u32 = 50;
 
 /// Why a conversation can't go on.
 #[derive(Debug, PartialEq)]
 pub struct Stuck {
     pub error: String,
-    /// Somebody has to sign in.
+    /// A person has to sign in.
     pub auth: bool,
 }
 
@@ -152,7 +150,7 @@ impl Conversation {
         self.ask("initialize", 1, AGENT_METHOD_NAMES.initialize, &request, out);
     }
 
-    /// An answer that is not the prompt's.
+    /// An answer to a request other than the prompt.
     pub fn answered(&mut self, result: &Value, out: &mut Vec<Observed>) -> Result<(), Stuck> {
         match self.stage {
             Stage::Initialize => {
@@ -171,7 +169,7 @@ impl Conversation {
         }
     }
 
-    /// An error for an answer that is not the prompt's: what it says, and its code.
+    /// An error, with its code, in answer to a request other than the prompt.
     pub fn refused(
         &mut self,
         error: &str,
@@ -182,7 +180,7 @@ impl Conversation {
         let what = match self.stage {
             Stage::Session if is_auth => return self.authenticate(error, out),
             Stage::Session if self.replays => return self.not_resumed(error, code, out),
-            Stage::Session => "it opens no session".to_owned(),
+            Stage::Session => "it can't open a session".to_owned(),
             Stage::List => return Err(self.not_now()),
             Stage::Settings => match self.settings.front() {
                 Some(setting) => format!("it refuses {setting}"),
@@ -191,21 +189,20 @@ impl Conversation {
             Stage::Authenticate => {
                 return Err(Stuck { error: self.how_to_sign_in(error), auth: true });
             }
-            _ => "it can't be talked to".to_owned(),
+            _ => "it does not begin the conversation".to_owned(),
         };
         Err(Stuck { error: format!("{what}: {error}"), auth: is_auth })
     }
 
-    /// What interrupts the turn: the protocol wants whatever the agent asks for
-    /// to be answered, too.
+    /// Interrupts the turn, and answers the agent's open requests, as the protocol wants.
     pub fn cancel(&self, asked: &[Value]) -> Option<Message> {
         let id = self.session.clone()?;
         let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
-        let mut lines = vec![say::notification(
+        let mut lines = vec![outgoing::notification(
             AGENT_METHOD_NAMES.session_cancel,
             &CancelNotification::new(id),
         )];
-        lines.extend(asked.iter().map(|id| say::answer(id, &cancelled).line));
+        lines.extend(asked.iter().map(|id| outgoing::answer(id, &cancelled).line));
         Some(Message { key: "cancel".to_owned(), line: lines.join("\n") })
     }
 
@@ -229,14 +226,14 @@ impl Conversation {
             let request = LoadSessionRequest::new(session, cwd).mcp_servers(mcp_servers);
             self.ask(key, id, AGENT_METHOD_NAMES.session_load, &request, out);
         } else {
-            return Err(lost("it can't resume one", out));
+            return Err(lost("it can't resume a session", out));
         }
         self.replays = true;
         Ok(())
     }
 
-    /// Only the agent's own word that it does not know the session means that it is
-    /// lost. What else keeps it from resuming one may pass.
+    /// Only an agent that says that it does not know the session has lost it. Any other
+    /// reason may pass.
     fn not_resumed(
         &mut self,
         error: &str,
@@ -250,7 +247,8 @@ impl Conversation {
         if let Some(InitializeResponse { agent_capabilities: can, .. }) = &mut self.agent
             && code == Some(METHOD_NOT_FOUND)
         {
-            // Some offer what they don't have: it is loaded, if that is not it.
+            // Some agents offer a method that they lack. The session is loaded if that was
+            // not the method.
             if can.session_capabilities.resume.take().is_none() {
                 can.load_session = false;
             }
@@ -286,7 +284,7 @@ impl Conversation {
         self.ask(&key, id, AGENT_METHOD_NAMES.session_list, &params, out);
     }
 
-    /// A page of the sessions that the agent knows.
+    /// Reads a page of the sessions that the agent knows.
     fn listed(&mut self, result: &Value, out: &mut Vec<Observed>) -> Result<(), Stuck> {
         let sessions = result["sessions"].as_array().into_iter().flatten();
         let mut ids = sessions.filter_map(|session| session["sessionId"].as_str());
@@ -311,12 +309,12 @@ impl Conversation {
         let known = dialogue.and_then(|dialogue| dialogue.resumes.clone());
         out.extend(known.or(self.session.clone()).map(Observed::ExecutorSession));
         if dialogue.is_some() && self.session.is_none() {
-            return Err(Stuck { error: "it tells no session".to_owned(), auth: false });
+            return Err(Stuck { error: "it returned no session id".to_owned(), auth: false });
         }
         if let (Some(dialogue), Some(session)) = (dialogue, &self.session) {
             let error = |error| Stuck { error, auth: false };
             self.settings = settings::of(session, &dialogue.settings, result).map_err(error)?;
-            // Some agents go on replaying after their answer, but not after the next one.
+            // Some agents go on replaying after this answer, but not after the next one.
             if self.replays && self.settings.is_empty() {
                 self.settings.extend(settings::same_mode(session, result));
             }
@@ -341,8 +339,8 @@ impl Conversation {
         }
     }
 
-    /// By the method that is configured, or one that takes a key from the
-    /// environment: the others need a person.
+    /// Uses the configured method, or one that takes a key from the environment: the others
+    /// need a person.
     fn authenticate(&mut self, error: &str, out: &mut Vec<Observed>) -> Result<(), Stuck> {
         let wanted = self.dialogue.as_ref().and_then(|dialogue| dialogue.auth_method.clone());
         let methods = self.agent.iter().flat_map(|agent| &agent.auth_methods);
@@ -369,7 +367,7 @@ impl Conversation {
                 None => method.name().to_owned(),
             })
             .collect();
-        format!("it wants a sign-in: {error}; its ways: {}", ways.join(", "))
+        format!("it demands a sign-in: {error}; its methods: {}", ways.join(", "))
     }
 
     fn ask(
@@ -381,12 +379,12 @@ impl Conversation {
         out: &mut Vec<Observed>,
     ) {
         if self.dialogue.is_some() {
-            out.push(Observed::Say(say::request(key, id, method, params)));
+            out.push(Observed::Say(outgoing::request(key, id, method, params)));
         }
     }
 }
 
-/// The session is gone; a turn in a new one follows.
+/// The agent lost the session; a turn in a new one follows.
 fn lost(error: &str, out: &mut Vec<Observed>) -> Stuck {
     out.push(Observed::SessionLost);
     Stuck { error: format!("it does not know its session any more: {error}"), auth: false }

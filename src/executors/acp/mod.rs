@@ -1,11 +1,11 @@
 //! `acp`: agents that speak the Agent Client Protocol
 //! (<https://agentclientprotocol.com>), version 1: JSON-RPC 2.0, a message a line.
-//! What an agent gets wrong is told by its options (`builtin.toml`).
+//! Options say in what an agent differs from the protocol (`builtin.toml`).
 
 mod call;
 mod conversation;
 mod normalize;
-mod say;
+mod outgoing;
 mod settings;
 mod tools;
 mod usage;
@@ -22,7 +22,7 @@ use provost_actors::executor::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::adapter::{Abilities, Adapter, Call, as_text};
+use super::adapter::{Abilities, Adapter, Call, as_text, mcp_config};
 use conversation::Dialogue;
 
 /// The protocol.
@@ -30,7 +30,7 @@ pub struct Acp;
 
 impl Adapter for Acp {
     fn abilities(&self) -> Abilities {
-        Abilities { resume: true, interrupt: true, approvals: true, sessions: true }
+        Abilities::ALL
     }
 
     fn launch(&self, turn: &Turn, mut call: Call) -> Result<Launch, String> {
@@ -43,13 +43,21 @@ impl Adapter for Acp {
         if call.supports_mcp {
             dialogue.quirks.servers.push(turn.mcp.name.to_owned());
             match call.options.get("mcp_config_arg") {
-                Some(flag) => call.args.extend([flag.clone(), mcp_config(&turn.mcp)]),
+                Some(flag) => {
+                    let mut config = mcp_config(&turn.mcp, "local");
+                    config["mcpServers"][turn.mcp.name]["tools"] = json!(["*"]);
+                    call.args.extend([flag.clone(), config.to_string()]);
+                }
                 None => dialogue.mcp_servers.push(way_back(&turn.mcp)),
             }
         }
         let dialogue = serde_json::to_value(dialogue)
-            .map_err(|error| format!("what it is to be told can't be written: {error}"))?;
+            .map_err(|error| format!("the conversation can't be serialized: {error}"))?;
         Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
+    }
+
+    fn is_own(&self, dialogue: &Value) -> bool {
+        dialogue["quirks"].is_object()
     }
 
     fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
@@ -72,7 +80,7 @@ fn answer(request: &Request, verdict: &Verdict) -> Option<Message> {
         Some(id) => json!({ "outcome": "selected", "optionId": id }),
         None => json!({ "outcome": "cancelled" }),
     };
-    Some(say::answer(&choice.id, &json!({ "outcome": outcome })))
+    Some(outgoing::answer(&choice.id, &json!({ "outcome": outcome })))
 }
 
 /// What an answer to a permission request is made of.
@@ -93,17 +101,9 @@ fn way_back(server: &WayBack) -> McpServer {
     McpServer::Stdio(stdio.args(server.args.clone()).env(env))
 }
 
-/// The way back as agents read it from their command line.
-fn mcp_config(server: &WayBack) -> String {
-    let WayBack { name, command, args, env } = server;
-    let server =
-        json!({ "type": "local", "command": command, "args": args, "env": env, "tools": ["*"] });
-    json!({ "mcpServers": { *name: server } }).to_string()
-}
-
 impl Dialogue {
-    /// The options that tell what an agent gets wrong; all others are said to it,
-    /// the mode and the model first, for they decide what else there is.
+    /// Some options say in what an agent differs. All others are set in the session, the
+    /// mode and the model first, because the rest depends on them.
     fn with_options(options: &BTreeMap<String, String>) -> Self {
         let mut dialogue = Self::default();
         for (name, value) in options {

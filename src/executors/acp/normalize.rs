@@ -1,4 +1,4 @@
-//! What an agent says to entries, and what is said to it (`conversation.rs`).
+//! What an agent writes, to entries. `conversation.rs` has what the client says.
 
 use agent_client_protocol_schema::v1::{
     CLIENT_METHOD_NAMES, ContentChunk, PROTOCOL_LEVEL_METHOD_NAMES, PermissionOptionKind, Plan,
@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 
 use super::call::{is_own, text_of};
 use super::conversation::{Conversation, Dialogue, Quirks, Stage, Stuck};
-use super::say::not_found;
+use super::outgoing::not_found;
 use super::tools::Calls;
-use super::usage::Used;
+use super::usage::TurnUsage;
 use super::{Choice, answer};
 use crate::executors::json::{Dialect, Json, system};
 use crate::executors::streamed::{Kind, Streamed};
-use crate::executors::words;
+use crate::executors::vocabulary;
 
-/// Most requests for a permission that wait for an answer; others are denied.
+/// Most permission requests that wait for an answer; further ones are denied.
 const ASKED_MAX: usize = 100;
 
-/// `None`: what an agent said to another client is read.
+/// `None`: only reads what an agent wrote to another client.
 pub fn normalizer(dialogue: Option<Dialogue>) -> Box<dyn Normalizer> {
     Json::reader(Acp::new(dialogue))
 }
@@ -33,18 +33,18 @@ struct Acp {
     conversation: Conversation,
     calls: Calls,
     streamed: Streamed,
-    /// What is being streamed, and the agent's id of the message.
+    /// The message being streamed, with the agent's id of it.
     open: Option<(Kind, Option<String>)>,
-    /// Requests for a permission that nothing has been heard of since.
-    asked: Vec<Asked>,
-    /// The model has said something since the last tool call.
+    /// Permission requests whose calls the agent has not reported on since.
+    asked: Vec<OpenRequest>,
+    /// The model has written a message since the last tool call.
     spoke: bool,
-    used: Used,
+    used: TurnUsage,
     plan: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Asked {
+struct OpenRequest {
     /// The request's id.
     id: Value,
     tool_call_id: String,
@@ -66,12 +66,10 @@ impl Dialect for Acp {
 
     fn end(&mut self, out: &mut Vec<Observed>) {
         self.close(out);
-        let mut events = Vec::new();
-        self.calls.tell(&self.quirks(), &mut events);
-        out.extend(events.into_iter().map(Observed::Entry));
-        self.used.tell(out);
+        self.calls.report(&self.quirks(), out);
+        self.used.report(out);
         if self.conversation.stage != Stage::Over {
-            out.push(words::unended());
+            out.push(vocabulary::unended());
         }
     }
 }
@@ -103,12 +101,12 @@ impl Acp {
         };
         if let Err(Stuck { error, auth }) = step {
             self.conversation.stage = Stage::Over;
-            let kind = match words::error_type(None, &error) {
+            let kind = match vocabulary::error_type(None, &error) {
                 _ if auth => ErrorType::Auth,
                 ErrorType::Other => ErrorType::Setup,
                 kind => kind,
             };
-            words::fail_as(format!("the agent can't begin: {error}"), kind, None, out);
+            vocabulary::fail_as(format!("the agent can't begin: {error}"), kind, None, out);
         }
         true
     }
@@ -129,7 +127,7 @@ impl Acp {
         if self.conversation.dialogue.is_some() {
             out.push(Observed::Say(not_found(id, method)));
         }
-        out.push(system(format!("asks for {method}, which it was not offered")));
+        out.push(system(format!("asks for {method}, which this client does not offer")));
         true
     }
 
@@ -140,10 +138,8 @@ impl Acp {
         out: &mut Vec<Observed>,
     ) {
         self.close(out);
-        let mut events = Vec::new();
         let quirks = self.quirks();
-        let asked = self.calls.asks(&request.tool_call, &quirks, &mut events);
-        out.extend(events.into_iter().map(Observed::Entry));
+        let asked = self.calls.asks(&request.tool_call, &quirks, out);
         let option = |kinds: [PermissionOptionKind; 2]| {
             let of_kind = |kind| request.options.iter().find(|option| option.kind == kind);
             kinds.into_iter().find_map(of_kind).map(|option| option.option_id.to_string())
@@ -153,7 +149,7 @@ impl Acp {
             allow: option([PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways]),
             reject: option([PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways]),
         };
-        let text = words::one_line(&asked.text);
+        let text = vocabulary::one_line(&asked.text);
         let request_of = Request {
             key: id.to_string(),
             tool_call_id: Some(asked.id.clone()),
@@ -174,9 +170,9 @@ impl Acp {
             out.extend(answer(&request_of, &denied).map(Observed::Say));
             return;
         }
-        self.asked.push(Asked { id: id.clone(), tool_call_id: asked.id });
+        self.asked.push(OpenRequest { id: id.clone(), tool_call_id: asked.id });
         out.push(Observed::Ask(request_of));
-        self.tell_interrupt(out);
+        self.report_interrupt(out);
     }
 
     fn notification(&mut self, method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
@@ -187,17 +183,17 @@ impl Acp {
             let id = &params["requestId"];
             out.push(Observed::Withdraw { key: id.to_string() });
             self.asked.retain(|asked| asked.id != *id);
-            self.tell_interrupt(out);
+            self.report_interrupt(out);
             return true;
         }
-        // Qwen Code's own word for what `current_mode_update` tells.
+        // Qwen Code sends this beside `current_mode_update`.
         method == "qwen/notify/session/mode-update"
     }
 
     fn updated(&mut self, params: &Value, out: &mut Vec<Observed>) -> bool {
         let update = &params["update"];
         let is_early = !matches!(self.conversation.stage, Stage::Prompt | Stage::Over);
-        // What was told before: only what it cost counts.
+        // A replay of earlier turns, of which only the cost counts.
         if is_early && self.conversation.replays {
             if update["sessionUpdate"] == "usage_update" {
                 self.used.costed(&update["cost"]);
@@ -225,7 +221,7 @@ impl Acp {
         }
     }
 
-    /// `false`: nothing is made of it.
+    /// `false`: no entry can be made of it.
     fn update(&mut self, update: SessionUpdate, is_early: bool, out: &mut Vec<Observed>) -> bool {
         match update {
             SessionUpdate::AgentMessageChunk(chunk) if is_early => {
@@ -238,7 +234,7 @@ impl Acp {
                 self.chunk(Kind::Message, &chunk, out);
             }
             SessionUpdate::AgentThoughtChunk(chunk) => self.chunk(Kind::Thinking, &chunk, out),
-            // The prompt, said back.
+            // An echo of the prompt.
             SessionUpdate::UserMessageChunk(chunk) => {
                 let text = text_of(&chunk.content);
                 let dialogue = self.conversation.dialogue.as_ref();
@@ -301,15 +297,15 @@ impl Acp {
     fn called(&mut self, update: ToolCallUpdate, out: &mut Vec<Observed>) {
         let before = self.asked.len();
         self.asked.retain(|asked| asked.tool_call_id != *update.tool_call_id.0);
-        let mut events = Vec::new();
-        self.calls.update(update, &self.quirks(), &mut events);
-        if !events.is_empty() {
+        let mut entries = Vec::new();
+        self.calls.update(update, &self.quirks(), &mut entries);
+        if !entries.is_empty() {
             self.close(out);
             self.spoke = false;
-            out.extend(events.into_iter().map(Observed::Entry));
+            out.append(&mut entries);
         }
         if self.asked.len() < before {
-            self.tell_interrupt(out);
+            self.report_interrupt(out);
         }
     }
 
@@ -318,13 +314,13 @@ impl Acp {
         dialogue.map(|dialogue| dialogue.quirks.clone()).unwrap_or_default()
     }
 
-    /// What was streamed becomes an entry.
+    /// Makes an entry of what was streamed.
     fn close(&mut self, out: &mut Vec<Observed>) {
         self.open = None;
         self.streamed.flush(out);
     }
 
-    fn tell_interrupt(&self, out: &mut Vec<Observed>) {
+    fn report_interrupt(&self, out: &mut Vec<Observed>) {
         if self.conversation.dialogue.is_some() {
             let asked: Vec<Value> = self.asked.iter().map(|asked| asked.id.clone()).collect();
             out.push(Observed::Interrupt(self.conversation.cancel(&asked)));
@@ -346,15 +342,13 @@ impl Acp {
         self.close(out);
         let silent = quirks.silence_is_failure && !self.spoke;
         if reason != "cancelled" {
-            let mut events = Vec::new();
-            self.calls.end(&quirks, &mut events);
-            out.extend(events.into_iter().map(Observed::Entry));
+            self.calls.end(&quirks, out);
         }
-        self.used.tell(out);
+        self.used.report(out);
         self.over();
         let error = match reason {
             "end_turn" if silent => {
-                "the agent ended its turn without a word: its model failed, or can't be reached"
+                "the agent ended its turn without a message: its model failed or can't be reached"
             }
             "max_tokens" => "the model reached its limit of tokens",
             "max_turn_requests" => "the turn reached the agent's limit of requests to the model",
@@ -371,19 +365,20 @@ impl Acp {
                 return out.push(Observed::TurnEnded(TurnEnded::default()));
             }
         };
-        words::fail_as(error.to_owned(), ErrorType::Other, None, out);
+        vocabulary::fail_as(error.to_owned(), ErrorType::Other, None, out);
     }
 
     fn fail(&mut self, error: String, status: Option<u16>, at: Timestamp, out: &mut Vec<Observed>) {
         self.close(out);
-        self.used.tell(out);
+        self.used.report(out);
         self.over();
-        let kind = words::error_type(status, &error);
-        let resume_at = (kind == ErrorType::Quota).then(|| words::resume_at(&error, at)).flatten();
-        words::fail_as(error, kind, resume_at, out);
+        let kind = vocabulary::error_type(status, &error);
+        let resume_at =
+            (kind == ErrorType::Quota).then(|| vocabulary::resume_at(&error, at)).flatten();
+        vocabulary::fail_as(error, kind, resume_at, out);
     }
 
-    /// The turn has ended; a client may begin another one.
+    /// The turn has ended.
     fn over(&mut self) {
         self.conversation.stage = Stage::Over;
         self.spoke = false;
@@ -391,21 +386,21 @@ impl Acp {
     }
 }
 
-/// All of what an update tells is known: the protocol's types leave out the rest.
+/// Whether the types hold all of an update: they leave out what they do not know.
 fn is_whole(update: &Value, read: &ToolCallUpdate) -> bool {
     let told = update["content"].as_array().map_or(0, Vec::len);
     told == read.fields.content.as_ref().map_or(0, Vec::len)
         && update["status"].is_string() == read.fields.status.is_some()
 }
 
-/// What an error says, with whatever it says in other places.
+/// The message of an error, with the details that agents put into other places.
 fn reason(error: &Value) -> String {
     let message = error["message"].as_str().unwrap_or_default();
     let data = &error["data"];
     let places =
         [data, &data["details"], &data["message"], &data["error"], &data["error"]["message"]];
     let details = places.into_iter().find_map(Value::as_str).unwrap_or_default();
-    // The first is JSON-RPC's own name of its code.
+    // These are JSON-RPC's own names of codes.
     let names = ["Internal error", "Invalid params", "Invalid request", ""];
     let message = message.strip_prefix("Internal error: ").unwrap_or(message);
     match (names.contains(&message), details) {
@@ -417,7 +412,7 @@ fn reason(error: &Value) -> String {
     }
 }
 
-/// The sentence in what may be the JSON that a model's server answered.
+/// The message in a text that may be the JSON answer of a model's server.
 fn inner(text: &str) -> String {
     let answer: Value = serde_json::from_str(text).unwrap_or_default();
     let message = answer["error"]["message"].as_str().map(str::to_owned);

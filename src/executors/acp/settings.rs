@@ -1,5 +1,5 @@
-//! A session's mode, model and further options, and how an agent is told them:
-//! it says what it has when a session is opened.
+//! A session's mode, model and other options: the agent offers them when it opens the
+//! session, and these requests set them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,17 +13,17 @@ use provost_actors::executor::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::say::request;
+use super::outgoing::request;
 
 /// The first id of the requests that set something.
 const FIRST_ID: u32 = 10;
 
-/// Something to be set.
+/// An option to set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setting {
     name: String,
     value: String,
-    /// The values that the agent told of.
+    /// The values that the agent offers.
     known: Vec<String>,
     pub message: Message,
 }
@@ -43,7 +43,7 @@ struct Offer {
     modes: Option<SessionModeState>,
     #[serde(default)]
     config_options: Vec<SessionConfigOption>,
-    /// From before there were options.
+    /// Of agents from before there were options.
     models: Option<Models>,
 }
 
@@ -73,15 +73,15 @@ pub fn of(
             let known: Vec<&str> =
                 offer.config_options.iter().map(|option| &*option.id.0).collect();
             match known.as_slice() {
-                [] => format!("it has no option {name:?}"),
-                known => format!("it has no option {name:?}, only {}", known.join(", ")),
+                [] => format!("it does not have the option {name:?}"),
+                known => format!("it does not have the option {name:?}, only {}", known.join(", ")),
             }
         })
     };
     (FIRST_ID..).zip(settings).map(one).collect()
 }
 
-/// Sets the mode that it has already.
+/// Sets the mode that the session already has.
 pub fn same_mode(session: &str, answer: &Value) -> Option<Setting> {
     let offer = Offer::read(answer);
     let mode = offer.modes.as_ref()?.current_mode_id.to_string();
@@ -106,7 +106,7 @@ impl Offer {
     fn set(&self, session: &str, id: u32, name: &str, value: &str) -> Option<Setting> {
         let setting =
             |known: Vec<(String, String)>, method: &str, params: &dyn Fn(&str) -> Value| {
-                let value = meant(value, &known);
+                let value = id_of(value, &known);
                 let message = request(&format!("set:{name}"), id, method, &params(value));
                 let known = known.iter().map(|(id, _)| id.clone()).collect();
                 Setting { name: name.to_owned(), value: value.to_owned(), known, message }
@@ -141,7 +141,7 @@ impl Offer {
         ))
     }
 
-    /// The option of this id, or else that of this category.
+    /// The option with this id, or else one of this category.
     fn option(&self, name: &str) -> Option<&SessionConfigOption> {
         let category = match name {
             "mode" => Some(SessionConfigOptionCategory::Mode),
@@ -169,9 +169,9 @@ fn values(option: &SessionConfigOption) -> Vec<(String, String)> {
     all.into_iter().map(|value| (value.value.to_string(), value.name.clone())).collect()
 }
 
-/// The id that a person means: itself, the end of one that is a URI, or a name. An
-/// id that the agent does not tell of may be one that it takes all the same.
-fn meant<'a>(value: &'a str, known: &'a [(String, String)]) -> &'a str {
+/// The id for a value of the configuration, which may be the id, the end of an id that is
+/// a URI, or a name. The agent may accept an id that it does not offer.
+fn id_of<'a>(value: &'a str, known: &'a [(String, String)]) -> &'a str {
     let is_end =
         |id: &str| id.rsplit_once('#').is_some_and(|(_, end)| end.eq_ignore_ascii_case(value));
     let found = known

@@ -1,21 +1,23 @@
-//! The tool calls of a turn: what an agent tells of one bit by bit becomes one
-//! `tool_use`, as soon as it tells what it does, and one `tool_result`, when it is
-//! done. However many an agent begins, what is kept of them is bounded.
+//! The tool calls of a turn. The updates of a call become one `tool_use`, as soon as they
+//! say what it does, and one `tool_result` when it ends. However many calls an agent
+//! begins, the memory for them is bounded.
 
 use std::collections::VecDeque;
 
 use agent_client_protocol_schema::v1::{ToolCallStatus, ToolCallUpdate};
 use provost_actors::event::{Action, Event, ToolStatus};
+use provost_actors::executor::Observed;
 use serde::{Deserialize, Serialize};
 
 use super::call::Call;
 use super::conversation::Quirks;
+use crate::executors::json::system;
 
-/// Most calls without a result, and most ids of calls with one.
+/// Most calls without a result, and most remembered ids of calls with one.
 pub const CALLS_MAX: usize = 1000;
-/// Most bytes of what is kept of calls without a result, the newest apart.
+/// Most bytes kept of calls without a result, not counting the newest.
 const KEPT_MAX: usize = 4 * 1024 * 1024;
-/// The longest id that is remembered of a call with a result, in bytes.
+/// The longest remembered id of a call with a result, in bytes.
 const ID_MAX: usize = 1024;
 
 /// The tool calls of a turn.
@@ -23,12 +25,12 @@ const ID_MAX: usize = 1024;
 pub struct Calls {
     /// Those without a result, in the order they began.
     open: VecDeque<Call>,
-    /// The newest of those with one: what is told of them later is not told again.
+    /// Ids of the newest ones with a result: later updates of them are ignored.
     done: VecDeque<String>,
 }
 
-/// What a permission is asked for.
-pub struct Asked {
+/// What the agent asks permission for.
+pub struct AskedCall {
     pub id: String,
     pub name: String,
     pub text: String,
@@ -36,8 +38,8 @@ pub struct Asked {
 }
 
 impl Calls {
-    /// What the agent tells of a call: a new one, or more of one.
-    pub fn update(&mut self, update: ToolCallUpdate, quirks: &Quirks, out: &mut Vec<Event>) {
+    /// The agent begins a call, or reports on one.
+    pub fn update(&mut self, update: ToolCallUpdate, quirks: &Quirks, out: &mut Vec<Observed>) {
         let id = update.tool_call_id.to_string();
         if self.done.contains(&id) {
             return;
@@ -45,33 +47,33 @@ impl Calls {
         let is_new = !self.open.iter().any(|call| call.is(&id));
         let call = self.call(&update);
         call.merge(update);
-        let status = call.told_of.status;
+        let status = call.known.status;
         let ended = matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
-        if ended || call.tells_enough(is_new) {
-            out.extend(call.tell(quirks));
+        if ended || call.is_clear(is_new) {
+            out.extend(call.report(quirks).map(Observed::Entry));
         }
         if ended {
-            out.push(call.result());
+            out.push(Observed::Entry(call.result()));
             self.open.retain(|call| !call.is(&id));
             self.is_done(id);
         }
         self.give_up_oldest(quirks, out);
     }
 
-    /// The agent waits for a permission for a call. What it does.
+    /// The agent asks permission for a call.
     pub fn asks(
         &mut self,
         update: &ToolCallUpdate,
         quirks: &Quirks,
-        out: &mut Vec<Event>,
-    ) -> Asked {
+        out: &mut Vec<Observed>,
+    ) -> AskedCall {
         let call = self.call(update);
         call.ask(&update.fields);
-        out.extend(call.tell(quirks));
+        out.extend(call.report(quirks).map(Observed::Entry));
         let action = call.action(quirks);
         let (text, name) = (call.text(&action), call.name.clone());
         self.give_up_oldest(quirks, out);
-        Asked { id: update.tool_call_id.to_string(), name, text, action }
+        AskedCall { id: update.tool_call_id.to_string(), name, text, action }
     }
 
     /// A permission was given without asking anyone.
@@ -81,20 +83,27 @@ impl Calls {
         }
     }
 
-    /// Those that were only being prepared.
-    pub fn tell(&mut self, quirks: &Quirks, out: &mut Vec<Event>) {
-        out.extend(self.open.iter_mut().filter_map(|call| call.tell(quirks)));
+    /// Reports calls that were only being prepared.
+    pub fn report(&mut self, quirks: &Quirks, out: &mut Vec<Observed>) {
+        let reports = self.open.iter_mut().filter_map(|call| call.report(quirks));
+        out.extend(reports.map(Observed::Entry));
     }
 
-    /// The turn has ended by itself: what was asked for and not heard of again was
-    /// denied, and of the rest there is nothing to tell.
-    pub fn end(&mut self, quirks: &Quirks, out: &mut Vec<Event>) {
-        self.tell(quirks, out);
+    /// The turn has ended by itself. A call that was asked for and not reported on again
+    /// was denied; there is nothing to say about the others.
+    pub fn end(&mut self, quirks: &Quirks, out: &mut Vec<Observed>) {
+        self.report(quirks, out);
         for call in std::mem::take(&mut self.open) {
             if call.asked && !call.heard {
-                let tool_call_id = call.told_of.tool_call_id.to_string();
+                let tool_call_id = call.known.tool_call_id.to_string();
                 let (text, status) = (String::new(), ToolStatus::Denied);
-                out.push(Event::ToolResult { text, tool_call_id, status, exit_code: None });
+                let exit_code = None;
+                out.push(Observed::Entry(Event::ToolResult {
+                    text,
+                    tool_call_id,
+                    status,
+                    exit_code,
+                }));
             }
         }
         self.done.clear();
@@ -112,7 +121,7 @@ impl Calls {
     }
 
     /// Closes the oldest calls as unfinished while too much is open.
-    fn give_up_oldest(&mut self, quirks: &Quirks, out: &mut Vec<Event>) {
+    fn give_up_oldest(&mut self, quirks: &Quirks, out: &mut Vec<Observed>) {
         let is_too_much = |open: &VecDeque<Call>| {
             let kept = || open.iter().map(Call::weight).sum::<usize>();
             open.len() > CALLS_MAX || open.len() > 1 && kept() > KEPT_MAX
@@ -120,14 +129,14 @@ impl Calls {
         while is_too_much(&self.open)
             && let Some(mut oldest) = self.open.pop_front()
         {
-            out.extend(oldest.tell(quirks));
-            let id = oldest.told_of.tool_call_id.to_string();
+            out.extend(oldest.report(quirks).map(Observed::Entry));
+            let id = oldest.known.tool_call_id.to_string();
             let text = format!(
                 "the call {} of {} is closed as unfinished: too many calls have no result",
                 beginning(&id),
                 oldest.name
             );
-            out.push(Event::SystemMessage { text });
+            out.push(system(text));
             self.is_done(id);
         }
     }

@@ -1,4 +1,4 @@
-//! Tokens of a turn, in the ways agents tell them.
+//! The tokens of a turn, in the ways that agents report them.
 
 use agent_client_protocol_schema::v1::Usage;
 use provost_actors::event::Usage as Total;
@@ -6,38 +6,38 @@ use provost_actors::executor::Observed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::executors::words::Tokens;
+use crate::executors::vocabulary::Tokens;
 
-/// What was told so far.
+/// What was reported so far.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Used {
+pub struct TurnUsage {
     input: u64,
     output: u64,
     cached: u64,
     cost_usd: Option<f64>,
-    /// What a session that was resumed had cost before the turn, where that was told.
+    /// What a resumed session had cost before the turn, if the agent said so.
     before_usd: Option<f64>,
-    /// It is more than an entry tells.
+    /// No entry has it yet.
     is_news: bool,
 }
 
-impl Used {
-    /// What a session that is resumed had cost before.
+impl TurnUsage {
+    /// Notes what a resumed session had cost before.
     pub fn costed(&mut self, cost: &Value) {
         if cost["currency"] == "USD" {
             self.before_usd = cost["amount"].as_f64();
         }
     }
 
-    /// The session's cost so far. That of one that was resumed is of earlier turns, too.
+    /// Notes the session's cost so far, which includes earlier turns of a resumed one.
     pub fn costs(&mut self, usd: f64, is_resumed: bool) {
         let before = if is_resumed { self.before_usd } else { Some(0.0) };
         self.cost_usd = before.map(|before| (usd - before).max(0.0));
         self.is_news |= self.cost_usd > Some(0.0);
     }
 
-    /// One request to the model more.
+    /// Adds a request to the model.
     pub fn add(&mut self, usage: &Value, out: &mut Vec<Observed>) {
         let Some(usage) = read(usage) else { return };
         self.input = self.input.saturating_add(usage.input);
@@ -48,7 +48,7 @@ impl Used {
         out.push(Observed::Usage(Total { input_tokens, output_tokens, cost_usd: self.cost_usd }));
     }
 
-    /// The turn's, as the answer to its prompt tells it.
+    /// Notes the turn's usage from the answer to its prompt.
     pub fn answer(&mut self, answer: &Value) {
         let found = read(&answer["usage"]).or_else(|| {
             let count = &answer["_meta"]["quota"]["token_count"];
@@ -62,18 +62,18 @@ impl Used {
         }
     }
 
-    /// As an entry, once.
-    pub fn tell(&mut self, out: &mut Vec<Observed>) {
+    /// Makes an entry of it, once.
+    pub fn report(&mut self, out: &mut Vec<Observed>) {
         if std::mem::take(&mut self.is_news) {
             let Self { input, output, cached, cost_usd, .. } = *self;
-            Tokens { input, output, cached, cost_usd }.tell(out);
+            Tokens { input, output, cached, cost_usd }.report(out);
         }
     }
 }
 
-/// The agents differ in whether they count what came from a cache as input. Its
-/// total says which: it is of all there is.
-fn read(usage: &Value) -> Option<Used> {
+/// Agents differ in whether their input count includes cached tokens; the total shows
+/// which one it is.
+fn read(usage: &Value) -> Option<TurnUsage> {
     let usage = Usage::deserialize(usage).ok()?;
     let (read, write) = (usage.cached_read_tokens, usage.cached_write_tokens);
     let (cached, write) = (read.unwrap_or_default(), write.unwrap_or_default());
@@ -81,7 +81,7 @@ fn read(usage: &Value) -> Option<Used> {
     let is_apart = usage.total_tokens == all.saturating_add(usage.output_tokens);
     let input = if is_apart { all } else { usage.input_tokens };
     let (output, is_news) = (usage.output_tokens, usage.total_tokens > 0);
-    Some(Used { input, output, cached, is_news, ..Used::default() })
+    Some(TurnUsage { input, output, cached, is_news, ..TurnUsage::default() })
 }
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_turn_costs_what_its_session_costs_more_than_before() {
         let cost = |before: Option<f64>, told: &[f64]| {
-            let mut used = Used::default();
+            let mut used = TurnUsage::default();
             if let Some(usd) = before {
                 used.costed(&serde_json::json!({ "amount": usd, "currency": "USD" }));
             }
@@ -102,7 +102,7 @@ mod tests {
         };
         assert_eq!(cost(None, &[0.5, 0.75]), Some(0.75));
         assert_eq!(cost(Some(0.75), &[1.0]), Some(0.25));
-        let mut untold = Used::default();
+        let mut untold = TurnUsage::default();
         untold.costs(1.0, true);
         assert_eq!(untold.cost_usd, None, "earlier turns are in it, and it is not known how much");
     }

@@ -1,14 +1,14 @@
 //! The client's side of Claude Code's control protocol, line by line.
 
-use provost_actors::executor::{McpServer, Message, Request, Verdict};
+use provost_actors::executor::{Message, Request, Verdict};
 use serde_json::{Value, json};
 
-/// What stands in the log where a secret stood.
+/// The log has this in place of a secret.
 const REDACTED: &str = "[redacted:";
-/// The id of the request that interrupts the turn: there is one at most.
+/// The id of the request that interrupts the turn, of which there is one at most.
 const INTERRUPT: &str = "interrupt";
 
-/// The first line; hooks and the like are left to the user's settings.
+/// The first line. Hooks are left to the user's settings.
 pub fn initialize() -> Message {
     request("initialize", &json!({ "subtype": "initialize", "hooks": null }))
 }
@@ -25,7 +25,7 @@ pub fn prompt(text: &str) -> Message {
     )
 }
 
-/// Ends the turn, and the tool that it runs.
+/// Interrupts the turn and its running tool.
 pub fn interrupt() -> Message {
     request(INTERRUPT, &json!({ "subtype": "interrupt" }))
 }
@@ -44,8 +44,8 @@ pub fn verdict(request: &Request, verdict: &Verdict) -> Message {
     )
 }
 
-/// Older versions want the input back. One that holds a secret came without it,
-/// and is not to be run as it came.
+/// Older versions want the input back. An input with a redacted secret must not be run
+/// as it came.
 fn approve(input: &Value) -> Value {
     if input.to_string().contains(REDACTED) {
         return json!({ "behavior": "allow" });
@@ -53,7 +53,7 @@ fn approve(input: &Value) -> Value {
     json!({ "behavior": "allow", "updatedInput": input })
 }
 
-/// The answer to a request of which nothing is known here.
+/// The answer to a request of an unknown kind.
 pub fn unsupported(request_id: &str, subtype: &str) -> Message {
     let error = format!("{subtype} is not supported");
     respond(
@@ -62,13 +62,6 @@ pub fn unsupported(request_id: &str, subtype: &str) -> Message {
             "subtype": "error", "request_id": request_id, "error": error
         }),
     )
-}
-
-/// The value of `--mcp-config`.
-pub fn mcp_config(server: &McpServer) -> Value {
-    let McpServer { name, command, args, env } = server;
-    let entry = json!({ "type": "stdio", "command": command, "args": args, "env": env });
-    json!({ "mcpServers": { *name: entry } })
 }
 
 fn request(id: &str, request: &Value) -> Message {

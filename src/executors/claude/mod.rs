@@ -1,23 +1,22 @@
-//! `claude`: Claude Code, by its two-way stream-json. Qwen Code speaks a dialect
-//! of it (`super::qwen`).
+//! `claude`: Claude Code, by its two-way stream-json.
 
-pub mod control;
-pub mod normalize;
+mod control;
+mod normalize;
 #[cfg(test)]
 mod tests;
 
 use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
 use serde_json::{Value, json};
 
-use super::adapter::{Abilities, Adapter, Call, as_text};
-use normalize::{Flavour, normalizer};
+use super::adapter::{Abilities, Adapter, Call, as_text, mcp_config};
+use normalize::normalizer;
 
 /// The protocol.
 pub struct Claude;
 
 impl Adapter for Claude {
     fn abilities(&self) -> Abilities {
-        Abilities { resume: true, interrupt: true, approvals: true, sessions: true }
+        Abilities::ALL
     }
 
     fn launch(&self, turn: &Turn, mut call: Call) -> Result<Launch, String> {
@@ -28,7 +27,7 @@ impl Adapter for Claude {
         call.option("effort", "--effort");
         call.option("permission_mode", "--permission-mode");
         if call.options.get("approvals").is_some_and(|asks| asks == "yes") {
-            // A question has more answers than yes and no: it is not to be asked.
+            // A question has more answers than yes and no, so this tool is forbidden.
             let asks =
                 ["--permission-prompt-tool", "stdio", "--disallowedTools", "AskUserQuestion"];
             call.args.extend(asks.map(ToOwned::to_owned));
@@ -37,17 +36,21 @@ impl Adapter for Claude {
             call.args.extend(["--resume".to_owned(), id.clone()]);
         }
         if call.supports_mcp {
-            // The user's own servers stay, too.
-            let config = control::mcp_config(&turn.mcp).to_string();
-            call.args.extend(["--mcp-config".to_owned(), config]);
+            // The user's own servers stay available.
+            let servers = mcp_config(&turn.mcp, "stdio").to_string();
+            call.args.extend(["--mcp-config".to_owned(), servers]);
         }
         let own = call.supports_mcp.then_some(turn.mcp.name);
         let dialogue = json!({ "prompt": as_text(&turn.prompt), "own_server": own });
         Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
     }
 
+    fn is_own(&self, dialogue: &Value) -> bool {
+        dialogue["prompt"].is_string()
+    }
+
     fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
-        normalizer(Flavour::Claude, dialogue)
+        normalizer(dialogue)
     }
 
     fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {

@@ -1,32 +1,23 @@
-//! What Claude Code writes as stream-json (and Qwen Code, whose dialect it is)
-//! to entries; what it asks for to requests.
+//! Claude Code's stream-json to entries, and its permission requests to requests.
 
 use std::collections::BTreeSet;
 
 use provost_actors::event::{Event, Timestamp, ToolStatus};
 use provost_actors::executor::{Normalizer, Observed, Request, TurnEnded, Verdict};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::control;
+use crate::executors::action::{action, title};
 use crate::executors::adapter::is_tool_of;
 use crate::executors::json::{Dialect, Json, count, plain, system, text};
 use crate::executors::streamed::{Kind, Streamed};
-use crate::executors::words::{self, Tokens};
+use crate::executors::vocabulary::{self, Tokens};
 
-/// Whose dialect it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Flavour {
-    Claude,
-    /// Counts cached tokens as input; has no word for a turn that was cancelled.
-    Qwen,
-}
-
-/// Reads one process, and talks to it if it was launched with a prompt to tell.
-pub fn normalizer(flavour: Flavour, dialogue: &Value) -> Box<dyn Normalizer> {
+/// Reads one process, and talks to it if its dialogue has a prompt.
+pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
     let prompt = dialogue["prompt"].as_str().map(ToOwned::to_owned);
     Json::reader(StreamJson {
-        flavour,
         is_two_way: prompt.is_some(),
         is_answered: false,
         prompt,
@@ -34,44 +25,38 @@ pub fn normalizer(flavour: Flavour, dialogue: &Value) -> Box<dyn Normalizer> {
         session: String::new(),
         streamed: Streamed::default(),
         turn: Turn::default(),
-        before: (dialogue["is_resumed"] != true).then(Tokens::default),
     })
 }
 
 #[derive(Serialize, Deserialize)]
 struct StreamJson {
-    flavour: Flavour,
     is_two_way: bool,
-    /// The turn that we began has ended; the CLI may go on by itself.
+    /// The turn of our prompt has ended; the CLI may begin others by itself.
     is_answered: bool,
-    /// Still to be told.
+    /// Still to be sent.
     prompt: Option<String>,
-    /// Ours: its tools need no permission.
+    /// Our own server, whose tools need no permission.
     #[serde(default)]
     own_server: Option<String>,
     session: String,
     streamed: Streamed,
     turn: Turn,
-    /// What the conversation had used before this turn, where that is known.
-    before: Option<Tokens>,
 }
 
-/// What is known of the newest turn.
+/// The newest turn.
 #[derive(Default, Serialize, Deserialize)]
 struct Turn {
     has_ended: bool,
-    /// The assistant said something.
+    /// The assistant has written a message.
     has_spoken: bool,
     /// An interrupt was confirmed.
     is_cancelled: bool,
-    /// Tool calls that were refused and whose results are still to come.
+    /// Denied tool calls whose results are still to come.
     denied: BTreeSet<String>,
-    /// The CLI's own word on an error, of which the result will tell more.
+    /// The CLI's own message on an error; the result will say more.
     error: Option<String>,
-    /// When the limit is over that refused a request.
+    /// When the limit ends that refused a request.
     limit: Option<Timestamp>,
-    /// What the answers used, as each of them tells.
-    answers: Tokens,
 }
 
 impl Dialect for StreamJson {
@@ -106,7 +91,7 @@ impl Dialect for StreamJson {
     fn end(&mut self, out: &mut Vec<Observed>) {
         self.flush(out);
         if !self.turn.has_ended && !self.is_answered {
-            out.push(words::unended());
+            out.push(vocabulary::unended());
         }
     }
 }
@@ -116,7 +101,7 @@ impl StreamJson {
     fn flush(&mut self, out: &mut Vec<Observed>) {
         self.streamed.flush(out);
         if let Some(text) = self.turn.error.take() {
-            let error_type = words::error_type(None, &text);
+            let error_type = vocabulary::error_type(None, &text);
             let resume_at = self.turn.limit;
             out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
         }
@@ -127,7 +112,7 @@ impl StreamJson {
             "init" => {
                 self.flush(out);
                 self.turn = Turn::default();
-                // From here on there is a turn to be interrupted.
+                // From here on, a turn can be interrupted.
                 if self.is_two_way {
                     out.push(Observed::Interrupt(Some(control::interrupt())));
                 }
@@ -143,16 +128,13 @@ impl StreamJson {
                     Some(status) => format!("{status} {}", text(message, "error")),
                     None => text(message, "error").to_owned(),
                 };
-                retry(
-                    &cause,
-                    &message["attempt"],
-                    &message["max_retries"],
-                    &message["retry_delay_ms"],
-                )
-            }
-            "retry" => {
-                let data = &message["data"];
-                retry("failed", &data["attempt"], &data["maxRetries"], &data["delayMs"])
+                let seconds = message["retry_delay_ms"].as_f64().unwrap_or_default() / 1000.0;
+                let (attempt, most) = (&message["attempt"], &message["max_retries"]);
+                let notice = format!(
+                    "the model's answer: {cause}; attempt {attempt} of {most} follows in {seconds:.1} s"
+                );
+                out.push(Observed::Retrying(notice.clone()));
+                notice
             }
             "permission_denied" => {
                 self.turn.denied.insert(text(message, "tool_use_id").to_owned());
@@ -164,9 +146,6 @@ impl StreamJson {
             }
             _ => return false,
         };
-        if matches!(text(message, "subtype"), "api_retry" | "retry") {
-            out.push(Observed::Retrying(notice.clone()));
-        }
         out.push(system(notice));
         true
     }
@@ -176,7 +155,7 @@ impl StreamJson {
         let is_subagents = message["parent_tool_use_id"].is_string();
         match text(event, "type") {
             _ if is_subagents => {}
-            // What is open now belongs to a message that was given up.
+            // An open text belongs to a message that was abandoned.
             "message_start" => self.flush(out),
             "content_block_start" => match text(&event["content_block"], "type") {
                 "text" => self.streamed.begin(Kind::Message),
@@ -190,11 +169,11 @@ impl StreamJson {
                     "thinking_delta" => {
                         self.streamed.add(Kind::Thinking, text(delta, "thinking"), out);
                     }
-                    // A tool's arguments and signatures come whole in the message.
+                    // Arguments of tools and signatures come whole in the message.
                     _ => {}
                 }
             }
-            "content_block_stop" | "message_delta" | "message_stop" | "ping" | "goal_state" => {}
+            "content_block_stop" | "message_delta" | "message_stop" | "ping" => {}
             _ => return false,
         }
         true
@@ -205,25 +184,16 @@ impl StreamJson {
         let is_synthetic = message["message"]["model"] == "<synthetic>";
         let content = &message["message"]["content"];
         if is_synthetic {
-            let told = plain(content);
+            let said = plain(content);
             if message["error"].is_string() || message["isApiErrorMessage"] == true {
                 self.flush(out);
-                self.turn.error = Some(told);
+                self.turn.error = Some(said);
             } else {
-                out.push(system(told));
+                out.push(system(said));
             }
             return true;
         }
-        let whole;
-        let blocks = match content {
-            Value::Array(blocks) => blocks,
-            Value::String(text) => {
-                whole = vec![serde_json::json!({ "type": "text", "text": text })];
-                &whole
-            }
-            _ => return false,
-        };
-        self.turn.answers = self.turn.answers.plus(self.usage(&message["message"]["usage"]));
+        let Value::Array(blocks) = content else { return false };
         for block in blocks {
             let kind = match text(block, "type") {
                 "text" => Some((Kind::Message, text(block, "text"))),
@@ -248,7 +218,7 @@ impl StreamJson {
     }
 
     fn user(&mut self, message: &Value, out: &mut Vec<Observed>) -> bool {
-        // The user's own words, said back.
+        // An echo of the user's message.
         if message["isReplay"] == true {
             return true;
         }
@@ -257,7 +227,7 @@ impl StreamJson {
             Value::String(text) => out.push(system(text.clone())),
             Value::Array(blocks) => {
                 for block in blocks {
-                    // The CLI's words in the user's name.
+                    // The CLI wrote this in the user's name.
                     match block["text"].as_str() {
                         Some(text) if block["type"] == "text" => out.push(system(text.to_owned())),
                         _ => self.block(block, message, out),
@@ -275,15 +245,13 @@ impl StreamJson {
         out.push(match (kind, block["id"].as_str(), block["tool_use_id"].as_str()) {
             ("tool_use" | "server_tool_use" | "mcp_tool_use", Some(id), _) => {
                 let tool_name = text(block, "name");
-                words::tool_use(id, tool_name, words::action(tool_name, &block["input"]))
+                vocabulary::tool_use(id, tool_name, action(tool_name, &block["input"]))
             }
             (_, _, Some(id)) if kind.ends_with("tool_result") => {
                 let text = plain(&block["content"]);
                 let is_refused = self.turn.denied.remove(id)
                     || is_rejected(message, id)
-                    || (block["is_error"] == true && text.contains("but you haven't granted it"))
-                    || (text.starts_with("[Operation Cancelled] Reason:")
-                        && !self.turn.is_cancelled);
+                    || (block["is_error"] == true && text.contains("but you haven't granted it"));
                 let status = match (is_refused, block["is_error"] == true) {
                     (true, _) => ToolStatus::Denied,
                     (_, true) => ToolStatus::Failed,
@@ -297,7 +265,7 @@ impl StreamJson {
     }
 
     fn rate_limit(&mut self, info: &Value, out: &mut Vec<Observed>) -> bool {
-        let until = info["resetsAt"].as_i64().and_then(words::from_epoch);
+        let until = info["resetsAt"].as_i64().and_then(vocabulary::from_epoch);
         let window = text(info, "rateLimitType");
         let resets = until.map(|at| format!(", it resets at {at}")).unwrap_or_default();
         match text(info, "status") {
@@ -323,8 +291,8 @@ impl StreamJson {
             return true;
         }
         let (tool_name, input) = (text(request, "tool_name"), &request["input"]);
-        let action = words::action(tool_name, input);
-        let text = words::title(tool_name, &action);
+        let action = action(tool_name, input);
+        let text = title(tool_name, &action);
         let asked = Request {
             key: id.to_owned(),
             tool_call_id: request["tool_use_id"].as_str().map(ToOwned::to_owned),
@@ -333,7 +301,7 @@ impl StreamJson {
             action,
             context: serde_json::json!({ "input": input }),
         };
-        // They act for the attempt, not on the machine.
+        // Our tools act for the attempt, not on the machine.
         if self.own_server.as_ref().is_some_and(|server| is_tool_of(server, tool_name)) {
             out.push(Observed::Say(control::verdict(&asked, &Verdict::Approve)));
         } else {
@@ -361,60 +329,27 @@ impl StreamJson {
             || message["is_error"].is_null() && noted.is_some();
         self.flush(out);
         let said = text(message, "result");
-        let tokens = self.tokens(message);
+        let tokens = tokens(message);
         if !is_error && !self.turn.has_spoken && !said.is_empty() {
-            // What a command of the CLI's own answered is no word of its model.
+            // The answer of one of the CLI's own commands is not the model's.
             let is_models = tokens != Tokens::default();
-            let told = said.to_owned();
-            out.push(if is_models { Kind::Message.entry(told) } else { system(told) });
+            let said = said.to_owned();
+            out.push(if is_models { Kind::Message.entry(said) } else { system(said) });
         }
-        tokens.tell(out);
+        tokens.report(out);
         let was_aborted = text(message, "terminal_reason").starts_with("aborted");
         if was_aborted || is_error && self.turn.is_cancelled {
-            out.push(words::interrupted());
+            out.push(vocabulary::interrupted());
         } else if !is_error {
             out.push(Observed::TurnEnded(TurnEnded::default()));
         } else {
             let error = error(message).or(noted).unwrap_or_else(|| subtype.replace('_', " "));
             let status = message["api_error_status"].as_u64().and_then(|n| n.try_into().ok());
-            words::fail(error, status, self.turn.limit, at, out);
+            vocabulary::fail(error, status, self.turn.limit, at, out);
         }
         self.turn = Turn { has_ended: true, ..Turn::default() };
         self.is_answered = self.is_two_way;
         true
-    }
-
-    /// What the turn used that this result ends.
-    fn tokens(&mut self, result: &Value) -> Tokens {
-        if let Some(models) = result["model_usage_since_last_result"].as_object() {
-            return of_models(models);
-        }
-        let mut told = self.usage(&result["usage"]);
-        told.cost_usd = result["total_cost_usd"].as_f64();
-        if self.flavour == Flavour::Claude {
-            return told;
-        }
-        // Qwen Code counts from the beginning of the conversation, which may have
-        // been in another process: then its messages tell.
-        match self.before.replace(told) {
-            Some(before) => Tokens {
-                input: told.input.saturating_sub(before.input),
-                output: told.output.saturating_sub(before.output),
-                cached: told.cached.saturating_sub(before.cached),
-                cost_usd: None,
-            },
-            None => self.turn.answers,
-        }
-    }
-
-    fn usage(&self, usage: &Value) -> Tokens {
-        let cached = count(usage, "cache_read_input_tokens");
-        let beside = match self.flavour {
-            Flavour::Claude => cached + count(usage, "cache_creation_input_tokens"),
-            Flavour::Qwen => 0,
-        };
-        let input = count(usage, "input_tokens") + beside;
-        Tokens { input, output: count(usage, "output_tokens"), cached, cost_usd: None }
     }
 }
 
@@ -425,10 +360,10 @@ fn withdraw(message: &Value, out: &mut Vec<Observed>) -> bool {
     true
 }
 
-/// Who works here, in a line.
+/// Version, model, mode and MCP servers, in a line.
 fn introduction(init: &Value) -> String {
-    let mode = text(init, "permissionMode").to_owned() + text(init, "permission_mode");
-    let version = text(init, "claude_code_version").to_owned() + text(init, "qwen_code_version");
+    let mode = text(init, "permissionMode").to_owned();
+    let version = text(init, "claude_code_version").to_owned();
     let servers = init["mcp_servers"].as_array().into_iter().flatten();
     let servers =
         servers.map(|server| format!("MCP {} {}", text(server, "name"), text(server, "status")));
@@ -437,12 +372,7 @@ fn introduction(init: &Value) -> String {
     format!("begins: {}", facts.join(", "))
 }
 
-fn retry(cause: &str, attempt: &Value, most: &Value, delay_ms: &Value) -> String {
-    let seconds = delay_ms.as_f64().unwrap_or_default() / 1000.0;
-    format!("the model's answer: {cause}; attempt {attempt} of {most} follows in {seconds:.1} s")
-}
-
-/// Its permission was refused, as the message says of its results.
+/// Whether the message says that the permission for this call was refused.
 fn is_rejected(message: &Value, id: &str) -> bool {
     let results = message["tool_result_meta"].as_array();
     results
@@ -451,7 +381,7 @@ fn is_rejected(message: &Value, id: &str) -> bool {
         .any(|result| result["id"] == id && result["permission_decision"]["decision"] == "reject")
 }
 
-/// The code that a failed command's output begins with or tells in a line.
+/// The exit code that a line of a failed command's output gives.
 fn exit_code(text: &str) -> Option<i32> {
     let told = |line: &str| {
         let (name, rest) = line.split_at_checked("Exit code".len())?;
@@ -461,22 +391,34 @@ fn exit_code(text: &str) -> Option<i32> {
     text.lines().find_map(told)
 }
 
-/// Of all models that a turn used, those of its subagents included.
-fn of_models(models: &Map<String, Value>) -> Tokens {
-    let of_model = |usage: &Value| {
-        let cached = count(usage, "cacheReadInputTokens");
-        let created = count(usage, "cacheCreationInputTokens");
-        let input = count(usage, "inputTokens") + created + cached;
-        let output = count(usage, "outputTokens");
-        Tokens { input, output, cached, cost_usd: usage["costUSD"].as_f64() }
-    };
-    models.values().map(of_model).fold(Tokens::default(), Tokens::plus)
+/// The tokens of the turn that this result ends, with all its models and subagents.
+fn tokens(result: &Value) -> Tokens {
+    if let Some(models) = result["model_usage_since_last_result"].as_object() {
+        return models.values().map(of_model).fold(Tokens::default(), Tokens::plus);
+    }
+    let usage = &result["usage"];
+    let cached = count(usage, "cache_read_input_tokens");
+    let created = count(usage, "cache_creation_input_tokens");
+    Tokens {
+        input: count(usage, "input_tokens") + created + cached,
+        output: count(usage, "output_tokens"),
+        cached,
+        cost_usd: result["total_cost_usd"].as_f64(),
+    }
 }
 
-/// What went wrong, as far as the result tells.
+fn of_model(usage: &Value) -> Tokens {
+    let cached = count(usage, "cacheReadInputTokens");
+    let created = count(usage, "cacheCreationInputTokens");
+    let input = count(usage, "inputTokens") + created + cached;
+    let output = count(usage, "outputTokens");
+    Tokens { input, output, cached, cost_usd: usage["costUSD"].as_f64() }
+}
+
+/// What went wrong, if the result says so.
 fn error(result: &Value) -> Option<String> {
     let errors = result["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let errors = errors.collect::<Vec<_>>().join("; ");
-    let texts = [text(result, "result"), &errors, text(&result["error"], "message")];
+    let texts = [text(result, "result"), &errors];
     texts.into_iter().find(|text| !text.is_empty()).map(ToOwned::to_owned)
 }

@@ -1,44 +1,35 @@
-//! What is made of recorded streams of Claude Code and Qwen Code.
+//! The entries made of recorded streams of Claude Code.
 
 use provost_actors::event::{ErrorType, Stream, Timestamp};
 use provost_actors::executor::{Normalizer, Observed, TurnEnded};
 use serde_json::{Value, json};
 
-use super::normalize::{Flavour, normalizer};
+use super::normalize::normalizer;
 use crate::config::Protocol;
 use crate::executors::tests::launches;
-use crate::executors::transcripts::{
+use crate::executors::tests::transcripts::{
     assert_paired, hold_laws, observe, raw, read, scenarios, told,
 };
 
-fn reader(flavour: Flavour, scenario: &str) -> Box<dyn Normalizer> {
+fn reader(scenario: &str) -> Box<dyn Normalizer> {
     let dialogue = json!({ "prompt": "Please do the mock task." });
-    normalizer(flavour, if scenario.starts_with("live-") { &dialogue } else { &Value::Null })
+    normalizer(if scenario.starts_with("live-") { &dialogue } else { &Value::Null })
 }
 
-fn snapshots(flavour: Flavour, cli: &str) {
-    for scenario in scenarios(cli) {
-        let observed = observe(reader(flavour, &scenario), &read(cli, &scenario));
+#[test]
+fn transcripts_are_read() {
+    for scenario in scenarios("claude") {
+        let observed = observe(reader(&scenario), &read("claude", &scenario));
         assert_paired(&observed);
-        insta::assert_json_snapshot!(format!("{cli}_{scenario}"), told(&observed));
+        insta::assert_json_snapshot!(format!("claude_{scenario}"), told(&observed));
     }
-    hold_laws(cli, || reader(flavour, "live-"));
-}
-
-#[test]
-fn claude_transcripts_are_read() {
-    snapshots(Flavour::Claude, "claude");
-}
-
-#[test]
-fn qwen_transcripts_are_read() {
-    snapshots(Flavour::Qwen, "qwen");
+    hold_laws("claude", || reader("live-"));
 }
 
 fn observe_lines(lines: &[Value]) -> Vec<Observed> {
     let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
     let entries = raw(Stream::Stdout, lines.join("\n").as_bytes());
-    observe(normalizer(Flavour::Claude, &Value::Null), &entries)
+    observe(normalizer(&Value::Null), &entries)
 }
 
 fn ended(observed: &[Observed]) -> TurnEnded {
@@ -130,7 +121,7 @@ fn a_turn_that_it_begins_by_itself_does_not_change_how_ours_ended() {
     ];
     let text = lines.each_ref().map(Value::to_string).join("\n");
     let entries = raw(Stream::Stdout, text.as_bytes());
-    let observed = observe(reader(Flavour::Claude, "live-"), &entries);
+    let observed = observe(reader("live-"), &entries);
     let ends = observed.iter().filter(|one| matches!(one, Observed::TurnEnded(_))).count();
     assert_eq!((ends, ended(&observed).failed), (1, false));
 }
@@ -157,7 +148,7 @@ fn only_our_own_tools_need_no_permission() {
         let line = json!({ "type": "control_request", "request_id": "p1", "request": request });
         let dialogue = json!({ "prompt": "do it", "own_server": "provost" });
         let entries = raw(Stream::Stdout, line.to_string().as_bytes());
-        told(&observe(normalizer(Flavour::Claude, &dialogue), &entries))
+        told(&observe(normalizer(&dialogue), &entries))
     };
     let own = asks("mcp__provost__get_context");
     assert_eq!(own[2]["line"]["response"]["response"]["behavior"], "allow");

@@ -4,8 +4,8 @@
 //!   initialize ▸ initialized, thread/start or thread/resume ▸ turn/start ▸ … turn/completed
 //! ```
 //!
-//! Each request of ours has its key as its id. Answers are known by their shape,
-//! so that what was recorded with another client can be read.
+//! The id of each request of ours is its key. Answers are recognised by their shape, so
+//! that recordings of other clients can be read, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,52 +15,53 @@ use provost_actors::executor::{Message, Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::json::system;
-use super::super::words::{self, Tokens};
+use super::super::json::{Dialect, system};
+use super::super::vocabulary::{self, Tokens};
 use super::error::Errors;
 use super::item::{self, Items};
-use super::requests::{self, Asked};
+use super::requests::{self, ServerRequest};
 use super::usage::Meters;
 
-/// What the process was launched for.
+/// What the client says to a process. Kept with the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Dialogue {
     pub prompt: String,
     pub cwd: PathBuf,
-    /// The thread to go on with.
+    /// The thread to resume.
     pub resume: Option<String>,
     /// `model`, `effort`, `sandbox`, `approval_policy`.
     pub options: BTreeMap<String, String>,
-    /// Over the user's configuration.
+    /// Overrides the user's configuration.
     pub config: Value,
 }
 
-/// Reads one process, and says what the client has to.
+/// Reads one process, and says what the client has to say.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct AppServer {
     dialogue: Option<Dialogue>,
-    /// The conversation; all others are sub-agents'.
+    /// The main thread; all others belong to sub-agents.
     thread: Option<String>,
     turn: Option<String>,
-    /// The turn's prompt has come back as an item.
+    /// The turn's prompt has been echoed as an item.
     has_prompt: bool,
     items: Items,
     meters: Meters,
     /// Requests that wait for a verdict.
     asked: BTreeSet<String>,
     errors: Errors,
-    /// Plans told so far.
+    /// Plans reported so far.
     plans: u32,
-    pub has_ended: bool,
+    has_ended: bool,
 }
 
 impl AppServer {
     pub fn new(dialogue: Option<Dialogue>) -> Self {
         Self { dialogue, ..Self::default() }
     }
+}
 
-    /// The process is about to start.
-    pub fn begin(&mut self, out: &mut Vec<Observed>) {
+impl Dialect for AppServer {
+    fn begin(&mut self, out: &mut Vec<Observed>) {
         if self.dialogue.is_some() {
             let client = json!({ "name": "provost", "title": "Provost", "version": env!("CARGO_PKG_VERSION") });
             // Codex 0.136 to 0.149 take `thread/resume.excludeTurns` for experimental.
@@ -70,8 +71,7 @@ impl AppServer {
         }
     }
 
-    /// One message. `false`: it is not understood.
-    pub fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
+    fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
         let (id, params) = (&message["id"], &message["params"]);
         match (message["method"].as_str(), id.is_null()) {
             (Some(method), true) => self.notification(method, params, at, out),
@@ -87,19 +87,23 @@ impl AppServer {
         }
     }
 
-    /// The process has ended.
-    pub fn end(&mut self, out: &mut Vec<Observed>) {
+    fn end(&mut self, out: &mut Vec<Observed>) {
         self.items.flush(out);
+        if !self.has_ended {
+            out.push(vocabulary::unended());
+        }
     }
+}
 
+impl AppServer {
     /// An answer to one of our requests.
     fn answer(&mut self, id: &Value, message: &Value, at: Timestamp, out: &mut Vec<Observed>) {
         let result = &message["result"];
         if let Some(text) = message["error"]["message"].as_str() {
             let is_vital = matches!(id.as_str(), Some("initialize" | "thread" | "turn"));
             let resumes = self.dialogue.as_ref().is_some_and(|it| it.resume.is_some());
-            // A full disk or a typo in a configuration passes; the thread is still there.
-            if *id == "thread" && resumes && words::is_lost_session(text) {
+            // Other errors, such as a full disk, may pass: the thread is still there.
+            if *id == "thread" && resumes && vocabulary::is_lost_session(text) {
                 out.push(Observed::SessionLost);
             }
             if is_vital {
@@ -117,7 +121,7 @@ impl AppServer {
             out.push(Observed::Say(Message { key: "initialized".to_owned(), line }));
             out.push(dialogue.thread());
         } else if *id == "thread" && self.dialogue.is_some() {
-            self.fail("it opens no thread", &Value::Null, at, out);
+            self.fail("it can't open a thread", &Value::Null, at, out);
         }
     }
 
@@ -144,13 +148,13 @@ impl AppServer {
 
     fn request(&mut self, method: &str, id: &Value, params: &Value, out: &mut Vec<Observed>) {
         match requests::read(method, id, params, &self.items) {
-            Asked::Permission(request) => {
+            ServerRequest::Permission(request) => {
                 out.push(system(format!("asks for permission: {}", request.text)));
                 self.asked.insert(request.key.clone());
                 out.push(Observed::Ask(request));
             }
-            Asked::Refused { answer, why } => {
-                out.push(system(format!("{why}: refused, for nobody is there to answer")));
+            ServerRequest::Refused { answer, why } => {
+                out.push(system(format!("{why}: refused, because no person is there to answer")));
                 let key = format!("answer:{}", requests::key(id));
                 out.push(Observed::Say(Message { key, line: answer.to_string() }));
             }
@@ -215,7 +219,7 @@ impl AppServer {
             "error" if is_main && params["willRetry"] != true => {
                 let error = &params["error"];
                 let message = error["message"].as_str().unwrap_or_default();
-                self.errors.tell(message, &error["codexErrorInfo"], at, out);
+                self.errors.report(message, &error["codexErrorInfo"], at, out);
             }
             _ => return notice(method, params, out),
         }
@@ -230,7 +234,7 @@ impl AppServer {
         out: &mut Vec<Observed>,
     ) -> bool {
         match item["type"].as_str() {
-            // The turn's own prompt, and the prompts of sub-agents, are told already.
+            // The log has the turn's own prompt, and the prompts of sub-agents, already.
             Some("userMessage") if !is_main || !self.has_prompt => {
                 self.has_prompt |= is_main;
                 true
@@ -245,7 +249,7 @@ impl AppServer {
         }
     }
 
-    /// A plan is told as the call of the tool that makes it.
+    /// Reports a plan as a call of the tool that makes it.
     fn plan(&mut self, params: &Value, out: &mut Vec<Observed>) {
         self.plans += 1;
         let tool_call_id = format!("plan-{}", self.plans);
@@ -264,7 +268,7 @@ impl AppServer {
         }));
     }
 
-    /// Takes note of when the limits end of which nothing is left.
+    /// Notes when the limits end that are used up.
     fn limits(&mut self, limits: &Value) {
         let windows = [&limits["primary"], &limits["secondary"]];
         if windows.iter().all(|window| window.is_null()) {
@@ -282,13 +286,13 @@ impl AppServer {
         out.extend(asked.into_iter().map(|key| Observed::Withdraw { key }));
         let tokens = self.meters.of_turn();
         if tokens != Tokens::default() {
-            tokens.tell(out);
+            tokens.report(out);
         }
         let error = &turn["error"];
         match turn["status"].as_str() {
             Some("interrupted") => {
                 self.has_ended = true;
-                out.push(words::interrupted());
+                out.push(vocabulary::interrupted());
             }
             Some("completed") | None if error.is_null() => {
                 self.has_ended = true;
@@ -310,7 +314,7 @@ impl AppServer {
 }
 
 impl Dialogue {
-    /// Begins the conversation or goes on with it.
+    /// Starts or resumes the thread.
     fn thread(&self) -> Observed {
         let mut params = json!({
             "cwd": self.cwd,
@@ -321,7 +325,7 @@ impl Dialogue {
         });
         let Some(thread) = &self.resume else { return request("thread", "thread/start", &params) };
         params["threadId"] = json!(thread);
-        // What was said before is on file here; the answer needs not to hold it.
+        // The log has the earlier turns; the answer need not repeat them.
         params["excludeTurns"] = json!(true);
         request("thread", "thread/resume", &params)
     }
@@ -349,7 +353,7 @@ fn is_delta(params: &Value) -> bool {
     params["itemId"].is_string() && params["delta"].is_string()
 }
 
-/// What is worth a line, and what is not worth any. `false`: it is not known.
+/// Makes a line of notifications that are worth one. `false`: it is unknown.
 fn notice(method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
     let text = |key: &str| params[key].as_str().unwrap_or_default();
     let line = match method {
@@ -379,7 +383,7 @@ fn notice(method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
             format!("MCP server {} {}: {}", text("name"), text("status"), text("error"))
         }
         "item/commandExecution/terminalInteraction" => format!("typed: {}", text("stdin")),
-        // Told by the items themselves, or of no concern to a conversation.
+        // The items themselves report these, or they do not concern the conversation.
         "account/updated"
         | "app/list/updated"
         | "item/commandExecution/outputDelta"
@@ -405,13 +409,13 @@ fn notice(method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
         | "turn/diff/updated"
         | "turn/moderationMetadata"
         | "turn/started" => return true,
-        // Those of sub-agents: what they say is told when it is whole.
+        // Those of sub-agents, whose messages are reported when they are complete.
         "item/agentMessage/delta"
         | "item/reasoning/summaryTextDelta"
         | "item/reasoning/textDelta" => return is_delta(params),
         _ => return false,
     };
-    let is_told = !line.is_empty();
-    out.extend(is_told.then(|| system(line)));
-    is_told
+    let is_known = !line.is_empty();
+    out.extend(is_known.then(|| system(line)));
+    is_known
 }

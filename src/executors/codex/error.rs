@@ -1,50 +1,50 @@
-//! Codex's errors: what they say, what kind they are, and that each is told once.
+//! Codex's errors: their message, their kind, and that each is reported once.
 
 use provost_actors::event::{ErrorType, Event, Timestamp};
 use provost_actors::executor::{Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::super::words;
+use super::super::vocabulary;
 
 /// The errors of a turn.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Errors {
-    /// The one that was told last.
-    told: Option<String>,
-    /// When the limits end that have been reached, where that is told beside them.
+    /// The last one reported.
+    reported: Option<String>,
+    /// When the reached limits end, if Codex said so.
     pub limited_until: Option<Timestamp>,
 }
 
 impl Errors {
     /// A turn begins.
     pub fn begin(&mut self) {
-        self.told = None;
+        self.reported = None;
     }
 
-    /// Tells an error, unless it was the last: its kind, and when the limit is over
-    /// that caused it. `info` is the protocol's `codexErrorInfo`.
-    pub fn tell(
+    /// Reports an error unless it was the last one. Returns its kind, and when the limit
+    /// ends that caused it. `info` is the protocol's `codexErrorInfo`.
+    pub fn report(
         &mut self,
         message: &str,
         info: &Value,
         at: Timestamp,
         out: &mut Vec<Observed>,
     ) -> (ErrorType, Option<Timestamp>) {
-        let error_type = sort(info, message);
-        let limit = self.limited_until.or_else(|| words::resume_at(message, at));
+        let error_type = type_of(info, message);
+        let limit = self.limited_until.or_else(|| vocabulary::resume_at(message, at));
         let resume_at = limit.filter(|_| error_type == ErrorType::Quota);
-        if self.told.as_deref() != Some(message) {
+        if self.reported.as_deref() != Some(message) {
             let text = sentence(message);
             out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
-            self.told = Some(message.to_owned());
+            self.reported = Some(message.to_owned());
         }
         (error_type, resume_at)
     }
 
     /// Ends the turn with an error.
     pub fn fail(&mut self, message: &str, info: &Value, at: Timestamp, out: &mut Vec<Observed>) {
-        let (error_type, resume_at) = self.tell(message, info, at, out);
+        let (error_type, resume_at) = self.report(message, info, at, out);
         out.push(Observed::TurnEnded(TurnEnded {
             failed: true,
             error: Some(sentence(message)),
@@ -54,9 +54,9 @@ impl Errors {
     }
 }
 
-/// Sorts an error by its kind (the protocol's `codexErrorInfo`) or, where that
-/// does not tell, by the HTTP status in it or by its words.
-fn sort(info: &Value, message: &str) -> ErrorType {
+/// The type of an error, by its kind (the protocol's `codexErrorInfo`) or else by the HTTP
+/// status in it or by its words.
+fn type_of(info: &Value, message: &str) -> ErrorType {
     let (kind, status) = match info {
         Value::String(kind) => (kind.as_str(), None),
         Value::Object(variant) => match variant.iter().next() {
@@ -73,11 +73,11 @@ fn sort(info: &Value, message: &str) -> ErrorType {
         | "flexUnavailable"
         | "policyCapacityUnavailable" => ErrorType::Overloaded,
         "modelNotFound" => ErrorType::Setup,
-        _ => words::error_type(status.and_then(|status| u16::try_from(status).ok()), message),
+        _ => vocabulary::error_type(status.and_then(|status| u16::try_from(status).ok()), message),
     }
 }
 
-/// What an error says: some are the model server's whole answer, in JSON.
+/// The message of an error, some of which are the whole JSON answer of the model's server.
 fn sentence(message: &str) -> String {
     let answer: Option<Value> = serde_json::from_str(message).ok();
     let said = answer.as_ref().and_then(|answer| answer["error"]["message"].as_str());
@@ -107,7 +107,7 @@ mod tests {
             (json!("other"), "stream disconnected before completion", ErrorType::Other),
             (json!({}), "something broke", ErrorType::Other),
         ] {
-            assert_eq!(sort(&info, message), expected, "{info} {message}");
+            assert_eq!(type_of(&info, message), expected, "{info} {message}");
         }
     }
 

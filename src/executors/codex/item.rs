@@ -1,26 +1,21 @@
-//! Items: what both of Codex's streams are made of. `codex exec --json` names
-//! things in snake_case that the app server names in camelCase; read here by the
-//! latter's names.
+//! Items: the tool calls and texts that a turn is made of.
 
 use std::collections::BTreeMap;
 
 use provost_actors::event::{Action, ActionKind, Event, ToolStatus};
-use provost_actors::executor::{InProgress, Observed};
+use provost_actors::executor::Observed;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::json::text;
+use super::super::json::{system, text};
+use super::super::streamed::{Kind, Streamed};
 
-/// The most of a streamed text that is shown while it comes, in bytes.
-const TAIL: usize = 4096;
-
-/// What has begun and not ended.
+/// The items that have begun and not ended.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Items {
     /// Tool calls, by their ids.
     calls: BTreeMap<String, Call>,
-    /// Texts being streamed, in the order in which they began.
-    texts: Vec<Text>,
+    texts: Streamed,
 }
 
 /// A tool call.
@@ -28,24 +23,17 @@ pub struct Items {
 pub struct Call {
     pub name: String,
     pub action: Action,
-    /// Its arguments, as far as the action does not tell them.
+    /// Its arguments that are not in the action.
     text: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Text {
-    item: String,
-    is_thinking: bool,
-    said: String,
-}
-
 impl Items {
-    /// The call that an item of this id has begun.
+    /// The open call of the item with this id.
     pub fn call(&self, id: &str) -> Option<&Call> {
         self.calls.get(id)
     }
 
-    /// An item has begun. `false`: its kind is not known.
+    /// An item has begun. `false`: its kind is unknown.
     pub fn started(&mut self, item: &Value, out: &mut Vec<Observed>) -> bool {
         if let Some(call) = call(item) {
             self.begin(item, call, out);
@@ -54,7 +42,7 @@ impl Items {
         is_text(item)
     }
 
-    /// An item has ended, and is told as it is now. `false`: its kind is not known.
+    /// An item has ended. `false`: its kind is unknown.
     pub fn completed(&mut self, item: &Value, out: &mut Vec<Observed>) -> bool {
         let id = id(item);
         if let Some(call) = call(item) {
@@ -65,36 +53,24 @@ impl Items {
             out.push(Observed::Entry(result(item)));
             return true;
         }
-        let streamed = self.take_text(id, out);
-        // One that ends without its text has told it before.
-        let told = told(item).or(streamed);
-        let is_silent = told.is_none() && item["text"].is_null();
-        out.extend(told.map(Observed::Entry));
+        let streamed = self.texts.whole_of(id, out);
+        // An item that ends without its text has streamed it before.
+        let entry = entry(item).or(streamed);
+        let is_silent = entry.is_none() && item["text"].is_null();
+        out.extend(entry);
         is_text(item) && !(is_silent && item["type"] == "agentMessage")
     }
 
     /// More of an item's text has come.
     pub fn delta(&mut self, id: &str, is_thinking: bool, delta: &str, out: &mut Vec<Observed>) {
-        if !self.texts.iter().any(|text| text.item == id) {
-            let item = id.to_owned();
-            self.texts.push(Text { item, is_thinking, said: String::new() });
-        }
-        if let Some(open) = self.texts.iter_mut().find(|text| text.item == id) {
-            open.said.push_str(delta);
-            let kind = if open.is_thinking { "thinking" } else { "assistant_message" };
-            let shown = InProgress { kind: kind.to_owned(), text: tail(&open.said).to_owned() };
-            out.push(Observed::InProgress(Some(shown)));
-        }
+        let kind = if is_thinking { Kind::Thinking } else { Kind::Message };
+        self.texts.add_to(id, kind, delta, out);
     }
 
-    /// Nothing of what is open will end any more: what came of the texts is told.
+    /// What is open will not end any more: what came of the texts becomes entries.
     pub fn flush(&mut self, out: &mut Vec<Observed>) {
         self.calls.clear();
-        if self.texts.is_empty() {
-            return;
-        }
-        out.push(Observed::InProgress(None));
-        out.extend(self.texts.drain(..).map(|text| Observed::Entry(text.entry())));
+        self.texts.flush(out);
     }
 
     fn begin(&mut self, item: &Value, call: Call, out: &mut Vec<Observed>) {
@@ -105,24 +81,6 @@ impl Items {
             action: call.action.clone(),
         }));
         self.calls.insert(id(item).to_owned(), call);
-    }
-
-    /// The text of an item is streamed no longer: what came of it.
-    fn take_text(&mut self, id: &str, out: &mut Vec<Observed>) -> Option<Event> {
-        let at = self.texts.iter().position(|text| text.item == id)?;
-        out.push(Observed::InProgress(None));
-        Some(self.texts.remove(at).entry())
-    }
-}
-
-impl Text {
-    fn entry(self) -> Event {
-        let Self { is_thinking, said: text, .. } = self;
-        if is_thinking {
-            Event::Thinking { text }
-        } else {
-            Event::AssistantMessage { text, continued: false }
-        }
     }
 }
 
@@ -136,14 +94,7 @@ fn paragraphs(value: &Value) -> String {
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// The end of a text, no character cut.
-fn tail(text: &str) -> &str {
-    let from = text.len().saturating_sub(TAIL);
-    let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    &text[from..]
-}
-
-/// Whether it is of a kind that [`told`] knows.
+/// Whether it is of a kind that [`entry`] knows.
 fn is_text(item: &Value) -> bool {
     matches!(
         text(item, "type"),
@@ -159,36 +110,33 @@ fn is_text(item: &Value) -> bool {
     )
 }
 
-/// What an item says that is no tool call.
-fn told(item: &Value) -> Option<Event> {
-    let system = |text: String| Some(Event::SystemMessage { text });
-    match text(item, "type") {
-        "agentMessage" => Some(text(item, "text").to_owned())
-            .filter(|text| !text.is_empty())
-            .map(|text| Event::AssistantMessage { text, continued: false }),
+/// An item that is no tool call, as an entry.
+fn entry(item: &Value) -> Option<Observed> {
+    let texts = |list: &Value| {
+        let parts = list.as_array().into_iter().flatten();
+        parts.map(|one| text(one, "text")).collect::<Vec<_>>().join("\n")
+    };
+    let line = match text(item, "type") {
+        "agentMessage" => {
+            let said = Some(text(item, "text")).filter(|text| !text.is_empty());
+            return said.map(|text| Kind::Message.entry(text.to_owned()));
+        }
         "reasoning" => {
             let parts = [paragraphs(&item["summary"]), paragraphs(&item["content"])];
             let whole = text(item, "text").to_owned();
             let mut said = parts.into_iter().chain([whole]).filter(|text| !text.is_empty());
-            said.next().map(|text| Event::Thinking { text })
+            return said.next().map(|text| Kind::Thinking.entry(text));
         }
-        "error" => system(text(item, "message").to_owned()),
-        "subAgentActivity" => {
-            system(format!("agent {}: {}", text(item, "agentPath"), text(item, "kind")))
-        }
-        "contextCompaction" => system("the conversation was compacted".to_owned()),
-        "enteredReviewMode" => system(format!("review: {}", text(item, "review"))),
-        "exitedReviewMode" => system(format!("the review: {}", text(item, "review"))),
-        "hookPrompt" => {
-            let fragments = item["fragments"].as_array().into_iter().flatten();
-            system(fragments.map(|one| text(one, "text")).collect::<Vec<_>>().join("\n"))
-        }
-        "userMessage" => {
-            let content = item["content"].as_array().into_iter().flatten();
-            system(content.map(|one| text(one, "text")).collect::<Vec<_>>().join("\n"))
-        }
-        _ => None,
-    }
+        "error" => text(item, "message").to_owned(),
+        "subAgentActivity" => format!("agent {}: {}", text(item, "agentPath"), text(item, "kind")),
+        "contextCompaction" => "the conversation was compacted".to_owned(),
+        "enteredReviewMode" => format!("review: {}", text(item, "review")),
+        "exitedReviewMode" => format!("the review: {}", text(item, "review")),
+        "hookPrompt" => texts(&item["fragments"]),
+        "userMessage" => texts(&item["content"]),
+        _ => return None,
+    };
+    Some(system(line))
 }
 
 /// The tool call that an item is, if it is one.
@@ -210,11 +158,10 @@ fn call(item: &Value) -> Option<Call> {
         }
         "dynamicToolCall" => (ActionKind::Other, json!({}), arguments()),
         "webSearch" => (ActionKind::WebFetch, web(item), String::new()),
-        "collabAgentToolCall" | "collabToolCall" => {
+        "collabAgentToolCall" => {
             let agents = json!({ "agents": item["receiverThreadIds"] });
             (ActionKind::Task, agents, text(item, "prompt").to_owned())
         }
-        "todoList" => (ActionKind::Todo, json!({ "todos": item["items"] }), String::new()),
         "plan" => (ActionKind::Plan, json!({}), text(item, "text").to_owned()),
         "imageView" => (ActionKind::FileRead, json!({ "path": item["path"] }), String::new()),
         "imageGeneration" => (ActionKind::Other, json!({}), text(item, "revisedPrompt").to_owned()),
@@ -226,13 +173,13 @@ fn call(item: &Value) -> Option<Call> {
 }
 
 /// The fields that have a value.
-fn present(detail: Value) -> Map<String, Value> {
+pub fn present(detail: Value) -> Map<String, Value> {
     let Value::Object(mut detail) = detail else { return Map::new() };
     detail.retain(|_, value| !value.is_null());
     detail
 }
 
-/// The name of the tool, as the model knows it where that is told.
+/// The tool's name, as the model knows it if the item has that.
 fn name(item: &Value) -> String {
     match text(item, "type") {
         "mcpToolCall" => format!("mcp__{}__{}", text(item, "server"), text(item, "tool")),
@@ -240,7 +187,7 @@ fn name(item: &Value) -> String {
             "" => text(item, "tool").to_owned(),
             namespace => format!("{namespace}__{}", text(item, "tool")),
         },
-        "collabAgentToolCall" | "collabToolCall" => snake(text(item, "tool")),
+        "collabAgentToolCall" => snake(text(item, "tool")),
         kind => snake(kind),
     }
 }
@@ -299,7 +246,7 @@ fn result(item: &Value) -> Event {
     Event::ToolResult { text: output(item), tool_call_id: id(item).to_owned(), status, exit_code }
 }
 
-/// What a tool call gave back, in words.
+/// The output of a tool call as text.
 fn output(item: &Value) -> String {
     if let Some(error) = item["error"]["message"].as_str() {
         return error.to_owned();
@@ -308,17 +255,16 @@ fn output(item: &Value) -> String {
         "commandExecution" => text(item, "aggregatedOutput").to_owned(),
         "mcpToolCall" => content(&item["result"]["content"]),
         "dynamicToolCall" => content(&item["contentItems"]),
-        "todoList" => todos(&item["items"]),
-        "collabAgentToolCall" | "collabToolCall" => {
+        "collabAgentToolCall" => {
             let states = item["agentsStates"].as_object().into_iter().flatten();
-            let told = states.map(|(agent, state)| match text(state, "message") {
+            let lines = states.map(|(agent, state)| match text(state, "message") {
                 "" => format!("{agent}: {}", text(state, "status")),
                 message => format!("{agent}: {}: {message}", text(state, "status")),
             });
-            told.collect::<Vec<_>>().join("\n")
+            lines.collect::<Vec<_>>().join("\n")
         }
         "imageGeneration" => text(item, "savedPath").to_owned(),
-        // Not known yet when the call began.
+        // This was unknown when the call began.
         "webSearch" => {
             let asked = web(item);
             let parts = ["query", "url", "pattern"].map(|part| text(&asked, part).to_owned());
@@ -331,21 +277,19 @@ fn output(item: &Value) -> String {
 /// The texts among content blocks; others as they are.
 fn content(blocks: &Value) -> String {
     let blocks = blocks.as_array().into_iter().flatten();
-    let told = blocks.map(|block| block["text"].as_str().map_or(block.to_string(), str::to_owned));
-    told.collect::<Vec<_>>().join("\n")
+    let texts = blocks.map(|block| block["text"].as_str().map_or(block.to_string(), str::to_owned));
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// A list of things to do, a line each.
 pub fn todos(list: &Value) -> String {
     let line = |todo: &Value| {
-        let is_done = todo["completed"] == true || todo["status"] == "completed";
-        let mark = match (is_done, todo["status"] == "inProgress") {
-            (true, _) => 'x',
-            (false, true) => '>',
-            (false, false) => ' ',
+        let mark = match text(todo, "status") {
+            "completed" => 'x',
+            "inProgress" => '>',
+            _ => ' ',
         };
-        let words = todo["text"].as_str().unwrap_or(text(todo, "step"));
-        format!("[{mark}] {words}")
+        format!("[{mark}] {}", text(todo, "step"))
     };
     list.as_array().into_iter().flatten().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -4,9 +4,7 @@
 
 mod app_server;
 mod error;
-mod exec;
 mod item;
-mod normalize;
 mod requests;
 mod usage;
 
@@ -14,17 +12,19 @@ mod usage;
 mod tests;
 
 use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::adapter::{Abilities, Adapter, Call};
-use app_server::Dialogue;
+use super::json::Json;
+use app_server::{AppServer, Dialogue};
 
 /// The protocol.
 pub struct Codex;
 
 impl Adapter for Codex {
     fn abilities(&self) -> Abilities {
-        Abilities { resume: true, interrupt: true, approvals: true, sessions: true }
+        Abilities::ALL
     }
 
     fn launch(&self, turn: &Turn, call: Call) -> Result<Launch, String> {
@@ -39,8 +39,12 @@ impl Adapter for Codex {
         Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
     }
 
+    fn is_own(&self, dialogue: &Value) -> bool {
+        dialogue["config"].is_object()
+    }
+
     fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
-        normalize::normalizer(dialogue)
+        Json::reader(AppServer::new(Deserialize::deserialize(dialogue).ok()))
     }
 
     fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
@@ -48,10 +52,9 @@ impl Adapter for Codex {
     }
 }
 
-/// What is set for the thread alone, over the user's configuration: that its
-/// worktree is trusted, which Codex would else write into the user's own file, and
-/// this daemon among its servers. Our tools need no permission where others do:
-/// they act for the attempt, not on the machine.
+/// Configuration of the thread alone, which overrides the user's: its worktree is trusted
+/// (Codex would otherwise write that into the user's own file), and this daemon is one of
+/// its servers. Our tools need no permission: they act for the attempt, not on the machine.
 fn config(turn: &Turn, has_way_back: bool) -> Value {
     let mut config =
         json!({ "projects": { turn.cwd.to_string_lossy(): { "trust_level": "trusted" } } });

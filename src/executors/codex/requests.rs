@@ -1,29 +1,29 @@
-//! What the app server asks of its client: permissions, which wait for a verdict,
-//! and what nobody is there for, which is refused at once. Pure.
+//! The app server's requests: permissions wait for a verdict, and requests that need a
+//! person at a terminal are refused at once. Pure.
 //!
-//! The shapes are those that `codex app-server generate-json-schema` tells.
+//! The shapes are those of `codex app-server generate-json-schema`.
 
 use provost_actors::event::{Action, ActionKind};
 use provost_actors::executor::{Message, Request, Verdict};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::item::Items;
+use super::item::{Items, present};
 
 /// "Method not found", JSON-RPC 2.0 section 5.1.
 const METHOD_NOT_FOUND: i32 = -32601;
 
 /// What becomes of a request.
-pub enum Asked {
+pub enum ServerRequest {
     /// It waits for a verdict.
     Permission(Request),
-    /// It is answered with this, for the reason told.
+    /// It gets this answer, for this reason.
     Refused { answer: Value, why: String },
 }
 
-/// Reads a request; `items` tells of the tool call that it is about.
-pub fn read(method: &str, id: &Value, params: &Value, items: &Items) -> Asked {
+/// Reads a request; `items` has the tool call that it is about.
+pub fn read(method: &str, id: &Value, params: &Value, items: &Items) -> ServerRequest {
     let text = |key: &str| params[key].as_str().unwrap_or_default();
-    let refused = |result: Value, why: String| Asked::Refused {
+    let refused = |result: Value, why: String| ServerRequest::Refused {
         answer: json!({ "id": id, "result": result }),
         why,
     };
@@ -75,14 +75,13 @@ pub fn read(method: &str, id: &Value, params: &Value, items: &Items) -> Asked {
         method => {
             let error = json!({ "code": METHOD_NOT_FOUND, "message": "not supported" });
             let why = format!("it requests {method}");
-            Asked::Refused { answer: json!({ "id": id, "error": error }), why }
+            ServerRequest::Refused { answer: json!({ "id": id, "error": error }), why }
         }
     }
 }
 
 fn action(kind: ActionKind, detail: Value) -> Action {
-    let detail = if let Value::Object(detail) = detail { detail } else { Map::new() };
-    Action { kind, detail: detail.into_iter().filter(|(_, value)| !value.is_null()).collect() }
+    Action { kind, detail: present(detail) }
 }
 
 fn permission(
@@ -92,12 +91,12 @@ fn permission(
     what: String,
     otherwise: (String, Action),
     form: &str,
-) -> Asked {
+) -> ServerRequest {
     let item = params["itemId"].as_str();
     let call = item.and_then(|item| items.call(item));
     let (tool_name, asked) = otherwise;
     let tool_name = call.map_or(tool_name, |call| call.name.clone());
-    // What the request tells itself goes before what was told of the call.
+    // The request's own details override those of the call.
     let mut action = call.map_or_else(|| asked.clone(), |call| call.action.clone());
     action.detail.extend(asked.detail);
     let action = action.bounded();
@@ -106,7 +105,7 @@ fn permission(
     let reason = params["reason"].as_str().filter(|reason| !reason.is_empty());
     let text =
         [Some(what), (!paths.is_empty()).then(|| paths.join(", ")), reason.map(str::to_owned)];
-    Asked::Permission(Request {
+    ServerRequest::Permission(Request {
         key: key(id),
         tool_call_id: item.map(str::to_owned),
         tool_name,
@@ -127,8 +126,8 @@ pub fn key(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// The answer to a permission. A denial can carry no reason, so that is said to
-/// the agent before, by steering the turn: two messages, and one to be said.
+/// The answer to a permission. A denial has no place for a reason, so a message before it
+/// steers the turn: two lines, sent as one.
 pub fn answer(request: &Request, verdict: &Verdict) -> Message {
     let context = &request.context;
     let approves = *verdict == Verdict::Approve;

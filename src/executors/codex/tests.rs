@@ -4,8 +4,10 @@ use provost_actors::event::{ErrorType, Event, Stream, Timestamp};
 use provost_actors::executor::{Observed, TurnEnded};
 
 use super::super::adapter::{Adapter as _, Call};
+use super::super::tests::transcripts::{
+    assert_paired, hold_laws, observe, raw, read, scenarios, told,
+};
 use super::super::tests::turn;
-use super::super::transcripts::{assert_paired, hold_laws, observe, raw, read, scenarios, told};
 use super::*;
 use crate::config::PromptVia;
 
@@ -244,8 +246,6 @@ fn every_kind_of_item_is_told() {
     let plan = json!([{ "step": "look", "status": "completed" }, { "step": "mend", "status": "inProgress" }]);
     lines.push(notification("turn/plan/updated", json!({ "explanation": null, "plan": plan })));
     lines.push(notification("of/tomorrow", json!({})));
-    lines.push(json!({ "type": "item.completed", "item": { "id": "14", "type": "todo_list", "items": [{ "text": "look", "completed": true }] } }));
-    lines.push(json!({ "type": "item.completed", "item": { "id": "15", "type": "error", "message": "Model metadata not found" } }));
     insta::assert_json_snapshot!(told(&of(&lines)));
 }
 

@@ -1,6 +1,6 @@
-//! Tokens of a turn, out of what the app server tells: the totals of each thread
-//! since it began, also over turns and processes long gone. A turn's own are what
-//! its threads (its own and those of its sub-agents) have used since it began.
+//! The tokens of a turn. The app server reports totals of each thread since the thread
+//! began, over all its turns and processes; a turn's own tokens are what the main thread
+//! and those of its sub-agents have used since the turn began.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::json::count;
-use super::super::words::Tokens;
+use super::super::vocabulary::Tokens;
 
 /// Counts the tokens of one turn after the other.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub struct Meters(BTreeMap<String, Meter>);
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Meter {
     total: Tokens,
-    /// The total before the turn, where it is known.
+    /// The total before the turn, if it is known.
     before: Option<Tokens>,
 }
 
@@ -29,7 +29,7 @@ impl Meters {
         }
     }
 
-    /// Takes note of a thread's `tokenUsage`; `is_of_turn`: of what it used just now.
+    /// Notes a thread's `tokenUsage`; `is_of_turn`: the tokens are this turn's.
     pub fn note(&mut self, thread: &str, usage: &Value, is_of_turn: bool) {
         let total = read(&usage["total"]);
         let meter = self.0.entry(thread.to_owned()).or_default();
@@ -45,16 +45,6 @@ impl Meters {
     pub fn of_turn(&self) -> Tokens {
         let used = self.0.values().map(|meter| less(meter.total, meter.before.unwrap_or_default()));
         used.fold(Tokens::default(), Tokens::plus)
-    }
-}
-
-/// The `usage` of a turn that `codex exec` tells.
-pub fn of_exec(usage: &Value) -> Tokens {
-    Tokens {
-        input: count(usage, "input_tokens"),
-        cached: count(usage, "cached_input_tokens"),
-        output: count(usage, "output_tokens"),
-        cost_usd: None,
     }
 }
 

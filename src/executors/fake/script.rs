@@ -1,5 +1,5 @@
-//! The fake executor's own process: reads its prompt, one command a line, and
-//! does what it says. Entered from `main` before any runtime.
+//! The fake executor's own process, which runs its prompt: one command per line. `main`
+//! enters it before any runtime starts.
 
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use nix::sys::signal::{SigHandler, Signal, signal};
 use serde_json::{Value, json};
 
-/// What `main` knows it by.
+/// The argument by which `main` recognises it.
 pub const ARGUMENT: &str = "__fake";
-/// The grandchild that `fork` leaves behind.
+/// The argument of the grandchild that `fork` leaves behind.
 const LEFTOVER: &str = "__fake-leftover";
 
 /// Runs the fake executor if this process is to be one.
@@ -42,7 +42,7 @@ enum Command<'a> {
     Exit(u8),
 }
 
-/// A line that is no command, or a command without what it needs, is said back.
+/// A line that is not a complete command is repeated as a message.
 fn parse(line: &str) -> Command<'_> {
     let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
     let command = match verb {
@@ -72,7 +72,7 @@ fn run() -> io::Result<ExitCode> {
     let mut fake = Fake { out: BufWriter::new(io::stdout()), calls: 0 };
     let session = std::env::var("PROVOST_EXECUTOR_SESSION_ID")
         .unwrap_or_else(|_| uuid::Uuid::now_v7().to_string());
-    fake.tell(&json!({ "kind": "session", "id": session }))?;
+    fake.write_entry(&json!({ "kind": "session", "id": session }))?;
     for line in prompt.lines().filter(|line| !line.trim().is_empty()) {
         if let Some(code) = fake.obey(&parse(line))? {
             return Ok(code);
@@ -87,13 +87,15 @@ struct Fake<W: Write> {
 }
 
 impl<W: Write> Fake<W> {
-    /// Does one thing. `Some`: end now, with this code.
+    /// Runs one command. `Some`: the process ends now with this code.
     fn obey(&mut self, command: &Command<'_>) -> io::Result<Option<ExitCode>> {
         match command {
             Command::Say(text) => {
-                self.tell(&json!({ "kind": "assistant_message", "text": text }))?;
+                self.write_entry(&json!({ "kind": "assistant_message", "text": text }))?;
             }
-            Command::Think(text) => self.tell(&json!({ "kind": "thinking", "text": text }))?,
+            Command::Think(text) => {
+                self.write_entry(&json!({ "kind": "thinking", "text": text }))?;
+            }
             Command::Sleep(millis) => sleep(Duration::from_millis(*millis)),
             Command::Write(path, text) => self.write(path, text)?,
             Command::Run(command) => self.run(command)?,
@@ -112,12 +114,12 @@ impl<W: Write> Fake<W> {
         Ok(None)
     }
 
-    fn tell(&mut self, entry: &Value) -> io::Result<()> {
+    fn write_entry(&mut self, entry: &Value) -> io::Result<()> {
         writeln!(self.out, "{entry}")?;
         self.out.flush()
     }
 
-    /// A tool call around some work that gives its exit code and its text.
+    /// A tool call around `work`, which returns its exit code and its text.
     fn call(
         &mut self,
         tool: &str,
@@ -126,12 +128,12 @@ impl<W: Write> Fake<W> {
     ) -> io::Result<()> {
         self.calls += 1;
         let id = format!("call-{}", self.calls);
-        self.tell(&json!({
+        self.write_entry(&json!({
             "kind": "tool_use", "tool_call_id": id, "tool_name": tool, "action": action,
         }))?;
         let (code, text) = work();
         let status = if code == 0 { "success" } else { "failed" };
-        self.tell(&json!({
+        self.write_entry(&json!({
             "kind": "tool_result", "tool_call_id": id, "status": status, "exit_code": code,
             "text": text,
         }))
@@ -164,7 +166,7 @@ impl<W: Write> Fake<W> {
     fn fork(&mut self) -> io::Result<()> {
         let left = child("/proc/self/exe").arg(LEFTOVER).stdin(Stdio::null()).spawn()?;
         let text = format!("left a grandchild in a session of its own: pid {}", left.id());
-        self.tell(&json!({ "kind": "system_message", "text": text }))
+        self.write_entry(&json!({ "kind": "system_message", "text": text }))
     }
 }
 

@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use super::*;
 use crate::config::Config;
-use crate::executors::tests::turn;
-use crate::executors::transcripts::{
+use crate::executors::tests::transcripts::{
     assert_paired, hold_laws, observe, raw, read, scenarios, told,
 };
+use crate::executors::tests::turn;
 
 const AGENTS: [&str; 7] = [
     "acp_claude",
@@ -244,7 +244,10 @@ fn the_mode_the_model_and_options_are_set_before_the_prompt() {
 
     let failed = ended(&talk(dialogue, &[initialized(&json!({})), opened(&json!({}))]));
     assert_eq!(failed.error_type, Some(ErrorType::Setup));
-    assert_eq!(failed.error.unwrap(), "the agent can't begin: it has no option \"mode\"");
+    assert_eq!(
+        failed.error.unwrap(),
+        "the agent can't begin: it does not have the option \"mode\""
+    );
 }
 
 #[test]
@@ -289,7 +292,7 @@ fn a_session_is_resumed_where_the_agent_can_and_else_loaded_without_its_past() {
 
     let observed = talk(dialogue, &[initialized(&json!({}))]);
     assert!(observed.contains(&Observed::SessionLost), "it keeps none");
-    assert!(ended(&observed).error.unwrap().contains("it can't resume one"));
+    assert!(ended(&observed).error.unwrap().contains("it can't resume a session"));
 }
 
 #[test]
@@ -300,7 +303,7 @@ fn an_agent_that_wants_a_sign_in_gets_a_key_or_says_how() {
     assert_eq!(failed.error_type, Some(ErrorType::Auth));
     assert_eq!(
         failed.error.unwrap(),
-        "the agent can't begin: it wants a sign-in: Authentication required; its ways: Log in (in a browser)"
+        "the agent can't begin: it demands a sign-in: Authentication required; its methods: Log in (in a browser)"
     );
     let by_key = json!({"id": "key", "name": "Key", "_meta": {"api-key": {}}});
     agent["result"]["authMethods"].as_array_mut().unwrap().push(by_key);
@@ -412,7 +415,7 @@ fn failures_are_told_in_the_ways_of_agents() {
             "kimi",
             vec![stop.clone()],
             ErrorType::Other,
-            "the agent ended its turn without a word: its model failed, or can't be reached",
+            "the agent ended its turn without a message: its model failed or can't be reached",
         ),
     ] {
         let observed = working(dialogue(name), &lines);

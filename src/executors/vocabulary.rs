@@ -1,0 +1,348 @@
+//! What the CLIs have in common: the kinds of errors, when a limit ends, how tokens are
+//! counted. Pure.
+
+use provost_actors::event::{Action, ErrorType, Event, Timestamp, Usage};
+use provost_actors::executor::{Observed, TurnEnded};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::action::title;
+
+/// All of a text in one line, so that a person who permits something sees all of it.
+pub fn one_line(text: &str) -> String {
+    text.trim().lines().collect::<Vec<_>>().join(" ⏎ ")
+}
+
+/// What errors of a kind say, in small letters and separated by `|`; the first match counts.
+const ERROR_WORDS: [(ErrorType, &str); 4] = [
+    (
+        ErrorType::Quota,
+        "rate limit|rate_limit|ratelimit|usage limit|session limit|limit reached|spend limit|\
+         out of usage|quota|resource_exhausted|too many requests|credit balance|billing",
+    ),
+    (
+        ErrorType::Auth,
+        "authenticat|unauthorized|unauthenticated|forbidden|api key|api_key|apikey|api-key|\
+         logged in|log in|login|sign in|oauth|credential|auth method",
+    ),
+    (
+        ErrorType::Overloaded,
+        "overloaded|internal server error|internal error|server_error|bad gateway|unavailable|\
+         gateway timeout|high demand|at capacity",
+    ),
+    (
+        ErrorType::Setup,
+        "enoent|command not found|not installed|configuration|unknown argument|unknown option",
+    ),
+];
+
+/// The kind of an error, by the HTTP status of the model's answer if there is one, or
+/// else by its text.
+pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
+    let text = text.to_lowercase();
+    let holds = |words: &str| words.split('|').any(|word| text.contains(word));
+    let status = status.or_else(|| status_in(&text));
+    match status {
+        Some(401 | 403) => return ErrorType::Auth,
+        Some(402 | 429) => return ErrorType::Quota,
+        // Some agents report 500 for anything that their model's server refused.
+        Some(500..=599) if is_no_model(&text) => return ErrorType::Setup,
+        Some(500..=599) => return ErrorType::Overloaded,
+        _ => {}
+    }
+    match ERROR_WORDS.iter().find(|(_, words)| holds(words)).map(|(kind, _)| *kind) {
+        // Whatever else the text says, such as an internal error.
+        Some(ErrorType::Overloaded) | None if is_no_model(&text) => ErrorType::Setup,
+        Some(kind) => kind,
+        // What a model's server answers for a name or an address that is wrong.
+        None if status == Some(404) => ErrorType::Setup,
+        None => ErrorType::Other,
+    }
+}
+
+/// Whether a text, in small letters, says that the model does not exist.
+fn is_no_model(text: &str) -> bool {
+    const WORDS: [&str; 6] = [
+        "model_not_found",
+        "modelnotfound",
+        "unknown model",
+        "no model",
+        "invalid model",
+        "issue with the selected model",
+    ];
+    const MISSING: [&str; 2] = ["not found", "does not exist"];
+    let after = text.split_once("model").map_or("", |(_, rest)| rest);
+    WORDS.iter().any(|words| text.contains(words)) || MISSING.iter().any(|it| after.contains(it))
+}
+
+/// The HTTP status in a text: `API Error: 429 …`, `status 503`, `429 …`.
+fn status_in(text: &str) -> Option<u16> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut before = "error";
+    for word in words {
+        let is_status = matches!(before, "error" | "status" | "code" | "http" | "statuscode");
+        match word.parse() {
+            Ok(status @ 400..=599) if is_status => return Some(status),
+            _ => before = word,
+        }
+    }
+    None
+}
+
+/// When a limit ends, as a text says it: in seconds since 1970 after a bar, in RFC 3339,
+/// or as a duration from `now`. Only a time after `now` counts.
+pub fn resume_at(text: &str, now: Timestamp) -> Option<Timestamp> {
+    const IN: [&str; 8] = [
+        "again in",
+        "retry in",
+        "retry after",
+        "retry-after",
+        "retrydelay",
+        "resets in",
+        "reset in",
+        "reset after",
+    ];
+    let text = text.to_lowercase();
+    let after = |word: &&str| text.split_once(*word).map(|(_, rest)| rest.to_owned());
+    let millis = IN.iter().find_map(after).and_then(|rest| duration(&rest));
+    let from_now = millis.map(|millis| Timestamp::from_millis(now.millis().saturating_add(millis)));
+    let found = from_now.or_else(|| epoch(&text)).or_else(|| moment(&text));
+    found.filter(|at| *at > now)
+}
+
+/// `…|1755806400`
+fn epoch(text: &str) -> Option<Timestamp> {
+    let digits = |rest: &str| -> String { rest.chars().take_while(char::is_ascii_digit).collect() };
+    text.split('|').skip(1).find_map(|rest| from_epoch(digits(rest).parse().ok()?))
+}
+
+/// A time in seconds or milliseconds since 1970; `None` for numbers out of range.
+pub fn from_epoch(number: i64) -> Option<Timestamp> {
+    match number {
+        1_000_000_000..10_000_000_000 => Some(Timestamp::from_millis(number * 1000)),
+        1_000_000_000_000..10_000_000_000_000 => Some(Timestamp::from_millis(number)),
+        _ => None,
+    }
+}
+
+/// `… resets at 2026-11-22T15:00:00Z`
+fn moment(text: &str) -> Option<Timestamp> {
+    let (_, rest) = ["reset", "again", "until"].iter().find_map(|word| text.split_once(word))?;
+    let words = rest.split(|c: char| c.is_whitespace() || "\"'(),".contains(c));
+    let texts = words.map(|word| Value::from(word.trim_end_matches('.').to_uppercase()));
+    texts.into_iter().find_map(|text| serde_json::from_value(text).ok())
+}
+
+/// Milliseconds of `1h 2m 3.5s`, `2 days and 3 hours`, `30` (seconds).
+fn duration(text: &str) -> Option<i64> {
+    let mut rest = text.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let mut total = None;
+    loop {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let Ok(number) = rest[..end].trim_end_matches('.').parse::<f64>() else { return total };
+        rest = rest[end..].trim_start();
+        let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let unit = match &rest[..end] {
+            "ms" | "millis" | "milliseconds" => 1.0,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60_000.0,
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000.0,
+            "d" | "day" | "days" => 86_400_000.0,
+            _ => 1000.0,
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "a cast from f64 saturates")]
+        let millis = (number * unit) as i64;
+        total = Some(total.unwrap_or(0_i64).saturating_add(millis));
+        rest = rest[end..].trim_start_matches([' ', ',']);
+        rest = rest.strip_prefix("and ").unwrap_or(rest);
+    }
+}
+
+/// Tokens of a turn. `input` includes cached tokens, and `cached` counts those: the CLIs
+/// differ in what they call input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tokens {
+    pub input: u64,
+    pub output: u64,
+    pub cached: u64,
+    pub cost_usd: Option<f64>,
+}
+
+impl Tokens {
+    /// Those of both.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input + other.input,
+            output: self.output + other.output,
+            cached: self.cached + other.cached,
+            cost_usd: match (self.cost_usd, other.cost_usd) {
+                (Some(one), Some(other)) => Some(one + other),
+                (one, other) => one.or(other),
+            },
+        }
+    }
+
+    /// Reports them as the turn's usage and its `token_usage` entry, if there are any.
+    pub fn report(self, out: &mut Vec<Observed>) {
+        let is_free = self.cost_usd.is_none_or(|cost| cost <= 0.0);
+        if self.input == 0 && self.output == 0 && is_free {
+            return;
+        }
+        let Self { input: input_tokens, output: output_tokens, cached, cost_usd } = self;
+        out.push(Observed::Usage(Usage { input_tokens, output_tokens, cost_usd }));
+        out.push(Observed::Entry(Event::TokenUsage {
+            text: String::new(),
+            input_tokens,
+            output_tokens,
+            cached_tokens: Some(cached),
+            cost_usd,
+        }));
+    }
+}
+
+/// A call of a tool.
+pub fn tool_use(id: &str, tool_name: &str, action: Action) -> Observed {
+    let title = title(tool_name, &action);
+    Observed::Entry(Event::ToolUse {
+        text: if title == tool_name { String::new() } else { title },
+        tool_call_id: id.to_owned(),
+        tool_name: tool_name.to_owned(),
+        action,
+    })
+}
+
+/// Ends a turn that failed, with an error entry. `limit`: when the limit ends that caused
+/// it, if the CLI said so beside the error.
+pub fn fail(
+    error: String,
+    status: Option<u16>,
+    limit: Option<Timestamp>,
+    at: Timestamp,
+    out: &mut Vec<Observed>,
+) {
+    let kind = error_type(status, &error);
+    if is_lost_session(&error) {
+        out.push(Observed::SessionLost);
+    }
+    let is_limit = kind == ErrorType::Quota;
+    let resume_at = limit.or_else(|| resume_at(&error, at)).filter(|_| is_limit);
+    fail_as(error, kind, resume_at, out);
+}
+
+/// Whether the CLI says that it does not know the session to resume. Any other error may
+/// pass, and the next try still has the session.
+pub fn is_lost_session(error: &str) -> bool {
+    contains_any(error, &LOST_SESSION)
+}
+
+/// Whether a text contains one of these, in any case.
+pub fn contains_any(text: &str, words: &[impl AsRef<str>]) -> bool {
+    let text = text.to_lowercase();
+    words.iter().any(|words| text.contains(&words.as_ref().to_lowercase()))
+}
+
+/// What the CLIs say then.
+const LOST_SESSION: [&str; 8] = [
+    // Claude Code 2.0 to 2.1.
+    "no conversation found",
+    // `thread/resume` of Codex 0.98 to 0.169.
+    "no rollout found",
+    // `turn/start` of the same.
+    "thread not found",
+    // ACP agents.
+    "no saved session found",
+    "session not found",
+    "no previous sessions found",
+    "resource not found: session",
+    "unknown session",
+];
+
+/// Ends a turn with a failure of this kind.
+pub fn fail_as(
+    error: String,
+    error_type: ErrorType,
+    resume_at: Option<Timestamp>,
+    out: &mut Vec<Observed>,
+) {
+    let text = error.clone();
+    out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
+    let (error, error_type) = (Some(error), Some(error_type));
+    out.push(Observed::TurnEnded(TurnEnded { failed: true, error, error_type, resume_at }));
+}
+
+/// The end of a turn whose CLI ended without its terminal event: no exit code makes that
+/// a success.
+pub fn unended() -> Observed {
+    Observed::TurnEnded(TurnEnded { failed: true, ..TurnEnded::default() })
+}
+
+/// A turn that was interrupted.
+pub fn interrupted() -> Observed {
+    let error = Some("the turn was interrupted".to_owned());
+    Observed::TurnEnded(TurnEnded { failed: true, error, ..TurnEnded::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn errors_are_sorted_by_status_or_else_by_text() {
+        for (status, text, kind) in [
+            (Some(401), "", ErrorType::Auth),
+            (Some(429), "", ErrorType::Quota),
+            (Some(529), "", ErrorType::Overloaded),
+            (Some(404), "model: x", ErrorType::Setup),
+            (Some(400), "invalid request", ErrorType::Other),
+            (None, "API Error: 429 mock: rate limited", ErrorType::Quota),
+            (None, "429 mock", ErrorType::Quota),
+            (None, "[API Error: 503 Service]", ErrorType::Overloaded),
+            (None, "Claude AI usage limit reached|1755806400", ErrorType::Quota),
+            (None, "Invalid API key · Please run /login", ErrorType::Auth),
+            (None, "{\"type\":\"overloaded_error\"}", ErrorType::Overloaded),
+            (None, "spawn rg ENOENT", ErrorType::Setup),
+            (None, "waited 500 ms", ErrorType::Other),
+            (None, "{\"message\":\"invalid x-api-key\"}", ErrorType::Auth),
+            (Some(500), "model not found: nope", ErrorType::Setup),
+            (Some(500), "models/nope is not found for API version v1beta", ErrorType::Setup),
+            (Some(503), "The model is overloaded.", ErrorType::Overloaded),
+            (None, "Internal error: the model nope does not exist", ErrorType::Setup),
+            (None, "Error: The requested model is not there (HTTP 404)", ErrorType::Setup),
+            (None, "copied 404 files", ErrorType::Other),
+            (None, "", ErrorType::Other),
+        ] {
+            assert_eq!(error_type(status, text), kind, "{status:?} {text}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_limit_is_found_in_the_ways_it_is_told() {
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        let after = |text: &str| resume_at(text, now).map(|at| (at.millis() - now.millis()) / 100);
+        assert_eq!(after("Claude AI usage limit reached|1700003600"), Some(36_000));
+        assert_eq!(after("limit reached|1700003600000."), Some(36_000));
+        assert_eq!(after("Please try again in 20s"), Some(200));
+        assert_eq!(after("Please retry in 34.5s."), Some(345));
+        assert_eq!(after("Retry-After: 30"), Some(300));
+        assert_eq!(after("\"retryDelay\": \"34s\""), Some(340));
+        assert_eq!(after("try again in 1 day, 2 hours and 3 minutes."), Some(937_800));
+        assert_eq!(after("Your quota will reset after 1h2m3s."), Some(37_230));
+        assert_eq!(after("it resets at 2023-11-14T22:13:21Z."), Some(10));
+        assert_eq!(after("usage limit reached|1600000000"), None, "it is over");
+        assert_eq!(after("rate limited, try again in a moment"), None);
+        assert_eq!(after("resets 3pm (Europe/Berlin)"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_odd(text in ".{0,60}", word in "(retry after|again in|resets?|\\|) ?", rest in "[0-9.hms: TZ-]{0,30}.{0,9}") {
+            let now = Timestamp::from_millis(0);
+            for text in [format!("{text}{word}{rest}"), text] {
+                resume_at(&text, now);
+                error_type(None, &text);
+                crate::executors::action::action(&text, &Value::from(text.clone()));
+            }
+        }
+    }
+}
