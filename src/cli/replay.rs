@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use provost_actors::attempt::dialogue_of;
-use provost_actors::executor::{self, Executors, Normalizer};
+use provost_actors::attempt::read_launch_state;
+use provost_actors::executor::{Executors, Normalizer, PlainLines};
 use provost_actors::ids::ProcessId;
 use provost_actors::log::{Difference, Entry, LogError, Replay, process_dir, replay as derive};
 use serde_json::{Value, json};
@@ -60,9 +60,10 @@ fn normalizer(
     dir: &Path,
     process: ProcessId,
 ) -> io::Result<Box<dyn Normalizer>> {
-    let dialogue = dialogue_of(&process_dir(dir, process))?;
+    let dialogue = read_launch_state(&process_dir(dir, process))?;
     let executor = registry.get(executor);
-    Ok(executor.map_or_else(executor::unknown, |executor| executor.normalizer(&dialogue)))
+    Ok(executor
+        .map_or_else(|| Box::new(PlainLines) as _, |executor| executor.normalizer(&dialogue)))
 }
 
 fn value(entry: &Entry) -> Result<Value, Failure> {

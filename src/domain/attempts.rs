@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use provost_actors::event::Timestamp;
-use provost_actors::gateway::{Message, StartRequest};
+use provost_actors::gateway::{GatewayMessage, StartRequest};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::{AttemptStopped, Phase, State};
 use provost_actors::refusal::{Code, Refusal};
@@ -47,7 +47,7 @@ impl Domain {
             parent: session.place.attempt(),
         };
         let task = request.task_id;
-        let answer = self.gateway(|port| Message::Start(key, request, port)).await?;
+        let answer = self.gateway(|port| GatewayMessage::Start(key, request, port)).await?;
         let handle = self.store.handle_of(task).await?;
         let worktree = self.worktree(answer.value.attempt_id).await;
         Ok(answered(answer, |started| StartTaskAttemptOutput {
@@ -176,7 +176,7 @@ impl Domain {
         input: StopAttemptInput,
     ) -> Result<Answer<StopAttemptOutput>, Refusal> {
         let (attempt, force) = (input.attempt_id, input.force);
-        let answer = self.gateway(|port| Message::Stop(key, attempt, force, port)).await?;
+        let answer = self.gateway(|port| GatewayMessage::Stop(key, attempt, force, port)).await?;
         let worktree = self.worktree(attempt).await;
         Ok(answered(answer, |it| stopped(it, worktree)))
     }

@@ -1,6 +1,6 @@
 //! Follow-ups: the session found, then asked of the gateway.
 
-use provost_actors::gateway::{FollowUpRequest, Message};
+use provost_actors::gateway::{FollowUpRequest, GatewayMessage};
 use provost_actors::journal::{self, FollowedUp};
 use provost_actors::refusal::Refusal;
 
@@ -35,7 +35,7 @@ impl Domain {
             variant: input.variant.map(Into::into),
             unless_stopped: false,
         };
-        let answer = self.gateway(|port| Message::FollowUp(key, request, port)).await?;
+        let answer = self.gateway(|port| GatewayMessage::FollowUp(key, request, port)).await?;
         let worktree = self.worktree(attempt_id).await;
         Ok(answered(answer, |done| output(done, worktree)))
     }

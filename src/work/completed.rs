@@ -4,8 +4,8 @@ use provost_actors::refusal::Refusal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::late::LateAnswer;
 use super::path;
-use super::question::LateAnswer;
 use super::report::Said;
 use crate::args::{Between, List, Quantity, Text};
 

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::brief::Brief;
+use super::late::LateAnswer;
 use super::path;
-use super::question::LateAnswer;
 use super::report::{Dashboard, Said, TaskMade};
 use crate::args::{Between, List, Quantity, Text};
 

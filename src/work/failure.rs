@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cause::Before;
-use super::question::LateAnswer;
+use super::late::LateAnswer;
 use crate::args::{List, Text, Time};
 
 pub const REPORT_TEST_FAILURE: &str = "\

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::question::LateAnswer;
+use super::late::LateAnswer;
 use crate::args::{Limit, Text};
 
 pub const GET_IMMEDIATE_ANSWER: &str = "\

@@ -4,8 +4,8 @@ use provost_actors::refusal::Refusal;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use super::late::LateAnswer;
 use super::path;
-use super::question::LateAnswer;
 use super::ticket::Urgency;
 use crate::args::Text;
 

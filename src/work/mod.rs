@@ -22,6 +22,7 @@ pub mod immediate;
 pub mod import;
 pub mod inbox;
 pub mod issue;
+pub mod late;
 pub mod next;
 pub mod note;
 pub mod observation;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::brief::{Brief, PlanReference, Prompt};
-use super::question::LateAnswer;
+use super::late::LateAnswer;
 use super::queue::{Filter, Place};
 use super::ticket::Urgency;
 use crate::args::Text;

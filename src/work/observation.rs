@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::issue::Level;
+use super::late::LateAnswer;
 use super::note::NewTaskCreated;
 use super::path;
-use super::question::LateAnswer;
 use super::ticket::Urgency;
 use crate::args::{List, Quantity, Text};
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::answer::nearest::Near;
+use super::late::LateAnswer;
 use super::ticket::Urgency;
 use crate::args::{Between, List, Text};
 
@@ -328,20 +329,6 @@ pub struct Decision {
     /// What was asked.
     pub question: String,
     /// What was answered.
-    pub answer: String,
-    /// person, orchestrator, or the executor that was asked.
-    pub answered_by: String,
-}
-
-/// An answer that came after its call had ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LateAnswer {
-    /// The question, Q-001.
-    pub question_id: String,
-    /// What you asked.
-    pub question: String,
-    /// The answer.
     pub answer: String,
     /// person, orchestrator, or the executor that was asked.
     pub answered_by: String,

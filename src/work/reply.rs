@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::answer::nearest::Near;
 use super::answer::{SURE, Told};
+use super::late::LateAnswer;
 use super::question::{
     AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Decision, Evidence, Form,
-    LateAnswer,
 };
 
 /// What is known to a question without asking anybody.

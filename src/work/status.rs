@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::question::LateAnswer;
+use super::late::LateAnswer;
 use super::report::Said;
 use crate::args::{Between, Quantity, Text};
 

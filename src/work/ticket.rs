@@ -6,7 +6,7 @@ use provost_actors::refusal::{Code, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::question::LateAnswer;
+use super::late::LateAnswer;
 use crate::args::Text;
 
 pub const CREATE_TICKET: &str = "\

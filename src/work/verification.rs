@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::brief::{Brief, Prompt};
-use super::question::LateAnswer;
+use super::late::LateAnswer;
 use super::report::counted;
 use super::ticket::Urgency;
 use crate::args::{List, Text};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use provost_actors::attempt;
 use provost_actors::event::Timestamp;
-use provost_actors::gateway::{FollowUpRequest, Message};
+use provost_actors::gateway::{FollowUpRequest, GatewayMessage};
 use provost_actors::ids::QuestionId;
 use provost_actors::journal::FollowUpAction;
 use provost_actors::payload;
@@ -21,7 +21,7 @@ use crate::store::{Sending, Store};
 use crate::work::inbox::{
     AnswerQuestionInput, AnswerQuestionOutput, ListQuestionsInput, ListQuestionsOutput,
 };
-use crate::work::question::LateAnswer;
+use crate::work::late::LateAnswer;
 
 impl Domain {
     pub(in crate::domain) async fn questions(
@@ -86,7 +86,7 @@ impl Domain {
 #[derive(Clone)]
 pub(super) struct Courier {
     store: Store,
-    gateway: ActorRef<Message>,
+    gateway: ActorRef<GatewayMessage>,
     world: Arc<World>,
 }
 
@@ -139,7 +139,8 @@ impl Courier {
             variant: None,
             unless_stopped: true,
         };
-        let asked = ractor::call!(self.gateway, |port| Message::FollowUp(Some(key), request, port));
+        let asked =
+            ractor::call!(self.gateway, |port| GatewayMessage::FollowUp(Some(key), request, port));
         match asked {
             Ok(Ok(_)) => true,
             Ok(Err(refusal)) => {

@@ -8,7 +8,7 @@ use sqlx::FromRow;
 
 use crate::store::{Store, Writing, codec, commit, fault};
 use crate::work::Worker;
-use crate::work::question::LateAnswer;
+use crate::work::late::LateAnswer;
 
 /// An answer on its way to a worker, as a follow-up.
 #[derive(Clone, Debug)]
