@@ -55,7 +55,7 @@ impl GatewayState {
                     let _ = myself.send_message(GatewayMessage::Resumes(attempt, process, at));
                 }),
                 Err(refusal) => {
-                    tracing::error!(%refusal, "the attempts that resume by themselves can't be read")
+                    tracing::error!(%refusal, "the attempts that resume by themselves can't be read");
                 }
             }
         });

@@ -52,7 +52,7 @@ impl GatewayState {
                 self.owners.insert(id, owner);
             }
             Err(error) => {
-                tracing::error!(attempt = %id, %error, "an attempt's actor can't be started")
+                tracing::error!(attempt = %id, %error, "an attempt's actor can't be started");
             }
         }
     }
