@@ -3,23 +3,62 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is a test's answer")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Longest file, in lines, tests apart.
-const LINES_MAX: usize = 520;
+const LINES_MAX: usize = 400;
+
+/// The files that are longer.
+const LONGER: &[&str] = &[
+    "actors/src/attempt/lifecycle/mod.rs",
+    "actors/src/attempt/turn.rs",
+    "actors/src/journal.rs",
+    "actors/src/log/normalized.rs",
+    "actors/src/log/raw/mod.rs",
+    "actors/src/log/spool/write/mod.rs",
+    "actors/src/log/writer.rs",
+    "actors/src/process/shim/supervisor.rs",
+    "actors/src/process/shims.rs",
+    "actors/src/workspace/snapshot/mod.rs",
+    "examples/crash_matrix/faults.rs",
+    "examples/crash_matrix/judge.rs",
+    "examples/real_executors/checks.rs",
+    "src/config/executors.rs",
+    "src/domain/mod.rs",
+    "src/executors/acp/call.rs",
+    "src/executors/acp/normalize.rs",
+    "src/executors/claude/normalize.rs",
+    "src/executors/codex/app_server.rs",
+    "src/mcp/server.rs",
+    "src/mcp/tools/attempts.rs",
+    "src/store/attempts.rs",
+    "src/store/work/questions.rs",
+];
+
+/// Modules that use each other, all of a circle in a line.
+#[rustfmt::skip]
+const CIRCLES: &[&[&str]] = &[
+    &["cli::output", "cli::table"],
+    &["mcp::explain", "mcp::meant", "mcp::mend", "mcp::repair", "mcp::tool"],
+    &["mcp::server", "mcp::transport"],
+    &["work::answer::kin", "work::answer::words"],
+    &["work::answer::rulings", "work::answer::told"],
+];
 
 /// Who may use whom in `actors`, by top-level module. Arrows point down only:
 /// a part may use those listed above it.
 #[rustfmt::skip]
 const ACTORS: &[(&str, &[&str])] = &[
     ("base", &[]),
+    ("blocking", &[]),
     ("failpoint", &[]),
-    ("ids", &[]),
+    ("ids", &["blocking"]),
     ("limits", &[]),
     ("nearest", &[]),
     ("payload", &[]),
+    ("retry", &[]),
     ("root", &[]),
     ("secret", &[]),
     ("text", &[]),
@@ -27,13 +66,13 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("event", &["ids"]),
     ("executor", &["event", "limits"]),
     ("journal", &["event", "executor", "ids", "limits", "payload", "refusal"]),
-    ("log", &["event", "executor", "failpoint", "ids"]),
-    ("process", &["event", "failpoint", "ids", "limits", "log", "secret"]),
-    ("workspace", &["base", "ids", "process"]),
+    ("log", &["blocking", "event", "executor", "failpoint", "ids"]),
+    ("process", &["blocking", "event", "failpoint", "ids", "limits", "log", "secret"]),
+    ("workspace", &["base", "blocking", "ids", "process"]),
     ("world", &["executor", "ids", "journal", "limits", "log", "process", "secret", "workspace"]),
-    ("attempt", &["base", "event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "secret", "text", "workspace", "world"]),
-    ("gateway", &["attempt", "event", "executor", "ids", "journal", "nearest", "payload", "refusal", "workspace", "world"]),
-    ("checks", &["attempt", "event", "failpoint", "gateway", "ids", "journal", "log", "payload", "process", "refusal", "secret", "workspace", "world"]),
+    ("attempt", &["base", "blocking", "event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "retry", "secret", "text", "workspace", "world"]),
+    ("gateway", &["attempt", "event", "executor", "ids", "journal", "nearest", "payload", "refusal", "retry", "workspace", "world"]),
+    ("checks", &["attempt", "base", "blocking", "event", "failpoint", "gateway", "ids", "journal", "log", "payload", "process", "refusal", "retry", "secret", "workspace", "world"]),
 ];
 
 /// The same in `src`.
@@ -69,6 +108,9 @@ const MODEL_SERVER: &[(&str, &[&str])] = &[
     ("main", &[]),
 ];
 
+/// The roots of the crates.
+const TREES: [&str; 3] = ["actors/src", "src", "model-server/src"];
+
 /// Crates that `actors` does without: it speaks no protocol, remembers nothing
 /// by itself, and parses no command line.
 const NOT_IN_ACTORS: &[&str] = &["rmcp", "sqlx", "axum", "clap", "toml", "schemars"];
@@ -99,13 +141,20 @@ fn every_file_says_what_it_is_for() {
 
 #[test]
 fn no_file_holds_two_ideas() {
-    let long: Vec<_> = sources()
-        .into_iter()
-        .filter(|path| !is_test(path))
-        .map(|path| (read(&path).lines().count(), path))
-        .filter(|(lines, _)| *lines > LINES_MAX)
-        .collect();
-    assert!(long.is_empty(), "longer than {LINES_MAX} lines: {long:?}");
+    let long = sources().into_iter().filter(|path| !is_test(path));
+    let long = long.filter(|path| production_lines(path) > LINES_MAX);
+    let long: BTreeSet<PathBuf> =
+        long.map(|path| path.strip_prefix(root()).unwrap().to_owned()).collect();
+    let named = LONGER.iter().map(PathBuf::from).collect();
+    assert_eq!(long, named, "longer than {LINES_MAX} lines, and named as such in LONGER");
+}
+
+#[test]
+fn no_modules_use_each_other() {
+    let circles: BTreeSet<BTreeSet<String>> =
+        TREES.iter().flat_map(|tree| Crate::read(tree).circles()).collect();
+    let named = CIRCLES.iter().map(|circle| circle.iter().map(ToString::to_string).collect());
+    assert_eq!(circles, named.collect(), "circles of modules, and those named in CIRCLES");
 }
 
 #[test]
@@ -171,37 +220,272 @@ fn every_table_is_strict() {
 /// The uses in one tree that its table does not allow.
 fn arrows(tree: &str, table: &[(&str, &[&str])]) -> Vec<String> {
     let modules: BTreeSet<&str> = table.iter().map(|(name, _)| *name).collect();
-    let dir = root().join(tree);
     let mut wrong = Vec::new();
-    for path in files(&dir).into_iter().filter(|path| !is_test(path)) {
-        let relative = path.strip_prefix(&dir).unwrap();
-        let first = relative.components().next().unwrap().as_os_str().to_string_lossy();
-        let module = first.trim_end_matches(".rs");
-        if module == "lib" {
-            continue;
-        }
-        let Some((_, allowed)) = table.iter().find(|(name, _)| *name == module) else {
-            wrong.push(format!("{tree}/{module} is in no table of tests/tidy.rs"));
+    for (module, (path, paths)) in &Crate::read(tree).modules {
+        let Some(top) = module.first() else { continue };
+        let Some((_, allowed)) = table.iter().find(|(name, _)| *name == top) else {
+            wrong.push(format!("{tree}/{top} is in no table of tests/tidy.rs"));
             continue;
         };
-        let used = used(&read(&path)).into_iter().filter(|used| used != module);
-        let used = used.filter(|used| modules.contains(used.as_str()));
-        for used in used.filter(|used| !allowed.contains(&used.as_str())) {
-            wrong.push(format!("{tree}/{} uses {used}", relative.display()));
+        let used: BTreeSet<&str> =
+            paths.iter().filter_map(|path| path.first()).map(|it| &**it).collect();
+        let used = used.into_iter().filter(|used| *used != top && modules.contains(used));
+        for used in used.filter(|used| !allowed.contains(used)) {
+            wrong.push(format!("{} uses {used}", path.display()));
         }
     }
     wrong
 }
 
-/// The top-level modules of its own crate that a file names, its unit tests and
-/// its comments apart.
-fn used(source: &str) -> BTreeSet<String> {
-    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
-    code.lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .flat_map(|line| line.split("crate::").skip(1))
-        .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
-        .collect()
+/// The modules of a crate, tests apart.
+struct Crate {
+    /// By path (`["attempt", "run"]`): the file, and the paths that its code names, made
+    /// absolute.
+    modules: BTreeMap<Module, (PathBuf, BTreeSet<Module>)>,
+    /// By the path of a re-export, what it stands for.
+    exports: BTreeMap<Module, Module>,
+}
+
+type Module = Vec<String>;
+
+impl Crate {
+    fn read(tree: &str) -> Self {
+        let dir = root().join(tree);
+        let (mut modules, mut exports) = (BTreeMap::new(), BTreeMap::new());
+        for path in files(&dir).into_iter().filter(|path| !is_test(path)) {
+            let relative = path.strip_prefix(&dir).unwrap().with_extension("");
+            let mut module: Module =
+                relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+            if module.last().is_some_and(|last| last == "mod" || last == "lib") {
+                module.pop();
+            }
+            let code = code(&read(&path));
+            let (paths, renamed) = paths(&code, &module);
+            exports.extend(renamed);
+            let known = modules.insert(module, (path, paths));
+            assert!(known.is_none(), "a module has two files: {known:?}");
+        }
+        Self { modules, exports }
+    }
+
+    /// The module in which the item of a path is defined.
+    fn target(&self, path: &[String]) -> Module {
+        for len in (1..=path.len()).rev() {
+            if self.modules.contains_key(&path[..len]) {
+                return path[..len].to_vec();
+            }
+            if let Some(original) = self.exports.get(&path[..len]) {
+                return self.target(&[original, &path[len..]].concat());
+            }
+        }
+        Vec::new()
+    }
+
+    /// The modules that a module uses. A module may use what its parents define, and its
+    /// children: they are one part, told apart by files.
+    fn uses(&self, module: &Module) -> BTreeSet<Module> {
+        let targets = self.modules[module].1.iter().map(|path| self.target(path));
+        targets.filter(|it| !it.starts_with(module) && !module.starts_with(it)).collect()
+    }
+
+    /// The modules that use each other, directly or by others: each set is one circle.
+    fn circles(&self) -> BTreeSet<BTreeSet<String>> {
+        let uses: BTreeMap<&Module, BTreeSet<Module>> =
+            self.modules.keys().map(|module| (module, self.uses(module))).collect();
+        let reached = |module: &Module| {
+            let (mut reached, mut open) = (BTreeSet::new(), vec![module.clone()]);
+            while let Some(next) = open.pop() {
+                open.extend(uses[&next].iter().filter(|it| reached.insert((*it).clone())).cloned());
+            }
+            reached
+        };
+        let reached: BTreeMap<&Module, BTreeSet<Module>> =
+            self.modules.keys().map(|module| (module, reached(module))).collect();
+        let circle = |module: &&Module| -> BTreeSet<String> {
+            let others = reached[*module].iter().filter(|other| reached[other].contains(*module));
+            others.map(|other| other.join("::")).collect()
+        };
+        reached.keys().map(circle).filter(|circle| !circle.is_empty()).collect()
+    }
+}
+
+/// The absolute paths within its crate that a module names, and by the path of each of
+/// its re-exports what that stands for.
+fn paths(code: &str, module: &Module) -> (BTreeSet<Module>, BTreeMap<Module, Module>) {
+    let (mut found, mut exports) = (BTreeSet::new(), BTreeMap::new());
+    let mut rest = code;
+    while let Some(at) = next_use(rest) {
+        let is_export = rest[..at].trim_end().ends_with("pub");
+        let end = at + rest[at..].find(';').unwrap();
+        for path in expanded(&rest[at + "use ".len()..end]) {
+            let (path, name) = path.split_once(" as ").unwrap_or((&path, ""));
+            let name = if name.is_empty() { path.rsplit("::").next().unwrap() } else { name };
+            if let Some(path) = absolute(path, module) {
+                if is_export {
+                    exports.insert([&module[..], &[name.to_owned()]].concat(), path);
+                } else {
+                    found.insert(path);
+                }
+            }
+        }
+        rest = &rest[end..];
+    }
+    for start in ["crate::", "super::", "self::"] {
+        for (at, _) in code.match_indices(start) {
+            let is_start = !code[..at].ends_with(|c: char| c.is_alphanumeric() || "_:".contains(c));
+            let is_path = |c: char| c.is_alphanumeric() || "_:".contains(c);
+            let path = code[at..].split(|c| !is_path(c)).next().unwrap();
+            if is_start && !path.ends_with("::") {
+                found.extend(absolute(path, module));
+            }
+        }
+    }
+    (found, exports)
+}
+
+/// Where the next `use` declaration begins.
+fn next_use(code: &str) -> Option<usize> {
+    let mut found = code.match_indices("use ").map(|(at, _)| at);
+    found.find(|at| code[..*at].is_empty() || code[..*at].ends_with([' ', '\n']))
+}
+
+/// The paths of a use tree: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn expanded(tree: &str) -> Vec<String> {
+    let tree = tree.split_whitespace().collect::<Vec<_>>().join(" ");
+    let Some((head, list)) = tree.split_once('{') else { return vec![tree] };
+    let list = list.trim_end().strip_suffix('}').unwrap();
+    let (mut parts, mut depth) = (vec![String::new()], 0);
+    for letter in list.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        parts.last_mut().unwrap().push(letter);
+    }
+    let parts = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
+    let whole = |path: &str| match path.strip_prefix("self") {
+        Some(renamed) if renamed.is_empty() || renamed.starts_with(' ') => {
+            format!("{}{renamed}", head.trim_end_matches("::"))
+        }
+        _ => format!("{head}{path}"),
+    };
+    parts.flat_map(|part| expanded(&whole(part))).collect()
+}
+
+/// A path from the root of its crate; `None`: it leads out of the crate. A path that
+/// begins with a name is that of a child, if it is one.
+fn absolute(path: &str, module: &Module) -> Option<Module> {
+    let mut parts: Vec<&str> = path.split("::").collect();
+    let mut from = match parts[0] {
+        "crate" => Vec::new(),
+        // The modules are declared there.
+        _ if module == &["main"] => Vec::new(),
+        "std" | "core" | "alloc" => return None,
+        _ => module.clone(),
+    };
+    while let Some(first) =
+        parts.first().copied().filter(|it| ["crate", "self", "super"].contains(it))
+    {
+        if first == "super" {
+            from.pop();
+        }
+        parts.remove(0);
+    }
+    from.extend(parts.iter().map(|part| (*part).to_owned()));
+    Some(from)
+}
+
+/// The code of a source file: comments, literals and the items of tests are taken out.
+fn code(source: &str) -> String {
+    let mut code = blanked(source);
+    while let Some(start) = code.find("#[cfg(test)]").or_else(|| code.find("#[cfg(all(test")) {
+        let end = start + item_len(&code[start..]);
+        code.replace_range(start..end, "");
+    }
+    code
+}
+
+/// The bytes of the item that a text begins with, its attributes included.
+fn item_len(text: &str) -> usize {
+    let (mut depth, mut has_body) = (0, false);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '{' | '(' | '[' => depth += 1,
+            '}' | ')' | ']' => depth -= 1,
+            _ => {}
+        }
+        has_body |= letter == '{' && depth == 1;
+        if depth == 0 && (letter == ';' || (letter == '}' && has_body)) {
+            return at + 1;
+        }
+    }
+    text.len()
+}
+
+/// The text with its comments and literals taken out, line for line.
+fn blanked(source: &str) -> String {
+    let mut code = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(letter) = rest.chars().next() {
+        let is_word = code.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let len = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").unwrap() + 2
+        } else if let Some(end) = raw_string_end(rest).filter(|_| !is_word) {
+            end
+        } else if letter == '"' {
+            1 + quoted_len(&rest[1..], '"')
+        } else if letter == '\'' && is_char(rest) {
+            1 + quoted_len(&rest[1..], '\'')
+        } else {
+            code.push(letter);
+            rest = &rest[letter.len_utf8()..];
+            continue;
+        };
+        code.extend(rest[..len].chars().filter(|c| *c == '\n'));
+        rest = &rest[len..];
+    }
+    code
+}
+
+/// Where the raw string ends that a text begins with.
+fn raw_string_end(text: &str) -> Option<usize> {
+    let after = text.strip_prefix("br").or_else(|| text.strip_prefix('r'))?;
+    let hashes = after.len() - after.trim_start_matches('#').len();
+    let inner = after[hashes..].strip_prefix('"')?;
+    let end = format!("\"{}", "#".repeat(hashes));
+    Some(text.len() - inner.len() + inner.find(&end)? + end.len())
+}
+
+/// The bytes up to and with the quote that ends a literal.
+fn quoted_len(text: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    for (at, letter) in text.char_indices() {
+        if letter == quote && !is_escaped {
+            return at + 1;
+        }
+        is_escaped = letter == '\\' && !is_escaped;
+    }
+    text.len()
+}
+
+/// Whether a quote begins a character, not a lifetime.
+fn is_char(text: &str) -> bool {
+    let mut letters = text.chars().skip(1);
+    letters.next() == Some('\\') || letters.next() == Some('\'')
+}
+
+/// The lines of a file, those of its tests apart.
+fn production_lines(path: &Path) -> usize {
+    let source = read(path);
+    let is_removed = blanked(&source).lines().count() - code(&source).lines().count();
+    source.lines().count() - is_removed
 }
 
 fn root() -> PathBuf {

@@ -1,6 +1,14 @@
 //! Which of the daemon's own variables are passed on to what it starts: executors,
 //! checks, git. Pure.
 
+use std::collections::BTreeMap;
+
+/// The part of the daemon's environment that is passed on.
+pub fn inherited(own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let passed_on = own.iter().filter(|(name, _)| is_base(name));
+    passed_on.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
 /// Whether the daemon's own variable of this name is passed on.
 #[must_use]
 pub fn is_base(name: &str) -> bool {

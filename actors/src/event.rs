@@ -158,7 +158,7 @@ pub enum Event {
     ErrorMessage {
         text: String,
         error_type: ErrorType,
-        /// When the limit that it tells of is over, where that is known.
+        /// When the limit that it reports ends, if that is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resume_at: Option<Timestamp>,
     },
@@ -264,7 +264,7 @@ pub enum RunReason {
     DevServer,
 }
 
-/// How a process stands.
+/// The status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessStatus {

@@ -5,7 +5,7 @@
 //! The client's side of a two-way protocol is a [`Normalizer`] too: what it says
 //! is a function of the raw entries, and each message has a key of its own. So a
 //! daemon that was killed in the middle of a conversation reads what was said
-//! again, comes to the same messages, and sends those that are not on file.
+//! again, derives the same messages, and sends those that are not on file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::event::{Action, ErrorType, Event, RawEntry, Timestamp, Usage};
 use crate::limits::Limits;
 
-/// An executor as `list_executors` tells it.
+/// An executor as `list_executors` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself")]
 pub struct Description {
@@ -101,7 +101,7 @@ pub struct Launch {
     /// Added to the environment that every executor gets.
     pub env: BTreeMap<String, String>,
     pub stdin: Stdin,
-    /// Files that the CLI is to read, by their name in [`Turn::scratch`].
+    /// Files for the CLI to read, by their name in [`Turn::scratch`].
     pub files: BTreeMap<String, Vec<u8>>,
     /// What the normalizer of this process has to know: kept with the process,
     /// and given to [`Executor::normalizer`] now and after every restart.
@@ -124,8 +124,8 @@ pub enum Stdin {
 pub trait Executor: Send + Sync {
     fn describe(&self) -> Description;
 
-    /// The version of the program that is there, where it can be told: within
-    /// seconds when it is asked for the first time, else at once.
+    /// The version of the installed program, if it can be found out: within seconds the
+    /// first time, later at once.
     async fn version(&self) -> Option<String> {
         None
     }
@@ -147,7 +147,7 @@ pub trait Executor: Send + Sync {
         false
     }
 
-    /// What becomes of a turn that a rate limit has ended.
+    /// What happens to a turn that a rate limit has ended.
     fn on_quota(&self) -> OnQuota {
         OnQuota::default()
     }
@@ -158,13 +158,13 @@ pub trait Executor: Send + Sync {
     }
 }
 
-/// What becomes of a turn that a rate limit has ended.
+/// What happens to a turn that a rate limit has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnQuota {
-    /// It is resumed when the executor said that the limit ends.
+    /// It resumes when the limit ends, as the executor reported.
     Auto,
-    /// It waits for somebody to resume it.
+    /// It waits for a client to resume it.
     #[default]
     Ask,
     /// It is a failure like others.
@@ -210,7 +210,7 @@ pub struct TurnEnded {
     pub error: Option<String>,
     #[serde(default)]
     pub error_type: Option<ErrorType>,
-    /// When the limit that ended it is over, where the executor told.
+    /// When the limit that ended it ends, if the executor reported it.
     #[serde(default)]
     pub resume_at: Option<Timestamp>,
 }
@@ -285,15 +285,14 @@ pub trait Executors: Send + Sync {
     fn all(&self) -> Vec<Arc<dyn Executor>>;
 }
 
-/// The normalizer of an executor that is configured no more: its lines, as they are.
-#[must_use]
-pub fn unknown() -> Box<dyn Normalizer> {
-    struct Unknown;
-    impl Normalizer for Unknown {
-        fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
-            out.push(Observed::Entry(Event::SystemMessage { text: entry.text.clone() }));
-        }
-        fn end(&mut self, _: &mut Vec<Observed>) {}
+/// The normalizer of output that has no protocol: its lines, as they are. For leftovers
+/// of a process, and for an executor that is no longer configured.
+pub struct PlainLines;
+
+impl Normalizer for PlainLines {
+    fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
+        out.push(Observed::Entry(Event::SystemMessage { text: entry.text.clone() }));
     }
-    Box::new(Unknown)
+
+    fn end(&mut self, _: &mut Vec<Observed>) {}
 }

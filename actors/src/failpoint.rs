@@ -23,8 +23,8 @@ pub fn hit(what: &str, moment: &str) {
     }
 }
 
-/// What the next child of a kind is to find in [`VARIABLE`]: the first one gets
-/// the place that is named for its kind, and no later one does.
+/// The value of [`VARIABLE`] for the next child of a kind: the first one gets the place
+/// that is named for its kind, and no later one does.
 #[must_use]
 pub fn pass_on(kind: &str) -> Option<String> {
     ARMED.as_ref()?.pass_on(kind)
@@ -32,7 +32,7 @@ pub fn pass_on(kind: &str) -> Option<String> {
 
 /// The place, and how often it is still come by before it kills.
 struct Failpoint {
-    /// The kind of child that is to die; `None`: this process.
+    /// The kind of child that dies; `None`: this process.
     whose: Option<String>,
     name: String,
     left: AtomicU64,

@@ -4,16 +4,18 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 use uuid::{ContextV7, Timestamp, Uuid};
+
+use crate::blocking::lock;
 
 /// Goes on from the largest time seen (RFC 9562, 6.2).
 static CLOCK: Mutex<ContextV7> = Mutex::new(ContextV7::new());
 
 fn make(timestamp: impl FnOnce(&ContextV7) -> Timestamp) -> Uuid {
-    let clock = CLOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    let clock = lock(&CLOCK);
     Uuid::new_v7(timestamp(&clock))
 }
 
@@ -101,7 +103,7 @@ id!(
     ApprovalId
 );
 id!(
-    /// What somebody has to see to.
+    /// A ticket for a person.
     TicketId
 );
 id!(

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The [`gateway`] is the one door: each request is a message to it, answered by
-//! whoever owns the thing. An [`attempt`] owns its [`process`], its [`log`] and,
+//! the owner of the thing. An [`attempt`] owns its [`process`], its [`log`] and,
 //! through the owners of its repositories, its [`workspace`]. What must outlive
 //! the daemon goes to the [`journal`]; how an [`executor`] is launched and read
 //! is its adapter's. Both are traits: this crate knows no database, no protocol
@@ -29,6 +29,7 @@
 
 pub mod attempt;
 pub mod base;
+pub mod blocking;
 pub mod checks;
 pub mod event;
 pub mod executor;
@@ -42,6 +43,7 @@ pub mod nearest;
 pub mod payload;
 pub mod process;
 pub mod refusal;
+pub mod retry;
 pub mod root;
 pub mod secret;
 pub mod text;

@@ -84,13 +84,13 @@ codes! {
     TurnActive "turn_active" true "Call get_attempt_status until state is not running, then the tool again. Or call stop_attempt first.",
     AttemptRunning "attempt_running" true "Call stop_attempt with attempt_id = details.attempt_id, then the tool again.",
     IdempotencyConflict "idempotency_conflict" false "Call the tool again with a new request_id.",
-    WorkspaceFailed "workspace_failed" false "Mend what the message names in the repository, then call the tool again.",
-    SpawnFailed "spawn_failed" false "Mend what the message names, then call the tool again. list_executors tells what can run.",
+    WorkspaceFailed "workspace_failed" false "Fix the problem in the repository that the message names, then call the tool again.",
+    SpawnFailed "spawn_failed" false "Fix the problem that the message names, then call the tool again. list_executors shows what can run.",
     InvalidState "invalid_state" false "Call getNextTask instead.",
     TokenLimitExceeded "token_limit_exceeded" false "Call the tool again with context, shorter than it was.",
     Timeout "timeout" true "Call createTicket instead.",
     DbLocked "db_locked" true "Call the tool again when details.retry_after_seconds have passed.",
-    DbUnavailable "db_unavailable" true "Mend the database of PROVOST_HOME, then call the tool again. `provost doctor` tells what is wrong with it.",
+    DbUnavailable "db_unavailable" true "Repair the database of PROVOST_HOME, then call the tool again. `provost doctor` shows what is wrong with it.",
     StorageFull "storage_full" true "Free disk space where PROVOST_HOME lies, then call the tool again.",
     RateLimited "rate_limited" true "Call the tool again when some of the calls in flight have ended.",
     NotPermitted "not_permitted" false "Use a tool of this connection's role; provost tools --role lists them.",
@@ -98,7 +98,7 @@ codes! {
     DaemonUnavailable "daemon_unavailable" true "Start the daemon with `provost daemon`, then call the tool again.",
     DaemonRestarting "daemon_restarting" true "Call the tool again when the daemon is back.",
     ShuttingDown "shutting_down" true "Call the tool again when the daemon runs again.",
-    Internal "internal" false "See the daemon's log: this is a fault in Provost. get_attempt_status tells what is true now.",
+    Internal "internal" false "See the daemon's log: this is a fault in Provost. get_attempt_status shows the current state.",
 }
 
 /// A refused call: what is wrong, and the next call that helps.
@@ -139,7 +139,7 @@ impl Refusal {
     #[must_use]
     pub fn detail(mut self, key: &str, value: impl Into<Value>) -> Self {
         let value = match value.into() {
-            Value::String(text) => Value::String(cut(text, DETAIL_TOLD)),
+            Value::String(text) => Value::String(cut(text, DETAIL_MAX)),
             value => value,
         };
         self.details.insert(key.to_owned(), value);
@@ -176,29 +176,29 @@ impl Refusal {
     pub fn shortage(message: impl Into<String>) -> Self {
         Self::new(Code::DaemonUnavailable, message).hint(
             "Call the tool again when fewer attempts run. There are too few descriptors, \
-             processes or too little memory left: `provost doctor` tells the limits.",
+             processes or too little memory left: `provost doctor` shows the limits.",
         )
     }
 
-    /// A fault of ours: its text goes to the client and, by the caller, to the log.
+    /// A fault of Provost: its text goes to the client and, by the caller, to the log.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, message)
     }
 }
 
-/// How much is told of a word, and of all of them, in characters. What a caller gave as a
-/// name or an id may be of any length, and is never echoed whole.
-const WORD_TOLD: usize = 300;
-const MESSAGE_TOLD: usize = 4000;
+/// Most characters of a word, and of a message. A name or an id from a caller may be of any
+/// length, and is never echoed whole.
+const WORD_MAX: usize = 300;
+const MESSAGE_MAX: usize = 4000;
 /// The same of a text among the details.
-const DETAIL_TOLD: usize = 4096;
+const DETAIL_MAX: usize = 4096;
 
 /// One line that begins with a capital, where it begins with a plain word, and
 /// ends with a full stop: what other programs say is made of many pieces.
 fn sentence(text: &str) -> String {
-    let short = |word: &str| cut(word.to_owned(), WORD_TOLD);
+    let short = |word: &str| cut(word.to_owned(), WORD_MAX);
     let words: Vec<String> = text.split_whitespace().map(short).collect();
-    let mut words = cut(words.join(" "), MESSAGE_TOLD);
+    let mut words = cut(words.join(" "), MESSAGE_MAX);
     let is_word =
         words.split(' ').next().is_some_and(|it| it.bytes().all(|b| b.is_ascii_lowercase()));
     if let Some(first) = words.get_mut(..1).filter(|_| is_word) {
@@ -224,7 +224,7 @@ mod tests {
         let long = Refusal::new(Code::Internal, format!("there is no {}", "x".repeat(5000)));
         let long = long.detail("name", "x".repeat(10_000));
         assert!(long.message.chars().count() < 400, "{}", long.message);
-        assert!(long.details["name"].as_str().unwrap().chars().count() <= DETAIL_TOLD);
+        assert!(long.details["name"].as_str().unwrap().chars().count() <= DETAIL_MAX);
     }
 
     #[test]

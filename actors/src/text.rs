@@ -1,6 +1,6 @@
 //! Texts that must be short. Pure.
 
-/// How much of a name is told that may be of any length, in characters.
+/// Most characters shown of a name that may be of any length.
 pub const NAME_TOLD: usize = 100;
 
 /// The text if it has `most` characters at most; else its beginning, which ends

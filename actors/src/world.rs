@@ -9,12 +9,15 @@ use std::time::Duration;
 use crate::executor::Executors;
 use crate::ids::{AttemptId, ProjectId};
 use crate::journal::check::CheckCommand;
-use crate::journal::{Attempt, Journal};
+use crate::journal::{Attempt, AttemptRepo, Journal};
 use crate::limits::{Limits, SoftLimits};
 use crate::log::Logs;
-use crate::process::Shims;
-use crate::secret::Names;
+use crate::process::cgroup::Cgroup;
+use crate::process::manifest::{self, Manifest, StdinSource};
+use crate::process::{Marker, Shims};
+use crate::secret::{SecretNames, Secrets};
 use crate::workspace::Repositories;
+use crate::workspace::snapshot::Source;
 
 /// Shared by all actors; nothing in it belongs to any one attempt.
 pub struct World {
@@ -45,11 +48,11 @@ pub struct Settings {
     pub attempts_dir: PathBuf,
     /// Holds `<short id>-<slug>/<repo name>/`.
     pub worktrees_dir: PathBuf,
-    /// Takes what stands in the way.
+    /// Receives what is in the way of a worktree.
     pub trash_dir: PathBuf,
     /// Holds `<check run id>/`.
     pub checks_dir: PathBuf,
-    /// Takes what lasts no longer than a call. Empty when a daemon starts.
+    /// Holds scratch repositories, each for one call. Empty when a daemon starts.
     pub scratch_dir: PathBuf,
     /// Where cgroups may be made, if anywhere.
     pub cgroups: Option<PathBuf>,
@@ -58,7 +61,7 @@ pub struct Settings {
     /// The daemon's own environment, of which executors get a part.
     pub environment: BTreeMap<String, String>,
     /// Which variables of an executor's environment no file may show.
-    pub secret_names: Names,
+    pub secret_names: SecretNames,
     pub checks: Checks,
     /// This binary, for the way back from within an attempt.
     pub program: PathBuf,
@@ -76,9 +79,56 @@ impl Settings {
     pub fn process_dir(&self, attempt: &Attempt) -> PathBuf {
         self.attempt_dir(attempt.attempt_id).join(attempt.process.process_id.to_string())
     }
+
+    /// One repository of an attempt, with the worktree to read.
+    pub fn source(&self, attempt: &Attempt, repo: &AttemptRepo) -> Source {
+        Source {
+            repo: PathBuf::from(&repo.path),
+            worktrees: self.worktrees_dir.clone(),
+            folder: attempt.folder.clone(),
+            name: repo.name.clone(),
+            branch: attempt.branch.clone(),
+            target_branch: repo.target_branch.clone(),
+            scratch: self.scratch_dir.clone(),
+        }
+    }
+
+    /// What a shim has to run, with empty standard input and without a bound on where
+    /// it runs; and the secrets taken out of `env`.
+    pub fn manifest(
+        &self,
+        marker: Marker,
+        command: (PathBuf, Vec<String>),
+        mut env: BTreeMap<String, String>,
+        cwd: PathBuf,
+        limits: Limits,
+    ) -> (Manifest, Secrets) {
+        let secrets = self.secret_names.take_out(&mut env, &self.environment);
+        let cgroup = self.cgroups.as_deref().filter(|_| limits.want_cgroup());
+        let (program, args) = command;
+        let manifest = Manifest {
+            v: manifest::VERSION,
+            attempt_id: marker.attempt,
+            process_id: marker.process,
+            epoch: 1,
+            program,
+            args,
+            env,
+            secrets: secrets.names(),
+            cwd,
+            stdin: StdinSource::Empty,
+            spool_max_bytes: self.spool_max_bytes,
+            limits,
+            cgroup: cgroup.map(|base| Cgroup::named(base, &marker.process.to_string())),
+            grace_ms: u64::try_from(self.stop_grace.as_millis()).unwrap_or(u64::MAX),
+            soft_limits: self.soft_limits,
+            cwd_beneath: None,
+        };
+        (manifest, secrets)
+    }
 }
 
-/// What is run on a task that is reported done.
+/// The checks that run on a task that is reported done.
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
     /// How many runs go on at once; further ones wait.

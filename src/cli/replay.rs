@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use provost_actors::attempt::dialogue_of;
+use provost_actors::attempt::read_launch_state;
 use provost_actors::executor;
 use provost_actors::ids::ProcessId;
 use provost_actors::log::{Difference, Entry, LogError, Replay, process_dir, replay as derive};
@@ -40,10 +40,10 @@ pub async fn replay(context: &mut Context, args: &ReplayArgs) -> Result<Exit, Fa
         let show = |entry| sender.blocking_send(entry).map_err(io::Error::other);
         let mut unreadable = None;
         let reader = |process| {
-            let dialogue = dialogue_of(&process_dir(&dir, process))?;
+            let dialogue = read_launch_state(&process_dir(&dir, process))?;
             Ok(registry.reader(&executor, &dialogue).unwrap_or_else(|why| {
                 unreadable = Some(why);
-                executor::unknown()
+                Box::new(executor::PlainLines) as _
             }))
         };
         (derive(&dir, only, reader, show), unreadable)

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use provost_actors::secret::Names;
+use provost_actors::secret::SecretNames;
 
 /// A setting's value as the file, the environment or a flag gives it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -75,7 +75,7 @@ impl Setting {
             (Allowed::BranchPrefix, Value::Text(text)) => is_branch_prefix(text),
             (Allowed::Name, Value::Text(text)) => is_name(text),
             (Allowed::SecretNames, Value::Texts(names)) => {
-                names.iter().all(|name| Names::is_pattern(name))
+                names.iter().all(|name| SecretNames::is_pattern(name))
             }
             _ => false,
         }
@@ -261,7 +261,7 @@ settings! {
     /// What no log and no file may contain.
     secrets Secrets {
         /// Variables of executors whose values are secrets.
-        names: Vec<String> = Names::DEFAULT.map(str::to_owned), Allowed::SecretNames;
+        names: Vec<String> = SecretNames::DEFAULT.map(str::to_owned), Allowed::SecretNames;
     }
     /// Limits beyond which an answer is refused.
     guards Guards {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_actors::secret::{Names, Needle};
+use provost_actors::secret::{Needle, SecretNames};
 use serde_json::{Value as Json, json};
 
 use super::settings::TABLE;
@@ -35,7 +35,7 @@ impl Config {
             variable: Some(setting.variable()),
             doc: Some(setting.doc()),
         });
-        let secrets = Names::new(self.settings.secrets.names.clone());
+        let secrets = SecretNames::new(self.settings.secrets.names.clone());
         let executors = self.executors.iter().flat_map(|(name, executor)| {
             let origin = self.describe(&executor.line.map_or(Origin::Default, Origin::File));
             fields(executor, &secrets).into_iter().map(move |(field, value)| Shown {
@@ -73,12 +73,12 @@ const HIDDEN: &str = "***";
 
 /// Hides an executor's secrets in its values.
 struct Redactor<'c> {
-    names: &'c Names,
+    names: &'c SecretNames,
     needles: Vec<Needle>,
 }
 
 impl<'c> Redactor<'c> {
-    fn of(executor: &ExecutorConfig, names: &'c Names) -> Self {
+    fn of(executor: &ExecutorConfig, names: &'c SecretNames) -> Self {
         let variants = executor.variants.values().map(|variant| &variant.env);
         let secrets = |env: &BTreeMap<String, String>| {
             names.take_out(&mut env.clone(), &BTreeMap::new()).needles
@@ -105,7 +105,7 @@ impl<'c> Redactor<'c> {
     }
 }
 
-fn fields(executor: &ExecutorConfig, secrets: &Names) -> Vec<(String, Json)> {
+fn fields(executor: &ExecutorConfig, secrets: &SecretNames) -> Vec<(String, Json)> {
     let redactor = Redactor::of(executor, secrets);
     let prompt = match executor.prompt {
         PromptVia::Stdin => "stdin",

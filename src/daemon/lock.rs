@@ -1,14 +1,12 @@
 //! The lock of a home: one daemon at a time. Taken before anything else of the
 //! home is opened, so that a second daemon leaves without having touched it.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
 use provost_actors::process::proc::{self, Stat};
 
 /// How long a lock may outlive its holder: the threads of one that was killed die one
@@ -20,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Held for as long as it lives. The kernel lets go of it when the process
 /// ends, however it does (flock(2)); the file stays.
 #[derive(Debug)]
-pub struct HomeLock(#[expect(dead_code, reason = "held, not used")] Flock<File>);
+pub struct HomeLock(#[expect(dead_code, reason = "held, not used")] File);
 
 /// Why the lock can't be had.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +52,7 @@ impl HomeLock {
 
     fn try_take(path: &Path) -> Result<Self, LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), source };
-        let file = File::options()
+        let mut file = File::options()
             .read(true)
             .write(true)
             .create(true)
@@ -62,20 +60,20 @@ impl HomeLock {
             .mode(0o600)
             .open(path)
             .map_err(failed)?;
-        let mut lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => lock,
-            Err((mut file, Errno::EWOULDBLOCK)) => {
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
                 let read = file.read_to_string(&mut pid).is_ok();
                 let pid = Some(pid.trim().to_owned()).filter(|pid| read && !pid.is_empty());
                 return Err(LockError::Held { path: path.to_owned(), pid });
             }
-            Err((_, errno)) => return Err(failed(errno.into())),
-        };
-        lock.set_len(0).map_err(failed)?;
-        lock.rewind().map_err(failed)?;
-        writeln!(lock, "{}", std::process::id()).map_err(failed)?;
-        Ok(Self(lock))
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        file.set_len(0).map_err(failed)?;
+        file.rewind().map_err(failed)?;
+        writeln!(file, "{}", std::process::id()).map_err(failed)?;
+        Ok(Self(file))
     }
 }
 

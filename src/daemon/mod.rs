@@ -23,7 +23,7 @@ use provost_actors::limits::{Limits, SoftLimits};
 use provost_actors::log::Logs;
 use provost_actors::process::{self, Shims, cgroup};
 use provost_actors::root::Root;
-use provost_actors::secret::Names;
+use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
 use provost_actors::world::{Settings, World};
 use ractor::{Actor, ActorRef};
@@ -108,7 +108,7 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     let store = Store::open(&home.database(), times).await?;
     let Actors { world, gateway, checks, mut gateway_ended } =
         start_actors(home, config, soft_limits, &store, shims.clone()).await?;
-    let count = ractor::call!(gateway, gateway::Message::Restore)
+    let count = ractor::call!(gateway, gateway::GatewayMessage::Restore)
         .map_err(|error| DaemonError::Restore(error.to_string()))?
         .map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     if count > 0 {
@@ -117,7 +117,7 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
 
     checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     // It lives as long as the daemon.
-    let _ = checks.send_message(checks::Message::Planned);
+    let _ = checks.send_message(checks::ChecksMessage::Planned);
     orphans::report(home.attempts(), &store).await;
 
     let ending = CancellationToken::new();
@@ -181,8 +181,8 @@ fn remove_scratch(home: &Home) {
 
 struct Actors {
     world: Arc<World>,
-    gateway: ActorRef<gateway::Message>,
-    checks: ActorRef<checks::Message>,
+    gateway: ActorRef<gateway::GatewayMessage>,
+    checks: ActorRef<checks::ChecksMessage>,
     gateway_ended: JoinHandle<()>,
 }
 
@@ -208,7 +208,7 @@ async fn start_actors(
         repositories: Repositories::new(root.get_cell()),
         logs: Logs::new(
             home.attempts(),
-            provost_actors::log::Limits {
+            provost_actors::log::LogLimits {
                 ring_entries: usize::try_from(settings.logs.ring_entries).unwrap_or(usize::MAX),
                 ring_bytes: usize::try_from(settings.logs.ring_bytes).unwrap_or(usize::MAX),
                 spool_max_bytes: settings.logs.spool_max_bytes,
@@ -233,7 +233,7 @@ async fn start_actors(
             cgroups,
             soft_limits,
             environment,
-            secret_names: Names::new(settings.secrets.names.clone()),
+            secret_names: SecretNames::new(settings.secrets.names.clone()),
             checks,
             program: std::env::current_exe()?,
             home_variable: home.root().map(|root| root.to_string_lossy().into_owned()),

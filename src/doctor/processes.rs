@@ -5,8 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use provost_actors::process::identity::Process;
-use provost_actors::process::place::is_shim;
-use provost_actors::process::proc::{self, Stat};
+use provost_actors::process::proc::{self, Stat, is_shim};
 use provost_actors::process::tree::Marker;
 
 use super::check::{Check, Cure};

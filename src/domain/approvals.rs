@@ -6,7 +6,7 @@ use crate::api::Session;
 use crate::api::approvals::ApprovalTools;
 use async_trait::async_trait;
 use provost_actors::executor::Verdict;
-use provost_actors::gateway::{Message, RespondRequest};
+use provost_actors::gateway::{GatewayMessage, RespondRequest};
 use provost_actors::journal::{self, Approval};
 use provost_actors::text::cut;
 
@@ -61,7 +61,7 @@ impl ApprovalTools for Domain {
                 ApprovalDecision::Deny => Verdict::Deny { reason },
             },
         };
-        let answer = self.gateway(|port| Message::Respond(key, request, port)).await?;
+        let answer = self.gateway(|port| GatewayMessage::Respond(key, request, port)).await?;
         Ok(answered(answer, |approval| RespondApprovalOutput {
             approval_id: approval.approval_id,
             attempt_id: approval.attempt_id,

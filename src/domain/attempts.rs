@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use std::collections::BTreeMap;
 
 use provost_actors::event::Timestamp;
-use provost_actors::gateway::{Message, StartRequest};
+use provost_actors::gateway::{GatewayMessage, StartRequest};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::{AttemptStopped, Phase, State};
 use provost_actors::refusal::{Code, Refusal};
@@ -53,7 +53,7 @@ impl AttemptTools for Domain {
             parent: session.place.attempt(),
         };
         let task = request.task_id;
-        let answer = self.gateway(|port| Message::Start(key, request, port)).await?;
+        let answer = self.gateway(|port| GatewayMessage::Start(key, request, port)).await?;
         let handle = self.store.handle_of(task).await?;
         let worktree = self.worktree(answer.value.attempt_id).await;
         Ok(answered(answer, |started| StartTaskAttemptOutput {
@@ -133,7 +133,7 @@ impl AttemptTools for Domain {
         input: StopAttemptInput,
     ) -> Refusable<Answer<StopAttemptOutput>> {
         let (attempt, force) = (input.attempt_id, input.force);
-        let answer = self.gateway(|port| Message::Stop(key, attempt, force, port)).await?;
+        let answer = self.gateway(|port| GatewayMessage::Stop(key, attempt, force, port)).await?;
         let worktree = self.worktree(attempt).await;
         Ok(answered(answer, |it| stopped(it, worktree)))
     }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 
 use provost_actors::executor::Executor;
-use provost_actors::gateway::{Message, NewProject, RepoPath};
+use provost_actors::gateway::{GatewayMessage, NewProject, RepoPath};
 use provost_actors::journal::{NewTask, TaskChange, TaskView};
 use provost_actors::refusal::{Code, Refusal};
 
@@ -81,7 +81,7 @@ impl ProjectTools for Domain {
             target_branch: repo.target_branch.map(Into::into),
         });
         let project = NewProject { name: input.name.into(), repos: repos.collect() };
-        let answer = self.gateway(|port| Message::CreateProject(key, project, port)).await?;
+        let answer = self.gateway(|port| GatewayMessage::CreateProject(key, project, port)).await?;
         Ok(answered(answer, |made| CreateProjectOutput {
             project_id: made.project_id,
             repo_ids: made.repos.into_iter().map(|repo| repo.repo_id).collect(),
@@ -99,7 +99,8 @@ impl ProjectTools for Domain {
             path: input.path.into(),
             target_branch: input.target_branch.map(Into::into),
         };
-        let answer = self.gateway(|port| Message::AddRepo(key, project_id, repo, port)).await?;
+        let answer =
+            self.gateway(|port| GatewayMessage::AddRepo(key, project_id, repo, port)).await?;
         Ok(answered(answer, |added| AddRepoOutput { project_id, repo_id: added.repo_id }))
     }
 }
@@ -162,7 +163,7 @@ impl TaskTools for Domain {
             depends_on: input.depends_on.into_iter().collect(),
             brief: kept(input.brief)?.filter(|brief| brief != NO_BRIEF),
         };
-        let answer = self.gateway(|port| Message::CreateTask(key, task, port)).await?;
+        let answer = self.gateway(|port| GatewayMessage::CreateTask(key, task, port)).await?;
         let handle = self.store.handle_of(answer.value).await?;
         Ok(answered(answer, |task_id| CreateTaskOutput { task_id, handle }))
     }
@@ -182,7 +183,8 @@ impl TaskTools for Domain {
             brief: kept(input.brief)?,
         };
         let task = input.task_id;
-        let answer = self.gateway(|port| Message::UpdateTask(key, task, change, port)).await?;
+        let answer =
+            self.gateway(|port| GatewayMessage::UpdateTask(key, task, change, port)).await?;
         Ok(answered(answer, whole))
     }
 
@@ -193,7 +195,7 @@ impl TaskTools for Domain {
         input: DeleteTaskInput,
     ) -> Refusable<Answer<DeleteTaskOutput>> {
         let task = input.task_id;
-        let answer = self.gateway(|port| Message::DeleteTask(key, task, port)).await?;
+        let answer = self.gateway(|port| GatewayMessage::DeleteTask(key, task, port)).await?;
         let handle = self.store.handle_of(task).await?;
         Ok(answered(answer, |deleted_task_id| DeleteTaskOutput { deleted_task_id, handle }))
     }

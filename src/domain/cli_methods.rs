@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 
 use provost_actors::checks;
-use provost_actors::gateway::{Message, check_executor};
+use provost_actors::gateway::{GatewayMessage, check_executor};
 use provost_actors::ids::{AttemptId, TaskId};
 use provost_actors::refusal::{Code, Refusal};
 use serde::Deserialize;
@@ -103,8 +103,8 @@ impl CliMethods for Domain {
                 if alive.is_empty() {
                     self.ending.cancel();
                 } else {
-                    let _ = self.gateway.send_message(Message::GoOn);
-                    let _ = self.checks.send_message(checks::Message::GoOn);
+                    let _ = self.gateway.send_message(GatewayMessage::GoOn);
+                    let _ = self.checks.send_message(checks::ChecksMessage::GoOn);
                 }
                 Ok(json!({ "alive": alive, "unrecorded": unrecorded }))
             }
@@ -117,8 +117,8 @@ impl Domain {
     /// Stops every attempt and every check: who is still alive, and which stops are not
     /// written down yet.
     async fn stop_all(&self) -> Result<(Vec<Value>, Vec<AttemptId>), CustomError> {
-        let attempts = async { ractor::call!(self.gateway, Message::StopAll) };
-        let checks = async { ractor::call!(self.checks, checks::Message::StopAll) };
+        let attempts = async { ractor::call!(self.gateway, GatewayMessage::StopAll) };
+        let checks = async { ractor::call!(self.checks, checks::ChecksMessage::StopAll) };
         let (attempts, checks) = tokio::join!(attempts, checks);
         let lost = |error: String| fault(Refusal::internal(format!("not stopped: {error}")));
         let attempts = attempts.map_err(|error| lost(error.to_string()))?;
@@ -139,7 +139,7 @@ impl Domain {
     }
 
     async fn info(&self) -> Result<Value, CustomError> {
-        let (running, queued) = ractor::call!(self.gateway, Message::Counts)
+        let (running, queued) = ractor::call!(self.gateway, GatewayMessage::Counts)
             .map_err(|error| fault(Refusal::internal(error.to_string())))?;
         Ok(json!({
             "version": env!("CARGO_PKG_VERSION"),

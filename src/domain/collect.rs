@@ -7,11 +7,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use provost_actors::attempt::{Collect, Collection, Verdict};
+use provost_actors::attempt::{Collect, CollectVerdict, Collection};
 use provost_actors::event::Timestamp;
-use provost_actors::gateway::Message;
+use provost_actors::gateway::GatewayMessage;
 use provost_actors::ids::ProjectId;
-use provost_actors::process::held;
+use provost_actors::process::folder_users;
 use provost_actors::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ impl Domain {
                 continue;
             }
             let id = attempt.attempt_id;
-            match self.gateway(|port| Message::Collect(id, how, port)).await {
+            match self.gateway(|port| GatewayMessage::Collect(id, how, port)).await {
                 Ok(Some(collection)) => told.push(line(&attempt, &collection)),
                 Ok(None) => {}
                 Err(refusal) => return Err(refusal),
@@ -88,7 +88,7 @@ fn before(older_than_secs: u64) -> Timestamp {
 fn line(attempt: &AttemptOverview, collection: &Collection) -> Value {
     let Collection { verdict, reason, folder, ignored, snapshots } = collection;
     // What was to be saved is of interest only where it was not.
-    let reason = reason.as_ref().filter(|_| *verdict != Verdict::Collected);
+    let reason = reason.as_ref().filter(|_| *verdict != CollectVerdict::Collected);
     json!({
         "attempt_id": attempt.attempt_id,
         "task_title": attempt.task_title,
@@ -159,10 +159,11 @@ fn put_there(name: &str, found: &fs::Metadata) -> Timestamp {
 
 /// Removing follows no link, but would go into what is mounted.
 fn obstacle(path: &Path) -> Option<String> {
-    if let Some(mount) = held::mount_below(path) {
+    if let Some(mount) = folder_users::mount_below(path) {
         return Some(format!("{} is mounted in it", mount.display()));
     }
-    held::user_of(path).map(|pid| format!("process {pid} works in it or has a file of it open"))
+    folder_users::user_of(path)
+        .map(|pid| format!("process {pid} works in it or has a file of it open"))
 }
 
 fn remove(path: &Path) -> io::Result<()> {

@@ -4,7 +4,7 @@ use crate::api::Refusable;
 use crate::api::Session;
 use crate::api::follow_up::FollowUpTools;
 use async_trait::async_trait;
-use provost_actors::gateway::{FollowUpRequest, Message};
+use provost_actors::gateway::{FollowUpRequest, GatewayMessage};
 use provost_actors::journal::{self, FollowedUp};
 use provost_actors::refusal::Refusal;
 
@@ -41,7 +41,7 @@ impl FollowUpTools for Domain {
             variant: input.variant.map(Into::into),
             unless_stopped: false,
         };
-        let answer = self.gateway(|port| Message::FollowUp(key, request, port)).await?;
+        let answer = self.gateway(|port| GatewayMessage::FollowUp(key, request, port)).await?;
         let worktree = self.worktree(attempt_id).await;
         Ok(answered(answer, |done| output(done, worktree)))
     }

@@ -1,6 +1,6 @@
 //! Tasks from a file, put on a board: all of them, or none.
 
-use provost_actors::gateway::Message;
+use provost_actors::gateway::GatewayMessage;
 use provost_actors::ids::{ProjectId, TaskId, TaskRef};
 use provost_actors::journal::{NewTask, PlannedTask};
 use provost_actors::payload;
@@ -36,7 +36,7 @@ impl Domain {
         let key =
             Key { tool: TOOL, request_id: hash.clone(), payload_hash: hash, resolved_hash: None };
         let key = (!again).then_some(key);
-        let made = self.gateway(|port| Message::ImportTasks(key, tasks, port)).await?;
+        let made = self.gateway(|port| GatewayMessage::ImportTasks(key, tasks, port)).await?;
         Ok(json!({"tasks": made.value, "imported_before": made.deduplicated}))
     }
 }

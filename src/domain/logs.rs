@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use provost_actors::event::{Channel, Timestamp};
 use provost_actors::ids::AttemptId;
-use provost_actors::log::{AttemptLog, LogError, Page, Place, Query, Tip};
+use provost_actors::log::{AttemptLog, LogError, Page, PagePosition, Query, Tip};
 use provost_actors::refusal::{Code, Refusal};
 
 use super::Domain;
@@ -27,10 +27,12 @@ impl LogTools for Domain {
             limit: input.limit(),
             max_bytes: input.max_bytes.get(),
             place: match input.page() {
-                LogPage::Newest => Place::Newest,
-                LogPage::Before(cursor) => Place::Before(cursor),
-                LogPage::From(0) => Place::After(-1),
-                LogPage::From(first) => Place::After(i64::try_from(first - 1).unwrap_or(i64::MAX)),
+                LogPage::Newest => PagePosition::Newest,
+                LogPage::Before(cursor) => PagePosition::Before(cursor),
+                LogPage::From(0) => PagePosition::After(-1),
+                LogPage::From(first) => {
+                    PagePosition::After(i64::try_from(first - 1).unwrap_or(i64::MAX))
+                }
             },
         };
         let page = match self.log(attempt).await? {

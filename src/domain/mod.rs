@@ -65,8 +65,8 @@ const SEARCHES: usize = 2;
 /// Everything behind the tools.
 pub struct Domain {
     store: Store,
-    gateway: ActorRef<gateway::Message>,
-    checks: ActorRef<checks::Message>,
+    gateway: ActorRef<gateway::GatewayMessage>,
+    checks: ActorRef<checks::ChecksMessage>,
     world: Arc<World>,
     artifacts: Artifacts,
     answers: Answers,
@@ -80,8 +80,8 @@ pub struct Domain {
 
 /// The actors that it asks.
 pub struct Owners {
-    pub gateway: ActorRef<gateway::Message>,
-    pub checks: ActorRef<checks::Message>,
+    pub gateway: ActorRef<gateway::GatewayMessage>,
+    pub checks: ActorRef<checks::ChecksMessage>,
 }
 
 impl Domain {
@@ -103,7 +103,7 @@ impl Domain {
     /// Asks the gateway. The port is answered by whoever owns what is asked for.
     async fn gateway<T: Send + 'static>(
         &self,
-        message: impl FnOnce(RpcReplyPort<Result<T, Refusal>>) -> gateway::Message,
+        message: impl FnOnce(RpcReplyPort<Result<T, Refusal>>) -> gateway::GatewayMessage,
     ) -> Result<T, Refusal> {
         ractor::call!(self.gateway, message)
             .unwrap_or_else(|_| Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")))

@@ -4,8 +4,6 @@ use super::cause::Before;
 use crate::api::worker::failure::RootCause;
 use crate::api::worker::failure::{FailureAlert, PreviousStatus, ReportTestFailureInput};
 use provost_actors::event::Timestamp;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 impl From<PreviousStatus> for Before {

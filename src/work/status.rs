@@ -2,8 +2,6 @@
 
 use super::report::Said;
 use crate::api::worker::status::{NextAction, TaskProgress};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 impl TaskProgress {
     pub fn said(self) -> Said {

@@ -1,8 +1,6 @@
 //! The permissions that an attempt's executors ask for: written down before
-//! anybody is shown them, decided by whoever answers first, or denied when their
-//! time is up. Never approved by itself.
-
-use std::time::Duration;
+//! a client sees them, decided by the first answer, or denied when their time is up.
+//! Nothing is approved without an answer.
 
 use tokio::sync::oneshot;
 
@@ -12,20 +10,11 @@ use crate::ids::{ApprovalId, ProcessId};
 use crate::journal::{Answer, Approval, ApprovalStatus, Decision, Key};
 use crate::refusal::{Code, Refusal};
 
-use super::message::{ApprovalPort, Happening, Writer};
-use super::run::State;
+use super::message::{ApprovalPort, DiskWriter, RespondCall, TurnEvent};
+use super::run::AttemptState;
+use crate::retry::PAUSE;
 
-/// Between tries to write down what is asked for or decided.
-pub(super) const RETRY: Duration = Duration::from_secs(1);
-
-/// A decision on an approval, checked.
-pub struct RespondCall {
-    pub key: Option<Key>,
-    pub approval_id: ApprovalId,
-    pub verdict: Verdict,
-}
-
-impl State {
+impl AttemptState {
     /// An executor waits for a permission.
     pub(super) async fn asked(
         &mut self,
@@ -48,22 +37,22 @@ impl State {
         };
         match self.world.journal.ask(&approval).await {
             Ok(approval) => {
-                self.disk(process, Writer::Row, None);
+                self.disk(process, DiskWriter::Row, None);
                 self.go_on_with(process, &approval);
                 let _ = done.send(());
             }
             Err(refusal) => {
-                tracing::error!(%process, %refusal, "a request for permission is not on file yet");
+                tracing::error!(%process, %refusal, "a request for permission is not on file yet; it is tried again");
                 if refusal.code == Code::StorageFull {
-                    self.disk(process, Writer::Row, Some(refusal.message));
+                    self.disk(process, DiskWriter::Row, Some(refusal.message));
                 }
-                let again = move || Happening::Asked(request, done);
-                self.with(process, |turn| turn.handle.tell_after(RETRY, again));
+                let again = move || TurnEvent::Asked(request, done);
+                self.with(process, |turn| turn.handle.send_after(PAUSE, again));
             }
         }
     }
 
-    /// The executor waits no longer for the answer to a request.
+    /// The executor no longer waits for the answer to a request.
     pub(super) async fn withdrawn(
         &mut self,
         process: ProcessId,
@@ -72,14 +61,14 @@ impl State {
     ) {
         match self.withdraw(process, &key).await {
             Err(refusal) if refusal.code.retryable() => {
-                let again = move || Happening::Withdrawn(key, done);
-                self.with(process, |turn| turn.handle.tell_after(RETRY, again));
+                let again = move || TurnEvent::Withdrawn(key, done);
+                self.with(process, |turn| turn.handle.send_after(PAUSE, again));
             }
             _ => drop(done.send(())),
         }
     }
 
-    /// One that was decided meanwhile stays as it is.
+    /// An approval that was decided meanwhile stays as it is.
     async fn withdraw(&self, process: ProcessId, key: &str) -> Result<(), Refusal> {
         let journal = &self.world.journal;
         let approvals = journal.approvals_of(process).await?;
@@ -89,11 +78,13 @@ impl State {
         Ok(())
     }
 
-    /// Goes on, after a restart, with what the process has asked for.
+    /// Takes up the process's approvals after a restart.
     pub(super) async fn approvals_again(&mut self, process: ProcessId) {
         match self.world.journal.approvals_of(process).await {
             Ok(approvals) => approvals.iter().for_each(|one| self.go_on_with(process, one)),
-            Err(refusal) => tracing::error!(%process, %refusal, "its approvals can't be read"),
+            Err(refusal) => {
+                tracing::error!(%process, %refusal, "the approvals of a process can't be read");
+            }
         }
     }
 
@@ -103,17 +94,17 @@ impl State {
         let _ = port.send(decided);
     }
 
-    /// Nobody has answered in time.
+    /// No answer came in time.
     pub(super) async fn expired(&mut self, process: ProcessId, approval: ApprovalId) {
         let patience = self.world.settings.approval_timeout.unwrap_or_default().as_secs();
         let reason = format!("no one answered within {patience} s");
         let denied = Decision::Verdict(Verdict::Deny { reason });
         match self.decide(None, approval, &denied).await {
             Err(refusal) if refusal.code.retryable() => {
-                let again = move || Happening::Expired(approval);
-                self.with(process, |turn| turn.handle.tell_after(RETRY, again));
+                let again = move || TurnEvent::Expired(approval);
+                self.with(process, |turn| turn.handle.send_after(PAUSE, again));
             }
-            // Denied now, or decided by somebody before.
+            // Denied now, or decided before.
             _ => {}
         }
     }
@@ -129,27 +120,27 @@ impl State {
         Ok(decided)
     }
 
-    /// One that is pending has its time; of one that is decided the executor is told.
+    /// Arms the timer of a pending approval; sends a decision to the executor.
     pub(super) fn go_on_with(&mut self, process: ProcessId, approval: &Approval) {
         let Some(verdict) = approval.verdict() else {
             if approval.status == ApprovalStatus::Pending
                 && let Some(expires_at) = approval.expires_at
             {
                 let (id, left) = (approval.approval_id, expires_at.since(Timestamp::now()));
-                let expire = move || Happening::Expired(id);
-                self.with(process, |turn| turn.handle.tell_after(left, expire));
+                let expire = move || TurnEvent::Expired(id);
+                self.with(process, |turn| turn.handle.send_after(left, expire));
             }
             return;
         };
         let executor = self.world.executors.get(&self.attempt.executor);
         let answer = executor.and_then(|executor| executor.answer(&approval.request, &verdict));
         let Some(answer) = answer else { return };
-        let entry = Event::SystemMessage { text: told(&approval.request, &verdict) };
-        self.with(process, |turn| turn.tell_verdict(approval.clone(), entry, answer));
+        let entry = Event::SystemMessage { text: summary(&approval.request, &verdict) };
+        self.with(process, |turn| turn.send_verdict(approval.clone(), entry, answer));
     }
 }
 
-fn told(request: &Request, verdict: &Verdict) -> String {
+fn summary(request: &Request, verdict: &Verdict) -> String {
     match verdict {
         Verdict::Approve => format!("approved: {}", request.text),
         Verdict::Deny { reason } => format!("denied: {} ({reason})", request.text),

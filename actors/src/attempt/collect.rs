@@ -7,86 +7,29 @@
 //! ```
 //!
 //! A crash in between leaves an attempt without worktrees whose folder is still
-//! there, or one that git still knows. The first is made whole again by whoever
-//! comes next, the second is forgotten by the next collection. The two renames are
-//! made by the actor, so that a follow-up comes before or after both.
+//! there, or one that git still has registered. Whoever comes next makes the first
+//! whole again; the next collection ends the registration of the second. The actor
+//! itself makes the two renames, so that a follow-up comes before or after both.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use ractor::RpcReplyPort;
-use serde::Serialize;
-
+use crate::blocking::blocking;
 use crate::failpoint;
 use crate::ids::ProcessId;
 use crate::journal::{Attempt, Phase};
-use crate::process::held;
-use crate::refusal::Refusal;
+use crate::process::folder_users;
 use crate::workspace::proof;
-use crate::workspace::snapshot::Source;
 use crate::world::World;
 
-use super::message::Message;
+use super::collection::{Collect, CollectPort, CollectVerdict, Collection, Examined, Saved};
+use super::message::AttemptMessage;
 use super::prepare::{COLLECTED, MARKER};
-use super::run::State;
+use super::run::AttemptState;
 
-/// The port of one who asked for a collection; `None`: there is nothing to collect.
-pub type CollectPort = RpcReplyPort<Result<Option<Collection>, Refusal>>;
-
-/// How worktrees are to be collected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Collect {
-    /// Only to tell what would be.
-    pub is_dry: bool,
-    /// What would be lost is kept under a reference first.
-    pub snapshot: bool,
-}
-
-/// What becomes of an attempt's worktrees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// They would be collected.
-    Collectable,
-    Collected,
-    Kept,
-}
-
-/// How a collection went, or would go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Collection {
-    pub verdict: Verdict,
-    /// Why they are kept, or what was to be saved first.
-    pub reason: Option<String>,
-    /// The folder of all its worktrees.
-    pub folder: PathBuf,
-    /// Files and folders in them that git ignores.
-    pub ignored: usize,
-    /// Where what would have been lost is kept.
-    pub snapshots: Vec<Saved>,
-}
-
-/// What was kept of a worktree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Saved {
-    /// The repository.
-    pub repo: String,
-    pub reference: String,
-    pub commit: String,
-}
-
-/// What a look at the worktrees came to.
-pub enum Examined {
-    /// They are not there, and git does not know them any more.
-    Nothing,
-    /// They are not there; git is to forget them.
-    Unforgotten,
-    Told(Collection),
-}
-
-impl State {
+impl AttemptState {
     pub fn collect(&mut self, how: Collect, port: CollectPort) {
         self.collecting += 1;
         let (myself, world) = (self.myself.clone(), self.world.clone());
@@ -97,11 +40,11 @@ impl State {
             if !how.is_dry {
                 failpoint::hit("collect", "examined");
             }
-            let _ = myself.send_message(Message::Examined(how, newest, examined, port));
+            let _ = myself.send_message(AttemptMessage::Examined(how, newest, examined, port));
         });
     }
 
-    /// `newest` was the newest process when the look began.
+    /// `newest` was the newest process when the examination began.
     pub async fn examined(
         &mut self,
         how: Collect,
@@ -110,37 +53,36 @@ impl State {
         port: CollectPort,
     ) {
         self.collecting -= 1;
-        let mut told = match examined {
-            Examined::Told(collection) => collection,
-            Examined::Unforgotten if !how.is_dry => {
+        let mut collection = match examined {
+            Examined::Collection(collection) => collection,
+            Examined::Registered if !how.is_dry => {
                 forget(self, None, port);
                 return;
             }
-            Examined::Nothing | Examined::Unforgotten => {
+            Examined::Nothing | Examined::Registered => {
                 let _ = port.send(Ok(None));
                 return;
             }
         };
-        // A turn may have begun and ended meanwhile: what it left was not looked at.
+        // A turn may have begun and ended meanwhile, and its work was not examined.
         let is_stale = newest != self.attempt.process.process_id;
         let worked = || is_stale.then(|| "a turn ran in it meanwhile".to_owned());
         if let Some(reason) = self.busy().or_else(worked) {
-            told = kept(&told.folder, reason);
+            collection = kept(&collection.folder, reason);
         }
-        if how.is_dry || told.verdict != Verdict::Collectable {
-            let _ = port.send(Ok(Some(told)));
+        if how.is_dry || collection.verdict != CollectVerdict::Collectable {
+            let _ = port.send(Ok(Some(collection)));
             return;
         }
         let (world, attempt) = (self.world.clone(), self.attempt.clone());
-        let away = tokio::task::spawn_blocking(move || take_away(&world, &attempt)).await;
-        match away.map_err(io::Error::other).flatten() {
+        match blocking(move || take_away(&world, &attempt)).await {
             Ok(()) => {
-                told.verdict = Verdict::Collected;
-                forget(self, Some(told), port);
+                collection.verdict = CollectVerdict::Collected;
+                forget(self, Some(collection), port);
             }
             Err(error) => {
                 let reason = format!("its folder can't be moved to the trash: {error}");
-                let _ = port.send(Ok(Some(kept(&told.folder, reason))));
+                let _ = port.send(Ok(Some(kept(&collection.folder, reason))));
             }
         }
     }
@@ -162,7 +104,7 @@ impl State {
 
 /// Ends the registrations in git, then answers. The worktrees are in the trash by
 /// now: a registration that stays is pruned by the next collection.
-fn forget(state: &State, told: Option<Collection>, port: CollectPort) {
+fn forget(state: &AttemptState, collection: Option<Collection>, port: CollectPort) {
     let (world, attempt) = (state.world.clone(), state.attempt.clone());
     tokio::spawn(async move {
         let folder = world.settings.worktrees_dir.join(&attempt.folder);
@@ -175,13 +117,13 @@ fn forget(state: &State, told: Option<Collection>, port: CollectPort) {
             }
             failpoint::hit("collect", "forgotten");
         }
-        let _ = port.send(Ok(told));
+        let _ = port.send(Ok(collection));
     });
 }
 
 fn kept(folder: &Path, reason: String) -> Collection {
     Collection {
-        verdict: Verdict::Kept,
+        verdict: CollectVerdict::Kept,
         reason: Some(reason),
         folder: folder.to_owned(),
         ignored: 0,
@@ -204,22 +146,22 @@ async fn examine(world: &World, attempt: &Attempt, how: Collect, busy: Option<St
             let worktree = folder.join(&repo.name);
             let known = proof::registration(Path::new(&repo.path), &worktree).await;
             if known.is_ok_and(|known| known.is_some()) {
-                return Examined::Unforgotten;
+                return Examined::Registered;
             }
         }
         return Examined::Nothing;
     }
-    let told = match busy {
+    let collection = match busy {
         Some(reason) => Err(reason),
         None => prove(world, attempt, how, &folder).await,
     };
     if !is_made && !how.is_dry {
         // A collection was cut off before the folder went: it is whole again.
         if let Err(error) = tokio::fs::rename(dir.join(COLLECTED), dir.join(MARKER)).await {
-            return Examined::Told(kept(&folder, format!("{}: {error}", dir.display())));
+            return Examined::Collection(kept(&folder, format!("{}: {error}", dir.display())));
         }
     }
-    Examined::Told(told.unwrap_or_else(|reason| kept(&folder, reason)))
+    Examined::Collection(collection.unwrap_or_else(|reason| kept(&folder, reason)))
 }
 
 /// Whether nothing would be lost with the worktrees. `Err` says what would.
@@ -235,19 +177,12 @@ async fn prove(
         let looked = tokio::task::spawn_blocking(move || obstacle(&folder, &names)).await;
         looked.map_err(|error| error.to_string())??;
     }
-    let mut told = Collection { verdict: Verdict::Collectable, ..kept(folder, String::new()) };
-    told.reason = None;
+    let mut collection =
+        Collection { verdict: CollectVerdict::Collectable, ..kept(folder, String::new()) };
+    collection.reason = None;
     let mut proofs = Vec::new();
     for repo in &attempt.repos {
-        let source = Source {
-            repo: PathBuf::from(&repo.path),
-            worktrees: world.settings.worktrees_dir.clone(),
-            folder: attempt.folder.clone(),
-            name: repo.name.clone(),
-            branch: attempt.branch.clone(),
-            target_branch: repo.target_branch.clone(),
-            scratch: world.settings.scratch_dir.clone(),
-        };
+        let source = world.settings.source(attempt, repo);
         let about = |why: String| match attempt.repos.len() {
             1 => why,
             _ => format!("{}: {why}", repo.name),
@@ -255,12 +190,12 @@ async fn prove(
         let proof = proof::examine(&source, &repo.base_commit)
             .await
             .map_err(|keep| about(keep.to_string()))?;
-        told.ignored += proof.ignored;
+        collection.ignored += proof.ignored;
         if let Some(unsaved) = &proof.unsaved {
             if !how.snapshot {
                 return Err(about(unsaved.clone()));
             }
-            told.reason.get_or_insert(about(unsaved.clone()));
+            collection.reason.get_or_insert(about(unsaved.clone()));
         }
         proofs.push((repo, proof));
     }
@@ -269,13 +204,13 @@ async fn prove(
     for (repo, proof) in proofs.iter().filter(|(_, proof)| !how.is_dry && proof.unsaved.is_some()) {
         let saved = proof.save(&reference).await;
         let saved = saved.map_err(|keep| format!("no snapshot can be made: {keep}"))?;
-        told.snapshots.extend(saved.map(|commit| Saved {
+        collection.snapshots.extend(saved.map(|commit| Saved {
             repo: repo.path.clone(),
             reference: reference.clone(),
             commit,
         }));
     }
-    Ok(told)
+    Ok(collection)
 }
 
 /// What speaks against taking the folder away, whatever is in its repositories.
@@ -294,10 +229,10 @@ fn obstacle(folder: &Path, names: &[String]) -> Result<(), String> {
             return Err(format!("{} lies beside its worktrees", name.display()));
         }
     }
-    if let Some(mount) = held::mount_below(folder) {
+    if let Some(mount) = folder_users::mount_below(folder) {
         return Err(format!("{} is mounted in it", mount.display()));
     }
-    match held::user_of(folder) {
+    match folder_users::user_of(folder) {
         Some(pid) => Err(format!("process {pid} works in it or has a file of it open")),
         None => Ok(()),
     }

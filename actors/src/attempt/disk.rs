@@ -1,39 +1,32 @@
-//! Which writers of an attempt wait for the disk, and why: told to whoever reads
-//! its status. Live, and in no row, for there may be no room for one.
-
-use std::collections::BTreeMap;
+//! Which writers of an attempt wait for the disk, and why: its status shows it. Kept in
+//! memory only, for there may be no room for a row.
 
 use crate::ids::ProcessId;
 
-use super::message::Writer;
-use super::run::State;
+use super::message::DiskWriter;
+use super::run::AttemptState;
 
-/// The writers that wait, each with its reason.
-#[derive(Debug, Default)]
-pub struct Waiting(BTreeMap<(ProcessId, Writer), String>);
-
-impl State {
-    /// A writer waits, or goes on.
-    pub(super) fn disk(&mut self, process: ProcessId, writer: Writer, reason: Option<String>) {
-        let waiting = &mut self.for_disk.0;
+impl AttemptState {
+    /// A writer waits, or no longer does (`None`).
+    pub(super) fn disk(&mut self, process: ProcessId, writer: DiskWriter, reason: Option<String>) {
         match reason {
-            // One that has been closed has nothing left to write.
+            // A closed turn has nothing left to write.
             Some(reason) if self.turns.iter().any(|turn| turn.handle.process == process) => {
-                waiting.insert((process, writer), reason);
+                self.disk_waits.insert((process, writer), reason);
             }
-            _ => drop(waiting.remove(&(process, writer))),
+            _ => drop(self.disk_waits.remove(&(process, writer))),
         }
-        self.tell_disk();
+        self.notify_disk();
     }
 
     /// A turn has been closed.
     pub(super) fn disk_closed(&mut self, process: ProcessId) {
-        self.for_disk.0.retain(|(waits, _), _| *waits != process);
-        self.tell_disk();
+        self.disk_waits.retain(|(waits, _), _| *waits != process);
+        self.notify_disk();
     }
 
-    fn tell_disk(&self) {
-        let reason = self.for_disk.0.values().next().map(String::as_str);
+    fn notify_disk(&self) {
+        let reason = self.disk_waits.values().next().map(String::as_str);
         self.world.journal.waits_for_disk(self.attempt.attempt_id, reason);
     }
 }

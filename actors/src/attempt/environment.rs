@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::is_base;
+use crate::base::inherited;
 use crate::journal::Attempt;
 
 /// Longest prompt put into `PROVOST_PROMPT`, in bytes: execve(2) refuses single
@@ -17,11 +17,7 @@ pub fn make(
     home: Option<&str>,
     attempt: &Attempt,
 ) -> BTreeMap<String, String> {
-    let mut env: BTreeMap<_, _> = base
-        .iter()
-        .filter(|(name, _)| is_base(name))
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect();
+    let mut env = inherited(base);
     env.extend(launch.iter().map(|(name, value)| (name.clone(), value.clone())));
     let mut set = |name: &str, value: String| {
         // A NUL can't be in an environment (execve(2)).

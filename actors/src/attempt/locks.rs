@@ -1,12 +1,11 @@
-//! Locks that a git which was killed has left in an attempt's worktree: every later
-//! git there would fail on them. Nothing is deleted: they get another name.
-//! Everything here blocks.
+//! Locks that a killed git left in an attempt's worktree, on which every later git there
+//! would fail. Nothing is deleted: they are renamed. Everything here blocks.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::process::held;
+use crate::process::folder_users;
 use crate::workspace::{proof, regular};
 
 /// Taken for most of what git writes in a worktree (gitrepository-layout(5)).
@@ -35,14 +34,14 @@ fn admin(worktree: &Path) -> Option<PathBuf> {
     proof::is_registration_of(&admin, worktree).then_some(admin)
 }
 
-/// Whether nobody works in the worktree or with its git.
+/// Whether no process works in the worktree or with its git.
 #[must_use]
 pub fn is_abandoned(lock: &Path, worktree: &Path) -> bool {
     let admin = lock.parent().unwrap_or(lock);
-    held::user_of(worktree).is_none() && held::user_of(admin).is_none()
+    folder_users::user_of(worktree).is_none() && folder_users::user_of(admin).is_none()
 }
 
-/// Gives a lock another name, unless somebody may hold it.
+/// Renames a lock, unless a process may hold it.
 ///
 /// # Errors
 /// It can't be renamed.

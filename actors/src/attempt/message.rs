@@ -1,4 +1,4 @@
-//! What an attempt's actor is told, and what it tells.
+//! What an attempt's actor receives, and what it reports to the gateway.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use ractor::{ActorRef, RpcReplyPort};
 use tokio::sync::oneshot;
 
 use crate::event::Timestamp;
-use crate::executor::Request;
+use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, AttemptId, ProcessId};
 use crate::journal::{
     Answer, Approval, AttemptStopped, FollowUp, FollowUpAction, FollowedUp, Key, Priority,
@@ -16,18 +16,17 @@ use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
 
-use super::approvals::RespondCall;
-use super::collect::{Collect, CollectPort, Examined};
-use super::lifecycle::Input;
+use super::collection::{Collect, CollectPort, Examined};
+use super::lifecycle::LifeEvent;
 
-/// The port of one who asked for a stop.
+/// The port of a caller of a stop.
 pub type StopPort = RpcReplyPort<Result<AttemptStopped, Refusal>>;
 
-/// The port of one who decides on a permission.
+/// The port of a caller that decides on a permission.
 pub type ApprovalPort = RpcReplyPort<Result<Answer<Approval>, Refusal>>;
 
 /// To the actor.
-pub enum Message {
+pub enum AttemptMessage {
     FollowUp(FollowUpCall, RpcReplyPort<Result<Answer<FollowedUp>, Refusal>>),
     Stop {
         force: bool,
@@ -35,16 +34,16 @@ pub enum Message {
     },
     /// Takes its worktrees away, if nothing would be lost with them.
     Collect(Collect, CollectPort),
-    /// They have been looked at, since this process was the newest.
+    /// A task has examined them; the process was the newest when it began.
     Examined(Collect, ProcessId, Examined, CollectPort),
     /// A verdict on what its executor asks for.
     Respond(RespondCall, ApprovalPort),
-    /// A running slot is its own.
+    /// The attempt holds a running slot.
     Granted,
-    /// Try again to write what the store did not take.
+    /// Retry what the store did not take.
     WriteAgain,
     /// From the tasks of one of its turns.
-    Turn(ProcessId, Happening),
+    Turn(ProcessId, TurnEvent),
 }
 
 /// A follow-up, checked.
@@ -59,10 +58,17 @@ pub struct FollowUpCall {
     pub unless_stopped: bool,
 }
 
+/// A decision on an approval, checked.
+pub struct RespondCall {
+    pub key: Option<Key>,
+    pub approval_id: ApprovalId,
+    pub verdict: Verdict,
+}
+
 /// What happened to a turn's process.
-pub enum Happening {
-    /// Something that the life of the turn depends on.
-    Life(Input),
+pub enum TurnEvent {
+    /// An input of the turn's state machine.
+    Life(LifeEvent),
     /// The process has been started.
     Started(Box<Shim>, Arc<AttemptLog>),
     /// What became of the process over a restart.
@@ -71,77 +77,73 @@ pub enum Happening {
     ShimClosed,
     /// What became of the process whose shim has gone.
     Rescued(Box<Adopted>),
-    /// Try again to have the tree killed.
+    /// Retry to have the tree killed.
     KillTree { tries: u32 },
-    /// A stop has waited long enough to hear what became of the process.
+    /// A stop has waited long enough to learn what became of the process.
     KillUnfound,
-    /// That was killed; so many processes live.
+    /// That process was killed; this many of its processes live on.
     KilledUnfound(u32),
-    /// The executor has told its own id of the conversation, or that it knows none.
+    /// The executor's own id of the conversation; `None`: it has lost the conversation.
     ExecutorSession(Option<String>),
-    /// The executor waits for a permission. Answered when that is written down.
+    /// The executor waits for a permission. Answered when the request is written down.
     Asked(Box<Request>, oneshot::Sender<()>),
-    /// It waits for this one no longer.
+    /// It no longer waits for the permission with this key.
     Withdrawn(String, oneshot::Sender<()>),
-    /// Nobody has answered in time.
+    /// The approval's time is up.
     Expired(ApprovalId),
-    /// Try again to tell it of what was decided.
+    /// Retry to send it the decision.
     Decided(Box<Approval>),
     /// The log holds all that the process and its leftovers wrote.
     ReadOut,
     /// One of its writers waits for the disk, and why; `None`: no longer.
-    Disk(Writer, Option<String>),
+    Disk(DiskWriter, Option<String>),
 }
 
-/// What of a turn writes to the disk, and waits where that can't be done.
+/// What of a turn writes to the disk, and waits when the disk is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Writer {
+pub enum DiskWriter {
     /// The shim, and with it the executor, whose pipes fill.
     Spool,
     /// The output task.
     Log,
-    /// The actor, with the turn's outcome or what its executor asks for.
+    /// The actor, with the turn's outcome or an executor's request.
     Row,
 }
 
 /// The way from a turn's tasks back to the actor.
 #[derive(Clone)]
 pub struct Handle {
-    pub actor: ActorRef<Message>,
+    pub actor: ActorRef<AttemptMessage>,
     pub process: ProcessId,
 }
 
 impl Handle {
-    /// An actor that has ended needs no telling.
-    pub fn tell(&self, happening: Happening) {
-        let _ = self.actor.send_message(Message::Turn(self.process, happening));
+    /// If the actor is gone the event is dropped.
+    pub fn send(&self, event: TurnEvent) {
+        let _ = self.actor.send_message(AttemptMessage::Turn(self.process, event));
     }
 
-    /// Tells, and waits until it has been taken care of or nobody will.
-    pub async fn ask(&self, happening: impl FnOnce(oneshot::Sender<()>) -> Happening) {
-        let (done, waits) = oneshot::channel();
-        self.tell(happening(done));
-        let _ = waits.await;
+    /// Sends, and waits until the event is handled or the actor is gone.
+    pub async fn ask(&self, event: impl FnOnce(oneshot::Sender<()>) -> TurnEvent) {
+        let (done, handled) = oneshot::channel();
+        self.send(event(done));
+        let _ = handled.await;
     }
 
-    pub fn tell_after(
-        &self,
-        after: Duration,
-        happening: impl FnOnce() -> Happening + Send + 'static,
-    ) {
+    pub fn send_after(&self, after: Duration, event: impl FnOnce() -> TurnEvent + Send + 'static) {
         let process = self.process;
-        drop(self.actor.send_after(after, move || Message::Turn(process, happening())));
+        drop(self.actor.send_after(after, move || AttemptMessage::Turn(process, event())));
     }
 }
 
-/// From the actor to whoever admits attempts.
+/// From the actor to the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A turn has been written down that waits for a running slot.
+pub enum AttemptEvent {
+    /// A turn that waits for a running slot has been written down.
     SlotWanted(AttemptId, Priority),
-    /// It holds no slot and wants none; the next in the queue may run.
+    /// The attempt holds no slot and wants none; the next in the queue may run.
     SlotFreed(AttemptId),
-    /// It is to go on by itself then, if that turn is still its last.
+    /// It resumes by itself at that time, if this turn is still its last.
     Resumes(AttemptId, ProcessId, Timestamp),
     /// Nothing of the attempt is alive; the actor ends.
     Ended(AttemptId),

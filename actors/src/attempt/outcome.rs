@@ -12,16 +12,16 @@ use crate::executor::OnQuota;
 use crate::journal::{Outcome, Quota};
 use crate::process::manifest::StopKind;
 
-use super::digest::Digest;
 use super::lifecycle::{Ending, INTERRUPT, StopFacts};
+use super::turn_summary::TurnSummary;
 
-/// What an attempt is told that goes on by itself after a limit.
+/// The prompt of an attempt that resumes by itself after a limit.
 pub const GO_ON: &str = "The limit that ended your last turn is over. Go on where you were.";
-/// From the end of a turn that was begun so to the next one, at least: an agent may
-/// say again and again that its limit is over in a second.
+/// Least time from the end of such a turn to the next one: an agent may say again and
+/// again that its limit ends in a second.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// Lets a turn that was begun by [`GO_ON`] not be followed by another at once.
+/// Keeps a turn with the prompt [`GO_ON`] from being followed by another at once.
 pub fn pause(outcome: &mut Outcome) {
     let earliest = outcome.at.plus(PAUSE);
     if let Some(Quota { resume_at: Some(at), .. }) = &mut outcome.quota {
@@ -35,13 +35,13 @@ const NOT_ASKED: &str = "the agent ended its turn without asking its model: no m
 
 /// Decides. `now` stands in where no exit record gives a time.
 #[must_use]
-pub fn decide(ending: &Ending, digest: &Digest, policy: OnQuota, now: Timestamp) -> Outcome {
+pub fn decide(ending: &Ending, summary: &TurnSummary, policy: OnQuota, now: Timestamp) -> Outcome {
     let exit = ending.exit.as_ref();
     let stopped = stopped(ending);
     let interrupted = stopped.as_ref().is_some_and(|stop| stop.signals.contains(&INTERRUPT));
-    let completed = match (&digest.turn_ended, exit) {
-        (Some(ended), _) => !ended.failed && digest.model_asked && !interrupted,
-        // Whatever it made of being ended for its limit.
+    let completed = match (&summary.turn_ended, exit) {
+        (Some(ended), _) => !ended.failed && summary.model_asked && !interrupted,
+        // Unless it was ended for its limit.
         (None, Some(exit)) => exit.exit_code == Some(0) && exit.limit.is_none(),
         (None, None) => false,
     };
@@ -56,17 +56,17 @@ pub fn decide(ending: &Ending, digest: &Digest, policy: OnQuota, now: Timestamp)
         exit_signal: exit.and_then(|exit| exit.exit_signal),
         failure_summary: match &stopped {
             Some(stop) if completed => Some(format!("{}, and it ended well", by_whom(stop))),
-            _ => (!completed).then(|| summary(ending, stopped.as_ref(), digest)),
+            _ => (!completed).then(|| failure_summary(ending, stopped.as_ref(), summary)),
         },
-        final_message: digest.answer(),
-        usage: digest.usage,
-        quota: quota(digest, policy).filter(|_| status == ProcessStatus::Failed),
+        final_message: summary.answer(),
+        usage: summary.usage,
+        quota: quota(summary, policy).filter(|_| status == ProcessStatus::Failed),
         at: exit.map_or(now, |exit| exit.at),
     }
 }
 
-/// How it was stopped: as this daemon knows it, or as its shim has kept it where an
-/// earlier daemon asked for the stop.
+/// How it was stopped, as this daemon knows it; or, if an earlier daemon stopped it, as
+/// the shim recorded it.
 fn stopped(ending: &Ending) -> Option<StopFacts> {
     let kept = || ending.exit.as_ref()?.stopped;
     let of_shim = || {
@@ -75,11 +75,11 @@ fn stopped(ending: &Ending) -> Option<StopFacts> {
     ending.stopped.clone().or_else(of_shim)
 }
 
-/// The limit that the executor told of last, if anybody is to care.
-fn quota(digest: &Digest, policy: OnQuota) -> Option<Quota> {
-    let told = digest.last_error_type == Some(ErrorType::Quota) && policy != OnQuota::Never;
-    let resume_at = digest.resume_at;
-    told.then(|| Quota { resume_at, resumes: policy == OnQuota::Auto && resume_at.is_some() })
+/// The limit that the executor reported last, unless the policy ignores limits.
+fn quota(summary: &TurnSummary, policy: OnQuota) -> Option<Quota> {
+    let counts = summary.last_error_type == Some(ErrorType::Quota) && policy != OnQuota::Never;
+    let resume_at = summary.resume_at;
+    counts.then(|| Quota { resume_at, resumes: policy == OnQuota::Auto && resume_at.is_some() })
 }
 
 /// The entry that a process's log ends with; `limit` is the one it was ended for.
@@ -110,7 +110,7 @@ fn ended(exit_code: Option<i32>, exit_signal: Option<i32>) -> String {
 }
 
 /// One sentence: who ended it, how it ended, and the executor's last error.
-fn summary(ending: &Ending, stopped: Option<&StopFacts>, digest: &Digest) -> String {
+fn failure_summary(ending: &Ending, stopped: Option<&StopFacts>, summary: &TurnSummary) -> String {
     let exit = ending.exit.as_ref();
     let mut text = match exit {
         Some(exit) => match (exit.exit_code, exit.exit_signal, &exit.reason) {
@@ -134,22 +134,23 @@ fn summary(ending: &Ending, stopped: Option<&StopFacts>, digest: &Digest) -> Str
     }
     if let Some(stop) = stopped {
         text = format!("{}: {text}", by_whom(stop));
-        if let Some(fault) = &digest.retrying {
+        if let Some(fault) = &summary.retrying {
             text.push_str("; it was trying again after a fault: ");
             text.push_str(fault);
         }
     }
-    let error = digest.turn_ended.as_ref().and_then(|ended| ended.error.as_ref());
-    if let Some(error) = error.or(digest.last_error.as_ref()) {
+    let error = summary.turn_ended.as_ref().and_then(|ended| ended.error.as_ref());
+    if let Some(error) = error.or(summary.last_error.as_ref()) {
         text.push_str("; last error: ");
         text.push_str(error);
     } else if stopped.is_some() {
-        // Whatever it has left undone is the stop's.
-    } else if digest.turn_ended.as_ref().is_some_and(|ended| !ended.failed) && !digest.model_asked {
+        // A stopped turn has no faults of its own to report.
+    } else if summary.turn_ended.as_ref().is_some_and(|ended| !ended.failed) && !summary.model_asked
+    {
         text.push_str("; ");
         text.push_str(NOT_ASKED);
-    } else if !digest.stderr.is_empty() {
-        let lines = digest.stderr.iter().map(String::as_str);
+    } else if !summary.stderr.is_empty() {
+        let lines = summary.stderr.iter().map(String::as_str);
         text.push_str("; its last lines on stderr: ");
         text.push_str(&lines.collect::<Vec<_>>().join(" | "));
     }
@@ -198,26 +199,26 @@ mod tests {
         Ending { exit: exit.into(), reason: None, stopped }
     }
 
-    fn decide_now(ending: &Ending, digest: &Digest) -> Outcome {
-        decide(ending, digest, OnQuota::Auto, Timestamp::from_millis(9))
+    fn decide_now(ending: &Ending, summary: &TurnSummary) -> Outcome {
+        decide(ending, summary, OnQuota::Auto, Timestamp::from_millis(9))
     }
 
     #[test]
     fn the_executors_own_word_outranks_its_exit_code_both_ways() {
-        let failed = Digest {
+        let failed = TurnSummary {
             turn_ended: Some(TurnEnded {
                 failed: true,
                 error: Some("HTTP 400".into()),
                 ..TurnEnded::default()
             }),
-            ..Digest::default()
+            ..TurnSummary::default()
         };
         let outcome = decide_now(&ended(exit(Some(0), None), None), &failed);
         assert_eq!(outcome.status, ProcessStatus::Failed);
         assert_eq!(outcome.failure_summary.as_deref(), Some("exit code 0; last error: HTTP 400"));
 
         let turn_ended = Some(TurnEnded::default());
-        let fine = Digest { turn_ended, model_asked: true, ..Digest::default() };
+        let fine = TurnSummary { turn_ended, model_asked: true, ..TurnSummary::default() };
         let outcome = decide_now(&ended(exit(Some(1), None), None), &fine);
         assert_eq!(outcome.status, ProcessStatus::Completed);
         assert_eq!(outcome.failure_summary, None);
@@ -225,37 +226,38 @@ mod tests {
 
     #[test]
     fn a_turn_that_never_asked_its_model_has_failed() {
-        let silent = Digest { turn_ended: Some(TurnEnded::default()), ..Digest::default() };
+        let silent =
+            TurnSummary { turn_ended: Some(TurnEnded::default()), ..TurnSummary::default() };
         let outcome = decide_now(&ended(exit(Some(0), None), None), &silent);
         assert_eq!(outcome.status, ProcessStatus::Failed);
         let summary = outcome.failure_summary.unwrap();
         assert!(summary.starts_with("exit code 0; the agent ended its turn without"), "{summary}");
         // Of a program that has no word for the end of its turn nothing is expected.
-        let outcome = decide_now(&ended(exit(Some(0), None), None), &Digest::default());
+        let outcome = decide_now(&ended(exit(Some(0), None), None), &TurnSummary::default());
         assert_eq!(outcome.status, ProcessStatus::Completed);
     }
 
     #[test]
     fn a_failure_without_a_reason_is_told_with_the_last_lines_on_stderr() {
-        let died = Digest { stderr: ["no such flag".into()].into(), ..Digest::default() };
+        let died = TurnSummary { stderr: ["no such flag".into()].into(), ..TurnSummary::default() };
         let summary =
-            |digest| decide_now(&ended(exit(Some(1), None), None), digest).failure_summary;
+            |summary| decide_now(&ended(exit(Some(1), None), None), summary).failure_summary;
         let expected = "exit code 1; its last lines on stderr: no such flag";
         assert_eq!(summary(&died).as_deref(), Some(expected));
-        let told = Digest { last_error: Some("HTTP 400".into()), ..died.clone() };
+        let told = TurnSummary { last_error: Some("HTTP 400".into()), ..died.clone() };
         assert_eq!(summary(&told).as_deref(), Some("exit code 1; last error: HTTP 400"));
     }
 
     #[test]
     fn a_failure_always_says_why_and_who() {
         let stop = Some(StopFacts { forced: true, signals: vec!["SIGKILL"] });
-        let outcome = decide_now(&ended(exit(None, Some(9)), stop), &Digest::default());
+        let outcome = decide_now(&ended(exit(None, Some(9)), stop), &TurnSummary::default());
         assert_eq!(outcome.status, ProcessStatus::Killed);
         assert_eq!(
             outcome.failure_summary.as_deref(),
             Some("stopped by stop_attempt (force) with SIGKILL: killed by SIGKILL (signal 9)")
         );
-        let outcome = decide_now(&ended(None, None), &Digest::default());
+        let outcome = decide_now(&ended(None, None), &TurnSummary::default());
         assert!(outcome.failure_summary.is_some());
         assert_eq!(outcome.at, Timestamp::from_millis(9));
     }
@@ -263,7 +265,7 @@ mod tests {
     #[test]
     fn a_kill_is_laid_to_the_kernel_only_if_it_was_not_for_a_limit() {
         let summary = |exit| {
-            let outcome = decide_now(&ended(exit, None), &Digest::default());
+            let outcome = decide_now(&ended(exit, None), &TurnSummary::default());
             outcome.failure_summary.unwrap()
         };
         let killed = exit(None, Some(9));
@@ -277,7 +279,7 @@ mod tests {
     #[test]
     fn a_process_that_ends_well_in_spite_of_a_stop_has_completed() {
         let stop = Some(StopFacts { forced: false, signals: vec!["SIGINT"] });
-        let outcome = decide_now(&ended(exit(Some(0), None), stop), &Digest::default());
+        let outcome = decide_now(&ended(exit(Some(0), None), stop), &TurnSummary::default());
         assert_eq!(outcome.status, ProcessStatus::Completed);
         let summary = outcome.failure_summary.as_deref();
         assert_eq!(summary, Some("stopped by stop_attempt with SIGINT, and it ended well"));
@@ -286,7 +288,7 @@ mod tests {
     #[test]
     fn an_answer_to_an_interrupt_is_no_end_of_the_executors_own() {
         let turn_ended = Some(TurnEnded::default());
-        let ended_well = Digest { turn_ended, model_asked: true, ..Digest::default() };
+        let ended_well = TurnSummary { turn_ended, model_asked: true, ..TurnSummary::default() };
         let decide = |signals: &[&'static str]| {
             let stop = Some(StopFacts { forced: false, signals: signals.to_vec() });
             decide_now(&ended(exit(Some(0), None), stop), &ended_well)
@@ -303,7 +305,7 @@ mod tests {
     fn a_stop_that_only_the_shim_remembers_is_told_too() {
         let exit = ExitRecord { stopped: Some(StopKind::Forced), ..exit(None, Some(9)) };
         let ending = ended(exit, None);
-        let outcome = decide_now(&ending, &Digest::default());
+        let outcome = decide_now(&ending, &TurnSummary::default());
         assert_eq!(outcome.status, ProcessStatus::Killed);
         let summary = outcome.failure_summary.as_deref();
         assert_eq!(summary, Some("stopped by stop_attempt (force): killed by SIGKILL (signal 9)"));
@@ -313,34 +315,35 @@ mod tests {
 
     #[test]
     fn a_stop_names_the_fault_after_which_the_executor_tried_again() {
-        let digest = Digest { retrying: Some("429 rate limited".into()), ..Digest::default() };
+        let summary =
+            TurnSummary { retrying: Some("429 rate limited".into()), ..TurnSummary::default() };
         let stop = Some(StopFacts { forced: false, signals: vec!["SIGINT"] });
-        let outcome = decide_now(&ended(exit(None, Some(2)), stop), &digest);
-        let summary = outcome.failure_summary.unwrap();
-        assert!(summary.ends_with("trying again after a fault: 429 rate limited"), "{summary}");
-        let outcome = decide_now(&ended(exit(Some(1), None), None), &digest);
+        let outcome = decide_now(&ended(exit(None, Some(2)), stop), &summary);
+        let failure = outcome.failure_summary.unwrap();
+        assert!(failure.ends_with("trying again after a fault: 429 rate limited"), "{failure}");
+        let outcome = decide_now(&ended(exit(Some(1), None), None), &summary);
         assert_eq!(outcome.failure_summary.as_deref(), Some("exit code 1"));
     }
 
     #[test]
     fn a_turn_that_a_limit_ended_waits_for_it_unless_nobody_is_to_care() {
-        let limited = Digest {
+        let limited = TurnSummary {
             last_error_type: Some(ErrorType::Quota),
             resume_at: Some(Timestamp::from_millis(50)),
-            ..Digest::default()
+            ..TurnSummary::default()
         };
         let ended = ended(exit(Some(1), None), None);
         let resume_at = limited.resume_at;
-        let decide = |digest, policy| decide(&ended, digest, policy, Timestamp::from_millis(9));
+        let decide = |summary, policy| decide(&ended, summary, policy, Timestamp::from_millis(9));
         let quota = |resumes| Some(Quota { resume_at, resumes });
         assert_eq!(decide(&limited, OnQuota::Auto).quota, quota(true));
         assert_eq!(decide(&limited, OnQuota::Ask).quota, quota(false));
         assert_eq!(decide(&limited, OnQuota::Never).quota, None);
         // Nobody knows when: somebody has to.
-        let untold = Digest { resume_at: None, ..limited.clone() };
+        let untold = TurnSummary { resume_at: None, ..limited.clone() };
         let untold = decide(&untold, OnQuota::Auto).quota;
         assert_eq!(untold, Some(Quota { resume_at: None, resumes: false }));
-        assert_eq!(decide(&Digest::default(), OnQuota::Auto).quota, None);
+        assert_eq!(decide(&TurnSummary::default(), OnQuota::Auto).quota, None);
     }
 
     #[test]
@@ -348,7 +351,7 @@ mod tests {
         let at = Timestamp::from_millis;
         let told = |resume_at| Some(Quota { resume_at, resumes: true });
         let ended = ended(exit(Some(1), None), None);
-        let mut outcome = decide_now(&ended, &Digest::default());
+        let mut outcome = decide_now(&ended, &TurnSummary::default());
         for (soon, then) in [(Some(at(50)), Some(at(60_007))), (Some(at(90_000)), Some(at(90_000)))]
         {
             outcome.quota = told(soon);

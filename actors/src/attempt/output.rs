@@ -1,10 +1,9 @@
-//! Takes what a process writes from its spool into the attempt's log, and says
-//! what the conversation then asks for: a task beside the actor, so that no flood
-//! is ever in front of a stop.
+//! Moves what a process writes from its spool to the attempt's log, and takes the steps
+//! of the conversation that follow: a task beside the actor, so that no flood of output
+//! is ever before a stop.
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
@@ -12,24 +11,22 @@ use crate::event::{Event, Timestamp};
 use crate::ids::ProcessId;
 use crate::log::{AttemptLog, LogError};
 use crate::process::manifest::ExitRecord;
+use crate::retry::PAUSE;
 
-use super::digest::{self, Outgoing};
-use super::lifecycle::Input;
-use super::message::{Handle, Happening, Writer};
-use super::voice::Voice;
+use super::lifecycle::LifeEvent;
+use super::message::{DiskWriter, Handle, TurnEvent};
+use super::stdin_writer::StdinWriter;
+use super::turn_summary::{Outgoing, SharedSummary};
 
 /// Makes the closing entries, once all that the executor said is known.
 pub type Closing = Arc<dyn Fn(&ExitRecord) -> Vec<(Timestamp, Event)> + Send + Sync>;
-
-/// Between tries to take in what can't be written to the log.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// One process's output.
 pub struct Output {
     pub log: Arc<AttemptLog>,
     pub process: ProcessId,
-    pub digest: digest::Shared,
-    pub voice: Voice,
+    pub summary: SharedSummary,
+    pub stdin: StdinWriter,
     /// The executor's session id that is written down already.
     pub session: Option<String>,
     /// Grows whenever the spool does; closed when the shim has ended.
@@ -39,13 +36,12 @@ pub struct Output {
 }
 
 impl Output {
-    /// Runs until the shim and all that may write have ended. Tells the
-    /// executor's session id and the end of the turn as soon as they are seen,
-    /// that the log holds everything up to the exit, and while it waits for the
-    /// disk: why.
+    /// Runs until the shim and every possible writer have ended. Reports the
+    /// executor's session id, the end of the turn, that the log holds everything up to
+    /// the exit, and why it waits for the disk.
     pub async fn follow(mut self, handle: &Handle) {
-        let disk = |reason| handle.tell(Happening::Disk(Writer::Log, reason));
-        let mut told = self.session.clone();
+        let disk = |reason| handle.send(TurnEvent::Disk(DiskWriter::Log, reason));
+        let mut known = self.session.clone();
         let (mut is_drained, mut has_ended) = (false, false);
         let mut is_turn_over = false;
         let mut open = true;
@@ -63,57 +59,57 @@ impl Output {
                     open = changed.is_ok();
                     self.pump(&mut waits, &disk).await;
                 }
-                () = tokio::time::sleep(RETRY), if waits => self.pump(&mut waits, &disk).await,
+                () = tokio::time::sleep(PAUSE), if waits => self.pump(&mut waits, &disk).await,
             }
             waits |= !is_drained && self.converse(handle).await.is_err();
-            let seen = self.digest.get();
-            if let Some(id) = seen.executor_session_id.filter(|id| told.as_ref() != Some(id)) {
-                told = Some(id.clone());
-                handle.tell(Happening::ExecutorSession(Some(id)));
+            let seen = self.summary.get();
+            if let Some(id) = seen.executor_session_id.filter(|id| known.as_ref() != Some(id)) {
+                known = Some(id.clone());
+                handle.send(TurnEvent::ExecutorSession(Some(id)));
             }
-            if seen.session_lost && told.take().is_some() {
-                handle.tell(Happening::ExecutorSession(None));
+            if seen.session_lost && known.take().is_some() {
+                handle.send(TurnEvent::ExecutorSession(None));
             }
             if seen.turn_ended.is_some() && !std::mem::replace(&mut is_turn_over, true) {
-                handle.tell(Happening::Life(Input::TurnEnded));
+                handle.send(TurnEvent::Life(LifeEvent::TurnEnded));
             }
             // Last of all: the next turn may begin by it, and goes on in that session.
             if has_ended && !std::mem::replace(&mut is_drained, true) {
-                handle.tell(Happening::Life(Input::Drained));
+                handle.send(TurnEvent::Life(LifeEvent::Drained));
             }
         }
     }
 
-    /// Takes the steps of the conversation that have come up. One that can't be
-    /// put on file now is tried again.
+    /// Takes the steps of the conversation. A step that can't be put on file now is
+    /// tried again.
     async fn converse(&self, handle: &Handle) -> io::Result<()> {
-        while let Some(step) = self.digest.next_outgoing() {
+        while let Some(step) = self.summary.next_outgoing() {
             match step {
                 Outgoing::Say(message) => {
-                    self.voice.say(message).await.inspect_err(|error| {
-                        tracing::error!(process = %self.process, %error, "not said yet");
+                    self.stdin.write(message).await.inspect_err(|error| {
+                        tracing::error!(process = %self.process, %error, "a message is not on file yet; it is tried again");
                     })?;
                 }
                 Outgoing::Ask(request) => {
-                    handle.ask(|done| Happening::Asked(Box::new(request), done)).await;
+                    handle.ask(|done| TurnEvent::Asked(Box::new(request), done)).await;
                 }
                 Outgoing::Withdraw(key) => {
-                    handle.ask(|done| Happening::Withdrawn(key, done)).await;
+                    handle.ask(|done| TurnEvent::Withdrawn(key, done)).await;
                 }
             }
-            self.digest.outgoing_done();
+            self.summary.outgoing_done();
         }
         Ok(())
     }
 
-    /// All that the spool holds now. A fault is logged and tried again, for the
-    /// spool keeps the bytes: soon if it is the disk's, else with the next ones.
+    /// Reads all that the spool holds now. After a fault of the disk it is tried again
+    /// soon, after any other with the next bytes: the spool keeps them.
     async fn pump(&self, waits: &mut bool, disk: &impl Fn(Option<String>)) {
         let taken = self.take_in().await;
         if let Err(error) = &taken {
-            tracing::error!(process = %self.process, %error, "the log can't be taken in");
+            tracing::error!(process = %self.process, %error, "the spool can't be read into the log");
         }
-        tell_disk(&taken, waits, disk);
+        notify_disk(&taken, waits, disk);
     }
 
     async fn take_in(&self) -> Result<(), LogError> {
@@ -121,8 +117,8 @@ impl Output {
         Ok(())
     }
 
-    /// Takes in the end. After it nothing comes that would bring another try, so
-    /// what may pass by itself, a full disk say, is waited for.
+    /// Reads the end. Nothing that follows would bring another try, so it waits for
+    /// faults that may pass, such as a full disk.
     async fn finish(
         &self,
         exit: ExitRecord,
@@ -132,15 +128,15 @@ impl Output {
     ) {
         loop {
             let finished = self.try_finish(&exit, &closing).await;
-            tell_disk(&finished, waits, disk);
+            notify_disk(&finished, waits, disk);
             match finished {
                 Ok(()) => return,
                 Err(error) if may_pass(&error).is_some() => {
-                    tracing::error!(process = %self.process, %error, "the log's end waits");
-                    tokio::time::sleep(RETRY).await;
+                    tracing::error!(process = %self.process, %error, "the end of the log can't be written; it is tried again");
+                    tokio::time::sleep(PAUSE).await;
                 }
                 Err(error) => {
-                    tracing::error!(process = %self.process, %error, "the log has no end");
+                    tracing::error!(process = %self.process, %error, "the end of the log can't be written");
                     return;
                 }
             }
@@ -169,8 +165,8 @@ impl Output {
     }
 }
 
-/// Why the log can't be written now, if that may pass: a file that is not there
-/// does not come back.
+/// Why the log can't be written now, if that may pass: a missing file does not come
+/// back.
 pub(super) fn may_pass(error: &LogError) -> Option<String> {
     match error {
         LogError::Io(error) if error.kind() != io::ErrorKind::NotFound => Some(error.to_string()),
@@ -178,8 +174,8 @@ pub(super) fn may_pass(error: &LogError) -> Option<String> {
     }
 }
 
-/// Tells, when it begins and when it ends, that the log waits for the disk.
-fn tell_disk(taken: &Result<(), LogError>, waits: &mut bool, disk: &impl Fn(Option<String>)) {
+/// Reports when the log begins and ends to wait for the disk.
+fn notify_disk(taken: &Result<(), LogError>, waits: &mut bool, disk: &impl Fn(Option<String>)) {
     let reason = taken.as_ref().err().and_then(may_pass);
     if reason.is_some() || *waits {
         *waits = reason.is_some();

@@ -6,18 +6,19 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::blocking::blocking;
 use crate::event::{Event, Timestamp};
 use crate::executor::{Executor, McpServer, Stdin, Turn};
 use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::journal::Attempt;
-use crate::process::cgroup::Cgroup;
+use crate::process::Marker;
 use crate::process::manifest::{self, Manifest, StdinSource};
 use crate::secret::Secrets;
 use crate::workspace::{NewWorktree, refuse_links};
 use crate::world::{Settings, World};
 
-use super::{dialogue, environment, locks, recap};
+use super::{environment, launch_state, locks, recap};
 
 /// Written when all worktrees of an attempt are whole. Until it is there,
 /// nothing has run in them and they may be made anew.
@@ -26,7 +27,7 @@ pub const MARKER: &str = "worktrees.json";
 pub const COLLECTED: &str = "collected.json";
 
 #[derive(Serialize, Deserialize)]
-struct Marker {
+struct WorktreesMarker {
     attempt_id: AttemptId,
     folder: String,
 }
@@ -66,7 +67,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
             .map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
         failpoint::hit("worktree", "made");
     }
-    let marker = Marker { attempt_id: attempt.attempt_id, folder: attempt.folder.clone() };
+    let marker = WorktreesMarker { attempt_id: attempt.attempt_id, folder: attempt.folder.clone() };
     let written = {
         let dir = dir.clone();
         blocking(move || manifest::write_durably(&dir, MARKER, &marker)).await
@@ -76,7 +77,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
     Ok(())
 }
 
-/// That no link stands where the attempt's worktrees are to be: a turn would run
+/// Checks that no link is in the place of the attempt's worktrees: a turn would run
 /// wherever it leads. `Err` is a sentence.
 pub async fn real_worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
     let root = world.settings.worktrees_dir.clone();
@@ -88,27 +89,31 @@ pub async fn real_worktrees(world: &World, attempt: &Attempt) -> Result<(), Stri
     looked.await.map_err(|panic| panic.to_string())?
 }
 
-/// Sets aside what a git of an earlier turn left locked when it was killed.
+/// Sets aside the locks that a killed git of an earlier turn left.
 async fn release_locks(folder: &Path, attempt: &Attempt) {
     for repo in &attempt.repos {
         let worktree = folder.join(&repo.name);
         let released = tokio::task::spawn_blocking(move || {
             for lock in locks::of(&worktree) {
                 match locks::set_aside(&lock, &worktree) {
-                    Ok(true) => tracing::warn!(lock = %lock.display(), "nobody held it: set aside"),
+                    Ok(true) => {
+                        tracing::warn!(lock = %lock.display(), "a stale git lock was set aside");
+                    }
                     Ok(false) => {}
-                    Err(error) => tracing::warn!(lock = %lock.display(), %error, "it stays"),
+                    Err(error) => {
+                        tracing::warn!(lock = %lock.display(), %error, "a stale git lock can't be set aside");
+                    }
                 }
             }
         });
-        // A panic is told by its hook, and a lock that stays by git.
+        // A panic is logged by its hook, and git reports a lock that stays.
         let _ = released.await;
     }
 }
 
-/// The marker. Where a collection was cut off before the folder went, it is put
-/// back; where one was made, the worktrees are as if they had never been.
-fn found(dir: &Path, folder: &Path) -> std::io::Result<Option<Marker>> {
+/// The marker. After a collection that was cut off before the folder moved, it is put
+/// back; after a finished one, the worktrees count as never made.
+fn found(dir: &Path, folder: &Path) -> std::io::Result<Option<WorktreesMarker>> {
     let found = manifest::read(dir, MARKER)?;
     if found.is_some() {
         return Ok(found);
@@ -135,12 +140,6 @@ pub async fn has_worktrees(world: &World, attempt: AttemptId) -> std::io::Result
     tokio::fs::try_exists(dir.join(MARKER)).await
 }
 
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> std::io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
-}
-
 /// A process ready to be spawned.
 pub struct Prepared {
     pub manifest: Manifest,
@@ -149,12 +148,12 @@ pub struct Prepared {
     /// Files for the CLI, by their name in the scratch folder.
     pub files: BTreeMap<String, Vec<u8>>,
     pub dialogue: Value,
-    /// The entries that its turn begins with.
+    /// The log entries that its turn begins with.
     pub opening: Vec<(Timestamp, Event)>,
 }
 
-/// What to run for the attempt's newest process. `recap`: what it is told in place of
-/// its prompt. `Err` is a sentence.
+/// What to run for the attempt's newest process. `recap` replaces its prompt. `Err` is
+/// a sentence.
 pub fn process(
     world: &World,
     attempt: &Attempt,
@@ -169,7 +168,7 @@ pub fn process(
         variant: process.variant.clone(),
         executor_session_id: process.executor_session_id.clone(),
         cwd: working_dir(world, attempt),
-        scratch: world.settings.process_dir(attempt).join(dialogue::SCRATCH),
+        scratch: world.settings.process_dir(attempt).join(launch_state::SCRATCH),
         mcp: way_back(settings, attempt),
     })?;
     let (stdin, bytes) = match launch.stdin {
@@ -189,35 +188,29 @@ pub fn process(
         Event::ProcessStart { text: command.join(" "), command, run_reason: process.run_reason };
     let opening = notice.into_iter().chain([Event::UserMessage { text: prompt }, start]);
     let opening = opening.map(|event| (now, event)).collect();
+    let env = environment::make(
+        &settings.environment,
+        &launch.env,
+        settings.home_variable.as_deref(),
+        attempt,
+    );
+    let marker = Marker { attempt: attempt.attempt_id, process: process.process_id };
     let limits = world.executors.limits(&attempt.executor);
-    let cgroup = settings.cgroups.as_deref().filter(|_| limits.want_cgroup());
-    let own = &settings.environment;
-    let mut env = environment::make(own, &launch.env, settings.home_variable.as_deref(), attempt);
-    let secrets = settings.secret_names.take_out(&mut env, own);
+    let command_line = (launch.program, launch.args);
+    let cwd = working_dir(world, attempt);
+    let (manifest, secrets) = settings.manifest(marker, command_line, env, cwd, limits);
     let manifest = Manifest {
-        v: manifest::VERSION,
-        attempt_id: attempt.attempt_id,
-        process_id: process.process_id,
         epoch: attempt.epoch,
-        program: launch.program,
-        args: launch.args,
-        env,
-        secrets: secrets.names(),
-        cwd: working_dir(world, attempt),
         stdin,
-        spool_max_bytes: settings.spool_max_bytes,
-        limits,
-        cgroup: cgroup.map(|base| Cgroup::named(base, &process.process_id.to_string())),
-        grace_ms: u64::try_from(settings.stop_grace.as_millis()).unwrap_or(u64::MAX),
-        soft_limits: settings.soft_limits,
         cwd_beneath: Some(settings.worktrees_dir.clone()),
+        ..manifest
     };
     let (files, dialogue) = (launch.files, launch.dialogue);
     Ok(Prepared { manifest, secrets, stdin: bytes, files, dialogue, opening })
 }
 
-/// This daemon as a worker's MCP server. The environment is told apart from the
-/// process's own: some CLIs give their servers none of it.
+/// This daemon as a worker's MCP server. It lists its environment itself, for some CLIs
+/// give their servers none of their own.
 fn way_back(settings: &Settings, attempt: &Attempt) -> McpServer {
     let home = settings.home_variable.iter().map(|home| ("PROVOST_HOME".to_owned(), home.clone()));
     let own = ("PROVOST_ATTEMPT_ID".to_owned(), attempt.attempt_id.to_string());

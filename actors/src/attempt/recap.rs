@@ -1,5 +1,5 @@
-//! What an agent is told of an attempt's earlier turns where it begins a new session:
-//! its task, and what was done so far. Pure.
+//! The prompt of an agent that begins a new session of an attempt: it repeats the task
+//! and what earlier turns did. Pure.
 
 use crate::event::ProcessStatus;
 use crate::journal::Past;
@@ -11,20 +11,20 @@ const TEXT_MAX: usize = 2000;
 /// Most bytes of all turns but the first.
 const TURNS_MAX: usize = 16 * 1024;
 
-/// What is told in the log beside it.
+/// The log entry beside it.
 pub const NOTICE: &str = "the agent has no session of this attempt that it could resume: a new one \
                           begins, and the prompt repeats the task and what was done so far";
 
-/// The prompt with what came before it. `past`: oldest first; with none, it is the
-/// prompt as it is.
+/// The prompt with a summary of the `past` turns, oldest first; without any, the prompt
+/// itself.
 pub fn prompt(past: &[Past], prompt: &str) -> String {
-    // The prompt of a turn that came to nothing is given again.
+    // The prompt of a turn that failed without a message is given again.
     let is_again = |past: &Past| past.final_message.is_none() && past.prompt == prompt;
     let last = past.iter().rposition(|past| !is_again(past)).map_or(0, |last| last + 1);
     let Some((first, later)) = past[..last].split_first() else { return prompt.to_owned() };
     let mut turns: Vec<String> = Vec::new();
     let mut room = TURNS_MAX;
-    for turn in later.iter().rev().map(|past| told(past, TEXT_MAX)) {
+    for turn in later.iter().rev().map(|past| summary(past, TEXT_MAX)) {
         if turn.len() > room {
             break;
         }
@@ -35,7 +35,7 @@ pub fn prompt(past: &[Past], prompt: &str) -> String {
     if left_out > 0 {
         turns.push(format!("({left_out} turns are left out.)"));
     }
-    turns.push(told(first, TASK_MAX));
+    turns.push(summary(first, TASK_MAX));
     turns.reverse();
     format!(
         "You worked on this before, in a session that is no longer available. This is what \
@@ -45,7 +45,7 @@ pub fn prompt(past: &[Past], prompt: &str) -> String {
     )
 }
 
-fn told(past: &Past, most: usize) -> String {
+fn summary(past: &Past, most: usize) -> String {
     let Past { turn, prompt, final_message, status, .. } = past;
     let prompt = cut(prompt.clone(), most);
     let how = match status {
@@ -80,10 +80,10 @@ mod tests {
     #[test]
     fn the_task_and_what_was_said_stand_before_the_prompt() {
         let turns = [past(1, "build it", Some("built")), past(2, "now test it", None)];
-        let told = prompt(&turns, "now test it");
-        assert!(told.ends_with("The prompt now:\nnow test it"), "{told}");
-        assert!(told.contains("Prompt 1:\nbuild it\nYour last message (it completed):\nbuilt"));
-        assert!(!told.contains("Prompt 2"), "it is the same prompt again: {told}");
+        let recap = prompt(&turns, "now test it");
+        assert!(recap.ends_with("The prompt now:\nnow test it"), "{recap}");
+        assert!(recap.contains("Prompt 1:\nbuild it\nYour last message (it completed):\nbuilt"));
+        assert!(!recap.contains("Prompt 2"), "it is the same prompt again: {recap}");
         assert!(prompt(&turns, "else").contains("Prompt 2:\nnow test it\nYou left no message"));
     }
 
@@ -91,9 +91,9 @@ mod tests {
     fn a_long_past_is_told_with_its_first_turn_and_its_last_ones() {
         let long = "x".repeat(1900);
         let turns: Vec<Past> = (1..=100).map(|turn| past(turn, &long, Some(&long))).collect();
-        let told = prompt(&turns, "go on");
-        assert!(told.len() < TASK_MAX + TEXT_MAX + TURNS_MAX + 1000, "{}", told.len());
-        assert!(told.contains("Prompt 1:") && told.contains("Prompt 100:"));
-        assert!(told.contains("turns are left out") && !told.contains("Prompt 50:"));
+        let recap = prompt(&turns, "go on");
+        assert!(recap.len() < TASK_MAX + TEXT_MAX + TURNS_MAX + 1000, "{}", recap.len());
+        assert!(recap.contains("Prompt 1:") && recap.contains("Prompt 100:"));
+        assert!(recap.contains("turns are left out") && !recap.contains("Prompt 50:"));
     }
 }

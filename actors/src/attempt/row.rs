@@ -1,48 +1,20 @@
-//! The attempt's row, as its actor writes it: each change in its order. What the
-//! store can't take now, because the disk is full, or the database is locked or
-//! gone, waits here and is written once that has passed. The actor does not wait for
-//! that, so a stop is not behind it.
-
-use std::collections::VecDeque;
-use std::time::Duration;
+//! The attempt's row, as its actor writes it: change after change, in order. While the
+//! disk is full, or the database is locked or gone, changes wait here and are retried.
+//! The actor does not wait for that, so a stop is never behind it.
 
 use crate::ids::ProcessId;
 use crate::journal::{Change, Turnover};
 use crate::refusal::{Code, Refusal};
+use crate::retry::PAUSE;
 
-use super::message::{Message, Notice, Writer};
+use super::message::{AttemptEvent, AttemptMessage, DiskWriter};
 use super::queue;
-use super::run::State;
+use super::run::AttemptState;
 
-/// Between tries to write what the store did not take.
-const RETRY: Duration = Duration::from_secs(1);
-
-/// What is not in the row yet.
-#[derive(Debug, Default)]
-pub struct Row {
-    /// In the order in which it happened. The outcomes of turns are not among it:
-    /// what follows a turn is decided when its outcome is written.
-    unwritten: VecDeque<(ProcessId, Change)>,
-    /// Why the store took nothing last; it is to be tried again soon.
-    refused: Option<Refusal>,
-}
-
-impl Row {
-    /// All of it is in the store, the outcomes of turns apart.
-    pub fn is_written(&self) -> bool {
-        self.unwritten.is_empty()
-    }
-
-    /// Why nothing can be written now.
-    pub fn refused(&self) -> Option<&Refusal> {
-        self.refused.as_ref()
-    }
-}
-
-impl State {
+impl AttemptState {
     /// Everything that happened to the attempt is in its row.
     pub(super) fn is_on_file(&self) -> bool {
-        self.row.is_written() && self.turns.iter().all(|turn| turn.unrecorded.is_none())
+        self.unwritten.is_empty() && self.turns.iter().all(|turn| turn.unrecorded.is_none())
     }
 
     /// Writes a change after all earlier ones, now or as soon as the store takes it.
@@ -51,24 +23,24 @@ impl State {
         self.write_noted().await;
     }
 
-    /// Takes a change down, to be written with the next one.
+    /// Notes a change, to be written with the next one.
     pub(super) fn note(&mut self, process: ProcessId, change: Change) {
-        self.row.unwritten.push_back((process, change));
+        self.unwritten.push_back((process, change));
     }
 
-    /// Writes what was taken down, now or as soon as the store takes it.
+    /// Writes what was noted, now or as soon as the store takes it.
     pub(super) async fn write_noted(&mut self) {
-        if self.row.refused.is_none() {
+        if self.refused.is_none() {
             self.write_changes().await;
         }
     }
 
     /// The time for another try has come.
     pub async fn write_again(&mut self) {
-        self.row.refused = None;
+        self.refused = None;
         let ended: Vec<ProcessId> = self.unrecorded().collect();
         if self.write_changes().await && ended.is_empty() {
-            self.disk(self.attempt.process.process_id, Writer::Row, None);
+            self.disk(self.attempt.process.process_id, DiskWriter::Row, None);
         }
         for process in ended {
             self.record(process).await;
@@ -83,11 +55,11 @@ impl State {
     /// Writes the changes that wait. `false`: the store does not take them now.
     async fn write_changes(&mut self) -> bool {
         let (id, epoch) = (self.attempt.attempt_id, self.attempt.epoch);
-        while let Some((process, change)) = self.row.unwritten.front() {
+        while let Some((process, change)) = self.unwritten.front() {
             let written = self.world.journal.advance(id, epoch, *process, change).await;
             match written {
                 Err(refusal) if may_pass(&refusal) => {
-                    self.refused(refusal);
+                    self.retry_later(refusal);
                     return false;
                 }
                 Err(refusal) => {
@@ -95,25 +67,25 @@ impl State {
                 }
                 Ok(()) => {}
             }
-            self.row.unwritten.pop_front();
+            self.unwritten.pop_front();
         }
         true
     }
 
-    /// Has it tried again, and tells who looks what it waits for.
-    fn refused(&mut self, refusal: Refusal) {
+    /// Arms the retry, and shows the reason in the attempt's status.
+    fn retry_later(&mut self, refusal: Refusal) {
         tracing::warn!(attempt = %self.attempt.attempt_id, %refusal, "its row waits");
-        self.disk(self.attempt.process.process_id, Writer::Row, Some(refusal.message.clone()));
-        self.row.refused = Some(refusal);
-        drop(self.myself.send_after(RETRY, || Message::WriteAgain));
+        self.disk(self.attempt.process.process_id, DiskWriter::Row, Some(refusal.message.clone()));
+        self.refused = Some(refusal);
+        drop(self.myself.send_after(PAUSE, || AttemptMessage::WriteAgain));
     }
 
-    /// Writes a turn's outcome down, and in the same stroke the beginning of the
-    /// next one, which keeps the slot.
+    /// Writes a turn's outcome, and in the same transaction the beginning of the next
+    /// one, which keeps the slot.
     pub(super) async fn record(&mut self, process: ProcessId) {
         let outcome = self.turn(process).and_then(|turn| turn.unrecorded.clone());
         let Some(outcome) = outcome else { return };
-        if self.row.refused.is_some() || !self.write_changes().await {
+        if self.refused.is_some() || !self.write_changes().await {
             return;
         }
         let again = self.again(process, &outcome);
@@ -121,7 +93,7 @@ impl State {
         let step = match again {
             Some(_) => queue::Step::default(),
             // The end of a turn is never refused.
-            None => queue.step(queue::Input::TurnEnded).unwrap_or_default(),
+            None => queue.step(queue::QueueEvent::TurnEnded).unwrap_or_default(),
         };
         let next = again.or_else(|| step.begin.map(|follow_up| self.next(follow_up, true)));
         let turnover =
@@ -130,17 +102,17 @@ impl State {
         let settled = Change::Settled(outcome, Box::new(turnover));
         let (id, epoch) = (self.attempt.attempt_id, self.attempt.epoch);
         if let Err(refusal) = self.world.journal.advance(id, epoch, process, &settled).await {
-            return self.refused(refusal);
+            return self.retry_later(refusal);
         }
-        self.disk(process, Writer::Row, None);
+        self.disk(process, DiskWriter::Row, None);
         self.with(process, |turn| turn.unrecorded = None);
         self.queue = queue;
         if let Some(next) = next {
             return self.go_on(next);
         }
-        self.notify(Notice::SlotFreed(id));
+        self.notify(AttemptEvent::SlotFreed(id));
         if let Some(at) = quota.and_then(|quota| quota.resume_at) {
-            self.notify(Notice::Resumes(id, process, at));
+            self.notify(AttemptEvent::Resumes(id, process, at));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The state of an attempt's actor: which turns it has, and what becomes of them.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ractor::{ActorRef, DerivedActorRef};
@@ -7,62 +8,66 @@ use tokio::sync::Mutex;
 
 use crate::event::{ProcessStatus, Timestamp};
 use crate::executor::OnQuota;
-use crate::ids::ProcessId;
-use crate::journal::{Attempt, Change, FollowUp, Next, Phase, Process, State as Standing};
+use crate::ids::{ProcessId, QueueId};
+use crate::journal::{Attempt, Change, FollowUp, Next, Outcome, Phase, Process, State};
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
+use crate::refusal::Refusal;
 use crate::world::World;
 
-use super::disk::Waiting;
-use super::lifecycle::{Effect, Ending, Input, Life};
-use super::message::{Handle, Happening, StopPort, Writer};
+use super::lifecycle::{Effect, Ending, Life, LifeEvent};
+use super::message::{DiskWriter, Handle, StopPort, TurnEvent};
+use super::pending_stops::PendingStops;
 use super::queue::Queue;
-use super::row::Row;
-use super::stops::Stops;
 use super::turn::Turn;
-use super::{Arguments, Begin, Message, Notice, outcome};
+use super::{Arguments, AttemptEvent, AttemptMessage, Begin, outcome};
 
 /// The actor's state.
-pub struct State {
-    pub(super) myself: ActorRef<Message>,
-    pub(super) notices: DerivedActorRef<Notice>,
+pub struct AttemptState {
+    pub(super) myself: ActorRef<AttemptMessage>,
+    pub(super) events: DerivedActorRef<AttemptEvent>,
     pub(super) world: Arc<World>,
-    /// As its row stands; `process` is the newest one.
+    /// As its row is; `process` is the newest one.
     pub(super) attempt: Attempt,
-    /// What is not in that row yet.
-    pub(super) row: Row,
+    /// The changes that are not in that row yet, in order, with the process of each. The
+    /// outcomes of turns are not among them: what follows a turn is decided when its
+    /// outcome is written.
+    pub(super) unwritten: VecDeque<(ProcessId, Change)>,
+    /// Why the store refused the last write; a retry is due.
+    pub(super) refused: Option<Refusal>,
     pub(super) queue: Queue,
     worktrees: Arc<Mutex<()>>,
     /// Those of which something may be alive, oldest first. At most the last one
     /// is not settled.
     pub(super) turns: Vec<Turn>,
-    pub(super) stops: Stops<StopPort>,
-    /// Its writers that wait for the disk.
-    pub(super) for_disk: Waiting,
-    /// How many look at the worktrees, to take them away.
+    pub(super) stops: PendingStops<StopPort>,
+    /// Its writers that wait for the disk, each with its reason.
+    pub(super) disk_waits: BTreeMap<(ProcessId, DiskWriter), String>,
+    /// Collections that are examining the worktrees.
     pub(super) collecting: usize,
 }
 
-impl State {
-    pub fn begin(myself: ActorRef<Message>, arguments: Arguments) -> Self {
-        let Arguments { attempt, begin, world, notices } = arguments;
+impl AttemptState {
+    pub fn begin(myself: ActorRef<AttemptMessage>, arguments: Arguments) -> Self {
+        let Arguments { attempt, begin, world, events } = arguments;
         let phase = attempt.phase;
         let is_active = phase.is_active() || phase == Phase::Queued;
         let queue = Queue::new(is_active, attempt.waiting.clone(), attempt.held);
         let mut state = Self {
             myself,
-            notices,
+            events,
             world,
             attempt,
-            row: Row::default(),
+            unwritten: VecDeque::new(),
+            refused: None,
             queue,
             worktrees: Arc::default(),
             turns: Vec::new(),
-            stops: Stops::default(),
-            for_disk: Waiting::default(),
+            stops: PendingStops::default(),
+            disk_waits: BTreeMap::new(),
             collecting: 0,
         };
-        // What an actor that failed had told is no longer known.
+        // An actor that failed may have reported one.
         state.world.journal.waits_for_disk(state.attempt.attempt_id, None);
         for process in state.attempt.leftovers.clone() {
             state.take_turn(process, Life::settled()).find();
@@ -98,7 +103,7 @@ impl State {
     /// What is to run next, after the newest turn.
     pub(super) fn next(&self, follow_up: FollowUp, has_slot: bool) -> Next {
         let last = &self.attempt.process;
-        // A turn that came to nothing before it began has left its number.
+        // A turn that never began leaves its number to the next one.
         let is_new = last.status != ProcessStatus::Planned;
         let process = Process {
             process_id: ProcessId::new(),
@@ -113,7 +118,20 @@ impl State {
         Next { process, has_slot }
     }
 
-    /// A turn has been written down: it runs, or waits for its slot.
+    /// The turn that replaces one whose session was lost.
+    pub(super) fn again(&mut self, process: ProcessId, outcome: &Outcome) -> Option<Next> {
+        let is_lost = outcome.status == ProcessStatus::Failed
+            && self.turn(process).is_some_and(|turn| turn.lost_its_session());
+        let process = &self.attempt.process;
+        let (prompt, variant) = (process.prompt.clone(), process.variant.clone());
+        let queued_at = Timestamp::now();
+        let again = FollowUp { queue_id: QueueId::new(), prompt, variant, queued_at };
+        let mut next = is_lost.then(|| self.next(again, true))?;
+        next.process.executor_session_id = None;
+        Some(next)
+    }
+
+    /// A turn has been written down: runs it, or asks for its slot.
     pub(super) fn go_on(&mut self, next: Next) {
         self.attempt.epoch += 1;
         (self.attempt.phase, self.attempt.state) = next.standing();
@@ -121,7 +139,7 @@ impl State {
         if next.has_slot {
             self.take_turn(next.process, Life::preparing()).prepare();
         } else {
-            self.notify(Notice::SlotWanted(self.attempt.attempt_id, self.attempt.priority));
+            self.notify(AttemptEvent::SlotWanted(self.attempt.attempt_id, self.attempt.priority));
         }
     }
 
@@ -130,41 +148,41 @@ impl State {
         if self.attempt.phase != Phase::Queued {
             return;
         }
-        (self.attempt.phase, self.attempt.state) = (Phase::Preparing, Standing::Running);
+        (self.attempt.phase, self.attempt.state) = (Phase::Preparing, State::Running);
         let process = self.attempt.process.clone();
-        // Unwritten, it runs all the same: after a restart it would only run from
-        // the queue.
+        // If the write fails the turn runs all the same; after a restart it would be
+        // queued again.
         self.advance(process.process_id, Change::Preparing).await;
         self.take_turn(process, Life::preparing()).prepare();
     }
 
     // ---- what happens to them
 
-    pub async fn happened(&mut self, process: ProcessId, happening: Happening) {
-        match happening {
-            Happening::Life(input) => self.step(process, input).await,
-            Happening::Started(shim, log) => self.started(process, *shim, log).await,
-            Happening::Found(found, log) => self.found(process, *found, log).await,
-            Happening::Rescued(found) => {
+    pub async fn happened(&mut self, process: ProcessId, event: TurnEvent) {
+        match event {
+            TurnEvent::Life(input) => self.step(process, input).await,
+            TurnEvent::Started(shim, log) => self.started(process, *shim, log).await,
+            TurnEvent::Found(found, log) => self.found(process, *found, log).await,
+            TurnEvent::Rescued(found) => {
                 if let Some(exit) = self.turn(process).and_then(|turn| turn.rescued(*found)) {
-                    self.ended(process, Input::Exited(exit)).await;
+                    self.ended(process, LifeEvent::Exited(exit)).await;
                 }
             }
-            Happening::ExecutorSession(id) => self.executor_session(process, id).await,
-            Happening::Asked(request, done) => self.asked(process, request, done).await,
-            Happening::Withdrawn(key, done) => self.withdrawn(process, key, done).await,
-            Happening::Expired(approval) => self.expired(process, approval).await,
-            Happening::Decided(approval) => self.go_on_with(process, &approval),
-            Happening::ShimClosed => self.with(process, Turn::shim_closed),
-            Happening::KillTree { tries } => self.with(process, |turn| turn.kill_tree(tries)),
-            Happening::KillUnfound => self.with(process, Turn::kill_unfound),
-            Happening::KilledUnfound(survivors) => self.killed_unfound(process, survivors),
-            Happening::ReadOut => self.with(process, Turn::read_out),
-            Happening::Disk(writer, reason) => {
+            TurnEvent::ExecutorSession(id) => self.executor_session(process, id).await,
+            TurnEvent::Asked(request, done) => self.asked(process, request, done).await,
+            TurnEvent::Withdrawn(key, done) => self.withdrawn(process, key, done).await,
+            TurnEvent::Expired(approval) => self.expired(process, approval).await,
+            TurnEvent::Decided(approval) => self.go_on_with(process, &approval),
+            TurnEvent::ShimClosed => self.with(process, Turn::shim_closed),
+            TurnEvent::KillTree { tries } => self.with(process, |turn| turn.kill_tree(tries)),
+            TurnEvent::KillUnfound => self.with(process, Turn::kill_unfound),
+            TurnEvent::KilledUnfound(survivors) => self.killed_unfound(process, survivors),
+            TurnEvent::ReadOut => self.with(process, Turn::read_out),
+            TurnEvent::Disk(writer, reason) => {
                 let is_stalled = reason.is_some();
                 self.disk(process, writer, reason);
-                if writer == Writer::Spool {
-                    self.step(process, Input::Stalled(is_stalled)).await;
+                if writer == DiskWriter::Spool {
+                    self.step(process, LifeEvent::Stalled(is_stalled)).await;
                 }
             }
         }
@@ -176,7 +194,7 @@ impl State {
         }
     }
 
-    pub(super) async fn step(&mut self, process: ProcessId, input: Input) {
+    pub(super) async fn step(&mut self, process: ProcessId, input: LifeEvent) {
         let effects = self.turn(process).map(|turn| turn.life.step(input)).unwrap_or_default();
         for effect in effects {
             match effect {
@@ -198,7 +216,7 @@ impl State {
         self.with(process, |turn| turn.attach(shim, log));
         self.attempt.process.status = ProcessStatus::Running;
         self.advance(process, running).await;
-        self.step(process, Input::Spawned).await;
+        self.step(process, LifeEvent::Spawned).await;
     }
 
     /// What the disk tells of a process over a restart.
@@ -231,15 +249,15 @@ impl State {
                 turn.prepare();
             }
             Adopted::NeverStarted if phase == Phase::Settled => {
-                self.step(process, Input::TreeGone).await;
+                self.step(process, LifeEvent::TreeGone).await;
             }
-            // Also when a spawn left it unsure: a stop may wait for its outcome.
+            // Also after an uncertain spawn: a stop may wait for the outcome.
             Adopted::NeverStarted => {
                 if phase != Phase::Preparing {
                     turn.life = Life::preparing();
                 }
                 let reason = crate::process::NEVER_STARTED;
-                self.step(process, Input::NotStarted(reason.into())).await;
+                self.step(process, LifeEvent::NotStarted(reason.into())).await;
             }
             Adopted::Ended(exit) => {
                 turn.read(log);
@@ -248,22 +266,22 @@ impl State {
                     Phase::Stopping => turn.life = Life::stopping(),
                     _ => {}
                 }
-                self.ended(process, Input::Exited(exit)).await;
+                self.ended(process, LifeEvent::Exited(exit)).await;
             }
-            // Swept before it is told, so that it has ended.
+            // `start::found` sweeps lost processes, so `Lost` never gets here.
             Adopted::Lost { .. } => {}
         }
     }
 
     /// The process has ended, and nothing that it started is alive.
-    async fn ended(&mut self, process: ProcessId, exited: Input) {
+    async fn ended(&mut self, process: ProcessId, exited: LifeEvent) {
         self.step(process, exited).await;
         self.with(process, Turn::no_more);
-        self.step(process, Input::TreeGone).await;
+        self.step(process, LifeEvent::TreeGone).await;
     }
 
     async fn executor_session(&mut self, process: ProcessId, id: Option<String>) {
-        // What a leftover still says is no news of the conversation.
+        // A leftover process no longer speaks for the conversation.
         if process == self.attempt.process.process_id {
             self.attempt.process.executor_session_id.clone_from(&id);
             self.advance(process, Change::ExecutorSession(id)).await;
@@ -281,16 +299,16 @@ impl State {
 
     async fn settle(&mut self, process: ProcessId, ending: &Ending) {
         let Some(turn) = self.turn(process) else { return };
-        let digest = turn.digest.get();
-        let mut outcome = outcome::decide(ending, &digest, self.on_quota(), Timestamp::now());
+        let summary = turn.summary.get();
+        let mut outcome = outcome::decide(ending, &summary, self.on_quota(), Timestamp::now());
         if self.attempt.process.prompt == outcome::GO_ON {
             outcome::pause(&mut outcome);
         }
         let Some(turn) = self.turn(process) else { return };
         turn.unrecorded = Some(outcome.clone());
         let state = match outcome.status {
-            ProcessStatus::Completed => Standing::Completed,
-            _ => Standing::Failed,
+            ProcessStatus::Completed => State::Completed,
+            _ => State::Failed,
         };
         let newest = &mut self.attempt.process;
         newest.status = outcome.status;
@@ -314,14 +332,14 @@ impl State {
             self.advance(turn.handle.process, Change::Closed).await;
         }
         let is_idle = self.turns.is_empty() && !self.queue.is_active() && self.collecting == 0;
-        if is_idle && self.row.is_written() {
-            // Told first: whoever finds no actor here any more finds it gone there.
-            self.notify(Notice::Ended(self.attempt.attempt_id));
+        if is_idle && self.unwritten.is_empty() {
+            // First, so that the gateway knows before anyone finds the actor gone.
+            self.notify(AttemptEvent::Ended(self.attempt.attempt_id));
             self.myself.stop(None);
         }
     }
 
-    pub(super) fn notify(&self, notice: Notice) {
-        let _ = self.notices.send_message(notice);
+    pub(super) fn notify(&self, notice: AttemptEvent) {
+        let _ = self.events.send_message(notice);
     }
 }

@@ -1,13 +1,13 @@
-//! One turn's process, as the attempt's actor holds it: its life, and the tasks
-//! that bring about what the life asks for. Each effect is quick, or a task of
-//! its own that reports back through the [`Handle`].
+//! One turn's process, as the attempt's actor holds it: its state machine, and the
+//! tasks that carry out its effects. Each effect is quick, or a task that reports back
+//! through the [`Handle`].
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, oneshot, watch};
 
+use crate::blocking::blocking;
 use crate::event::{Event, Timestamp};
 use crate::executor::{Message, OnQuota};
 use crate::failpoint;
@@ -15,14 +15,16 @@ use crate::journal::{Approval, Attempt, Outcome};
 use crate::log::{AttemptLog, LogError};
 use crate::process::manifest::{ExitRecord, StopKind};
 use crate::process::{Adopted, Control, ControlError, Shim, ShimEvent, Signal};
+use crate::retry::PAUSE;
 use crate::world::World;
 
-use super::lifecycle::{Effect, Ending, Input, Life, Timer};
-use super::message::{Handle, Happening, Writer};
+use super::lifecycle::{Effect, Ending, Life, LifeEvent, Timer};
+use super::message::{DiskWriter, Handle, TurnEvent};
 use super::output::{Closing, Output, may_pass};
 use super::start::NotStarted;
-use super::voice::Voice;
-use super::{approvals, digest, outcome, prepare, start};
+use super::stdin_writer::StdinWriter;
+use super::turn_summary::SharedSummary;
+use super::{outcome, prepare, start};
 
 /// How long a stopped turn waits for its log to be taken in.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
@@ -44,17 +46,17 @@ pub struct Turn {
     /// Held while the attempt's worktrees are being made.
     worktrees: Arc<Mutex<()>>,
     pub life: Life,
-    pub digest: digest::Shared,
+    pub summary: SharedSummary,
     /// The way to a live shim.
     control: Option<Control>,
-    pub voice: Voice,
-    /// Tells the output task of the end; gone once told.
+    pub stdin: StdinWriter,
+    /// Sends the output task the end; `None` once sent.
     exit: Option<oneshot::Sender<(ExitRecord, Closing)>>,
-    /// Tells the output task that there is more; gone when nobody writes any more.
+    /// Notifies the output task of more bytes; `None` when no writer is left.
     more: Option<watch::Sender<u64>>,
     /// The output task runs.
     reading: bool,
-    /// It is being found out what became of the process over a restart.
+    /// A task finds out what became of the process over a restart.
     pub finding: bool,
     /// A stop that came meanwhile; `true`: by force.
     pub deferred: Option<bool>,
@@ -70,16 +72,16 @@ impl Turn {
         worktrees: Arc<Mutex<()>>,
         life: Life,
     ) -> Self {
-        let voice = Voice::new(world.settings.process_dir(&attempt));
+        let stdin = StdinWriter::new(world.settings.process_dir(&attempt));
         Self {
             handle,
             world,
             attempt,
             worktrees,
             life,
-            digest: digest::Shared::default(),
+            summary: SharedSummary::default(),
             control: None,
-            voice,
+            stdin,
             exit: None,
             more: None,
             reading: false,
@@ -98,22 +100,22 @@ impl Turn {
     /// Its executor does not know the session that it was to resume.
     pub fn lost_its_session(&self) -> bool {
         let resumed = self.attempt.process.executor_session_id.is_some();
-        resumed && self.digest.get().session_lost
+        resumed && self.summary.get().session_lost
     }
 
-    /// Brings an effect about that concerns the process alone.
+    /// Carries out an effect that concerns the process alone.
     pub fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Spawn => self.spawn(),
             Effect::Interrupt { by_message } => self.interrupt(by_message),
-            Effect::CloseStdin => self.voice.close(),
+            Effect::CloseStdin => self.stdin.close(),
             Effect::Dismiss => self.signal_leader(Signal::SIGTERM),
             Effect::KillLeader => self.signal_leader(Signal::SIGKILL),
             Effect::Terminate => self.terminate(),
             Effect::KillTree => self.kill_tree(0),
             Effect::Drain(exit) => self.drain(exit),
             Effect::Arm(timer) => self.arm(timer),
-            // The attempt's: they change its row, or answer its callers.
+            // The attempt's own: they change its row, or answer its callers.
             Effect::Enter(_) | Effect::Settle(_) | Effect::Answer(_) => {}
         }
     }
@@ -125,29 +127,29 @@ impl Turn {
             // A turn that was stopped may still be at it.
             let _making = worktrees.lock().await;
             let input = match prepare::worktrees(&world, &attempt).await {
-                Ok(()) => Input::Prepared,
+                Ok(()) => LifeEvent::Prepared,
                 Err(reason) => {
                     start::not_prepared(&world, &attempt, &reason).await;
-                    Input::NotStarted(reason)
+                    LifeEvent::NotStarted(reason)
                 }
             };
-            handle.tell(Happening::Life(input));
+            handle.send(TurnEvent::Life(input));
         });
     }
 
     fn spawn(&self) {
         let (handle, world, attempt) = self.for_task();
-        let digest = self.digest.clone();
+        let summary = self.summary.clone();
         tokio::spawn(async move {
-            let happening = match start::process(&world, &attempt, digest.clone()).await {
-                Ok((shim, log)) => Happening::Started(Box::new(shim), log),
-                Err(NotStarted::Certain(reason)) => Happening::Life(Input::NotStarted(reason)),
+            let event = match start::process(&world, &attempt, summary.clone()).await {
+                Ok((shim, log)) => TurnEvent::Started(Box::new(shim), log),
+                Err(NotStarted::Certain(reason)) => TurnEvent::Life(LifeEvent::NotStarted(reason)),
                 Err(NotStarted::Unsure) => {
-                    let (found, log) = start::found(&world, &attempt, digest).await;
-                    Happening::Found(Box::new(found), log)
+                    let (found, log) = start::found(&world, &attempt, summary).await;
+                    TurnEvent::Found(Box::new(found), log)
                 }
             };
-            handle.tell(happening);
+            handle.send(event);
         });
     }
 
@@ -155,31 +157,31 @@ impl Turn {
     pub fn find(&mut self) {
         self.finding = true;
         let (handle, world, attempt) = self.for_task();
-        let digest = self.digest.clone();
+        let summary = self.summary.clone();
         tokio::spawn(async move {
-            let (found, log) = start::found(&world, &attempt, digest).await;
-            handle.tell(Happening::Found(Box::new(found), log));
+            let (found, log) = start::found(&world, &attempt, summary).await;
+            handle.send(TurnEvent::Found(Box::new(found), log));
         });
     }
 
-    /// A stop does not wait for more than the process: the log may have no room to be
-    /// taken up again, and for as long as that lasts.
+    /// A stop waits for the process only: a log without room may take for ever to be
+    /// opened again.
     pub fn kill_unless_found(&self, force: bool) {
         let grace = if force { Duration::ZERO } else { self.world.settings.stop_grace };
-        self.handle.tell_after(grace.max(FINDS), || Happening::KillUnfound);
+        self.handle.send_after(grace.max(FINDS), || TurnEvent::KillUnfound);
     }
 
-    /// Kills what is alive of a process that is still not found.
+    /// Kills what is alive of a process that has not been found yet.
     pub fn kill_unfound(&mut self) {
         let Some(forced) = self.deferred.filter(|_| self.finding) else { return };
         let kind = if forced { StopKind::Forced } else { StopKind::Soft };
         let (handle, world, attempt) = self.for_task();
         tokio::spawn(async move {
             match start::kill(&world, &attempt, kind).await {
-                Ok(survivors) => handle.tell(Happening::KilledUnfound(survivors)),
+                Ok(survivors) => handle.send(TurnEvent::KilledUnfound(survivors)),
                 Err(error) => {
-                    tracing::error!(attempt = %attempt.attempt_id, %error, "not killed yet");
-                    handle.tell_after(FINDS, || Happening::KillUnfound);
+                    tracing::error!(attempt = %attempt.attempt_id, %error, "a process is not killed yet; it is tried again");
+                    handle.send_after(FINDS, || TurnEvent::KillUnfound);
                 }
             }
         });
@@ -191,16 +193,16 @@ impl Turn {
         let (handle, world, attempt) = self.for_task();
         tokio::spawn(async move {
             let found = start::rescued(&world, &attempt, control).await;
-            handle.tell(Happening::Rescued(Box::new(found)));
+            handle.send(TurnEvent::Rescued(Box::new(found)));
         });
     }
 
-    /// What became of a process whose shim has gone: `Some` is its end.
+    /// Takes up a process whose shim has gone; `Some` is its end.
     pub fn rescued(&mut self, found: Adopted) -> Option<ExitRecord> {
         match found {
             Adopted::Live(shim) => {
                 let attempt = self.attempt.attempt_id;
-                tracing::warn!(%attempt, "a shim was killed; another goes on");
+                tracing::warn!(%attempt, "a shim was killed; another one takes over");
                 self.connect(shim);
                 None
             }
@@ -214,14 +216,14 @@ impl Turn {
         self.connect(shim);
     }
 
-    /// Passes on what the shim tells: events to the actor, growth to the output.
+    /// Passes on events of the shim to the actor, and growth of the spool to the output.
     fn connect(&mut self, shim: Shim) {
         let Shim { control, mut events, mut lengths, .. } = shim;
         if control.has_stdin() {
-            let speaking = self.voice.clone().speak(control.clone());
+            let sending = self.stdin.clone().send_to(control.clone());
             tokio::spawn(async move {
-                if let Err(error) = speaking.await {
-                    tracing::debug!(%error, "an executor's input takes no more");
+                if let Err(error) = sending.await {
+                    tracing::debug!(%error, "an executor's standard input is closed");
                 }
             });
         }
@@ -237,29 +239,31 @@ impl Turn {
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 match event {
-                    ShimEvent::Exited(exit) => handle.tell(Happening::Life(Input::Exited(exit))),
+                    ShimEvent::Exited(exit) => {
+                        handle.send(TurnEvent::Life(LifeEvent::Exited(exit)));
+                    }
                     ShimEvent::Stalled(reason) => {
                         tracing::warn!(%attempt, %reason, "the spool takes no bytes; it waits");
-                        handle.tell(Happening::Disk(Writer::Spool, Some(reason)));
+                        handle.send(TurnEvent::Disk(DiskWriter::Spool, Some(reason)));
                     }
                     ShimEvent::Resumed => {
                         tracing::info!(%attempt, "the spool takes bytes again");
-                        handle.tell(Happening::Disk(Writer::Spool, None));
+                        handle.send(TurnEvent::Disk(DiskWriter::Spool, None));
                     }
                     ShimEvent::TreeGone => {}
                     ShimEvent::Closed => break,
                 }
             }
-            // Whoever takes the shim's place says so anew.
-            handle.tell(Happening::Disk(Writer::Spool, None));
-            handle.tell(Happening::ShimClosed);
+            // The shim that takes over reports it again.
+            handle.send(TurnEvent::Disk(DiskWriter::Spool, None));
+            handle.send(TurnEvent::ShimClosed);
         });
     }
 
-    /// Starts to take the process's output into the log.
+    /// Starts the output task.
     pub fn read(&mut self, log: Arc<AttemptLog>) {
-        let (exit, told) = oneshot::channel();
-        // Changed from the start: what is there already is to be read.
+        let (exit, exited) = oneshot::channel();
+        // Changed from the start: there may be bytes already.
         let (more, lengths) = watch::channel(0);
         more.send_modify(|count| *count += 1);
         self.exit = Some(exit);
@@ -268,20 +272,20 @@ impl Turn {
         let output = Output {
             log,
             process: self.handle.process,
-            digest: self.digest.clone(),
-            voice: self.voice.clone(),
+            summary: self.summary.clone(),
+            stdin: self.stdin.clone(),
             session: self.attempt.process.executor_session_id.clone(),
             lengths,
-            exit: told,
+            exit: exited,
         };
         let handle = self.handle.clone();
         tokio::spawn(async move {
             output.follow(&handle).await;
-            handle.tell(Happening::ReadOut);
+            handle.send(TurnEvent::ReadOut);
         });
     }
 
-    /// Nobody writes any more: the output task ends when it has read the rest.
+    /// No writer is left: the output task ends when it has read the rest.
     pub fn no_more(&mut self) {
         self.more = None;
     }
@@ -291,18 +295,18 @@ impl Turn {
         self.reading = false;
     }
 
-    /// Lets the output task take in the rest and write the closing entries.
+    /// Lets the output task read the rest and write the closing entries.
     fn drain(&mut self, exit: ExitRecord) {
-        let Some(told) = self.exit.take() else { return };
-        let (digest, stopped) = (self.digest.clone(), self.life.stop_facts());
+        let Some(exited) = self.exit.take() else { return };
+        let (summary, stopped) = (self.summary.clone(), self.life.stop_facts());
         let closing: Closing = Arc::new(move |exit| {
             let stopped = stopped.clone();
             let ending = Ending { exit: Some(exit.clone()), reason: None, stopped };
-            let outcome = outcome::decide(&ending, &digest.get(), OnQuota::Never, exit.at);
+            let outcome = outcome::decide(&ending, &summary.get(), OnQuota::Never, exit.at);
             vec![(exit.at, outcome::process_end(&ending, &outcome))]
         });
-        // The task lives until it was told.
-        let _ = told.send((exit, closing));
+        // The task lives until it receives this.
+        let _ = exited.send((exit, closing));
     }
 
     fn command<F>(&self, send: impl FnOnce(Control) -> F)
@@ -313,58 +317,59 @@ impl Turn {
         let sending = send(control.clone());
         tokio::spawn(async move {
             if let Err(error) = sending.await {
-                tracing::debug!(%error, "a shim took no command");
+                tracing::debug!(%error, "a shim did not take a command");
             }
         });
     }
 
     /// Whether a message would interrupt the turn.
     pub fn has_interrupt(&self) -> bool {
-        self.digest.get().interrupt.is_some()
+        self.summary.get().interrupt.is_some()
     }
 
     fn interrupt(&self, by_message: bool) {
-        let message = self.digest.get().interrupt.filter(|_| by_message);
-        let (voice, control) = (self.voice.clone(), self.control.clone());
+        let message = self.summary.get().interrupt.filter(|_| by_message);
+        let (stdin, control) = (self.stdin.clone(), self.control.clone());
         tokio::spawn(async move {
             if let Some(control) = &control {
-                // One that takes no request takes no signal either, which is told below.
+                // A shim that takes no request takes no signal either, which is logged below.
                 let _ = control.stopping(StopKind::Soft).await;
             }
             if let Some(message) = message {
-                match voice.say(message).await {
+                match stdin.write(message).await {
                     Ok(_) => return failpoint::hit("interrupt", "said"),
-                    // What is said has to be put on file first, and there may be no room.
-                    Err(error) => tracing::warn!(%error, "it is interrupted by a signal instead"),
+                    // The message has to be on file first, and there may be no room.
+                    Err(error) => {
+                        tracing::warn!(%error, "a turn is interrupted by a signal instead");
+                    }
                 }
             }
             if let Some(control) = control {
                 match control.signal_leader(Signal::SIGINT).await {
                     Ok(_) => failpoint::hit("interrupt", "sent"),
-                    Err(error) => tracing::debug!(%error, "a shim took no command"),
+                    Err(error) => tracing::debug!(%error, "a shim did not take a command"),
                 }
             }
         });
     }
 
-    /// Tells the executor the verdict on its request, and the log too. What the
-    /// disk won't take is tried again.
-    pub fn tell_verdict(&self, approval: Approval, entry: Event, answer: Message) {
+    /// Sends the executor the verdict on its request, and logs it. What the disk does
+    /// not take is tried again.
+    pub fn send_verdict(&self, approval: Approval, entry: Event, answer: Message) {
         let (handle, world, attempt) = self.for_task();
-        let voice = self.voice.clone();
+        let stdin = self.stdin.clone();
         tokio::spawn(async move {
-            let told = async {
+            let sending = async {
                 let log = world.logs.get(attempt.attempt_id).await?;
                 let (process, now, id) = (handle.process, Timestamp::now(), approval.approval_id);
-                let told = move || log.tell_verdict(process, id, now, entry);
-                tokio::task::spawn_blocking(told).await.map_err(io::Error::other)??;
-                voice.say(answer).await.map(drop).map_err(LogError::from)
+                blocking(move || log.append_verdict(process, id, now, entry)).await?;
+                stdin.write(answer).await.map(drop).map_err(LogError::from)
             };
-            if let Err(error) = told.await {
-                tracing::error!(%error, "an executor was not told the verdict on its request");
+            if let Err(error) = sending.await {
+                tracing::error!(%error, "a verdict was not sent to its executor");
                 if may_pass(&error).is_some() {
-                    let again = move || Happening::Decided(Box::new(approval));
-                    handle.tell_after(approvals::RETRY, again);
+                    let again = move || TurnEvent::Decided(Box::new(approval));
+                    handle.send_after(PAUSE, again);
                 }
             }
         });
@@ -378,13 +383,13 @@ impl Turn {
         let handle = self.handle.clone();
         self.command(|control| async move {
             let count = control.signal_tree(Signal::SIGTERM).await?;
-            handle.tell(Happening::Life(Input::Terminated(count)));
+            handle.send(TurnEvent::Life(LifeEvent::Terminated(count)));
             control.close_stdin().await
         });
     }
 
-    /// Has the shim kill the tree. While a killed shim is being replaced there is
-    /// none to do it: the next one is asked.
+    /// Has the shim kill the tree. While a killed shim is being replaced, the next one is
+    /// waited for.
     pub fn kill_tree(&self, tries: u32) {
         let handle = self.handle.clone();
         let Some(control) = self.control.clone().filter(|_| tries < KILL_TRIES) else {
@@ -393,7 +398,7 @@ impl Turn {
         let kind = self.life.stop_facts().map(|stop| stop.kind());
         tokio::spawn(async move {
             if let Some(kind) = kind {
-                // A shim that takes no request takes none to kill either, which is seen to.
+                // A shim that takes no request fails the kill too, which is tried again.
                 let _ = control.stopping(kind).await;
             }
             match control.kill_tree().await {
@@ -403,16 +408,15 @@ impl Turn {
                     if survivors > 0 {
                         tracing::error!(?report, "processes lived through a kill");
                     }
-                    handle.tell(Happening::Life(Input::Killed { signalled, survivors }));
+                    handle.send(TurnEvent::Life(LifeEvent::Killed { signalled, survivors }));
                 }
-                // Mostly because nothing was left to kill; that it ended is still
-                // to be told.
+                // Mostly because nothing was left to kill; the report of its end follows.
                 Err(error) => {
                     tracing::debug!(%error, "a shim did not kill its tree");
                     let spent =
                         if error == ControlError::Unresponsive { KILL_TRIES / 2 } else { 1 };
-                    let again = move || Happening::KillTree { tries: tries + spent };
-                    handle.tell_after(KILL_RETRY, again);
+                    let again = move || TurnEvent::KillTree { tries: tries + spent };
+                    handle.send_after(KILL_RETRY, again);
                 }
             }
         });
@@ -421,12 +425,12 @@ impl Turn {
     fn kill_later(&self, tries: u32) {
         let may_live = self.life.has_tree();
         if may_live && tries < KILL_TRIES {
-            let again = move || Happening::KillTree { tries: tries + 1 };
-            self.handle.tell_after(KILL_RETRY, again);
+            let again = move || TurnEvent::KillTree { tries: tries + 1 };
+            self.handle.send_after(KILL_RETRY, again);
         } else {
-            // Nothing is left, or nobody can say what is.
-            let killed = Input::Killed { signalled: 0, survivors: u32::from(may_live) };
-            self.handle.tell(Happening::Life(killed));
+            // Nothing is left, or it can't be known what is.
+            let killed = LifeEvent::Killed { signalled: 0, survivors: u32::from(may_live) };
+            self.handle.send(TurnEvent::Life(killed));
         }
     }
 
@@ -439,7 +443,7 @@ impl Turn {
             Timer::Outstay => OUTSTAY,
             Timer::Drain => DRAIN_GRACE,
         };
-        self.handle.tell_after(after, move || Happening::Life(Input::Timer(timer)));
+        self.handle.send_after(after, move || TurnEvent::Life(LifeEvent::Timer(timer)));
     }
 
     fn for_task(&self) -> (Handle, Arc<World>, Attempt) {

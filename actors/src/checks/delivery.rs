@@ -1,7 +1,6 @@
-//! What a report of done stands for: the worktrees as they are at that moment. Taken
-//! before the report is answered, for the agent may go on writing.
+//! What a report of completion refers to: the worktrees as they are at that moment.
+//! Frozen before the report is answered, for the agent may go on writing.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::attempt;
@@ -10,18 +9,19 @@ use crate::ids::{AttemptId, CheckRunId, ProcessId, TaskId};
 use crate::journal::check::{CheckedRepo, Delivered, PlannedCheck};
 use crate::journal::{Attempt, AttemptRepo, Repo, StartContext};
 use crate::refusal::{Code, Refusal};
+use crate::retry::after_pauses;
 use crate::workspace::frozen::{self, Frozen};
 use crate::workspace::git;
-use crate::workspace::snapshot::{SnapshotError, Source};
+use crate::workspace::snapshot::SnapshotError;
 use crate::world::World;
 
 use super::folder::Folder;
 
-/// Before another look at a worktree that changed while it was looked at.
+/// Before another try to freeze a worktree that changed while it was read.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(50)];
 
-/// What is delivered, and the objects that it needs, which are removed with this
-/// unless they are to be [kept](Self::keep).
+/// What is delivered, and the git objects that it needs, which are removed with it
+/// unless they are [kept](Self::keep).
 #[derive(Debug)]
 pub struct Delivery {
     pub delivered: Delivered,
@@ -43,13 +43,12 @@ impl Drop for Delivery {
     }
 }
 
-/// Takes what is delivered as a task: the worktrees of the attempt from within which it
-/// is reported, or else of the task's latest, where that has any; else the HEADs of the
-/// project's repositories.
+/// Freezes what is delivered for a task: the worktrees of the reporting attempt, else
+/// those of the task's latest attempt, else the HEADs of the project's repositories.
 ///
 /// # Errors
-/// The task is not on the board; or its project has checks, and what they are to be
-/// run on can't be read.
+/// The task is not on the board; or its project has checks, and the files that they are
+/// to run on can't be read.
 pub async fn deliver(
     world: &World,
     task: TaskId,
@@ -85,9 +84,9 @@ pub async fn deliver(
             delivered.repos = repos;
             delivered.is_empty_diff = is_empty_diff;
         }
-        // Nothing is to be run on it.
+        // No check needs it.
         Err(refusal) if delivered.checks.is_empty() => {
-            tracing::warn!(%task, %refusal, "it is not known what is reported done");
+            tracing::warn!(%task, %refusal, "the delivered work can't be read");
         }
         Err(refusal) => return Err(refusal),
     }
@@ -120,7 +119,7 @@ async fn worktrees(world: &World, attempt: &Attempt, folder: &Folder) -> Taken {
     let mut is_empty = true;
     for repo in &attempt.repos {
         let frozen = freeze(world, attempt, repo, folder).await.map_err(|error| {
-            let message = format!("what is done can't be read: {error}");
+            let message = format!("the delivered work can't be read: {error}");
             if error.is_shortage() {
                 Refusal::shortage(message)
             } else {
@@ -144,25 +143,9 @@ async fn freeze(
     repo: &AttemptRepo,
     folder: &Folder,
 ) -> Result<Frozen, SnapshotError> {
-    let source = Source {
-        repo: PathBuf::from(&repo.path),
-        worktrees: world.settings.worktrees_dir.clone(),
-        folder: attempt.folder.clone(),
-        name: repo.name.clone(),
-        branch: attempt.branch.clone(),
-        target_branch: repo.target_branch.clone(),
-        scratch: world.settings.scratch_dir.clone(),
-    };
-    let mut pauses = PAUSES.into_iter();
-    loop {
-        match frozen::freeze(&source, &folder.objects(&repo.name)).await {
-            Err(error) if error.may_pass() => match pauses.next() {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => return Err(error),
-            },
-            taken => return taken,
-        }
-    }
+    let source = world.settings.source(attempt, repo);
+    let objects = folder.objects(&repo.name);
+    after_pauses(&PAUSES, SnapshotError::may_pass, || frozen::freeze(&source, &objects)).await
 }
 
 async fn heads(repos: &[Repo]) -> Taken {

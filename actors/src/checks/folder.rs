@@ -1,12 +1,12 @@
-//! Where a run lies on disk. Paths, and the removal of what only a run that goes on
-//! needs.
+//! The folder of a check run: its paths, and the removal of what a finished run no
+//! longer needs.
 //!
 //! ```text
 //! checks/<run id>/
-//!   objects/<repo name>/       what of the reported commits is in no repository
+//!   objects/<repo name>/       objects of the reported commits that are in no repository
 //!   work/<repo name>/          the checkout; work.new while it is being made
 //!   <process id>/              one for each check: its records and its output, which stay
-//!   <process id>.lost-1/       of a try that came to nothing
+//!   <process id>.lost-1/       those of a try whose end is unknown
 //! ```
 
 use std::collections::HashSet;
@@ -14,6 +14,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use crate::blocking::blocking;
 use crate::ids::{CheckRunId, ProcessId};
 use crate::refusal::Refusal;
 use crate::world::World;
@@ -53,17 +54,17 @@ impl Folder {
         self.remove(&["work.new", "work", "objects"]).await
     }
 
-    /// What is not there, or is not ours to remove, is no reason to leave the rest.
+    /// A name that is missing or can't be removed does not keep the others.
     async fn remove(&self, names: &[&'static str]) -> io::Result<()> {
         let (folder, names) = (self.0.clone(), names.to_vec());
-        let removed = tokio::task::spawn_blocking(move || {
+        let remove = move || {
             let removed: Vec<io::Result<()>> =
                 names.into_iter().map(|name| remove_all(&folder.join(name))).collect();
-            // With records in it, it stays.
+            // A folder with records stays.
             let _ = fs::remove_dir(&folder);
             removed.into_iter().collect()
-        });
-        removed.await.map_err(io::Error::other)?
+        };
+        blocking(remove).await
     }
 }
 
@@ -74,8 +75,8 @@ fn remove_all(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what runs have left that an earlier daemon did not live to close, or
-/// whose reports were never written down. To be called before any report comes.
+/// Removes the leftovers of runs that an earlier daemon did not close, or whose reports
+/// were never written. To be called before any report comes.
 pub async fn tidy(world: &World) -> Result<(), Refusal> {
     let open = world.journal.open_checks().await?;
     let open: HashSet<String> = open.iter().map(|run| run.run_id.to_string()).collect();
@@ -86,7 +87,7 @@ pub async fn tidy(world: &World) -> Result<(), Refusal> {
         if !open.contains(&*entry.file_name().to_string_lossy())
             && let Err(error) = Folder(entry.path()).strip().await
         {
-            tracing::warn!(path = %entry.path().display(), %error, "it can't be removed");
+            tracing::warn!(path = %entry.path().display(), %error, "the leftovers of a check run can't be removed");
         }
     }
     Ok(())

@@ -3,59 +3,38 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::attempt::is_base;
+use crate::base::inherited;
 use crate::ids::{AttemptId, CheckRunId};
 use crate::journal::check::PlannedCheck;
 use crate::process::Marker;
-use crate::process::cgroup::Cgroup;
-use crate::process::manifest::{self, Manifest, StdinSource};
+use crate::process::manifest::Manifest;
 use crate::secret::Secrets;
 use crate::world::Settings;
 
-/// Bytes of a check's output that are kept, unless the configuration has it less.
+/// Bytes of a check's output that are kept, unless the configuration says less.
 const LOG_MAX: u64 = 64 << 20;
 
-/// A check's process in this folder, and the secrets that its environment holds.
+/// What a check's shim runs in this folder, and the secrets of its environment.
 pub fn manifest(
     settings: &Settings,
     run: CheckRunId,
     check: &PlannedCheck,
     cwd: PathBuf,
 ) -> (Manifest, Secrets) {
-    let process_id = check.process_id;
     // To a shim each run is an attempt of its own.
-    let attempt_id = AttemptId::from(run);
-    let own = &settings.environment;
-    let mut env = environment(own, Marker { attempt: attempt_id, process: process_id });
-    let secrets = settings.secret_names.take_out(&mut env, own);
-    let limits = settings.checks.limits;
-    let cgroup = settings.cgroups.as_deref().filter(|_| limits.want_cgroup());
-    let manifest = Manifest {
-        v: manifest::VERSION,
-        attempt_id,
-        process_id,
-        epoch: 1,
-        program: PathBuf::from("/bin/sh"),
-        args: check.command.shell_arguments(),
-        env,
-        secrets: secrets.names(),
-        cwd,
-        stdin: StdinSource::Empty,
-        spool_max_bytes: settings.spool_max_bytes.min(LOG_MAX),
-        limits,
-        cgroup: cgroup.map(|base| Cgroup::named(base, &process_id.to_string())),
-        grace_ms: u64::try_from(settings.stop_grace.as_millis()).unwrap_or(u64::MAX),
-        soft_limits: settings.soft_limits,
-        cwd_beneath: None,
-    };
+    let marker = Marker { attempt: AttemptId::from(run), process: check.process_id };
+    let command = (PathBuf::from("/bin/sh"), check.command.shell_arguments());
+    let env = environment(&settings.environment, marker);
+    let (mut manifest, secrets) =
+        settings.manifest(marker, command, env, cwd, settings.checks.limits);
+    manifest.spool_max_bytes = manifest.spool_max_bytes.min(LOG_MAX);
     (manifest, secrets)
 }
 
-/// What every executor gets of the daemon's environment, what continuous integration
-/// sets, and the marker by which a lost process is found.
+/// What every executor gets of the daemon's environment, the variable that continuous
+/// integration sets, and the marker that identifies an orphan.
 fn environment(own: &BTreeMap<String, String>, marker: Marker) -> BTreeMap<String, String> {
-    let base = own.iter().filter(|(name, _)| is_base(name));
-    let mut env: BTreeMap<_, _> = base.map(|(k, v)| (k.clone(), v.clone())).collect();
+    let mut env = inherited(own);
     env.insert("CI".to_owned(), "1".to_owned());
     env.insert(Marker::ATTEMPT.to_owned(), marker.attempt.to_string());
     env.insert(Marker::PROCESS.to_owned(), marker.process.to_string());

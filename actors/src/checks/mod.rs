@@ -1,40 +1,41 @@
-//! Done is checked, not believed: runs a project's checks on what was reported done.
+//! Checks on reports of completion: runs a project's checks on the work that was
+//! reported done.
 //!
 //! ```text
-//!  report ─▶ deliver: the worktrees as they are ─▶ one transaction: the report, the run
-//!                                                       │ Planned (a hint; the rows are the truth)
-//!                                                       ▼
-//!  Checks ── open runs in order, so many at once ──▶ run: a task
-//!                                                     │  checkout ▸ check ▸ receipt ▸ check ▸ receipt …
-//!                                                     │  verdict: done, or to be worked on again
-//!                                                     └▶ the worker's follow-up ▸ closed
+//!  report ─▶ deliver: freeze the worktrees ─▶ one transaction: the report, the run
+//!                                                  │ Planned (a hint; the rows are the truth)
+//!                                                  ▼
+//!  Checks ── open runs in order, max_running at once ──▶ run: a task
+//!
+//!  a run:  planned ─checkout─▶ check ─▶ receipt ─▶ … ─▶ concluded ─────────────────▶ closed
+//!             ▲                  │ stopped, or end unknown   │ rework: notify the worker ▲
+//!             └──────────────────┘ (3 tries)                 └─────────────────────────────┘
 //! ```
 //!
-//! * Nothing of the user's is changed by it. What is not committed is frozen as a
-//!   commit in objects of the run's own, and laid out in a repository of the run's
-//!   own; both go when the run is closed. See [`folder`].
-//! * A check is an execution process as any other: under a shim, with limits, its
-//!   output in a spool, its tree killed at its end. It has nothing of the attempt's
-//!   environment but a marker, and that names the run.
-//! * All of a project's checks are run, one after the other in one checkout, whatever
-//!   the earlier ones come to.
+//! * Nothing of the user's is changed. Uncommitted work is frozen as a commit in objects
+//!   of the run's own, and laid out in a repository of the run's own; both are removed
+//!   when the run is closed. See [`folder`].
+//! * A check is an execution process like any other: under a shim, with limits, its
+//!   output in a spool, its tree killed at its end. Of the attempt's environment it has
+//!   only a marker, which names the run.
+//! * All checks of a project run, one after the other in one checkout, whatever the
+//!   results of the earlier ones.
 //! * Each step is written down before the next one. A daemon that is killed leaves the
-//!   checks running; the next one adopts them, or reads how they ended. What nobody saw
-//!   end is run anew. A stop of everything ends them, and they are run anew then, too.
-//! * The verdict is one transaction of the journal's, which leaves alone a task that
-//!   somebody has changed since the report.
+//!   checks running; the next one adopts them, or reads how they ended. A check whose end
+//!   is unknown runs anew; so does one that was killed by a stop of everything.
+//! * The verdict is one transaction of the journal's, which does not touch a task that
+//!   was changed since the report.
 
+mod checkout;
 mod delivery;
 pub mod folder;
-mod ground;
 mod launch;
+mod notify;
 mod process;
 mod run;
-mod tell;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::task::JoinHandle;
@@ -46,24 +47,22 @@ use crate::gateway;
 use crate::ids::CheckRunId;
 use crate::journal::CheckRun;
 use crate::refusal::Refusal;
+use crate::retry::PAUSE;
 use crate::world::World;
 
-/// Before what the journal refused is tried again.
-const RETRY: Duration = Duration::from_secs(2);
-
 /// To the actor.
-pub enum Message {
+pub enum ChecksMessage {
     /// A run may have been planned.
     Planned,
-    /// Ends what runs. Nothing is begun any more. Answered with what may be alive all
-    /// the same, a sentence each.
+    /// Kills what runs and begins nothing more. Answered with possible survivors, a
+    /// sentence each.
     StopAll(RpcReplyPort<Vec<String>>),
     /// Runs may begin again: not all could be stopped, so the daemon goes on.
     GoOn,
 
-    // ---- told by tasks of its own
+    // ---- sent by its own tasks
     Read(Result<Vec<CheckRun>, Refusal>),
-    /// A run's task has ended; `false`: before its time.
+    /// A run's task has ended; `false`: it panicked.
     Ended(CheckRunId, bool),
 }
 
@@ -73,14 +72,14 @@ pub struct Checks;
 /// What it is made from.
 pub struct Arguments {
     pub world: Arc<World>,
-    pub gateway: ActorRef<gateway::Message>,
+    pub gateway: ActorRef<gateway::GatewayMessage>,
 }
 
 /// Its state.
-pub struct State {
-    myself: ActorRef<Message>,
+pub struct ChecksState {
+    myself: ActorRef<ChecksMessage>,
     world: Arc<World>,
-    gateway: ActorRef<gateway::Message>,
+    gateway: ActorRef<gateway::GatewayMessage>,
     running: HashMap<CheckRunId, (CheckRun, JoinHandle<()>)>,
     /// Those whose task panicked: left to the next daemon.
     failed: HashSet<CheckRunId>,
@@ -88,31 +87,31 @@ pub struct State {
 }
 
 impl Actor for Checks {
-    type Msg = Message;
-    type State = State;
+    type Msg = ChecksMessage;
+    type State = ChecksState;
     type Arguments = Arguments;
 
     async fn pre_start(
         &self,
-        myself: ActorRef<Message>,
+        myself: ActorRef<ChecksMessage>,
         Arguments { world, gateway }: Arguments,
-    ) -> Result<State, ActorProcessingErr> {
+    ) -> Result<ChecksState, ActorProcessingErr> {
         let (running, failed) = (HashMap::new(), HashSet::new());
-        Ok(State { myself, world, gateway, running, failed, is_stopping: false })
+        Ok(ChecksState { myself, world, gateway, running, failed, is_stopping: false })
     }
 
     async fn handle(
         &self,
-        _: ActorRef<Message>,
-        message: Message,
-        state: &mut State,
+        _: ActorRef<ChecksMessage>,
+        message: ChecksMessage,
+        state: &mut ChecksState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            Message::Planned => state.read(),
-            Message::Read(open) => state.begin(open),
-            Message::Ended(run, is_carried) => state.ended(run, is_carried),
-            Message::StopAll(port) => state.stop_all(port),
-            Message::GoOn => {
+            ChecksMessage::Planned => state.read(),
+            ChecksMessage::Read(open) => state.begin(open),
+            ChecksMessage::Ended(run, is_carried) => state.ended(run, is_carried),
+            ChecksMessage::StopAll(port) => state.stop_all(port),
+            ChecksMessage::GoOn => {
                 state.is_stopping = false;
                 state.read();
             }
@@ -121,12 +120,12 @@ impl Actor for Checks {
     }
 }
 
-impl State {
+impl ChecksState {
     fn read(&self) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(async move {
             let open = world.journal.open_checks().await;
-            let _ = myself.send_message(Message::Read(open));
+            let _ = myself.send_message(ChecksMessage::Read(open));
         });
     }
 
@@ -135,7 +134,7 @@ impl State {
             Ok(open) => open,
             Err(refusal) => {
                 tracing::error!(%refusal, "the check runs can't be read");
-                drop(self.myself.send_after(RETRY, || Message::Planned));
+                drop(self.myself.send_after(PAUSE, || ChecksMessage::Planned));
                 return;
             }
         };
@@ -156,8 +155,8 @@ impl State {
         let slot = Slot { actor: self.myself.clone(), run: run.run_id, is_carried: false };
         tokio::spawn(async move {
             while let Err(refusal) = run::carry(&world, &gateway, &mut run).await {
-                tracing::error!(run = %run.run_id, %refusal, "a check run does not go on yet");
-                tokio::time::sleep(RETRY).await;
+                tracing::error!(run = %run.run_id, %refusal, "a check run failed; it is tried again");
+                tokio::time::sleep(PAUSE).await;
             }
             slot.carried();
         })
@@ -178,7 +177,7 @@ impl State {
             let mut alive = Vec::new();
             for (run, task) in running.into_values() {
                 task.abort();
-                // Only then nobody but us has to do with its processes.
+                // Now no other task touches its processes.
                 let _ = task.await;
                 alive.extend(run::halt(&world, &run).await);
             }
@@ -187,9 +186,9 @@ impl State {
     }
 }
 
-/// Tells that a run's task has ended, however it did.
+/// Reports that a run's task has ended, however it did.
 struct Slot {
-    actor: ActorRef<Message>,
+    actor: ActorRef<ChecksMessage>,
     run: CheckRunId,
     is_carried: bool,
 }
@@ -202,6 +201,6 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let _ = self.actor.send_message(Message::Ended(self.run, self.is_carried));
+        let _ = self.actor.send_message(ChecksMessage::Ended(self.run, self.is_carried));
     }
 }

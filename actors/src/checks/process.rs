@@ -1,5 +1,5 @@
-//! One check's process, from wherever an earlier daemon left it to its end: started
-//! under a shim of its own, and nothing that it started is left when it is over.
+//! One check's process, from wherever an earlier daemon left it to its end: under a
+//! shim of its own, and all its descendants killed at its end.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,34 +8,33 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use crate::blocking::blocking;
 use crate::event::Timestamp;
 use crate::failpoint;
 use crate::journal::check::{CheckOutcome, CheckRun, PlannedCheck, Receipt};
 use crate::process::manifest::{self, ExitRecord, Started, StopKind};
 use crate::process::{AdoptError, Adopted, LOST, Shim, ShimEvent, SpawnError};
+use crate::retry::{PAUSE, until_done};
 use crate::world::World;
 
+use super::checkout::{self, is_there};
 use super::folder::Folder;
-use super::ground::{self, is_there};
 use super::launch;
 
-/// Between tries to reach what can't be reached now.
-const RETRY: Duration = Duration::from_secs(1);
-/// Tries of a check whose end nobody saw, before it is given up.
+/// Tries of a check whose end is unknown, before it is given up.
 const TRIES: usize = 3;
-/// How long a check that is ended may take to have its end on file.
+/// How long a killed check may take to record its end.
 const RECORDED: Duration = Duration::from_secs(5);
-/// Says of a process's folder that it was ended on somebody's wish: how it ended
-/// proves nothing.
+/// Marks a process's folder as stopped: its end proves nothing.
 const STOPPED: &str = "stopped";
 
-/// Whether a record tells of an end that nobody asked for.
+/// Whether the process ended by itself, in a known way.
 fn is_own_end(record: &ExitRecord) -> bool {
     record.is_known() && record.stopped.is_none()
 }
 
-/// A check that is to be run.
-pub struct Process<'a> {
+/// A check to run.
+pub struct CheckProcess<'a> {
     world: &'a World,
     run: &'a CheckRun,
     check: &'a PlannedCheck,
@@ -43,14 +42,14 @@ pub struct Process<'a> {
     dir: PathBuf,
 }
 
-impl<'a> Process<'a> {
+impl<'a> CheckProcess<'a> {
     pub fn new(world: &'a World, run: &'a CheckRun, check: &'a PlannedCheck) -> Self {
         let folder = Folder::of(world, run.run_id);
         let dir = folder.process(check.process_id);
         Self { world, run, check, folder, dir }
     }
 
-    /// Runs it to its end, unless it has been.
+    /// Runs it to its end, unless it has run.
     pub async fn receipt(&self) -> Receipt {
         let ended = self.ended().await;
         failpoint::hit("check", "ended");
@@ -87,16 +86,16 @@ impl<'a> Process<'a> {
         receipt
     }
 
-    /// Ends what is alive of it; what may be alive all the same is told in a sentence.
-    /// If it has not come to its own end, the next daemon runs it anew.
+    /// Kills what is alive of it; `Some` says what may have survived. Unless it had ended
+    /// by itself, the next daemon runs it anew.
     pub async fn halt(&self) -> Option<String> {
         let ended: Option<ExitRecord> = self.read(ExitRecord::FILE).await;
         let is_over = ended.is_some_and(|record| is_own_end(&record));
         if !is_over && is_there(&self.dir).await {
-            // Before the kill: a record of that must not be taken for its own end. Where
-            // there is no room for it, the shim remembers.
+            // Before the kill, whose record must not count as the check's own end. If
+            // there is no room for the mark, the shim remembers the stop.
             if let Err(error) = tokio::fs::write(self.dir.join(STOPPED), "").await {
-                tracing::warn!(dir = %self.dir.display(), %error, "no mark that it is stopped");
+                tracing::warn!(dir = %self.dir.display(), %error, "a stopped check can't be marked");
             }
         }
         let alive = match self.end().await {
@@ -111,7 +110,7 @@ impl<'a> Process<'a> {
         Some(format!("check {:?}: {alive}", self.check.name))
     }
 
-    /// Ends what is alive of it, and tells how much of it is alive all the same.
+    /// Kills what is alive of it. Returns the number of survivors.
     async fn end(&self) -> Result<usize, AdoptError> {
         let mut alive = 0;
         let found = match self.world.shims.adopt(&self.dir).await? {
@@ -134,7 +133,7 @@ impl<'a> Process<'a> {
         Ok(alive.max(swept.report.survivors.len()))
     }
 
-    /// How it ended, and when it began. `Err` says why it can't be run.
+    /// How it ended, and when it began. `Err` says why it can't run.
     async fn ended(&self) -> Result<(Option<Started>, ExitRecord), String> {
         let shims = &self.world.shims;
         let mut next = None;
@@ -166,35 +165,35 @@ impl<'a> Process<'a> {
                     self.set_aside(&record).await?;
                 }
                 Err(error) => {
-                    tracing::warn!(check = self.check.name, %error, "it can't be reached yet");
-                    tokio::time::sleep(RETRY).await;
+                    tracing::warn!(check = self.check.name, %error, "a check's process can't be reached yet");
+                    tokio::time::sleep(PAUSE).await;
                 }
             }
         }
     }
 
     async fn start(&self) -> Result<Shim, SpawnError> {
-        let cwd = ground::ready(self.run, &self.folder).await.map_err(SpawnError::Refused)?;
+        let cwd = checkout::ready(self.run, &self.folder).await.map_err(SpawnError::Refused)?;
         self.world.shims.reopen(&self.dir).await.map_err(SpawnError::Prepare)?;
         failpoint::hit("check", "next");
         let settings = &self.world.settings;
         let (manifest, secrets) = launch::manifest(settings, self.run.run_id, self.check, cwd);
         let spawned = self.world.shims.spawn_with(&self.dir, &manifest, None, &secrets).await;
         if let Err(SpawnError::Died) = &spawned {
-            // Something may run that nobody supervises.
+            // An orphan may run.
             self.sweep().await;
         }
         spawned
     }
 
-    /// Stays with it until nothing of its tree is left, or its shim has died: then
-    /// it tells how things stand.
+    /// Waits until nothing of its tree is left or its shim has died; returns what then
+    /// became of the process.
     async fn attend(&self, shim: Shim) -> Result<Adopted, AdoptError> {
         let Shim { control, mut events, .. } = shim;
         while let Some(event) = events.recv().await {
             match event {
                 ShimEvent::Exited(_) => {
-                    // Whatever it has left behind; a shim that dies over it is rescued.
+                    // Kills its leftovers; a shim that dies meanwhile is rescued.
                     let _ = control.kill_tree().await;
                 }
                 ShimEvent::Closed => break,
@@ -204,35 +203,23 @@ impl<'a> Process<'a> {
         self.world.shims.rescue(&self.dir, control).await
     }
 
-    /// Kills whatever is left of it; how it ended, as far as is known. Tries until its
-    /// folder can be written.
+    /// Kills whatever is left of it. Returns how it ended, as far as that is known.
     async fn sweep(&self) -> ExitRecord {
-        loop {
-            match self.world.shims.sweep(&self.dir, LOST).await {
-                Ok(swept) => return swept.record,
-                Err(error) => {
-                    tracing::warn!(check = self.check.name, %error, "not swept yet");
-                    tokio::time::sleep(RETRY).await;
-                }
-            }
-        }
+        let what = format!("check {:?}: sweeping its process", self.check.name);
+        until_done(what, || self.world.shims.sweep(&self.dir, LOST)).await.record
     }
 
-    /// Makes as if a process that was ended on somebody's wish had never been.
+    /// Removes a process that was stopped, as if it had never run.
     async fn forget_stopped(&self) {
-        while let Err(error) = self.end().await {
-            tracing::warn!(dir = %self.dir.display(), %error, "it can't be ended yet");
-            tokio::time::sleep(RETRY).await;
-        }
+        let what = format!("check {:?}: ending its process", self.check.name);
+        until_done(what, || self.end()).await;
         let _ = self.folder.remove_work().await;
-        while let Err(error) = tokio::fs::remove_dir_all(&self.dir).await {
-            tracing::warn!(dir = %self.dir.display(), %error, "it can't be run anew yet");
-            tokio::time::sleep(RETRY).await;
-        }
+        let what = format!("removing {}", self.dir.display());
+        until_done(what, || tokio::fs::remove_dir_all(&self.dir)).await;
     }
 
-    /// Makes room for another try, in a checkout made anew: who knows what this one
-    /// left half done. `Err` if there were enough.
+    /// Makes room for another try in a new checkout, for this one may be half done.
+    /// `Err` after the last try.
     async fn set_aside(&self, record: &ExitRecord) -> Result<(), String> {
         let lost = |number: usize| self.dir.with_extension(format!("lost-{number}"));
         let mut number = 1;
@@ -248,10 +235,9 @@ impl<'a> Process<'a> {
         tokio::fs::rename(&self.dir, lost(number)).await.map_err(readable)
     }
 
-    /// One of the small files of its folder; what can't be read is not there.
+    /// One of the small files of its folder, if it can be read.
     async fn read<T: DeserializeOwned + Send + 'static>(&self, name: &'static str) -> Option<T> {
         let dir = self.dir.clone();
-        let read = tokio::task::spawn_blocking(move || manifest::read(&dir, name)).await;
-        read.ok()?.ok()?
+        blocking(move || manifest::read(&dir, name)).await.ok()?
     }
 }

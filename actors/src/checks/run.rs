@@ -1,6 +1,6 @@
-//! One run, carried through: each check to its receipt, the verdict, its telling.
-//! Every step is written down before the next, and a step that was made is found
-//! made: so a run goes on from wherever it was cut off.
+//! One run from start to end: each check with its receipt, the verdict, the worker's
+//! notification. Every step is written down before the next, so a run goes on from
+//! wherever it was cut off.
 
 use ractor::ActorRef;
 
@@ -11,24 +11,24 @@ use crate::refusal::Refusal;
 use crate::world::World;
 
 use super::folder::Folder;
-use super::process::Process;
-use super::tell;
+use super::notify;
+use super::process::CheckProcess;
 
-/// Carries a run through, as far as it is not. A refusal is the journal's: again later.
+/// Carries out the remaining steps of a run. A refusal is the journal's: try again later.
 pub async fn carry(
     world: &World,
-    gateway: &ActorRef<gateway::Message>,
+    gateway: &ActorRef<gateway::GatewayMessage>,
     run: &mut CheckRun,
 ) -> Result<(), Refusal> {
     while let Some(check) = run.checks.get(run.receipts.len()) {
-        let receipt = Process::new(world, run, check).receipt().await;
+        let receipt = CheckProcess::new(world, run, check).receipt().await;
         world.journal.keep_receipt(run.run_id, &receipt).await?;
         run.receipts.push(receipt);
     }
     let verdict = world.journal.conclude_checks(run.run_id).await?;
     tracing::info!(run = %run.run_id, task = %run.task_id, ?verdict, "a report was checked");
     if verdict == CheckVerdict::Rework {
-        tell::worker(gateway, run).await?;
+        notify::worker(gateway, run).await?;
     }
     if let Err(error) = Folder::of(world, run.run_id).strip().await {
         tracing::warn!(run = %run.run_id, %error, "its checkout can't be removed");
@@ -36,12 +36,12 @@ pub async fn carry(
     world.journal.close_checks(run.run_id).await
 }
 
-/// Ends what runs of it, so that the next daemon runs it anew. What may be alive all
-/// the same is told, a sentence each.
+/// Kills what runs of it, so that the next daemon runs it anew. Returns possible
+/// survivors, a sentence each.
 pub async fn halt(world: &World, run: &CheckRun) -> Vec<String> {
     let mut alive = Vec::new();
     for check in &run.checks {
-        alive.extend(Process::new(world, run, check).halt().await);
+        alive.extend(CheckProcess::new(world, run, check).halt().await);
     }
     alive
 }

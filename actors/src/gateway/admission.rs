@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 use crate::ids::AttemptId;
 use crate::journal::Priority;
 
-/// The running slots and the queues for them. Attempts that answer a question have slots of
-/// their own: whoever asked holds one of the others, and would wait for ever.
+/// The running slots and the queues for them. Attempts that answer a question have slots
+/// of their own: the asker holds one of the others, and would wait for ever.
 #[derive(Debug)]
 pub struct Admission {
     work: Lane,
@@ -44,23 +44,23 @@ impl Admission {
         self.answering.remove(&attempt);
     }
 
-    /// Takes a slot, if one is free that nobody waits for. It is held until
-    /// [`leave`](Self::leave). `false` also for one that holds a slot already.
+    /// Takes a slot, if one is free and none waits for it. It is held until
+    /// [`leave`](Self::leave). `false` also for an attempt that holds a slot already.
     pub fn take(&mut self, attempt: AttemptId) -> bool {
         let lane = self.lane(attempt);
         let is_free = lane.running.len() < lane.slots && lane.queue.is_empty();
         is_free && lane.running.insert(attempt)
     }
 
-    /// Takes its place at the end of the queue. Only what is written down may:
-    /// a slot can be granted at any time from then on.
+    /// Enters the queue. Only a start or turn that is written down may: from then on a
+    /// slot can be granted at any time.
     pub fn queue(&mut self, attempt: AttemptId, priority: Priority) {
         let lane = self.lane(attempt);
         lane.arrivals += 1;
         lane.queue.insert((Reverse(priority), lane.arrivals), attempt);
     }
 
-    /// Holds a slot whatever their number: it runs already (a restart).
+    /// Holds a slot beyond any limit, for an attempt that runs already (a restart).
     pub fn occupy(&mut self, attempt: AttemptId) {
         self.lane(attempt).running.insert(attempt);
     }

@@ -12,12 +12,12 @@ use crate::journal::{
 };
 use crate::refusal::{Code, Refusal};
 
-use super::State;
+use super::GatewayState;
 use super::check;
 use super::message::{NewProject, Port, RepoPath};
 use super::resolve::{Resolved, resolve};
 
-impl State {
+impl GatewayState {
     pub(super) fn create_project(
         &self,
         key: Option<Key>,

@@ -1,5 +1,5 @@
-//! What is checked before anything is written: repositories, branches, executors.
-//! Reads only; runs in tasks, never in the gateway's own turn.
+//! Checks before anything is written: repositories, branches, executors. Reads only; runs
+//! in tasks, never in the gateway's own turn.
 
 use std::path::Path;
 
@@ -18,8 +18,8 @@ use crate::world::World;
 
 use super::message::{RepoPath, StartRequest};
 
-/// A path that is to be a repository of a project. `field` is what it was given
-/// as, such as `repos[0].path`.
+/// Checks a path that becomes a repository of a project. `field` is the argument's name,
+/// such as `repos[0].path`.
 pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusal> {
     let branch_field = field.replace("path", "target_branch");
     let refuse = |message: String| {
@@ -152,7 +152,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     })
 }
 
-/// What an agent is told of a task, where nobody says it otherwise.
+/// The prompt of a start without one.
 fn default_prompt(context: &StartContext) -> String {
     let StartContext { task, brief, reason, .. } = context;
     let is_said =
@@ -163,8 +163,8 @@ fn default_prompt(context: &StartContext) -> String {
     parts.map(String::as_str).collect::<Vec<_>>().join("\n\n")
 }
 
-/// What of a start makes two of them the same call: all that was asked for, with
-/// what was left out as it came to be; the repositories in any order.
+/// Two starts with this payload are the same call: all arguments, with the defaults
+/// filled in, and the repositories in any order.
 pub fn payload(world: &World, attempt: &Attempt, request: &StartRequest) -> impl Serialize + use<> {
     let default_variant = || world.executors.get(&attempt.executor)?.describe().default_variant;
     let mut repos: Vec<_> =
@@ -180,7 +180,7 @@ pub fn payload(world: &World, attempt: &Attempt, request: &StartRequest) -> impl
     })
 }
 
-/// That an executor is there, has the variant, and can run.
+/// Checks that an executor exists, has the variant, and can run.
 pub fn executor(
     executors: &dyn Executors,
     name: &str,
@@ -230,7 +230,7 @@ pub fn executor(
     }
 }
 
-/// What to do about a program that was installed after the daemon had started.
+/// What to do if the program was installed after the daemon had started.
 fn freshly(reason: &str) -> &'static str {
     if reason.ends_with("PATH") {
         "; if you have installed it since the daemon started, run `provost shutdown`: agents keep \
@@ -240,8 +240,8 @@ fn freshly(reason: &str) -> &'static str {
     }
 }
 
-/// The executor that a name means; with the variant that it names as well, as in
-/// `claude:plan`, or what it has in that place and is none.
+/// The executor that a name most likely means; with the variant that the name contains,
+/// as in `claude:plan`, or with the part that is no variant.
 fn meant(
     executors: &dyn Executors,
     name: &str,
@@ -267,11 +267,8 @@ fn dependencies(context: &StartContext, ignore: bool) -> Result<(), Refusal> {
     let Some(first) = context.unmet.first().filter(|_| !ignore) else { return Ok(()) };
     let handles: Vec<&str> = context.unmet.iter().map(|task| task.handle.as_str()).collect();
     let tasks = if handles.len() == 1 { "task" } else { "tasks" };
-    let message = format!(
-        "the task depends on {} unfinished {tasks}: {}",
-        handles.len(),
-        told(&handles, ", ")
-    );
+    let message =
+        format!("the task depends on {} unfinished {tasks}: {}", handles.len(), listed(&handles));
     let running: Vec<_> = context.unmet.iter().filter_map(|task| task.running).collect();
     let first_of_all = match running.first() {
         Some(attempt) => format!(
@@ -293,14 +290,12 @@ fn dependencies(context: &StartContext, ignore: bool) -> Result<(), Refusal> {
 }
 
 /// The first few of a list.
-fn told(names: &[&str], between: &str) -> String {
+fn listed(names: &[&str]) -> String {
     const MOST: usize = 10;
-    let more = names.len().saturating_sub(MOST);
-    let mut told = names[..names.len() - more].join(between);
-    if more > 0 {
-        told.extend([between, "and ", &more.to_string(), " more"]);
+    match names.len().saturating_sub(MOST) {
+        0 => names.join(", "),
+        more => format!("{}, and {more} more", names[..MOST].join(", ")),
     }
-    told
 }
 
 /// The repositories of the attempt, each with its target branch.

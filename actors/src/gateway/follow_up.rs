@@ -6,18 +6,18 @@ use ractor::ActorRef;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::attempt::{self, FollowUpCall};
+use crate::attempt::{self, AttemptMessage, FollowUpCall};
 use crate::event::Timestamp;
 use crate::ids::QueueId;
 use crate::journal::{Answer, FollowUp, FollowUpAction, FollowedUp, Key};
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
 
-use super::message::{FollowUpRequest, Message, Port};
+use super::message::{FollowUpRequest, GatewayMessage, Port};
 use super::resolve::{Resolved, resolve};
-use super::{State, check, owners};
+use super::{GatewayState, check, owners};
 
-impl State {
+impl GatewayState {
     pub(super) fn follow_up(
         &self,
         key: Option<Key>,
@@ -32,7 +32,7 @@ impl State {
 }
 
 pub(super) async fn follow_up(
-    gateway: &ActorRef<Message>,
+    gateway: &ActorRef<GatewayMessage>,
     world: &World,
     key: Option<Key>,
     request: FollowUpRequest,
@@ -49,7 +49,7 @@ pub(super) async fn follow_up(
     owners::ask(gateway, id, runs, |has_slot, port| {
         let (key, follow_up) = (key.clone(), runs.then(|| follow_up.clone()));
         let call = FollowUpCall { key, action, follow_up, has_slot, unless_stopped };
-        attempt::Message::FollowUp(call, port)
+        AttemptMessage::FollowUp(call, port)
     })
     .await
 }
@@ -70,7 +70,8 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
     check::executor(&*world.executors, &attempt.executor, variant).map_err(not_of_the_call)
 }
 
-/// What makes two follow-ups the same call: by whichever id the session was named.
+/// Two follow-ups with this payload are the same call, by whichever id they name the
+/// session.
 fn payload(request: &FollowUpRequest) -> impl Serialize + use<> {
     json!({
         "attempt_id": request.attempt_id,
@@ -80,14 +81,14 @@ fn payload(request: &FollowUpRequest) -> impl Serialize + use<> {
     })
 }
 
-/// The executor is the session's: no other field of the call can mend it.
+/// The executor is the session's: no other argument can fix the call.
 fn not_of_the_call(mut refusal: Refusal) -> Refusal {
     if refusal.code == Code::VariantNotFound {
         return refusal;
     }
     refusal.details.remove("path");
     refusal.hint(
-        "Mend the configuration of the session's executor, as the message says, then call the \
+        "Fix the configuration of the session's executor, as the message says, then call the \
          tool again. Or call start_task_attempt with another executor.",
     )
 }

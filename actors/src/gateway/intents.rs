@@ -1,6 +1,6 @@
-//! Intents that a dead daemon left open: what had been asked for and not
-//! answered yet. Each is the call itself, made once more under its key with
-//! nobody listening; so a client that asks again joins it, or finds its answer.
+//! Intents that a dead daemon left open: calls that were not completed. Each is made
+//! again under its key, without a caller; a client that retries joins it, or finds its
+//! answer.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,13 @@ use ractor::concurrency::oneshot;
 use crate::ids::AttemptId;
 use crate::journal::{Intent, Key, Priority};
 
-use super::State;
-use super::message::Message;
+use super::GatewayState;
+use super::message::GatewayMessage;
 
-impl State {
-    /// To be called when every attempt has its owner again. Until a stop that is
-    /// carried through has been answered, nothing of its attempt begins: neither
-    /// what waits for a slot, which would run for a moment, nor a follow-up, which
-    /// the stop is not about.
+impl GatewayState {
+    /// To be called when every attempt has its owner again. Until such a stop has been
+    /// answered, nothing of its attempt begins: neither a turn that waits for a slot,
+    /// which would run for a moment, nor a follow-up, which came after the stop.
     pub(super) fn carry_through(
         &mut self,
         open: Vec<(Key, Intent)>,
@@ -38,25 +37,25 @@ impl State {
                         tracing::info!(?intent, "an earlier daemon's intent carried through");
                         None
                     }
-                    // Refused, it is dropped: its caller asks again.
+                    // Dropped: its caller retries.
                     Ok(Err(refusal)) => {
                         tracing::warn!(?intent, %refusal, "an intent was dropped");
                         held_back
                     }
                     Err(_) => held_back,
                 };
-                let _ = myself.send_message(Message::Carried(attempt_id, queue_again));
+                let _ = myself.send_message(GatewayMessage::Carried(attempt_id, queue_again));
             });
         }
     }
 
-    /// A stop has been carried through; what waited for that goes on.
+    /// A stop of an earlier daemon is over; the requests that waited for it go on.
     pub(super) fn carried(&mut self, id: AttemptId, queue_again: Option<Priority>) {
         if let Some(priority) = queue_again {
             self.slot_wanted(id, priority);
         }
-        for asked in self.carrying.remove(&id).unwrap_or_default() {
-            self.owner(id, asked);
+        for request in self.carrying.remove(&id).unwrap_or_default() {
+            self.owner(id, request);
         }
     }
 }

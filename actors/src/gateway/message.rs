@@ -2,7 +2,7 @@
 
 use ractor::RpcReplyPort;
 
-use crate::attempt::{self, Collect, CollectPort, Notice};
+use crate::attempt::{AttemptEvent, AttemptMessage, Collect, CollectPort};
 use crate::event::Timestamp;
 use crate::executor::Verdict;
 use crate::ids::{ApprovalId, AttemptId, ProcessId, ProjectId, RepoId, TaskId};
@@ -15,8 +15,8 @@ use crate::refusal::Refusal;
 /// The port of a caller: an answer, or a reason to say no.
 pub type Port<T> = RpcReplyPort<Result<T, Refusal>>;
 
-pub enum Message {
-    // ---- asked from outside
+pub enum GatewayMessage {
+    // ---- from outside
     CreateProject(Option<Key>, NewProject, Port<Answer<ProjectCreated>>),
     AddRepo(Option<Key>, ProjectId, RepoPath, Port<Answer<RepoAdded>>),
     CreateTask(Option<Key>, NewTask, Port<Answer<TaskId>>),
@@ -33,19 +33,19 @@ pub enum Message {
     Counts(RpcReplyPort<(usize, usize)>),
     /// Takes up what an earlier daemon left. Answered when all have an owner.
     Restore(Port<usize>),
-    /// Stops everything that runs or waits. Answered when nothing does, or when what
-    /// is still alive can't be ended.
+    /// Stops everything that runs or waits. Answered when nothing does, or with the
+    /// processes that can't be killed.
     StopAll(RpcReplyPort<StoppedAll>),
     /// Starts may be made again: not all could be stopped, so the daemon goes on.
     GoOn,
 
-    // ---- told by tasks and actors of its own
+    // ---- from its own tasks and actors
     /// A start has been checked; it needs a slot.
     Checked(Option<Key>, Box<Attempt>, Port<Answer<AttemptStarted>>),
     /// A start has been written down, or was refused.
     Recorded(Box<Attempt>, Result<Answer<AttemptStarted>, Refusal>, Port<Answer<AttemptStarted>>),
-    /// Who owns an attempt. `true`: for what may begin a turn, with a running
-    /// slot if one is free.
+    /// Asks for the owner of an attempt. `true`: the request may begin a turn, and takes
+    /// a running slot if one is free.
     Owner(AttemptId, bool, Port<Owned>),
     /// An attempt without an owner has been read, so that it can have one.
     Loaded(AttemptId, Box<Result<Option<Attempt>, Refusal>>),
@@ -56,11 +56,11 @@ pub enum Message {
     /// Everything that had an owner has been stopped.
     StoppedAll(StoppedAll, RpcReplyPort<StoppedAll>),
     Restored(Result<Left, Refusal>, Port<usize>),
-    /// A stop of an earlier daemon is over. With a priority: the attempt wants a
-    /// slot after all.
+    /// A stop of an earlier daemon is over. With a priority: the attempt still wants a
+    /// slot.
     Carried(AttemptId, Option<Priority>),
-    Notice(Notice),
-    /// An attempt is to go on at that time, if this is still its last process.
+    AttemptEvent(AttemptEvent),
+    /// An attempt resumes at that time, if this is still its last process.
     Resumes(AttemptId, ProcessId, Timestamp),
     /// An attempt's actor has failed.
     Failed(AttemptId),
@@ -105,8 +105,7 @@ pub struct FollowUpRequest {
     pub prompt: String,
     /// Default: the variant of the turn before.
     pub variant: Option<String>,
-    /// It is refused once the attempt was stopped: only somebody's own word is to
-    /// make that one go on.
+    /// Refused once the attempt was stopped: then only a client's own call continues it.
     pub unless_stopped: bool,
 }
 
@@ -117,10 +116,10 @@ pub struct RespondRequest {
     pub verdict: Verdict,
 }
 
-/// What a stop of everything came to.
+/// The result of a stop of everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoppedAll {
-    /// Of which processes are still alive.
+    /// Attempts whose processes are still alive.
     pub alive: Vec<StillAlive>,
     /// Those whose stop could not be written down yet.
     pub unrecorded: Vec<AttemptId>,
@@ -136,8 +135,8 @@ pub struct StillAlive {
 
 /// The owner of an attempt.
 pub struct Owned {
-    pub owner: ractor::ActorRef<attempt::Message>,
-    /// A running slot has been taken for what it is asked.
+    pub owner: ractor::ActorRef<AttemptMessage>,
+    /// A running slot has been taken for the request.
     pub has_slot: bool,
 }
 
@@ -145,22 +144,22 @@ pub struct Owned {
 pub struct Left {
     /// All that need an owner.
     pub attempts: Vec<Attempt>,
-    /// What it had not answered yet.
+    /// The intents that it had not completed.
     pub intents: Vec<(Key, Intent)>,
 }
 
-impl From<Notice> for Message {
-    fn from(notice: Notice) -> Self {
-        Self::Notice(notice)
+impl From<AttemptEvent> for GatewayMessage {
+    fn from(event: AttemptEvent) -> Self {
+        Self::AttemptEvent(event)
     }
 }
 
-impl TryFrom<Message> for Notice {
+impl TryFrom<GatewayMessage> for AttemptEvent {
     type Error = ();
 
-    fn try_from(message: Message) -> Result<Self, ()> {
+    fn try_from(message: GatewayMessage) -> Result<Self, ()> {
         match message {
-            Message::Notice(notice) => Ok(notice),
+            GatewayMessage::AttemptEvent(event) => Ok(event),
             _ => Err(()),
         }
     }

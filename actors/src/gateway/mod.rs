@@ -1,15 +1,15 @@
 //! The gateway: the one door to the actors.
 //!
 //! ```text
-//!   tools ──Message──▶ gateway ──▶ task: check, journal ──▶ answer straight to the caller
+//!   tools ──GatewayMessage──▶ gateway ──▶ task: check, journal ──▶ answer straight to the caller
 //!                        │  ▲ Checked, Recorded, …
-//!                        │  └──────── Notice ─────────┐
+//!                        │  └──────── AttemptEvent ─────────┐
 //!                        ├──▶ supervisor ──▶ attempt ──┘
 //!                        └── (port handed on) ──▶ attempt ──▶ answer straight to the caller
 //! ```
 //!
 //! It owns who runs and who waits ([`admission`]), which actor owns which
-//! attempt, and which keyed calls are under way ([`flights`]). It does nothing
+//! attempt, and which keyed calls are in flight ([`in_flight`]). It does nothing
 //! slow: whatever reads git or the journal is a task that reports back, and a
 //! reply port is handed on, never awaited. A start goes through three messages:
 //! `Start` (checked in a task), `Checked` (a slot if one is free, then written
@@ -21,9 +21,8 @@
 mod admission;
 mod board;
 mod check;
-mod collect;
-mod flights;
 mod follow_up;
+mod in_flight;
 mod intents;
 mod message;
 mod owners;
@@ -41,54 +40,54 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent
 
 pub use check::executor as check_executor;
 pub use message::{
-    FollowUpRequest, Message, NewProject, Owned, Port, RepoPath, RespondRequest, StartRequest,
-    StillAlive, StoppedAll,
+    FollowUpRequest, GatewayMessage, NewProject, Owned, Port, RepoPath, RespondRequest,
+    StartRequest, StillAlive, StoppedAll,
 };
 
-use crate::attempt::{self, Notice};
+use crate::attempt::{AttemptEvent, AttemptMessage};
 use crate::ids::AttemptId;
 use crate::journal::{Answer, AttemptStopped};
 use crate::refusal::Refusal;
 use crate::world::World;
 use admission::Admission;
-use flights::Flights;
+use in_flight::InFlight;
 
 /// The actor.
 pub struct Gateway;
 
 /// Its state.
-pub struct State {
-    myself: ActorRef<Message>,
+pub struct GatewayState {
+    myself: ActorRef<GatewayMessage>,
     world: Arc<World>,
     admission: Admission,
-    owners: HashMap<AttemptId, ActorRef<attempt::Message>>,
+    owners: HashMap<AttemptId, ActorRef<AttemptMessage>>,
     /// Who waits for an owner that is being made.
-    loading: HashMap<AttemptId, Vec<owners::Asked>>,
+    loading: HashMap<AttemptId, Vec<owners::OwnerRequest>>,
     /// Who may begin a turn when a stop has been carried through, by attempt.
-    carrying: HashMap<AttemptId, Vec<owners::Asked>>,
+    carrying: HashMap<AttemptId, Vec<owners::OwnerRequest>>,
     /// How many starts are being written down.
     starting: usize,
     /// Who waits until all has been stopped, those starts too.
     closing: Vec<RpcReplyPort<StoppedAll>>,
-    stops: Flights<Port<Answer<AttemptStopped>>, Result<Answer<AttemptStopped>, Refusal>>,
+    stops: InFlight<Port<Answer<AttemptStopped>>, Result<Answer<AttemptStopped>, Refusal>>,
     failures: supervisor::Failures,
     /// Everything is being stopped; nothing starts any more.
     is_closing: bool,
 }
 
 impl Actor for Gateway {
-    type Msg = Message;
-    type State = State;
+    type Msg = GatewayMessage;
+    type State = GatewayState;
     type Arguments = Arc<World>;
 
     async fn pre_start(
         &self,
-        myself: ActorRef<Message>,
+        myself: ActorRef<GatewayMessage>,
         world: Arc<World>,
-    ) -> Result<State, ActorProcessingErr> {
+    ) -> Result<GatewayState, ActorProcessingErr> {
         let settings = &world.settings;
         let admission = Admission::new(settings.max_running_attempts, settings.max_running_answers);
-        Ok(State {
+        Ok(GatewayState {
             myself,
             world,
             admission,
@@ -97,7 +96,7 @@ impl Actor for Gateway {
             carrying: HashMap::new(),
             starting: 0,
             closing: Vec::new(),
-            stops: Flights::default(),
+            stops: InFlight::default(),
             failures: supervisor::Failures::default(),
             is_closing: false,
         })
@@ -105,51 +104,59 @@ impl Actor for Gateway {
 
     async fn handle(
         &self,
-        _: ActorRef<Message>,
-        message: Message,
-        state: &mut State,
+        _: ActorRef<GatewayMessage>,
+        message: GatewayMessage,
+        state: &mut GatewayState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            Message::CreateProject(key, project, port) => state.create_project(key, project, port),
-            Message::AddRepo(key, project, repo, port) => state.add_repo(key, project, repo, port),
-            Message::CreateTask(key, task, port) => state.create_task(key, task, port),
-            Message::UpdateTask(key, task, change, port) => {
+            GatewayMessage::CreateProject(key, project, port) => {
+                state.create_project(key, project, port);
+            }
+            GatewayMessage::AddRepo(key, project, repo, port) => {
+                state.add_repo(key, project, repo, port);
+            }
+            GatewayMessage::CreateTask(key, task, port) => state.create_task(key, task, port),
+            GatewayMessage::UpdateTask(key, task, change, port) => {
                 state.update_task(key, task, change, port);
             }
-            Message::DeleteTask(key, task, port) => state.delete_task(key, task, port),
-            Message::ImportTasks(key, tasks, port) => state.import_tasks(key, tasks, port),
-            Message::Start(key, request, port) => state.start(key, request, port),
-            Message::Checked(key, attempt, port) => state.checked(key, *attempt, port),
-            Message::Recorded(attempt, answer, port) => {
+            GatewayMessage::DeleteTask(key, task, port) => state.delete_task(key, task, port),
+            GatewayMessage::ImportTasks(key, tasks, port) => state.import_tasks(key, tasks, port),
+            GatewayMessage::Start(key, request, port) => state.start(key, request, port),
+            GatewayMessage::Checked(key, attempt, port) => state.checked(key, *attempt, port),
+            GatewayMessage::Recorded(attempt, answer, port) => {
                 state.recorded(*attempt, answer, port).await;
             }
-            Message::Stop(key, attempt, force, port) => state.stop(key, attempt, force, port),
-            Message::Collect(attempt, how, port) => state.collect(attempt, how, port),
-            Message::FollowUp(key, request, port) => state.follow_up(key, request, port),
-            Message::Respond(key, request, port) => state.respond(key, request, port),
-            Message::Owner(attempt, wants_slot, port) => {
-                state.owner(attempt, owners::Asked { wants_slot, port });
+            GatewayMessage::Stop(key, attempt, force, port) => {
+                state.stop(key, attempt, force, port);
             }
-            Message::Loaded(id, attempt) => state.loaded(id, *attempt).await,
-            Message::Stopped(key, answer, is_kept) => state.stopped(&key, &answer, is_kept),
-            Message::Kept(key) => state.stops.forget(&key),
-            Message::StopAll(port) => state.stop_all(port),
-            Message::GoOn => state.go_on(),
-            Message::StoppedAll(stopped, port) => state.stopped_all(stopped, port),
-            Message::Counts(port) => drop(port.send(state.admission.counts())),
-            Message::Restore(port) => state.restore(port),
-            Message::Restored(left, port) => state.restored(left, port).await,
-            Message::Carried(attempt, queue_again) => state.carried(attempt, queue_again),
-            Message::Notice(Notice::SlotWanted(attempt, priority)) => {
+            GatewayMessage::Collect(attempt, how, port) => state.collect(attempt, how, port),
+            GatewayMessage::FollowUp(key, request, port) => state.follow_up(key, request, port),
+            GatewayMessage::Respond(key, request, port) => state.respond(key, request, port),
+            GatewayMessage::Owner(attempt, wants_slot, port) => {
+                state.owner(attempt, owners::OwnerRequest { wants_slot, port });
+            }
+            GatewayMessage::Loaded(id, attempt) => state.loaded(id, *attempt).await,
+            GatewayMessage::Stopped(key, answer, is_kept) => state.stopped(&key, &answer, is_kept),
+            GatewayMessage::Kept(key) => state.stops.forget(&key),
+            GatewayMessage::StopAll(port) => state.stop_all(port),
+            GatewayMessage::GoOn => state.go_on(),
+            GatewayMessage::StoppedAll(stopped, port) => state.stopped_all(stopped, port),
+            GatewayMessage::Counts(port) => drop(port.send(state.admission.counts())),
+            GatewayMessage::Restore(port) => state.restore(port),
+            GatewayMessage::Restored(left, port) => state.restored(left, port).await,
+            GatewayMessage::Carried(attempt, queue_again) => state.carried(attempt, queue_again),
+            GatewayMessage::AttemptEvent(AttemptEvent::SlotWanted(attempt, priority)) => {
                 state.slot_wanted(attempt, priority);
             }
-            Message::Notice(Notice::SlotFreed(attempt)) => state.slot_freed(attempt),
-            Message::Notice(Notice::Ended(attempt)) => state.ended(attempt),
-            Message::Resumes(attempt, process, at)
-            | Message::Notice(Notice::Resumes(attempt, process, at)) => {
+            GatewayMessage::AttemptEvent(AttemptEvent::SlotFreed(attempt)) => {
+                state.slot_freed(attempt);
+            }
+            GatewayMessage::AttemptEvent(AttemptEvent::Ended(attempt)) => state.ended(attempt),
+            GatewayMessage::Resumes(attempt, process, at)
+            | GatewayMessage::AttemptEvent(AttemptEvent::Resumes(attempt, process, at)) => {
                 state.resume_at(attempt, process, at);
             }
-            Message::Failed(attempt) => state.failed(attempt),
+            GatewayMessage::Failed(attempt) => state.failed(attempt),
         }
         Ok(())
     }
@@ -157,9 +164,9 @@ impl Actor for Gateway {
     // An attempt's failure is never the gateway's: see `supervisor`.
     async fn handle_supervisor_evt(
         &self,
-        _: ActorRef<Message>,
+        _: ActorRef<GatewayMessage>,
         event: SupervisionEvent,
-        state: &mut State,
+        state: &mut GatewayState,
     ) -> Result<(), ActorProcessingErr> {
         state.child_event(event);
         Ok(())

@@ -1,57 +1,65 @@
-//! Which actor owns which attempt. One that nobody owns, because nothing of it
-//! was alive or waiting, is read from the journal and given an owner when
-//! something is asked of it.
+//! Which actor owns which attempt. An attempt without one, because nothing of it is
+//! alive or waiting, is read from the journal and gets an owner when one is needed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorRef, RpcReplyPort};
 
-use crate::attempt::{self, Begin};
+use crate::attempt::{AttemptMessage, Begin, Collect, CollectPort};
 use crate::ids::AttemptId;
 use crate::journal::{Attempt, Phase};
 use crate::refusal::{Code, Refusal};
 
-use super::State;
-use super::message::{Message, Owned, Port};
+use super::GatewayState;
+use super::message::{GatewayMessage, Owned, Port};
 
-/// An owner may end, or fail and be rebuilt, just as it is asked: so often, with
-/// this between, it is asked again.
+/// Tries, and the pause between them, when an owner ends, or fails and is rebuilt, just
+/// as it is request.
 const TRIES: u32 = 100;
 const RETRY: Duration = Duration::from_millis(20);
-/// How often, and after which pause, it is asked again while another program holds
-/// the database: an owner itself does not wait for that.
+/// The same while another program holds the database: an owner itself does not wait.
 const LOCKED_TRIES: u32 = 20;
 const LOCKED_PAUSE: Duration = Duration::from_millis(500);
 
-/// Someone who asks for the owner of an attempt.
-pub struct Asked {
+/// A request for the owner of an attempt.
+pub struct OwnerRequest {
     /// It may begin a turn.
     pub wants_slot: bool,
     pub port: Port<Owned>,
 }
 
-impl State {
-    pub(super) fn owner(&mut self, id: AttemptId, asked: Asked) {
-        if self.is_closing && asked.wants_slot {
-            let _ = asked.port.send(Err(ending()));
+impl GatewayState {
+    pub(super) fn owner(&mut self, id: AttemptId, request: OwnerRequest) {
+        if self.is_closing && request.wants_slot {
+            let _ = request.port.send(Err(ending()));
             return;
         }
-        if asked.wants_slot
+        if request.wants_slot
             && let Some(waiting) = self.carrying.get_mut(&id)
         {
-            return waiting.push(asked);
+            return waiting.push(request);
         }
         if let Some(owner) = self.owners.get(&id).cloned() {
-            let has_slot = asked.wants_slot && self.admission.take(id);
-            let _ = asked.port.send(Ok(Owned { owner, has_slot }));
+            let has_slot = request.wants_slot && self.admission.take(id);
+            let _ = request.port.send(Ok(Owned { owner, has_slot }));
             return;
         }
         let waiting = self.loading.entry(id).or_default();
-        waiting.push(asked);
+        waiting.push(request);
         if waiting.len() == 1 {
             self.load(id, None);
         }
+    }
+
+    /// Collects an attempt's worktrees. Its owner's mailbox orders this with follow-ups.
+    pub(super) fn collect(&self, id: AttemptId, how: Collect, port: CollectPort) {
+        let myself = self.myself.clone();
+        tokio::spawn(async move {
+            let collected =
+                ask(&myself, id, false, |_, port| AttemptMessage::Collect(how, port)).await;
+            let _ = port.send(collected);
+        });
     }
 
     /// Reads an attempt, so that it can be owned. With `retry`, until it can be read.
@@ -64,7 +72,7 @@ impl State {
                 tokio::time::sleep(retry).await;
                 attempt = journal.attempt(id).await;
             }
-            let _ = myself.send_message(Message::Loaded(id, Box::new(attempt)));
+            let _ = myself.send_message(GatewayMessage::Loaded(id, Box::new(attempt)));
         });
     }
 
@@ -83,11 +91,11 @@ impl State {
             Ok(None) => not_found(id),
             Err(refusal) => refusal,
         };
-        for asked in waiting {
+        for request in waiting {
             if self.owners.contains_key(&id) {
-                self.owner(id, asked);
+                self.owner(id, request);
             } else {
-                let _ = asked.port.send(Err(refusal.clone()));
+                let _ = request.port.send(Err(refusal.clone()));
             }
         }
     }
@@ -96,7 +104,7 @@ impl State {
     pub(super) async fn take_up(&mut self, attempt: Attempt) {
         let (id, priority, phase) = (attempt.attempt_id, attempt.priority, attempt.phase);
         self.own(attempt, Begin::Resume).await;
-        // What an owner that failed held, or waited for, is settled anew.
+        // An owner that failed may have held a slot, or waited for one.
         self.admission.leave(id);
         if phase.is_active() {
             self.admission.occupy(id);
@@ -115,18 +123,18 @@ fn ending() -> Refusal {
     Refusal::new(Code::ShuttingDown, "the daemon is ending")
 }
 
-/// Asks the owner of an attempt. `message` is told whether a running slot has
-/// been taken for it.
+/// Asks the owner of an attempt. `message` is given whether a running slot has been
+/// taken for it.
 pub async fn ask<T: Send + 'static>(
-    gateway: &ActorRef<Message>,
+    gateway: &ActorRef<GatewayMessage>,
     id: AttemptId,
     wants_slot: bool,
-    message: impl Fn(bool, RpcReplyPort<Result<T, Refusal>>) -> attempt::Message,
+    message: impl Fn(bool, RpcReplyPort<Result<T, Refusal>>) -> AttemptMessage,
 ) -> Result<T, Refusal> {
     let mut locked = 0;
     let mut gone = 0;
     while gone < TRIES {
-        let owned = ractor::call!(gateway, |port| Message::Owner(id, wants_slot, port));
+        let owned = ractor::call!(gateway, |port| GatewayMessage::Owner(id, wants_slot, port));
         let Owned { owner, has_slot } = owned.map_err(|_| ending())??;
         match ractor::call!(owner, |port| message(has_slot, port)) {
             Ok(Err(refusal)) if refusal.code == Code::DbLocked && locked < LOCKED_TRIES => {
@@ -134,7 +142,7 @@ pub async fn ask<T: Send + 'static>(
                 tokio::time::sleep(LOCKED_PAUSE).await;
             }
             Ok(answer) => return answer,
-            // It ended before it heard; with it went the slot.
+            // It ended before it read the message, and gave up the slot.
             Err(_) => {
                 gone += 1;
                 tokio::time::sleep(RETRY).await;

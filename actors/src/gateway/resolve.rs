@@ -1,10 +1,9 @@
 //! Whether a keyed call was made before, when its payload leaves something to
 //! defaults that may have changed since.
 //!
-//! The same words again are the same call: their answer is found before anything
-//! is looked at. Other words may come to the same: that is known once they have
-//! been resolved, and decided where the answer is kept, in one transaction. If
-//! they can't be resolved any more, they are another call's.
+//! The same payload is the same call: its answer is found before anything is resolved.
+//! Another payload may resolve to the same call: that is decided where the answer is
+//! kept, in one transaction. If it can't be resolved any more, it is another call.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,15 +11,15 @@ use serde::de::DeserializeOwned;
 use crate::journal::{Answer, Journal, Key, remembered};
 use crate::refusal::{Code, Refusal};
 
-/// What a call comes to.
+/// What to do with a call.
 pub enum Resolved<A, R> {
     /// It was made before.
     Before(Answer<A>),
-    /// It is to be made, under this key.
+    /// To be made, under this key.
     Now(Option<Key>, R),
 }
 
-/// Resolves a call; `payload` is what of the outcome makes two calls the same.
+/// Resolves a call; two calls with the same `payload` of the result are the same.
 pub async fn resolve<A, R, P>(
     journal: &dyn Journal,
     key: Option<Key>,

@@ -1,21 +1,21 @@
-//! Verdicts on the permissions that executors ask for: handed to the owner of
-//! the attempt, while the executor waits.
+//! Verdicts on permissions that executors ask for: handed to the attempt's owner, while
+//! the executor waits.
 
 use std::sync::Arc;
 
 use ractor::ActorRef;
 
-use crate::attempt::{self, RespondCall};
+use crate::attempt::{AttemptMessage, RespondCall};
 use crate::executor::Verdict;
 use crate::ids::ApprovalId;
 use crate::journal::{Answer, Approval, ApprovalStatus, Decision, Key, remembered};
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
 
-use super::message::{Message, Port, RespondRequest};
-use super::{State, owners};
+use super::message::{GatewayMessage, Port, RespondRequest};
+use super::{GatewayState, owners};
 
-impl State {
+impl GatewayState {
     pub(super) fn respond(
         &self,
         key: Option<Key>,
@@ -28,7 +28,7 @@ impl State {
 }
 
 async fn respond(
-    gateway: &ActorRef<Message>,
+    gateway: &ActorRef<GatewayMessage>,
     world: &World,
     key: Option<Key>,
     request: RespondRequest,
@@ -45,12 +45,12 @@ async fn respond(
     }
     owners::ask(gateway, approval.attempt_id, false, |_, port| {
         let (key, verdict): (_, Verdict) = (key.clone(), verdict.clone());
-        attempt::Message::Respond(RespondCall { key, approval_id, verdict }, port)
+        AttemptMessage::Respond(RespondCall { key, approval_id, verdict }, port)
     })
     .await
 }
 
-/// No code is its own: the argument is what is wrong.
+/// There is no code for it: the argument is wrong.
 fn not_found(id: ApprovalId) -> Refusal {
     Refusal::new(Code::InvalidArgument, format!("there is no approval {id}"))
         .hint("Call the tool again with approval_id from list_approvals.")

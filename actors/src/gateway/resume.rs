@@ -1,5 +1,5 @@
-//! Attempts that go on by themselves when the limit that ended their last turn is
-//! over: only those whose executor's policy says so, and only when it told when.
+//! Attempts that resume by themselves when the limit that ended their last turn ends:
+//! only if their executor's policy says so, and only if the executor reported when.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::payload;
 use crate::refusal::Refusal;
 use crate::world::World;
 
-use super::State;
+use super::GatewayState;
 use super::follow_up::follow_up;
-use super::message::{FollowUpRequest, Message};
+use super::message::{FollowUpRequest, GatewayMessage};
 
 /// The longest sleep: the wall clock may be set meanwhile.
 const NAP: Duration = Duration::from_mins(1);
 
-impl State {
-    /// An attempt is to go on at a time, unless something else has happened to it.
+impl GatewayState {
+    /// Resumes an attempt at a time, unless something else happens to it before.
     pub(super) fn resume_at(&self, attempt: AttemptId, process: ProcessId, at: Timestamp) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(async move {
@@ -35,7 +35,7 @@ impl State {
                 match resume(&myself, &world, (attempt, process, at)).await {
                     Ok(()) => return,
                     Err(refusal) => {
-                        tracing::warn!(%attempt, %refusal, "it does not go on by itself");
+                        tracing::warn!(%attempt, %refusal, "an attempt could not resume by itself");
                         if !refusal.code.retryable() {
                             return;
                         }
@@ -46,23 +46,25 @@ impl State {
         });
     }
 
-    /// Takes up those that an earlier daemon was to let go on.
+    /// Takes up those that an earlier daemon would have resumed.
     pub(super) fn resume_left(&self) {
         let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
         tokio::spawn(async move {
             match journal.resumable().await {
                 Ok(left) => left.into_iter().for_each(|(attempt, process, at)| {
-                    let _ = myself.send_message(Message::Resumes(attempt, process, at));
+                    let _ = myself.send_message(GatewayMessage::Resumes(attempt, process, at));
                 }),
-                Err(refusal) => tracing::error!(%refusal, "nothing goes on by itself"),
+                Err(refusal) => {
+                    tracing::error!(%refusal, "the attempts that resume by themselves can't be read");
+                }
             }
         });
     }
 }
 
-/// Lets an attempt go on that still waits for this.
+/// Resumes an attempt if it still waits for this.
 async fn resume(
-    gateway: &ActorRef<Message>,
+    gateway: &ActorRef<GatewayMessage>,
     world: &World,
     waits: (AttemptId, ProcessId, Timestamp),
 ) -> Result<(), Refusal> {
@@ -70,8 +72,8 @@ async fn resume(
         return Ok(());
     }
     let (attempt_id, process, _) = waits;
-    tracing::info!(attempt = %attempt_id, "its limit is over: it goes on");
-    // Once after each turn, whoever else has been told of it.
+    tracing::info!(attempt = %attempt_id, "an attempt's limit has ended: it resumes");
+    // Once after each turn.
     let key = Key {
         tool: "resume",
         request_id: process.to_string(),

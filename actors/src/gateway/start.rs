@@ -4,16 +4,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::attempt::{self, Begin};
+use crate::attempt::{AttemptMessage, Begin};
 use crate::ids::AttemptId;
-use crate::journal::{Answer, Attempt, AttemptStarted, Key, Phase, Priority, State as Standing};
+use crate::journal::{Answer, Attempt, AttemptStarted, Key, Phase, Priority, State};
 use crate::refusal::{Code, Refusal};
 
-use super::message::{Left, Message, Port, StartRequest};
+use super::message::{GatewayMessage, Left, Port, StartRequest};
 use super::resolve::{Resolved, resolve};
-use super::{State, check};
+use super::{GatewayState, check};
 
-impl State {
+impl GatewayState {
     pub(super) fn start(
         &self,
         key: Option<Key>,
@@ -28,7 +28,8 @@ impl State {
                 Ok(Resolved::Before(answer)) => drop(port.send(Ok(answer))),
                 Ok(Resolved::Now(key, attempt)) => {
                     // Fails only when the daemon ends; the dropped port answers.
-                    let _ = myself.send_message(Message::Checked(key, Box::new(attempt), port));
+                    let _ =
+                        myself.send_message(GatewayMessage::Checked(key, Box::new(attempt), port));
                 }
                 Err(refusal) => drop(port.send(Err(refusal))),
             }
@@ -50,7 +51,7 @@ impl State {
         }
         if self.admission.take(attempt.attempt_id) {
             attempt.phase = Phase::Preparing;
-            attempt.state = Standing::Running;
+            attempt.state = State::Running;
         }
         let answer = AttemptStarted {
             attempt_id: attempt.attempt_id,
@@ -65,7 +66,8 @@ impl State {
         let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
         tokio::spawn(async move {
             let recorded = journal.record_start(key.as_ref(), &attempt, &answer).await;
-            let _ = myself.send_message(Message::Recorded(Box::new(attempt), recorded, port));
+            let _ =
+                myself.send_message(GatewayMessage::Recorded(Box::new(attempt), recorded, port));
         });
     }
 
@@ -83,14 +85,14 @@ impl State {
                     self.admission.queue(id, priority);
                 }
             }
-            // The same call came first, or this one may not be: the slot is free again.
+            // The same call came first, or this one was refused: the slot is free again.
             Ok(_) | Err(_) => self.admission.forget(id),
         }
         let _ = port.send(answer);
         self.grant();
         self.starting = self.starting.saturating_sub(1);
         if self.starting == 0 {
-            // Those starts have owners now, which are to be stopped as well.
+            // Those starts have owners now, which have to be stopped as well.
             for port in std::mem::take(&mut self.closing) {
                 self.stop_all(port);
             }
@@ -114,9 +116,9 @@ impl State {
             && let Some(id) = self.admission.next()
         {
             let owner = self.owners.get(&id);
-            let told = owner.is_some_and(|it| it.send_message(attempt::Message::Granted).is_ok());
-            // One that has failed asks anew when it has been rebuilt.
-            if !told {
+            let granted = owner.is_some_and(|it| it.send_message(AttemptMessage::Granted).is_ok());
+            // An owner that has failed asks again when it has been rebuilt.
+            if !granted {
                 self.admission.leave(id);
             }
         }
@@ -129,7 +131,7 @@ impl State {
                 let attempts = journal.unsettled().await?;
                 Ok(Left { attempts, intents: journal.open_intents().await? })
             };
-            let _ = myself.send_message(Message::Restored(left.await, port));
+            let _ = myself.send_message(GatewayMessage::Restored(left.await, port));
         });
     }
 

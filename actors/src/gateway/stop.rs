@@ -1,6 +1,6 @@
-//! Stops: handed to their owner at once, answered to all who asked, kept under
-//! their key. What can't be written keeps no process alive: the intent has a head
-//! start and no more, and an answer that is not on file yet is kept here.
+//! Stops: handed to the attempt's owner at once, answered to all callers, kept under
+//! their key. A failing write keeps no process alive: the intent has a short head start,
+//! and an answer that is not on file yet is kept in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,46 +8,46 @@ use std::time::Duration;
 use ractor::{ActorRef, RpcReplyPort};
 use tokio::time::{sleep, timeout};
 
-use crate::attempt;
+use crate::attempt::AttemptMessage;
 use crate::event::ProcessStatus;
 use crate::ids::AttemptId;
 use crate::journal::{Answer, AttemptStopped, Begun, Intent, Key, Phase, recalled};
 use crate::refusal::{Code, Refusal};
+use crate::retry::PAUSE;
 use crate::world::World;
 
-use super::flights::Boarding;
-use super::message::{Message, Port, StillAlive, StoppedAll};
-use super::{State, owners};
+use super::in_flight::CallRole;
+use super::message::{GatewayMessage, Port, StillAlive, StoppedAll};
+use super::{GatewayState, owners};
 
 type StopPort = Port<Answer<AttemptStopped>>;
 type StopAnswer = Result<Answer<AttemptStopped>, Refusal>;
 
 /// How long a stop waits at most for its intent to be written before it ends processes:
-/// enough for a disk that works, so that the next daemon carries through a stop that
-/// was cut off. A write that is refused is not waited for.
+/// enough for a working disk, so that the next daemon completes a stop that was cut off.
+/// A refused write is not waited for.
 const HEAD_START: Duration = Duration::from_secs(1);
-/// Between tries to keep an answer.
-const RETRY: Duration = Duration::from_secs(1);
 
-impl State {
+impl GatewayState {
     pub(super) fn stop(&mut self, key: Option<Key>, id: AttemptId, force: bool, port: StopPort) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         let Some(key) = key else {
             tokio::spawn(async move {
-                let _ = port.send(bring_about(&myself, id, force).await.map(fresh));
+                let _ = port.send(stop_by_owner(&myself, id, force).await.map(fresh));
             });
             return;
         };
-        match self.stops.board(&key, port) {
-            Boarding::Joined => {}
-            Boarding::Conflict(port, refusal) => drop(port.send(Err(refusal))),
-            Boarding::Answered(port, answer) => drop(port.send(again(&answer))),
-            Boarding::First(port) => {
+        match self.stops.join(&key, port) {
+            CallRole::Joined => {}
+            CallRole::Conflict(port, refusal) => drop(port.send(Err(refusal))),
+            CallRole::Answered(port, answer) => drop(port.send(again(&answer))),
+            CallRole::First(port) => {
                 tokio::spawn(async move {
                     let call = Keyed { gateway: myself, world, key, id, force };
                     let (answer, is_kept) = call.carry().await;
                     let _ = port.send(answer.clone());
-                    let stopped = Message::Stopped(call.key.clone(), answer.clone(), is_kept);
+                    let stopped =
+                        GatewayMessage::Stopped(call.key.clone(), answer.clone(), is_kept);
                     let _ = call.gateway.send_message(stopped);
                     if let (Ok(answer), false) = (&answer, is_kept) {
                         call.keep_at_last(&answer.value).await;
@@ -60,7 +60,7 @@ impl State {
     /// A keyed stop is over: all who joined it are answered.
     pub(super) fn stopped(&mut self, key: &Key, answer: &StopAnswer, is_kept: bool) {
         let unkept = (!is_kept).then(|| answer.clone());
-        for port in self.stops.land(key, unkept) {
+        for port in self.stops.finish(key, unkept) {
             let _ = port.send(again(answer));
         }
     }
@@ -74,7 +74,7 @@ impl State {
             let mut stops = tokio::task::JoinSet::new();
             for id in ids {
                 let myself = myself.clone();
-                stops.spawn(async move { (id, bring_about(&myself, id, false).await) });
+                stops.spawn(async move { (id, stop_by_owner(&myself, id, false).await) });
             }
             let mut all = StoppedAll::default();
             while let Some(stopped) = stops.join_next().await {
@@ -82,7 +82,7 @@ impl State {
                     all.add(id, stopped);
                 }
             }
-            let _ = myself.send_message(Message::StoppedAll(all, port));
+            let _ = myself.send_message(GatewayMessage::StoppedAll(all, port));
         });
     }
 
@@ -94,7 +94,7 @@ impl State {
         let _ = port.send(all);
     }
 
-    /// The daemon does not end after all.
+    /// The daemon goes on after all.
     pub(super) fn go_on(&mut self) {
         self.is_closing = false;
         self.grant();
@@ -113,7 +113,7 @@ impl StoppedAll {
             Ok(stopped) => format!("{} of its processes can't be killed", stopped.survivors),
             Err(refusal) => refusal.message,
         };
-        tracing::error!(attempt = %attempt_id, reason, "not stopped");
+        tracing::error!(attempt = %attempt_id, reason, "an attempt was not stopped");
         self.alive.push(StillAlive { attempt_id, reason });
     }
 }
@@ -122,14 +122,14 @@ fn fresh(value: AttemptStopped) -> Answer<AttemptStopped> {
     Answer { value, deduplicated: false }
 }
 
-/// The answer for one who asked for the same as somebody before.
+/// The answer for a caller that repeats a call.
 fn again(answer: &StopAnswer) -> StopAnswer {
     answer.clone().map(|answer| Answer { deduplicated: true, ..answer })
 }
 
 /// A stop under a key.
 struct Keyed {
-    gateway: ActorRef<Message>,
+    gateway: ActorRef<GatewayMessage>,
     world: Arc<World>,
     key: Key,
     id: AttemptId,
@@ -137,8 +137,8 @@ struct Keyed {
 }
 
 impl Keyed {
-    /// Brings it about once, and says whether its answer is on file. An intent that a
-    /// crash left open is brought about again; a stop is idempotent.
+    /// Carries it out once; returns whether its answer is on file. An intent that a crash
+    /// left open is carried out again; a stop is idempotent.
     async fn carry(&self) -> (StopAnswer, bool) {
         let journal = Arc::clone(&self.world.journal);
         let (key, intent) =
@@ -149,7 +149,7 @@ impl Keyed {
                 return (Err(refusal), true);
             }
             Ok(Ok(Ok(begun))) => begun,
-            // It can't be written, or not soon; what is there may be read.
+            // It can't be written soon; an earlier answer may be readable.
             _ => match timeout(HEAD_START, self.world.journal.recall(&self.key)).await {
                 Ok(Ok(Some(answer))) => Begun::Answered(answer),
                 Ok(Err(refusal)) if refusal.code == Code::IdempotencyConflict => {
@@ -162,7 +162,7 @@ impl Keyed {
             let answer = recalled(answer).map(|value| Answer { value, deduplicated: true });
             return (answer, true);
         }
-        let stopped = bring_about(&self.gateway, self.id, self.force).await;
+        let stopped = stop_by_owner(&self.gateway, self.id, self.force).await;
         if !beginning.is_finished() {
             // So that the intent is not written over the answer.
             let _ = beginning.await;
@@ -178,7 +178,7 @@ impl Keyed {
             }
             Err(refusal) => {
                 if let Err(fault) = self.world.journal.abandon(&self.key).await {
-                    tracing::warn!(attempt = %self.id, %fault, "the intent of a stop stays");
+                    tracing::warn!(attempt = %self.id, %fault, "the intent of a refused stop can't be removed");
                 }
                 (Err(refusal), true)
             }
@@ -191,25 +191,25 @@ impl Keyed {
         self.world.journal.complete(&self.key, answer).await
     }
 
-    /// Keeps an answer that was given already, as soon as that can be done.
+    /// Keeps an answer that was given already, as soon as it can be written.
     async fn keep_at_last(&self, stopped: &AttemptStopped) {
         loop {
-            sleep(RETRY).await;
+            sleep(PAUSE).await;
             match self.keep(stopped).await {
                 Err(refusal) if refusal.code.retryable() => {}
                 Ok(()) => break,
                 Err(refusal) => {
-                    tracing::error!(attempt = %self.id, %refusal, "an answer is not kept");
+                    tracing::error!(attempt = %self.id, %refusal, "the answer of a stop can't be kept");
                     break;
                 }
             }
         }
         // Fails only when the daemon ends.
-        let _ = self.gateway.send_message(Message::Kept(self.key.clone()));
+        let _ = self.gateway.send_message(GatewayMessage::Kept(self.key.clone()));
     }
 }
 
-/// Whether a stop ended it: a first try that came to its end, not to its answer.
+/// Whether a stop ended it: a first try that was completed but not answered.
 async fn was_stopped(world: &World, id: AttemptId) -> bool {
     let attempt = world.journal.attempt(id).await.ok().flatten();
     attempt.is_some_and(|attempt| {
@@ -220,10 +220,10 @@ async fn was_stopped(world: &World, id: AttemptId) -> bool {
     })
 }
 
-async fn bring_about(
-    gateway: &ActorRef<Message>,
+async fn stop_by_owner(
+    gateway: &ActorRef<GatewayMessage>,
     id: AttemptId,
     force: bool,
 ) -> Result<AttemptStopped, Refusal> {
-    owners::ask(gateway, id, false, |_, reply| attempt::Message::Stop { force, reply }).await
+    owners::ask(gateway, id, false, |_, reply| AttemptMessage::Stop { force, reply }).await
 }

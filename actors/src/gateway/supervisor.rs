@@ -1,6 +1,6 @@
-//! The gateway as the supervisor of attempts: one for one. An actor that fails
-//! is rebuilt from disk by the path that a restart of the daemon takes; one that
-//! keeps failing is left alone, its processes unharmed, until the next restart.
+//! The gateway as the supervisor of attempts: one for one. An actor that fails is rebuilt
+//! from disk, as after a restart of the daemon; one that keeps failing is left alone, its
+//! processes unharmed, until the next restart.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,8 +13,8 @@ use crate::attempt::{Arguments, AttemptActor, Begin};
 use crate::ids::AttemptId;
 use crate::journal::Attempt;
 
-use super::State;
-use super::message::Message;
+use super::GatewayState;
+use super::message::GatewayMessage;
 
 /// More failures than this within the window, and the attempt is given up.
 const MAX_FAILURES: usize = 5;
@@ -37,21 +37,23 @@ impl Failures {
     }
 }
 
-impl State {
+impl GatewayState {
     /// Gives an attempt its actor.
     pub(super) async fn own(&mut self, attempt: Attempt, begin: Begin) {
         let id = attempt.attempt_id;
         if attempt.is_answer {
             self.admission.answers(id);
         }
-        let notices = self.myself.get_derived();
-        let arguments = Arguments { attempt, begin, world: Arc::clone(&self.world), notices };
+        let events = self.myself.get_derived();
+        let arguments = Arguments { attempt, begin, world: Arc::clone(&self.world), events };
         let supervisor = self.myself.get_cell();
         match Actor::spawn_linked(None, AttemptActor, arguments, supervisor).await {
             Ok((owner, _)) => {
                 self.owners.insert(id, owner);
             }
-            Err(error) => tracing::error!(attempt = %id, %error, "no actor for it"),
+            Err(error) => {
+                tracing::error!(attempt = %id, %error, "an attempt's actor can't be started");
+            }
         }
     }
 
@@ -60,8 +62,8 @@ impl State {
             SupervisionEvent::ActorFailed(child, error) => {
                 let failed = self.owners.iter().find(|(_, owner)| owner.get_id() == child.get_id());
                 let Some((&id, _)) = failed else { return };
-                tracing::error!(attempt = %id, %error, "its actor failed");
-                let _ = self.myself.send_message(Message::Failed(id));
+                tracing::error!(attempt = %id, %error, "an attempt's actor failed");
+                let _ = self.myself.send_message(GatewayMessage::Failed(id));
             }
             SupervisionEvent::ActorTerminated(..)
             | SupervisionEvent::ActorStarted(_)
@@ -72,7 +74,7 @@ impl State {
     pub(super) fn failed(&mut self, id: AttemptId) {
         self.owners.remove(&id);
         if !self.failures.count(id, Instant::now()) {
-            tracing::error!(attempt = %id, "its actor keeps failing; left as it is");
+            tracing::error!(attempt = %id, "an attempt's actor keeps failing; it is left as it is");
             return;
         }
         if let Entry::Vacant(loading) = self.loading.entry(id) {
@@ -84,8 +86,8 @@ impl State {
     pub(super) fn ended(&mut self, id: AttemptId) {
         self.owners.remove(&id);
         self.failures.0.remove(&id);
-        // It held none; but one may have been taken for a call that it will not
-        // hear. Whoever makes that call again is given another one, or waits.
+        // It held no slot; but one may have been taken for a call that it will not get.
+        // That call is tried again and takes another one, or waits.
         self.admission.forget(id);
         self.grant();
     }

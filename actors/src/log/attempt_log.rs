@@ -3,7 +3,7 @@
 //! operation: the module above.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
@@ -13,8 +13,9 @@ use super::page::{self, Budget, Query, ReadError};
 use super::raw::{Floors, RawReader, process_dir};
 use super::ring::Entry;
 use super::spool::read::SpoolReader;
-use super::writer::Writer;
-use super::{Limits, LogError, Page, Pumped, Tip};
+use super::writer::LogWriter;
+use super::{LogError, LogLimits, Page, Pumped, Tip};
+use crate::blocking::lock;
 use crate::event::{Channel, Event, Timestamp};
 use crate::executor::{InProgress, Normalizer, Observed};
 use crate::ids::{ApprovalId, ProcessId};
@@ -29,7 +30,7 @@ const PAGE_TRIES: usize = 16;
 /// or a thread of their own. `tip`, `in_progress` and `changed` don't.
 pub struct AttemptLog {
     dir: PathBuf,
-    limits: Limits,
+    limits: LogLimits,
     live: Arc<Live>,
     writer: Mutex<Guarded>,
     raw: RawReader,
@@ -38,17 +39,17 @@ pub struct AttemptLog {
 }
 
 struct Guarded {
-    writer: Writer,
-    /// The last change didn't come to its end; the files tell what is true.
+    writer: LogWriter,
+    /// The last change failed half-way; the files are the truth.
     is_stale: bool,
 }
 
 impl AttemptLog {
     /// Opens the log in an attempt's folder, making the folder when there is
     /// none. Costs what was written since the last checkpoint, 1 MiB or so.
-    pub fn open(attempt_dir: &Path, limits: Limits) -> Result<Self, LogError> {
+    pub fn open(attempt_dir: &Path, limits: LogLimits) -> Result<Self, LogError> {
         let live = Arc::new(Live::new(limits));
-        let writer = Writer::open(attempt_dir, limits, Arc::clone(&live))?;
+        let writer = LogWriter::open(attempt_dir, limits, Arc::clone(&live))?;
         Ok(Self {
             dir: attempt_dir.to_owned(),
             limits,
@@ -117,14 +118,14 @@ impl AttemptLog {
 
     /// Puts the verdict on what a process asked for into the normalized channel,
     /// once for each approval. [`LogError::NotBegun`] as for [`pump`](Self::pump).
-    pub fn tell_verdict(
+    pub fn append_verdict(
         &self,
         process: ProcessId,
         approval: ApprovalId,
         at: Timestamp,
         event: Event,
     ) -> Result<(), LogError> {
-        self.write(|writer| writer.tell_verdict(process, approval, at, event))
+        self.write(|writer| writer.append_verdict(process, approval, at, event))
     }
 
     /// Where both channels stand.
@@ -195,7 +196,7 @@ impl AttemptLog {
             Channel::Normalized => self.normalized.oldest(next)?,
             Channel::Raw => {
                 let processes = self.live.processes();
-                let mut floors = self.floors.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut floors = lock(&self.floors);
                 floors.oldest(&self.raw, &processes, next)?
             }
         })
@@ -205,13 +206,12 @@ impl AttemptLog {
     /// what the files say.
     fn write<T>(
         &self,
-        change: impl FnOnce(&mut Writer) -> Result<T, LogError>,
+        change: impl FnOnce(&mut LogWriter) -> Result<T, LogError>,
     ) -> Result<T, LogError> {
-        let mut guard: MutexGuard<'_, Guarded> =
-            self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = lock(&self.writer);
         let Guarded { writer, is_stale } = &mut *guard;
         if *is_stale {
-            let mut anew = Writer::open(&self.dir, self.limits, Arc::clone(&self.live))?;
+            let mut anew = LogWriter::open(&self.dir, self.limits, Arc::clone(&self.live))?;
             anew.inherit(writer);
             *writer = anew;
         }

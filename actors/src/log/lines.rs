@@ -1,8 +1,8 @@
 //! Cuts two byte streams into lines. Pure.
 //!
 //! A line ends with `\n`; one `\r` before it is dropped. A line longer than
-//! [`MAX_LINE`] comes in parts. Where the bytes were cut on their way here never
-//! shows, and no more than a part of each stream is held, whatever is written.
+//! [`MAX_LINE`] comes in parts. The result does not depend on how the bytes were cut on
+//! their way, and at most a part of each stream is held.
 
 use crate::event::Stream;
 

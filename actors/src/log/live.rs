@@ -3,12 +3,13 @@
 //! the entries are on file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
 use super::ring::{Entry, Ring};
-use super::{Limits, Tip};
+use super::{LogLimits, Tip};
+use crate::blocking::lock;
 use crate::event::{Channel, Timestamp};
 use crate::executor::InProgress;
 use crate::ids::ProcessId;
@@ -28,11 +29,11 @@ pub enum Streamed {
 }
 
 pub struct Live {
-    state: Mutex<State>,
+    state: Mutex<LiveState>,
     changed: watch::Sender<u64>,
 }
 
-struct State {
+struct LiveState {
     raw: Ring,
     normalized: Ring,
     in_progress: BTreeMap<ProcessId, InProgress>,
@@ -41,9 +42,9 @@ struct State {
 }
 
 impl Live {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: LogLimits) -> Self {
         let ring = || Ring::new(0, limits.ring_entries, limits.ring_bytes);
-        let state = State {
+        let state = LiveState {
             raw: ring(),
             normalized: ring(),
             in_progress: BTreeMap::new(),
@@ -146,8 +147,8 @@ impl Live {
 
     /// Every change is whole before the lock is let go, so a panic elsewhere
     /// leaves nothing half done.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, LiveState> {
+        lock(&self.state)
     }
 }
 

@@ -68,7 +68,7 @@ use std::io;
 
 pub use attempt_log::AttemptLog;
 pub use lines::MAX_LINE;
-pub use page::{Flags, MAX_LIMIT, Place, Query};
+pub use page::{Flags, MAX_LIMIT, PagePosition, Query};
 pub use raw::process_dir;
 pub use registry::Logs;
 pub use replay::{Difference, Replay, replay};
@@ -81,7 +81,7 @@ use page::ReadError;
 
 /// How much of a log is kept, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct LogLimits {
     /// Newest entries of each channel in memory.
     pub ring_entries: usize,
     /// Bytes of JSON of these, of each channel.

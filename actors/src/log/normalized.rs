@@ -6,9 +6,9 @@
 //! normalized.idx              entry 0 at 0 | entry 256 at 31337 | …
 //! ```
 //!
-//! Behind each entry stands its origin. An entry on file is there for good, also
-//! when it was made just before a crash; the origins tell what is there already
-//! when the rest is made again.
+//! Each entry is followed by its origin. An entry on file is there for good, also one
+//! made just before a crash; the origins tell which entries are there already when the
+//! rest is derived again.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use super::LogError;
 use super::index::{Fields, FixedRecord, RecordFile, RecordReader};
-use super::page::{ReadError, Source};
+use super::page::{BlockSource, ReadError};
 use super::ring::Entry;
-use super::segments::{Found, Segments, Series};
+use super::segments::{SegmentRead, Segments, Series};
 use super::spool::format::segment_bytes;
 use crate::event::{Event, NormalizedEntry, Timestamp};
 use crate::ids::{ApprovalId, ProcessId};
@@ -39,7 +39,7 @@ const MARK_BYTES: u64 = 32 * 1024;
 pub enum Origin {
     /// The process's normalizer, given this raw entry.
     Raw(u64),
-    /// The process's normalizer, told of the end.
+    /// The process's normalizer, at the end.
     End,
     /// The daemon, when the process began.
     Opening,
@@ -84,7 +84,7 @@ impl FixedRecord for Mark {
     }
 }
 
-/// What is to be known of an entry on file.
+/// What is read back of an entry on file.
 pub struct Stored {
     pub entry_index: u64,
     pub at: Timestamp,
@@ -130,7 +130,7 @@ pub struct NormalizedWriter {
 }
 
 impl NormalizedWriter {
-    /// Opens the channel and cuts a torn line off its end. `on_file` is told of
+    /// Opens the channel and cuts a torn line off its end. `on_file` gets
     /// every entry from `from` on, in order.
     pub fn open(
         dir: &Path,
@@ -358,7 +358,7 @@ impl NormalizedReader {
     }
 }
 
-impl Source for NormalizedReader {
+impl BlockSource for NormalizedReader {
     fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
         let after = self.index.partition_point(|mark| mark.entry <= entry)?;
         let number = after.checked_sub(1).ok_or(ReadError::Gone)?;
@@ -416,12 +416,12 @@ impl LineReader {
         let len = self.bytes.len();
         self.bytes.resize(len + 64 * 1024, 0);
         let found = self.segments.read_at(self.offset, &mut self.bytes[len..])?;
-        let read = if let Found::Bytes(read) = found { read } else { 0 };
+        let read = if let SegmentRead::Bytes(read) = found { read } else { 0 };
         self.bytes.truncate(len + read);
         self.offset += read as u64;
         match found {
-            Found::Gone { .. } => Err(ReadError::Gone),
-            Found::Bytes(_) | Found::NotYet => Ok(read > 0),
+            SegmentRead::Gone { .. } => Err(ReadError::Gone),
+            SegmentRead::Bytes(_) | SegmentRead::NotYet => Ok(read > 0),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Which entries a page holds: the cursor logic of both channels. Pure; the
-//! entries themselves come from a [`Source`].
+//! entries themselves come from a [`BlockSource`].
 //!
 //! A channel holds the entries `oldest..next`. Without a position a page is the
 //! newest of them, with a cursor those before it; both are filled from their new
@@ -22,12 +22,12 @@ pub struct Query {
     /// At most so many bytes of compact JSON, counted as one array of the
     /// entries; a page holds one entry even when that alone is larger.
     pub max_bytes: usize,
-    pub place: Place,
+    pub place: PagePosition,
 }
 
 /// Where a page lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PagePosition {
     /// The newest entries.
     Newest,
     /// Before this entry: a cursor.
@@ -49,7 +49,7 @@ pub struct Flags {
     /// The cursor of the page before this one; `None` when nothing older is held.
     pub next_cursor: Option<u64>,
     /// More is held in the page's direction: newer entries after
-    /// [`Place::After`], older ones else.
+    /// [`PagePosition::After`], older ones else.
     pub has_more: bool,
     /// The channel's history doesn't begin with its first entry any more.
     pub history_truncated: bool,
@@ -67,10 +67,10 @@ pub fn plan(held: &Range<u64>, query: &Query) -> (Range<u64>, Direction) {
         (end.saturating_sub(limit).max(held.start)..end, Direction::Backward)
     };
     match query.place {
-        Place::Newest => before(held.end),
-        Place::Before(cursor) if cursor <= held.end => before(cursor),
-        Place::Before(_) => before(held.start),
-        Place::After(after) => {
+        PagePosition::Newest => before(held.end),
+        PagePosition::Before(cursor) if cursor <= held.end => before(cursor),
+        PagePosition::Before(_) => before(held.start),
+        PagePosition::After(after) => {
             let start = u64::try_from(after.saturating_add(1)).unwrap_or(0);
             let start = start.clamp(held.start, held.end);
             (start..start.saturating_add(limit).min(held.end), Direction::Forward)
@@ -83,8 +83,10 @@ pub fn plan(held: &Range<u64>, query: &Query) -> (Range<u64>, Direction) {
 pub fn flags(held: &Range<u64>, query: &Query, taken: &Range<u64>) -> Flags {
     let is_older_held = !taken.is_empty() && taken.start > held.start;
     let (next_cursor, has_more) = match query.place {
-        Place::After(_) => (None, taken.end < held.end),
-        Place::Newest | Place::Before(_) => (is_older_held.then_some(taken.start), is_older_held),
+        PagePosition::After(_) => (None, taken.end < held.end),
+        PagePosition::Newest | PagePosition::Before(_) => {
+            (is_older_held.then_some(taken.start), is_older_held)
+        }
     };
     Flags {
         next_cursor,
@@ -130,14 +132,14 @@ pub enum ReadError {
 }
 
 /// A channel on disk, read a block of entries at a time.
-pub trait Source {
+pub trait BlockSource {
     /// The block that holds `entry`: its entries numbered below `below`, all of
     /// them, in order.
     fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError>;
 }
 
 /// Entries in memory are one block.
-impl Source for Vec<Entry> {
+impl BlockSource for Vec<Entry> {
     fn block(&self, _entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
         Ok(self.iter().filter(|entry| entry.index() < below).cloned().collect())
     }
@@ -145,7 +147,7 @@ impl Source for Vec<Entry> {
 
 /// Takes the planned entries that fit, holding little more than them.
 pub fn collect(
-    source: &impl Source,
+    source: &impl BlockSource,
     range: &Range<u64>,
     direction: Direction,
     budget: &mut Budget,
@@ -231,7 +233,7 @@ mod tests {
         }
     }
 
-    impl Source for Sizes {
+    impl BlockSource for Sizes {
         fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
             assert!(self.held.contains(&entry));
             let first = entry / 7 * 7;
@@ -241,7 +243,7 @@ mod tests {
         }
     }
 
-    fn query(limit: usize, max_bytes: usize, place: Place) -> Query {
+    fn query(limit: usize, max_bytes: usize, place: PagePosition) -> Query {
         Query { limit, max_bytes, place }
     }
 
@@ -256,14 +258,14 @@ mod tests {
             channel in channel(), limit in 1..30_usize, max_bytes in 1..500_usize,
         ) {
             let mut seen: Vec<u64> = Vec::new();
-            let mut place = Place::Newest;
+            let mut place = PagePosition::Newest;
             loop {
                 let (page, flags) = channel.page(&query(limit, max_bytes, place));
                 seen.splice(0..0, page);
                 prop_assert_eq!(flags.has_more, flags.next_cursor.is_some());
                 prop_assert_eq!(flags.history_truncated, channel.held.start > 0);
                 match flags.next_cursor {
-                    Some(cursor) => place = Place::Before(cursor),
+                    Some(cursor) => place = PagePosition::Before(cursor),
                     None => break,
                 }
             }
@@ -284,7 +286,7 @@ mod tests {
                 // Retention may take what was seen already.
                 let oldest = (channel.held.start + removed).min(u64::try_from(after + 1).unwrap());
                 channel.held.start = channel.held.start.max(oldest);
-                let (page, flags) = channel.page(&query(limit, max_bytes, Place::After(after)));
+                let (page, flags) = channel.page(&query(limit, max_bytes, PagePosition::After(after)));
                 seen.extend(page);
                 prop_assert_eq!(flags.next_cursor, None);
                 is_all_seen = !flags.has_more;
@@ -299,13 +301,13 @@ mod tests {
     fn a_place_out_of_range_is_an_empty_page() {
         let channel = Sizes { held: 5..10, sizes: vec![1] };
         for place in [
-            Place::Before(0),
-            Place::Before(5),
-            Place::Before(11),
-            Place::Before(u64::MAX),
-            Place::After(9),
-            Place::After(10),
-            Place::After(i64::MAX),
+            PagePosition::Before(0),
+            PagePosition::Before(5),
+            PagePosition::Before(11),
+            PagePosition::Before(u64::MAX),
+            PagePosition::After(9),
+            PagePosition::After(10),
+            PagePosition::After(i64::MAX),
         ] {
             let (page, flags) = channel.page(&query(3, 1000, place));
             assert_eq!(page, [0; 0], "{place:?}");
@@ -318,16 +320,16 @@ mod tests {
     fn what_lies_before_the_history_begins_with_its_oldest_entry() {
         let channel = Sizes { held: 5..10, sizes: vec![1] };
         for after in [i64::MIN, -1, 0, 4] {
-            let (page, flags) = channel.page(&query(3, 1000, Place::After(after)));
+            let (page, flags) = channel.page(&query(3, 1000, PagePosition::After(after)));
             assert_eq!((page, flags.has_more), (vec![5, 6, 7], true));
         }
-        assert_eq!(channel.page(&query(3, 1000, Place::Before(7))).0, [5, 6]);
+        assert_eq!(channel.page(&query(3, 1000, PagePosition::Before(7))).0, [5, 6]);
     }
 
     #[test]
     fn an_empty_channel_says_so() {
         let (page, flags) =
-            Sizes { held: 0..0, sizes: vec![1] }.page(&query(3, 1000, Place::Newest));
+            Sizes { held: 0..0, sizes: vec![1] }.page(&query(3, 1000, PagePosition::Newest));
         let nothing = Flags {
             next_cursor: None,
             has_more: false,

@@ -1,5 +1,5 @@
 //! The open logs: one [`AttemptLog`] per attempt at a time, opened when it is
-//! first asked for, kept while anybody has it and a while longer.
+//! first asked for, kept open while it is in use and a while longer.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, OnceCell};
 
-use super::{AttemptLog, Limits, LogError};
+use super::{AttemptLog, LogError, LogLimits};
+use crate::blocking::blocking;
 use crate::ids::AttemptId;
 
-/// Logs that nobody has are closed when more than this many are open.
+/// Logs that are not in use are closed when more than this many are open.
 const KEPT: usize = 32;
 
 type Slot = Arc<OnceCell<Arc<AttemptLog>>>;
@@ -18,13 +19,13 @@ type Slot = Arc<OnceCell<Arc<AttemptLog>>>;
 /// The logs of a home.
 pub struct Logs {
     attempts_dir: PathBuf,
-    limits: Limits,
+    limits: LogLimits,
     open: Mutex<HashMap<AttemptId, Slot>>,
 }
 
 impl Logs {
     /// The logs below `attempts_dir`, one folder an attempt.
-    pub fn new(attempts_dir: PathBuf, limits: Limits) -> Self {
+    pub fn new(attempts_dir: PathBuf, limits: LogLimits) -> Self {
         Self { attempts_dir, limits, open: Mutex::default() }
     }
 
@@ -52,8 +53,7 @@ impl Logs {
         };
         let opened = slot.get_or_try_init(async || {
             let (dir, limits) = (self.dir(attempt), self.limits);
-            let opened = tokio::task::spawn_blocking(move || AttemptLog::open(&dir, limits));
-            opened.await.map_err(std::io::Error::other)?.map(Arc::new)
+            blocking(move || AttemptLog::open(&dir, limits)).await.map(Arc::new)
         });
         opened.await.cloned()
     }

@@ -1,7 +1,7 @@
-//! The normalized channel derived anew from the raw one, and held against what is
-//! on file. What the daemon itself wrote is taken from the file, and so is the
-//! order of the processes' entries among each other; what a process's normalizer
-//! said has to come out byte for byte. Files are only read, also beside a writer.
+//! The normalized channel derived again from the raw one, and compared with the file.
+//! The daemon's own entries, and the order of the processes' entries, are taken from the
+//! file; the output of a process's normalizer has to be the same byte for byte. Files are
+//! only read, also beside a writer.
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,18 +14,17 @@ use super::normalized::{Draft, OnFile, Origin, Stored};
 use super::raw::{RawEntries, RawReader};
 use super::ring::Entry;
 use super::source::ALL;
-use super::writer::Leftovers;
 use crate::event::{Event, Timestamp};
-use crate::executor::{Normalizer, Observed};
+use crate::executor::{Normalizer, Observed, PlainLines};
 use crate::ids::ProcessId;
 
-/// How a replay came out.
+/// The result of a replay.
 #[derive(Debug)]
 pub enum Replay {
     /// As many entries are the same, byte for byte.
     Same(u64),
     Differs(Difference),
-    /// Raw lines of this process are held no longer.
+    /// Raw lines of this process are no longer held.
     Gone(ProcessId),
 }
 
@@ -54,7 +53,7 @@ pub fn replay(
     let ends = ends(attempt_dir)?;
     let raw = RawReader::open(attempt_dir)?;
     let known = Checkpoint::read(attempt_dir)?.processes;
-    let mut processes: BTreeMap<ProcessId, Process> = BTreeMap::new();
+    let mut processes: BTreeMap<ProcessId, ReplayedProcess> = BTreeMap::new();
     let mut file = OnFile::open(attempt_dir)?;
     let (mut count, mut is_cut) = (0, None);
     while let Some((stored, entry)) = file.next_entry()? {
@@ -67,12 +66,17 @@ pub fn replay(
             Slot::Occupied(slot) => slot.into_mut(),
             Slot::Vacant(slot) => {
                 let end = ends.get(&id).copied();
-                // What leftovers wrote and nobody has read is not the process's.
+                // Unread output of leftovers does not belong to the process.
                 let known = known.get(&id).filter(|known| known.finished);
                 let known = known.filter(|_| end.is_none_or(|end| end.leftovers == u64::MAX));
                 let until = known.map_or(ALL, |known| known.position.read);
                 let is_late = is_cut && stored.origin != Origin::Opening;
-                slot.insert(Process::new(raw.entries(id, until), normalizer(id)?, end, is_late))
+                slot.insert(ReplayedProcess::new(
+                    raw.entries(id, until),
+                    normalizer(id)?,
+                    end,
+                    is_late,
+                ))
             }
         };
         match process.hold(&stored, &entry) {
@@ -110,19 +114,19 @@ fn ends(dir: &Path) -> Result<BTreeMap<ProcessId, End>, LogError> {
 }
 
 /// One process, derived as far as it is on file.
-struct Process {
+struct ReplayedProcess {
     raw: RawEntries,
     normalizer: Box<dyn Normalizer>,
     end: Option<End>,
     /// Derived, and not yet met on file.
     drafts: VecDeque<(Origin, Option<Timestamp>, Event)>,
     last_at: Option<Timestamp>,
-    /// Its first entries are held no longer.
+    /// Its first entries are no longer held.
     is_late: bool,
     has_ended: bool,
 }
 
-impl Process {
+impl ReplayedProcess {
     fn new(
         raw: RawEntries,
         mut normalizer: Box<dyn Normalizer>,
@@ -200,7 +204,7 @@ impl Process {
         while let Some(entry) = self.raw.next_below(below)? {
             let is_leftovers = self.end.is_some_and(|end| entry.entry_index >= end.leftovers);
             if is_leftovers && self.has_ended {
-                self.normalizer = Box::new(Leftovers);
+                self.normalizer = Box::new(PlainLines);
             }
             let mut out = Vec::new();
             self.normalizer.raw(&entry, &mut out);

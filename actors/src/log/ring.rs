@@ -1,5 +1,5 @@
-//! The newest entries of a channel in memory, so that whoever follows an
-//! attempt needs no file. Pure.
+//! The newest entries of a channel in memory, so that following an attempt needs no
+//! file. Pure.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -61,8 +61,8 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// An empty ring before entry `next`. It holds as many entries and bytes of
-    /// JSON as it is told, whichever is less.
+    /// An empty ring before entry `next`. It holds `max_entries` or `max_bytes` of JSON,
+    /// whichever is less.
     #[must_use]
     pub fn new(next: u64, max_entries: usize, max_bytes: usize) -> Self {
         Self { entries: VecDeque::new(), bytes: 0, next, max_entries, max_bytes }

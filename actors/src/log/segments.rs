@@ -16,7 +16,7 @@ pub trait Series {
 
 /// What a read found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum SegmentRead {
     /// This many bytes, at least one.
     Bytes(usize),
     /// Nothing written there yet.
@@ -51,20 +51,24 @@ impl<S: Series> Segments<S> {
 
     /// Reads what there is at `offset`, at most one buffer full, never across
     /// the end of a segment.
-    pub fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<Found> {
+    pub fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<SegmentRead> {
         loop {
             let read = self.read_open(offset, buffer)?;
             if read > 0 {
-                return Ok(Found::Bytes(read));
+                return Ok(SegmentRead::Bytes(read));
             }
             let starts = match self.series.starts() {
                 Ok(starts) => starts,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::NotYet),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(SegmentRead::NotYet);
+                }
                 Err(error) => return Err(error),
             };
             let later = starts.partition_point(|start| *start <= offset);
             let Some(start) = later.checked_sub(1).map(|at| starts[at]) else {
-                return Ok(starts.first().map_or(Found::NotYet, |&resume| Found::Gone { resume }));
+                return Ok(starts
+                    .first()
+                    .map_or(SegmentRead::NotYet, |&resume| SegmentRead::Gone { resume }));
             };
             if self.open.as_ref().is_some_and(|(open, _)| *open == start) {
                 return self.read_past_end(offset, starts.get(later).copied(), buffer);
@@ -92,11 +96,11 @@ impl<S: Series> Segments<S> {
         offset: u64,
         next: Option<u64>,
         buffer: &mut [u8],
-    ) -> io::Result<Found> {
-        let Some(resume) = next else { return Ok(Found::NotYet) };
+    ) -> io::Result<SegmentRead> {
+        let Some(resume) = next else { return Ok(SegmentRead::NotYet) };
         Ok(match self.read_open(offset, buffer)? {
-            0 => Found::Gone { resume },
-            read => Found::Bytes(read),
+            0 => SegmentRead::Gone { resume },
+            read => SegmentRead::Bytes(read),
         })
     }
 }

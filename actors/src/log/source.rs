@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::lines::{Line, LineCutter, slot};
-use super::segments::Found;
+use super::segments::SegmentRead;
 use super::spool::format::Record;
 use super::spool::read::SpoolReader;
 use crate::event::{Stream, Timestamp};
@@ -43,7 +43,7 @@ pub struct RawLine {
 
 /// What comes next.
 #[derive(Debug)]
-pub enum Step {
+pub enum ReadStep {
     Line(RawLine),
     /// Retention took bytes that were not read yet; reading goes on after them.
     Gap,
@@ -108,21 +108,21 @@ impl ProcessLines {
     }
 
     /// The next line that ends before the offsets `until` (stdout's, stderr's).
-    pub fn next_step(&mut self, until: [u64; 2]) -> io::Result<Step> {
+    pub fn next_step(&mut self, until: [u64; 2]) -> io::Result<ReadStep> {
         for stream in [Stream::Stdout, Stream::Stderr] {
             while self.cutter.wanted(stream) < self.known[slot(stream)] {
                 match self.read(stream, self.known[slot(stream)])? {
                     Read::Some => {}
-                    Read::None => return Ok(Step::Idle),
-                    Read::Gap => return Ok(Step::Gap),
+                    Read::None => return Ok(ReadStep::Idle),
+                    Read::Gap => return Ok(ReadStep::Gap),
                 }
             }
         }
         loop {
-            let Some(record) = self.current_record()? else { return Ok(Step::Idle) };
+            let Some(record) = self.current_record()? else { return Ok(ReadStep::Idle) };
             let at = Timestamp::from_millis(record.at_ms);
             if let Some(line) = self.cutter.next_line(record.stream) {
-                return Ok(Step::Line(RawLine { at, stream: record.stream, line }));
+                return Ok(ReadStep::Line(RawLine { at, stream: record.stream, line }));
             }
             if self.cutter.wanted(record.stream) >= record.end() {
                 self.current = None;
@@ -131,8 +131,8 @@ impl ProcessLines {
             }
             match self.read(record.stream, record.end().min(until[slot(record.stream)]))? {
                 Read::Some => {}
-                Read::None => return Ok(Step::Idle),
-                Read::Gap => return Ok(Step::Gap),
+                Read::None => return Ok(ReadStep::Idle),
+                Read::Gap => return Ok(ReadStep::Gap),
             }
         }
     }
@@ -148,12 +148,12 @@ impl ProcessLines {
             return Ok(Read::None);
         }
         match self.spool.read_at(stream, wanted, &mut self.chunk[..left.min(CHUNK)])? {
-            Found::Bytes(read) => {
+            SegmentRead::Bytes(read) => {
                 self.cutter.push(stream, &self.chunk[..read]);
                 Ok(Read::Some)
             }
-            Found::NotYet => Ok(Read::None),
-            Found::Gone { resume } => {
+            SegmentRead::NotYet => Ok(Read::None),
+            SegmentRead::Gone { resume } => {
                 // What was read of the open line has lost its end.
                 self.cutter.skip_to(stream, self.cutter.open()[slot(stream)]);
                 self.pass_over(stream, resume)
@@ -171,7 +171,7 @@ impl ProcessLines {
         let mut from = from;
         loop {
             match self.spool.read_at(stream, from, &mut self.chunk)? {
-                Found::Bytes(read) => {
+                SegmentRead::Bytes(read) => {
                     if let Some(end) = self.chunk[..read].iter().position(|byte| *byte == b'\n') {
                         self.behind[slot(stream)] = None;
                         self.cutter.skip_to(stream, from + end as u64 + 1);
@@ -179,11 +179,11 @@ impl ProcessLines {
                     }
                     from += read as u64;
                 }
-                Found::NotYet => {
+                SegmentRead::NotYet => {
                     self.behind[slot(stream)] = Some(from);
                     return Ok(Read::None);
                 }
-                Found::Gone { resume } => from = resume,
+                SegmentRead::Gone { resume } => from = resume,
             }
         }
     }

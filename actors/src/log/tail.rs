@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use super::segments::Found;
+use super::segments::SegmentRead;
 use super::spool::format::Record;
 use super::spool::read::SpoolReader;
 
@@ -37,7 +37,7 @@ pub fn tail(dir: &Path, max_bytes: usize) -> io::Result<Tail> {
         let mut piece = vec![0; len as usize];
         let mut read = 0;
         while read < piece.len()
-            && let Found::Bytes(count) =
+            && let SegmentRead::Bytes(count) =
                 spool.read_at(stream, offset + read as u64, &mut piece[read..])?
         {
             read += count;

@@ -14,11 +14,11 @@ use super::normalized::{Draft, NormalizedReader, NormalizedWriter, Origin};
 use super::page::ReadError;
 use super::raw::{RawReader, RawWriter, process_dir};
 use super::ring::Entry;
-use super::source::{ALL, ProcessLines, Step};
+use super::source::{ALL, ProcessLines, ReadStep};
 use super::spool::read::SpoolReader;
-use super::{Limits, LogError, Pumped};
+use super::{LogError, LogLimits, Pumped};
 use crate::event::{Event, RawEntry, Timestamp};
-use crate::executor::{Normalizer, Observed};
+use crate::executor::{Normalizer, Observed, PlainLines};
 use crate::failpoint;
 use crate::ids::{ApprovalId, ProcessId};
 
@@ -29,34 +29,23 @@ const PUMP_BYTES: u64 = 1024 * 1024;
 /// Raw bytes that a restart may have to normalize again.
 const CHECKPOINT_BYTES: u64 = 1024 * 1024;
 
-pub struct Writer {
+pub struct LogWriter {
     dir: PathBuf,
     live: Arc<Live>,
     raw: RawWriter,
     normalized: NormalizedWriter,
-    processes: BTreeMap<ProcessId, Process>,
+    processes: BTreeMap<ProcessId, LoggedProcess>,
     /// Raw bytes taken in since the last checkpoint.
     unsaved: u64,
 }
 
-struct Process {
+struct LoggedProcess {
     progress: Progress,
     normalizer: Option<Box<dyn Normalizer>>,
     /// There once the normalizer has been given all that is numbered.
     lines: Option<ProcessLines>,
     /// The caller may not know the facts yet.
-    tell_facts: bool,
-}
-
-/// Reads the lines of what outlived its process: they belong to no turn's protocol.
-pub struct Leftovers;
-
-impl Normalizer for Leftovers {
-    fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
-        out.push(Observed::Entry(Event::SystemMessage { text: entry.text.clone() }));
-    }
-
-    fn end(&mut self, _out: &mut Vec<Observed>) {}
+    facts_due: bool,
 }
 
 /// What a normalizer said, apart from what is on file already.
@@ -67,9 +56,9 @@ struct Said {
     streamed: Streamed,
 }
 
-impl Writer {
+impl LogWriter {
     /// Finds from the files where everything stands, and tells `live`.
-    pub fn open(dir: &Path, limits: Limits, live: Arc<Live>) -> Result<Self, LogError> {
+    pub fn open(dir: &Path, limits: LogLimits, live: Arc<Live>) -> Result<Self, LogError> {
         fs::create_dir_all(dir)?;
         let Checkpoint { blocks, normalized: from, processes: mut known, .. } =
             Checkpoint::read(dir)?;
@@ -91,7 +80,7 @@ impl Writer {
             }
         }
         let processes: BTreeMap<_, _> =
-            known.into_iter().map(|(id, progress)| (id, Process::new(progress))).collect();
+            known.into_iter().map(|(id, progress)| (id, LoggedProcess::new(progress))).collect();
         let mut last_activity = None;
         for process in processes.keys() {
             let last = SpoolReader::open(&process_dir(dir, *process)).last_record()?;
@@ -129,12 +118,12 @@ impl Writer {
         if !self.processes.contains_key(&id) {
             let (given, normalizer) = (self.raw.next(), normalizer.checkpoint());
             let progress = Progress { turn, given, normalizer, ..Progress::default() };
-            self.processes.insert(id, Process::new(progress));
+            self.processes.insert(id, LoggedProcess::new(progress));
             self.live.add_process(id);
             self.save(false)?;
         }
         let process = self.process(id)?;
-        process.tell_facts = true;
+        process.facts_due = true;
         process.normalize_with(normalizer);
         let on_file = process.progress.opening;
         let drafts = process.drafts(id, Origin::Opening, opening.into_iter().skip(on_file));
@@ -144,7 +133,7 @@ impl Writer {
 
     pub fn pump(&mut self, id: ProcessId) -> Result<Pumped, LogError> {
         self.attach(id)?;
-        let mut observed = self.process(id)?.untold();
+        let mut observed = self.process(id)?.due_facts();
         let mut taken = 0;
         while taken < PUMP_BYTES {
             let (bytes, is_idle) = self.take_in(id, ALL, &mut observed)?;
@@ -168,7 +157,7 @@ impl Writer {
         if process.progress.finished {
             return Ok(process.progress.facts.observed());
         }
-        let mut observed = process.untold();
+        let mut observed = process.due_facts();
         while !self.take_in(id, [lengths.0, lengths.1], &mut observed)?.1 {}
         if let Some(lines) = self.processes.get_mut(&id).and_then(|it| it.lines.as_mut()) {
             let tails = self.raw.end(id, lines)?;
@@ -184,7 +173,7 @@ impl Writer {
         self.commit(id, said)?;
         self.process(id)?.progress.finished = true;
         self.save(true)?;
-        self.process(id)?.normalizer = Some(Box::new(Leftovers));
+        self.process(id)?.normalizer = Some(Box::new(PlainLines));
         self.settle()?;
         Ok(observed)
     }
@@ -201,7 +190,7 @@ impl Writer {
         self.settle()
     }
 
-    pub fn tell_verdict(
+    pub fn append_verdict(
         &mut self,
         id: ProcessId,
         approval: ApprovalId,
@@ -217,7 +206,7 @@ impl Writer {
         self.settle()
     }
 
-    fn process(&mut self, id: ProcessId) -> Result<&mut Process, LogError> {
+    fn process(&mut self, id: ProcessId) -> Result<&mut LoggedProcess, LogError> {
         self.processes.get_mut(&id).ok_or(LogError::NotBegun(id))
     }
 
@@ -230,13 +219,13 @@ impl Writer {
             return Ok(());
         }
         if process.progress.finished {
-            process.normalizer = Some(Box::new(Leftovers));
+            process.normalizer = Some(Box::new(PlainLines));
         }
         let normalizer = process.normalizer.as_mut().ok_or(LogError::NotBegun(id))?;
         if !process.progress.normalizer.is_null() {
             normalizer.restore(&process.progress.normalizer);
         }
-        process.tell_facts = true;
+        process.facts_due = true;
         let lines = ProcessLines::at(&dir, process.progress.position);
         let mut next = process.progress.given;
         let raw = self.raw.reader();
@@ -271,12 +260,12 @@ impl Writer {
         while bytes < BATCH_BYTES && !is_idle {
             let before = lines.position();
             match lines.next_step(until)? {
-                Step::Line(line) => {
+                ReadStep::Line(line) => {
                     bytes += line.line.len;
                     entries.push(self.raw.number(id, before, line)?);
                 }
-                Step::Gap => self.raw.gap(id, lines.position())?,
-                Step::Idle => is_idle = true,
+                ReadStep::Gap => self.raw.gap(id, lines.position())?,
+                ReadStep::Idle => is_idle = true,
             }
         }
         self.live.active(lines.last_at()?);
@@ -351,15 +340,15 @@ impl Writer {
     }
 }
 
-impl Process {
+impl LoggedProcess {
     fn new(progress: Progress) -> Self {
-        Self { progress, normalizer: None, lines: None, tell_facts: false }
+        Self { progress, normalizer: None, lines: None, facts_due: false }
     }
 
     /// The facts, once after the process was begun.
-    fn untold(&mut self) -> Vec<Observed> {
-        let tell = std::mem::take(&mut self.tell_facts);
-        if tell { self.progress.facts.observed() } else { Vec::new() }
+    fn due_facts(&mut self) -> Vec<Observed> {
+        let is_due = std::mem::take(&mut self.facts_due);
+        if is_due { self.progress.facts.observed() } else { Vec::new() }
     }
 
     /// Brings the progress up to date, all raw entries below `next` being given.

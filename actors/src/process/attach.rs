@@ -3,25 +3,28 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use nix::cmsg_space;
 use nix::libc;
+use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, getsockopt, recvmsg};
 use nix::unistd::geteuid;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use super::names::SOCKET;
+use super::paths::SOCKET;
 use super::pidfd::PidFd;
-use super::wire::{self, Hello, Notice, Request, WireError};
+use super::wire::{self, Hello, ShimMessage, ShimRequest, WireError};
 
 /// How long a shim may take for its next word.
 pub const DEADLINE: Duration = Duration::from_secs(5);
+/// Most descriptors that come with a message.
+const FDS_MAX: usize = 8;
 
-/// Why nobody could be attached to.
+/// Why the daemon can't attach.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     #[error("no shim listens")]
@@ -66,7 +69,7 @@ pub struct Lifeline {
     pub shim: Option<PidFd>,
 }
 
-/// A connection that has been introduced, and tells of all that happens.
+/// A connection after its hello, subscribed to every event.
 #[derive(Debug)]
 pub struct Attached {
     pub stream: UnixStream,
@@ -75,7 +78,7 @@ pub struct Attached {
 }
 
 /// Lets a shim go on that somebody has stopped (SIGSTOP): it would answer nobody.
-/// One that runs takes no notice.
+/// One that runs takes no message.
 pub fn wake(shim: Option<&PidFd>) {
     if let Some(shim) = shim {
         // It may be dead by now; then its socket tells.
@@ -98,12 +101,12 @@ pub fn attach(dir: &Path) -> Result<Attached, AttachError> {
     stream.set_read_timeout(Some(DEADLINE))?;
     stream.set_write_timeout(Some(DEADLINE))?;
 
-    let Notice::Hello(hello) = read_notice(&mut stream, &mut Vec::new())? else {
+    let ShimMessage::Hello(hello) = read_message(&mut stream, &mut Vec::new())? else {
         return Err(WireError::Malformed(b'H').into());
     };
-    stream.write_all(&Request::Pipes.encode())?;
+    stream.write_all(&ShimRequest::Pipes.encode())?;
     let mut fds = Vec::new();
-    let Notice::Pipes { stdout, stderr, stdin, staged } = read_notice(&mut stream, &mut fds)?
+    let ShimMessage::Pipes { stdout, stderr, stdin, staged } = read_message(&mut stream, &mut fds)?
     else {
         return Err(WireError::Malformed(b'f').into());
     };
@@ -117,9 +120,9 @@ pub fn attach(dir: &Path) -> Result<Attached, AttachError> {
         leader: None,
         shim,
     };
-    stream.write_all(&Request::Subscribe.encode())?;
-    // A shim that is about to end may take no more requests.
-    let Notice::Subscribed = read_notice(&mut stream, &mut Vec::new())? else {
+    stream.write_all(&ShimRequest::Subscribe.encode())?;
+    // A shim that is about to end may not read the request.
+    let ShimMessage::Subscribed = read_message(&mut stream, &mut Vec::new())? else {
         return Err(WireError::Malformed(b'A').into());
     };
     stream.set_nonblocking(true)?;
@@ -128,7 +131,10 @@ pub fn attach(dir: &Path) -> Result<Attached, AttachError> {
 
 /// Reads one frame and no byte beyond it. The descriptors that came with it go
 /// to `fds`; they come with its first bytes (unix(7)).
-fn read_notice(stream: &mut UnixStream, fds: &mut Vec<OwnedFd>) -> Result<Notice, AttachError> {
+fn read_message(
+    stream: &mut UnixStream,
+    fds: &mut Vec<OwnedFd>,
+) -> Result<ShimMessage, AttachError> {
     let mut len = [0; 4];
     let got = receive(stream, &mut len, fds)?;
     stream.read_exact(&mut len[got..])?;
@@ -138,7 +144,7 @@ fn read_notice(stream: &mut UnixStream, fds: &mut Vec<OwnedFd>) -> Result<Notice
     }
     let mut frame = vec![0; len];
     stream.read_exact(&mut frame)?;
-    Ok(Notice::decode(&frame)?)
+    Ok(ShimMessage::decode(&frame)?)
 }
 
 /// Reads some bytes and takes in what descriptors come with them. The kernel does
@@ -158,14 +164,13 @@ fn receive_once(
     bytes: &mut [u8],
     fds: &mut Vec<OwnedFd>,
 ) -> io::Result<usize> {
-    let mut space = cmsg_space!([i32; 8]);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let mut buffer = RecvAncillaryBuffer::new(&mut space);
     let mut slices = [io::IoSliceMut::new(bytes)];
-    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-    let message = recvmsg::<()>(stream.as_raw_fd(), &mut slices, Some(&mut space), flags)?;
-    for part in message.cmsgs()? {
-        if let ControlMessageOwned::ScmRights(received) = part {
-            // SAFETY: the kernel has just made these for us; nobody else owns them.
-            fds.extend(received.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+    let message = recvmsg(stream, &mut slices, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
+    for part in buffer.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = part {
+            fds.extend(received);
         }
     }
     if message.bytes == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(message.bytes) }

@@ -64,7 +64,7 @@ impl Cgroup {
         kills.is_some_and(|count| count.trim() != "0")
     }
 
-    /// Removes it, once nobody is in it.
+    /// Removes it, once it is empty.
     pub fn remove(&self) {
         let _ = fs::remove_dir(&self.dir);
     }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -15,7 +15,8 @@ use tokio::time::timeout;
 use super::attach::{self, Attached, Lifeline};
 use super::kill::{self, KillReport};
 use super::manifest::{ExitRecord, Started, StopKind};
-use super::wire::{self, Notice, Request, STDIN_MESSAGE_MAX, Target};
+use super::wire::{self, STDIN_MESSAGE_MAX, ShimMessage, ShimRequest, Target};
+use crate::blocking::lock;
 
 /// How long a shim may take to answer, a kill's own time counted in.
 const ANSWER: Duration = kill::BUDGET.saturating_add(Duration::from_secs(8));
@@ -54,7 +55,7 @@ pub enum ShimEvent {
     Closed,
 }
 
-/// A live connection to a shim, or what is left to tell of one that has ended.
+/// A live connection to a shim, or the last events of one that has ended.
 #[derive(Debug)]
 pub struct Shim {
     pub control: Control,
@@ -67,7 +68,7 @@ pub struct Shim {
 /// Asks things of a shim. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Control {
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<ShimRequest>,
     shared: Arc<Shared>,
     stdin: watch::Receiver<StdinState>,
 }
@@ -76,10 +77,10 @@ pub struct Control {
 #[derive(Debug)]
 struct Shared {
     /// Whoever waits for an answer, by ticket; `None` once none can come.
-    waiting: Mutex<Option<HashMap<u32, oneshot::Sender<Notice>>>>,
+    waiting: Mutex<Option<HashMap<u32, oneshot::Sender<ShimMessage>>>>,
     next_ticket: Mutex<u32>,
     /// The last sequence number used. Held while a message is on its way, so
-    /// that a backlog there is the writers' and nobody else's.
+    /// that a backlog delays other writers only.
     sequence: tokio::sync::Mutex<u64>,
     lifeline: Mutex<Lifeline>,
 }
@@ -102,7 +103,7 @@ impl Shim {
         Ok(shim)
     }
 
-    /// One whose process has ended, and whose shim with it, before anybody attached.
+    /// One whose process, and shim, ended before the daemon attached.
     pub(super) fn ended(record: ExitRecord, started: Started) -> Self {
         let stdin = StdinState { written: 0, is_closed: true };
         let (shim, ends) = Self::assemble(started, stdin, Lifeline::default());
@@ -146,20 +147,20 @@ impl Control {
     /// Has the record of the leader's end say that it was stopped. To be called
     /// before the stop's first signal.
     pub async fn stopping(&self, kind: StopKind) -> Result<(), ControlError> {
-        self.requests.send(Request::Stopping(kind)).await.map_err(|_| ControlError::Closed)
+        self.requests.send(ShimRequest::Stopping(kind)).await.map_err(|_| ControlError::Closed)
     }
 
     /// Kills every process of the tree, and returns when they are gone.
     pub async fn kill_tree(&self) -> Result<KillReport, ControlError> {
-        match self.ask(|ticket| Request::KillTree { ticket }).await? {
-            Notice::Killed { report, .. } => Ok(report),
+        match self.ask(|ticket| ShimRequest::KillTree { ticket }).await? {
+            ShimMessage::Killed { report, .. } => Ok(report),
             _ => Err(ControlError::Closed),
         }
     }
 
     /// Whether the shim answers.
     pub async fn ping(&self) -> Result<(), ControlError> {
-        self.ask(|ticket| Request::Ping { ticket }).await.map(drop)
+        self.ask(|ticket| ShimRequest::Ping { ticket }).await.map(drop)
     }
 
     /// Writes a message to standard input, whole and once, after all earlier
@@ -175,7 +176,7 @@ impl Control {
         // One given up before this one may still be on its way.
         Self::written(&mut state, *last).await?;
         let sequence = *last + 1;
-        let request = Request::Stdin { sequence, bytes };
+        let request = ShimRequest::Stdin { sequence, bytes };
         self.requests.send(request).await.map_err(|_| ControlError::Closed)?;
         *last = sequence;
         Self::written(&mut state, sequence).await?;
@@ -186,7 +187,7 @@ impl Control {
     pub async fn close_stdin(&self) -> Result<(), ControlError> {
         // Our copy first: as long as there is one, the executor sees no end.
         lock(&self.shared.lifeline).stdin = None;
-        self.requests.send(Request::CloseStdin).await.map_err(|_| ControlError::Closed)
+        self.requests.send(ShimRequest::CloseStdin).await.map_err(|_| ControlError::Closed)
     }
 
     /// Whether its standard input is a pipe that has not been closed.
@@ -210,13 +211,16 @@ impl Control {
 
     async fn signal(&self, target: Target, signal: Signal) -> Result<u32, ControlError> {
         let signal = signal as i32;
-        match self.ask(|ticket| Request::Signal { ticket, target, signal }).await? {
-            Notice::Signalled { count, .. } => Ok(count),
+        match self.ask(|ticket| ShimRequest::Signal { ticket, target, signal }).await? {
+            ShimMessage::Signalled { count, .. } => Ok(count),
             _ => Err(ControlError::Closed),
         }
     }
 
-    async fn ask(&self, request: impl FnOnce(u32) -> Request) -> Result<Notice, ControlError> {
+    async fn ask(
+        &self,
+        request: impl FnOnce(u32) -> ShimRequest,
+    ) -> Result<ShimMessage, ControlError> {
         let (ticket, answer) = self.shared.wait_for_answer().ok_or(ControlError::Closed)?;
         attach::wake(lock(&self.shared.lifeline).shim.as_ref());
         let ask = async {
@@ -228,7 +232,7 @@ impl Control {
 
     /// Tells a shim that took over how the leader ended, as a wait status.
     pub(super) async fn leader_ended(&self, status: i32) -> Result<(), ControlError> {
-        let request = Request::LeaderEnded { status };
+        let request = ShimRequest::LeaderEnded { status };
         self.requests.send(request).await.map_err(|_| ControlError::Closed)
     }
 
@@ -239,7 +243,7 @@ impl Control {
 }
 
 impl Shared {
-    fn wait_for_answer(&self) -> Option<(u32, oneshot::Receiver<Notice>)> {
+    fn wait_for_answer(&self) -> Option<(u32, oneshot::Receiver<ShimMessage>)> {
         let mut next = lock(&self.next_ticket);
         *next = next.wrapping_add(1);
         let (answer, receiver) = oneshot::channel();
@@ -247,12 +251,12 @@ impl Shared {
         Some((*next, receiver))
     }
 
-    fn answer(&self, ticket: u32, notice: Notice) {
+    fn answer(&self, ticket: u32, message: ShimMessage) {
         if let Some(waiting) = lock(&self.waiting).as_mut()
             && let Some(answer) = waiting.remove(&ticket)
         {
             // Whoever asked may have given up.
-            let _ = answer.send(notice);
+            let _ = answer.send(message);
         }
     }
 
@@ -264,7 +268,7 @@ impl Shared {
 
 /// The task's side of the channels.
 struct Connection {
-    requested: mpsc::Receiver<Request>,
+    requested: mpsc::Receiver<ShimRequest>,
     events: mpsc::Sender<ShimEvent>,
     ticks: watch::Sender<u64>,
     stdin: watch::Sender<StdinState>,
@@ -272,7 +276,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Runs until the socket ends, or nobody is left who could ask or listen.
+    /// Runs until the socket ends, or all callers and listeners are gone.
     async fn serve(mut self, stream: UnixStream) {
         let (mut reader, mut writer) = stream.into_split();
         let mut inbox = Vec::new();
@@ -290,11 +294,11 @@ impl Connection {
                     _ => break,
                 },
             }
-            match self.take_notices(&mut inbox).await {
+            match self.take_messages(&mut inbox).await {
                 Ok(false) => {}
-                Ok(true) => drop(writer.write_all(&Request::TickSeen.encode()).await),
+                Ok(true) => drop(writer.write_all(&ShimRequest::TickSeen.encode()).await),
                 Err(error) => {
-                    tracing::warn!(%error, "a shim's socket makes no sense");
+                    tracing::warn!(%error, "a shim sent a malformed message");
                     break;
                 }
             }
@@ -304,40 +308,41 @@ impl Connection {
         let _ = self.events.send(ShimEvent::Closed).await;
     }
 
-    /// Handles what has arrived whole. Returns whether a tick is to be answered.
-    async fn take_notices(&self, inbox: &mut Vec<u8>) -> Result<bool, wire::WireError> {
+    /// Handles the whole messages that have arrived. Returns whether a tick was among them,
+    /// which has to be answered.
+    async fn take_messages(&self, inbox: &mut Vec<u8>) -> Result<bool, wire::WireError> {
         let mut was_tick = false;
         while let Some((frame, used)) = wire::first_frame(inbox)? {
-            let notice = Notice::decode(frame);
+            let message = ShimMessage::decode(frame);
             inbox.drain(..used);
-            match notice? {
-                Notice::Tick { .. } => {
+            match message? {
+                ShimMessage::Tick { .. } => {
                     was_tick = true;
                     self.more();
                 }
-                Notice::StdinWritten { sequence } => {
+                ShimMessage::StdinWritten { sequence } => {
                     self.stdin.send_modify(|state| state.written = state.written.max(sequence));
                 }
-                Notice::StdinClosed => {
+                ShimMessage::StdinClosed => {
                     lock(&self.shared.lifeline).stdin = None;
                     self.stdin.send_modify(|state| state.is_closed = true);
                 }
-                Notice::Exited(record) => {
+                ShimMessage::Exited(record) => {
                     self.more();
-                    self.tell(ShimEvent::Exited(record)).await;
+                    self.emit(ShimEvent::Exited(record)).await;
                 }
-                Notice::TreeGone => {
+                ShimMessage::TreeGone => {
                     self.more();
                     // Nothing is left to be kept whole.
                     drop(std::mem::take(&mut *lock(&self.shared.lifeline)));
-                    self.tell(ShimEvent::TreeGone).await;
+                    self.emit(ShimEvent::TreeGone).await;
                 }
-                Notice::Stalled(reason) => self.tell(ShimEvent::Stalled(reason)).await,
-                Notice::Resumed => self.tell(ShimEvent::Resumed).await,
-                notice @ (Notice::Signalled { ticket, .. }
-                | Notice::Killed { ticket, .. }
-                | Notice::Pong { ticket }) => self.shared.answer(ticket, notice),
-                Notice::Hello(_) | Notice::Subscribed | Notice::Pipes { .. } => {}
+                ShimMessage::Stalled(reason) => self.emit(ShimEvent::Stalled(reason)).await,
+                ShimMessage::Resumed => self.emit(ShimEvent::Resumed).await,
+                message @ (ShimMessage::Signalled { ticket, .. }
+                | ShimMessage::Killed { ticket, .. }
+                | ShimMessage::Pong { ticket }) => self.shared.answer(ticket, message),
+                ShimMessage::Hello(_) | ShimMessage::Subscribed | ShimMessage::Pipes { .. } => {}
             }
         }
         Ok(was_tick)
@@ -347,13 +352,8 @@ impl Connection {
         self.ticks.send_modify(|ticks| *ticks += 1);
     }
 
-    async fn tell(&self, event: ShimEvent) {
-        // Nobody listens any more: nobody misses it.
+    async fn emit(&self, event: ShimEvent) {
+        // Without a listener the event is dropped.
         let _ = self.events.send(event).await;
     }
-}
-
-/// No holder of these panics; if one did, the data would still be whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Who a process is: its pid, when it started, and in which boot. A pid alone
-//! names nobody, since the kernel hands it out again.
+//! The identity of a process: its pid, when it started, and in which boot. A pid alone
+//! identifies no process, since the kernel reuses it.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use super::manifest::Started;
 use super::pidfd::PidFd;
 use super::proc::{self, Stat};
 
-/// A process of this boot, as [`Stat`] told of it.
+/// A process of this boot, as [`Stat`] shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
     pub pid: i32,

@@ -1,10 +1,9 @@
 //! Ending a whole tree, and signalling one: the only place that decides in
 //! which order processes die. Blocks, for [`BUDGET`] at most.
 //!
-//! A tree that forks while it is being killed outruns any list of pids. So
-//! every member is stopped first, until a look around finds nobody new; what is
-//! stopped forks no more, and then all are killed. What was forked in between
-//! is found by the next round.
+//! A tree that forks while it is being killed outruns any list of pids. So every member
+//! is stopped first, until a search finds no new one; stopped processes do not fork. Then
+//! all are killed. The next round finds what was forked in between.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -20,16 +19,16 @@ use super::tree::Tree;
 /// How long the dying may take.
 pub const BUDGET: Duration = Duration::from_secs(10);
 
-/// What a kill came to.
+/// The result of a kill.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KillReport {
     /// How many processes were signalled.
     pub signalled: usize,
-    /// Who lives all the same: a fault, for people to look at.
+    /// Processes that survived: a fault, for a person to look at.
     pub survivors: Vec<Survivor>,
 }
 
-/// One who lived through a kill: stuck in the kernel, or another user's.
+/// A process that survived a kill: stuck in the kernel, or another user's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survivor {
     pub pid: i32,
@@ -37,8 +36,8 @@ pub struct Survivor {
     pub command: String,
 }
 
-/// Kills all members of the tree, then all that only their environment tells
-/// of. `reap` is called whenever children of ours may have died.
+/// Kills all members of the tree, then all that only their environment identifies.
+/// `reap` is called whenever children of ours may have died.
 pub fn kill_tree(tree: &Tree, reap: &mut dyn FnMut()) -> KillReport {
     let deadline = Instant::now() + BUDGET;
     let cgroup = tree.cgroup.as_ref();
@@ -83,17 +82,17 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Kills whom `find` finds, until it finds nobody twice: a list of children
-    /// can miss one when another dies while it is read (proc_pid_task(5)).
+    /// Kills what `find` finds, until it finds nothing twice: a list of children can miss
+    /// one when another dies while it is read (proc_pid_task(5)).
     fn kill_all(&mut self, find: &dyn Fn() -> Vec<Process>) {
-        let mut nobody = 0;
-        while nobody < 2 && Instant::now() < self.deadline {
+        let mut empty = 0;
+        while empty < 2 && Instant::now() < self.deadline {
             let found = self.freeze(find);
             if found.is_empty() {
-                nobody += 1;
+                empty += 1;
                 continue;
             }
-            nobody = 0;
+            empty = 0;
             for process in &found {
                 process.signal(SIGKILL);
             }

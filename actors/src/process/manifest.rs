@@ -16,7 +16,7 @@ use crate::limits::{Applied, Limits, SoftLimits};
 
 use super::cgroup::Cgroup;
 
-/// What the shim is to run: the intent, on disk before anything is spawned.
+/// What the shim has to run: the intent, on disk before anything is spawned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of this file and of the control socket's protocol.
@@ -104,13 +104,13 @@ pub struct ExitRecord {
     pub stderr_bytes: u64,
 }
 
-/// How a stop goes about it.
+/// The kind of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopKind {
-    /// It asks first.
+    /// Signals first.
     Soft,
-    /// It kills at once.
+    /// Kills at once.
     Forced,
 }
 
@@ -134,7 +134,7 @@ impl ExitRecord {
         self.exit_code.is_some() || self.exit_signal.is_some()
     }
 
-    /// Of an end that nobody saw, as of now.
+    /// Of an end that was not seen, as of now.
     #[must_use]
     pub fn unknown(reason: &str) -> Self {
         Self {

@@ -43,7 +43,7 @@
 //! Invariants:
 //! - A pid is never trusted alone: [`identity`] compares start times, [`pidfd`]
 //!   signals handles. Linux 5.3 is needed; from 6.15 on a status is known even
-//!   when somebody else reaped.
+//!   when another process reaped.
 //! - Nobody here calls `waitpid(-1)` but a shim, whose children are all of its tree.
 //! - Log bytes pass through pipes and files, never through a socket or a channel.
 //! - No secret's value is on disk, and none in an environment but the executor's.
@@ -52,18 +52,19 @@
 
 mod attach;
 pub mod cgroup;
+mod close_fds;
 mod control;
-mod handing;
-pub mod held;
+pub mod folder_users;
 pub mod identity;
-mod inherited;
 pub mod kill;
 pub mod manifest;
-mod names;
+mod paths;
 pub mod pidfd;
 pub mod place;
 pub mod proc;
 mod rescue;
+mod roots;
+mod secret_memfd;
 pub mod shim;
 mod shims;
 pub mod tree;
@@ -72,8 +73,8 @@ pub mod watch;
 pub mod wire;
 
 pub use attach::AttachError;
+pub use close_fds::{close_inherited, forbid_core_dumps};
 pub use control::{Control, ControlError, Shim, ShimEvent};
-pub use inherited::{close_inherited, forbid_core_dumps};
 pub use nix::sys::signal::Signal;
 pub use rescue::{LOST, Swept, become_subreaper};
 pub use shims::{AdoptError, Adopted, NEVER_STARTED, Shims, SpawnError};

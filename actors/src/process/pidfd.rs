@@ -1,15 +1,19 @@
-//! Handles on processes (pidfd_open(2), Linux 5.3): unlike a pid, one never
-//! comes to mean another process. The only place with raw process system calls.
+//! Handles on processes (pidfd_open(2), Linux 5.3): unlike a pid, a handle never refers to
+//! another process. The only place that reaps children.
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid,
+};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -23,14 +27,8 @@ impl PidFd {
     /// # Errors
     /// ESRCH when there is none.
     pub fn open(pid: i32) -> io::Result<Self> {
-        // SAFETY: takes two integers; a result >= 0 is a new descriptor that nobody else owns.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        let fd = i32::try_from(fd).unwrap_or(-1);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: see above.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Self(pidfd_open(pid, PidfdFlags::empty())?))
     }
 
     /// Another handle on the same process.
@@ -41,17 +39,13 @@ impl PidFd {
         self.0.try_clone().map(Self)
     }
 
-    /// Sends a signal, by its number in signal(7).
+    /// Sends a signal, by its number in signal(7); not a real-time one.
     ///
     /// # Errors
     /// ESRCH once the process is dead and reaped.
     pub fn signal(&self, signal: i32) -> io::Result<()> {
-        let info: *const libc::siginfo_t = std::ptr::null();
-        // SAFETY: the descriptor is open; no siginfo is passed, which the call allows.
-        let result = unsafe {
-            libc::syscall(libc::SYS_pidfd_send_signal, self.0.as_raw_fd(), signal, info, 0)
-        };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        let signal = Signal::from_named_raw(signal).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(pidfd_send_signal(&self.0, signal)?)
     }
 
     /// Waits until the process is dead, reaped or not. `false` when the time is up first.
@@ -73,7 +67,7 @@ impl PidFd {
         handle.readable().await.map(drop)
     }
 
-    /// How the process ended, once it has been reaped, by whomever.
+    /// How the process ended, once any process has reaped it.
     /// `None` before that, and on kernels before Linux 6.15, which don't keep it.
     pub fn exit_status(&self) -> Option<ExitStatus> {
         let mut info = MaybeUninit::<libc::pidfd_info>::zeroed();
@@ -113,7 +107,7 @@ impl From<PidFd> for OwnedFd {
     }
 }
 
-/// What waiting for a child without blocking came to.
+/// The result of waiting for a child without blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
     /// This child is dead and its pid free.
@@ -125,20 +119,14 @@ pub enum Reaped {
 }
 
 /// Reaps one dead child: the given one, or any for `None`.
-///
-/// waitpid(2) itself, since nix's wrapper loses the status of a child that a
-/// real-time signal killed.
 pub fn reap(pid: Option<i32>) -> Reaped {
-    let mut status = 0;
-    loop {
-        // SAFETY: `status` is a valid place for an int.
-        let result = unsafe { libc::waitpid(pid.unwrap_or(-1), &raw mut status, libc::WNOHANG) };
-        match result {
-            0 => return Reaped::NoneDead,
-            child if child > 0 => return Reaped::Child(child, ExitStatus::from_raw(status)),
-            _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-            _ => return Reaped::NoChild,
+    let pid = pid.and_then(Pid::from_raw);
+    match retry_on_intr(|| waitpid(pid, WaitOptions::NOHANG)) {
+        Ok(Some((child, status))) => {
+            Reaped::Child(child.as_raw_nonzero().get(), ExitStatus::from_raw(status.as_raw()))
         }
+        Ok(None) => Reaped::NoneDead,
+        Err(_) => Reaped::NoChild,
     }
 }
 
@@ -155,7 +143,7 @@ mod tests {
         let pidfd = PidFd::open(child.id().cast_signed()).unwrap();
         assert!(pidfd.wait_dead(Duration::from_mins(1)));
         assert_eq!(child.wait().unwrap().code(), Some(7));
-        assert_eq!(pidfd.signal(0).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        assert_eq!(pidfd.signal(libc::SIGCONT).unwrap_err().raw_os_error(), Some(libc::ESRCH));
         if let Some(status) = pidfd.exit_status() {
             assert_eq!(status.code(), Some(7));
         }
@@ -164,10 +152,9 @@ mod tests {
     #[test]
     #[expect(clippy::zombie_processes, reason = "reaped by what is tested")]
     fn death_by_a_real_time_signal_is_told() {
-        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let child = Command::new("sh").args(["-c", "kill -40 $$"]).spawn().unwrap();
         let pid = child.id().cast_signed();
         let pidfd = PidFd::open(pid).unwrap();
-        pidfd.signal(40).unwrap();
         assert!(pidfd.wait_dead(Duration::from_mins(1)));
         let Reaped::Child(reaped, status) = reap(Some(pid)) else { panic!("not reaped") };
         assert_eq!((reaped, status.signal()), (pid, Some(40)));

@@ -2,12 +2,11 @@
 //! ancestors. Whatever a process says of itself is not asked.
 //!
 //! Everything that an attempt starts stays below its shim, which adopts its
-//! orphans (prctl(2)). Those of a shim that was killed come to the daemon, or stay
-//! below their leader. The daemon knows its shims and their leaders by pid and
+//! orphans (prctl(2)). Those of a killed shim become children of the daemon, or stay below
+//! their leader. The daemon knows its shims and their leaders by pid and
 //! start time. Of several above one process the outermost counts: one that only
 //! poses as a shim can't stand above a real one.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
@@ -21,9 +20,9 @@ use nix::unistd::geteuid;
 
 use super::identity::{Identity, Process};
 use super::manifest::{self, Started};
-use super::names::ARGUMENT;
 use super::pidfd::PidFd;
 use super::proc::{self, Stat};
+use super::roots::attempt_of;
 use super::shims::Shims;
 use crate::ids::AttemptId;
 
@@ -84,35 +83,6 @@ impl Peer {
     }
 }
 
-/// Processes whose descendants belong to attempts; `None`: to what is no attempt,
-/// a check for one.
-#[derive(Debug, Default)]
-pub(super) struct Roots(BTreeMap<Process, Option<AttemptId>>);
-
-impl Roots {
-    /// Adds one; those that are gone are forgotten.
-    pub(super) fn insert(&mut self, process: Process, attempt: Option<AttemptId>) {
-        self.0.retain(|process, _| process.holds_its_pid());
-        self.0.insert(process, attempt);
-    }
-
-    pub(super) fn holds(&self, process: Process) -> bool {
-        self.0.contains_key(&process)
-    }
-
-    /// Whose a process is by itself, or by the session that a living leader began.
-    #[expect(clippy::option_option, reason = "a known process of no attempt is an answer")]
-    fn owner(&self, link: &Link) -> Option<Option<AttemptId>> {
-        let own = self.0.get(&link.process).copied();
-        own.or_else(|| {
-            let first = Process { pid: link.stat.session, start_time: 0 };
-            let last = Process { start_time: link.process.start_time, ..first };
-            let mut leaders = self.0.range(first..=last);
-            leaders.find(|(leader, _)| leader.holds_its_pid()).map(|(_, attempt)| *attempt)
-        })
-    }
-}
-
 /// One in a line of ancestors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
@@ -155,7 +125,7 @@ impl Shims {
         if peer.is_alive() { place } else { Place::Inside(None) }
     }
 
-    /// The same of this process, which is nobody's peer.
+    /// The same of this process, which has no peer.
     pub fn own_place(&self) -> Place {
         match nix::unistd::getppid().as_raw() {
             // The first process of its namespace.
@@ -182,7 +152,9 @@ impl Shims {
     fn judge(&self, line: &[Link], daemon: i32) -> Place {
         let known = self.known();
         let roots = [&known.shims, &known.leaders, &known.claims];
-        let owner = |link: &Link| roots.iter().find_map(|roots| roots.owner(link));
+        let owner = |link: &Link| {
+            roots.iter().find_map(|roots| roots.owner(link.process, link.stat.session))
+        };
         match line.iter().rev().find_map(owner) {
             Some(attempt) => Place::Inside(attempt),
             // What the daemon runs, and orphans of a shim that was killed.
@@ -194,8 +166,8 @@ impl Shims {
     }
 
     /// Learns the shims and leaders that earlier daemons left, by the folders that
-    /// shims work in: whatever is below `homes`. To be called before anybody's place
-    /// is asked.
+    /// shims work in: whatever is below `homes`. To be called before any place is
+    /// asked for.
     ///
     /// What a shim looks like is enough here, since the outermost counts.
     pub fn recognise(&self, homes: &[PathBuf]) {
@@ -203,7 +175,7 @@ impl Shims {
             homes.iter().filter_map(|home| fs::canonicalize(home).ok()).collect();
         let own = geteuid().as_raw();
         for pid in proc::all() {
-            let looks_like_one = proc::real_uid(pid) == Some(own) && is_shim(pid);
+            let looks_like_one = proc::real_uid(pid) == Some(own) && proc::is_shim(pid);
             if looks_like_one
                 && let Some(shim) = Process::of(pid)
                 && let Ok(folder) = fs::read_link(format!("/proc/{pid}/cwd"))
@@ -225,16 +197,6 @@ impl Shims {
     }
 }
 
-/// The attempt of a process's folder; `None` for a check's.
-pub(super) fn attempt_of(folder: &Path) -> Option<AttemptId> {
-    folder.parent()?.file_name()?.to_str()?.parse().ok()
-}
-
-/// Whether the process looks like a shim, whoever's.
-pub fn is_shim(pid: i32) -> bool {
-    proc::arguments(pid).get(1).is_some_and(|argument| argument == ARGUMENT.as_bytes())
-}
-
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests need real children")]
 mod tests {
@@ -242,7 +204,6 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
-    use crate::ids::ProcessId;
 
     fn shims() -> Shims {
         Shims::new("/proc/self/exe".into())
@@ -322,13 +283,5 @@ mod tests {
         assert_eq!(shims().place_of(&gone), Place::Inside(None));
         let gone = Peer { handle: None, ..gone };
         assert_eq!(shims().place_of(&gone), Place::Inside(None));
-    }
-
-    #[test]
-    fn a_folder_tells_its_attempt() {
-        let (attempt, process) = (AttemptId::new(), ProcessId::new());
-        let folder = PathBuf::from(format!("/home/attempts/{attempt}/{process}"));
-        assert_eq!(attempt_of(&folder), Some(attempt));
-        assert_eq!(attempt_of(Path::new("/home/checks/x/lint")), None);
     }
 }

@@ -1,9 +1,11 @@
-//! What `/proc` tells of processes (proc(5)). Reads only; every answer may be
-//! out of date by the time it arrives, so nothing here is a licence to signal.
+//! What `/proc` shows of processes (proc(5)). Reads only; every answer may be out of date
+//! when it arrives, so none of them permits a signal.
 
 use std::fs;
 use std::io;
 use std::path::Path;
+
+use super::paths::ARGUMENT;
 
 /// The fields of `/proc/PID/stat` that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +117,11 @@ pub fn environ(pid: i32) -> Vec<u8> {
 pub fn arguments(pid: i32) -> Vec<Vec<u8>> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     line.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect()
+}
+
+/// Whether the process looks like a shim, of this daemon or another.
+pub fn is_shim(pid: i32) -> bool {
+    arguments(pid).get(1).is_some_and(|argument| argument == ARGUMENT.as_bytes())
 }
 
 /// The command's name, 15 bytes at most.

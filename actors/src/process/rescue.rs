@@ -4,8 +4,8 @@
 //! The daemon holds a duplicate of each pipe, so none breaks; it is a subreaper
 //! (prctl(2)), so the orphans become its own children and it learns how the
 //! leader ended. All that it hands to a new shim, so that afterwards it may die
-//! in its turn. When nobody held on, what is left is killed and the end is
-//! recorded as unknown.
+//! in its turn. If the daemon died too, the leftovers are killed and the end is recorded
+//! as unknown.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -24,16 +24,17 @@ use super::control::Control;
 use super::identity::{Identity, Process};
 use super::kill::{KillReport, kill_tree};
 use super::manifest::{self, ExitRecord, Manifest, Started};
-use super::names::RESCUE;
+use super::paths::RESCUE;
 use super::pidfd::PidFd;
-use super::place::attempt_of;
 use super::proc::{self, Stat};
+use super::roots::attempt_of;
 use super::shim::takeover::{self, Ends, Takeover};
-use super::shims::{AdoptError, Adopted, Shims, SpawnError, blocking, lock_soon};
+use super::shims::{AdoptError, Adopted, Shims, SpawnError, lock_soon};
 use super::tree::{Marker, Tree};
+use crate::blocking::blocking;
 use crate::event::Stream;
 use crate::failpoint;
-use crate::log::spool::write::Writer;
+use crate::log::spool::write::SpoolWriter;
 
 /// How many shims are started one after another while each is killed on its way.
 const RESCUE_TRIES: u32 = 10;
@@ -44,7 +45,7 @@ pub const LOST: &str = "the supervising process and the daemon died while it ran
 /// Why nothing is known of a process's end when its folder is not there any more.
 pub const DELETED: &str = "the folder with its output and its records was deleted while it ran";
 
-/// What a sweep came to.
+/// The result of a sweep.
 #[derive(Clone, Debug)]
 pub struct Swept {
     /// Written now, unless there was one.
@@ -86,7 +87,7 @@ impl Handover {
 }
 
 /// Makes this process the parent of its descendants' orphans. The daemon's
-/// first step: without it a dead shim's executor would be somebody else's.
+/// first step: without it a dead shim's executor would become another process's child.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -104,7 +105,7 @@ impl Shims {
         drop(control);
         if let Some(dead) = lifeline.shim.take() {
             // Its children are ours only once it is quite dead.
-            blocking(move || Ok(dead.wait_dead(DEADLINE))).await?;
+            blocking(move || io::Result::Ok(dead.wait_dead(DEADLINE))).await?;
         }
         let mut hold = Hold { lifeline, stdin_sequence, ..Hold::default() };
         // A rescuing shim can be killed as well: then another goes on.
@@ -133,16 +134,14 @@ impl Shims {
         self.adopt(dir).await
     }
 
-    /// Kills what is left of a process that nobody supervises, takes in what it
-    /// wrote last, and records its end as unknown for this reason, unless it is known.
+    /// Kills what is left of an orphan, reads its last output, and records its end as
+    /// unknown for this reason, unless it is known.
     ///
     /// # Errors
     /// A shim supervises it after all, or the folder can't be read or written.
     pub async fn sweep(&self, dir: &Path, reason: &'static str) -> Result<Swept, AdoptError> {
         let (shims, dir) = (self.clone(), dir.to_owned());
-        tokio::task::spawn_blocking(move || shims.sweep_now(&dir, reason))
-            .await
-            .map_err(io::Error::other)?
+        blocking(move || shims.sweep_now(&dir, reason)).await
     }
 
     /// The same for a process whose folder has been deleted: its shim can't be
@@ -179,7 +178,7 @@ impl Shims {
         .await
     }
 
-    /// Reaps dead orphans that nobody waits for. To be called now and then.
+    /// Reaps dead orphans that no task waits for. To be called now and then.
     pub fn reap_strays(&self) {
         for pid in strays() {
             if let Some(stat) = Stat::of(pid).filter(Stat::is_dead) {
@@ -196,7 +195,7 @@ impl Shims {
             cgroup.remove();
         }
         failpoint::hit("sweep", "killed");
-        let mut spool = Writer::open(dir, manifest.spool_max_bytes)?;
+        let mut spool = SpoolWriter::open(dir, manifest.spool_max_bytes)?;
         spool.sync()?;
         spool.trim();
         if let Some(record) = manifest::read(dir, ExitRecord::FILE)? {
@@ -211,7 +210,7 @@ impl Shims {
         Ok(Swept { record, report })
     }
 
-    /// Starts a shim that goes on, and tells it how the leader ended or will.
+    /// Starts a shim that takes over, and reports the leader's end to it.
     async fn hand_over(
         &self,
         dir: &Path,
@@ -235,7 +234,7 @@ impl Shims {
         };
         match launched {
             Ok(Some(handle)) => {
-                tokio::spawn(self.clone().tell_the_end(dir.to_owned(), leader, handle));
+                tokio::spawn(self.clone().report_leader_end(dir.to_owned(), leader, handle));
                 Ok(())
             }
             other => {
@@ -271,9 +270,9 @@ impl Shims {
         Ok((Handover { takeover, ends, watched }, theirs))
     }
 
-    /// The living orphans that came to us with the death of this folder's shim:
-    /// those that carry its marker, and those that carry none at all and that no
-    /// rescued process has claimed. Our shims are our children too, and are known. Of
+    /// The living orphans that became our children with the death of this folder's shim:
+    /// those with its marker, and those without any marker that no rescued process has
+    /// claimed. Our shims are our children too, and are known. Of
     /// two shims that die at once, the first rescue claims those without a marker.
     fn claim_orphans(&self, dir: &Path) -> io::Result<Vec<Process>> {
         let (_, tree) = read_tree(dir)?;
@@ -287,7 +286,7 @@ impl Shims {
 
     /// Waits for a leader that has become our child, so that its end is known
     /// even where the kernel does not keep the status of what is reaped.
-    async fn tell_the_end(self, dir: PathBuf, leader: Process, handle: PidFd) {
+    async fn report_leader_end(self, dir: PathBuf, leader: Process, handle: PidFd) {
         if handle.dead().await.is_ok()
             && let Some(status) = self.reap_leader(leader)
             && let Ok(Adopted::Live(shim)) = self.adopt(&dir).await
@@ -318,7 +317,7 @@ fn leftovers_of(dir: &Path) -> io::Result<Option<Started>> {
     if is_gone { Ok(None) } else { manifest::read(dir, Started::FILE) }
 }
 
-/// A process's tree as it can be told without its shim.
+/// A process's tree as far as it is known without its shim.
 fn read_tree(dir: &Path) -> io::Result<(Manifest, Tree)> {
     let manifest: Manifest = manifest::read(dir, Manifest::FILE)?.ok_or(io::ErrorKind::NotFound)?;
     let started: Option<Started> = manifest::read(dir, Started::FILE)?;

@@ -7,27 +7,27 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
-use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
+use crate::blocking::{blocking, lock};
 use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::secret::Secrets;
 
 use super::attach::{self, AttachError, Attached, attach};
 use super::control::Shim;
-use super::handing;
 use super::identity::{Identity, Process};
 use super::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
-use super::names::{ARGUMENT, LOCK, RESCUE, SOCKET, STDIN_FILE};
+use super::paths::{ARGUMENT, LOCK, RESCUE, SOCKET, STDIN_FILE};
 use super::pidfd::{Reaped, reap};
-use super::place::{Roots, attempt_of};
 use super::proc::Stat;
+use super::roots::{Roots, attempt_of};
+use super::secret_memfd;
 
 /// How long a shim may take from its spawn to its word that the executor runs.
 const START: Duration = Duration::from_secs(30);
@@ -46,7 +46,7 @@ pub struct Shims {
 /// What this process has to keep apart among its children.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// Somebody waits for these pids; nobody else may reap them.
+    /// A task waits for each of these pids; no other may reap them.
     waited_for: BTreeSet<i32>,
     /// How leaders ended that were reaped before their rescue asked.
     ended: BTreeMap<Process, ExitStatus>,
@@ -86,11 +86,11 @@ pub enum Adopted {
     /// It was not started, and can't be any more: the folder is closed, until
     /// it is [reopened](Shims::reopen).
     NeverStarted,
-    /// Its shim is dead and nobody knows how it ended, or whether it has.
+    /// Its shim is dead; how it ended, or whether it has, is unknown.
     Lost { leader: Started },
 }
 
-/// Why it can't be told what became of a process.
+/// Why it can't be found out what became of a process.
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
     #[error("the shim is there and does not answer")]
@@ -133,7 +133,7 @@ impl Shims {
             .await
             .map_err(SpawnError::Prepare)?;
         failpoint::hit("manifest", "written");
-        let handed = handing::pack(secrets).map_err(SpawnError::Shim)?;
+        let handed = secret_memfd::pack(secrets).map_err(SpawnError::Shim)?;
         let refused = match self.launch(dir, &[], handed).await {
             Ok(()) => None,
             // Perhaps because another came first.
@@ -176,25 +176,25 @@ impl Shims {
         let deadline = Instant::now() + attach::DEADLINE;
         loop {
             let folder = dir.to_owned();
-            let found = spawn_blocking(move || look(&folder)).await.map_err(io::Error::other)??;
+            let found = blocking(move || look(&folder)).await?;
             return Ok(match found {
-                Found::Live(attached, started) => {
+                FolderState::Live(attached, started) => {
                     self.learn_leader(&started, dir);
                     Adopted::Live(Shim::connected(attached, started)?)
                 }
-                Found::Ended(record) => Adopted::Ended(record),
-                Found::NeverStarted => Adopted::NeverStarted,
-                Found::Lost(leader) => Adopted::Lost { leader },
-                Found::Unsettled if Instant::now() < deadline => {
+                FolderState::Ended(record) => Adopted::Ended(record),
+                FolderState::NeverStarted => Adopted::NeverStarted,
+                FolderState::Lost(leader) => Adopted::Lost { leader },
+                FolderState::Unsettled if Instant::now() < deadline => {
                     sleep(AGAIN).await;
                     continue;
                 }
-                Found::Unsettled => return Err(AdoptError::Unresponsive),
+                FolderState::Unsettled => return Err(AdoptError::Unresponsive),
             });
         }
     }
 
-    /// Starts a shim in a folder and hears it out.
+    /// Starts a shim in a folder and reads its handshake.
     pub(super) async fn launch(
         &self,
         dir: &Path,
@@ -241,9 +241,9 @@ impl Shims {
     }
 }
 
-/// Who is who, and who reaps whom.
+/// Which child is which, and who reaps it.
 impl Shims {
-    /// Spawns a shim that is known before anybody can ask whose child it is.
+    /// Spawns a shim and registers it before any caller can ask for its place.
     fn spawn_known(&self, command: &mut Command, dir: &Path) -> io::Result<Child> {
         let mut known = self.known();
         let child = command.spawn()?;
@@ -264,7 +264,7 @@ impl Shims {
         self.known().waited_for.remove(&pid);
     }
 
-    /// Reaps a dead child of ours that nobody waits for. A leader's shim may have died
+    /// Reaps a dead child of ours that no task waits for. A leader's shim may have died
     /// a moment before it: its rescue will ask how it ended.
     pub(super) fn reap_stray(&self, stray: Process) {
         let mut known = self.known();
@@ -299,14 +299,13 @@ impl Shims {
         ours
     }
 
-    /// No holder of this panics; if one did, the data would still be whole.
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 }
 
 /// What one look at a folder tells.
-enum Found {
+enum FolderState {
     Live(Attached, Started),
     Ended(ExitRecord),
     NeverStarted,
@@ -315,23 +314,23 @@ enum Found {
     Unsettled,
 }
 
-fn look(dir: &Path) -> Result<Found, AdoptError> {
+fn look(dir: &Path) -> Result<FolderState, AdoptError> {
     if !dir.join(Manifest::FILE).exists() {
-        return Ok(Found::NeverStarted);
+        return Ok(FolderState::NeverStarted);
     }
     match attach(dir) {
         Ok(mut attached) => {
             let Some(started) = manifest::read::<Started>(dir, Started::FILE)? else {
-                return Ok(Found::Unsettled);
+                return Ok(FolderState::Unsettled);
             };
             attached.lifeline.leader =
                 Identity::from(&started).of_this_boot().and_then(Process::open);
-            Ok(Found::Live(attached, started))
+            Ok(FolderState::Live(attached, started))
         }
         Err(AttachError::Nobody) => match try_lock(dir)? {
             // Dropped at the end of this: until then no shim can start here.
             Some(_lock) => judge(dir).map_err(AdoptError::Folder),
-            None => Ok(Found::Unsettled),
+            None => Ok(FolderState::Unsettled),
         },
         Err(AttachError::Unresponsive) => Err(AdoptError::Unresponsive),
         Err(error) => Err(AdoptError::Attach(error)),
@@ -355,25 +354,27 @@ fn try_reopen(dir: &Path) -> io::Result<bool> {
 }
 
 /// What a folder without a shim tells, its lock being held.
-fn judge(dir: &Path) -> io::Result<Found> {
-    // Of a shim that was killed; best effort, for nobody listens there any more.
+fn judge(dir: &Path) -> io::Result<FolderState> {
+    // Of a shim that was killed; best effort, for no shim listens there any more.
     let _ = std::fs::remove_file(dir.join(SOCKET));
     let record: Option<ExitRecord> = manifest::read(dir, ExitRecord::FILE)?;
     let manifest: Option<Manifest> = manifest::read(dir, Manifest::FILE).unwrap_or_default();
     if let Some(cgroup) = manifest.and_then(|manifest| manifest.cgroup) {
-        // The same; while somebody is in it, it stays.
+        // Best effort, too; while a process is in it, it stays.
         cgroup.remove();
     }
     let started: Option<Started> = manifest::read(dir, Started::FILE)?;
     Ok(match (record, started) {
-        (Some(record), _) if record.reason.as_deref() == Some(NEVER_STARTED) => Found::NeverStarted,
-        (Some(record), _) => Found::Ended(record),
-        (None, Some(started)) => Found::Lost(started),
+        (Some(record), _) if record.reason.as_deref() == Some(NEVER_STARTED) => {
+            FolderState::NeverStarted
+        }
+        (Some(record), _) => FolderState::Ended(record),
+        (None, Some(started)) => FolderState::Lost(started),
         (None, None) => {
             // A shim on its way here may come yet; with a record here it won't start.
             let record = ExitRecord::unknown(NEVER_STARTED);
             manifest::write_durably(dir, ExitRecord::FILE, &record)?;
-            Found::NeverStarted
+            FolderState::NeverStarted
         }
     })
 }
@@ -388,7 +389,7 @@ pub(super) fn try_lock(dir: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// The same, for whoever knows that no shim should be there. A process that is being
+/// The same, for a caller that knows that no shim should be there. A process that is being
 /// spawned holds a copy of every open file until its exec, and with it a lock that was
 /// given back: the lock is waited for. Blocks for [`attach::DEADLINE`] at most.
 #[expect(clippy::disallowed_methods, reason = "it runs where blocking is allowed")]
@@ -422,12 +423,6 @@ fn prepare(dir: &Path, manifest: &Manifest, stdin: Option<&[u8]>) -> io::Result<
         Some(parent) => File::open(parent)?.sync_all(),
         None => Ok(()),
     }
-}
-
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 async fn blocking_read<T>(dir: &Path, name: &'static str) -> Result<Option<T>, AdoptError>

@@ -1,10 +1,10 @@
 //! Which processes belong to one execution process: everything that its leader
 //! started, whatever session, group or parent it has by now. Reads `/proc`,
-//! signals nobody.
+//! sends no signal.
 //!
 //! A living shim is a subreaper, so all of them are below it (prctl(2)). Without
-//! it they are told by the leader, the leader's session, and the environment
-//! they inherited; of these only the last can be shaken off on purpose.
+//! it they are identified by the leader, the leader's session, and the environment that
+//! they inherited; only the last of these can be removed on purpose.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,6 @@ use nix::unistd::geteuid;
 
 use super::cgroup::Cgroup;
 use super::identity::Process;
-use super::place::is_shim;
 use super::proc::{self, Stat};
 use crate::ids::{AttemptId, ProcessId};
 
@@ -183,7 +182,7 @@ fn shim_above(mut pid: i32, spared: &BTreeSet<i32>) -> Option<i32> {
         if spared.contains(&pid) {
             return None;
         }
-        if is_shim(pid) {
+        if proc::is_shim(pid) {
             return Some(pid);
         }
     }

@@ -1,4 +1,4 @@
-//! What a tree uses by now, as `/proc` tells it (proc(5)). Reads only.
+//! The resources that a tree uses, as `/proc` shows them (proc(5)). Reads only.
 
 use std::fs;
 use std::time::Duration;

@@ -37,7 +37,7 @@ pub struct Sample {
 pub struct Breach {
     /// A sentence: which limit, and by how much it is set.
     pub reason: String,
-    /// No time is to be given: what goes on is worse by the moment.
+    /// Without grace: the damage grows by the moment.
     pub at_once: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The control socket's frames, between a shim and whoever attends it. Pure.
+//! The control socket's frames, between a shim and its clients. Pure.
 //!
 //! A frame is its length (u32, kind and body together), a kind (one ASCII
 //! byte) and a body; numbers are little endian, reports are JSON. A shim may be
@@ -28,7 +28,7 @@ pub enum WireError {
     Version(u8),
 }
 
-/// Whom a signal goes to.
+/// Which processes a signal goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The leader's process group.
@@ -37,10 +37,10 @@ pub enum Target {
     Tree,
 }
 
-/// What a shim is asked. A `ticket` comes back with the answer.
+/// A request to a shim. Its `ticket` comes back with the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// Tell of all that happens from now on.
+pub enum ShimRequest {
+    /// Report every event from now on.
     Subscribe,
     /// The last tick has been seen: the next may come.
     TickSeen,
@@ -60,7 +60,7 @@ pub enum Request {
     KillTree {
         ticket: u32,
     },
-    /// A stop begins: the record of the leader's end is to say so.
+    /// A stop begins; the record of the leader's end will say so.
     Stopping(StopKind),
     /// Send the pipes' other ends.
     Pipes,
@@ -74,12 +74,12 @@ pub enum Request {
     },
 }
 
-/// What a shim says.
+/// A message of a shim: an event or an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum ShimMessage {
     /// First of all.
     Hello(Hello),
-    /// From here on all is told.
+    /// From here on the client gets every event.
     Subscribed,
     /// Bytes spooled so far. The next tick follows the answer to this one.
     Tick {
@@ -90,7 +90,7 @@ pub enum Notice {
     StdinWritten {
         sequence: u64,
     },
-    /// Standard input is closed: asked for, or nobody reads it.
+    /// Standard input is closed: on request, or because no one reads it.
     StdinClosed,
     /// The leader's end is on disk.
     Exited(ExitRecord),
@@ -122,7 +122,7 @@ pub enum Notice {
     },
 }
 
-/// Where a shim stands when somebody connects.
+/// The state of a shim when a client connects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// The leader.
@@ -131,7 +131,7 @@ pub struct Hello {
     pub stdin_sequence: u64,
 }
 
-impl Request {
+impl ShimRequest {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self {
@@ -154,7 +154,7 @@ impl Request {
         }
     }
 
-    /// Whether the frame is a [`Request::Stdin`], without copying it.
+    /// Whether the frame is a [`ShimRequest::Stdin`], without copying it.
     #[must_use]
     pub fn is_stdin(frame: &[u8]) -> bool {
         frame.first() == Some(&b'I')
@@ -191,7 +191,7 @@ impl Request {
     }
 }
 
-impl Notice {
+impl ShimMessage {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self {
@@ -340,33 +340,33 @@ mod tests {
     #[test]
     fn every_request_survives_its_encoding() {
         for request in [
-            Request::Subscribe,
-            Request::TickSeen,
-            Request::Stdin { sequence: u64::MAX, bytes: b"\0\n\xff".to_vec() },
-            Request::CloseStdin,
-            Request::Signal { ticket: 7, target: Target::Leader, signal: 15 },
-            Request::Signal { ticket: 7, target: Target::Tree, signal: -1 },
-            Request::KillTree { ticket: 1 },
-            Request::Stopping(StopKind::Soft),
-            Request::Stopping(StopKind::Forced),
-            Request::Pipes,
-            Request::Ping { ticket: 9 },
-            Request::LeaderEnded { status: 0x0700 },
+            ShimRequest::Subscribe,
+            ShimRequest::TickSeen,
+            ShimRequest::Stdin { sequence: u64::MAX, bytes: b"\0\n\xff".to_vec() },
+            ShimRequest::CloseStdin,
+            ShimRequest::Signal { ticket: 7, target: Target::Leader, signal: 15 },
+            ShimRequest::Signal { ticket: 7, target: Target::Tree, signal: -1 },
+            ShimRequest::KillTree { ticket: 1 },
+            ShimRequest::Stopping(StopKind::Soft),
+            ShimRequest::Stopping(StopKind::Forced),
+            ShimRequest::Pipes,
+            ShimRequest::Ping { ticket: 9 },
+            ShimRequest::LeaderEnded { status: 0x0700 },
         ] {
-            assert_eq!(Request::decode(only_frame(&request.encode())), Ok(request));
+            assert_eq!(ShimRequest::decode(only_frame(&request.encode())), Ok(request));
         }
     }
 
     #[test]
     fn every_notice_survives_its_encoding() {
         let survivor = Survivor { pid: 3, command: "sh".into() };
-        for notice in [
-            Notice::Hello(Hello { pid: 12, stdin_sequence: 3 }),
-            Notice::Subscribed,
-            Notice::Tick { stdout: 1, stderr: u64::MAX },
-            Notice::StdinWritten { sequence: 5 },
-            Notice::StdinClosed,
-            Notice::Exited(ExitRecord {
+        for message in [
+            ShimMessage::Hello(Hello { pid: 12, stdin_sequence: 3 }),
+            ShimMessage::Subscribed,
+            ShimMessage::Tick { stdout: 1, stderr: u64::MAX },
+            ShimMessage::StdinWritten { sequence: 5 },
+            ShimMessage::StdinClosed,
+            ShimMessage::Exited(ExitRecord {
                 v: 1,
                 exit_code: None,
                 exit_signal: Some(9),
@@ -377,28 +377,28 @@ mod tests {
                 stdout_bytes: 4,
                 stderr_bytes: 0,
             }),
-            Notice::TreeGone,
-            Notice::Stalled("no room".into()),
-            Notice::Resumed,
-            Notice::Signalled { ticket: 1, count: 2 },
-            Notice::Killed {
+            ShimMessage::TreeGone,
+            ShimMessage::Stalled("no room".into()),
+            ShimMessage::Resumed,
+            ShimMessage::Signalled { ticket: 1, count: 2 },
+            ShimMessage::Killed {
                 ticket: 1,
                 report: KillReport { signalled: 4, survivors: vec![survivor] },
             },
-            Notice::Pipes { stdout: true, stderr: false, stdin: true, staged: false },
-            Notice::Pipes { stdout: true, stderr: true, stdin: false, staged: true },
-            Notice::Pong { ticket: 4 },
+            ShimMessage::Pipes { stdout: true, stderr: false, stdin: true, staged: false },
+            ShimMessage::Pipes { stdout: true, stderr: true, stdin: false, staged: true },
+            ShimMessage::Pong { ticket: 4 },
         ] {
-            assert_eq!(Notice::decode(only_frame(&notice.encode())), Ok(notice));
+            assert_eq!(ShimMessage::decode(only_frame(&message.encode())), Ok(message));
         }
     }
 
     #[test]
     fn a_shim_of_another_version_is_told_apart_from_nonsense() {
-        assert_eq!(Notice::decode(b"H\x02{}"), Err(WireError::Version(2)));
-        assert_eq!(Notice::decode(b"H\x01{}"), Err(WireError::Malformed(b'H')));
-        let pipes = Notice::Pipes { stdout: true, stderr: true, stdin: true, staged: false };
-        assert_eq!(Notice::decode(b"f\x01\x01\x01"), Ok(pipes), "of before there were stages");
+        assert_eq!(ShimMessage::decode(b"H\x02{}"), Err(WireError::Version(2)));
+        assert_eq!(ShimMessage::decode(b"H\x01{}"), Err(WireError::Malformed(b'H')));
+        let pipes = ShimMessage::Pipes { stdout: true, stderr: true, stdin: true, staged: false };
+        assert_eq!(ShimMessage::decode(b"f\x01\x01\x01"), Ok(pipes), "of before there were stages");
         assert_eq!(first_frame(&[0, 0, 0, 0, 1]), Err(WireError::Malformed(0)));
         assert_eq!(first_frame(&[255; 5]), Err(WireError::TooLong(0xffff_ffff)));
     }
@@ -407,13 +407,13 @@ mod tests {
         #[test]
         fn no_bytes_make_the_decoders_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let _ = first_frame(&bytes);
-            let _ = Request::decode(&bytes);
-            let _ = Notice::decode(&bytes);
+            let _ = ShimRequest::decode(&bytes);
+            let _ = ShimMessage::decode(&bytes);
         }
 
         #[test]
         fn a_frame_cut_short_is_waited_for(bytes in prop::collection::vec(any::<u8>(), 0..64), cut in 0..68usize) {
-            let frame = Request::Stdin { sequence: 1, bytes }.encode();
+            let frame = ShimRequest::Stdin { sequence: 1, bytes }.encode();
             let cut = cut.min(frame.len() - 1);
             prop_assert_eq!(first_frame(&frame[..cut]), Ok(None));
         }

@@ -21,9 +21,9 @@ const LINE_MIN: usize = 8;
 
 /// Which variables hold secrets: `NAME`, `PREFIX_*` or `*_SUFFIX` each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names(Vec<String>);
+pub struct SecretNames(Vec<String>);
 
-impl Names {
+impl SecretNames {
     /// What is a secret unless the configuration says otherwise.
     pub const DEFAULT: [&str; 4] = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"];
 
@@ -67,7 +67,7 @@ impl Names {
     }
 }
 
-/// What a shim is told in memory alone.
+/// What a shim gets in memory only.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secrets {
     /// Variables of the executor whose values are secrets or hold one.
@@ -139,8 +139,8 @@ mod tests {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
-    fn names(patterns: &[&str]) -> Names {
-        Names::new(patterns.iter().map(|&pattern| pattern.to_owned()).collect())
+    fn names(patterns: &[&str]) -> SecretNames {
+        SecretNames::new(patterns.iter().map(|&pattern| pattern.to_owned()).collect())
     }
 
     fn texts(secrets: &Secrets) -> Vec<(&str, &str)> {
@@ -160,8 +160,13 @@ mod tests {
 
     #[test]
     fn a_pattern_has_one_star_at_an_end_at_most() {
-        assert!(["A", "A_*", "*_A"].into_iter().chain(Names::DEFAULT).all(Names::is_pattern));
-        assert!(!["", "*", "**", "*A*", "A*B", "A=B"].into_iter().any(Names::is_pattern));
+        assert!(
+            ["A", "A_*", "*_A"]
+                .into_iter()
+                .chain(SecretNames::DEFAULT)
+                .all(SecretNames::is_pattern)
+        );
+        assert!(!["", "*", "**", "*A*", "A*B", "A=B"].into_iter().any(SecretNames::is_pattern));
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Taking secrets out of a stream that comes in pieces. Pure.
 //!
-//! What has come in is read from the left: at the leftmost place where a needle
-//! lies its longest one becomes `[redacted:NAME]`. What may be the beginning of
-//! a needle whose rest is still to come is held back. So the output does not
-//! depend on how the stream was cut, and only ever grows.
+//! The input is read from the left: at the leftmost match the longest needle becomes
+//! `[redacted:NAME]`. A possible beginning of a needle whose rest may still come is held
+//! back. So the output does not depend on how the stream was cut, and only ever grows.
 
 use std::fmt;
 
@@ -19,12 +18,12 @@ pub struct Redactor {
     longest: usize,
 }
 
-/// What became of the bytes that were looked at.
+/// The result for some input bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redacted {
     pub bytes: Vec<u8>,
-    /// How many of those looked at are in it; the others are to be looked at
-    /// again with what follows them.
+    /// How many input bytes it covers; the others have to be given again with what
+    /// follows them.
     pub used: usize,
 }
 

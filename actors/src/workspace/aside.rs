@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::git::{self, Git, GitError};
 use super::{quote, regular};
+use crate::blocking::blocking;
 
 /// What of the repository's configuration decides how files are read and written.
 const HARMLESS: &str =
@@ -46,11 +47,11 @@ impl Aside {
         let (format, mut config) = tokio::try_join!(format, config)?;
         config.extend(["-c".into(), BIG.into()]);
         let (place, common) = (place.to_owned(), common.to_owned());
-        let made = tokio::task::spawn_blocking(move || {
+        let made = blocking(move || {
             let dir = scratch(&place, &common, &format)?;
             Ok(Self { dir, common, config })
         });
-        made.await.map_err(io::Error::other)?
+        made.await
     }
 
     /// Adds the filters that the person or the system has set up (Git LFS, say), for a
@@ -105,7 +106,7 @@ pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), AsideError> {
     let remotes = settings(&common, &["--get-regexp", REMOTES]).await?;
     {
         let (git_dir, common, admin) = (aside.path().to_owned(), common.clone(), admin.clone());
-        let prepared = tokio::task::spawn_blocking(move || {
+        let prepared = blocking(move || {
             let patterns = "info/sparse-checkout";
             regular::copy_small(&admin.join(patterns), &git_dir.join(patterns), LIST_MAX)?;
             // Git LFS keeps the files there that it has fetched.
@@ -115,7 +116,7 @@ pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), AsideError> {
             }
             Ok::<_, io::Error>(())
         });
-        prepared.await.map_err(io::Error::other)??;
+        prepared.await?;
     }
     let mut git = aside.git(worktree).patient();
     git.command

@@ -7,7 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::git::{self, Git, GitError};
-use super::{aside, regular, snapshot};
+use super::{aside, regular};
+use crate::blocking::blocking;
 
 /// Bytes of a list of commits at which the history of a shallow clone ends.
 const SHALLOW_MAX: u64 = 64 << 20;
@@ -39,7 +40,7 @@ pub async fn make(checkout: &Checkout) -> Result<(), CheckoutError> {
     let format = git::run(&common, &["rev-parse", "--show-object-format"]).await?;
     {
         let checkout = checkout.clone();
-        snapshot::blocking(move || repository(&checkout, &common, &format)).await?;
+        blocking(move || repository(&checkout, &common, &format)).await?;
     }
     let args = ["checkout", "--quiet", "--force", "--detach", &checkout.commit];
     Git::new(&checkout.path).patient().text(&args).await?;

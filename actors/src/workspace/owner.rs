@@ -24,7 +24,7 @@ pub struct NewWorktree {
     pub scratch: PathBuf,
 }
 
-pub(super) enum Message {
+pub(super) enum GitMessage {
     Add(NewWorktree, RpcReplyPort<Result<(), GitError>>),
     Forget(PathBuf, RpcReplyPort<Result<(), GitError>>),
 }
@@ -32,13 +32,13 @@ pub(super) enum Message {
 struct Owner;
 
 impl Actor for Owner {
-    type Msg = Message;
+    type Msg = GitMessage;
     type State = PathBuf;
     type Arguments = PathBuf;
 
     async fn pre_start(
         &self,
-        _: ActorRef<Message>,
+        _: ActorRef<GitMessage>,
         repo: PathBuf,
     ) -> Result<PathBuf, ActorProcessingErr> {
         Ok(repo)
@@ -47,15 +47,15 @@ impl Actor for Owner {
     // Awaiting git here is what serialises the writes.
     async fn handle(
         &self,
-        _: ActorRef<Message>,
-        message: Message,
+        _: ActorRef<GitMessage>,
+        message: GitMessage,
         repo: &mut PathBuf,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            Message::Add(worktree, reply) => {
+            GitMessage::Add(worktree, reply) => {
                 let _ = reply.send(add(repo, &worktree).await);
             }
-            Message::Forget(worktree, reply) => {
+            GitMessage::Forget(worktree, reply) => {
                 let _ = reply.send(forget(repo, &worktree).await);
             }
         }
@@ -123,7 +123,7 @@ async fn set_aside(new: &NewWorktree) -> std::io::Result<()> {
 /// Finds the owner of a repository, or spawns it under the given supervisor.
 pub struct Repositories {
     supervisor: ActorCell,
-    owners: Mutex<HashMap<PathBuf, ActorRef<Message>>>,
+    owners: Mutex<HashMap<PathBuf, ActorRef<GitMessage>>>,
 }
 
 impl Repositories {
@@ -134,18 +134,18 @@ impl Repositories {
     /// Adds a worktree to the repository at `repo`, after all that were asked before.
     pub async fn add_worktree(&self, repo: &Path, worktree: NewWorktree) -> Result<(), GitError> {
         let owner = self.owner(repo).await?;
-        ractor::call!(owner, |reply| Message::Add(worktree, reply))
+        ractor::call!(owner, |reply| GitMessage::Add(worktree, reply))
             .unwrap_or_else(|error| Err(GitError::Failed(format!("the git owner ended: {error}"))))
     }
 
     /// Has the repository at `repo` forget a worktree, if it is there no more.
     pub async fn forget_worktree(&self, repo: &Path, worktree: PathBuf) -> Result<(), GitError> {
         let owner = self.owner(repo).await?;
-        ractor::call!(owner, |reply| Message::Forget(worktree, reply))
+        ractor::call!(owner, |reply| GitMessage::Forget(worktree, reply))
             .unwrap_or_else(|error| Err(GitError::Failed(format!("the git owner ended: {error}"))))
     }
 
-    async fn owner(&self, repo: &Path) -> Result<ActorRef<Message>, GitError> {
+    async fn owner(&self, repo: &Path) -> Result<ActorRef<GitMessage>, GitError> {
         let key = git::common_dir(repo).await?;
         let mut owners = self.owners.lock().await;
         if let Some(owner) = owners.get(&key)

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use super::git::{self, GitError};
 use super::regular;
 use super::snapshot::{self, Snapshot, SnapshotError, Source};
+use crate::blocking::blocking;
 
 /// Commits that only a worktree's HEAD was at; more are not looked into.
 const STRAYS_MAX: usize = 100;
@@ -69,8 +70,8 @@ pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
     let (_, admin) = snapshot::open_worktree(source, &common).await?;
     {
         let (source, admin) = (source.clone(), admin.clone());
-        let looked = tokio::task::spawn_blocking(move || obstacle(&source.worktree(), &admin));
-        if let Some(reason) = looked.await.map_err(std::io::Error::other)?? {
+        let looked = blocking(move || obstacle(&source.worktree(), &admin));
+        if let Some(reason) = looked.await? {
             return Err(because(reason));
         }
     }

@@ -54,7 +54,7 @@ pub enum FileError {
 
 /// What there is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     Nothing,
     File,
     Link,
@@ -119,15 +119,15 @@ impl Tree {
 
     /// What there is at a path now, and its bytes; a link counts for itself. No link
     /// on the way is followed, as git follows none.
-    pub fn look(&self, path: &[u8]) -> (Kind, u64) {
+    pub fn look(&self, path: &[u8]) -> (EntryKind, u64) {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
         let found = beneath::open_beneath(self.dir.as_fd(), as_path(path), flags, Links::Refuse);
         let Some(stat) = found.ok().and_then(|fd| fstat(fd).ok()) else {
-            return (Kind::Nothing, 0);
+            return (EntryKind::Nothing, 0);
         };
         let bytes = || u64::try_from(stat.st_size).unwrap_or_default();
         match kind(&stat) {
-            kind @ (Kind::File | Kind::Link) => (kind, bytes()),
+            kind @ (EntryKind::File | EntryKind::Link) => (kind, bytes()),
             kind => (kind, 0),
         }
     }
@@ -143,16 +143,16 @@ impl Tree {
             beneath::open_beneath(self.dir.as_fd(), as_path(path), flags, Links::Refuse)
         };
         match self.look(path).0 {
-            Kind::Nothing => Ok(Entry::Nothing),
-            Kind::Folder => Ok(Entry::Folder),
-            Kind::Special => Ok(Entry::Special),
-            Kind::Link => match open(OFlag::O_PATH) {
+            EntryKind::Nothing => Ok(Entry::Nothing),
+            EntryKind::Folder => Ok(Entry::Folder),
+            EntryKind::Special => Ok(Entry::Special),
+            EntryKind::Link => match open(OFlag::O_PATH) {
                 Ok(link) => Ok(readlinkat(&link, "").map_or(Entry::Nothing, Entry::Link)),
                 Err(_) => Ok(Entry::Nothing),
             },
             // It may be something else by now.
-            Kind::File => match open(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY) {
-                Ok(file) if kind(&fstat(&file)?) == Kind::File => Ok(Entry::File(file.into())),
+            EntryKind::File => match open(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY) {
+                Ok(file) if kind(&fstat(&file)?) == EntryKind::File => Ok(Entry::File(file.into())),
                 Ok(_) => Ok(Entry::Special),
                 Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::EXDEV) => {
                     Ok(Entry::Nothing)
@@ -302,12 +302,12 @@ fn open_file(root: BorrowedFd<'_>, path: &Path) -> Result<File, FileError> {
     }
 }
 
-fn kind(stat: &FileStat) -> Kind {
+fn kind(stat: &FileStat) -> EntryKind {
     match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
-        SFlag::S_IFREG => Kind::File,
-        SFlag::S_IFLNK => Kind::Link,
-        SFlag::S_IFDIR => Kind::Folder,
-        _ => Kind::Special,
+        SFlag::S_IFREG => EntryKind::File,
+        SFlag::S_IFLNK => EntryKind::Link,
+        SFlag::S_IFDIR => EntryKind::Folder,
+        _ => EntryKind::Special,
     }
 }
 

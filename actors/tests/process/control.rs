@@ -8,7 +8,7 @@ use std::path::Path;
 use provost_actors::event::Stream;
 use provost_actors::process::Adopted;
 use provost_actors::process::identity::{Identity, Process};
-use provost_actors::process::wire::{Notice, Request, first_frame};
+use provost_actors::process::wire::{ShimMessage, ShimRequest, first_frame};
 use provost_actors::process::{ControlError, Shim, ShimEvent};
 use tokio::time::timeout;
 
@@ -126,7 +126,7 @@ async fn a_message_cut_short_is_not_written_and_one_sent_again_not_twice() {
     let bench = Bench::new();
     let (dir, mut shim) = bench.run("cat").await;
     let stdin = |sequence, text: &str| {
-        Request::Stdin { sequence, bytes: text.as_bytes().to_vec() }.encode()
+        ShimRequest::Stdin { sequence, bytes: text.as_bytes().to_vec() }.encode()
     };
     let mut dying = RawClient::connect(&dir);
     dying.stream.write_all(&stdin(1, "whole\n")).unwrap();
@@ -135,13 +135,13 @@ async fn a_message_cut_short_is_not_written_and_one_sent_again_not_twice() {
     drop(dying);
 
     let mut next = RawClient::connect(&dir);
-    next.stream.write_all(&Request::Subscribe.encode()).unwrap();
+    next.stream.write_all(&ShimRequest::Subscribe.encode()).unwrap();
     for (sequence, text) in [(1, "whole\n"), (2, "second\n"), (2, "second\n")] {
         next.stream.write_all(&stdin(sequence, text)).unwrap();
-        next.wait_for(&Notice::StdinWritten { sequence });
+        next.wait_for(&ShimMessage::StdinWritten { sequence });
     }
-    next.stream.write_all(&Request::CloseStdin.encode()).unwrap();
-    next.wait_for(&Notice::StdinClosed);
+    next.stream.write_all(&ShimRequest::CloseStdin.encode()).unwrap();
+    next.wait_for(&ShimMessage::StdinClosed);
     // The other connection holds a copy of the pipe until it hears of that.
     ended(&mut shim).await;
     assert_eq!(held(&dir, Stream::Stdout), b"whole\nsecond\n");
@@ -189,10 +189,10 @@ impl RawClient {
         Self { stream, inbox: Vec::new() }
     }
 
-    fn wait_for(&mut self, wanted: &Notice) {
+    fn wait_for(&mut self, wanted: &ShimMessage) {
         loop {
             if let Some((frame, used)) = first_frame(&self.inbox).unwrap() {
-                let notice = Notice::decode(frame).unwrap();
+                let notice = ShimMessage::decode(frame).unwrap();
                 self.inbox.drain(..used);
                 if notice == *wanted {
                     return;

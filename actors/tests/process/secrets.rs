@@ -10,7 +10,7 @@ use provost_actors::event::Stream;
 use provost_actors::process::manifest::Manifest;
 use provost_actors::process::proc::{self, Stat};
 use provost_actors::process::{Adopted, Shim, ShimEvent};
-use provost_actors::secret::{Names, Secrets};
+use provost_actors::secret::{SecretNames, Secrets};
 
 use crate::rescue::{alone, kill_shim, rescue, shim_pid};
 use crate::spool::{SmallDisk, ended_after_stalls, private_kib};
@@ -22,7 +22,7 @@ const SECRET: &str = "sesame-open-1234567890";
 fn script(bench: &Bench, script: &str) -> (PathBuf, Manifest, Secrets) {
     let (dir, mut manifest) = bench.script(script);
     manifest.env.insert("A_TOKEN".into(), SECRET.into());
-    let names = Names::new(Names::DEFAULT.map(str::to_owned).into());
+    let names = SecretNames::new(SecretNames::DEFAULT.map(str::to_owned).into());
     let secrets = names.take_out(&mut manifest.env, &BTreeMap::new());
     manifest.secrets = secrets.names();
     (dir, manifest, secrets)

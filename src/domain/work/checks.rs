@@ -43,7 +43,7 @@ impl Domain {
         {
             delivery.keep();
             // It ends with the daemon alone, and the next one looks for itself.
-            let _ = self.checks.send_message(checks::Message::Planned);
+            let _ = self.checks.send_message(checks::ChecksMessage::Planned);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_actors::event::Timestamp;
-use provost_actors::gateway::{Message, StartRequest};
+use provost_actors::gateway::{GatewayMessage, StartRequest};
 use provost_actors::ids::{AttemptId, RepoId};
 use provost_actors::journal::{Phase, State};
 use provost_actors::payload;
@@ -152,7 +152,7 @@ impl Domain {
 #[derive(Clone)]
 struct Consultant {
     store: Store,
-    gateway: ActorRef<Message>,
+    gateway: ActorRef<GatewayMessage>,
     world: Arc<World>,
     answers: Answers,
     courier: Courier,
@@ -236,7 +236,8 @@ impl Consultant {
     fn end(&self, attempt: AttemptId) {
         let gateway = self.gateway.clone();
         tokio::spawn(async move {
-            let stopped = ractor::call!(gateway, |port| Message::Stop(None, attempt, false, port));
+            let stopped =
+                ractor::call!(gateway, |port| GatewayMessage::Stop(None, attempt, false, port));
             if let Ok(Err(refusal)) = stopped {
                 tracing::warn!(%refusal, %attempt, "an executor that was asked is not stopped");
             }
@@ -269,8 +270,11 @@ impl Consultant {
             payload_hash: payload::hash(&json!({"question": question.id})),
             resolved_hash: None,
         };
-        let started = ractor::call!(self.gateway, |port| Message::Start(Some(key), request, port))
-            .unwrap_or_else(|_| Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")))?;
+        let started =
+            ractor::call!(self.gateway, |port| GatewayMessage::Start(Some(key), request, port))
+                .unwrap_or_else(|_| {
+                    Err(Refusal::new(Code::ShuttingDown, "the daemon is ending"))
+                })?;
         Ok(started.value.attempt_id)
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use provost_actors::attempt;
 use provost_actors::event::Timestamp;
-use provost_actors::gateway::{FollowUpRequest, Message};
+use provost_actors::gateway::{FollowUpRequest, GatewayMessage};
 use provost_actors::ids::QuestionId;
 use provost_actors::journal::FollowUpAction;
 use provost_actors::payload;
@@ -92,7 +92,7 @@ impl Domain {
 #[derive(Clone)]
 pub(super) struct Courier {
     store: Store,
-    gateway: ActorRef<Message>,
+    gateway: ActorRef<GatewayMessage>,
     world: Arc<World>,
 }
 
@@ -145,7 +145,8 @@ impl Courier {
             variant: None,
             unless_stopped: true,
         };
-        let asked = ractor::call!(self.gateway, |port| Message::FollowUp(Some(key), request, port));
+        let asked =
+            ractor::call!(self.gateway, |port| GatewayMessage::FollowUp(Some(key), request, port));
         match asked {
             Ok(Ok(_)) => true,
             Ok(Err(refusal)) => {

@@ -17,13 +17,13 @@ fn exit(code: i32) -> ExitRecord {
     }
 }
 
-fn run(life: &mut Life, inputs: &[Input]) -> Vec<Effect> {
+fn run(life: &mut Life, inputs: &[LifeEvent]) -> Vec<Effect> {
     inputs.iter().flat_map(|input| life.step(input.clone())).collect()
 }
 
 fn started() -> Life {
     let mut life = Life::preparing();
-    let effects = run(&mut life, &[Input::Prepared, Input::Spawned]);
+    let effects = run(&mut life, &[LifeEvent::Prepared, LifeEvent::Spawned]);
     assert_eq!(effects, [Effect::Spawn, Effect::Enter(Phase::Running)]);
     life
 }
@@ -42,18 +42,18 @@ fn answered(effects: &[Effect]) -> Option<&Stopped> {
     })
 }
 
-const SOFT: Input = Input::Stop { force: false, by_message: false };
-const FORCE: Input = Input::Stop { force: true, by_message: false };
-const KILLED: Input = Input::Killed { signalled: 1, survivors: 0 };
+const SOFT: LifeEvent = LifeEvent::Stop { force: false, by_message: false };
+const FORCE: LifeEvent = LifeEvent::Stop { force: true, by_message: false };
+const KILLED: LifeEvent = LifeEvent::Killed { signalled: 1, survivors: 0 };
 
 #[test]
 fn a_turn_that_ends_by_itself_settles_when_its_log_is_whole() {
     let mut life = started();
-    assert_eq!(run(&mut life, &[Input::Exited(exit(0))]), [Effect::Drain(exit(0))]);
-    let effects = run(&mut life, &[Input::Drained]);
+    assert_eq!(run(&mut life, &[LifeEvent::Exited(exit(0))]), [Effect::Drain(exit(0))]);
+    let effects = run(&mut life, &[LifeEvent::Drained]);
     assert_eq!(settled(&effects).unwrap().exit, Some(exit(0)));
     assert!(!life.is_over(), "its leftovers may be alive");
-    run(&mut life, &[Input::TreeGone]);
+    run(&mut life, &[LifeEvent::TreeGone]);
     assert!(life.is_over());
 }
 
@@ -65,9 +65,9 @@ fn a_soft_stop_climbs_the_ladder_and_ends_with_the_whole_tree() {
         effects.contains(&Effect::Interrupt { by_message: false })
             && !effects.contains(&Effect::KillTree)
     );
-    assert_eq!(run(&mut life, &[Input::Timer(Timer::Terminate)]), [Effect::Terminate]);
-    assert_eq!(run(&mut life, &[Input::Timer(Timer::Kill)]), [Effect::KillTree]);
-    let effects = run(&mut life, &[KILLED, Input::Exited(exit(9)), Input::Drained]);
+    assert_eq!(run(&mut life, &[LifeEvent::Timer(Timer::Terminate)]), [Effect::Terminate]);
+    assert_eq!(run(&mut life, &[LifeEvent::Timer(Timer::Kill)]), [Effect::KillTree]);
+    let effects = run(&mut life, &[KILLED, LifeEvent::Exited(exit(9)), LifeEvent::Drained]);
     let stopped = answered(&effects).unwrap();
     assert!(stopped.stopped);
     assert_eq!(stopped.facts.signals, ["SIGINT", "SIGTERM", "SIGKILL"]);
@@ -78,11 +78,11 @@ fn a_soft_stop_climbs_the_ladder_and_ends_with_the_whole_tree() {
 fn what_an_obedient_leader_leaves_behind_has_the_rest_of_the_grace() {
     let mut life = started();
     run(&mut life, &[SOFT]);
-    let effects = run(&mut life, &[Input::Exited(exit(130))]);
+    let effects = run(&mut life, &[LifeEvent::Exited(exit(130))]);
     assert!(effects.contains(&Effect::Terminate) && !effects.contains(&Effect::KillTree));
-    let wait = [Input::Terminated(1), Input::Drained, Input::Timer(Timer::Drain)];
+    let wait = [LifeEvent::Terminated(1), LifeEvent::Drained, LifeEvent::Timer(Timer::Drain)];
     assert!(settled(&run(&mut life, &wait)).is_none(), "the tree is not gone yet");
-    assert_eq!(run(&mut life, &[Input::Timer(Timer::Kill)]), [Effect::KillTree]);
+    assert_eq!(run(&mut life, &[LifeEvent::Timer(Timer::Kill)]), [Effect::KillTree]);
     let effects = run(&mut life, &[KILLED]);
     assert_eq!(answered(&effects).unwrap().facts.signals, ["SIGINT", "SIGTERM", "SIGKILL"]);
 }
@@ -90,7 +90,10 @@ fn what_an_obedient_leader_leaves_behind_has_the_rest_of_the_grace() {
 #[test]
 fn a_soft_stop_is_over_when_nothing_is_left() {
     let mut life = started();
-    let effects = run(&mut life, &[SOFT, Input::Exited(exit(0)), Input::TreeGone, Input::Drained]);
+    let effects = run(
+        &mut life,
+        &[SOFT, LifeEvent::Exited(exit(0)), LifeEvent::TreeGone, LifeEvent::Drained],
+    );
     assert_eq!(answered(&effects).unwrap().facts.signals, ["SIGINT"]);
     assert!(life.is_over());
 }
@@ -98,49 +101,50 @@ fn a_soft_stop_is_over_when_nothing_is_left() {
 #[test]
 fn an_executor_that_has_ended_its_turn_is_to_end_too() {
     let mut life = started();
-    let effects = run(&mut life, &[Input::TurnEnded]);
+    let effects = run(&mut life, &[LifeEvent::TurnEnded]);
     assert_eq!(effects, [Effect::CloseStdin, Effect::Arm(Timer::Linger)]);
-    let effects = run(&mut life, &[Input::Timer(Timer::Linger)]);
+    let effects = run(&mut life, &[LifeEvent::Timer(Timer::Linger)]);
     assert_eq!(effects, [Effect::Dismiss, Effect::Arm(Timer::Outstay)]);
-    assert_eq!(run(&mut life, &[Input::Timer(Timer::Outstay)]), [Effect::KillLeader]);
-    let effects = run(&mut life, &[Input::Exited(exit(9)), Input::Drained]);
+    assert_eq!(run(&mut life, &[LifeEvent::Timer(Timer::Outstay)]), [Effect::KillLeader]);
+    let effects = run(&mut life, &[LifeEvent::Exited(exit(9)), LifeEvent::Drained]);
     assert_eq!(settled(&effects).unwrap().stopped, None);
 }
 
 #[test]
 fn one_that_ends_in_time_is_left_alone() {
     let mut life = started();
-    run(&mut life, &[Input::TurnEnded, Input::Exited(exit(0))]);
-    let late = [Input::Timer(Timer::Linger), Input::Timer(Timer::Outstay)];
+    run(&mut life, &[LifeEvent::TurnEnded, LifeEvent::Exited(exit(0))]);
+    let late = [LifeEvent::Timer(Timer::Linger), LifeEvent::Timer(Timer::Outstay)];
     assert_eq!(run(&mut life, &late), []);
 }
 
 #[test]
 fn a_protocols_own_interrupt_goes_before_the_signals() {
     let mut life = started();
-    let effects = run(&mut life, &[Input::Stop { force: false, by_message: true }]);
+    let effects = run(&mut life, &[LifeEvent::Stop { force: false, by_message: true }]);
     assert!(effects.contains(&Effect::Interrupt { by_message: true }));
-    assert_eq!(run(&mut life, &[Input::TurnEnded]), [Effect::CloseStdin]);
-    let effects = run(&mut life, &[Input::Exited(exit(0)), Input::TreeGone, Input::Drained]);
+    assert_eq!(run(&mut life, &[LifeEvent::TurnEnded]), [Effect::CloseStdin]);
+    let effects =
+        run(&mut life, &[LifeEvent::Exited(exit(0)), LifeEvent::TreeGone, LifeEvent::Drained]);
     assert_eq!(answered(&effects).unwrap().facts.signals, ["interrupt"]);
 }
 
 #[test]
 fn force_cuts_the_grace_short() {
     let mut life = started();
-    run(&mut life, &[SOFT, Input::Exited(exit(0))]);
+    run(&mut life, &[SOFT, LifeEvent::Exited(exit(0))]);
     assert_eq!(run(&mut life, &[FORCE]), [Effect::KillTree]);
 }
 
 #[test]
 fn a_tree_that_is_gone_before_it_could_be_killed_has_no_survivors() {
     let mut life = started();
-    let effects = run(&mut life, &[SOFT, Input::Exited(exit(130)), Input::TreeGone]);
+    let effects = run(&mut life, &[SOFT, LifeEvent::Exited(exit(130)), LifeEvent::TreeGone]);
     assert!(answered(&effects).is_none());
-    let effects = run(&mut life, &[Input::Drained]);
+    let effects = run(&mut life, &[LifeEvent::Drained]);
     assert_eq!(answered(&effects).unwrap().survivors, 0);
     assert!(life.is_over());
-    let late = Input::Killed { signalled: 0, survivors: 1 };
+    let late = LifeEvent::Killed { signalled: 0, survivors: 1 };
     assert_eq!(run(&mut life, &[late]), []);
 }
 
@@ -156,12 +160,12 @@ fn force_kills_at_once_also_during_a_soft_stop() {
 #[test]
 fn a_flooded_log_delays_a_stop_only_for_its_grace() {
     let mut life = started();
-    let effects = run(&mut life, &[FORCE, KILLED, Input::Exited(exit(9))]);
+    let effects = run(&mut life, &[FORCE, KILLED, LifeEvent::Exited(exit(9))]);
     assert!(effects.contains(&Effect::Arm(Timer::Drain)));
     assert!(settled(&effects).is_none());
-    let effects = run(&mut life, &[Input::Timer(Timer::Drain)]);
+    let effects = run(&mut life, &[LifeEvent::Timer(Timer::Drain)]);
     assert!(settled(&effects).is_some() && answered(&effects).is_some());
-    assert_eq!(run(&mut life, &[Input::Drained]), []);
+    assert_eq!(run(&mut life, &[LifeEvent::Drained]), []);
 }
 
 #[test]
@@ -176,22 +180,22 @@ fn a_stop_before_the_process_started_settles_without_one() {
     let mut life = Life::preparing();
     let effects = run(&mut life, &[SOFT]);
     assert!(answered(&effects).unwrap().stopped);
-    assert_eq!(run(&mut life, &[Input::Prepared]), [], "nothing is spawned any more");
+    assert_eq!(run(&mut life, &[LifeEvent::Prepared]), [], "nothing is spawned any more");
     assert!(life.is_over());
 }
 
 #[test]
 fn a_stop_while_the_process_is_being_started_waits_for_it() {
     let mut life = Life::preparing();
-    run(&mut life, &[Input::Prepared]);
+    run(&mut life, &[LifeEvent::Prepared]);
     assert_eq!(run(&mut life, &[FORCE]), []);
-    assert!(run(&mut life, &[Input::Spawned]).contains(&Effect::KillTree));
+    assert!(run(&mut life, &[LifeEvent::Spawned]).contains(&Effect::KillTree));
 }
 
 #[test]
 fn stopping_a_settled_attempt_kills_what_it_left_behind_and_says_nothing_was_running() {
     let mut life = started();
-    run(&mut life, &[Input::Exited(exit(0)), Input::Drained]);
+    run(&mut life, &[LifeEvent::Exited(exit(0)), LifeEvent::Drained]);
     assert_eq!(
         run(&mut life, &[SOFT]),
         [Effect::KillTree, Effect::Arm(Timer::Drain)],
@@ -207,8 +211,8 @@ fn stopping_a_settled_attempt_kills_what_it_left_behind_and_says_nothing_was_run
 #[test]
 fn a_leader_that_can_not_be_killed_is_said_and_another_stop_tries_again() {
     let mut life = started();
-    let killed = Input::Killed { signalled: 1, survivors: 1 };
-    let effects = run(&mut life, &[FORCE, killed, Input::Timer(Timer::Drain)]);
+    let killed = LifeEvent::Killed { signalled: 1, survivors: 1 };
+    let effects = run(&mut life, &[FORCE, killed, LifeEvent::Timer(Timer::Drain)]);
     let stopped = answered(&effects).unwrap();
     assert!(!stopped.stopped && stopped.survivors == 1);
     assert!(run(&mut life, &[FORCE]).contains(&Effect::KillTree));
@@ -224,7 +228,7 @@ fn what_a_stop_does_to_processes_comes_before_its_row() {
 
 #[test]
 fn a_stop_is_answered_though_the_disk_takes_no_record_of_the_end() {
-    let stalled = Input::Stalled(true);
+    let stalled = LifeEvent::Stalled(true);
     for inputs in [[FORCE, KILLED, stalled.clone()], [stalled, FORCE, KILLED]] {
         let mut life = started();
         let effects = run(&mut life, &inputs);
@@ -233,23 +237,23 @@ fn a_stop_is_answered_though_the_disk_takes_no_record_of_the_end() {
         assert!(settled(&effects).is_none());
         let again = run(&mut life, &[SOFT]);
         assert!(!answered(&again).unwrap().stopped, "nothing was left to stop");
-        let effects = run(&mut life, &[Input::Stalled(false), Input::Exited(exit(9))]);
+        let effects = run(&mut life, &[LifeEvent::Stalled(false), LifeEvent::Exited(exit(9))]);
         assert_eq!(effects, [Effect::Drain(exit(9))]);
-        assert!(settled(&run(&mut life, &[Input::Drained])).is_some());
+        assert!(settled(&run(&mut life, &[LifeEvent::Drained])).is_some());
     }
 }
 
 #[test]
 fn a_record_that_is_only_slow_is_waited_for() {
     let mut life = started();
-    let effects = run(&mut life, &[FORCE, KILLED, Input::Timer(Timer::Drain)]);
+    let effects = run(&mut life, &[FORCE, KILLED, LifeEvent::Timer(Timer::Drain)]);
     assert!(answered(&effects).is_none());
 }
 
 #[test]
 fn what_can_not_start_settles_with_the_reason() {
     let mut life = Life::preparing();
-    let effects = run(&mut life, &[Input::NotStarted("no git".into())]);
+    let effects = run(&mut life, &[LifeEvent::NotStarted("no git".into())]);
     assert_eq!(settled(&effects).unwrap().reason.as_deref(), Some("no git"));
     assert!(life.is_over());
 }
@@ -257,8 +261,8 @@ fn what_can_not_start_settles_with_the_reason() {
 #[test]
 fn a_survivor_that_is_not_the_leader_does_not_hide_that_the_leader_was_stopped() {
     let mut life = started();
-    let killed = Input::Killed { signalled: 2, survivors: 1 };
-    let effects = run(&mut life, &[FORCE, killed, Input::Exited(exit(9)), Input::Drained]);
+    let killed = LifeEvent::Killed { signalled: 2, survivors: 1 };
+    let effects = run(&mut life, &[FORCE, killed, LifeEvent::Exited(exit(9)), LifeEvent::Drained]);
     let stopped = answered(&effects).unwrap();
     assert!(stopped.stopped && stopped.survivors == 1);
     assert!(settled(&effects).unwrap().stopped.is_some());
@@ -267,7 +271,8 @@ fn a_survivor_that_is_not_the_leader_does_not_hide_that_the_leader_was_stopped()
 #[test]
 fn a_second_stop_while_the_log_is_taken_in_does_not_undo_the_first() {
     let mut life = started();
-    let effects = run(&mut life, &[FORCE, KILLED, Input::Exited(exit(9)), SOFT, Input::Drained]);
+    let effects =
+        run(&mut life, &[FORCE, KILLED, LifeEvent::Exited(exit(9)), SOFT, LifeEvent::Drained]);
     assert!(answered(&effects).unwrap().stopped);
     assert!(settled(&effects).unwrap().stopped.is_some());
 }
@@ -275,7 +280,8 @@ fn a_second_stop_while_the_log_is_taken_in_does_not_undo_the_first() {
 #[test]
 fn a_stop_that_was_obeyed_while_no_daemon_ran_is_remembered() {
     let mut life = Life::stopping();
-    let effects = run(&mut life, &[Input::Exited(exit(130)), Input::TreeGone, Input::Drained]);
+    let effects =
+        run(&mut life, &[LifeEvent::Exited(exit(130)), LifeEvent::TreeGone, LifeEvent::Drained]);
     assert!(settled(&effects).unwrap().stopped.is_some());
     assert!(life.is_over());
 }
@@ -283,28 +289,28 @@ fn a_stop_that_was_obeyed_while_no_daemon_ran_is_remembered() {
 #[test]
 fn a_settled_turn_whose_end_is_told_again_still_takes_in_its_log() {
     let mut life = Life::settled();
-    assert_eq!(run(&mut life, &[Input::Exited(exit(0))]), [Effect::Drain(exit(0))]);
+    assert_eq!(run(&mut life, &[LifeEvent::Exited(exit(0))]), [Effect::Drain(exit(0))]);
 }
 
-fn any_input() -> impl Strategy<Value = Input> {
+fn any_input() -> impl Strategy<Value = LifeEvent> {
     prop_oneof![
-        Just(Input::Prepared),
-        Just(Input::NotStarted("reason".into())),
-        Just(Input::Spawned),
-        Just(Input::Exited(exit(1))),
-        Just(Input::Drained),
-        any::<(bool, bool)>().prop_map(|(force, by_message)| Input::Stop { force, by_message }),
-        Just(Input::TurnEnded),
-        Just(Input::Timer(Timer::Linger)),
-        Just(Input::Timer(Timer::Outstay)),
-        Just(Input::Timer(Timer::Terminate)),
-        Just(Input::Timer(Timer::Kill)),
-        Just(Input::Timer(Timer::Drain)),
+        Just(LifeEvent::Prepared),
+        Just(LifeEvent::NotStarted("reason".into())),
+        Just(LifeEvent::Spawned),
+        Just(LifeEvent::Exited(exit(1))),
+        Just(LifeEvent::Drained),
+        any::<(bool, bool)>().prop_map(|(force, by_message)| LifeEvent::Stop { force, by_message }),
+        Just(LifeEvent::TurnEnded),
+        Just(LifeEvent::Timer(Timer::Linger)),
+        Just(LifeEvent::Timer(Timer::Outstay)),
+        Just(LifeEvent::Timer(Timer::Terminate)),
+        Just(LifeEvent::Timer(Timer::Kill)),
+        Just(LifeEvent::Timer(Timer::Drain)),
         (0u32..3, 0u32..2)
-            .prop_map(|(signalled, survivors)| Input::Killed { signalled, survivors }),
-        (0u32..2).prop_map(Input::Terminated),
-        Just(Input::TreeGone),
-        any::<bool>().prop_map(Input::Stalled),
+            .prop_map(|(signalled, survivors)| LifeEvent::Killed { signalled, survivors }),
+        (0u32..2).prop_map(LifeEvent::Terminated),
+        Just(LifeEvent::TreeGone),
+        any::<bool>().prop_map(LifeEvent::Stalled),
     ]
 }
 
@@ -316,7 +322,7 @@ proptest! {
         let mut life = Life::preparing();
         let (mut settled, mut asked) = (0, false);
         for input in inputs {
-            asked |= matches!(input, Input::Stop { .. });
+            asked |= matches!(input, LifeEvent::Stop { .. });
             for effect in life.step(input) {
                 match effect {
                     Effect::Settle(_) => settled += 1,
@@ -337,7 +343,7 @@ proptest! {
         let mut effects = run(&mut life, &[FORCE]);
         // What the world then does, in the order in which it does it.
         effects.extend(run(&mut life, &[
-            Input::Prepared, Input::Spawned, KILLED, Input::Exited(exit(9)), KILLED, Input::Drained,
+            LifeEvent::Prepared, LifeEvent::Spawned, KILLED, LifeEvent::Exited(exit(9)), KILLED, LifeEvent::Drained,
         ]));
         prop_assert!(answered(&effects).is_some());
     }

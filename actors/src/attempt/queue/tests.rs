@@ -19,17 +19,17 @@ fn begun(step: Result<Step, Refusal>) -> Option<String> {
 #[test]
 fn a_send_runs_at_once_and_is_refused_while_a_turn_runs() {
     let mut queue = Queue::default();
-    assert_eq!(begun(queue.step(Input::Send(follow_up("a")))).as_deref(), Some("a"));
-    let refusal = queue.step(Input::Send(follow_up("b"))).unwrap_err();
+    assert_eq!(begun(queue.step(QueueEvent::Send(follow_up("a")))).as_deref(), Some("a"));
+    let refusal = queue.step(QueueEvent::Send(follow_up("b"))).unwrap_err();
     assert_eq!(refusal.code, Code::TurnActive);
-    assert_eq!(begun(queue.step(Input::TurnEnded)), None);
+    assert_eq!(begun(queue.step(QueueEvent::TurnEnded)), None);
     assert!(!queue.is_active());
 }
 
 #[test]
 fn a_queued_prompt_runs_at_once_when_idle_and_leaves_no_row() {
     let mut queue = Queue::default();
-    let step = queue.step(Input::Queue(follow_up("a"))).unwrap();
+    let step = queue.step(QueueEvent::Queue(follow_up("a"))).unwrap();
     assert_eq!((step.added, step.taken), (None, vec![]));
     assert_eq!(step.begin.unwrap().prompt, "a");
 }
@@ -37,23 +37,23 @@ fn a_queued_prompt_runs_at_once_when_idle_and_leaves_no_row() {
 #[test]
 fn a_stop_holds_what_waits_until_the_next_send_or_queue() {
     let mut queue = Queue::new(true, vec![follow_up("a")], false);
-    queue.step(Input::Stop).unwrap();
-    assert_eq!(begun(queue.step(Input::TurnEnded)), None);
+    queue.step(QueueEvent::Stop).unwrap();
+    assert_eq!(begun(queue.step(QueueEvent::TurnEnded)), None);
     assert!(queue.is_held());
     let mut sent = queue.clone();
-    assert_eq!(begun(sent.step(Input::Send(follow_up("now")))).as_deref(), Some("now"));
-    assert_eq!(begun(sent.step(Input::TurnEnded)).as_deref(), Some("a"));
-    assert_eq!(begun(queue.step(Input::Queue(follow_up("b")))).as_deref(), Some("a"));
-    assert_eq!(begun(queue.step(Input::TurnEnded)).as_deref(), Some("b"));
+    assert_eq!(begun(sent.step(QueueEvent::Send(follow_up("now")))).as_deref(), Some("now"));
+    assert_eq!(begun(sent.step(QueueEvent::TurnEnded)).as_deref(), Some("a"));
+    assert_eq!(begun(queue.step(QueueEvent::Queue(follow_up("b")))).as_deref(), Some("a"));
+    assert_eq!(begun(queue.step(QueueEvent::TurnEnded)).as_deref(), Some("b"));
 }
 
 #[test]
 fn no_more_wait_than_may_but_a_full_queue_that_is_held_can_be_let_go_on() {
     let mut queue = Queue::new(true, vec![follow_up("x"); WAITING_MAX], false);
-    let refusal = queue.step(Input::Queue(follow_up("y"))).unwrap_err();
+    let refusal = queue.step(QueueEvent::Queue(follow_up("y"))).unwrap_err();
     assert_eq!(refusal.code, Code::RateLimited);
     let mut queue = Queue::new(false, vec![follow_up("x"); WAITING_MAX], true);
-    assert_eq!(begun(queue.step(Input::Queue(follow_up("y")))).as_deref(), Some("x"));
+    assert_eq!(begun(queue.step(QueueEvent::Queue(follow_up("y")))).as_deref(), Some("x"));
     assert_eq!(queue.waiting().len(), WAITING_MAX);
 }
 
@@ -169,15 +169,15 @@ proptest! {
         for (number, action) in actions.into_iter().enumerate() {
             let prompt = number.to_string();
             let input = match action {
-                Action::Send => Input::Send(follow_up(&prompt)),
-                Action::Queue => Input::Queue(follow_up(&prompt)),
-                Action::Cancel => Input::Cancel,
-                Action::Stop => Input::Stop,
+                Action::Send => QueueEvent::Send(follow_up(&prompt)),
+                Action::Queue => QueueEvent::Queue(follow_up(&prompt)),
+                Action::Cancel => QueueEvent::Cancel,
+                Action::Stop => QueueEvent::Stop,
                 Action::TurnEnds | Action::Unqueue if !queue.is_active() => continue,
                 Action::Unqueue => {
-                    Input::Unqueued(reference.ran.last().map(|prompt| follow_up(prompt)))
+                    QueueEvent::Unqueued(reference.ran.last().map(|prompt| follow_up(prompt)))
                 }
-                Action::TurnEnds => Input::TurnEnded,
+                Action::TurnEnds => QueueEvent::TurnEnded,
                 Action::Crash => {
                     queue = Queue::new(file.active, file.rows.clone(), file.held);
                     continue;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::super::index::RecordReader;
 use super::super::page::ReadError;
-use super::super::source::{ProcessLines, Step};
+use super::super::source::{ProcessLines, ReadStep};
 use super::{Block, BlockKind, Growing, INDEX, RawReader, process_dir, raw_entry};
 use crate::event::RawEntry;
 use crate::ids::ProcessId;
@@ -41,13 +41,13 @@ impl RawReader {
         let mut read = Vec::new();
         while !growing.is_full() {
             match lines.next_step(until)? {
-                Step::Line(line) => {
+                ReadStep::Line(line) => {
                     let index = block.first + growing.entries;
                     growing.add(&line);
                     read.push(raw_entry(index, block.process, line));
                 }
-                Step::Idle => break,
-                Step::Gap => return Err(ReadError::Gone),
+                ReadStep::Idle => break,
+                ReadStep::Gap => return Err(ReadError::Gone),
             }
         }
         Ok(read)

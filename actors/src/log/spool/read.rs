@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::format::{INDEX, RECORD_LEN, Record, segment_path, segments};
 use crate::event::Stream;
-use crate::log::segments::{Found, Segments, Series};
+use crate::log::segments::{SegmentRead, Segments, Series};
 
 /// Records read from the index at once.
 const RECORDS_AT_ONCE: usize = 128;
@@ -88,7 +88,12 @@ impl SpoolReader {
     }
 
     /// Reads a stream's bytes at `offset`, at most one buffer full.
-    pub fn read_at(&mut self, stream: Stream, offset: u64, buffer: &mut [u8]) -> io::Result<Found> {
+    pub fn read_at(
+        &mut self,
+        stream: Stream,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> io::Result<SegmentRead> {
         match stream {
             Stream::Stdout => self.stdout.read_at(offset, buffer),
             Stream::Stderr => self.stderr.read_at(offset, buffer),
@@ -156,22 +161,22 @@ mod tests {
             let found = reader.read_at(Stream::Stderr, offset, &mut buffer).unwrap();
             (found, buffer)
         };
-        assert_eq!(read(&mut reader, 0).0, Found::NotYet);
+        assert_eq!(read(&mut reader, 0).0, SegmentRead::NotYet);
         for (start, bytes) in [(0, "abc"), (3, "defg"), (7, "hi")] {
             fs::write(segment_path(dir.path(), Stream::Stderr, start), bytes).unwrap();
         }
         let (found, bytes) = read(&mut reader, 1);
-        assert_eq!((found, &bytes[..2]), (Found::Bytes(2), &b"bc"[..]));
+        assert_eq!((found, &bytes[..2]), (SegmentRead::Bytes(2), &b"bc"[..]));
         let (found, bytes) = read(&mut reader, 3);
-        assert_eq!((found, &bytes[..4]), (Found::Bytes(4), &b"defg"[..]));
-        assert_eq!(read(&mut reader, 9).0, Found::NotYet);
+        assert_eq!((found, &bytes[..4]), (SegmentRead::Bytes(4), &b"defg"[..]));
+        assert_eq!(read(&mut reader, 9).0, SegmentRead::NotYet);
         fs::remove_file(segment_path(dir.path(), Stream::Stderr, 0)).unwrap();
-        assert_eq!(read(&mut reader, 0).0, Found::Gone { resume: 3 });
+        assert_eq!(read(&mut reader, 0).0, SegmentRead::Gone { resume: 3 });
         assert_eq!(reader.oldest().unwrap(), [0, 3]);
         fs::remove_file(segment_path(dir.path(), Stream::Stderr, 3)).unwrap();
-        assert_eq!(read(&mut reader, 2).0, Found::Gone { resume: 7 });
+        assert_eq!(read(&mut reader, 2).0, SegmentRead::Gone { resume: 7 });
         let (found, bytes) = read(&mut reader, 8);
-        assert_eq!((found, &bytes[..1]), (Found::Bytes(1), &b"i"[..]));
+        assert_eq!((found, &bytes[..1]), (SegmentRead::Bytes(1), &b"i"[..]));
     }
 
     #[test]
@@ -180,6 +185,6 @@ mod tests {
         fs::write(segment_path(dir.path(), Stream::Stdout, 0), "abc").unwrap();
         fs::write(segment_path(dir.path(), Stream::Stdout, 9), "xyz").unwrap();
         let found = SpoolReader::open(dir.path()).read_at(Stream::Stdout, 3, &mut [0; 8]);
-        assert_eq!(found.unwrap(), Found::Gone { resume: 9 });
+        assert_eq!(found.unwrap(), SegmentRead::Gone { resume: 9 });
     }
 }

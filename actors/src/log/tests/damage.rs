@@ -46,7 +46,7 @@ fn shown(dir: &Path, process: ProcessId) -> [BTreeMap<u64, String>; 2] {
     CHANNELS.map(|channel| {
         let mut seen = BTreeMap::new();
         let mut after = -1;
-        while let Ok(page) = log.page(channel, &query(100, Place::After(after))) {
+        while let Ok(page) = log.page(channel, &query(100, PagePosition::After(after))) {
             let entries = page.entries.iter();
             seen.extend(entries.map(|entry| (entry.index(), entry.json().to_owned())));
             match page.entries.last() {

@@ -7,7 +7,7 @@ const LINES: u64 = 50_000;
 #[test]
 fn a_follower_sees_each_of_many_lines_once_and_in_order() {
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits { ring_entries: 500, ring_bytes: 1 << 20, ..LIMITS };
+    let limits = LogLimits { ring_entries: 500, ring_bytes: 1 << 20, ..LIMITS };
     let log = AttemptLog::open(dir.path(), limits).unwrap();
     let process = ProcessId::new();
     log.begin(process, 1, Box::<Sentences>::default(), Vec::new()).unwrap();
@@ -19,7 +19,7 @@ fn a_follower_sees_each_of_many_lines_once_and_in_order() {
                 let mut after = -1;
                 while after + 1 < i64::try_from(LINES).unwrap() {
                     changed.mark_unchanged();
-                    let page = log.page(channel, &query(300, Place::After(after))).unwrap();
+                    let page = log.page(channel, &query(300, PagePosition::After(after))).unwrap();
                     for entry in &page.entries {
                         after += 1;
                         assert_eq!(i64::try_from(entry.index()).unwrap(), after);

@@ -13,15 +13,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::spool::format::{INDEX, Record, segment_path, segments};
-use super::{AttemptLog, Entry, Limits, Place, Query};
+use super::{AttemptLog, Entry, LogLimits, PagePosition, Query};
 use crate::event::{Channel, Event, NormalizedEntry, RawEntry, Stream, Timestamp};
 use crate::executor::{InProgress, Normalizer, Observed};
 use crate::ids::ProcessId;
 
-const LIMITS: Limits = Limits { ring_entries: 100, ring_bytes: 10_000, spool_max_bytes: 1 << 30 };
+const LIMITS: LogLimits =
+    LogLimits { ring_entries: 100, ring_bytes: 10_000, spool_max_bytes: 1 << 30 };
 
 /// Everything is read from files.
-const NO_RING: Limits = Limits { ring_entries: 0, ring_bytes: 0, spool_max_bytes: 1 << 30 };
+const NO_RING: LogLimits = LogLimits { ring_entries: 0, ring_bytes: 0, spool_max_bytes: 1 << 30 };
 
 /// Writes a spool; goes on with what the folder holds.
 struct SpoolFiles {
@@ -147,7 +148,7 @@ fn drain(log: &AttemptLog, process: ProcessId) -> Vec<Observed> {
     }
 }
 
-fn query(limit: usize, place: Place) -> Query {
+fn query(limit: usize, place: PagePosition) -> Query {
     Query { limit, max_bytes: 1 << 20, place }
 }
 
@@ -156,7 +157,7 @@ fn all(log: &AttemptLog, channel: Channel) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     loop {
         let after = entries.last().map_or(-1, |entry| i64::try_from(entry.index()).unwrap());
-        let page = log.page(channel, &query(100, Place::After(after))).unwrap();
+        let page = log.page(channel, &query(100, PagePosition::After(after))).unwrap();
         entries.extend(page.entries);
         if !page.flags.has_more {
             return entries;

@@ -110,7 +110,7 @@ fn lines_that_retention_took_are_told_to_be_gone() {
 #[test]
 fn a_channel_that_begins_later_is_held_against_what_is_left() {
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits { spool_max_bytes: 64 * 1024, ..NO_RING };
+    let limits = LogLimits { spool_max_bytes: 64 * 1024, ..NO_RING };
     let log = AttemptLog::open(dir.path(), limits).unwrap();
     let process = ProcessId::new();
     let mut spool = SpoolFiles::new(dir.path(), process);
@@ -123,7 +123,10 @@ fn a_channel_that_begins_later_is_held_against_what_is_left() {
     }
     drain(&log, process);
     assert!(
-        log.page(Channel::Normalized, &query(1, Place::Newest)).unwrap().flags.history_truncated
+        log.page(Channel::Normalized, &query(1, PagePosition::Newest))
+            .unwrap()
+            .flags
+            .history_truncated
     );
     assert_the_same(&log, dir.path());
 }

@@ -17,7 +17,7 @@ fn write_lines(spool: &mut SpoolFiles, numbers: std::ops::Range<usize>) {
 
 /// Each held entry still is the line it was, and what isn't held is told.
 fn check_history(log: &AttemptLog, channel: Channel, at_least_from: u64, next: u64) -> u64 {
-    let page = log.page(channel, &query(1000, Place::After(-1))).unwrap();
+    let page = log.page(channel, &query(1000, PagePosition::After(-1))).unwrap();
     let oldest = page.flags.oldest.unwrap();
     assert!(page.flags.history_truncated && oldest >= at_least_from);
     assert_eq!(page.flags.latest, Some(next - 1));
@@ -38,13 +38,13 @@ fn raw_history_begins_later_when_the_spool_lost_segments() {
     log.begin(process, 1, Box::<Sentences>::default(), Vec::new()).unwrap();
     write_lines(&mut spool, 0..1000);
     drain(&log, process);
-    let first = log.page(Channel::Raw, &query(10, Place::After(-1))).unwrap();
+    let first = log.page(Channel::Raw, &query(10, PagePosition::After(-1))).unwrap();
     assert_eq!((first.flags.oldest, first.flags.history_truncated), (Some(0), false));
     spool.drop_oldest(Stream::Stdout, 6);
     let gone = (1000_usize.div_ceil(LINES_A_SEGMENT) - 6) * LINES_A_SEGMENT;
     let oldest = check_history(&log, Channel::Raw, gone as u64, 1000);
     assert!(oldest < gone as u64 + 64, "no more than a block is given up");
-    let before = log.page(Channel::Raw, &query(10, Place::Before(oldest))).unwrap();
+    let before = log.page(Channel::Raw, &query(10, PagePosition::Before(oldest))).unwrap();
     assert_eq!((before.entries.len(), before.flags.has_more), (0, false));
     write_lines(&mut spool, 1000..1500);
     drain(&log, process);
@@ -70,12 +70,15 @@ fn what_was_lost_unread_leaves_a_number_out() {
     write_lines(&mut spool, 100..1000);
     spool.drop_oldest(Stream::Stdout, 2);
     // Nothing of the attempt's is numbered yet behind what was lost.
-    assert_eq!(log.page(Channel::Raw, &query(10, Place::After(109))).unwrap().entries.len(), 0);
+    assert_eq!(
+        log.page(Channel::Raw, &query(10, PagePosition::After(109))).unwrap().entries.len(),
+        0
+    );
     drain(&log, process);
     // Nothing tells that the first one held is whole: it goes with what was lost.
     let held = 15 * LINES_A_SEGMENT - LINES_A_SEGMENT + 1..1000;
     for log in [&log, &AttemptLog::open(dir.path(), NO_RING).unwrap()] {
-        let page = log.page(Channel::Raw, &query(1000, Place::After(109))).unwrap();
+        let page = log.page(Channel::Raw, &query(1000, PagePosition::After(109))).unwrap();
         // The segment that was open could still be read: 28 lines, now gone too.
         assert_eq!(page.flags.oldest, Some(139), "138 was left out");
         let texts: Vec<String> = page.entries.iter().map(text).collect();
@@ -84,7 +87,7 @@ fn what_was_lost_unread_leaves_a_number_out() {
     }
     write_lines(&mut other_spool, 10..20);
     drain(&log, other);
-    let newest = log.page(Channel::Raw, &query(10, Place::Newest)).unwrap();
+    let newest = log.page(Channel::Raw, &query(10, PagePosition::Newest)).unwrap();
     assert_eq!(
         newest.entries.iter().map(text).collect::<Vec<_>>(),
         (10..20).map(line).collect::<Vec<_>>()
@@ -130,7 +133,7 @@ fn behind_a_hole_the_log_goes_on_at_the_beginning_of_a_line() {
     let after: Vec<String> = (600..650).map(odd).collect();
     assert_eq!(texts(&log, Channel::Raw), after);
     assert_eq!(texts(&log, Channel::Normalized), [before, after].concat());
-    let page = log.page(Channel::Raw, &query(10, Place::Newest)).unwrap();
+    let page = log.page(Channel::Raw, &query(10, PagePosition::Newest)).unwrap();
     assert!(page.flags.history_truncated);
 }
 
@@ -150,7 +153,7 @@ fn what_was_lost_while_the_daemon_was_away_never_reuses_a_number() {
     let log = AttemptLog::open(dir.path(), NO_RING).unwrap();
     log.begin(process, 1, Box::<Sentences>::default(), Vec::new()).unwrap();
     drain(&log, process);
-    let page = log.page(Channel::Raw, &query(1000, Place::After(-1))).unwrap();
+    let page = log.page(Channel::Raw, &query(1000, PagePosition::After(-1))).unwrap();
     assert!(page.flags.oldest > shown.raw && page.flags.history_truncated);
     // The first line behind the hole looks like the rest of a longer one.
     let held = 14 * LINES_A_SEGMENT + 1..1000;
@@ -165,7 +168,7 @@ fn what_was_lost_while_the_daemon_was_away_never_reuses_a_number() {
 #[test]
 fn the_normalized_channel_keeps_to_its_limit_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits { spool_max_bytes: 300 * 1024, ..NO_RING };
+    let limits = LogLimits { spool_max_bytes: 300 * 1024, ..NO_RING };
     let process = ProcessId::new();
     let mut spool = SpoolFiles::new(dir.path(), process);
     let mut oldest = 0;

@@ -59,12 +59,12 @@ fn a_reopened_log_is_the_same_with_and_without_the_ring() {
         assert_eq!(entries.len(), 3000);
         assert_eq!(json(&reopened, channel), entries);
         let mut back: Vec<String> = Vec::new();
-        let mut place = Place::Newest;
+        let mut place = PagePosition::Newest;
         loop {
             let page = reopened.page(channel, &query(170, place)).unwrap();
             back.splice(0..0, page.entries.iter().map(|entry| entry.json().to_owned()));
             let Some(cursor) = page.flags.next_cursor else { break };
-            place = Place::Before(cursor);
+            place = PagePosition::Before(cursor);
         }
         assert_eq!(back, entries);
     }
@@ -104,12 +104,12 @@ fn a_message_in_progress_is_shown_until_it_is_an_entry() {
     log.begin(process, 1, Box::<Sentences>::default(), Vec::new()).unwrap();
     spool.write(Stream::Stdout, format!("{}€\n", "x".repeat(5000)).as_bytes());
     drain(&log, process);
-    let page = log.page(Channel::Normalized, &query(10, Place::Newest)).unwrap();
+    let page = log.page(Channel::Normalized, &query(10, PagePosition::Newest)).unwrap();
     let shown = page.in_progress.unwrap();
     assert!(page.entries.is_empty() && shown.text.len() <= 4096 && shown.text.ends_with("x€"));
     spool.write(Stream::Stdout, b".\n");
     drain(&log, process);
-    let page = log.page(Channel::Normalized, &query(10, Place::Newest)).unwrap();
+    let page = log.page(Channel::Normalized, &query(10, PagePosition::Newest)).unwrap();
     assert_eq!((page.entries.len(), page.in_progress), (1, None));
 }
 
@@ -167,7 +167,7 @@ fn a_process_never_begun_is_refused_and_the_log_goes_on() {
 #[test]
 fn after_a_failed_write_the_same_call_goes_on() {
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits { spool_max_bytes: 1 << 20, ..LIMITS };
+    let limits = LogLimits { spool_max_bytes: 1 << 20, ..LIMITS };
     let log = AttemptLog::open(dir.path(), limits).unwrap();
     let process = ProcessId::new();
     let mut spool = SpoolFiles::new(dir.path(), process);

@@ -10,7 +10,7 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg};
 use nix::unistd::geteuid;
 
-use crate::process::wire::{self, Notice, Request};
+use crate::process::wire::{self, ShimMessage, ShimRequest};
 
 /// Least time between two ticks: a flood must not become one of wake-ups.
 const TICK_FLOOR: Duration = Duration::from_millis(3);
@@ -37,7 +37,7 @@ pub struct Client {
 /// How the peer and the spool's lengths stand.
 #[derive(Debug, Default)]
 struct Tick {
-    told: [u64; 2],
+    sent: [u64; 2],
     at: Option<Instant>,
     is_unseen: bool,
 }
@@ -78,19 +78,19 @@ impl Client {
     /// where it is, and whatever follows it, unless there `has_room`.
     ///
     /// One of a kind unknown here is passed over: a newer daemon's, who has been
-    /// told our version.
-    pub fn next_request(&mut self, has_room: bool) -> Option<Request> {
+    /// sent our version.
+    pub fn next_request(&mut self, has_room: bool) -> Option<ShimRequest> {
         loop {
             let Ok(first) = wire::first_frame(&self.inbox) else {
                 self.is_gone = true;
                 return None;
             };
             let (frame, used) = first?;
-            self.is_parked = !has_room && Request::is_stdin(frame);
+            self.is_parked = !has_room && ShimRequest::is_stdin(frame);
             if self.is_parked {
                 return None;
             }
-            let request = Request::decode(frame);
+            let request = ShimRequest::decode(frame);
             self.inbox.drain(..used);
             if self.inbox.is_empty() {
                 // What a long message took is not kept.
@@ -102,7 +102,7 @@ impl Client {
         }
     }
 
-    /// Whether it is to be read from.
+    /// Whether to read from it.
     pub fn wants_read(&self) -> bool {
         !self.is_parked
     }
@@ -113,8 +113,8 @@ impl Client {
     }
 
     /// Says something, at once or as soon as the peer reads.
-    pub fn send(&mut self, notice: &Notice) {
-        self.outbox.extend(notice.encode());
+    pub fn send(&mut self, message: &ShimMessage) {
+        self.outbox.extend(message.encode());
         self.flush();
         if self.outbox.len() > UNREAD_MAX {
             self.is_gone = true;
@@ -139,7 +139,7 @@ impl Client {
         [stdout, stderr, stdin]: [Option<BorrowedFd<'_>>; 3],
         stages: Option<[BorrowedFd<'_>; 2]>,
     ) {
-        let notice = Notice::Pipes {
+        let message = ShimMessage::Pipes {
             stdout: stdout.is_some(),
             stderr: stderr.is_some(),
             stdin: stdin.is_some(),
@@ -150,7 +150,7 @@ impl Client {
             pipes.chain(stages.into_iter().flatten()).map(|end| end.as_raw_fd()).collect();
         let rights = [ControlMessage::ScmRights(&fds)];
         let rights = if fds.is_empty() { &[] } else { &rights[..] };
-        let frame = notice.encode();
+        let frame = message.encode();
         let sent = sendmsg::<()>(
             self.stream.as_raw_fd(),
             &[io::IoSlice::new(&frame)],
@@ -170,14 +170,14 @@ impl Client {
     /// Sends the lengths if they are news and it is time. Returns when it will
     /// be time, if only that is missing.
     pub fn offer_tick(&mut self, lengths: [u64; 2], now: Instant) -> Option<Instant> {
-        if !self.is_subscribed || self.tick.is_unseen || self.tick.told == lengths {
+        if !self.is_subscribed || self.tick.is_unseen || self.tick.sent == lengths {
             return None;
         }
         let due = self.tick.at.map(|at| at + TICK_FLOOR).filter(|due| *due > now);
         if due.is_none() {
-            self.tick = Tick { told: lengths, at: Some(now), is_unseen: true };
+            self.tick = Tick { sent: lengths, at: Some(now), is_unseen: true };
             let [stdout, stderr] = lengths;
-            self.send(&Notice::Tick { stdout, stderr });
+            self.send(&ShimMessage::Tick { stdout, stderr });
         }
         due
     }
@@ -205,16 +205,17 @@ mod tests {
     #[test]
     fn a_full_standard_input_holds_up_nothing_before_it() {
         let (mut client, mut peer) = connected();
-        let stdin = Request::Stdin { sequence: 1, bytes: b"x".to_vec() };
-        for request in [Request::KillTree { ticket: 1 }, stdin.clone(), Request::CloseStdin] {
+        let stdin = ShimRequest::Stdin { sequence: 1, bytes: b"x".to_vec() };
+        for request in [ShimRequest::KillTree { ticket: 1 }, stdin.clone(), ShimRequest::CloseStdin]
+        {
             peer.write_all(&request.encode()).unwrap();
         }
         client.receive();
-        assert_eq!(client.next_request(false), Some(Request::KillTree { ticket: 1 }));
+        assert_eq!(client.next_request(false), Some(ShimRequest::KillTree { ticket: 1 }));
         assert_eq!(client.next_request(false), None);
         assert!(!client.wants_read());
         assert_eq!(client.next_request(true), Some(stdin));
-        assert_eq!(client.next_request(true), Some(Request::CloseStdin));
+        assert_eq!(client.next_request(true), Some(ShimRequest::CloseStdin));
         assert!(client.wants_read());
     }
 
@@ -227,20 +228,20 @@ mod tests {
 
         client.is_subscribed = true;
         client.offer_tick([1, 0], start);
-        assert_eq!(client.tick.told, [1, 0]);
+        assert_eq!(client.tick.sent, [1, 0]);
         client.offer_tick([2, 0], start + TICK_FLOOR);
-        assert_eq!(client.tick.told, [1, 0], "the first one is unseen");
+        assert_eq!(client.tick.sent, [1, 0], "the first one is unseen");
         client.tick_seen();
         assert_eq!(client.offer_tick([2, 0], start), Some(start + TICK_FLOOR));
         assert_eq!(client.offer_tick([2, 0], start + TICK_FLOOR), None);
-        assert_eq!(client.tick.told, [2, 0]);
+        assert_eq!(client.tick.sent, [2, 0]);
     }
 
     #[test]
     fn a_peer_that_never_reads_is_dropped() {
         let (mut client, _peer) = connected();
         for _ in 0..100 {
-            client.send(&Notice::Stalled("x".repeat(64 * 1024)));
+            client.send(&ShimMessage::Stalled("x".repeat(64 * 1024)));
         }
         assert!(client.is_gone);
     }
@@ -249,9 +250,9 @@ mod tests {
     fn an_unknown_request_is_passed_over() {
         let (mut client, mut peer) = connected();
         peer.write_all(&[2, 0, 0, 0, b'?', 1]).unwrap();
-        peer.write_all(&Request::Pipes.encode()).unwrap();
+        peer.write_all(&ShimRequest::Pipes.encode()).unwrap();
         client.receive();
-        assert_eq!(client.next_request(true), Some(Request::Pipes));
+        assert_eq!(client.next_request(true), Some(ShimRequest::Pipes));
         assert!(!client.is_gone);
     }
 }

@@ -1,14 +1,13 @@
-//! Keeps a process to its limits: sets those that the kernel holds, looks after
-//! the others, and says when the tree is to end. Holds whether or not there is a
-//! daemon.
+//! Enforces a process's limits: sets those that the kernel holds, watches the others, and
+//! decides when the tree has to end. Works without a daemon.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::getuid;
+use rustix::process::nice;
 
 use crate::limits::{Applied, Hold, Limits, SoftLimits};
 use crate::process::cgroup::Cgroup;
@@ -40,7 +39,7 @@ pub struct Guard {
     began: Instant,
     watch: Watch,
     look_at: Option<Instant>,
-    /// Why the tree is to end.
+    /// Why the tree has to end.
     reason: Option<String>,
     kill_at: Option<Instant>,
     /// The leader has ended.
@@ -96,9 +95,8 @@ impl Guard {
         self.look_at = self.watch.pause(sample.at).map(|pause| Instant::now() + pause);
     }
 
-    /// Takes away what is left of the grace of a tree that is to end; `false` if
-    /// there is none. To be asked once the leader has ended, for the next turn must
-    /// find nobody.
+    /// Ends the grace of a tree that has to end; `false` if there is none. To be called
+    /// once the leader has ended, for the next turn must find no process of it.
     pub fn hurry(&mut self) -> bool {
         self.kill_at.take().is_some()
     }
@@ -210,7 +208,7 @@ impl Bounds {
         Ok(setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?)
     }
 
-    /// Lets the program dump core as whoever started the daemon had it.
+    /// Gives the program the core dump limit of the daemon's parent.
     pub fn allow_core_dumps(&self) -> io::Result<()> {
         let Some(soft) = self.soft.core_bytes else { return Ok(()) };
         let (_, hard) = getrlimit(Resource::RLIMIT_CORE)?;
@@ -233,8 +231,9 @@ impl Bounds {
     }
 }
 
-/// Lets this process go before all that it watches over, where it may: what forks
-/// without end leaves nobody else a turn. What it starts is as all are (sched(7)).
+/// Gives this process priority over the tree that it watches, if it may: a tree that
+/// forks without end leaves no time to others. Its children have normal priority
+/// (sched(7)).
 pub fn go_first(limits: &Limits) {
     if limits.processes > 0 {
         let priority = libc::sched_param { sched_priority: 1 };
@@ -281,8 +280,5 @@ fn may_open(value: u64) -> io::Result<()> {
 }
 
 fn renice(value: u64) -> io::Result<()> {
-    Errno::clear();
-    // SAFETY: one integer in, one out; -1 may be a niceness, so errno tells.
-    let niceness = unsafe { libc::nice(i32::try_from(value).unwrap_or(19)) };
-    if niceness == -1 && Errno::last_raw() != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    Ok(nice(i32::try_from(value).unwrap_or(19)).map(drop)?)
 }

@@ -13,7 +13,7 @@ use crate::process::manifest::{ExitRecord, VERSION};
 use crate::process::pidfd::PidFd;
 use crate::process::tree::{Marker, Tree};
 
-/// How long a status may take that somebody else has to tell.
+/// How long a status may take that the adopter has to report.
 const STATUS_BUDGET: Duration = Duration::from_secs(5);
 /// Why a status is not known.
 pub const STATUS_LOST: &str =
@@ -24,11 +24,11 @@ pub const STATUS_LOST: &str =
 pub enum Kinship {
     /// Ours: waiting for it tells its status.
     Own,
-    /// It was that of a shim that has died, and now is that of whoever
-    /// adopted it. Its handle tells that it died; its status is told by the
-    /// adopter, or by the kernel once it is reaped.
+    /// It was the child of a shim that has died, and now is the adopter's. Its handle
+    /// shows that it died; the adopter reports its status, or the kernel once it is
+    /// reaped.
     Adopted {
-        /// `None` when it was dead before anybody could take hold of it.
+        /// `None` when it died before a handle on it was opened.
         handle: Option<PidFd>,
         adopter: i32,
         /// Its orphans, as far as they were known when it was taken over.
@@ -36,17 +36,17 @@ pub enum Kinship {
     },
 }
 
-/// How the leader ended, as far as it can be told.
+/// How the leader ended, as far as that is known.
 #[derive(Clone, Copy, Debug)]
-pub enum Ending {
+pub enum LeaderEnd {
     Known(ExitStatus),
-    /// Nobody is left who could tell.
+    /// No process is left that knows it.
     Lost,
 }
 
 /// Where the leader stands.
 #[derive(Debug)]
-pub enum Life {
+pub enum LeaderState {
     Running,
     /// Dead, status not known yet.
     Dead {
@@ -54,7 +54,7 @@ pub enum Life {
     },
     /// Dead; so many bytes of what it left in each pipe are not in the spool yet.
     Draining {
-        ending: Ending,
+        ending: LeaderEnd,
         at: Timestamp,
         left: [u64; 2],
     },
@@ -67,14 +67,14 @@ pub enum Life {
 pub struct Leader {
     pub process: Process,
     pub kinship: Kinship,
-    pub life: Life,
+    pub life: LeaderState,
 }
 
 impl Leader {
     /// Its handle, when its death has to be watched for.
     pub fn watched(&self) -> Option<&PidFd> {
         match (&self.kinship, &self.life) {
-            (Kinship::Adopted { handle, .. }, Life::Running) => handle.as_ref(),
+            (Kinship::Adopted { handle, .. }, LeaderState::Running) => handle.as_ref(),
             _ => None,
         }
     }
@@ -82,15 +82,15 @@ impl Leader {
     /// Whether its end is known and on disk.
     pub fn record(&self) -> Option<&ExitRecord> {
         match &self.life {
-            Life::Recorded(record) => Some(record),
+            LeaderState::Recorded(record) => Some(record),
             _ => None,
         }
     }
 
     /// An adopted leader was seen dead.
     pub fn died(&mut self, now: Instant) {
-        if matches!(self.life, Life::Running) {
-            self.life = Life::Dead { since: now };
+        if matches!(self.life, LeaderState::Running) {
+            self.life = LeaderState::Dead { since: now };
         }
     }
 
@@ -117,41 +117,42 @@ impl Leader {
     }
 
     /// How an adopted leader that is dead has ended; `None` when that may still come.
-    pub fn ending(&self, now: Instant) -> Option<Ending> {
-        let (Kinship::Adopted { handle, .. }, Life::Dead { since }) = (&self.kinship, &self.life)
+    pub fn ending(&self, now: Instant) -> Option<LeaderEnd> {
+        let (Kinship::Adopted { handle, .. }, LeaderState::Dead { since }) =
+            (&self.kinship, &self.life)
         else {
             return None;
         };
         let is_late = now.duration_since(*since) > STATUS_BUDGET;
         let status = handle.as_ref().and_then(PidFd::exit_status);
-        status.map(Ending::Known).or(is_late.then_some(Ending::Lost))
+        status.map(LeaderEnd::Known).or(is_late.then_some(LeaderEnd::Lost))
     }
 
     /// It has ended, and the pipes held so many bytes then.
-    pub fn ended(&mut self, ending: Ending, left: [u64; 2]) {
-        if matches!(self.life, Life::Running | Life::Dead { .. }) {
-            self.life = Life::Draining { ending, at: Timestamp::now(), left };
+    pub fn ended(&mut self, ending: LeaderEnd, left: [u64; 2]) {
+        if matches!(self.life, LeaderState::Running | LeaderState::Dead { .. }) {
+            self.life = LeaderState::Draining { ending, at: Timestamp::now(), left };
         }
     }
 
     /// `count` bytes of a stream went into the spool; `None`: its pipe is empty.
     pub fn drained(&mut self, stream: usize, count: Option<usize>) {
-        if let Life::Draining { left, .. } = &mut self.life {
+        if let LeaderState::Draining { left, .. } = &mut self.life {
             left[stream] = count.map_or(0, |count| left[stream].saturating_sub(count as u64));
         }
     }
 
     /// Whether it has ended and its pipes hold no more of what it wrote.
     pub fn is_drained(&self) -> bool {
-        matches!(self.life, Life::Draining { left: [0, 0], .. })
+        matches!(self.life, LeaderState::Draining { left: [0, 0], .. })
     }
 
     /// What to write down, once all that it wrote is in the spool.
     pub fn record_due(&self, lengths: [u64; 2]) -> Option<ExitRecord> {
-        let Life::Draining { ending, at, left: [0, 0] } = &self.life else { return None };
+        let LeaderState::Draining { ending, at, left: [0, 0] } = &self.life else { return None };
         let status = match ending {
-            Ending::Known(status) => Some(status),
-            Ending::Lost => None,
+            LeaderEnd::Known(status) => Some(status),
+            LeaderEnd::Lost => None,
         };
         Some(ExitRecord {
             v: VERSION,
@@ -173,14 +174,14 @@ mod tests {
 
     fn leader() -> Leader {
         let process = Process { pid: 1, start_time: 0 };
-        Leader { process, kinship: Kinship::Own, life: Life::Running }
+        Leader { process, kinship: Kinship::Own, life: LeaderState::Running }
     }
 
     #[test]
     fn the_record_is_due_when_the_pipes_are_drained_and_no_sooner() {
         let mut leader = leader();
         assert!(leader.record_due([0, 0]).is_none());
-        leader.ended(Ending::Known(ExitStatus::from_raw(7 << 8)), [10, 5]);
+        leader.ended(LeaderEnd::Known(ExitStatus::from_raw(7 << 8)), [10, 5]);
         leader.drained(0, Some(4));
         leader.drained(1, Some(100));
         assert!(leader.record_due([0, 0]).is_none());
@@ -193,8 +194,8 @@ mod tests {
     #[test]
     fn codes_and_signals_are_told_apart_and_the_first_end_counts() {
         let mut leader = leader();
-        leader.ended(Ending::Known(ExitStatus::from_raw(9)), [0, 0]);
-        leader.ended(Ending::Lost, [1, 1]);
+        leader.ended(LeaderEnd::Known(ExitStatus::from_raw(9)), [0, 0]);
+        leader.ended(LeaderEnd::Lost, [1, 1]);
         leader.died(Instant::now());
         let record = leader.record_due([0, 0]).unwrap();
         assert_eq!((record.exit_code, record.exit_signal), (None, Some(9)));
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn an_end_that_nobody_can_tell_says_so() {
         let mut leader = leader();
-        leader.ended(Ending::Lost, [0, 0]);
+        leader.ended(LeaderEnd::Lost, [0, 0]);
         let record = leader.record_due([0, 0]).unwrap();
         assert_eq!((record.exit_code, record.exit_signal), (None, None));
         assert_eq!(record.reason.as_deref(), Some(STATUS_LOST));

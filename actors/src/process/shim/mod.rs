@@ -42,7 +42,7 @@ pub mod takeover;
 
 use std::process::ExitCode;
 
-use super::names::{ARGUMENT, RESCUE};
+use super::paths::{ARGUMENT, RESCUE};
 use crate::failpoint;
 
 /// Runs as a shim if the command line says so, until it has nothing left to do.

@@ -21,20 +21,20 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
 
 use super::guard::{Bounds, Guard, go_first};
-use super::leader::{Ending, Kinship, Leader, Life};
+use super::leader::{Kinship, Leader, LeaderEnd, LeaderState};
 use super::stage::Stage;
 use super::stdin::Stdin;
 use super::supervisor::Supervisor;
 use super::takeover;
 use crate::event::{Stream, Timestamp};
 use crate::failpoint;
-use crate::log::spool::write::Writer;
+use crate::log::spool::write::SpoolWriter;
 use crate::process::forbid_core_dumps;
-use crate::process::handing;
 use crate::process::identity::Process;
 use crate::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource, VERSION};
-use crate::process::names::{SOCKET, STDIN_FILE};
+use crate::process::paths::{SOCKET, STDIN_FILE};
 use crate::process::proc;
+use crate::process::secret_memfd;
 use crate::process::shims::lock_soon;
 use crate::process::tree::Marker;
 use crate::process::usage;
@@ -83,7 +83,7 @@ pub fn start() -> Result<Supervisor, String> {
         set_nonblocking(pipe).map_err(|error| format!("can't set up a pipe: {error}"))?;
     }
     Ok(Supervisor {
-        leader: Leader { process, kinship: Kinship::Own, life: Life::Running },
+        leader: Leader { process, kinship: Kinship::Own, life: LeaderState::Running },
         marker: Marker { attempt: manifest.attempt_id, process: manifest.process_id },
         guard: Guard::new(&manifest, Duration::ZERO),
         spool,
@@ -94,7 +94,7 @@ pub fn start() -> Result<Supervisor, String> {
         signals,
         clients: Vec::new(),
         stalled: None,
-        told_stall: None,
+        announced_stall: None,
         stopped: None,
         is_tree_gone: false,
         look_at: Instant::now(),
@@ -115,13 +115,13 @@ pub fn take_over() -> Result<Supervisor, String> {
     let record: Option<ExitRecord> = manifest::read(Path::new("."), ExitRecord::FILE)
         .map_err(|error| format!("can't read {}: {error}", ExitRecord::FILE))?;
     let life = match record {
-        Some(record) => Life::Recorded(record),
-        None if ends.leader.is_some() => Life::Running,
-        None => Life::Dead { since: Instant::now() },
+        Some(record) => LeaderState::Recorded(record),
+        None if ends.leader.is_some() => LeaderState::Running,
+        None => LeaderState::Dead { since: Instant::now() },
     };
     go_first(&manifest.limits);
     let mut guard = Guard::new(&manifest, usage::age(takeover.leader));
-    if matches!(life, Life::Recorded(_)) {
+    if matches!(life, LeaderState::Recorded(_)) {
         guard.leader_ended();
     }
     let kinship = Kinship::Adopted {
@@ -141,7 +141,7 @@ pub fn take_over() -> Result<Supervisor, String> {
         signals,
         clients: Vec::new(),
         stalled: None,
-        told_stall: None,
+        announced_stall: None,
         stopped: None,
         is_tree_gone: false,
         look_at: Instant::now(),
@@ -149,7 +149,7 @@ pub fn take_over() -> Result<Supervisor, String> {
     };
     supervisor.take_all();
     if let Some(status) = takeover.status {
-        supervisor.leader_ended(Ending::Known(ExitStatus::from_raw(status)));
+        supervisor.leader_ended(LeaderEnd::Known(ExitStatus::from_raw(status)));
     }
     Ok(supervisor)
 }
@@ -160,20 +160,21 @@ fn read_manifest() -> Result<Manifest, String> {
         .ok_or_else(|| format!("there is no {}", Manifest::FILE))
 }
 
-fn prepare(manifest: &Manifest) -> Result<(Writer, UnixListener), String> {
-    Writer::open(Path::new("."), manifest.spool_max_bytes)
+fn prepare(manifest: &Manifest) -> Result<(SpoolWriter, UnixListener), String> {
+    SpoolWriter::open(Path::new("."), manifest.spool_max_bytes)
         .and_then(|spool| Ok((spool, listen()?)))
         .map_err(|error| format!("can't prepare the folder: {error}"))
 }
 
 fn receive_secrets(manifest: &Manifest) -> Result<Secrets, String> {
-    let secrets = handing::unpack().map_err(|error| format!("can't receive secrets: {error}"))?;
+    let secrets =
+        secret_memfd::unpack().map_err(|error| format!("can't receive secrets: {error}"))?;
     let named = secrets.names() == manifest.secrets;
     named.then_some(secrets).ok_or_else(|| "the secrets are not those of the manifest".to_owned())
 }
 
 /// Only secrets need stages: without them bytes go straight from pipe to spool.
-fn make_stages(secrets: &Secrets, spool: &Writer) -> io::Result<Option<[Stage; 2]>> {
+fn make_stages(secrets: &Secrets, spool: &SpoolWriter) -> io::Result<Option<[Stage; 2]>> {
     if secrets.needles.is_empty() {
         return Ok(None);
     }
@@ -195,7 +196,7 @@ fn take_over_stages(
         .map_err(|error| format!("can't go on with its stages: {error}"))
 }
 
-/// Says to whoever started us how it went, then leaves its pipe and terminal.
+/// Reports the result to the daemon, then leaves its pipe and terminal.
 pub fn hand_shake(word: &str) {
     // A daemon that is gone by now finds out from the folder.
     let _ = io::stdout().write_all(word.as_bytes()).and_then(|()| io::stdout().flush());
@@ -218,7 +219,7 @@ fn become_shim() -> io::Result<SignalFd> {
         Signal::SIGUSR1,
         Signal::SIGUSR2,
         Signal::SIGALRM,
-        // A file size limit is then an error to be told, not a death.
+        // A file size limit is then an error, not a death.
         Signal::SIGXFSZ,
     ] {
         dispose(signal, SigHandler::SigIgn)?;
@@ -315,7 +316,7 @@ fn real_place(manifest: &Manifest) -> io::Result<Option<PathBuf>> {
 fn become_leader(folder: &Path, epoch: u64, bounds: &Bounds) -> io::Result<()> {
     setsid()?;
     for signal in 1..=libc::SIGRTMAX() {
-        // SAFETY: only defaults; the two signals and those of libc that can't be set are let be.
+        // SAFETY: only defaults; for signals that can't be set the call fails, which is fine.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
@@ -356,7 +357,7 @@ fn reason_not_started(manifest: &Manifest, error: &io::Error) -> String {
     }
 }
 
-/// Best effort: whoever waits for the handshake is told as well.
+/// Best effort: the handshake reports it as well.
 fn give_up(reason: &str) {
     let _ = manifest::write_durably(Path::new("."), ExitRecord::FILE, &ExitRecord::unknown(reason));
     let _ = fs::remove_file(SOCKET);

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use nix::errno::Errno;
 use nix::unistd::write;
 
-use crate::process::wire::Notice;
+use crate::process::wire::ShimMessage;
 
 /// Beyond so many bytes no further message is accepted.
 const BUFFER_MAX: usize = 1024 * 1024;
@@ -33,7 +33,7 @@ struct Message {
 
 impl Stdin {
     /// Of a pipe that has been set not to block; closed from the start for
-    /// `None`. Messages up to `last` have been received by somebody before.
+    /// `None`. An earlier shim has received messages up to `last`.
     pub fn new(pipe: Option<OwnedFd>, last: u64) -> Self {
         Self { pipe, last, ..Self::default() }
     }
@@ -48,18 +48,18 @@ impl Stdin {
         self.queue.iter().map(|message| message.bytes.len()).sum::<usize>() < BUFFER_MAX
     }
 
-    /// Takes a message in, unless its number was seen before. Returns what there
-    /// is to say of it already.
-    pub fn push(&mut self, sequence: u64, bytes: Vec<u8>) -> Option<Notice> {
+    /// Takes a message in, unless its number was seen before. Returns what to
+    /// report of it already.
+    pub fn push(&mut self, sequence: u64, bytes: Vec<u8>) -> Option<ShimMessage> {
         if self.open_pipe().is_none() {
-            return Some(Notice::StdinClosed);
+            return Some(ShimMessage::StdinClosed);
         }
         if sequence > self.last {
             self.last = sequence;
             self.queue.push_back(Message { sequence, bytes });
         }
         let waits = self.queue.iter().any(|message| message.sequence == sequence);
-        (!waits).then_some(Notice::StdinWritten { sequence })
+        (!waits).then_some(ShimMessage::StdinWritten { sequence })
     }
 
     /// Closes the pipe after what is in the queue.
@@ -77,9 +77,9 @@ impl Stdin {
         self.pipe.as_ref().filter(|_| !self.queue.is_empty()).map(AsFd::as_fd)
     }
 
-    /// Writes what the pipe takes now; says what has come of it.
-    pub fn feed(&mut self) -> Vec<Notice> {
-        let mut notices = Vec::new();
+    /// Writes what the pipe takes now; returns what to report.
+    pub fn feed(&mut self) -> Vec<ShimMessage> {
+        let mut messages = Vec::new();
         while let Some(pipe) = &self.pipe
             && let Some(message) = self.queue.front()
         {
@@ -95,15 +95,15 @@ impl Stdin {
                 }
             }
             if self.written == message.bytes.len() {
-                notices.push(Notice::StdinWritten { sequence: message.sequence });
+                messages.push(ShimMessage::StdinWritten { sequence: message.sequence });
                 self.written = 0;
                 self.queue.pop_front();
             }
         }
         if self.closing && self.queue.is_empty() && self.pipe.take().is_some() {
-            notices.push(Notice::StdinClosed);
+            messages.push(ShimMessage::StdinClosed);
         }
-        notices
+        messages
     }
 }
 
@@ -124,13 +124,13 @@ mod tests {
     #[test]
     fn a_message_sent_twice_is_written_once_and_acknowledged_twice() {
         let (mut stdin, mut reader) = stdin();
-        let written = Notice::StdinWritten { sequence: 1 };
+        let written = ShimMessage::StdinWritten { sequence: 1 };
         assert_eq!(stdin.push(1, b"a\n".to_vec()), None);
         assert_eq!(stdin.feed(), std::slice::from_ref(&written));
         assert_eq!(stdin.push(1, b"a\n".to_vec()), Some(written));
         stdin.close();
-        assert_eq!(stdin.feed(), [Notice::StdinClosed]);
-        assert_eq!(stdin.push(2, b"b\n".to_vec()), Some(Notice::StdinClosed));
+        assert_eq!(stdin.feed(), [ShimMessage::StdinClosed]);
+        assert_eq!(stdin.push(2, b"b\n".to_vec()), Some(ShimMessage::StdinClosed));
         let mut read = String::new();
         reader.read_to_string(&mut read).unwrap();
         assert_eq!(read, "a\n");
@@ -163,7 +163,7 @@ mod tests {
         drop(reader);
         stdin.push(1, b"a".to_vec());
         stdin.push(2, b"b".to_vec());
-        assert_eq!(stdin.feed(), [Notice::StdinClosed]);
-        assert_eq!(stdin.push(3, b"c".to_vec()), Some(Notice::StdinClosed));
+        assert_eq!(stdin.feed(), [ShimMessage::StdinClosed]);
+        assert_eq!(stdin.push(3, b"c".to_vec()), Some(ShimMessage::StdinClosed));
     }
 }

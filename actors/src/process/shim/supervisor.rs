@@ -1,7 +1,7 @@
 //! The shim's loop: one `poll`, then a bounded piece of work for each thing
 //! that is ready, requests first. So no flood of output is ever before a kill.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -9,29 +9,31 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, killpg};
 use nix::sys::signalfd::SignalFd;
+use nix::unistd::Pid;
+use rustix::io::ioctl_fionread;
 
 use super::client::Client;
 use super::guard::{Guard, Measure};
-use super::leader::{Ending, Kinship, Leader, Life};
+use super::leader::{Kinship, Leader, LeaderEnd, LeaderState};
 use super::stage::Stage;
 use super::stdin::Stdin;
 use crate::event::Stream;
 use crate::failpoint;
-use crate::log::spool::write::{Taken, Writer};
+use crate::log::spool::write::{SpoolWriter, Taken};
 use crate::process::kill::{KillReport, kill_tree, signal_tree};
 use crate::process::manifest::{self, ExitRecord, StopKind};
-use crate::process::names::SOCKET;
+use crate::process::paths::SOCKET;
 use crate::process::pidfd::{Reaped, reap};
 use crate::process::tree::{Marker, Tree};
-use crate::process::wire::{Hello, Notice, Request, Target};
+use crate::process::wire::{Hello, ShimMessage, ShimRequest, Target};
 
 /// How soon what failed for want of room is tried again.
 const RETRY: Duration = Duration::from_millis(250);
-/// How often an adopted tree is looked at: nothing tells of its last death.
+/// How often an adopted tree is looked at: nothing reports its last death.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// Chunks taken from one pipe in one turn.
 const CHUNKS: usize = 4;
@@ -45,7 +47,7 @@ pub struct Supervisor {
     pub leader: Leader,
     pub marker: Marker,
     pub guard: Guard,
-    pub spool: Writer,
+    pub spool: SpoolWriter,
     /// The reading ends of standard output and error, until their end.
     pub pipes: [Option<OwnedFd>; 2],
     /// What they wrote passes through these if there are secrets.
@@ -57,13 +59,13 @@ pub struct Supervisor {
     pub clients: Vec<Client>,
     /// Why nothing can be written, and when to try again.
     pub stalled: Option<(String, Instant)>,
-    /// What the clients were told of that.
-    pub told_stall: Option<String>,
+    /// What the clients were sent of that.
+    pub announced_stall: Option<String>,
     /// A stop was asked for while the leader ran.
     pub stopped: Option<StopKind>,
     /// No process of the tree is left.
     pub is_tree_gone: bool,
-    /// When an adopted tree is to be looked at.
+    /// When to look at an adopted tree next.
     pub look_at: Instant,
     /// Held for life, by being open.
     pub lock: fs::File,
@@ -71,7 +73,7 @@ pub struct Supervisor {
 
 /// What `poll` found ready.
 #[derive(Clone, Copy, Debug)]
-enum Source {
+enum Ready {
     Signals,
     Listener,
     Client(usize),
@@ -88,16 +90,16 @@ impl Supervisor {
             if self.leader.record().is_some() && self.is_tree_gone && self.take_the_rest() {
                 break;
             }
-            self.tell_stall();
+            self.announce_stall();
             let tick_due = self.tick();
             for source in self.wait(tick_due) {
                 match source {
-                    Source::Signals => self.reap(),
-                    Source::Listener => self.accept(),
-                    Source::Client(client) => self.serve(client),
-                    Source::Leader => self.leader.died(Instant::now()),
-                    Source::Stdin => self.feed_stdin(),
-                    Source::Output(stream) => self.take(stream),
+                    Ready::Signals => self.reap(),
+                    Ready::Listener => self.accept(),
+                    Ready::Client(client) => self.serve(client),
+                    Ready::Leader => self.leader.died(Instant::now()),
+                    Ready::Stdin => self.feed_stdin(),
+                    Ready::Output(stream) => self.take(stream),
                 }
             }
             for number in 0..self.clients.len() {
@@ -106,7 +108,7 @@ impl Supervisor {
             self.clients.retain(|client| !client.is_gone);
         }
         self.spool.trim();
-        self.announce(&Notice::TreeGone);
+        self.announce(&ShimMessage::TreeGone);
         if let Some(cgroup) = self.guard.cgroup() {
             cgroup.remove();
         }
@@ -116,8 +118,8 @@ impl Supervisor {
         drop(self.lock);
     }
 
-    fn wait(&mut self, tick_due: Option<Instant>) -> Vec<Source> {
-        let mut sources = vec![Source::Signals, Source::Listener];
+    fn wait(&mut self, tick_due: Option<Instant>) -> Vec<Ready> {
+        let mut sources = vec![Ready::Signals, Ready::Listener];
         let mut fds = vec![
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
@@ -129,21 +131,21 @@ impl Supervisor {
             let mut events = PollFlags::empty();
             events.set(PollFlags::POLLIN, client.wants_read());
             events.set(PollFlags::POLLOUT, client.wants_write());
-            sources.push(Source::Client(number));
+            sources.push(Ready::Client(number));
             fds.push(PollFd::new(client.as_fd(), events));
         }
         if let Some(handle) = self.leader.watched() {
-            sources.push(Source::Leader);
+            sources.push(Ready::Leader);
             fds.push(PollFd::new(handle.as_fd(), PollFlags::POLLIN));
         }
         if let Some(pipe) = self.stdin.waiting() {
-            sources.push(Source::Stdin);
+            sources.push(Ready::Stdin);
             fds.push(PollFd::new(pipe, PollFlags::POLLOUT));
         }
         if self.stalled.is_none() {
             for (stream, pipe) in STREAMS.into_iter().zip(&self.pipes) {
                 if let Some(pipe) = pipe {
-                    sources.push(Source::Output(stream));
+                    sources.push(Ready::Output(stream));
                     fds.push(PollFd::new(pipe.as_fd(), PollFlags::POLLIN));
                 }
             }
@@ -173,7 +175,7 @@ impl Supervisor {
     /// ended, and when its tree is gone.
     fn is_watching(&self) -> bool {
         matches!(self.leader.kinship, Kinship::Adopted { .. })
-            && !matches!(self.leader.life, Life::Running)
+            && !matches!(self.leader.life, LeaderState::Running)
     }
 
     /// What time and the leader's state ask for.
@@ -186,7 +188,7 @@ impl Supervisor {
         if let Some(ending) = self.leader.ending(now) {
             self.leader_ended(ending);
         }
-        if !matches!(self.leader.life, Life::Running) && self.guard.hurry() {
+        if !matches!(self.leader.life, LeaderState::Running) && self.guard.hurry() {
             self.kill();
         }
         if self.stalled.is_none()
@@ -232,16 +234,16 @@ impl Supervisor {
             .and_then(|()| manifest::write_durably(Path::new("."), ExitRecord::FILE, &record));
         match written {
             Err(error) if error.kind() != io::ErrorKind::NotFound => self.stall(&error),
-            // Written, or the folder has been deleted and nobody will look for it.
+            // Written, or the folder has been deleted and no one will read it.
             _ => {
                 failpoint::hit("exit", "recorded");
-                self.announce(&Notice::Exited(record.clone()));
-                self.leader.life = Life::Recorded(record);
+                self.announce(&ShimMessage::Exited(record.clone()));
+                self.leader.life = LeaderState::Recorded(record);
             }
         }
     }
 
-    /// Reaps dead children: the leader, and orphans that came to us.
+    /// Reaps dead children: the leader, and adopted orphans.
     fn reap(&mut self) {
         while let Ok(Some(_)) = self.signals.read_signal() {}
         loop {
@@ -259,12 +261,12 @@ impl Supervisor {
 
     fn child_ended(&mut self, pid: i32, status: ExitStatus) {
         if pid == self.leader.process.pid && matches!(self.leader.kinship, Kinship::Own) {
-            self.leader_ended(Ending::Known(status));
+            self.leader_ended(LeaderEnd::Known(status));
         }
     }
 
     /// The leader has ended: what its pipes hold now was written before.
-    pub fn leader_ended(&mut self, ending: Ending) {
+    pub fn leader_ended(&mut self, ending: LeaderEnd) {
         let left = self.pipes.each_ref().map(|pipe| pipe.as_ref().map_or(0, bytes_in));
         self.leader.ended(ending, left);
         self.guard.leader_ended();
@@ -279,7 +281,7 @@ impl Supervisor {
                 if !self.tree().is_outside(client.pid) {
                     return;
                 }
-                client.send(&Notice::Hello(Hello {
+                client.send(&ShimMessage::Hello(Hello {
                     pid: self.leader.process.pid,
                     stdin_sequence: self.stdin.last(),
                 }));
@@ -314,35 +316,37 @@ impl Supervisor {
         }
     }
 
-    fn answer(&mut self, number: usize, request: Request) {
+    fn answer(&mut self, number: usize, request: ShimRequest) {
         let answer = match request {
-            Request::Subscribe => return self.subscribe(number),
-            Request::TickSeen => return self.clients[number].tick_seen(),
-            Request::Stdin { sequence, bytes } => {
+            ShimRequest::Subscribe => return self.subscribe(number),
+            ShimRequest::TickSeen => return self.clients[number].tick_seen(),
+            ShimRequest::Stdin { sequence, bytes } => {
                 let answer = self.stdin.push(sequence, bytes);
                 self.feed_stdin();
                 answer
             }
-            Request::CloseStdin => {
+            ShimRequest::CloseStdin => {
                 self.stdin.close();
                 self.feed_stdin();
                 None
             }
-            Request::Signal { ticket, target, signal } => {
-                Some(Notice::Signalled { ticket, count: self.signal(target, signal) })
+            ShimRequest::Signal { ticket, target, signal } => {
+                Some(ShimMessage::Signalled { ticket, count: self.signal(target, signal) })
             }
-            Request::Stopping(kind) => {
-                if matches!(self.leader.life, Life::Running) {
+            ShimRequest::Stopping(kind) => {
+                if matches!(self.leader.life, LeaderState::Running) {
                     self.stopped = self.stopped.max(Some(kind));
                 }
                 None
             }
-            Request::KillTree { ticket } => Some(Notice::Killed { ticket, report: self.kill() }),
-            Request::Pipes => return self.send_pipes(number),
-            Request::Ping { ticket } => Some(Notice::Pong { ticket }),
-            Request::LeaderEnded { status } => {
+            ShimRequest::KillTree { ticket } => {
+                Some(ShimMessage::Killed { ticket, report: self.kill() })
+            }
+            ShimRequest::Pipes => return self.send_pipes(number),
+            ShimRequest::Ping { ticket } => Some(ShimMessage::Pong { ticket }),
+            ShimRequest::LeaderEnded { status } => {
                 if matches!(self.leader.kinship, Kinship::Adopted { .. }) {
-                    self.leader_ended(Ending::Known(ExitStatus::from_raw(status)));
+                    self.leader_ended(LeaderEnd::Known(ExitStatus::from_raw(status)));
                 }
                 None
             }
@@ -352,16 +356,16 @@ impl Supervisor {
         }
     }
 
-    /// From here on the client is told all; what has been so far, it is told now.
+    /// From here on the client gets every event, and now the earlier ones that matter.
     fn subscribe(&mut self, number: usize) {
         let client = &mut self.clients[number];
         client.is_subscribed = true;
-        client.send(&Notice::Subscribed);
-        if let Some(reason) = &self.told_stall {
-            client.send(&Notice::Stalled(reason.clone()));
+        client.send(&ShimMessage::Subscribed);
+        if let Some(reason) = &self.announced_stall {
+            client.send(&ShimMessage::Stalled(reason.clone()));
         }
         if let Some(record) = self.leader.record() {
-            client.send(&Notice::Exited(record.clone()));
+            client.send(&ShimMessage::Exited(record.clone()));
         }
     }
 
@@ -375,12 +379,11 @@ impl Supervisor {
         match target {
             // As long as it has not been reaped its group's number is no other's.
             Target::Leader if self.leader.process.holds_its_pid() => {
-                let group = -self.leader.process.pid;
-                // SAFETY: two integers; the leader made this group and holds its number.
-                let sent = unsafe { libc::kill(group, signal) == 0 };
+                let group = Pid::from_raw(self.leader.process.pid);
+                let sent = Signal::try_from(signal).is_ok_and(|it| killpg(group, it).is_ok());
                 if !matches!(signal, libc::SIGSTOP | libc::SIGKILL) {
-                    // SAFETY: as above. A stopped process gets to handle the signal.
-                    unsafe { libc::kill(group, libc::SIGCONT) };
+                    // A stopped process gets to handle the signal.
+                    let _ = killpg(group, Signal::SIGCONT);
                 }
                 u32::from(sent)
             }
@@ -414,8 +417,8 @@ impl Supervisor {
     }
 
     fn feed_stdin(&mut self) {
-        for notice in self.stdin.feed() {
-            self.announce(&notice);
+        for message in self.stdin.feed() {
+            self.announce(&message);
         }
     }
 
@@ -481,22 +484,22 @@ impl Supervisor {
         self.stalled = Some((error.to_string(), Instant::now() + RETRY));
     }
 
-    fn tell_stall(&mut self) {
+    fn announce_stall(&mut self) {
         let reason = self.stalled.as_ref().map(|(reason, _)| reason.clone());
-        if reason != self.told_stall {
-            self.announce(&reason.clone().map_or(Notice::Resumed, Notice::Stalled));
-            self.told_stall = reason;
+        if reason != self.announced_stall {
+            self.announce(&reason.clone().map_or(ShimMessage::Resumed, ShimMessage::Stalled));
+            self.announced_stall = reason;
         }
     }
 
-    /// Tells all who want to be told.
-    fn announce(&mut self, notice: &Notice) {
+    /// Sends a message to all subscribed clients.
+    fn announce(&mut self, message: &ShimMessage) {
         for client in self.clients.iter_mut().filter(|client| client.is_subscribed) {
-            client.send(notice);
+            client.send(message);
         }
     }
 
-    /// Tells the lengths to whom it is time to tell; returns the next such time.
+    /// Sends the spool's lengths to the clients that are due; returns when the next one is.
     fn tick(&mut self) -> Option<Instant> {
         let (lengths, now) = (self.lengths(), Instant::now());
         self.clients.iter_mut().filter_map(|client| client.offer_tick(lengths, now)).min()
@@ -509,8 +512,5 @@ impl Supervisor {
 
 /// How much a pipe holds now.
 fn bytes_in(pipe: &OwnedFd) -> u64 {
-    let mut count: libc::c_int = 0;
-    // SAFETY: FIONREAD (ioctl_fionread(2const)) writes one int.
-    let result = unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut count) };
-    if Errno::result(result).is_ok() { u64::try_from(count).unwrap_or(0) } else { 0 }
+    ioctl_fionread(pipe).unwrap_or(0)
 }

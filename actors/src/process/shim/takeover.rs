@@ -20,7 +20,7 @@ const MESSAGE_MAX: usize = 128 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Takeover {
     pub leader: Process,
-    /// Its wait status (wait(2)), if it has ended and somebody saw how.
+    /// Its wait status (wait(2)), if it has ended and the status is known.
     pub status: Option<i32>,
     /// Orphans of its tree.
     pub roots: Vec<Process>,
@@ -40,7 +40,7 @@ pub struct Ends {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Message {
+struct TakeoverMessage {
     takeover: Takeover,
     /// Which of stdout, stderr, stdin, leader and the two stages come after the lock.
     present: [bool; 6],
@@ -59,7 +59,7 @@ pub fn send(stream: &UnixStream, takeover: Takeover, ends: &Ends) -> io::Result<
         .chain(optional.into_iter().flatten())
         .map(|end| end.as_raw_fd())
         .collect();
-    let message = serde_json::to_vec(&Message { takeover, present })?;
+    let message = serde_json::to_vec(&TakeoverMessage { takeover, present })?;
     let sent = sendmsg::<()>(
         stream.as_raw_fd(),
         &[IoSlice::new(&message)],
@@ -82,7 +82,7 @@ pub fn receive() -> io::Result<(Takeover, Ends)> {
             Err(error) => return Err(error),
         }
     }
-    let Message { takeover, present } = serde_json::from_slice(&bytes)?;
+    let TakeoverMessage { takeover, present } = serde_json::from_slice(&bytes)?;
     let mut fds = fds.into_iter();
     let lock = fds.next().ok_or(io::ErrorKind::InvalidData)?.into();
     let [stdout, stderr, stdin, leader, out_stage, err_stage] =

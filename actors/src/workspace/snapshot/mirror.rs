@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::plenty::{FILE_MAX, TOTAL_MAX};
-use super::{GitError, Snapshot, SnapshotError, blocking};
+use super::{GitError, Snapshot, SnapshotError};
+use crate::blocking::blocking;
 use crate::workspace::tree::{Entry, Tree};
 
 /// Bytes of a file of attributes; git reads no more (gitattributes(5)).
@@ -26,7 +27,7 @@ pub async fn make(
     let root = snapshot.aside.path().join("files");
     let copied = {
         let (root, tree, paths) = (root.clone(), Arc::clone(&snapshot.tree), paths.to_vec());
-        blocking(move || Ok(copy_all(&tree, &paths, &root))).await?
+        blocking(move || copy_all(&tree, &paths, &root)).await
     };
     let repositories = match copied {
         Ok(Copied::All { repositories }) => repositories,

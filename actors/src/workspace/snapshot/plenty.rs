@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::workspace::changes::{Change, Status};
-use crate::workspace::tree::{Kind, Tree};
+use crate::workspace::tree::{EntryKind, Tree};
 
 /// Bytes of a file that is read.
 pub const FILE_MAX: u64 = 16 << 20;
@@ -18,7 +18,8 @@ pub fn measure(tree: &Tree, changes: &mut [Change]) {
     for change in changes.iter_mut().filter(|change| change.status != Status::Deleted) {
         let (kind, bytes) = tree.look(&change.path);
         change.bytes = bytes;
-        change.is_read = kind != Kind::Special && bytes <= FILE_MAX && total + bytes <= TOTAL_MAX;
+        change.is_read =
+            kind != EntryKind::Special && bytes <= FILE_MAX && total + bytes <= TOTAL_MAX;
         if change.is_read {
             total += bytes;
         }

@@ -15,7 +15,7 @@ fn test_pipe() -> (PipeReader, PipeWriter) {
 }
 
 /// Puts `bytes` into the spool by way of a pipe.
-fn feed(spool: &mut Writer, stream: Stream, bytes: &[u8]) {
+fn feed(spool: &mut SpoolWriter, stream: Stream, bytes: &[u8]) {
     for chunk in bytes.chunks(CHUNK) {
         let (reader, mut writer) = test_pipe();
         writer.write_all(chunk).unwrap();
@@ -55,7 +55,7 @@ fn numbered(count: u32) -> Vec<u8> {
 fn what_a_pipe_brought_is_held_and_recorded_with_and_without_splice() {
     for can_splice in [true, false] {
         let dir = tempfile::tempdir().unwrap();
-        let mut spool = Writer::open(dir.path(), NO_LIMIT).unwrap();
+        let mut spool = SpoolWriter::open(dir.path(), NO_LIMIT).unwrap();
         spool.can_splice = can_splice;
         let (reader, mut writer) = test_pipe();
         assert_eq!(spool.take(Stream::Stdout, reader.as_fd()).unwrap(), Taken::Nothing);
@@ -77,7 +77,7 @@ fn what_a_pipe_brought_is_held_and_recorded_with_and_without_splice() {
 fn segments_roll_at_their_size_and_the_oldest_go() {
     let dir = tempfile::tempdir().unwrap();
     let limit = 256 * 1024;
-    let mut spool = Writer::open(dir.path(), limit).unwrap();
+    let mut spool = SpoolWriter::open(dir.path(), limit).unwrap();
     feed(&mut spool, Stream::Stderr, b"early and small\n");
     let bytes = numbered(100_000);
     feed(&mut spool, Stream::Stdout, &bytes);
@@ -100,7 +100,7 @@ fn segments_roll_at_their_size_and_the_oldest_go() {
 #[test]
 fn an_index_torn_at_any_byte_is_mended_and_the_spool_goes_on() {
     let whole = tempfile::tempdir().unwrap();
-    let mut spool = Writer::open(whole.path(), NO_LIMIT).unwrap();
+    let mut spool = SpoolWriter::open(whole.path(), NO_LIMIT).unwrap();
     for (stream, text) in
         [(Stream::Stdout, "one\n"), (Stream::Stderr, "two\n"), (Stream::Stdout, "three\n")]
     {
@@ -111,7 +111,7 @@ fn an_index_torn_at_any_byte_is_mended_and_the_spool_goes_on() {
 
     for torn_at in 0..=index.len() {
         fs::write(whole.path().join(INDEX), &index[..torn_at]).unwrap();
-        let mut spool = Writer::open(whole.path(), NO_LIMIT).unwrap();
+        let mut spool = SpoolWriter::open(whole.path(), NO_LIMIT).unwrap();
         assert_eq!(held(whole.path(), Stream::Stdout), b"one\nthree\n");
         assert_eq!(held(whole.path(), Stream::Stderr), b"two\n");
         let kept = torn_at / RECORD_LEN;
@@ -129,7 +129,7 @@ fn a_reopened_spool_goes_on_where_it_was_and_still_drops_the_oldest() {
     let limit = 256 * 1024;
     let bytes = numbered(60_000);
     for part in bytes.chunks(100_001) {
-        let mut spool = Writer::open(dir.path(), limit).unwrap();
+        let mut spool = SpoolWriter::open(dir.path(), limit).unwrap();
         feed(&mut spool, Stream::Stdout, part);
         spool.trim();
     }
@@ -144,7 +144,7 @@ fn room_that_was_reserved_and_not_used_is_given_back() {
     use std::os::unix::fs::MetadataExt;
 
     let dir = tempfile::tempdir().unwrap();
-    let mut spool = Writer::open(dir.path(), NO_LIMIT).unwrap();
+    let mut spool = SpoolWriter::open(dir.path(), NO_LIMIT).unwrap();
     feed(&mut spool, Stream::Stdout, b"short\n");
     let blocks = || {
         let path = format::segment_path(dir.path(), Stream::Stdout, 0);
@@ -168,7 +168,7 @@ proptest! {
         damage in any::<prop::sample::Index>(),
     ) {
         let dir = tempfile::tempdir().unwrap();
-        let mut spool = Writer::open(dir.path(), NO_LIMIT).unwrap();
+        let mut spool = SpoolWriter::open(dir.path(), NO_LIMIT).unwrap();
         for &(out, len) in &pieces {
             feed(&mut spool, if out { Stream::Stdout } else { Stream::Stderr }, &vec![7; len]);
         }
@@ -179,7 +179,7 @@ proptest! {
         index.extend([0x55; 40]);
         fs::write(dir.path().join(INDEX), &index).unwrap();
 
-        Writer::open(dir.path(), NO_LIMIT).unwrap();
+        SpoolWriter::open(dir.path(), NO_LIMIT).unwrap();
         let after = records(dir.path());
         prop_assert_eq!(&after[..at / RECORD_LEN], &before[..at / RECORD_LEN]);
         for stream in BOTH {

@@ -24,7 +24,7 @@ struct Bench {
     dir: tempfile::TempDir,
     reader: OwnedFd,
     writer: Option<File>,
-    spool: Writer,
+    spool: SpoolWriter,
     stage: Stage,
 }
 
@@ -32,7 +32,7 @@ impl Bench {
     fn new(needles: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).unwrap();
-        let spool = Writer::open(dir.path(), SPOOL_MAX).unwrap();
+        let spool = SpoolWriter::open(dir.path(), SPOOL_MAX).unwrap();
         let needles: Vec<Needle> = needles.iter().map(|text| needle(text)).collect();
         let stage = Stage::create(STREAM, &needles, &spool).unwrap();
         Self { dir, reader, writer: Some(writer.into()), spool, stage }
@@ -53,7 +53,7 @@ impl Bench {
     /// Another shim comes, with what outlives the one before.
     fn reopen(&mut self) {
         let file = self.stage.file.try_clone().unwrap();
-        self.spool = Writer::open(self.dir.path(), SPOOL_MAX).unwrap();
+        self.spool = SpoolWriter::open(self.dir.path(), SPOOL_MAX).unwrap();
         self.stage = Stage::open(STREAM, file.into()).unwrap();
     }
 

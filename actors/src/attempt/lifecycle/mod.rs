@@ -1,5 +1,4 @@
-//! The life of one turn, as a pure state machine: what happened goes in, what
-//! to do comes out.
+//! The life of one turn, as a pure state machine: events in, effects out.
 //!
 //! ```text
 //!  Preparing ─prepared─▶ Spawning ─spawned─▶ Running ─exited─▶ Ended ─drained─▶ Settled
@@ -12,19 +11,18 @@
 //!                       └─ exited ─▶ SIGTERM ─ grace ──┘  └─ force
 //! ```
 //!
-//! An executor that has told how its turn ended is to end too: its input is
-//! closed, and if it lingers it is asked to end, and then made to. What it left
-//! running lives on, as after any turn.
+//! An executor that has reported the end of its turn has to end too: its input is
+//! closed; if it lingers it gets SIGTERM, and then SIGKILL. What it left running lives
+//! on, as after any turn.
 //!
-//! A turn without a stop settles when its log has been taken in to its last
-//! byte, for the executor's own last words outrank its exit code. A stopped one
-//! settles when nothing of its tree is alive; a log that lags far behind then
-//! has only a moment's grace, so that a flood never delays a stop. Where the disk
-//! takes no record of the leader's end, the stop is answered without it, and the
-//! turn settles once the record is there.
+//! A turn without a stop settles when its log is read to the last byte, for the
+//! executor's own last words outrank its exit code. A stopped one settles when its tree
+//! is dead; a log that lags then has only a moment's grace, so that a flood of output
+//! never delays a stop. If the disk takes no record of the leader's end, the stop is
+//! answered without it, and the turn settles once the record is there.
 //!
-//! Of the effects of a stop, the one that ends processes comes first and the row
-//! last: nothing that can't be written keeps a process alive.
+//! Of the effects of a stop, the one that ends processes comes first and the row last: a
+//! failing write keeps no process alive.
 
 use crate::journal::Phase;
 use crate::process::manifest::{ExitRecord, StopKind};
@@ -34,12 +32,12 @@ pub const INTERRUPT: &str = "interrupt";
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Input {
+pub enum LifeEvent {
     Prepared,
     /// The worktrees can't be made, or the process can't be started.
     NotStarted(String),
     Spawned,
-    /// The executor has told how the turn ended.
+    /// The executor has reported the end of the turn.
     TurnEnded,
     Exited(ExitRecord),
     /// The log holds everything up to the exit.
@@ -55,7 +53,7 @@ pub enum Input {
         signalled: u32,
         survivors: u32,
     },
-    /// So many processes got the SIGTERM that was asked for after the exit.
+    /// This many processes got the SIGTERM after the exit.
     Terminated(u32),
     /// The shim has ended: no descendant is left.
     TreeGone,
@@ -86,7 +84,7 @@ pub enum Effect {
     Interrupt {
         by_message: bool,
     },
-    /// End of file on stdin, after all that was said.
+    /// End of file on stdin, after all messages.
     CloseStdin,
     /// SIGTERM to the leader's process group.
     Dismiss,
@@ -95,12 +93,12 @@ pub enum Effect {
     /// SIGTERM to every descendant, and end of file on stdin.
     Terminate,
     KillTree,
-    /// Take in the log up to the exit.
+    /// Read the log up to the exit.
     Drain(ExitRecord),
     Arm(Timer),
-    /// The turn is over: write its outcome down and free the slot.
+    /// The turn is over: write its outcome and free the slot.
     Settle(Ending),
-    /// Answer all who wait for the stop.
+    /// Answer the callers of the stop.
     Answer(Stopped),
 }
 
@@ -113,7 +111,7 @@ pub struct Ending {
     pub stopped: Option<StopFacts>,
 }
 
-/// How a stop went about it.
+/// How a stop proceeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StopFacts {
     pub forced: bool,
@@ -145,7 +143,7 @@ enum Stage {
     Settled { exit: Option<ExitRecord> },
 }
 
-/// A stop that has been asked for and not been answered.
+/// A stop that has not been answered.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Stop {
     facts: StopFacts,
@@ -153,9 +151,9 @@ struct Stop {
     late: bool,
     /// The kill is under way.
     killing: bool,
-    /// The kill is over; so many live on.
+    /// The kill is over; the number of survivors.
     survivors: Option<u32>,
-    /// The log has had its time.
+    /// The log has had its grace.
     hurry: bool,
 }
 
@@ -189,12 +187,12 @@ impl Life {
         Self { stop: Some(Stop { survivors: Some(0), ..Stop::default() }), ..Self::running() }
     }
 
-    /// Nothing of it has been started, nor is being.
+    /// Its process has not been started, nor is being started.
     pub fn is_preparing(&self) -> bool {
         self.stage == Stage::Preparing
     }
 
-    /// Its process has been started, though nobody could tell so until now.
+    /// Its process turns out to have been started.
     pub fn find_started(&mut self) {
         if self.stage == Stage::Preparing {
             self.stage = Stage::Spawning;
@@ -207,7 +205,7 @@ impl Life {
         Self { stage: Stage::Settled { exit: None }, tree: true, ..Self::preparing() }
     }
 
-    /// Nothing is alive and nothing is to come: the actor may end.
+    /// Nothing is alive and no event can come.
     pub fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Settled { .. }) && !self.tree && self.stop.is_none()
     }
@@ -217,31 +215,31 @@ impl Life {
         self.tree
     }
 
-    /// Its tree was killed, and the record of the leader's end is still to come.
+    /// Its tree was killed; the record of the leader's end is still to come.
     pub fn is_dead(&self) -> bool {
         self.dead && self.stage == Stage::Running
     }
 
-    /// How the stop under way has gone about it so far.
+    /// How the stop under way has proceeded so far.
     pub fn stop_facts(&self) -> Option<StopFacts> {
         self.stop.as_ref().filter(|stop| !stop.late).map(|stop| stop.facts.clone())
     }
 
     /// Takes one step. Inputs that come too late, twice or out of turn change nothing.
-    pub fn step(&mut self, input: Input) -> Vec<Effect> {
+    pub fn step(&mut self, input: LifeEvent) -> Vec<Effect> {
         match input {
-            Input::Prepared => self.prepared(),
-            Input::NotStarted(reason) => self.not_started(reason),
-            Input::Spawned => self.spawned(),
-            Input::TurnEnded => self.turn_ended(),
-            Input::Exited(exit) => self.exited(exit),
-            Input::Drained => self.drained(),
-            Input::Stop { force, by_message } => self.stop(force, by_message),
-            Input::Timer(timer) => self.timer(timer),
-            Input::Killed { signalled, survivors } => self.killed(signalled, survivors),
-            Input::Terminated(count) => self.terminated(count),
-            Input::TreeGone => self.tree_gone(),
-            Input::Stalled(is_stalled) => {
+            LifeEvent::Prepared => self.prepared(),
+            LifeEvent::NotStarted(reason) => self.not_started(reason),
+            LifeEvent::Spawned => self.spawned(),
+            LifeEvent::TurnEnded => self.turn_ended(),
+            LifeEvent::Exited(exit) => self.exited(exit),
+            LifeEvent::Drained => self.drained(),
+            LifeEvent::Stop { force, by_message } => self.stop(force, by_message),
+            LifeEvent::Timer(timer) => self.timer(timer),
+            LifeEvent::Killed { signalled, survivors } => self.killed(signalled, survivors),
+            LifeEvent::Terminated(count) => self.terminated(count),
+            LifeEvent::TreeGone => self.tree_gone(),
+            LifeEvent::Stalled(is_stalled) => {
                 self.stalled = is_stalled;
                 self.answer_unsettled()
             }
@@ -299,7 +297,7 @@ impl Life {
         let mut effects = vec![Effect::Drain(exit)];
         if let Some(stop) = &mut self.stop {
             effects.push(Effect::Arm(Timer::Drain));
-            // What it started has the rest of the grace, as it would have had.
+            // Its descendants have the rest of the grace.
             if !stop.killing && stop.survivors.is_none() {
                 effects.push(Effect::Terminate);
             }
@@ -393,7 +391,7 @@ impl Life {
         }
     }
 
-    /// A soft stop's processes have not been killed yet.
+    /// A soft stop has not killed the processes yet.
     fn has_grace(&self) -> bool {
         let waits = |stop: &Stop| !stop.killing && !stop.late && stop.survivors.is_none();
         matches!(self.stage, Stage::Running | Stage::Ended { .. })
@@ -425,8 +423,7 @@ impl Life {
         }
     }
 
-    /// A shim that has ended answers no kill that was asked of it meanwhile; what
-    /// is gone needs none.
+    /// A shim that has ended answers no pending kill; its tree needs none.
     fn tree_gone(&mut self) -> Vec<Effect> {
         self.tree = false;
         let is_killing = self.stop.as_ref().is_some_and(|stop| stop.killing);
@@ -434,9 +431,9 @@ impl Life {
         if is_killing || (has_ended && self.has_grace()) { self.killed(0, 0) } else { vec![] }
     }
 
-    /// Answers a stop whose leader has not been told to have ended: it can't be
-    /// killed (uninterruptible sleep), and another stop may try again; or it is
-    /// dead, and there is no room for the record of its end.
+    /// Answers a stop without a report of the leader's end: it can't be killed
+    /// (uninterruptible sleep), and another stop may try again; or it is dead, and there
+    /// is no room for the record of its end.
     fn answer_unsettled(&mut self) -> Vec<Effect> {
         let Some(stop) = self.stop.as_ref().filter(|_| self.stage == Stage::Running) else {
             return vec![];

@@ -1,5 +1,5 @@
-//! What a process got from whoever started it and must not keep: descriptors, and
-//! the leave to dump core.
+//! Gives up what a process inherited from its parent and must not keep: descriptors, and
+//! the right to dump core.
 
 use std::io;
 
@@ -16,9 +16,9 @@ pub fn forbid_core_dumps() -> Option<u64> {
     Some(soft)
 }
 
-/// Closes all descriptors but the standard three. A pipe of whoever started a
-/// daemon would else stay open for the daemon's life, and its reader would wait
-/// for an end that never comes. To be called before this process opens any.
+/// Closes all descriptors but the standard three. Otherwise a pipe of the daemon's parent
+/// would stay open for the daemon's life, and its reader would wait for an end that never
+/// comes. To be called before this process opens any.
 pub fn close_inherited() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;
     // SAFETY: close_range(2) takes no pointers, and nothing in this process owns

@@ -8,9 +8,10 @@ use std::io::{self, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::snapshot::{self, Snapshot, SnapshotError, Source};
+use super::snapshot::{Snapshot, SnapshotError, Source};
 use super::tree::Tree;
 use super::{aside, git};
+use crate::blocking::blocking;
 
 /// Bytes that are taken in of what is not committed; git reads them all, and writes
 /// them.
@@ -32,7 +33,7 @@ pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotE
     let snapshot = Snapshot::take(source).await?;
     {
         let (objects, lender) = (objects.to_owned(), snapshot.common().join("objects"));
-        snapshot::blocking(move || aside::lend_objects(&objects, &[&lender])).await?;
+        blocking(move || aside::lend_objects(&objects, &[&lender])).await?;
     }
     take_in(&snapshot, objects).await?;
     let tree = snapshot.writing(objects).text(&["write-tree"]).await?;
@@ -61,10 +62,9 @@ async fn take_in(snapshot: &Snapshot, objects: &Path) -> Result<(), SnapshotErro
         return Ok(());
     }
     let tree = Arc::clone(snapshot.tree());
-    let stdin =
-        snapshot::blocking(move || Ok(measured(&tree, &changed).map(|()| changed))).await??;
+    let stdin = blocking(move || measured(&tree, &changed).map(|()| changed)).await?;
     let mut git = snapshot.writing(objects);
-    git.command.stdin(snapshot::blocking(move || anonymous(&stdin)).await?);
+    git.command.stdin(blocking(move || anonymous(&stdin)).await?);
     git.text(&["update-index", "--add", "--remove", "--replace", "-z", "--stdin"]).await?;
     Ok(())
 }

@@ -23,10 +23,10 @@ pub use entries::RawEntries;
 use super::LogError;
 use super::index::{Fields, FixedRecord, RecordFile, RecordReader};
 use super::lines::{Line, LineCutter, MAX_LINE, slot};
-use super::page::{ReadError, Source};
+use super::page::{BlockSource, ReadError};
 use super::ring::Entry;
-use super::segments::Found;
-use super::source::{ALL, Position, ProcessLines, RawLine, Step};
+use super::segments::SegmentRead;
+use super::source::{ALL, Position, ProcessLines, RawLine, ReadStep};
 use super::spool::read::SpoolReader;
 use crate::event::{RawEntry, Stream, Timestamp};
 use crate::failpoint;
@@ -152,8 +152,8 @@ pub struct RawWriter {
 impl RawWriter {
     /// Opens an attempt's index and finds where the channel and its processes
     /// stand. `positions` are those of when the index had `blocks` records, and
-    /// are brought up to date; with fewer records, the rest is to be [numbered
-    /// again](Self::number_again).
+    /// are brought up to date; with fewer records, the caller [numbers the
+    /// rest again](Self::number_again).
     pub fn open(
         dir: &Path,
         blocks: u64,
@@ -231,9 +231,9 @@ impl RawWriter {
         loop {
             let before = lines.position();
             match lines.next_step(ALL)? {
-                Step::Line(line) => drop(self.number(process, before, line)?),
-                Step::Gap => self.gap(process, lines.position())?,
-                Step::Idle => break,
+                ReadStep::Line(line) => drop(self.number(process, before, line)?),
+                ReadStep::Gap => self.gap(process, lines.position())?,
+                ReadStep::Idle => break,
             }
         }
         if has_ended {
@@ -302,7 +302,7 @@ impl RawWriter {
             return Ok(lines.position());
         }
         for _ in block.first..self.block(number + 1)?.end_before() {
-            if !matches!(lines.next_step(ALL)?, Step::Line(_)) {
+            if !matches!(lines.next_step(ALL)?, ReadStep::Line(_)) {
                 break;
             }
         }
@@ -316,11 +316,11 @@ impl RawWriter {
         self.next = block.first;
         while !growing.is_full() {
             match lines.next_step(ALL)? {
-                Step::Line(line) => growing.add(&line),
-                Step::Idle if !lines.is_in_gap() => break,
-                Step::Idle | Step::Gap => {
-                    // How many entries it had can't be told any more: leave out
-                    // all the numbers it can have used.
+                ReadStep::Line(line) => growing.add(&line),
+                ReadStep::Idle if !lines.is_in_gap() => break,
+                ReadStep::Idle | ReadStep::Gap => {
+                    // How many entries it had is unknown: skip all the numbers it can
+                    // have used.
                     self.next = block.first + BLOCK_ENTRIES;
                     self.gap(block.process, lines.position())?;
                     return Ok(());
@@ -367,15 +367,15 @@ impl RawReader {
         let mut read = Vec::new();
         for index in entries {
             match lines.next_step(ALL)? {
-                Step::Line(line) => read.push(raw_entry(index, block.process, line)),
-                Step::Gap | Step::Idle => return Err(ReadError::Gone),
+                ReadStep::Line(line) => read.push(raw_entry(index, block.process, line)),
+                ReadStep::Gap | ReadStep::Idle => return Err(ReadError::Gone),
             }
         }
         Ok(read)
     }
 }
 
-impl Source for RawReader {
+impl BlockSource for RawReader {
     fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
         let (block, entries) = self.locate(entry, below)?;
         self.read(&block, entries)?
@@ -403,8 +403,8 @@ fn read_tail(
         }
         let len = left.min(buffer.len());
         match spool.read_at(stream, wanted, &mut buffer[..len])? {
-            Found::Bytes(read) => cutter.push(stream, &buffer[..read]),
-            Found::NotYet | Found::Gone { .. } => return Err(ReadError::Gone),
+            SegmentRead::Bytes(read) => cutter.push(stream, &buffer[..read]),
+            SegmentRead::NotYet | SegmentRead::Gone { .. } => return Err(ReadError::Gone),
         }
     }
 }
@@ -427,8 +427,8 @@ pub fn process_dir(attempt_dir: &Path, process: ProcessId) -> PathBuf {
     attempt_dir.join(process.to_string())
 }
 
-/// Finds where the channel's history begins: the first entry from which on all
-/// are held, told from which segments are, to the precision of a block.
+/// Finds where the channel's history begins: the first entry from which on all are
+/// held, by the segments that are held, to the precision of a block.
 #[derive(Default)]
 pub struct Floors {
     found: BTreeMap<ProcessId, Floor>,

@@ -1,94 +1,90 @@
-//! What is said to an executor whose protocol is two-way: the only writer of its
-//! standard input. Each message is on file before it is sent, one a line, and its
-//! line's number is its sequence number with the shim. So over the death of a
-//! daemon each is said once: one whose key is on file is not said again, and
-//! those that the shim has not taken are sent.
+//! The durable writer of an executor's standard input, for two-way protocols: the only
+//! one. Each message is on file before it is sent, one per line, and its line number is
+//! its sequence number with the shim. So each message is sent once even if the daemon
+//! dies: a message whose key is on file is not written again, and those that the shim
+//! has not received are sent.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
+use crate::blocking::{blocking, lock};
 use crate::executor::Message;
 use crate::failpoint;
 use crate::process::{Control, ControlError};
 
-/// What was said, as messages of JSON.
+/// The messages, as JSON.
 const FILE: &str = "said.jsonl";
 
-/// The voice to one process. Clones are the same voice.
+/// Writes to one process. Clones share the queue.
 #[derive(Clone)]
-pub struct Voice(Arc<Inner>);
+pub struct StdinWriter(Arc<Inner>);
 
 struct Inner {
     dir: PathBuf,
-    said: Mutex<Said>,
+    queue: Mutex<StdinQueue>,
     changed: watch::Sender<()>,
 }
 
-/// What is on file.
+/// The messages on file.
 #[derive(Default)]
-struct Said {
+struct StdinQueue {
     is_read: bool,
-    /// Open once there is something to say.
+    /// Opened by the first write.
     file: Option<File>,
     keys: HashSet<String>,
     lines: Vec<Arc<str>>,
-    /// Nothing more will be said.
-    is_over: bool,
+    /// No more messages come.
+    is_closed: bool,
 }
 
-impl Voice {
-    /// To the process of this folder.
+impl StdinWriter {
+    /// For the process of this folder.
     pub fn new(dir: PathBuf) -> Self {
         let (changed, _) = watch::channel(());
-        Self(Arc::new(Inner { dir, said: Mutex::default(), changed }))
+        Self(Arc::new(Inner { dir, queue: Mutex::default(), changed }))
     }
 
-    /// Says a message, unless its key has been used. It is on file when this
-    /// returns. Whether it is new.
-    pub async fn say(&self, message: Message) -> io::Result<bool> {
+    /// Puts a message on file, unless its key has been used. Whether it is new.
+    pub async fn write(&self, message: Message) -> io::Result<bool> {
         let inner = Arc::clone(&self.0);
-        let said = tokio::task::spawn_blocking(move || {
-            let mut said = inner.open()?;
-            said.append(&inner.dir.join(FILE), message)
-        });
-        let is_new = said.await.map_err(io::Error::other)??;
+        let append = move || inner.open()?.append(&inner.dir.join(FILE), message);
+        let is_new = blocking(append).await?;
         self.0.changed.send_replace(());
         Ok(is_new)
     }
 
-    /// The end of its input, after all that was said.
+    /// Ends the input after all messages.
     pub fn close(&self) {
-        self.0.lock().is_over = true;
+        lock(&self.0.queue).is_closed = true;
         self.0.changed.send_replace(());
     }
 
-    /// Sends what is on file and what is still to be said, for as long as the
+    /// Sends the messages on file and those still to come, for as long as the
     /// connection to the shim lives.
-    pub async fn speak(self, control: Control) -> Result<(), ControlError> {
+    pub async fn send_to(self, control: Control) -> Result<(), ControlError> {
         let mut changed = self.0.changed.subscribe();
         let inner = Arc::clone(&self.0);
-        // Nothing can be told from a file that can't be read: it is tried with
-        // the next message.
-        let _ = tokio::task::spawn_blocking(move || inner.open().map(drop)).await;
+        // The next message tries again to read a file that can't be read now.
+        let _ = blocking(move || inner.open().map(drop)).await;
         let mut sent = usize::try_from(control.stdin_sequence()).unwrap_or(usize::MAX);
         loop {
-            let (next, is_over) = {
-                let said = self.0.lock();
-                (said.lines.get(sent).cloned(), said.is_over)
+            let (next, is_closed) = {
+                let queue = lock(&self.0.queue);
+                (queue.lines.get(sent).cloned(), queue.is_closed)
             };
             match next {
                 Some(line) => {
                     control.write_stdin(format!("{line}\n").into_bytes()).await?;
                     sent += 1;
                 }
-                None if is_over => return control.close_stdin().await,
-                // Only the voice itself ends this.
+                None if is_closed => return control.close_stdin().await,
+                // Only if the writer itself is dropped.
                 None if changed.changed().await.is_err() => return Ok(()),
                 None => {}
             }
@@ -97,22 +93,18 @@ impl Voice {
 }
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is on file, read once.
-    fn open(&self) -> io::Result<MutexGuard<'_, Said>> {
-        let mut said = self.lock();
-        if !said.is_read {
-            said.read(&self.dir.join(FILE))?;
-            said.is_read = true;
+    /// The queue, read from its file once.
+    fn open(&self) -> io::Result<MutexGuard<'_, StdinQueue>> {
+        let mut queue = lock(&self.queue);
+        if !queue.is_read {
+            queue.read(&self.dir.join(FILE))?;
+            queue.is_read = true;
         }
-        Ok(said)
+        Ok(queue)
     }
 }
 
-impl Said {
+impl StdinQueue {
     fn read(&mut self, path: &Path) -> io::Result<()> {
         let text = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -141,7 +133,7 @@ impl Said {
         };
         let before = file.metadata()?.len();
         if let Err(error) = file.write_all(&line) {
-            // What is there of it would spoil the next one.
+            // Part of it would spoil the next one.
             file.set_len(before)?;
             return Err(error);
         }
@@ -164,35 +156,35 @@ mod tests {
         Message { key: key.to_owned(), line: format!("{{\"key\":\"{key}\"}}") }
     }
 
-    fn lines(voice: &Voice) -> Vec<String> {
-        voice.0.open().unwrap().lines.iter().map(ToString::to_string).collect()
+    fn lines(writer: &StdinWriter) -> Vec<String> {
+        writer.0.open().unwrap().lines.iter().map(ToString::to_string).collect()
     }
 
     #[tokio::test]
-    async fn a_key_is_said_once_also_by_the_voice_of_a_later_daemon() {
+    async fn a_key_is_written_once_also_by_the_writer_of_a_later_daemon() {
         let dir = tempfile::tempdir().unwrap();
-        let voice = Voice::new(dir.path().to_owned());
-        assert!(voice.say(message("a")).await.unwrap());
-        assert!(!voice.say(message("a")).await.unwrap());
-        assert!(voice.say(message("b")).await.unwrap());
-        let later = Voice::new(dir.path().to_owned());
-        assert!(!later.say(message("b")).await.unwrap());
-        assert!(!later.say(message("a")).await.unwrap());
-        assert_eq!(lines(&later), lines(&voice));
+        let writer = StdinWriter::new(dir.path().to_owned());
+        assert!(writer.write(message("a")).await.unwrap());
+        assert!(!writer.write(message("a")).await.unwrap());
+        assert!(writer.write(message("b")).await.unwrap());
+        let later = StdinWriter::new(dir.path().to_owned());
+        assert!(!later.write(message("b")).await.unwrap());
+        assert!(!later.write(message("a")).await.unwrap());
+        assert_eq!(lines(&later), lines(&writer));
     }
 
     #[tokio::test]
-    async fn a_torn_line_is_as_if_it_had_never_been_said() {
+    async fn a_torn_line_is_as_if_it_had_never_been_written() {
         let dir = tempfile::tempdir().unwrap();
-        let voice = Voice::new(dir.path().to_owned());
-        voice.say(message("a")).await.unwrap();
-        voice.say(message("b")).await.unwrap();
+        let writer = StdinWriter::new(dir.path().to_owned());
+        writer.write(message("a")).await.unwrap();
+        writer.write(message("b")).await.unwrap();
         let path = dir.path().join(FILE);
         let text = fs::read(&path).unwrap();
         fs::write(&path, &text[..text.len() - 3]).unwrap();
-        let later = Voice::new(dir.path().to_owned());
+        let later = StdinWriter::new(dir.path().to_owned());
         assert_eq!(lines(&later).len(), 1);
-        assert!(later.say(message("b")).await.unwrap());
+        assert!(later.write(message("b")).await.unwrap());
         assert_eq!(fs::read(&path).unwrap(), text);
     }
 }

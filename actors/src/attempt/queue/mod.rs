@@ -1,6 +1,6 @@
 //! A session's turns and the follow-ups that wait for them: one turn at a time,
-//! first in, first out. Pure; what a step changes is a [`Turnover`], written
-//! down as a whole before anything of it is done.
+//! first in, first out. Pure; what a step changes is a [`Turnover`], written as a whole
+//! before it takes effect.
 //!
 //! ```text
 //!           send, queue                     turn ended, one waits
@@ -22,20 +22,20 @@ pub const WAITING_MAX: usize = 100;
 
 /// What happens to a session.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Input {
-    /// A prompt that is to run now.
+pub enum QueueEvent {
+    /// A prompt to run now.
     Send(FollowUp),
-    /// A prompt that is to run after all that wait.
+    /// A prompt to run after all waiting ones.
     Queue(FollowUp),
     Cancel,
     Stop,
-    /// A stop took the turn out of the queue for a slot; the prompt is to wait again.
+    /// A stop took the turn out of the queue for a slot; its prompt waits again.
     Unqueued(Option<FollowUp>),
     /// However it ended.
     TurnEnded,
 }
 
-/// What a step comes to.
+/// The result of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     /// The turn that begins.
@@ -54,7 +54,7 @@ pub struct Queue {
     /// A turn runs, or waits for its slot.
     active: bool,
     waiting: VecDeque<FollowUp>,
-    /// A stop holds what waits, until the next send or queue.
+    /// A stop holds the waiting follow-ups, until the next send or queue.
     held: bool,
 }
 
@@ -68,7 +68,7 @@ impl Queue {
         self.active
     }
 
-    /// A stop holds what waits, or would.
+    /// A stop holds the waiting follow-ups, or would.
     pub fn is_held(&self) -> bool {
         self.held
     }
@@ -78,27 +78,27 @@ impl Queue {
     }
 
     /// Takes one step. A refused one changes nothing.
-    pub fn step(&mut self, input: Input) -> Result<Step, Refusal> {
+    pub fn step(&mut self, input: QueueEvent) -> Result<Step, Refusal> {
         match input {
-            Input::Send(_) if self.active => {
+            QueueEvent::Send(_) if self.active => {
                 let message = "a turn of this session is running or waits for its slot";
                 Err(Refusal::new(Code::TurnActive, message).hint(
                     "Call the tool again with action = \"queue\". It runs when the turn has ended.",
                 ))
             }
-            Input::Send(follow_up) => {
+            QueueEvent::Send(follow_up) => {
                 self.active = true;
                 self.held = false;
                 Ok(Step { begin: Some(follow_up), ..Step::default() })
             }
-            Input::Queue(_) if self.active && self.waiting.len() >= WAITING_MAX => Err(Refusal::new(
+            QueueEvent::Queue(_) if self.active && self.waiting.len() >= WAITING_MAX => Err(Refusal::new(
                 Code::RateLimited,
                 format!("{WAITING_MAX} follow-ups wait in this session already"),
             )
             .hint(
                 "Call get_attempt_status until fewer queued_follow_ups wait, then the tool again.",
             )),
-            Input::Queue(follow_up) => {
+            QueueEvent::Queue(follow_up) => {
                 self.held = false;
                 self.waiting.push_back(follow_up.clone());
                 let mut step = self.next();
@@ -110,16 +110,16 @@ impl Queue {
                 }
                 Ok(step)
             }
-            Input::Cancel => {
+            QueueEvent::Cancel => {
                 self.held = false;
                 let taken = self.waiting.drain(..).map(|it| it.queue_id).collect();
                 Ok(Step { taken, ..Step::default() })
             }
-            Input::Stop => {
+            QueueEvent::Stop => {
                 self.held |= self.active;
                 Ok(Step::default())
             }
-            Input::Unqueued(returned) => {
+            QueueEvent::Unqueued(returned) => {
                 self.active = false;
                 self.held = true;
                 if let Some(follow_up) = &returned {
@@ -127,7 +127,7 @@ impl Queue {
                 }
                 Ok(Step { returned, ..Step::default() })
             }
-            Input::TurnEnded => {
+            QueueEvent::TurnEnded => {
                 self.active = false;
                 Ok(self.next())
             }

@@ -5,8 +5,8 @@
 //! process's memory, so killing it loses none. Room for them is reserved before
 //! they are taken: on a full disk they stay in the pipe, and the writer at its
 //! other end waits. (Bytes that secrets are taken out of come from memory instead;
-//! whoever [appends](Writer::append) them keeps what they are made from.) Every call
-//! leaves the folder such that [`Writer::open`] can go on from it.
+//! the caller of [`append`](SpoolWriter::append) keeps what they are made from.) Every call
+//! leaves the folder such that [`SpoolWriter::open`] can go on from it.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ pub const CHUNK: usize = 64 * 1024;
 const NOWHERE: &str = "/dev/null";
 const BOTH: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
-/// What one look into a pipe came to.
+/// The result of one read of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// So many bytes are in the spool and recorded.
@@ -38,9 +38,9 @@ pub enum Taken {
     End,
 }
 
-/// A spool open for writing. Whoever opens it holds the folder's `lock`.
+/// A spool open for writing. Its opener holds the folder's `lock`.
 #[derive(Debug)]
-pub struct Writer {
+pub struct SpoolWriter {
     dir: PathBuf,
     segment_bytes: u64,
     max_bytes: u64,
@@ -70,7 +70,7 @@ struct Tail {
 struct Index {
     file: Reserved,
     len: u64,
-    /// Its bytes are in their file, itself it is not.
+    /// A record whose bytes are in their file, but which is not in the index.
     unwritten: Option<Record>,
 }
 
@@ -82,7 +82,7 @@ struct Reserved {
     until: u64,
 }
 
-impl Writer {
+impl SpoolWriter {
     /// Opens or begins the spool of a folder: cuts torn records off the index
     /// and takes in the bytes that no record covers.
     ///
@@ -143,7 +143,7 @@ impl Writer {
     /// Appends the first of some bytes, [`CHUNK`] at most. Returns how many.
     ///
     /// # Errors
-    /// No room, or the disk fails. How far it has come, [`len`](Self::len) tells.
+    /// No room, or the disk fails. [`len`](Self::len) tells how much was written.
     pub fn append(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<usize> {
         self.make_ready(stream)?;
         let tail = &mut self.tails[stream as usize];
@@ -301,8 +301,8 @@ impl Tail {
             file => {
                 let path = format::segment_path(dir, self.stream, self.start);
                 let opened = match open(&path) {
-                    // The folder has been deleted, and nobody will look for it: the
-                    // executor must not wait for ever.
+                    // The folder has been deleted, so no one will read it: the executor
+                    // must not wait for ever.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => open(NOWHERE)?,
                     opened => opened?,
                 };
@@ -351,7 +351,7 @@ impl Index {
 
 impl Reserved {
     /// Makes sure of room for `count` bytes at `at`; while at it, up to `goal`
-    /// if there is that much. File systems that can't reserve are let be.
+    /// if there is that much. File systems that can't reserve are accepted.
     fn reserve(&mut self, at: u64, count: u64, goal: u64) -> io::Result<()> {
         if at + count <= self.until {
             return Ok(());

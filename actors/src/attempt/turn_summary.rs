@@ -1,17 +1,18 @@
-//! What an attempt remembers of its log: the few facts that its status tells.
-//! A normalizer around the executor's own sees every entry go by, so these
-//! facts are kept and restored by the log's own checkpoints.
+//! What an attempt remembers of a turn's log: the few facts that its status shows.
+//! A normalizer around the executor's own sees every entry, so the log's checkpoints
+//! keep and restore these facts.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
+use crate::blocking::lock;
 use crate::event::{ErrorType, Event, RawEntry, Stream, Timestamp, Usage};
 use crate::executor::{Message, Normalizer, Observed, Request, TurnEnded};
 use crate::text::{cut, cut_front};
 
-/// Longest final message kept, in characters: a transcript tells all of it.
+/// Longest final message kept, in characters: the transcript has all of it.
 const FINAL_MESSAGE_MAX: usize = 16_000;
 
 /// Lines are cut to that once they have as many bytes: a flood of short ones is not
@@ -27,9 +28,9 @@ const STDERR_MAX: usize = 400;
 
 /// The facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Digest {
+pub struct TurnSummary {
     /// The last assistant message, or all of them where they are the lines of one
-    /// answer: see [`Digest::answer`].
+    /// answer: see [`TurnSummary::answer`].
     pub(super) final_message: Option<String>,
     /// More parts of that message follow.
     #[serde(default)]
@@ -37,7 +38,7 @@ pub struct Digest {
     pub last_error: Option<String>,
     #[serde(default)]
     pub last_error_type: Option<ErrorType>,
-    /// When the limit that it told of is over.
+    /// When the limit that it reported ends.
     #[serde(default)]
     pub resume_at: Option<Timestamp>,
     /// The fault after which the executor tries again; gone once it gets on.
@@ -58,13 +59,13 @@ pub struct Digest {
     /// What interrupts the turn, if not a signal.
     #[serde(default)]
     pub interrupt: Option<Message>,
-    /// What the conversation has come to and nobody has taken care of yet.
+    /// Steps of the conversation that have not been taken yet.
     #[serde(default)]
     pub outbox: VecDeque<Outgoing>,
 }
 
-/// A step of a two-way conversation that somebody has to take. One that was
-/// taken before the daemon was killed may be here again: its key tells.
+/// A step of a two-way conversation that has to be taken. A step that was taken before
+/// the daemon was killed may be here again: its key tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outgoing {
@@ -73,12 +74,12 @@ pub enum Outgoing {
     Withdraw(String),
 }
 
-/// Of a turn that began before this was noted.
+/// For a turn that began before this was noted.
 fn unknown() -> bool {
     true
 }
 
-impl Digest {
+impl TurnSummary {
     /// The agent's answer so far: 16,000 characters at most.
     pub fn answer(&self) -> Option<String> {
         self.final_message.clone().map(|lines| cut_front(lines, FINAL_MESSAGE_MAX))
@@ -106,7 +107,7 @@ impl Digest {
             Observed::Entry(Event::AssistantMessage { text, continued }) => {
                 let before = self.final_message.take().filter(|_| self.open || in_lines);
                 self.final_message = Some(match before {
-                    // What a program says last is its answer; what comes before, its progress.
+                    // The last lines of a program are its answer, the earlier ones its progress.
                     Some(lines) if in_lines => {
                         let newline = if self.open { "" } else { "\n" };
                         let lines = lines + newline + text;
@@ -149,7 +150,7 @@ impl Digest {
     }
 }
 
-/// Whether this came of asking a model.
+/// Whether this comes from a model.
 fn is_models(observed: &Observed) -> bool {
     let counts = |usage: &Usage| usage.input_tokens > 0 || usage.output_tokens > 0;
     match observed {
@@ -166,45 +167,45 @@ fn is_models(observed: &Observed) -> bool {
     }
 }
 
-/// The digest of a process, as it stands.
+/// The summary of a process so far.
 #[derive(Clone, Default)]
-pub struct Shared(Arc<Mutex<Digest>>);
+pub struct SharedSummary(Arc<Mutex<TurnSummary>>);
 
-impl Shared {
+impl SharedSummary {
     /// A copy of the facts.
-    pub fn get(&self) -> Digest {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn get(&self) -> TurnSummary {
+        lock(&self.0).clone()
     }
 
-    /// The oldest step that nobody has taken care of.
+    /// The oldest step that has not been taken.
     pub fn next_outgoing(&self) -> Option<Outgoing> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).outbox.front().cloned()
+        lock(&self.0).outbox.front().cloned()
     }
 
-    /// It has been taken care of.
+    /// That step has been taken.
     pub fn outgoing_done(&self) {
-        self.update(|digest| drop(digest.outbox.pop_front()));
+        self.update(|summary| drop(summary.outbox.pop_front()));
     }
 
-    fn update(&self, change: impl FnOnce(&mut Digest)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    fn update(&self, change: impl FnOnce(&mut TurnSummary)) {
+        change(&mut lock(&self.0));
     }
 }
 
-/// The executor's normalizer with the digest beside it.
-pub struct Digesting {
+/// The executor's normalizer with the summary beside it.
+pub struct SummarizingNormalizer {
     inner: Box<dyn Normalizer>,
-    digest: Shared,
+    summary: SharedSummary,
     /// Its assistant messages are the lines of one answer.
     in_lines: bool,
 }
 
-impl Digesting {
+impl SummarizingNormalizer {
     /// `inner` begins here: a [restored](Normalizer::restore) one has forgotten it.
-    pub fn new(mut inner: Box<dyn Normalizer>, digest: Shared, in_lines: bool) -> Self {
+    pub fn new(mut inner: Box<dyn Normalizer>, summary: SharedSummary, in_lines: bool) -> Self {
         let mut opening = Vec::new();
         inner.begin(&mut opening);
-        let digesting = Self { inner, digest, in_lines };
+        let digesting = Self { inner, summary, in_lines };
         digesting.see(&opening);
         digesting
     }
@@ -212,15 +213,16 @@ impl Digesting {
     fn see(&self, observed: &[Observed]) {
         if !observed.is_empty() {
             let in_lines = self.in_lines;
-            self.digest.update(|digest| observed.iter().for_each(|one| digest.see(one, in_lines)));
+            self.summary
+                .update(|summary| observed.iter().for_each(|one| summary.see(one, in_lines)));
         }
     }
 }
 
-impl Normalizer for Digesting {
+impl Normalizer for SummarizingNormalizer {
     fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
         if entry.stream == Stream::Stderr {
-            self.digest.update(|digest| digest.see_stderr(&entry.text));
+            self.summary.update(|summary| summary.see_stderr(&entry.text));
         }
         let before = out.len();
         self.inner.raw(entry, out);
@@ -234,12 +236,12 @@ impl Normalizer for Digesting {
     }
 
     fn checkpoint(&self) -> serde_json::Value {
-        serde_json::json!({ "digest": self.digest.get(), "inner": self.inner.checkpoint() })
+        serde_json::json!({ "digest": self.summary.get(), "inner": self.inner.checkpoint() })
     }
 
     fn restore(&mut self, checkpoint: &serde_json::Value) {
-        if let Ok(digest) = serde_json::from_value(checkpoint["digest"].clone()) {
-            self.digest.update(|kept| *kept = digest);
+        if let Ok(summary) = serde_json::from_value(checkpoint["digest"].clone()) {
+            self.summary.update(|kept| *kept = summary);
         }
         self.inner.restore(&checkpoint["inner"]);
     }
@@ -255,42 +257,42 @@ mod tests {
 
     #[test]
     fn the_final_message_is_the_last_one_with_its_parts_joined_and_cut() {
-        let mut digest = Digest::default();
-        digest.see(&message("first", false), false);
-        digest.see(&message("sec", true), false);
-        digest.see(&message("ond", false), false);
-        assert_eq!(digest.final_message.as_deref(), Some("second"));
-        digest.see(&message(&"é".repeat(FINAL_MESSAGE_MAX + 1), false), false);
-        let kept = digest.final_message.unwrap();
+        let mut summary = TurnSummary::default();
+        summary.see(&message("first", false), false);
+        summary.see(&message("sec", true), false);
+        summary.see(&message("ond", false), false);
+        assert_eq!(summary.final_message.as_deref(), Some("second"));
+        summary.see(&message(&"é".repeat(FINAL_MESSAGE_MAX + 1), false), false);
+        let kept = summary.final_message.unwrap();
         assert_eq!(kept.chars().count(), FINAL_MESSAGE_MAX);
         assert!(kept.ends_with('…'));
     }
 
     #[test]
     fn a_fault_is_remembered_until_the_executor_gets_on() {
-        let mut digest = Digest::default();
-        digest.see(&Observed::Retrying("429 rate limited".into()), false);
+        let mut summary = TurnSummary::default();
+        summary.see(&Observed::Retrying("429 rate limited".into()), false);
         let again = Observed::Entry(Event::SystemMessage { text: "attempt 2 of 10".into() });
-        digest.see(&again, false);
-        assert_eq!(digest.retrying.as_deref(), Some("429 rate limited"));
-        digest.see(&message("Hello", false), false);
-        assert_eq!(digest.retrying, None);
+        summary.see(&again, false);
+        assert_eq!(summary.retrying.as_deref(), Some("429 rate limited"));
+        summary.see(&message("Hello", false), false);
+        assert_eq!(summary.retrying, None);
     }
 
     #[test]
     fn lines_of_one_answer_are_joined_and_lose_their_beginning() {
-        let mut digest = Digest::default();
+        let mut summary = TurnSummary::default();
         for (text, continued) in [("Summary:", false), ("- fi", true), ("xed", false), ("", false)]
         {
-            digest.see(&message(text, continued), true);
+            summary.see(&message(text, continued), true);
         }
-        assert_eq!(digest.final_message.as_deref(), Some("Summary:\n- fixed\n"));
+        assert_eq!(summary.final_message.as_deref(), Some("Summary:\n- fixed\n"));
         for _ in 0..20 {
-            digest.see(&message(&"é".repeat(9000), false), true);
-            assert!(digest.final_message.as_ref().is_some_and(|it| it.len() <= LINES_BYTES_MAX));
+            summary.see(&message(&"é".repeat(9000), false), true);
+            assert!(summary.final_message.as_ref().is_some_and(|it| it.len() <= LINES_BYTES_MAX));
         }
-        digest.see(&message("Done.", false), true);
-        let kept = digest.answer().unwrap();
+        summary.see(&message("Done.", false), true);
+        let kept = summary.answer().unwrap();
         assert_eq!(kept.chars().count(), FINAL_MESSAGE_MAX);
         assert!(kept.starts_with('…') && kept.ends_with("é\nDone."));
     }
@@ -302,11 +304,12 @@ mod tests {
             fn raw(&mut self, _: &RawEntry, _: &mut Vec<Observed>) {}
             fn end(&mut self, _: &mut Vec<Observed>) {}
         }
-        let first = Shared::default();
-        first.update(|digest| digest.see(&Observed::ExecutorSession("abc".into()), false));
-        let checkpoint = Digesting::new(Box::new(Silent), first.clone(), false).checkpoint();
-        let second = Shared::default();
-        Digesting::new(Box::new(Silent), second.clone(), false).restore(&checkpoint);
+        let first = SharedSummary::default();
+        first.update(|summary| summary.see(&Observed::ExecutorSession("abc".into()), false));
+        let checkpoint =
+            SummarizingNormalizer::new(Box::new(Silent), first.clone(), false).checkpoint();
+        let second = SharedSummary::default();
+        SummarizingNormalizer::new(Box::new(Silent), second.clone(), false).restore(&checkpoint);
         assert_eq!(second.get(), first.get());
     }
 }

@@ -1,5 +1,5 @@
-//! What a process's folder holds for its CLI beside the spool: what its
-//! normalizer has to know, and the files that the CLI is to read. Blocking.
+//! What the launch of a process leaves in its folder: the state that its normalizer
+//! needs, and the files that the CLI reads. Blocking.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::process::manifest;
 
-/// What the launch said that the normalizer has to know.
+/// The normalizer's launch state.
 const FILE: &str = "dialogue.json";
 /// The folder of the files for the CLI.
 pub const SCRATCH: &str = "scratch";

@@ -1,14 +1,14 @@
-//! What holds a folder: processes that work in it or have something of it open,
-//! and file systems that are mounted in it. Reads `/proc`, signals nobody. Of
-//! other users' processes only root can tell.
+//! What uses a folder: processes that work in it or have a file of it open, and file
+//! systems that are mounted in it. Reads `/proc`, sends no signal. Only root can see
+//! other users' processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::proc;
 
-/// A process that uses something in the folder; `None` when nobody does. The
-/// caller itself doesn't count.
+/// A process that uses something in the folder, if there is one. The caller itself
+/// doesn't count.
 pub fn user_of(folder: &Path) -> Option<i32> {
     let (folder, own) = (placed(folder), std::process::id().cast_signed());
     proc::all().into_iter().filter(|pid| *pid != own).find(|pid| uses(*pid, &folder))

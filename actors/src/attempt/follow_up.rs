@@ -1,5 +1,5 @@
-//! Follow-ups, from the call to the answer: the queue decides, one row of the
-//! journal makes it so, and only then a turn begins.
+//! Follow-ups, from the call to the answer: the queue decides, the journal records it in
+//! one transaction, and only then a turn begins.
 
 use ractor::RpcReplyPort;
 
@@ -8,16 +8,16 @@ use crate::journal::{Answer, FollowUpAction, FollowedUp, Phase, Turnover, Waitin
 use crate::refusal::{Code, Refusal};
 use crate::text::cut;
 
-use super::Notice;
+use super::AttemptEvent;
 use super::message::FollowUpCall;
-use super::queue::{Input, Queue};
-use super::run::State;
+use super::queue::{Queue, QueueEvent};
+use super::run::AttemptState;
 
-/// Most of those that wait that an answer tells, and most characters of each.
-const TOLD_MAX: usize = 50;
+/// Most waiting follow-ups in an answer, and most characters of each.
+const LISTED_MAX: usize = 50;
 const PROMPT_MAX: usize = 300;
 
-impl State {
+impl AttemptState {
     pub async fn follow_up(
         &mut self,
         call: FollowUpCall,
@@ -31,11 +31,11 @@ impl State {
         let _ = port.send(answer);
     }
 
-    /// Nothing began that would need the slot: it is for the turn that waits for
-    /// one, or free again. A turn that runs has its own.
+    /// No turn began with the slot: the turn that waits for one gets it, else it is
+    /// free. A running turn has its own.
     async fn slot_unused(&mut self) {
         if !self.queue.is_active() {
-            self.notify(Notice::SlotFreed(self.attempt.attempt_id));
+            self.notify(AttemptEvent::SlotFreed(self.attempt.attempt_id));
         } else if self.attempt.phase == Phase::Queued {
             self.granted().await;
         }
@@ -43,12 +43,12 @@ impl State {
 
     async fn followed_up(&mut self, call: FollowUpCall) -> Result<Answer<FollowedUp>, Refusal> {
         let FollowUpCall { key, action, follow_up, has_slot, unless_stopped } = call;
-        // The first call may have begun the very turn that this one would run into.
+        // The first call may have begun the turn with which this one would collide.
         if let Some(answer) = remembered(&*self.world.journal, key.as_ref()).await? {
             return Ok(answer);
         }
-        // What happened before it has to be written first.
-        if let Some(refusal) = self.row.refused() {
+        // Earlier changes have to be written first.
+        if let Some(refusal) = &self.refused {
             return Err(refusal.clone());
         }
         if unless_stopped && self.is_stopped() {
@@ -56,9 +56,9 @@ impl State {
         }
         let mut queue = self.queue.clone();
         let step = queue.step(match (action, follow_up) {
-            (FollowUpAction::Send, Some(follow_up)) => Input::Send(follow_up),
-            (FollowUpAction::Queue, Some(follow_up)) => Input::Queue(follow_up),
-            (FollowUpAction::Cancel, _) => Input::Cancel,
+            (FollowUpAction::Send, Some(follow_up)) => QueueEvent::Send(follow_up),
+            (FollowUpAction::Queue, Some(follow_up)) => QueueEvent::Queue(follow_up),
+            (FollowUpAction::Cancel, _) => QueueEvent::Cancel,
             (_, None) => return Err(Refusal::internal("a follow-up without a prompt")),
         })?;
         let next = step.begin.map(|follow_up| self.next(follow_up, has_slot));
@@ -75,7 +75,7 @@ impl State {
             execution_process_id: next.as_ref().map(|next| next.process.process_id),
             held: queue.is_held() && !queue.waiting().is_empty(),
             length: queue.waiting().len(),
-            waiting: told(&queue),
+            waiting: summary(&queue),
         };
         let journal = &self.world.journal;
         let answer =
@@ -90,15 +90,15 @@ impl State {
         Ok(answer)
     }
 
-    /// A stop was the last that happened to it.
+    /// A stop was the last event.
     fn is_stopped(&self) -> bool {
         let was_killed = self.attempt.process.status == ProcessStatus::Killed;
         self.queue.is_held() || (was_killed && !self.queue.is_active())
     }
 }
 
-fn told(queue: &Queue) -> Vec<Waiting> {
-    let first = queue.waiting().iter().take(TOLD_MAX);
+fn summary(queue: &Queue) -> Vec<Waiting> {
+    let first = queue.waiting().iter().take(LISTED_MAX);
     first
         .map(|it| Waiting {
             queue_id: it.queue_id,

@@ -11,8 +11,8 @@
 //! How many bytes have come in is the file's length, which the kernel moves
 //! together with them. The head says how many of them are used up, and how long
 //! the spool was then. Between the two, what the spool gets next is a function
-//! of the bytes here: whoever was killed after writing some of it is followed by
-//! one that finds the spool longer than the head says, and writes the rest.
+//! of the bytes here: after a shim that was killed while writing it, the next one finds
+//! the spool longer than the head says, and writes the rest.
 //! Used bytes are given back to the kernel; no offset here ever starts anew.
 
 use std::fs::File;
@@ -27,7 +27,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::event::Stream;
 use crate::failpoint;
-use crate::log::spool::write::{CHUNK, Taken, Writer};
+use crate::log::spool::write::{CHUNK, SpoolWriter, Taken};
 use crate::secret::Needle;
 use crate::secret::redact::Redactor;
 
@@ -51,7 +51,7 @@ pub struct Stage {
     /// Bytes of the stream that have come in.
     len: u64,
     progress: Progress,
-    /// Bytes taken from the pipe and not told of yet.
+    /// Bytes taken from the pipe and not reported yet.
     untold: usize,
 }
 
@@ -66,7 +66,7 @@ struct Progress {
 impl Stage {
     /// # Errors
     /// There is no memory for it.
-    pub fn create(stream: Stream, needles: &[Needle], spool: &Writer) -> io::Result<Self> {
+    pub fn create(stream: Stream, needles: &[Needle], spool: &SpoolWriter) -> io::Result<Self> {
         let file = File::from(memfd_create(c"provost-stage", MFdFlags::MFD_CLOEXEC)?);
         let needles = serde_json::to_vec(needles)?;
         let start = ((HEAD + needles.len()) as u64).next_multiple_of(PAGE);
@@ -102,12 +102,11 @@ impl Stage {
         Ok(Self { stream, file, redactor, start, len, progress, untold: 0 })
     }
 
-    /// Takes what a pipe holds, [`CHUNK`] at most, and spools what can be told to
-    /// be no secret.
+    /// Takes what a pipe holds, [`CHUNK`] at most, and spools what is certainly no secret.
     ///
     /// # Errors
     /// No room, or the disk fails. Nothing is lost by it: call again later.
-    pub fn take(&mut self, spool: &mut Writer, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
+    pub fn take(&mut self, spool: &mut SpoolWriter, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
         self.spool(spool, false)?;
         let taken = self.fill(pipe)?;
         failpoint::hit("stage", "filled");
@@ -121,11 +120,11 @@ impl Stage {
         })
     }
 
-    /// Spools what is held back as well: whoever was writing has ended.
+    /// Spools what is held back as well: the writer has ended.
     ///
     /// # Errors
     /// As for [`take`](Self::take).
-    pub fn release(&mut self, spool: &mut Writer) -> io::Result<()> {
+    pub fn release(&mut self, spool: &mut SpoolWriter) -> io::Result<()> {
         self.spool(spool, true)
     }
 
@@ -143,7 +142,7 @@ impl Stage {
         }
     }
 
-    fn spool(&mut self, spool: &mut Writer, is_end: bool) -> io::Result<()> {
+    fn spool(&mut self, spool: &mut SpoolWriter, is_end: bool) -> io::Result<()> {
         let Progress { used, spooled } = self.progress;
         if used == self.len {
             return Ok(());

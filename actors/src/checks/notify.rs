@@ -1,11 +1,12 @@
-//! Tells the worker whose report did not hold: once, as a follow-up of its attempt,
-//! and not against a stop.
+//! Notifies the worker whose report failed its checks: once, as a follow-up of its
+//! attempt, unless the attempt was stopped.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use ractor::ActorRef;
 
+use crate::blocking::blocking;
 use crate::gateway::{self, FollowUpRequest};
 use crate::journal::check::{CheckOutcome, contradiction};
 use crate::journal::{CheckRun, FollowUpAction, Key, Receipt};
@@ -13,15 +14,18 @@ use crate::log::tail::tail;
 use crate::payload;
 use crate::refusal::{Code, Refusal};
 
-/// Lines of a check's output that are told, and most bytes of them.
+/// Lines of a check's output in the message, and most bytes of them.
 const LINES: usize = 40;
 const BYTES_MAX: usize = 8 << 10;
 
-/// Tells the worker, if there is one and it may go on.
+/// Notifies the worker, if there is one and it may go on.
 ///
 /// # Errors
 /// It may work later.
-pub async fn worker(gateway: &ActorRef<gateway::Message>, run: &CheckRun) -> Result<(), Refusal> {
+pub async fn worker(
+    gateway: &ActorRef<gateway::GatewayMessage>,
+    run: &CheckRun,
+) -> Result<(), Refusal> {
     let Some(attempt_id) = run.attempt_id else { return Ok(()) };
     let mut outputs = Vec::new();
     for receipt in run.receipts.iter().filter(|it| it.outcome != CheckOutcome::Passed) {
@@ -40,26 +44,26 @@ pub async fn worker(gateway: &ActorRef<gateway::Message>, run: &CheckRun) -> Res
         payload_hash: payload::hash(&run.run_id),
         resolved_hash: None,
     };
-    let told = ractor::call!(gateway, |port| gateway::Message::FollowUp(Some(key), request, port));
-    match told.unwrap_or_else(|_| Err(Refusal::new(Code::ShuttingDown, "the daemon is ending"))) {
+    let sent =
+        ractor::call!(gateway, |port| gateway::GatewayMessage::FollowUp(Some(key), request, port));
+    match sent.unwrap_or_else(|_| Err(Refusal::new(Code::ShuttingDown, "the daemon is ending"))) {
         Ok(_) => Ok(()),
         Err(refusal) if is_to_pass(refusal.code) => Err(refusal),
         Err(refusal) => {
-            tracing::info!(attempt = %attempt_id, %refusal, "it is not told of its checks");
+            tracing::info!(attempt = %attempt_id, %refusal, "a worker is not notified of its failed checks");
             Ok(())
         }
     }
 }
 
-/// Whether the daemon's own state stands in the way, and not the attempt's.
+/// Whether the daemon's state is the reason, not the attempt's.
 fn is_to_pass(code: Code) -> bool {
     matches!(code, Code::ShuttingDown | Code::StorageFull | Code::DbLocked | Code::DbUnavailable)
 }
 
 async fn output(receipt: &Receipt) -> String {
     let Some(dir) = receipt.log.clone().map(PathBuf::from) else { return String::new() };
-    let read = tokio::task::spawn_blocking(move || tail(&dir, BYTES_MAX)).await;
-    let text = read.ok().and_then(Result::ok).unwrap_or_default().text;
+    let text = blocking(move || tail(&dir, BYTES_MAX)).await.unwrap_or_default().text;
     let lines: Vec<&str> = text.trim_end().lines().collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }

@@ -1,6 +1,6 @@
-//! The names that a shim and whoever looks for it agree on.
+//! The names that a shim and the daemon agree on.
 
-/// The first argument of a process that is to be a shim.
+/// The first argument of a shim.
 pub const ARGUMENT: &str = "__shim";
 /// The second argument of one that takes over from a shim that has died.
 pub const RESCUE: &str = "rescue";

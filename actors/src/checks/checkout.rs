@@ -1,4 +1,4 @@
-//! What a run's checks stand on: the reported commits laid out, once for all of them.
+//! The checkout in which a run's checks run: the reported commits, laid out once.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use crate::workspace::checkout::{self, Checkout};
 use super::folder::Folder;
 
 /// The folder to run in: that of the only repository, or the one that holds them all.
-/// It is made if need be, and is there whole or not at all. `Err` is a sentence.
+/// Made if needed; it appears whole or not at all. `Err` is a sentence.
 pub async fn ready(run: &CheckRun, folder: &Folder) -> Result<PathBuf, String> {
-    let told = |error: &dyn Display| {
+    let failed = |error: &dyn Display| {
         format!("no clean checkout of what was reported can be made: {error}")
     };
     let work = folder.work();
     if !is_there(&work).await {
-        folder.remove_work().await.map_err(|error| told(&error))?;
+        folder.remove_work().await.map_err(|error| failed(&error))?;
         for repo in &run.repos {
             let checkout = Checkout {
                 repo: PathBuf::from(&repo.path),
@@ -25,10 +25,10 @@ pub async fn ready(run: &CheckRun, folder: &Folder) -> Result<PathBuf, String> {
                 objects: folder.objects(&repo.name),
                 path: folder.new_work().join(&repo.name),
             };
-            checkout::make(&checkout).await.map_err(|error| told(&error))?;
+            checkout::make(&checkout).await.map_err(|error| failed(&error))?;
             failpoint::hit("checkout", "made");
         }
-        tokio::fs::rename(folder.new_work(), &work).await.map_err(|error| told(&error))?;
+        tokio::fs::rename(folder.new_work(), &work).await.map_err(|error| failed(&error))?;
         failpoint::hit("checkout", "whole");
     }
     Ok(match run.repos.as_slice() {

@@ -1,5 +1,5 @@
-//! Handing secrets to a shim that starts: on its standard input, in memory
-//! alone. Neither its environment nor a file shows them.
+//! Hands secrets to a starting shim in a memfd, on its standard input. Neither its
+//! environment nor a file shows them.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -21,7 +21,7 @@ pub fn pack(secrets: &Secrets) -> io::Result<Stdio> {
     Ok(file.into())
 }
 
-/// What came to this shim on its standard input.
+/// The secrets on this shim's standard input.
 pub fn unpack() -> io::Result<Secrets> {
     let mut bytes = Vec::new();
     File::from(io::stdin().as_fd().try_clone_to_owned()?).read_to_end(&mut bytes)?;

@@ -23,6 +23,7 @@ use super::changes::{self, Change, Unreadable};
 use super::git::{self, Git, GitError, Output};
 use super::regular;
 use super::tree::Tree;
+use crate::blocking::blocking;
 
 /// The longest list of changes that is held, in bytes: about a million files.
 const LISTING_MAX: usize = 256 << 20;
@@ -113,8 +114,8 @@ fn gist(error: &GitError) -> String {
     }
     let errors = said.lines().filter(|it| it.starts_with("fatal:") || it.starts_with("error:"));
     let errors = errors.collect::<Vec<_>>().join(" ");
-    let told = if errors.is_empty() { said } else { errors };
-    told.chars().take(LONGEST).collect()
+    let text = if errors.is_empty() { said } else { errors };
+    text.chars().take(LONGEST).collect()
 }
 
 /// One or more files' part of a patch.
@@ -238,7 +239,7 @@ impl Snapshot {
         let tree = Arc::clone(&self.tree);
         let by_name = blocking(move || {
             plenty::measure(&tree, &mut by_name);
-            Ok(by_name)
+            io::Result::Ok(by_name)
         });
         let by_name = by_name.await?;
         let index = self.index_without(&by_name).await?;
@@ -404,7 +405,7 @@ pub(super) async fn open_worktree(
     common: &Path,
 ) -> Result<(Tree, PathBuf), SnapshotError> {
     let (source, common) = (source.clone(), common.to_owned());
-    blocking(move || Ok(open(&source, &common))).await?
+    blocking(move || open(&source, &common)).await
 }
 
 fn open(source: &Source, common: &Path) -> Result<(Tree, PathBuf), SnapshotError> {
@@ -461,12 +462,6 @@ fn copy_indexes(admin: &Path, to: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 #[cfg(test)]

@@ -1,0 +1,43 @@
+//! One way to try again what fails now and may work later.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+/// Between two tries of an owner to write or to reach something.
+pub const PAUSE: Duration = Duration::from_secs(1);
+
+/// Tries until it works, with a [`PAUSE`] after each failure, which is logged. `what`
+/// names the work and its owner.
+pub async fn until_done<T, E: Display, F>(what: impl Display, mut work: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, E>>,
+{
+    loop {
+        match work().await {
+            Ok(done) => return done,
+            Err(error) => tracing::error!(%error, "{what} failed; it is tried again"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Tries once more after each of these pauses, as long as the error `may_pass`.
+///
+/// # Errors
+/// The error of the last try.
+pub async fn after_pauses<T, E, F>(
+    pauses: &[Duration],
+    may_pass: impl Fn(&E) -> bool,
+    mut work: impl FnMut() -> F,
+) -> Result<T, E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    for pause in pauses {
+        match work().await {
+            Err(error) if may_pass(&error) => tokio::time::sleep(*pause).await,
+            done => return done,
+        }
+    }
+    work().await
+}
