@@ -1,5 +1,4 @@
-//! The end of what a process has written, as text: both streams, in the order in
-//! which it came in. Reads its spool only, and blocks.
+//! The end of a process's output, as text: both streams, in the order of arrival. Reads its spool only, and blocks.
 
 use std::io;
 use std::path::Path;

@@ -12,7 +12,7 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid,
+    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, wait, waitpid,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -120,8 +120,12 @@ pub enum Reaped {
 
 /// Reaps one dead child: the given one, or any for `None`.
 pub fn reap(pid: Option<i32>) -> Reaped {
-    let pid = pid.and_then(Pid::from_raw);
-    match retry_on_intr(|| waitpid(pid, WaitOptions::NOHANG)) {
+    // To `waitpid`, none is a process group.
+    let reap = || match pid {
+        Some(pid) => waitpid(Pid::from_raw(pid), WaitOptions::NOHANG),
+        None => wait(WaitOptions::NOHANG),
+    };
+    match retry_on_intr(reap) {
         Ok(Some((child, status))) => {
             Reaped::Child(child.as_raw_nonzero().get(), ExitStatus::from_raw(status.as_raw()))
         }

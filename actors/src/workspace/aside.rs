@@ -85,7 +85,7 @@ impl Aside {
     }
 }
 
-/// Why there is no such repository.
+/// Why the repository can't be made.
 #[derive(Debug, thiserror::Error)]
 pub enum AsideError {
     #[error(transparent)]

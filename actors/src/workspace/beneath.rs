@@ -19,7 +19,7 @@ pub enum Links {
     Refuse,
 }
 
-/// Opens a folder of our own, by a path that nobody else decides.
+/// Opens a folder of our own, by a trusted path.
 pub fn folder(path: &Path) -> nix::Result<OwnedFd> {
     open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
 }
@@ -84,7 +84,7 @@ pub fn is_of_git(path: &Path) -> bool {
 }
 
 /// Refuses a folder beneath `root` that is only reached through a link, or is none
-/// itself. One that is missing is for whoever enters it to tell. `Err` is a sentence.
+/// itself. A missing one is no error here. `Err` is a sentence.
 pub fn refuse_links(root: &Path, below: &Path) -> Result<(), String> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
     let opened =

@@ -7,9 +7,9 @@
 //!
 //! git locks its own files only for moments and fails when two writers meet, so
 //! all writes to one repository go through one actor, however many attempts
-//! start in it at once. Reads need no owner and go straight to git: what an
-//! attempt changed is told by a [`snapshot`] of its worktree, what is in a file by
-//! the open [`tree`], whether nothing would be lost with it by a [`proof`]. A worktree
+//! start in it at once. Reads need no owner and go straight to git: a
+//! [`snapshot`] of a worktree shows what an attempt changed, the open [`tree`] what is in a
+//! file, and a [`proof`] whether its removal would lose anything. A worktree
 //! is [`frozen`] as a commit, and a commit laid out in a [`checkout`], beside the
 //! repository and without a trace in it. What reads or lays out files does so from a
 //! repository of ours (`aside`): no program that an agent configures is ever run. Nothing

@@ -81,7 +81,7 @@ async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     try_add(repo, new).await
 }
 
-/// Ends the registration of a worktree that is there no more, and none but it.
+/// Ends the registration of a worktree that is gone, and no other.
 async fn forget(repo: &Path, worktree: &Path) -> Result<(), GitError> {
     // git would delete what is there; it may have been made anew.
     let is_there = tokio::fs::symlink_metadata(worktree).await.is_ok();
@@ -138,7 +138,7 @@ impl Repositories {
             .unwrap_or_else(|error| Err(GitError::Failed(format!("the git owner ended: {error}"))))
     }
 
-    /// Has the repository at `repo` forget a worktree, if it is there no more.
+    /// Ends the registration of a worktree in the repository at `repo`, if it is gone.
     pub async fn forget_worktree(&self, repo: &Path, worktree: PathBuf) -> Result<(), GitError> {
         let owner = self.owner(repo).await?;
         ractor::call!(owner, |reply| GitMessage::Forget(worktree, reply))

@@ -1,5 +1,5 @@
-//! Which piece of a file is given: bytes or lines, never a character cut in two,
-//! and always a step forward. Pure: it judges bytes that somebody else read.
+//! Which piece of a file to return: bytes or lines, never a character cut in two, and
+//! always progress. Pure: the caller reads the bytes.
 
 /// Which piece is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

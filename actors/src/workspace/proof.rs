@@ -1,6 +1,6 @@
-//! Whether a worktree may go: only where nothing would be lost with it. All that
-//! is read is read from a [`Snapshot`], so nothing in the worktree is touched and
-//! nothing runs that the agent configured. What can't be told for sure is kept.
+//! Whether a worktree may be removed: only if nothing would be lost with it. Everything is
+//! read from a [`Snapshot`], so the worktree is not touched and nothing runs that the
+//! agent configured. In doubt the worktree is kept.
 //!
 //! Lost with a worktree are what is not committed, its own HEAD with the log of
 //! where it was, the git of its submodules, and repositories that lie in it.
@@ -30,7 +30,7 @@ const UNDER_WAY: [&str; 7] = [
     "sequencer",
 ];
 
-/// What is known of a worktree that can be looked at.
+/// What is known of a readable worktree.
 #[derive(Debug)]
 pub struct Proof {
     /// What would be lost with it, in words; `None`: nothing.
@@ -45,7 +45,7 @@ pub struct Proof {
     strays: Vec<String>,
 }
 
-/// Why a worktree has to stay, whatever is wished: a sentence's part.
+/// Why a worktree has to stay in any case: part of a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum Keep {
     #[error("{0}")]
@@ -182,7 +182,7 @@ fn logged(log: &Path) -> std::io::Result<BTreeSet<String>> {
     Ok(ids.filter(is_commit).map(str::to_owned).collect())
 }
 
-/// What speaks against taking the worktree away, whatever its state.
+/// Why the worktree must not be removed, whatever its state.
 fn obstacle(worktree: &Path, admin: &Path) -> std::io::Result<Option<String>> {
     if !is_registration_of(admin, worktree) {
         return Ok(Some("git has it registered at another place".to_owned()));

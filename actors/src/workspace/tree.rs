@@ -30,7 +30,7 @@ pub struct Tree {
     dir: OwnedFd,
 }
 
-/// Why there is no piece of a file.
+/// Why a piece of a file can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("the path leads out of the worktree")]

@@ -69,7 +69,7 @@ pub(super) fn git() -> Command {
     git
 }
 
-/// To whoever still reads.
+/// On standard error, if it is still read.
 fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "{what}");
 }
@@ -135,10 +135,10 @@ fn is_read(deaths: &SignalFd) -> io::Result<bool> {
     Ok(!is_closed)
 }
 
-/// What reaping came to.
+/// The result of reaping.
 struct Reaped {
     of_git: Option<WaitStatus>,
-    /// There are no children any more.
+    /// No child is left.
     is_last: bool,
 }
 

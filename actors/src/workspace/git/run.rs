@@ -16,17 +16,17 @@ use crate::base::is_base;
 const DEADLINE: Duration = Duration::from_mins(2);
 /// For writing: the files of a large repository take minutes.
 const WRITING: Duration = Duration::from_mins(10);
-/// After which it is looked for a file that git waits for.
+/// After this time a file is searched for that git waits for.
 const LONG: Duration = Duration::from_secs(2);
 /// Complaints longer than this say nothing new.
 const STDERR_MAX: u64 = 16 * 1024;
 
-/// How a run of git went that was not to give more than so many bytes.
+/// The result of a run of git with limited output.
 #[derive(Debug)]
 pub struct Output {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
-    /// What it complained of, cut.
+    /// Its standard error, cut.
     pub stderr: String,
     /// It would have given more; it was ended.
     pub is_cut: bool,

@@ -3,8 +3,8 @@
 //! git reads the worktree from a repository of ours ([`Aside`]) that has a copy of the
 //! worktree's index. So nothing is written where the agent works, no lock of its git
 //! is in the way, and no configuration that the agent can write (filters,
-//! `core.fsmonitor`, external diffs, textconv, includes) makes git run anything. What
-//! is too much to be read ([`plenty`]) is told by its size. A patch is made of a
+//! `core.fsmonitor`, external diffs, textconv, includes) makes git run anything. Files
+//! that are too large to read ([`plenty`]) are listed by size. A patch is made of a
 //! [`mirror`], a copy of the files that are in it.
 
 mod mirror;
@@ -52,7 +52,7 @@ impl Source {
     }
 }
 
-/// Why it can't be told what an attempt changed.
+/// Why an attempt's changes can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     #[error("the repository {repo} can't be read: {why}", repo = .repo.display(), why = gist(.why))]
