@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use provost_actors::executor::Executor;
-use provost_actors::gateway::{Message, NewProject, RepoPath};
+use provost_actors::gateway::{NewRepo, RepoPath, check_repository};
 use provost_actors::ids::TaskId;
-use provost_actors::journal::{NewTask, TaskChange, TaskView};
+use provost_actors::journal::{Resolved, resolve};
 use provost_actors::refusal::{Code, Refusal};
+use serde_json::json;
 
 use super::{Domain, answered, convert};
 use crate::mcp::ask::{Answer, Key};
@@ -19,7 +20,7 @@ use crate::mcp::tools::tasks::{
     CheckedTask, CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput,
     GetTaskOutput, ListTasksInput, ListTasksOutput, Task, TaskOutput, TaskSummary, UpdateTaskInput,
 };
-use crate::store::TaskFilter;
+use crate::store::{NewTask, TaskChange, TaskFilter, TaskView};
 use crate::work::brief::{Brief, GivenBrief};
 
 /// Protocols that anybody's own programs speak. They may not know `--version`, and
@@ -70,12 +71,19 @@ impl Domain {
         key: Option<Key>,
         input: CreateProjectInput,
     ) -> Result<Answer<CreateProjectOutput>, Refusal> {
-        let repos = input.repos.into_iter().map(|repo| RepoPath {
+        let name = String::from(input.name);
+        let paths = input.repos.into_iter().map(|repo| RepoPath {
             path: repo.path.into(),
             target_branch: repo.target_branch.map(Into::into),
         });
-        let project = NewProject { name: input.name.into(), repos: repos.collect() };
-        let answer = self.gateway(|port| Message::CreateProject(key, project, port)).await?;
+        let paths: Vec<RepoPath> = paths.collect();
+        let payload = |repos: &Vec<NewRepo>| json!([name, repos]);
+        let answer = match resolve(&self.store, key, repositories(&paths), payload).await? {
+            Resolved::Before(answer) => answer,
+            Resolved::Now(key, repos) => {
+                self.store.create_project(key.as_ref(), &name, &repos).await?
+            }
+        };
         Ok(answered(answer, |made| CreateProjectOutput {
             project_id: made.project_id,
             repo_ids: made.repos.into_iter().map(|repo| repo.repo_id).collect(),
@@ -92,7 +100,14 @@ impl Domain {
             path: input.path.into(),
             target_branch: input.target_branch.map(Into::into),
         };
-        let answer = self.gateway(|port| Message::AddRepo(key, project_id, repo, port)).await?;
+        let payload = |repo: &NewRepo| json!([project_id, repo]);
+        let answer =
+            match resolve(&self.store, key, check_repository(&repo, "path"), payload).await? {
+                Resolved::Before(answer) => answer,
+                Resolved::Now(key, repo) => {
+                    self.store.add_repo(key.as_ref(), project_id, &repo).await?
+                }
+            };
         Ok(answered(answer, |added| AddRepoOutput { project_id, repo_id: added.repo_id }))
     }
 
@@ -143,7 +158,7 @@ impl Domain {
             depends_on: input.depends_on.into_iter().collect(),
             brief: kept(input.brief)?.filter(|brief| brief != NO_BRIEF),
         };
-        let answer = self.gateway(|port| Message::CreateTask(key, task, port)).await?;
+        let answer = self.store.create_task(key.as_ref(), &task).await?;
         let handle = self.store.handle_of(answer.value).await?;
         Ok(answered(answer, |task_id| CreateTaskOutput { task_id, handle }))
     }
@@ -162,7 +177,7 @@ impl Domain {
             brief: kept(input.brief)?,
         };
         let task = input.task_id;
-        let answer = self.gateway(|port| Message::UpdateTask(key, task, change, port)).await?;
+        let answer = self.store.update_task(key.as_ref(), task, &change).await?;
         Ok(answered(answer, whole))
     }
 
@@ -172,10 +187,30 @@ impl Domain {
         input: DeleteTaskInput,
     ) -> Result<Answer<DeleteTaskOutput>, Refusal> {
         let task = input.task_id;
-        let answer = self.gateway(|port| Message::DeleteTask(key, task, port)).await?;
+        let answer = self.store.delete_task(key.as_ref(), task).await?;
         let handle = self.store.handle_of(task).await?;
         Ok(answered(answer, |deleted_task_id| DeleteTaskOutput { deleted_task_id, handle }))
     }
+}
+
+/// Checks the repositories of a new project, which need names of their own.
+async fn repositories(given: &[RepoPath]) -> Result<Vec<NewRepo>, Refusal> {
+    let mut repos: Vec<NewRepo> = Vec::new();
+    for (n, given) in given.iter().enumerate() {
+        let field = format!("repos[{n}].path");
+        let repo = check_repository(given, &field).await?;
+        if repos.iter().any(|other| other.name == repo.name) {
+            let message = format!("two repositories of the project would be named {:?}", repo.name);
+            return Err(Refusal::new(Code::InvalidArgument, message)
+                .hint(format!(
+                    "Call the tool again with {field}, a repository whose folder has another name."
+                ))
+                .detail("repo_path", given.path.as_str())
+                .detail("path", field));
+        }
+        repos.push(repo);
+    }
+    Ok(repos)
 }
 
 /// What is kept of a brief that says nothing.

@@ -246,15 +246,6 @@ pub enum ReportObservationOutput {
     Short(ShortOutput),
 }
 
-impl ReportObservationOutput {
-    pub fn answers(&mut self) -> &mut Vec<LateAnswer> {
-        match self {
-            Self::Full(full) => &mut full.answers,
-            Self::Short(short) => &mut short.answers,
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FullOutput {

@@ -1,7 +1,7 @@
 //! Receipts: what was run on a task that was reported done, as everybody is told.
 
 use provost_actors::event::Timestamp;
-use provost_actors::journal::check::CheckOutcome;
+use provost_actors::journal::checks::CheckOutcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -27,6 +27,17 @@ pub struct Reported {
     pub reports_total: u64,
 }
 
+/// The newest report on a task, in brief.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastReport {
+    /// In the reporting tool's own word.
+    pub status: Option<String>,
+    pub at: Timestamp,
+    pub summary: Option<String>,
+    /// Where it contradicts itself, or what the worktree holds.
+    pub warnings: Vec<String>,
+}
+
 /// A report, as it was given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskReport {

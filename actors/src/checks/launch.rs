@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::attempt::is_base;
 use crate::ids::{AttemptId, CheckRunId};
-use crate::journal::check::PlannedCheck;
+use crate::journal::checks::PlannedCheck;
 use crate::process::Marker;
 use crate::process::cgroup::Cgroup;
 use crate::process::manifest::{self, Manifest, StdinSource};

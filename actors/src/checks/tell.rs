@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use ractor::ActorRef;
 
 use crate::gateway::{self, FollowUpRequest};
-use crate::journal::check::{CheckOutcome, contradiction};
+use crate::journal::checks::{CheckOutcome, contradiction};
 use crate::journal::{CheckRun, FollowUpAction, Key, Receipt};
 use crate::log::tail::tail;
 use crate::payload;

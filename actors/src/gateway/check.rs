@@ -9,16 +9,33 @@ use serde_json::json;
 use crate::event::{ProcessStatus, RunReason};
 use crate::executor::Executors;
 use crate::ids::{AttemptId, ProcessId, SessionId};
-use crate::journal::{Attempt, AttemptRepo, NewRepo, Phase, Process, Repo, StartContext, State};
+use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
 use crate::refusal::{Code, Refusal};
 use crate::workspace::git::GitError;
 use crate::workspace::{git, worktree};
 use crate::world::World;
 
-use super::message::{RepoPath, StartRequest};
+use super::message::StartRequest;
 
-/// A path that is to be a repository of a project. `field` is what it was given
+/// A repository by path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepoPath {
+    pub path: String,
+    /// Default: the branch that is checked out.
+    pub target_branch: Option<String>,
+}
+
+/// A repository to be registered, which was checked to be one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NewRepo {
+    pub name: String,
+    /// Absolute path.
+    pub path: String,
+    pub default_target_branch: String,
+}
+
+/// Checks a path that is to be a repository of a project. `field` is what it was given
 /// as, such as `repos[0].path`.
 pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusal> {
     let branch_field = field.replace("path", "target_branch");

@@ -19,7 +19,6 @@
 //! all such things have one order; an attempt that has none is given one.
 
 mod admission;
-mod board;
 mod check;
 mod collect;
 mod flights;
@@ -27,7 +26,6 @@ mod follow_up;
 mod intents;
 mod message;
 mod owners;
-mod resolve;
 mod respond;
 mod resume;
 mod start;
@@ -39,15 +37,14 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
-pub use check::executor as check_executor;
+pub use check::{NewRepo, RepoPath, executor as check_executor, repository as check_repository};
 pub use message::{
-    FollowUpRequest, Message, NewProject, Owned, Port, RepoPath, RespondRequest, StartRequest,
-    StillAlive, StoppedAll,
+    FollowUpRequest, Message, Owned, Port, RespondRequest, StartRequest, StillAlive, StoppedAll,
 };
 
 use crate::attempt::{self, Notice};
 use crate::ids::AttemptId;
-use crate::journal::{Answer, AttemptStopped};
+use crate::journal::{AttemptStopped, Once};
 use crate::refusal::Refusal;
 use crate::world::World;
 use admission::Admission;
@@ -70,7 +67,7 @@ pub struct State {
     starting: usize,
     /// Who waits until all has been stopped, those starts too.
     closing: Vec<RpcReplyPort<StoppedAll>>,
-    stops: Flights<Port<Answer<AttemptStopped>>, Result<Answer<AttemptStopped>, Refusal>>,
+    stops: Flights<Port<Once<AttemptStopped>>, Result<Once<AttemptStopped>, Refusal>>,
     failures: supervisor::Failures,
     /// Everything is being stopped; nothing starts any more.
     is_closing: bool,
@@ -110,14 +107,6 @@ impl Actor for Gateway {
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            Message::CreateProject(key, project, port) => state.create_project(key, project, port),
-            Message::AddRepo(key, project, repo, port) => state.add_repo(key, project, repo, port),
-            Message::CreateTask(key, task, port) => state.create_task(key, task, port),
-            Message::UpdateTask(key, task, change, port) => {
-                state.update_task(key, task, change, port);
-            }
-            Message::DeleteTask(key, task, port) => state.delete_task(key, task, port),
-            Message::ImportTasks(key, tasks, port) => state.import_tasks(key, tasks, port),
             Message::Start(key, request, port) => state.start(key, request, port),
             Message::Checked(key, attempt, port) => state.checked(key, *attempt, port),
             Message::Recorded(attempt, answer, port) => {

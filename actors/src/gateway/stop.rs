@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use crate::attempt;
 use crate::event::ProcessStatus;
 use crate::ids::AttemptId;
-use crate::journal::{Answer, AttemptStopped, Begun, Intent, Key, Phase, recalled};
+use crate::journal::{AttemptStopped, Begun, Intent, Key, Once, Phase, recalled};
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
 
@@ -19,8 +19,8 @@ use super::flights::Boarding;
 use super::message::{Message, Port, StillAlive, StoppedAll};
 use super::{State, owners};
 
-type StopPort = Port<Answer<AttemptStopped>>;
-type StopAnswer = Result<Answer<AttemptStopped>, Refusal>;
+type StopPort = Port<Once<AttemptStopped>>;
+type StopAnswer = Result<Once<AttemptStopped>, Refusal>;
 
 /// How long a stop waits at most for its intent to be written before it ends processes:
 /// enough for a disk that works, so that the next daemon carries through a stop that
@@ -118,13 +118,13 @@ impl StoppedAll {
     }
 }
 
-fn fresh(value: AttemptStopped) -> Answer<AttemptStopped> {
-    Answer { value, deduplicated: false }
+fn fresh(value: AttemptStopped) -> Once<AttemptStopped> {
+    Once { value, deduplicated: false }
 }
 
 /// The answer for one who asked for the same as somebody before.
 fn again(answer: &StopAnswer) -> StopAnswer {
-    answer.clone().map(|answer| Answer { deduplicated: true, ..answer })
+    answer.clone().map(|answer| Once { deduplicated: true, ..answer })
 }
 
 /// A stop under a key.
@@ -159,7 +159,7 @@ impl Keyed {
             },
         };
         if let Begun::Answered(answer) = begun {
-            let answer = recalled(answer).map(|value| Answer { value, deduplicated: true });
+            let answer = recalled(answer).map(|value| Once { value, deduplicated: true });
             return (answer, true);
         }
         let stopped = bring_about(&self.gateway, self.id, self.force).await;

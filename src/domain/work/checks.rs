@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use provost_actors::checks::{self, Delivery};
 use provost_actors::ids::TaskId;
-use provost_actors::journal::check::{CheckedRepo, Receipt, contradiction};
+use provost_actors::journal::checks::{CheckedRepo, Receipt, contradiction};
 use provost_actors::log::tail::{Tail, tail};
 use provost_actors::refusal::{Code, Refusal};
 

@@ -8,8 +8,8 @@ use provost_actors::event::{
     RunReason, Stream, Timestamp, ToolStatus,
 };
 use provost_actors::executor::{Description, InProgress};
-use provost_actors::journal::check::CheckOutcome;
-use provost_actors::journal::{self, LastReport};
+use provost_actors::journal;
+use provost_actors::journal::checks::CheckOutcome;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -42,6 +42,7 @@ use crate::work::question::*;
 use crate::work::receipt::*;
 use crate::work::reply::{Known, Outcome};
 use crate::work::report::Dashboard;
+use crate::work::reported::LastReport;
 use crate::work::reported::{Reported, TaskReport};
 use crate::work::status::*;
 use crate::work::ticket::*;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProjectId, SessionId, TaskId, TaskRef};
-use provost_actors::journal::LastReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,6 +12,7 @@ use crate::args::{Id, Limit, TaskName, Text, Time};
 use crate::mcp::modes::Mode;
 use crate::work::brief::{Brief, GivenBrief};
 use crate::work::receipt::CheckedReport;
+use crate::work::reported::LastReport;
 use crate::work::reported::Reported;
 use crate::work::{Description, Standing, Title};
 
