@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::executor::Executors;
 use crate::ids::{AttemptId, ProjectId};
-use crate::journal::check::CheckCommand;
+use crate::journal::checks::CheckCommand;
 use crate::journal::{Attempt, AttemptRepo, Journal};
 use crate::limits::{Limits, SoftLimits};
 use crate::log::Logs;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::api::args::{Id, Limit, Text, Time};
 use crate::api::field_rules::{Case, FieldRule};
-use crate::api::{Answer, Key, Refusable, Session};
+use crate::api::{Key, Once, Refusable, Session};
 
 pub const LIST_APPROVALS: &str = "\
 Use when: an attempt's phase is waiting with waiting_on = approval.
@@ -167,5 +167,5 @@ pub trait ApprovalTools: Send + Sync {
         session: &Session,
         key: Option<Key>,
         input: RespondApprovalInput,
-    ) -> Refusable<Answer<RespondApprovalOutput>>;
+    ) -> Refusable<Once<RespondApprovalOutput>>;
 }

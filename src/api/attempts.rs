@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::api::args::{Id, Limit, List, TaskName, Text, Time};
 use crate::api::field_rules::FieldRule;
-use crate::api::{Answer, Key, Refusable, Session};
+use crate::api::{Key, Once, Refusable, Session};
 
 /// Where an attempt stands, for those who wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -414,7 +414,7 @@ pub trait AttemptTools: Send + Sync {
         session: &Session,
         key: Option<Key>,
         input: StartTaskAttemptInput,
-    ) -> Refusable<Answer<StartTaskAttemptOutput>>;
+    ) -> Refusable<Once<StartTaskAttemptOutput>>;
 
     async fn list_task_attempts(
         &self,
@@ -433,7 +433,7 @@ pub trait AttemptTools: Send + Sync {
         session: &Session,
         key: Option<Key>,
         input: StopAttemptInput,
-    ) -> Refusable<Answer<StopAttemptOutput>>;
+    ) -> Refusable<Once<StopAttemptOutput>>;
 
     /// The newest attempts of all projects, newest first.
     async fn recent_attempts(&self, most: usize) -> Refusable<Vec<RecentAttempt>>;

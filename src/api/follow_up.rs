@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::attempts::Worktree;
 use crate::api::args::{Id, Text, Time};
 use crate::api::field_rules::{Case, FieldRule};
-use crate::api::{Answer, Key, Refusable, Session};
+use crate::api::{Key, Once, Refusable, Session};
 
 /// What to do with the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -122,5 +122,5 @@ pub trait FollowUpTools: Send + Sync {
         session: &Session,
         key: Option<Key>,
         input: FollowUpInput,
-    ) -> Refusable<Answer<FollowUpOutput>>;
+    ) -> Refusable<Once<FollowUpOutput>>;
 }

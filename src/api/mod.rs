@@ -24,7 +24,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
-pub use provost_actors::journal::{Answer, Key};
+pub use provost_actors::journal::{Key, Once};
 pub use provost_actors::process::place::Place;
 use provost_actors::refusal::Refusal;
 use provost_actors::text::{NAME_TOLD, cut};

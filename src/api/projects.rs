@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::args::{Id, Limit, List, Text, Time};
-use crate::api::{Answer, Key, Refusable, Session};
+use crate::api::{Key, Once, Refusable, Session};
 
 pub const LIST_PROJECTS: &str = "\
 Use when: you need a project_id, first of all.
@@ -170,12 +170,12 @@ pub trait ProjectTools: Send + Sync {
         session: &Session,
         key: Option<Key>,
         input: CreateProjectInput,
-    ) -> Refusable<Answer<CreateProjectOutput>>;
+    ) -> Refusable<Once<CreateProjectOutput>>;
 
     async fn add_repo(
         &self,
         session: &Session,
         key: Option<Key>,
         input: AddRepoInput,
-    ) -> Refusable<Answer<AddRepoOutput>>;
+    ) -> Refusable<Once<AddRepoOutput>>;
 }

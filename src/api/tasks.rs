@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProjectId, SessionId, TaskId, TaskRef};
-use provost_actors::journal::LastReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,8 +14,8 @@ use crate::api::args::{Id, Limit, TaskName, Text, Time};
 use crate::api::brief::{Brief, GivenBrief};
 use crate::api::field_rules::FieldRule;
 use crate::api::worker::receipt::CheckedReport;
-use crate::api::worker::reported::Reported;
-use crate::api::{Answer, Key, Refusable, Session};
+use crate::api::worker::reported::{LastReport, Reported};
+use crate::api::{Key, Once, Refusable, Session};
 use provost_actors::journal::Standing;
 
 /// How far a task is.
@@ -282,7 +281,7 @@ pub trait TaskTools: Send + Sync {
         session: &Session,
         key: Option<Key>,
         input: CreateTaskInput,
-    ) -> Refusable<Answer<CreateTaskOutput>>;
+    ) -> Refusable<Once<CreateTaskOutput>>;
 
     async fn list_tasks(
         &self,
@@ -297,12 +296,12 @@ pub trait TaskTools: Send + Sync {
         session: &Session,
         key: Option<Key>,
         input: UpdateTaskInput,
-    ) -> Refusable<Answer<TaskOutput>>;
+    ) -> Refusable<Once<TaskOutput>>;
 
     async fn delete_task(
         &self,
         session: &Session,
         key: Option<Key>,
         input: DeleteTaskInput,
-    ) -> Refusable<Answer<DeleteTaskOutput>>;
+    ) -> Refusable<Once<DeleteTaskOutput>>;
 }

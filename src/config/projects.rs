@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_actors::journal::check::CheckCommand;
+use provost_actors::journal::checks::CheckCommand;
 
 use super::ConfigError;
 use super::reader::Item;

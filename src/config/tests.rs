@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use provost_actors::executor::OnQuota;
-use provost_actors::journal::check::CheckCommand;
+use provost_actors::journal::checks::CheckCommand;
 
 use super::*;
 

@@ -15,7 +15,7 @@ use crate::api::approvals::{
     ApprovalDecision, ApprovalStatus, ApprovalSummary, ApprovalsAsked, ListApprovalsInput,
     ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
 };
-use crate::api::{Answer, Key};
+use crate::api::{Key, Once};
 use crate::store::{ApprovalFilter, Page};
 
 #[async_trait]
@@ -52,7 +52,7 @@ impl ApprovalTools for Domain {
         _: &Session,
         key: Option<Key>,
         input: RespondApprovalInput,
-    ) -> Refusable<Answer<RespondApprovalOutput>> {
+    ) -> Refusable<Once<RespondApprovalOutput>> {
         let reason = input.reason.map_or_else(|| "no reason was given".to_owned(), Into::into);
         let request = RespondRequest {
             approval_id: input.approval_id,

@@ -22,7 +22,7 @@ use crate::api::attempts::{
     StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput, Worktree,
 };
 use crate::api::context::{GetContextOutput, WorkspaceRepo};
-use crate::api::{Answer, Key, RecentAttempt, Session};
+use crate::api::{Key, Once, RecentAttempt, Session};
 use crate::store::{self, AttemptFilter, AttemptOverview, Limited};
 
 /// Longest final message that a status tells, in characters.
@@ -38,7 +38,7 @@ impl AttemptTools for Domain {
         session: &Session,
         key: Option<Key>,
         input: StartTaskAttemptInput,
-    ) -> Refusable<Answer<StartTaskAttemptOutput>> {
+    ) -> Refusable<Once<StartTaskAttemptOutput>> {
         let repos = input.repos.map(|repos| {
             let repos = repos.into_iter();
             repos.map(|repo| (repo.repo_id, repo.target_branch.map(Into::into))).collect()
@@ -131,7 +131,7 @@ impl AttemptTools for Domain {
         _: &Session,
         key: Option<Key>,
         input: StopAttemptInput,
-    ) -> Refusable<Answer<StopAttemptOutput>> {
+    ) -> Refusable<Once<StopAttemptOutput>> {
         let (attempt, force) = (input.attempt_id, input.force);
         let answer = self.gateway(|port| GatewayMessage::Stop(key, attempt, force, port)).await?;
         let worktree = self.worktree(attempt).await;

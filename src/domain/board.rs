@@ -11,9 +11,11 @@ use async_trait::async_trait;
 use std::sync::Arc;
 
 use provost_actors::executor::Executor;
-use provost_actors::gateway::{GatewayMessage, NewProject, RepoPath};
-use provost_actors::journal::{NewTask, TaskChange, TaskView};
+use provost_actors::gateway::{NewRepo, RepoPath, check_repository};
+use provost_actors::ids::TaskId;
+use provost_actors::journal::{Resolved, resolve};
 use provost_actors::refusal::{Code, Refusal};
+use serde_json::json;
 
 use super::{Domain, answered, convert};
 use crate::api::brief::{Brief, GivenBrief};
@@ -26,8 +28,8 @@ use crate::api::tasks::{
     CheckedTask, CreateTaskInput, CreateTaskOutput, DeleteTaskInput, DeleteTaskOutput,
     GetTaskOutput, ListTasksInput, ListTasksOutput, Task, TaskOutput, TaskSummary, UpdateTaskInput,
 };
-use crate::api::{Answer, Key};
-use crate::store::TaskFilter;
+use crate::api::{Key, Once};
+use crate::store::{NewTask, TaskChange, TaskFilter, TaskView};
 
 #[async_trait]
 impl ProjectTools for Domain {
@@ -75,13 +77,20 @@ impl ProjectTools for Domain {
         _: &Session,
         key: Option<Key>,
         input: CreateProjectInput,
-    ) -> Refusable<Answer<CreateProjectOutput>> {
-        let repos = input.repos.into_iter().map(|repo| RepoPath {
+    ) -> Refusable<Once<CreateProjectOutput>> {
+        let name = String::from(input.name);
+        let paths = input.repos.into_iter().map(|repo| RepoPath {
             path: repo.path.into(),
             target_branch: repo.target_branch.map(Into::into),
         });
-        let project = NewProject { name: input.name.into(), repos: repos.collect() };
-        let answer = self.gateway(|port| GatewayMessage::CreateProject(key, project, port)).await?;
+        let paths: Vec<RepoPath> = paths.collect();
+        let payload = |repos: &Vec<NewRepo>| json!([name, repos]);
+        let answer = match resolve(&self.store, key, repositories(&paths), payload).await? {
+            Resolved::Before(answer) => answer,
+            Resolved::Now(key, repos) => {
+                self.store.create_project(key.as_ref(), &name, &repos).await?
+            }
+        };
         Ok(answered(answer, |made| CreateProjectOutput {
             project_id: made.project_id,
             repo_ids: made.repos.into_iter().map(|repo| repo.repo_id).collect(),
@@ -93,14 +102,20 @@ impl ProjectTools for Domain {
         _: &Session,
         key: Option<Key>,
         input: AddRepoInput,
-    ) -> Refusable<Answer<AddRepoOutput>> {
+    ) -> Refusable<Once<AddRepoOutput>> {
         let project_id = input.project_id;
         let repo = RepoPath {
             path: input.path.into(),
             target_branch: input.target_branch.map(Into::into),
         };
+        let payload = |repo: &NewRepo| json!([project_id, repo]);
         let answer =
-            self.gateway(|port| GatewayMessage::AddRepo(key, project_id, repo, port)).await?;
+            match resolve(&self.store, key, check_repository(&repo, "path"), payload).await? {
+                Resolved::Before(answer) => answer,
+                Resolved::Now(key, repo) => {
+                    self.store.add_repo(key.as_ref(), project_id, &repo).await?
+                }
+            };
         Ok(answered(answer, |added| AddRepoOutput { project_id, repo_id: added.repo_id }))
     }
 }
@@ -154,7 +169,7 @@ impl TaskTools for Domain {
         _: &Session,
         key: Option<Key>,
         input: CreateTaskInput,
-    ) -> Refusable<Answer<CreateTaskOutput>> {
+    ) -> Refusable<Once<CreateTaskOutput>> {
         let task = NewTask {
             project_id: input.project_id,
             title: input.title.into(),
@@ -163,7 +178,7 @@ impl TaskTools for Domain {
             depends_on: input.depends_on.into_iter().collect(),
             brief: kept(input.brief)?.filter(|brief| brief != NO_BRIEF),
         };
-        let answer = self.gateway(|port| GatewayMessage::CreateTask(key, task, port)).await?;
+        let answer = self.store.create_task(key.as_ref(), &task).await?;
         let handle = self.store.handle_of(answer.value).await?;
         Ok(answered(answer, |task_id| CreateTaskOutput { task_id, handle }))
     }
@@ -173,7 +188,7 @@ impl TaskTools for Domain {
         _: &Session,
         key: Option<Key>,
         input: UpdateTaskInput,
-    ) -> Refusable<Answer<TaskOutput>> {
+    ) -> Refusable<Once<TaskOutput>> {
         let change = TaskChange {
             title: input.title.map(Into::into),
             description: input.description.map(Into::into),
@@ -183,8 +198,7 @@ impl TaskTools for Domain {
             brief: kept(input.brief)?,
         };
         let task = input.task_id;
-        let answer =
-            self.gateway(|port| GatewayMessage::UpdateTask(key, task, change, port)).await?;
+        let answer = self.store.update_task(key.as_ref(), task, &change).await?;
         Ok(answered(answer, whole))
     }
 
@@ -193,12 +207,32 @@ impl TaskTools for Domain {
         _: &Session,
         key: Option<Key>,
         input: DeleteTaskInput,
-    ) -> Refusable<Answer<DeleteTaskOutput>> {
+    ) -> Refusable<Once<DeleteTaskOutput>> {
         let task = input.task_id;
-        let answer = self.gateway(|port| GatewayMessage::DeleteTask(key, task, port)).await?;
+        let answer = self.store.delete_task(key.as_ref(), task).await?;
         let handle = self.store.handle_of(task).await?;
         Ok(answered(answer, |deleted_task_id| DeleteTaskOutput { deleted_task_id, handle }))
     }
+}
+
+/// Checks the repositories of a new project, which need names of their own.
+async fn repositories(given: &[RepoPath]) -> Result<Vec<NewRepo>, Refusal> {
+    let mut repos: Vec<NewRepo> = Vec::new();
+    for (n, given) in given.iter().enumerate() {
+        let field = format!("repos[{n}].path");
+        let repo = check_repository(given, &field).await?;
+        if repos.iter().any(|other| other.name == repo.name) {
+            let message = format!("two repositories of the project would be named {:?}", repo.name);
+            return Err(Refusal::new(Code::InvalidArgument, message)
+                .hint(format!(
+                    "Call the tool again with {field}, a repository whose folder has another name."
+                ))
+                .detail("repo_path", given.path.as_str())
+                .detail("path", field));
+        }
+        repos.push(repo);
+    }
+    Ok(repos)
 }
 
 /// Protocols that anybody's own programs speak. They may not know `--version`, and

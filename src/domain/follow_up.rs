@@ -13,7 +13,7 @@ use crate::api::attempts::Worktree;
 use crate::api::follow_up::{
     FollowUpAction, FollowUpInput, FollowUpOutput, FollowUpQueue, QueueStatus, QueuedMessage,
 };
-use crate::api::{Answer, Key};
+use crate::api::{Key, Once};
 use crate::store::Target;
 
 #[async_trait]
@@ -23,7 +23,7 @@ impl FollowUpTools for Domain {
         _: &Session,
         key: Option<Key>,
         input: FollowUpInput,
-    ) -> Refusable<Answer<FollowUpOutput>> {
+    ) -> Refusable<Once<FollowUpOutput>> {
         let target = match (input.attempt_id, input.session_id) {
             (Some(attempt), _) => Target::Attempt(attempt),
             (None, Some(session)) => Target::Session(session),

@@ -1,8 +1,6 @@
 //! Tasks from a file, put on a board: all of them, or none.
 
-use provost_actors::gateway::GatewayMessage;
 use provost_actors::ids::{ProjectId, TaskId, TaskRef};
-use provost_actors::journal::{NewTask, PlannedTask};
 use provost_actors::payload;
 use provost_actors::refusal::{Code, Refusal};
 use serde::Deserialize;
@@ -10,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Domain;
 use crate::api::Key;
+use crate::store::{NewTask, PlannedTask};
 use crate::work::import::{Format, On, Planned, read};
 
 /// What the key of an import is kept under.
@@ -36,7 +35,7 @@ impl Domain {
         let key =
             Key { tool: TOOL, request_id: hash.clone(), payload_hash: hash, resolved_hash: None };
         let key = (!again).then_some(key);
-        let made = self.gateway(|port| GatewayMessage::ImportTasks(key, tasks, port)).await?;
+        let made = self.store.import_tasks(key.as_ref(), &tasks).await?;
         Ok(json!({"tasks": made.value, "imported_before": made.deduplicated}))
     }
 }

@@ -34,7 +34,7 @@ use ractor::{ActorRef, RpcReplyPort};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Answer, Service};
+use crate::api::{Once, Service};
 use crate::store::Store;
 
 /// Who answers what the plans don't say, and how much a question may hold.
@@ -111,8 +111,8 @@ impl Domain {
 }
 
 /// An answer in the tools' own terms.
-fn answered<T, U>(answer: Answer<T>, convert: impl FnOnce(T) -> U) -> Answer<U> {
-    Answer { value: convert(answer.value), deduplicated: answer.deduplicated }
+fn answered<T, U>(answer: Once<T>, convert: impl FnOnce(T) -> U) -> Once<U> {
+    Once { value: convert(answer.value), deduplicated: answer.deduplicated }
 }
 
 impl Service for Domain {}

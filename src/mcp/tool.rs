@@ -21,7 +21,7 @@ use super::schema::{self, Errors, REQUEST_ID};
 use super::validation::ToolContract;
 use crate::api::args::TASK_PATTERN;
 use crate::api::field_rules::FieldRule;
-use crate::api::{Access, Answer, Callee, Key, Role, Service, Session};
+use crate::api::{Access, Callee, Key, Once, Role, Service, Session};
 
 /// Arguments that clients are known to add by themselves; Gemini CLI 0.61 adds
 /// this one to every call.
@@ -176,7 +176,7 @@ impl Tool {
                 &'a Session,
                 Option<Key>,
                 I,
-            ) -> BoxFuture<'a, Result<Answer<O>, Refusal>>
+            ) -> BoxFuture<'a, Result<Once<O>, Refusal>>
             + Send
             + Sync
             + 'static,
@@ -187,7 +187,7 @@ impl Tool {
             let input = parse::<I>(call.arguments)?;
             let key = key::of(name, given.as_deref(), call.bridge_id.as_deref(), &input);
             let asked = method(call.service, call.session, key, input);
-            Ok(rendered(asked, |answer: Answer<O>| (answer.value, answer.deduplicated)))
+            Ok(rendered(asked, |answer: Once<O>| (answer.value, answer.deduplicated)))
         });
         Self::new::<I, O>(row, true, run)
     }

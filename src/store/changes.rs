@@ -1,7 +1,7 @@
-//! Wake-ups for those who wait for attempts or questions to change. They are hints: whoever
-//! is woken reads the tables, which say what is so. Registered before it reads, a
-//! waiter misses no change that comes after. One thing is told here and in no
-//! table: which attempts wait for the disk, for then there may be no room in one.
+//! Wake-ups for calls that wait for attempts or questions to change. They are hints: a
+//! waiter that is woken reads the tables, which are the truth. It registers before it reads,
+//! so it misses no later change. One fact is kept here and in no table: which attempts wait
+//! for the disk, for then there may be no room for a row.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use provost_actors::ids::{AttemptId, QuestionId};
 use tokio::sync::Notify;
 
-/// What can be waited for.
+/// What a call can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Topic {
     Attempt(AttemptId),
@@ -28,7 +28,7 @@ impl From<QuestionId> for Topic {
     }
 }
 
-/// Who waits for what. Cheap to clone: there is one registry.
+/// The registry of waiters. Cheap to clone: there is one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes(Arc<Mutex<Waiting>>);
 
@@ -42,7 +42,8 @@ struct Waiting {
 }
 
 impl Changes {
-    /// Wakes those who watch an attempt or a question. To be called after the commit.
+    /// Wakes the watches of an attempt or a question. Call it after the commit: a waiter that
+    /// is woken before it would read the old rows and sleep again.
     pub(super) fn announce(&self, topic: impl Into<Topic>) {
         let waiting = self.lock();
         for wake in waiting.by_topic.get(&topic.into()).into_iter().flat_map(HashMap::values) {
@@ -50,7 +51,7 @@ impl Changes {
         }
     }
 
-    /// Notes why an attempt waits for the disk, or that it does no longer.
+    /// Notes why an attempt waits for the disk; `None`: it no longer does.
     pub(super) fn wait_for_disk(&self, attempt: AttemptId, reason: Option<&str>) {
         let mut waiting = self.lock();
         let before = match reason {

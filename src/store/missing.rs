@@ -1,4 +1,4 @@
-//! What was asked for and is not there, or not yet.
+//! Refusals of calls that name something which does not exist, or not yet.
 
 use std::fmt;
 

@@ -7,38 +7,39 @@
 //! `provost_actors::journal` and the views of the files below.
 
 mod approvals;
+mod attempt_views;
 mod attempts;
-mod begin;
-mod begun;
+mod board;
 mod changes;
 mod codec;
 mod dependencies;
-mod follow_ups;
-mod import;
+mod error;
+mod handles;
 mod inspect;
-mod journal;
 mod missing;
 mod open;
-mod owned;
 mod processes;
 mod projects;
 mod reach;
 mod requests;
 mod resolve;
+mod session_queue;
 mod sessions;
+mod task_status;
 mod tasks;
-mod turns;
 mod wal;
 mod work;
+mod write_retry;
 
 pub use approvals::ApprovalFilter;
-pub use attempts::{AttemptFilter, AttemptOverview, AttemptStatus, Limited, WorkspaceView};
+pub use attempt_views::{AttemptFilter, AttemptOverview, AttemptStatus, Limited, WorkspaceView};
+pub use board::{NewTask, PlannedTask, TaskChange};
 pub use inspect::{InspectedAttempt, Inspection, inspect};
 pub use open::OpenError;
 pub use reach::Named;
 pub use resolve::{Kind, Match};
 pub use sessions::Target;
-pub use tasks::TaskFilter;
+pub use tasks::{TaskFilter, TaskView};
 pub use wal::is_damaged as is_log_damaged;
 pub use work::{LastRun, NewDocument, NewPlan, NewQuestion, Question, Sending};
 
@@ -47,8 +48,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_actors::failpoint;
-use provost_actors::refusal::{Code, Refusal};
+use provost_actors::refusal::Refusal;
 use sqlx::{SqliteConnection, SqlitePool};
+
+use error::{Result, StoreError, fault};
 
 /// The store. Cheap to clone: the pools are shared.
 #[derive(Clone, Debug)]
@@ -93,42 +96,19 @@ fn rows_for(limit: usize) -> i64 {
     i64::try_from(limit).map_or(i64::MAX, |limit| limit.saturating_add(1))
 }
 
-/// What SQLite's error means to a caller.
-#[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
-fn fault(error: sqlx::Error) -> Refusal {
-    // SQLITE_FULL, and IOERR_WRITE, _FSYNC, _TRUNCATE or _SHMSIZE that a full disk
-    // gives too (https://www.sqlite.org/rescode.html).
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    if matches!(code.as_deref(), Some("13" | "778" | "1034" | "1546" | "4874")) {
-        return Refusal::new(Code::StorageFull, format!("the database can't be written: {error}"));
-    }
-    if matches!(error, sqlx::Error::PoolTimedOut) {
-        tracing::warn!(%error, "the database is busy");
-        return begin::locked("the database is busy with other calls, and did not get free");
-    }
-    tracing::error!(%error, "the store failed");
-    if is_unavailable(&error) {
-        return Refusal::new(Code::DbUnavailable, format!("the database can't be used: {error}"));
-    }
-    Refusal::internal(format!("the store failed: {error}"))
-}
-
-/// SQLITE_READONLY, _IOERR, _CORRUPT, _CANTOPEN and _NOTADB with their extensions, or no
-/// connection at all (<https://www.sqlite.org/rescode.html>).
-fn is_unavailable(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => true,
-        error => matches!(primary_code(error), Some(8 | 10 | 11 | 14 | 26)),
-    }
-}
-
-/// SQLite's result code without its extension.
-fn primary_code(error: &sqlx::Error) -> Option<u32> {
-    let code = error.as_database_error()?.code()?;
-    code.parse::<u32>().ok().map(|code| code & 0xff)
-}
-
+/// The connection of a transaction, or of a read.
 type Writing<'a> = &'a mut SqliteConnection;
+
+impl Store {
+    /// Reads by one connection. Each statement sees the last commit before it.
+    async fn read<T>(
+        &self,
+        work: impl AsyncFnOnce(Writing<'_>) -> Result<T>,
+    ) -> Result<T, Refusal> {
+        let mut reading = self.reader.acquire().await.map_err(fault)?;
+        Ok(work(&mut reading).await?)
+    }
+}
 
 /// Commits what was written; `what` names the places before and after.
 async fn commit(writing: sqlx::Transaction<'_, sqlx::Sqlite>, what: &str) -> Result<(), Refusal> {

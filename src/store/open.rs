@@ -14,6 +14,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, Connection, SqlitePool};
 
 use super::changes::Changes;
+use super::error::primary_code;
 use super::{Store, TimesToLive, wal};
 
 pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
@@ -72,13 +73,13 @@ impl Store {
             // An answered call survives a power cut.
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
-            .busy_timeout(super::begin::BUSY_TIMEOUT);
+            .busy_timeout(super::write_retry::BUSY_TIMEOUT);
         let writer = pool(1).connect_with(options.clone()).await?;
         migrate(&writer).await?;
         let reader = pool(4).connect_with(options.read_only(true)).await?;
         let latest: Option<String> = sqlx::query_scalar(LATEST_ID).fetch_one(&reader).await?;
         ids::go_on_after(&latest.unwrap_or_default());
-        let opened = super::begin::inode(path).map_err(sqlx::Error::Io)?;
+        let opened = super::write_retry::inode(path).map_err(sqlx::Error::Io)?;
         let file = Arc::new((path.to_owned(), opened));
         Ok(Self { writer, reader, file, times, changes: Changes::default() })
     }
@@ -150,9 +151,7 @@ async fn check(path: &Path) -> Result<(), OpenError> {
 /// `SQLITE_CORRUPT` with its extensions, and `SQLITE_NOTADB`
 /// (<https://www.sqlite.org/rescode.html>).
 fn is_damage(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    code.and_then(|code| code.parse::<u32>().ok())
-        .is_some_and(|code| matches!(code & 0xff, 11 | 26))
+    matches!(primary_code(error), Some(11 | 26))
 }
 
 /// Each migration is one transaction, and so is each note that one is done.

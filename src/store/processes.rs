@@ -1,17 +1,19 @@
-//! Attempts as they are written: the start of one, and each change to its row
-//! and its newest process's, conditional on the epoch.
+//! Changes of attempts: of the row and its newest process's, in one transaction, conditional
+//! on the epoch. An owner that has been replaced (a newer start began the next epoch) changes
+//! nothing any more.
 
+use async_trait::async_trait;
 use provost_actors::event::{ProcessStatus, Timestamp};
 use provost_actors::ids::{AttemptId, ProcessId};
-use provost_actors::journal::{
-    Answer, Attempt, AttemptStarted, Change, Key, Outcome, Phase, State,
-};
+use provost_actors::journal::{Change, Outcome, Phase, Processes, State};
 use provost_actors::refusal::Refusal;
 
-use super::{Store, Writing, approvals, begun, codec, commit, fault, missing, requests, turns};
+use super::codec::Text;
+use super::write_retry::Patience;
+use super::{Result, Store, Writing, approvals, session_queue, task_status};
 
 impl Store {
-    /// Which of these processes no row tells of.
+    /// Those of these processes that have no row.
     pub async fn unknown_processes(&self, ids: &[String]) -> Result<Vec<String>, sqlx::Error> {
         sqlx::query_scalar(
             "SELECT value FROM json_each(?1)
@@ -21,79 +23,41 @@ impl Store {
         .fetch_all(&self.reader)
         .await
     }
+}
 
-    pub(super) async fn insert_attempt(
-        &self,
-        key: Option<&Key>,
-        attempt: &Attempt,
-        answer: &AttemptStarted,
-    ) -> Result<Answer<AttemptStarted>, Refusal> {
-        let mut writing = self.writing_patiently().await?;
-        if let Some(answer) = requests::kept(&mut writing, key).await? {
-            return Ok(answer);
-        }
-        let now = Timestamp::now().millis();
-        // The task may have been deleted since the start was checked.
-        let task = attempt.task_id.to_string();
-        if !begun::by_start(&mut writing, &task, now).await.map_err(fault)? {
-            return Err(missing::task(attempt.task_id));
-        }
-        insert_rows(&mut writing, attempt, now).await.map_err(fault)?;
-        let answer = requests::keep(&mut writing, key, answer.clone()).await?;
-        commit(writing, "start").await?;
-        self.changes.announce(attempt.attempt_id);
-        Ok(answer)
-    }
-
-    pub(super) async fn change_attempt(
+#[async_trait]
+impl Processes for Store {
+    async fn advance(
         &self,
         attempt: AttemptId,
         epoch: u64,
         process: ProcessId,
         change: &Change,
     ) -> Result<(), Refusal> {
-        let mut writing = self.writing_briefly().await?;
-        let (phase, state) = standing(change);
-        let now = Timestamp::now().millis();
-        let holds = matches!(change, Change::Held | Change::Unqueued { .. });
-        let changed = sqlx::query(
-            "UPDATE attempts SET phase = coalesce(?3, phase), state = coalesce(?4, state),
-                    updated_at = ?5, queue_held = queue_held OR ?7,
-                    revision = CASE WHEN ?3 IS NULL AND NOT ?7 THEN revision
-                        ELSE (SELECT max(revision) + 1 FROM attempts) END,
-                    settled_revision = CASE WHEN ?6
-                        THEN (SELECT max(revision) + 1 FROM attempts)
-                        ELSE settled_revision END
-             WHERE attempt_id = ?1 AND epoch = ?2",
-        )
-        .bind(attempt.to_string())
-        .bind(i64::try_from(epoch).unwrap_or(i64::MAX))
-        .bind(phase.as_ref().map(codec::word))
-        .bind(state.as_ref().map(codec::word))
-        .bind(now)
-        .bind(settles(change))
-        .bind(holds)
-        .execute(&mut *writing)
-        .await
-        .map_err(fault)?;
-        if changed.rows_affected() == 0 {
-            return Err(turns::stale(attempt, epoch));
-        }
-        change_process(&mut writing, process, change).await.map_err(fault)?;
-        if let Change::Unqueued { returned: Some(follow_up), .. } = change {
-            turns::put_back(&mut writing, attempt, follow_up).await.map_err(fault)?;
-        }
-        if let Change::Settled(_, turnover) = change
-            && turnover.begun.is_some()
-        {
-            turns::turn_over(&mut writing, attempt, epoch, turnover).await?;
-        }
-        if settles(change) {
-            begun::settled(&mut writing, &attempt.to_string(), now).await.map_err(fault)?;
-        }
-        commit(writing, name(change)).await?;
+        self.write(Patience::Brief, name(change), async |writing| {
+            let now = Timestamp::now().millis();
+            change_attempt(writing, attempt, epoch, change, now).await?;
+            change_process(writing, process, change).await?;
+            if let Change::Unqueued { returned: Some(follow_up), .. } = change {
+                session_queue::put_back(writing, attempt, follow_up).await?;
+            }
+            if let Change::Settled(_, turnover) = change
+                && turnover.begun.is_some()
+            {
+                session_queue::turn_over(writing, attempt, epoch, turnover).await?;
+            }
+            if settles(change) {
+                task_status::settled(writing, attempt, now).await?;
+            }
+            Ok(())
+        })
+        .await?;
         self.changes.announce(attempt);
         Ok(())
+    }
+
+    fn waits_for_disk(&self, attempt: AttemptId, reason: Option<&str>) {
+        self.changes.wait_for_disk(attempt, reason);
     }
 }
 
@@ -121,7 +85,7 @@ fn settles(change: &Change) -> bool {
 }
 
 /// The attempt's phase and state after a change.
-fn standing(change: &Change) -> (Option<Phase>, Option<State>) {
+fn phase_and_state(change: &Change) -> (Option<Phase>, Option<State>) {
     match change {
         Change::Unqueued { phase, state, .. } => (Some(*phase), Some(*state)),
         Change::Preparing => (Some(Phase::Preparing), Some(State::Running)),
@@ -135,132 +99,92 @@ fn standing(change: &Change) -> (Option<Phase>, Option<State>) {
     }
 }
 
-async fn insert_rows(writing: Writing<'_>, attempt: &Attempt, now: i64) -> Result<(), sqlx::Error> {
-    let attempt_id = attempt.attempt_id.to_string();
-    // Attempts are listed by their times: a clock that was set back must not make
-    // this one older than the last.
-    let last: Option<i64> =
-        sqlx::query_scalar("SELECT created_at FROM attempts ORDER BY attempt_id DESC LIMIT 1")
-            .fetch_optional(&mut *writing)
-            .await?;
-    let now = last.map_or(now, |last| now.max(last + 1));
-    sqlx::query(
-        "INSERT INTO attempts (attempt_id, task_id, branch, folder, executor, phase, state, epoch,
-                               created_at, updated_at, parent_id, revision)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10,
-                 (SELECT coalesce(max(revision), 0) + 1 FROM attempts))",
+async fn change_attempt(
+    writing: Writing<'_>,
+    attempt: AttemptId,
+    epoch: u64,
+    change: &Change,
+    now: i64,
+) -> Result<()> {
+    let (phase, state) = phase_and_state(change);
+    let changed = sqlx::query(
+        "UPDATE attempts SET phase = coalesce(?3, phase), state = coalesce(?4, state),
+                updated_at = ?5, queue_held = queue_held OR ?7,
+                revision = CASE WHEN ?3 IS NULL AND NOT ?7 THEN revision
+                    ELSE (SELECT max(revision) + 1 FROM attempts) END,
+                settled_revision = CASE WHEN ?6
+                    THEN (SELECT max(revision) + 1 FROM attempts)
+                    ELSE settled_revision END
+         WHERE attempt_id = ?1 AND epoch = ?2",
     )
-    .bind(&attempt_id)
-    .bind(attempt.task_id.to_string())
-    .bind(&attempt.branch)
-    .bind(&attempt.folder)
-    .bind(&attempt.executor)
-    .bind(codec::word(&attempt.phase))
-    .bind(codec::word(&attempt.state))
-    .bind(i64::try_from(attempt.epoch).unwrap_or(i64::MAX))
+    .bind(Text(attempt))
+    .bind(i64::try_from(epoch).unwrap_or(i64::MAX))
+    .bind(phase.map(Text))
+    .bind(state.map(Text))
     .bind(now)
-    .bind(attempt.parent.map(|parent| parent.to_string()))
-    .execute(&mut *writing)
+    .bind(settles(change))
+    .bind(matches!(change, Change::Held | Change::Unqueued { .. }))
+    .execute(writing)
     .await?;
-    for (position, repo) in (0_i64..).zip(&attempt.repos) {
-        sqlx::query(
-            "INSERT INTO attempt_repos (attempt_id, position, repo_id, name, path, target_branch,
-                                        base_commit)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )
-        .bind(&attempt_id)
-        .bind(position)
-        .bind(repo.repo_id.to_string())
-        .bind(&repo.name)
-        .bind(&repo.path)
-        .bind(&repo.target_branch)
-        .bind(&repo.base_commit)
-        .execute(&mut *writing)
-        .await?;
+    match changed.rows_affected() {
+        0 => Err(session_queue::stale(attempt, epoch)),
+        _ => Ok(()),
     }
-    sqlx::query(
-        "INSERT INTO sessions (session_id, attempt_id, executor, created_at)
-         VALUES (?1, ?2, ?3, ?4)",
-    )
-    .bind(attempt.session_id.to_string())
-    .bind(&attempt_id)
-    .bind(&attempt.executor)
-    .bind(now)
-    .execute(&mut *writing)
-    .await?;
-    let session = attempt.session_id.to_string();
-    turns::insert(writing, &session, attempt.attempt_id, &attempt.process, now).await
 }
 
-async fn change_process(
-    writing: Writing<'_>,
-    process: ProcessId,
-    change: &Change,
-) -> Result<(), sqlx::Error> {
-    let process = process.to_string();
-    match change {
-        Change::Unqueued { .. } | Change::Held => {
-            sqlx::query(
-                "UPDATE processes SET quota = 'ask'
-                 WHERE quota = 'auto' AND attempt_id =
-                     (SELECT attempt_id FROM processes WHERE process_id = ?1)",
-            )
-            .bind(process)
-            .execute(writing)
-            .await?;
-        }
-        Change::Preparing | Change::Stopping => {}
-        Change::Running { pid, start_time, boot_id, limits } => {
-            sqlx::query(
-                "UPDATE processes SET status = 'running', pid = ?2, start_time = ?3, boot_id = ?4,
-                        limits = ?5
-                 WHERE process_id = ?1",
-            )
-            .bind(process)
-            .bind(pid)
-            .bind(i64::try_from(*start_time).unwrap_or(i64::MAX))
-            .bind(boot_id)
-            .bind(serde_json::to_string(limits).ok())
-            .execute(writing)
-            .await?;
-        }
-        Change::ExecutorSession(id) => {
-            sqlx::query(
-                "UPDATE sessions SET executor_session_id = ?2
-                 WHERE session_id = (SELECT session_id FROM processes WHERE process_id = ?1)",
-            )
-            .bind(process)
-            .bind(id)
-            .execute(writing)
-            .await?;
-        }
+async fn change_process(writing: Writing<'_>, process: ProcessId, change: &Change) -> Result<()> {
+    let statement = match change {
+        Change::Preparing | Change::Stopping => return Ok(()),
+        Change::Settled(outcome, _) => return settle(writing, process, outcome).await,
+        Change::Unqueued { .. } | Change::Held => sqlx::query(
+            "UPDATE processes SET quota = 'ask'
+             WHERE quota = 'auto' AND attempt_id =
+                 (SELECT attempt_id FROM processes WHERE process_id = ?1)",
+        )
+        .bind(Text(process)),
+        Change::Running { pid, start_time, boot_id, limits } => sqlx::query(
+            "UPDATE processes SET status = 'running', pid = ?2, start_time = ?3, boot_id = ?4,
+                    limits = ?5
+             WHERE process_id = ?1",
+        )
+        .bind(Text(process))
+        .bind(pid)
+        .bind(i64::try_from(*start_time).unwrap_or(i64::MAX))
+        .bind(boot_id)
+        .bind(serde_json::to_string(limits)?),
+        Change::ExecutorSession(id) => sqlx::query(
+            "UPDATE sessions SET executor_session_id = ?2
+             WHERE session_id = (SELECT session_id FROM processes WHERE process_id = ?1)",
+        )
+        .bind(Text(process))
+        .bind(id),
         Change::Closed => {
-            sqlx::query("UPDATE processes SET closed = 1 WHERE process_id = ?1")
-                .bind(process)
-                .execute(writing)
-                .await?;
+            sqlx::query("UPDATE processes SET closed = 1 WHERE process_id = ?1").bind(Text(process))
         }
-        Change::Settled(outcome, _) => {
-            sqlx::query(
-                "UPDATE processes SET status = ?2, exit_code = ?3, exit_signal = ?4,
-                        failure_summary = ?5, final_message = ?6, usage = ?7, ended_at = ?8,
-                        quota = ?9, resume_at = ?10
-                 WHERE process_id = ?1",
-            )
-            .bind(&process)
-            .bind(codec::word(&outcome.status))
-            .bind(outcome.exit_code)
-            .bind(outcome.exit_signal)
-            .bind(&outcome.failure_summary)
-            .bind(&outcome.final_message)
-            .bind(outcome.usage.and_then(|usage| serde_json::to_string(&usage).ok()))
-            .bind(outcome.at.millis())
-            .bind(outcome.quota.map(|quota| if quota.resumes { "auto" } else { "ask" }))
-            .bind(outcome.quota.and_then(|quota| quota.resume_at).map(Timestamp::millis))
-            .execute(&mut *writing)
-            .await?;
-            approvals::withdraw_all(writing, &process).await?;
-        }
-    }
+    };
+    statement.execute(writing).await?;
     Ok(())
+}
+
+async fn settle(writing: Writing<'_>, process: ProcessId, outcome: &Outcome) -> Result<()> {
+    let usage = outcome.usage.map(|usage| serde_json::to_string(&usage)).transpose()?;
+    sqlx::query(
+        "UPDATE processes SET status = ?2, exit_code = ?3, exit_signal = ?4,
+                failure_summary = ?5, final_message = ?6, usage = ?7, ended_at = ?8,
+                quota = ?9, resume_at = ?10
+         WHERE process_id = ?1",
+    )
+    .bind(Text(process))
+    .bind(Text(outcome.status))
+    .bind(outcome.exit_code)
+    .bind(outcome.exit_signal)
+    .bind(&outcome.failure_summary)
+    .bind(&outcome.final_message)
+    .bind(usage)
+    .bind(outcome.at.millis())
+    .bind(outcome.quota.map(|quota| if quota.resumes { "auto" } else { "ask" }))
+    .bind(outcome.quota.and_then(|quota| quota.resume_at).map(Timestamp::millis))
+    .execute(&mut *writing)
+    .await?;
+    approvals::withdraw_if_ended(writing, process).await
 }

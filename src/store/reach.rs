@@ -1,10 +1,11 @@
-//! What an attempt with the role of an orchestrator may name in its calls: the
-//! attempts that it started and what is theirs, and its own project.
+//! What an attempt with the role of an orchestrator may name in its calls: the attempts that
+//! it started with their sessions and approvals, and its own project.
 
 use provost_actors::ids::AttemptId;
 use provost_actors::refusal::Refusal;
 
-use super::{Store, fault};
+use super::codec::Text;
+use super::{Result, Store};
 
 /// What an id stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,11 +83,13 @@ impl Store {
         named: Named,
         id: &str,
     ) -> Result<bool, Refusal> {
-        sqlx::query_scalar(named.statement())
-            .bind(id)
-            .bind(attempt.to_string())
-            .fetch_one(&self.reader)
-            .await
-            .map_err(fault)
+        self.read(async |reading| {
+            Ok(sqlx::query_scalar(named.statement())
+                .bind(id)
+                .bind(Text(attempt))
+                .fetch_one(reading)
+                .await?)
+        })
+        .await
     }
 }

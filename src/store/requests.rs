@@ -1,22 +1,29 @@
 //! Kept answers: what makes a retried call the same call.
+//!
+//! [`Store::keyed`] is the one way to change something under a key: it looks the key up,
+//! makes the change and keeps the answer in one transaction. If the daemon dies before the
+//! commit, a retry finds nothing and makes the change; after it, a retry finds the answer.
 
+use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::failpoint;
-use provost_actors::journal::{Answer, Begun, Intent, Key, recalled};
+use provost_actors::journal::{Begun, Intent, Key, Once, Requests, recalled};
 use provost_actors::refusal::Refusal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use super::{Store, Writing, commit, fault};
+use super::write_retry::Patience;
+use super::{Result, Store, Writing, commit, fault};
 
 /// What stands under a key.
 enum Found {
     Nothing,
     Intent,
-    Answer(String),
+    Answer(Value),
 }
 
-async fn find(writing: Writing<'_>, key: &Key) -> Result<Found, Refusal> {
+async fn find(writing: Writing<'_>, key: &Key) -> Result<Found> {
     let row: Option<(String, Option<String>, Option<String>)> = sqlx::query_as(
         "SELECT payload_hash, resolved_hash, answer FROM requests
          WHERE tool = ?1 AND request_id = ?2",
@@ -24,56 +31,24 @@ async fn find(writing: Writing<'_>, key: &Key) -> Result<Found, Refusal> {
     .bind(key.tool)
     .bind(&key.request_id)
     .fetch_optional(writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     match row {
         None => Ok(Found::Nothing),
-        Some((hash, resolved, _)) if !key.is_of(&hash, resolved.as_deref()) => Err(key.conflict()),
-        Some((.., None)) => Ok(Found::Intent),
-        Some((.., Some(answer))) => Ok(Found::Answer(answer)),
-    }
-}
-
-fn parse(answer: &str) -> Result<serde_json::Value, Refusal> {
-    serde_json::from_str(answer)
-        .map_err(|error| Refusal::internal(format!("a kept answer can't be read: {error}")))
-}
-
-/// The answer already kept under the key. Part of the mutation's transaction.
-pub(super) async fn kept<T: DeserializeOwned>(
-    writing: Writing<'_>,
-    key: Option<&Key>,
-) -> Result<Option<Answer<T>>, Refusal> {
-    let Some(key) = key else { return Ok(None) };
-    match find(writing, key).await? {
-        Found::Answer(answer) => {
-            Ok(Some(Answer { value: recalled(parse(&answer)?)?, deduplicated: true }))
+        Some((hash, resolved, _)) if !key.is_of(&hash, resolved.as_deref()) => {
+            Err(key.conflict().into())
         }
-        Found::Nothing | Found::Intent => Ok(None),
+        Some((.., None)) => Ok(Found::Intent),
+        Some((.., Some(answer))) => Ok(Found::Answer(serde_json::from_str(&answer)?)),
     }
-}
-
-/// Keeps a fresh answer under the key. Part of the mutation's transaction.
-pub(super) async fn keep<T: Serialize>(
-    writing: Writing<'_>,
-    key: Option<&Key>,
-    value: T,
-) -> Result<Answer<T>, Refusal> {
-    if let Some(key) = key {
-        let answer =
-            serde_json::to_string(&value).map_err(|error| Refusal::internal(error.to_string()))?;
-        write(writing, key, None, Some(&answer)).await?;
-    }
-    Ok(Answer { value, deduplicated: false })
 }
 
 /// Writes what stands under a key from now on: an intent or an answer.
 async fn write(
     writing: Writing<'_>,
     key: &Key,
-    intent: Option<&str>,
-    answer: Option<&str>,
-) -> Result<(), Refusal> {
+    intent: Option<String>,
+    answer: Option<String>,
+) -> Result<()> {
     sqlx::query(
         "INSERT INTO requests (tool, request_id, payload_hash, resolved_hash, intent, answer,
                                created_at)
@@ -89,50 +64,62 @@ async fn write(
     .bind(answer)
     .bind(Timestamp::now().millis())
     .execute(writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     Ok(())
 }
 
 impl Store {
-    pub(super) async fn recall_answer(
+    /// Does `work` once for a key, in one transaction with the key's look-up and the kept
+    /// answer. What `work` refuses leaves nothing behind, the key included.
+    pub(super) async fn keyed<T: Serialize + DeserializeOwned>(
         &self,
-        key: &Key,
-    ) -> Result<Option<serde_json::Value>, Refusal> {
-        let mut reading = self.reader.acquire().await.map_err(fault)?;
-        match find(&mut reading, key).await? {
-            Found::Answer(answer) => parse(&answer).map(Some),
-            Found::Nothing | Found::Intent => Ok(None),
+        patience: Patience,
+        key: Option<&Key>,
+        name: &str,
+        work: impl AsyncFnOnce(Writing<'_>) -> Result<T>,
+    ) -> Result<Once<T>, Refusal> {
+        let mut writing = self.transaction(patience).await?;
+        if let Some(key) = key
+            && let Found::Answer(answer) = find(&mut writing, key).await?
+        {
+            return Ok(Once { value: recalled(answer)?, deduplicated: true });
         }
+        let value = work(&mut writing).await?;
+        if let Some(key) = key {
+            let answer = serde_json::to_string(&value).map_err(super::StoreError::from)?;
+            write(&mut writing, key, None, Some(answer)).await?;
+        }
+        commit(writing, name).await?;
+        Ok(Once { value, deduplicated: false })
+    }
+}
+
+/// All but `recall` are writes of owners, which try again by themselves.
+#[async_trait]
+impl Requests for Store {
+    async fn recall(&self, key: &Key) -> Result<Option<Value>, Refusal> {
+        self.read(async |reading| match find(reading, key).await? {
+            Found::Answer(answer) => Ok(Some(answer)),
+            Found::Nothing | Found::Intent => Ok(None),
+        })
+        .await
     }
 
-    pub(super) async fn begin_request(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal> {
-        let intent =
-            serde_json::to_string(intent).map_err(|error| Refusal::internal(error.to_string()))?;
-        let mut writing = self.writing_briefly().await?;
-        let begun = match find(&mut writing, key).await? {
-            Found::Answer(answer) => Begun::Answered(parse(&answer)?),
-            found => {
-                write(&mut writing, key, Some(&intent), None).await?;
-                if matches!(found, Found::Intent) { Begun::GoAgain } else { Begun::Go }
-            }
-        };
-        commit(writing, "intent").await?;
-        Ok(begun)
+    async fn begin(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal> {
+        self.write(Patience::Brief, "intent", async |writing| {
+            let found = match find(writing, key).await? {
+                Found::Answer(answer) => return Ok(Begun::Answered(answer)),
+                found => found,
+            };
+            write(writing, key, Some(serde_json::to_string(intent)?), None).await?;
+            Ok(if matches!(found, Found::Intent) { Begun::GoAgain } else { Begun::Go })
+        })
+        .await
     }
 
-    pub(super) async fn complete_request(&self, key: &Key, answer: &str) -> Result<(), Refusal> {
-        let mut writing = self.writing_briefly().await?;
-        failpoint::hit("answer", "next");
-        write(&mut writing, key, None, Some(answer)).await?;
-        writing.commit().await.map_err(fault)?;
-        failpoint::hit("answer", "kept");
-        Ok(())
-    }
-
-    /// The intents that nobody has completed. One of another version's making,
-    /// that can't be read, is left to a retry.
-    pub(super) async fn load_open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal> {
+    /// An intent that can't be read, because another version made it, is left to a retry of
+    /// its call.
+    async fn open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal> {
         let rows: Vec<(String, String, Option<String>, String)> = sqlx::query_as(
             "SELECT request_id, payload_hash, resolved_hash, intent FROM requests
              WHERE answer IS NULL AND intent IS NOT NULL ORDER BY created_at",
@@ -150,14 +137,26 @@ impl Store {
         Ok(intents.collect())
     }
 
-    pub(super) async fn abandon_request(&self, key: &Key) -> Result<(), Refusal> {
-        let mut writing = self.writing_briefly().await?;
-        sqlx::query("DELETE FROM requests WHERE tool = ?1 AND request_id = ?2 AND answer IS NULL")
+    async fn complete(&self, key: &Key, answer: Value) -> Result<(), Refusal> {
+        let mut writing = self.transaction(Patience::Brief).await?;
+        failpoint::hit("answer", "next");
+        write(&mut writing, key, None, Some(answer.to_string())).await?;
+        writing.commit().await.map_err(fault)?;
+        failpoint::hit("answer", "kept");
+        Ok(())
+    }
+
+    async fn abandon(&self, key: &Key) -> Result<(), Refusal> {
+        self.write(Patience::Brief, "abandoned", async |writing| {
+            sqlx::query(
+                "DELETE FROM requests WHERE tool = ?1 AND request_id = ?2 AND answer IS NULL",
+            )
             .bind(key.tool)
             .bind(&key.request_id)
-            .execute(&mut *writing)
-            .await
-            .map_err(fault)?;
-        writing.commit().await.map_err(fault)
+            .execute(writing)
+            .await?;
+            Ok(())
+        })
+        .await
     }
 }

@@ -5,7 +5,8 @@ use provost_actors::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 
-use super::{Store, codec, fault, missing};
+use super::codec::Text;
+use super::{Result, Store, missing};
 
 /// What an id can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +41,22 @@ impl Kind {
             Self::ExecutionProcess => "execution_process_id",
         }
     }
+
+    fn table(self) -> &'static str {
+        match self {
+            Self::Project => "projects",
+            Self::Repo => "repos",
+            Self::Task => "tasks",
+            Self::Attempt => "attempts",
+            Self::Session => "sessions",
+            Self::ExecutionProcess => "processes",
+        }
+    }
+
+    /// The name of the column that holds it.
+    fn column(self) -> &'static str {
+        self.field().trim_start_matches("execution_")
+    }
 }
 
 /// A thing whose id matches.
@@ -47,23 +64,6 @@ impl Kind {
 pub struct Match {
     pub kind: Kind,
     pub id: String,
-}
-
-macro_rules! select {
-    ($table:literal, $id:literal) => {
-        concat!(
-            "SELECT ",
-            $id,
-            " FROM ",
-            $table,
-            " WHERE replace(",
-            $id,
-            ", '-', '') LIKE ?1 || '%'",
-            " OR replace(",
-            $id,
-            ", '-', '') LIKE '%' || ?1 LIMIT 20"
-        )
-    };
 }
 
 impl Store {
@@ -74,49 +74,43 @@ impl Store {
         if piece.is_empty() || !piece.chars().all(|c| c.is_ascii_hexdigit()) {
             return Ok(vec![]);
         }
-        let mut matches = Vec::new();
-        for &kind in kinds {
-            let sql = match kind {
-                Kind::Project => select!("projects", "project_id"),
-                Kind::Repo => select!("repos", "repo_id"),
-                Kind::Task => select!("tasks", "task_id"),
-                Kind::Attempt => select!("attempts", "attempt_id"),
-                Kind::Session => select!("sessions", "session_id"),
-                Kind::ExecutionProcess => select!("processes", "process_id"),
-            };
-            let ids: Vec<String> = sqlx::query_scalar(sql)
+        self.read(async |reading| {
+            let mut matches = Vec::new();
+            for &kind in kinds {
+                let (table, id) = (kind.table(), kind.column());
+                let ids: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
+                    "SELECT {id} FROM {table} WHERE replace({id}, '-', '') LIKE ?1 || '%'
+                        OR replace({id}, '-', '') LIKE '%' || ?1 LIMIT 20"
+                )))
                 .bind(&piece)
-                .fetch_all(&self.reader)
-                .await
-                .map_err(fault)?;
-            matches.extend(ids.into_iter().map(|id| Match { kind, id }));
-        }
-        Ok(matches)
+                .fetch_all(&mut *reading)
+                .await?;
+                matches.extend(ids.into_iter().map(|id| Match { kind, id }));
+            }
+            Ok(matches)
+        })
+        .await
     }
 
-    /// The things that go by a name: projects and repositories by their names or paths,
-    /// tasks by title or handle, attempts by branch; at most 20. Case does not count.
+    /// What has this name: projects and repositories by their names or paths, tasks by title
+    /// or handle, attempts by branch; at most 20. Case does not count.
     pub async fn named(&self, name: &str) -> Result<Vec<Match>, Refusal> {
-        let rows: Vec<(String, String)> = sqlx::query_as(
-            "SELECT 'project', project_id FROM projects WHERE name = ?1 COLLATE NOCASE
-             UNION SELECT 'repo', repo_id FROM repos
-                   WHERE name = ?1 COLLATE NOCASE OR path = rtrim(?1, '/')
-             UNION SELECT 'task', task_id FROM tasks WHERE deleted_at IS NULL
-                   AND (title = ?1 COLLATE NOCASE OR handle = upper(?1))
-             UNION SELECT 'attempt', attempt_id FROM attempts WHERE branch = ?1
-             LIMIT 20",
-        )
-        .bind(name)
-        .fetch_all(&self.reader)
+        self.read(async |reading| {
+            let rows: Vec<(Text<Kind>, String)> = sqlx::query_as(
+                "SELECT 'project', project_id FROM projects WHERE name = ?1 COLLATE NOCASE
+                 UNION SELECT 'repo', repo_id FROM repos
+                       WHERE name = ?1 COLLATE NOCASE OR path = rtrim(?1, '/')
+                 UNION SELECT 'task', task_id FROM tasks WHERE deleted_at IS NULL
+                       AND (title = ?1 COLLATE NOCASE OR handle = upper(?1))
+                 UNION SELECT 'attempt', attempt_id FROM attempts WHERE branch = ?1
+                 LIMIT 20",
+            )
+            .bind(name)
+            .fetch_all(reading)
+            .await?;
+            Ok(rows.into_iter().map(|(Text(kind), id)| Match { kind, id }).collect())
+        })
         .await
-        .map_err(fault)?;
-        let kind = |name: &str| match name {
-            "project" => Kind::Project,
-            "repo" => Kind::Repo,
-            "task" => Kind::Task,
-            _ => Kind::Attempt,
-        };
-        Ok(rows.into_iter().map(|(name, id)| Match { kind: kind(&name), id }).collect())
     }
 
     /// The tasks that have a handle, each with its project and that one's name. Deleted
@@ -125,29 +119,30 @@ impl Store {
         &self,
         handle: &str,
     ) -> Result<Vec<(TaskId, ProjectId, String)>, Refusal> {
-        let rows: Vec<(String, String, String)> = sqlx::query_as(
-            "SELECT t.task_id, t.project_id, p.name FROM tasks t
-             JOIN projects p ON p.project_id = t.project_id
-             WHERE t.handle = ?1 ORDER BY t.task_id",
-        )
-        .bind(handle.to_ascii_uppercase())
-        .fetch_all(&self.reader)
+        self.read(async |reading| {
+            let rows: Vec<(Text<TaskId>, Text<ProjectId>, String)> = sqlx::query_as(
+                "SELECT t.task_id, t.project_id, p.name FROM tasks t
+                 JOIN projects p ON p.project_id = t.project_id
+                 WHERE t.handle = ?1 ORDER BY t.task_id",
+            )
+            .bind(handle.to_ascii_uppercase())
+            .fetch_all(reading)
+            .await?;
+            Ok(rows.into_iter().map(|(Text(task), Text(of), name)| (task, of, name)).collect())
+        })
         .await
-        .map_err(fault)?;
-        let row = |(task, project, name): (String, String, String)| {
-            Ok((codec::id(&task)?, codec::id(&project)?, name))
-        };
-        rows.into_iter().map(row).collect()
     }
 
-    /// What a task is called in its project, also if it was deleted.
+    /// The handle of a task in its project, also if it was deleted.
     pub async fn handle_of(&self, task: TaskId) -> Result<String, Refusal> {
-        let handle = sqlx::query_scalar("SELECT handle FROM tasks WHERE task_id = ?1")
-            .bind(task.to_string())
-            .fetch_optional(&self.reader)
-            .await
-            .map_err(fault)?;
-        handle.ok_or_else(|| missing::task(task))
+        self.read(async |reading| {
+            let handle = sqlx::query_scalar("SELECT handle FROM tasks WHERE task_id = ?1")
+                .bind(Text(task))
+                .fetch_optional(reading)
+                .await?;
+            handle.ok_or_else(|| missing::task(task).into())
+        })
+        .await
     }
 
     /// The id of a kind that goes with a thing: what it belongs to, or the latest
@@ -159,21 +154,23 @@ impl Store {
             (Kind::Project | Kind::Repo, _) | (_, Kind::Repo) => return Ok(None),
             (_, wanted) => wanted.field(),
         };
-        let row = sqlx::query(
-            "SELECT t.project_id, t.task_id, a.attempt_id, s.session_id,
-                    x.process_id AS execution_process_id
-             FROM tasks t
-             LEFT JOIN attempts a ON a.task_id = t.task_id
-             LEFT JOIN sessions s ON s.attempt_id = a.attempt_id
-             LEFT JOIN processes x ON x.session_id = s.session_id
-             WHERE ?1 IN (t.task_id, a.attempt_id, s.session_id, x.process_id)
-             UNION ALL SELECT project_id, NULL, NULL, NULL, NULL FROM repos WHERE repo_id = ?1
-             ORDER BY 3 DESC, 4 DESC, 5 DESC LIMIT 1",
-        )
-        .bind(&thing.id)
-        .fetch_optional(&self.reader)
+        self.read(async |reading| {
+            let row = sqlx::query(
+                "SELECT t.project_id, t.task_id, a.attempt_id, s.session_id,
+                        x.process_id AS execution_process_id
+                 FROM tasks t
+                 LEFT JOIN attempts a ON a.task_id = t.task_id
+                 LEFT JOIN sessions s ON s.attempt_id = a.attempt_id
+                 LEFT JOIN processes x ON x.session_id = s.session_id
+                 WHERE ?1 IN (t.task_id, a.attempt_id, s.session_id, x.process_id)
+                 UNION ALL SELECT project_id, NULL, NULL, NULL, NULL FROM repos WHERE repo_id = ?1
+                 ORDER BY 3 DESC, 4 DESC, 5 DESC LIMIT 1",
+            )
+            .bind(&thing.id)
+            .fetch_optional(reading)
+            .await?;
+            Ok(row.map_or(Ok(None), |row| row.try_get(column))?)
+        })
         .await
-        .map_err(fault)?;
-        row.map_or(Ok(None), |row| row.try_get(column).map_err(fault))
     }
 }

@@ -1,15 +1,20 @@
-//! Sessions: which one is meant, and what was said in it. The record of a
-//! session are its turns: each has a prompt and, once it has ended, mostly a
-//! last message of the agent.
+//! Sessions: which one is meant, what was said in it, and follow-ups. The record of a
+//! session are its turns: each has a prompt and, once it has ended, mostly a last message of
+//! the agent.
 
+use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProcessId, SessionId};
-use provost_actors::journal::Past;
+use provost_actors::journal::{Attempt, FollowedUp, Key, Once, Past, Sessions, Turnover};
 use provost_actors::refusal::Refusal;
-use sqlx::FromRow;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
 
-use super::{Store, codec, fault, missing};
+use super::codec::{Columns, Text};
+use super::session_queue::turn_over;
+use super::write_retry::Patience;
+use super::{Result, Store, missing};
 
 /// The two ways to name a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,27 +37,64 @@ pub struct SessionMessage {
     pub at: Timestamp,
 }
 
-#[derive(FromRow)]
-struct MessageRow {
-    message_index: i64,
-    turn: u32,
-    is_answer: bool,
-    text: String,
-    at: i64,
-}
+#[async_trait]
+impl Sessions for Store {
+    async fn record_follow_up(
+        &self,
+        key: Option<&Key>,
+        attempt: &Attempt,
+        turnover: &Turnover,
+        answer: &FollowedUp,
+    ) -> Result<Once<FollowedUp>, Refusal> {
+        let recorded = self
+            .keyed(Patience::Brief, key, "follow_up", async |writing| {
+                let is_on_board: bool = sqlx::query_scalar(
+                    "SELECT EXISTS (SELECT 1 FROM tasks
+                                    WHERE task_id = ?1 AND deleted_at IS NULL)",
+                )
+                .bind(Text(attempt.task_id))
+                .fetch_one(&mut *writing)
+                .await?;
+                if !is_on_board && (turnover.added.is_some() || turnover.begun.is_some()) {
+                    return Err(missing::task_of(attempt.attempt_id).into());
+                }
+                turn_over(writing, attempt.attempt_id, attempt.epoch, turnover).await?;
+                Ok(answer.clone())
+            })
+            .await?;
+        self.changes.announce(attempt.attempt_id);
+        Ok(recorded)
+    }
 
-#[derive(FromRow)]
-struct PastRow {
-    turn: u32,
-    prompt: String,
-    final_message: Option<String>,
-    status: String,
-}
-
-impl PastRow {
-    fn past(self) -> Result<Past, Refusal> {
-        let Self { turn, prompt, final_message, status } = self;
-        Ok(Past { turn, prompt, final_message, status: codec::enumerated(status)? })
+    async fn past(&self, attempt: AttemptId, before: ProcessId) -> Result<Vec<Past>, Refusal> {
+        let past = |row: SqliteRow| {
+            Ok(Past {
+                turn: row.try_get("turn")?,
+                prompt: row.try_get("prompt")?,
+                final_message: row.try_get("final_message")?,
+                status: row.text("status")?,
+            })
+        };
+        self.read(async |reading| {
+            Ok(sqlx::query(
+                "WITH past AS (
+                     SELECT process_id, turn, substr(prompt, 1, 8000) AS prompt,
+                            substr(final_message, 1, 8000) AS final_message, status,
+                            row_number() OVER (ORDER BY turn, process_id) AS first,
+                            row_number() OVER (ORDER BY turn DESC, process_id DESC) AS last
+                     FROM processes
+                     WHERE attempt_id = ?1 AND run_reason = 'coding_agent' AND status <> 'planned'
+                       AND ended_at IS NOT NULL AND process_id < ?2)
+                 SELECT turn, prompt, final_message, status FROM past
+                 WHERE first = 1 OR last <= 100 ORDER BY first",
+            )
+            .bind(Text(attempt))
+            .bind(Text(before))
+            .try_map(past)
+            .fetch_all(reading)
+            .await?)
+        })
+        .await
     }
 }
 
@@ -60,57 +102,29 @@ impl Store {
     /// The session that a target means, with its attempt. An attempt may have
     /// none yet: `missing::no_session_yet`.
     pub async fn target(&self, target: Target) -> Result<(AttemptId, SessionId), Refusal> {
-        match target {
+        self.read(async |reading| match target {
             Target::Session(session) => {
-                let attempt: Option<String> =
+                let attempt: Option<Text<AttemptId>> =
                     sqlx::query_scalar("SELECT attempt_id FROM sessions WHERE session_id = ?1")
-                        .bind(session.to_string())
-                        .fetch_optional(&self.reader)
-                        .await
-                        .map_err(fault)?;
-                let attempt = attempt.ok_or_else(|| missing::session(session))?;
-                Ok((codec::id(&attempt)?, session))
+                        .bind(Text(session))
+                        .fetch_optional(reading)
+                        .await?;
+                Ok((attempt.ok_or_else(|| missing::session(session))?.0, session))
             }
             Target::Attempt(attempt) => {
-                let latest: Option<Option<String>> = sqlx::query_scalar(
+                let latest: Option<Option<Text<SessionId>>> = sqlx::query_scalar(
                     "SELECT (SELECT session_id FROM sessions s WHERE s.attempt_id = a.attempt_id
                              ORDER BY session_id DESC LIMIT 1)
                      FROM attempts a WHERE a.attempt_id = ?1",
                 )
-                .bind(attempt.to_string())
-                .fetch_optional(&self.reader)
-                .await
-                .map_err(fault)?;
+                .bind(Text(attempt))
+                .fetch_optional(reading)
+                .await?;
                 let latest = latest.ok_or_else(|| missing::attempt(attempt))?;
-                let session = codec::optional_id(latest.as_deref())?;
-                Ok((attempt, session.ok_or_else(|| missing::no_session_yet(attempt))?))
+                Ok((attempt, latest.ok_or_else(|| missing::no_session_yet(attempt))?.0))
             }
-        }
-    }
-
-    pub(super) async fn load_past(
-        &self,
-        attempt: AttemptId,
-        before: ProcessId,
-    ) -> Result<Vec<Past>, Refusal> {
-        let rows: Vec<PastRow> = sqlx::query_as(
-            "WITH past AS (
-                 SELECT process_id, turn, substr(prompt, 1, 8000) AS prompt,
-                        substr(final_message, 1, 8000) AS final_message, status,
-                        row_number() OVER (ORDER BY turn, process_id) AS first,
-                        row_number() OVER (ORDER BY turn DESC, process_id DESC) AS last
-                 FROM processes
-                 WHERE attempt_id = ?1 AND run_reason = 'coding_agent' AND status <> 'planned'
-                   AND ended_at IS NOT NULL AND process_id < ?2)
-             SELECT turn, prompt, final_message, status FROM past
-             WHERE first = 1 OR last <= 100 ORDER BY first",
-        )
-        .bind(attempt.to_string())
-        .bind(before.to_string())
-        .fetch_all(&self.reader)
+        })
         .await
-        .map_err(fault)?;
-        rows.into_iter().map(PastRow::past).collect()
     }
 
     /// The last messages of a session with an index below `before`, newest
@@ -122,44 +136,54 @@ impl Store {
         limit: usize,
         max_bytes: usize,
     ) -> Result<Vec<SessionMessage>, Refusal> {
-        let mut rows = sqlx::query_as::<_, MessageRow>(
-            "WITH turns AS (
-                 SELECT process_id, turn, final_message IS NOT NULL AND ended_at IS NOT NULL AS ended
-                 FROM processes
-                 -- By its attempt, for which there is an index.
-                 WHERE attempt_id = (SELECT attempt_id FROM sessions WHERE session_id = ?1)
-                   AND session_id = ?1 AND run_reason = 'coding_agent' AND status <> 'planned'),
-             numbered AS (
-                 SELECT process_id, is_answer,
-                        row_number() OVER (ORDER BY turn, process_id, is_answer) - 1 AS message_index
-                 FROM (SELECT process_id, turn, 0 AS is_answer FROM turns
-                       UNION ALL
-                       SELECT process_id, turn, 1 FROM turns WHERE ended))
-             SELECT n.message_index, n.is_answer, p.turn,
-                    CASE WHEN n.is_answer THEN p.final_message ELSE p.prompt END AS text,
-                    CASE WHEN n.is_answer THEN p.ended_at ELSE p.created_at END AS at
-             FROM numbered n JOIN processes p ON p.process_id = n.process_id
-             WHERE n.message_index < ?2
-             ORDER BY n.message_index DESC LIMIT ?3",
-        )
-        .bind(session.to_string())
-        .bind(i64::try_from(before).unwrap_or(i64::MAX))
-        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .fetch(&self.reader);
-        let (mut messages, mut bytes) = (Vec::new(), 0);
-        while let Some(row) = rows.try_next().await.map_err(fault)? {
-            bytes += row.text.len();
-            messages.push(SessionMessage {
-                index: u64::try_from(row.message_index).unwrap_or_default(),
-                turn: row.turn,
-                is_answer: row.is_answer,
-                text: row.text,
-                at: Timestamp::from_millis(row.at),
-            });
-            if bytes > max_bytes {
-                break;
+        let message = |row: SqliteRow| {
+            Ok(SessionMessage {
+                index: row.try_get::<i64, _>("message_index")?.unsigned_abs(),
+                turn: row.try_get("turn")?,
+                is_answer: row.try_get("is_answer")?,
+                text: row.try_get("text")?,
+                at: row.at("at")?,
+            })
+        };
+        self.read(async |reading| {
+            let mut rows = sqlx::query(
+                "WITH turns AS (
+                     SELECT process_id, turn,
+                            final_message IS NOT NULL AND ended_at IS NOT NULL AS ended
+                     FROM processes
+                     -- By its attempt, for which there is an index.
+                     WHERE attempt_id = (SELECT attempt_id FROM sessions WHERE session_id = ?1)
+                       AND session_id = ?1 AND run_reason = 'coding_agent'
+                       AND status <> 'planned'),
+                 numbered AS (
+                     SELECT process_id, is_answer,
+                            row_number() OVER (ORDER BY turn, process_id, is_answer) - 1
+                                AS message_index
+                     FROM (SELECT process_id, turn, 0 AS is_answer FROM turns
+                           UNION ALL
+                           SELECT process_id, turn, 1 FROM turns WHERE ended))
+                 SELECT n.message_index, n.is_answer, p.turn,
+                        CASE WHEN n.is_answer THEN p.final_message ELSE p.prompt END AS text,
+                        CASE WHEN n.is_answer THEN p.ended_at ELSE p.created_at END AS at
+                 FROM numbered n JOIN processes p ON p.process_id = n.process_id
+                 WHERE n.message_index < ?2
+                 ORDER BY n.message_index DESC LIMIT ?3",
+            )
+            .bind(Text(session))
+            .bind(i64::try_from(before).unwrap_or(i64::MAX))
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .try_map(message)
+            .fetch(reading);
+            let (mut messages, mut bytes) = (Vec::new(), 0);
+            while let Some(message) = rows.try_next().await? {
+                bytes += message.text.len();
+                messages.push(message);
+                if bytes > max_bytes {
+                    break;
+                }
             }
-        }
-        Ok(messages)
+            Ok(messages)
+        })
+        .await
     }
 }

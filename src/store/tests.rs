@@ -3,13 +3,14 @@
 use futures_util::FutureExt;
 use provost_actors::event::{Action, ActionKind, ProcessStatus, RunReason, Timestamp};
 use provost_actors::executor::Request;
+use provost_actors::gateway::NewRepo;
 use provost_actors::ids::{
     ApprovalId, AttemptId, ProcessId, ProjectId, QueueId, SessionId, TaskId, TaskRef,
 };
 use provost_actors::journal::{
-    Approval, ApprovalStatus, Attempt, AttemptRepo, AttemptStarted, Begun, Change, FollowUp,
-    FollowUpAction, FollowedUp, Intent, Journal, Key, NewRepo, NewTask, Next, Outcome, Phase,
-    Priority, Process, State, Task, TaskChange, TaskStatus, Turnover,
+    Approval, ApprovalStatus, Approvals, Attempt, AttemptRepo, AttemptStarted, Attempts, Begun,
+    Change, FollowUp, FollowUpAction, FollowedUp, Intent, Key, Next, Outcome, Phase, Priority,
+    Process, Processes, Requests, Sessions, State, Task, TaskStatus, Tasks, Turnover,
 };
 use provost_actors::refusal::Code;
 use serde_json::json;
@@ -384,7 +385,7 @@ async fn a_turn_ends_and_the_next_begins_in_one_stroke() {
         let turnover = Turnover { added: Some(added.clone()), ..Turnover::default() };
         queue(&store, Some(&key), &one, turnover).await;
     }
-    let whole = store.load_attempt(one.attempt_id).await.unwrap().unwrap();
+    let whole = store.attempt(one.attempt_id).await.unwrap().unwrap();
     assert_eq!(whole.waiting, [first.clone(), second.clone()]);
 
     let process = Process {
@@ -405,7 +406,7 @@ async fn a_turn_ends_and_the_next_begins_in_one_stroke() {
     assert_eq!((after.overview.state, after.overview.phase), (State::Running, Phase::Preparing));
     assert_eq!((after.settled_revision, after.queued_follow_ups), (0, 1));
     assert!(after.revision > before.revision);
-    let whole = store.load_attempt(one.attempt_id).await.unwrap().unwrap();
+    let whole = store.attempt(one.attempt_id).await.unwrap().unwrap();
     assert_eq!((whole.epoch, whole.process.process_id), (2, process.process_id));
     assert_eq!((whole.waiting, whole.ended_as), (vec![second], Some(State::Failed)));
     let leftovers: Vec<_> = whole.leftovers.iter().map(|process| process.process_id).collect();

@@ -43,7 +43,7 @@ pub fn loses_commits(log: &[u8]) -> bool {
     left_out > 1
 }
 
-/// The same of the log beside a database, which nobody may be writing. Blocks.
+/// The same for the log beside a database that no process is writing. Blocks.
 pub fn is_damaged(database: &Path) -> bool {
     let mut log = database.as_os_str().to_owned();
     log.push("-wal");

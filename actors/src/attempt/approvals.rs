@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use crate::event::{Event, Timestamp};
 use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, ProcessId};
-use crate::journal::{Answer, Approval, ApprovalStatus, Decision, Key};
+use crate::journal::{Approval, ApprovalStatus, Decision, Key, Once};
 use crate::refusal::{Code, Refusal};
 
 use super::message::{ApprovalPort, DiskWriter, RespondCall, TurnEvent};
@@ -114,7 +114,7 @@ impl AttemptState {
         key: Option<&Key>,
         approval: ApprovalId,
         decision: &Decision,
-    ) -> Result<Answer<Approval>, Refusal> {
+    ) -> Result<Once<Approval>, Refusal> {
         let decided = self.world.journal.decide(key, approval, decision).await?;
         self.go_on_with(decided.value.process_id, &decided.value);
         Ok(decided)

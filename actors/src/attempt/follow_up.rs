@@ -4,7 +4,7 @@
 use ractor::RpcReplyPort;
 
 use crate::event::ProcessStatus;
-use crate::journal::{Answer, FollowUpAction, FollowedUp, Phase, Turnover, Waiting, remembered};
+use crate::journal::{FollowUpAction, FollowedUp, Once, Phase, Turnover, Waiting, remembered};
 use crate::refusal::{Code, Refusal};
 use crate::text::cut;
 
@@ -21,7 +21,7 @@ impl AttemptState {
     pub async fn follow_up(
         &mut self,
         call: FollowUpCall,
-        port: RpcReplyPort<Result<Answer<FollowedUp>, Refusal>>,
+        port: RpcReplyPort<Result<Once<FollowedUp>, Refusal>>,
     ) {
         let (has_slot, epoch) = (call.has_slot, self.attempt.epoch);
         let answer = self.followed_up(call).await;
@@ -41,7 +41,7 @@ impl AttemptState {
         }
     }
 
-    async fn followed_up(&mut self, call: FollowUpCall) -> Result<Answer<FollowedUp>, Refusal> {
+    async fn followed_up(&mut self, call: FollowUpCall) -> Result<Once<FollowedUp>, Refusal> {
         let FollowUpCall { key, action, follow_up, has_slot, unless_stopped } = call;
         // The first call may have begun the turn with which this one would collide.
         if let Some(answer) = remembered(&*self.world.journal, key.as_ref()).await? {

@@ -10,7 +10,7 @@ use crate::event::Timestamp;
 use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, AttemptId, ProcessId};
 use crate::journal::{
-    Answer, Approval, AttemptStopped, FollowUp, FollowUpAction, FollowedUp, Key, Priority,
+    Approval, AttemptStopped, FollowUp, FollowUpAction, FollowedUp, Key, Once, Priority,
 };
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
@@ -23,11 +23,11 @@ use super::lifecycle::LifeEvent;
 pub type StopPort = RpcReplyPort<Result<AttemptStopped, Refusal>>;
 
 /// The port of a caller that decides on a permission.
-pub type ApprovalPort = RpcReplyPort<Result<Answer<Approval>, Refusal>>;
+pub type ApprovalPort = RpcReplyPort<Result<Once<Approval>, Refusal>>;
 
 /// To the actor.
 pub enum AttemptMessage {
-    FollowUp(FollowUpCall, RpcReplyPort<Result<Answer<FollowedUp>, Refusal>>),
+    FollowUp(FollowUpCall, RpcReplyPort<Result<Once<FollowedUp>, Refusal>>),
     Stop {
         force: bool,
         reply: StopPort,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::attempt;
 use crate::failpoint;
 use crate::ids::{AttemptId, CheckRunId, ProcessId, TaskId};
-use crate::journal::check::{CheckedRepo, Delivered, PlannedCheck};
+use crate::journal::checks::{CheckedRepo, Delivered, PlannedCheck};
 use crate::journal::{Attempt, AttemptRepo, Repo, StartContext};
 use crate::refusal::{Code, Refusal};
 use crate::retry::after_pauses;

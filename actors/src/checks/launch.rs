@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::base::inherited;
 use crate::ids::{AttemptId, CheckRunId};
-use crate::journal::check::PlannedCheck;
+use crate::journal::checks::PlannedCheck;
 use crate::process::Marker;
 use crate::process::manifest::Manifest;
 use crate::secret::Secrets;

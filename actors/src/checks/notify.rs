@@ -8,7 +8,7 @@ use ractor::ActorRef;
 
 use crate::blocking::blocking;
 use crate::gateway::{self, FollowUpRequest};
-use crate::journal::check::{CheckOutcome, contradiction};
+use crate::journal::checks::{CheckOutcome, contradiction};
 use crate::journal::{CheckRun, FollowUpAction, Key, Receipt};
 use crate::log::tail::tail;
 use crate::payload;

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::blocking::blocking;
 use crate::event::Timestamp;
 use crate::failpoint;
-use crate::journal::check::{CheckOutcome, CheckRun, PlannedCheck, Receipt};
+use crate::journal::checks::{CheckOutcome, CheckRun, PlannedCheck, Receipt};
 use crate::process::manifest::{self, ExitRecord, Started, StopKind};
 use crate::process::{AdoptError, Adopted, LOST, Shim, ShimEvent, SpawnError};
 use crate::retry::{PAUSE, until_done};

@@ -6,7 +6,7 @@ use ractor::ActorRef;
 
 use crate::gateway;
 use crate::journal::CheckRun;
-use crate::journal::check::CheckVerdict;
+use crate::journal::checks::CheckVerdict;
 use crate::refusal::Refusal;
 use crate::world::World;
 

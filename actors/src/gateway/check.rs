@@ -9,14 +9,31 @@ use serde_json::json;
 use crate::event::{ProcessStatus, RunReason};
 use crate::executor::Executors;
 use crate::ids::{AttemptId, ProcessId, SessionId};
-use crate::journal::{Attempt, AttemptRepo, NewRepo, Phase, Process, Repo, StartContext, State};
+use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
 use crate::refusal::{Code, Refusal};
 use crate::workspace::git::GitError;
 use crate::workspace::{git, worktree};
 use crate::world::World;
 
-use super::message::{RepoPath, StartRequest};
+use super::message::StartRequest;
+
+/// A repository by path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepoPath {
+    pub path: String,
+    /// Default: the branch that is checked out.
+    pub target_branch: Option<String>,
+}
+
+/// A repository to be registered, which was checked to be one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NewRepo {
+    pub name: String,
+    /// Absolute path.
+    pub path: String,
+    pub default_target_branch: String,
+}
 
 /// Checks a path that becomes a repository of a project. `field` is the argument's name,
 /// such as `repos[0].path`.

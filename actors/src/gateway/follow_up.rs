@@ -9,12 +9,11 @@ use serde_json::json;
 use crate::attempt::{self, AttemptMessage, FollowUpCall};
 use crate::event::Timestamp;
 use crate::ids::QueueId;
-use crate::journal::{Answer, FollowUp, FollowUpAction, FollowedUp, Key};
+use crate::journal::{FollowUp, FollowUpAction, FollowedUp, Key, Once, Resolved, resolve};
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
 
 use super::message::{FollowUpRequest, GatewayMessage, Port};
-use super::resolve::{Resolved, resolve};
 use super::{GatewayState, check, owners};
 
 impl GatewayState {
@@ -22,7 +21,7 @@ impl GatewayState {
         &self,
         key: Option<Key>,
         request: FollowUpRequest,
-        port: Port<Answer<FollowedUp>>,
+        port: Port<Once<FollowedUp>>,
     ) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(
@@ -36,7 +35,7 @@ pub(super) async fn follow_up(
     world: &World,
     key: Option<Key>,
     request: FollowUpRequest,
-) -> Result<Answer<FollowedUp>, Refusal> {
+) -> Result<Once<FollowedUp>, Refusal> {
     let checked = check(world, &request);
     let key = match resolve(&*world.journal, key, checked, |()| payload(&request)).await? {
         Resolved::Before(answer) => return Ok(answer),

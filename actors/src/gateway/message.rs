@@ -5,10 +5,10 @@ use ractor::RpcReplyPort;
 use crate::attempt::{AttemptEvent, AttemptMessage, Collect, CollectPort};
 use crate::event::Timestamp;
 use crate::executor::Verdict;
-use crate::ids::{ApprovalId, AttemptId, ProcessId, ProjectId, RepoId, TaskId};
+use crate::ids::{ApprovalId, AttemptId, ProcessId, RepoId, TaskId};
 use crate::journal::{
-    Answer, Approval, Attempt, AttemptStarted, AttemptStopped, FollowUpAction, FollowedUp, Intent,
-    Key, NewTask, PlannedTask, Priority, ProjectCreated, RepoAdded, TaskChange, TaskMade, TaskView,
+    Approval, Attempt, AttemptStarted, AttemptStopped, FollowUpAction, FollowedUp, Intent, Key,
+    Once, Priority,
 };
 use crate::refusal::Refusal;
 
@@ -17,16 +17,10 @@ pub type Port<T> = RpcReplyPort<Result<T, Refusal>>;
 
 pub enum GatewayMessage {
     // ---- from outside
-    CreateProject(Option<Key>, NewProject, Port<Answer<ProjectCreated>>),
-    AddRepo(Option<Key>, ProjectId, RepoPath, Port<Answer<RepoAdded>>),
-    CreateTask(Option<Key>, NewTask, Port<Answer<TaskId>>),
-    UpdateTask(Option<Key>, TaskId, TaskChange, Port<Answer<TaskView>>),
-    DeleteTask(Option<Key>, TaskId, Port<Answer<TaskId>>),
-    ImportTasks(Option<Key>, Vec<PlannedTask>, Port<Answer<Vec<TaskMade>>>),
-    Start(Option<Key>, StartRequest, Port<Answer<AttemptStarted>>),
-    Stop(Option<Key>, AttemptId, bool, Port<Answer<AttemptStopped>>),
-    FollowUp(Option<Key>, FollowUpRequest, Port<Answer<FollowedUp>>),
-    Respond(Option<Key>, RespondRequest, Port<Answer<Approval>>),
+    Start(Option<Key>, StartRequest, Port<Once<AttemptStarted>>),
+    Stop(Option<Key>, AttemptId, bool, Port<Once<AttemptStopped>>),
+    FollowUp(Option<Key>, FollowUpRequest, Port<Once<FollowedUp>>),
+    Respond(Option<Key>, RespondRequest, Port<Once<Approval>>),
     /// Takes an attempt's worktrees away, if nothing would be lost with them.
     Collect(AttemptId, Collect, CollectPort),
     /// How many attempts run and how many wait.
@@ -41,16 +35,16 @@ pub enum GatewayMessage {
 
     // ---- from its own tasks and actors
     /// A start has been checked; it needs a slot.
-    Checked(Option<Key>, Box<Attempt>, Port<Answer<AttemptStarted>>),
+    Checked(Option<Key>, Box<Attempt>, Port<Once<AttemptStarted>>),
     /// A start has been written down, or was refused.
-    Recorded(Box<Attempt>, Result<Answer<AttemptStarted>, Refusal>, Port<Answer<AttemptStarted>>),
+    Recorded(Box<Attempt>, Result<Once<AttemptStarted>, Refusal>, Port<Once<AttemptStarted>>),
     /// Asks for the owner of an attempt. `true`: the request may begin a turn, and takes
     /// a running slot if one is free.
     Owner(AttemptId, bool, Port<Owned>),
     /// An attempt without an owner has been read, so that it can have one.
     Loaded(AttemptId, Box<Result<Option<Attempt>, Refusal>>),
     /// A keyed stop is over; `true`: its answer is on file.
-    Stopped(Key, Result<Answer<AttemptStopped>, Refusal>, bool),
+    Stopped(Key, Result<Once<AttemptStopped>, Refusal>, bool),
     /// The answer of a keyed stop is on file now.
     Kept(Key),
     /// Everything that had an owner has been stopped.
@@ -64,21 +58,6 @@ pub enum GatewayMessage {
     Resumes(AttemptId, ProcessId, Timestamp),
     /// An attempt's actor has failed.
     Failed(AttemptId),
-}
-
-/// A project to be made, its repositories by path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewProject {
-    pub name: String,
-    pub repos: Vec<RepoPath>,
-}
-
-/// A repository by path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RepoPath {
-    pub path: String,
-    /// Default: the branch that is checked out.
-    pub target_branch: Option<String>,
 }
 
 /// An attempt to be started.

@@ -19,14 +19,12 @@
 //! all such things have one order; an attempt that has none is given one.
 
 mod admission;
-mod board;
 mod check;
 mod follow_up;
 mod in_flight;
 mod intents;
 mod message;
 mod owners;
-mod resolve;
 mod respond;
 mod resume;
 mod start;
@@ -38,15 +36,15 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
-pub use check::executor as check_executor;
+pub use check::{NewRepo, RepoPath, executor as check_executor, repository as check_repository};
 pub use message::{
-    FollowUpRequest, GatewayMessage, NewProject, Owned, Port, RepoPath, RespondRequest,
-    StartRequest, StillAlive, StoppedAll,
+    FollowUpRequest, GatewayMessage, Owned, Port, RespondRequest, StartRequest, StillAlive,
+    StoppedAll,
 };
 
 use crate::attempt::{AttemptEvent, AttemptMessage};
 use crate::ids::AttemptId;
-use crate::journal::{Answer, AttemptStopped};
+use crate::journal::{AttemptStopped, Once};
 use crate::refusal::Refusal;
 use crate::world::World;
 use admission::Admission;
@@ -69,7 +67,7 @@ pub struct GatewayState {
     starting: usize,
     /// Who waits until all has been stopped, those starts too.
     closing: Vec<RpcReplyPort<StoppedAll>>,
-    stops: InFlight<Port<Answer<AttemptStopped>>, Result<Answer<AttemptStopped>, Refusal>>,
+    stops: InFlight<Port<Once<AttemptStopped>>, Result<Once<AttemptStopped>, Refusal>>,
     failures: supervisor::Failures,
     /// Everything is being stopped; nothing starts any more.
     is_closing: bool,
@@ -109,18 +107,6 @@ impl Actor for Gateway {
         state: &mut GatewayState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            GatewayMessage::CreateProject(key, project, port) => {
-                state.create_project(key, project, port);
-            }
-            GatewayMessage::AddRepo(key, project, repo, port) => {
-                state.add_repo(key, project, repo, port);
-            }
-            GatewayMessage::CreateTask(key, task, port) => state.create_task(key, task, port),
-            GatewayMessage::UpdateTask(key, task, change, port) => {
-                state.update_task(key, task, change, port);
-            }
-            GatewayMessage::DeleteTask(key, task, port) => state.delete_task(key, task, port),
-            GatewayMessage::ImportTasks(key, tasks, port) => state.import_tasks(key, tasks, port),
             GatewayMessage::Start(key, request, port) => state.start(key, request, port),
             GatewayMessage::Checked(key, attempt, port) => state.checked(key, *attempt, port),
             GatewayMessage::Recorded(attempt, answer, port) => {

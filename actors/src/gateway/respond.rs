@@ -8,7 +8,7 @@ use ractor::ActorRef;
 use crate::attempt::{AttemptMessage, RespondCall};
 use crate::executor::Verdict;
 use crate::ids::ApprovalId;
-use crate::journal::{Answer, Approval, ApprovalStatus, Decision, Key, remembered};
+use crate::journal::{Approval, ApprovalStatus, Decision, Key, Once, remembered};
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
 
@@ -20,7 +20,7 @@ impl GatewayState {
         &self,
         key: Option<Key>,
         request: RespondRequest,
-        port: Port<Answer<Approval>>,
+        port: Port<Once<Approval>>,
     ) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(async move { drop(port.send(respond(&myself, &world, key, request).await)) });
@@ -32,7 +32,7 @@ async fn respond(
     world: &World,
     key: Option<Key>,
     request: RespondRequest,
-) -> Result<Answer<Approval>, Refusal> {
+) -> Result<Once<Approval>, Refusal> {
     let RespondRequest { approval_id, verdict } = request;
     if let Some(answer) = remembered(&*world.journal, key.as_ref()).await? {
         return Ok(answer);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use crate::attempt::{AttemptMessage, Begin};
 use crate::ids::AttemptId;
-use crate::journal::{Answer, Attempt, AttemptStarted, Key, Phase, Priority, State};
+use crate::journal::{
+    Attempt, AttemptStarted, Key, Once, Phase, Priority, Resolved, State, resolve,
+};
 use crate::refusal::{Code, Refusal};
 
 use super::message::{GatewayMessage, Left, Port, StartRequest};
-use super::resolve::{Resolved, resolve};
 use super::{GatewayState, check};
 
 impl GatewayState {
@@ -18,7 +19,7 @@ impl GatewayState {
         &self,
         key: Option<Key>,
         request: StartRequest,
-        port: Port<Answer<AttemptStarted>>,
+        port: Port<Once<AttemptStarted>>,
     ) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(async move {
@@ -40,7 +41,7 @@ impl GatewayState {
         &mut self,
         key: Option<Key>,
         mut attempt: Attempt,
-        port: Port<Answer<AttemptStarted>>,
+        port: Port<Once<AttemptStarted>>,
     ) {
         if self.is_closing {
             let _ = port.send(Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")));
@@ -74,12 +75,12 @@ impl GatewayState {
     pub(super) async fn recorded(
         &mut self,
         attempt: Attempt,
-        answer: Result<Answer<AttemptStarted>, Refusal>,
-        port: Port<Answer<AttemptStarted>>,
+        answer: Result<Once<AttemptStarted>, Refusal>,
+        port: Port<Once<AttemptStarted>>,
     ) {
         let (id, priority, phase) = (attempt.attempt_id, attempt.priority, attempt.phase);
         match &answer {
-            Ok(Answer { deduplicated: false, .. }) => {
+            Ok(Once { deduplicated: false, .. }) => {
                 self.own(attempt, Begin::New).await;
                 if phase == Phase::Queued {
                     self.admission.queue(id, priority);

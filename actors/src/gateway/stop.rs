@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use crate::attempt::AttemptMessage;
 use crate::event::ProcessStatus;
 use crate::ids::AttemptId;
-use crate::journal::{Answer, AttemptStopped, Begun, Intent, Key, Phase, recalled};
+use crate::journal::{AttemptStopped, Begun, Intent, Key, Once, Phase, recalled};
 use crate::refusal::{Code, Refusal};
 use crate::retry::PAUSE;
 use crate::world::World;
@@ -20,8 +20,8 @@ use super::in_flight::CallRole;
 use super::message::{GatewayMessage, Port, StillAlive, StoppedAll};
 use super::{GatewayState, owners};
 
-type StopPort = Port<Answer<AttemptStopped>>;
-type StopAnswer = Result<Answer<AttemptStopped>, Refusal>;
+type StopPort = Port<Once<AttemptStopped>>;
+type StopAnswer = Result<Once<AttemptStopped>, Refusal>;
 
 /// How long a stop waits at most for its intent to be written before it ends processes:
 /// enough for a working disk, so that the next daemon completes a stop that was cut off.
@@ -118,13 +118,13 @@ impl StoppedAll {
     }
 }
 
-fn fresh(value: AttemptStopped) -> Answer<AttemptStopped> {
-    Answer { value, deduplicated: false }
+fn fresh(value: AttemptStopped) -> Once<AttemptStopped> {
+    Once { value, deduplicated: false }
 }
 
 /// The answer for a caller that repeats a call.
 fn again(answer: &StopAnswer) -> StopAnswer {
-    answer.clone().map(|answer| Answer { deduplicated: true, ..answer })
+    answer.clone().map(|answer| Once { deduplicated: true, ..answer })
 }
 
 /// A stop under a key.
@@ -159,7 +159,7 @@ impl Keyed {
             },
         };
         if let Begun::Answered(answer) = begun {
-            let answer = recalled(answer).map(|value| Answer { value, deduplicated: true });
+            let answer = recalled(answer).map(|value| Once { value, deduplicated: true });
             return (answer, true);
         }
         let stopped = stop_by_owner(&self.gateway, self.id, self.force).await;

@@ -2,7 +2,7 @@
 
 use crate::api::args::{Id, Limit, Text, Time};
 use crate::api::worker::ticket::Urgency;
-use crate::api::{Answer, Key, Refusable, Session};
+use crate::api::{Key, Once, Refusable, Session};
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::ProjectId;
@@ -152,5 +152,5 @@ pub trait InboxTools: Send + Sync {
         session: &Session,
         key: Option<Key>,
         input: AnswerQuestionInput,
-    ) -> Refusable<Answer<AnswerQuestionOutput>>;
+    ) -> Refusable<Once<AnswerQuestionOutput>>;
 }

@@ -4,7 +4,7 @@ use crate::api::args::Text;
 use crate::api::brief::{PlanReference, Prompt};
 use crate::api::worker::late::LateAnswer;
 use crate::api::worker::ticket::Urgency;
-use crate::api::{Answer, Key, Refusable, Session};
+use crate::api::{Key, Once, Refusable, Session};
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::TaskId;
@@ -155,5 +155,5 @@ pub trait NextTools: Send + Sync {
         session: &Session,
         key: Option<Key>,
         input: GetNextTaskInput,
-    ) -> Refusable<Answer<GetNextTaskOutput>>;
+    ) -> Refusable<Once<GetNextTaskOutput>>;
 }

@@ -2,7 +2,7 @@
 
 use super::issue::{ReportIssueInput, ReportIssueOutput};
 use super::observation::{ReportObservationInput, ReportObservationOutput};
-use crate::api::{Answer, Key, Refusable, Session};
+use crate::api::{Key, Once, Refusable, Session};
 use async_trait::async_trait;
 use provost_actors::journal::Priority;
 use schemars::JsonSchema;
@@ -33,12 +33,12 @@ pub trait NoteTools: Send + Sync {
         session: &Session,
         key: Option<Key>,
         input: ReportObservationInput,
-    ) -> Refusable<Answer<ReportObservationOutput>>;
+    ) -> Refusable<Once<ReportObservationOutput>>;
 
     async fn report_issue(
         &self,
         session: &Session,
         key: Option<Key>,
         input: ReportIssueInput,
-    ) -> Refusable<Answer<ReportIssueOutput>>;
+    ) -> Refusable<Once<ReportIssueOutput>>;
 }

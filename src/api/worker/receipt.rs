@@ -1,7 +1,7 @@
 //! What became of a report: its checks and its flags.
 
 use provost_actors::event::Timestamp;
-use provost_actors::journal::check::CheckOutcome;
+use provost_actors::journal::checks::CheckOutcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -5,7 +5,7 @@ use super::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
 use super::failure::{ReportTestFailureInput, ReportTestFailureOutput};
 use super::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use super::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
-use crate::api::{Answer, Key, Refusable, Session};
+use crate::api::{Key, Once, Refusable, Session};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,33 +44,33 @@ pub trait ReportTools: Send + Sync {
         session: &Session,
         key: Option<Key>,
         input: ReportTaskDoneInput,
-    ) -> Refusable<Answer<ReportTaskDoneOutput>>;
+    ) -> Refusable<Once<ReportTaskDoneOutput>>;
 
     async fn report_task_completed(
         &self,
         session: &Session,
         key: Option<Key>,
         input: ReportTaskCompletedInput,
-    ) -> Refusable<Answer<ReportTaskCompletedOutput>>;
+    ) -> Refusable<Once<ReportTaskCompletedOutput>>;
 
     async fn report_task_status(
         &self,
         session: &Session,
         key: Option<Key>,
         input: ReportTaskStatusInput,
-    ) -> Refusable<Answer<ReportTaskStatusOutput>>;
+    ) -> Refusable<Once<ReportTaskStatusOutput>>;
 
     async fn report_test_failure(
         &self,
         session: &Session,
         key: Option<Key>,
         input: ReportTestFailureInput,
-    ) -> Refusable<Answer<ReportTestFailureOutput>>;
+    ) -> Refusable<Once<ReportTestFailureOutput>>;
 
     async fn report_verification_result(
         &self,
         session: &Session,
         key: Option<Key>,
         input: ReportVerificationResultInput,
-    ) -> Refusable<Answer<ReportVerificationResultOutput>>;
+    ) -> Refusable<Once<ReportVerificationResultOutput>>;
 }

@@ -36,3 +36,14 @@ pub struct TaskReport {
     /// Texts or lists of it are shortened.
     pub truncated: bool,
 }
+
+/// The newest report on a task, in brief.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastReport {
+    /// In the reporting tool's own word.
+    pub status: Option<String>,
+    pub at: Timestamp,
+    pub summary: Option<String>,
+    /// Where it contradicts itself, or what the worktree holds.
+    pub warnings: Vec<String>,
+}

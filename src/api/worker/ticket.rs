@@ -2,7 +2,7 @@
 
 use crate::api::args::Text;
 use crate::api::worker::late::LateAnswer;
-use crate::api::{Answer, Key, Refusable, Session};
+use crate::api::{Key, Once, Refusable, Session};
 use async_trait::async_trait;
 use provost_actors::ids::TicketId;
 use provost_actors::journal::Priority;
@@ -162,5 +162,5 @@ pub trait TicketTools: Send + Sync {
         session: &Session,
         key: Option<Key>,
         input: CreateTicketInput,
-    ) -> Refusable<Answer<CreateTicketOutput>>;
+    ) -> Refusable<Once<CreateTicketOutput>>;
 }

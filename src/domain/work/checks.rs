@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use provost_actors::checks::{self, Delivery};
 use provost_actors::ids::TaskId;
-use provost_actors::journal::check::{CheckedRepo, Receipt, contradiction};
+use provost_actors::journal::checks::{CheckedRepo, Receipt, contradiction};
 use provost_actors::log::tail::{Tail, tail};
 use provost_actors::refusal::{Code, Refusal};
 
-use crate::api::Answer;
+use crate::api::Once;
 use crate::api::worker::receipt::{CheckReceipt, CheckedReport, Flag};
 use crate::domain::Domain;
 use crate::store::LastRun;
@@ -36,7 +36,7 @@ impl Domain {
     }
 
     /// A report has been written down: what was delivered with it is checked.
-    pub(super) fn reported<T>(&self, delivery: Option<Delivery>, answer: &Answer<T>) {
+    pub(super) fn reported<T>(&self, delivery: Option<Delivery>, answer: &Once<T>) {
         if let Some(delivery) = delivery
             && !answer.deduplicated
             && !delivery.delivered.checks.is_empty()

@@ -21,7 +21,7 @@ use crate::api::worker::inbox::{
     AnswerQuestionInput, AnswerQuestionOutput, ListQuestionsInput, ListQuestionsOutput,
 };
 use crate::api::worker::late::LateAnswer;
-use crate::api::{Answer, Key, Session};
+use crate::api::{Key, Once, Session};
 use crate::domain::Domain;
 use crate::store::{Sending, Store};
 
@@ -46,7 +46,7 @@ impl InboxTools for Domain {
         session: &Session,
         key: Option<Key>,
         input: AnswerQuestionInput,
-    ) -> Refusable<Answer<AnswerQuestionOutput>> {
+    ) -> Refusable<Once<AnswerQuestionOutput>> {
         let by = if session.is_person { "person" } else { "orchestrator" };
         let (answer, question) =
             self.store.answer_question(key.as_ref(), &input, by, session.place.attempt()).await?;

@@ -7,7 +7,7 @@ use provost_actors::refusal::{Code, Refusal};
 
 use crate::api::worker::next::Filter;
 use crate::api::worker::next::{GetNextTaskInput, GetNextTaskOutput};
-use crate::api::{Answer, Key, Session};
+use crate::api::{Key, Once, Session};
 use crate::domain::Domain;
 
 #[async_trait]
@@ -17,12 +17,12 @@ impl NextTools for Domain {
         session: &Session,
         key: Option<Key>,
         input: GetNextTaskInput,
-    ) -> Refusable<Answer<GetNextTaskOutput>> {
+    ) -> Refusable<Once<GetNextTaskOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         if !input.claim {
             let mut value = self.store.next_task(&worker, &input).await?;
             value.answers = self.store.due_answers(&worker, None).await?;
-            return Ok(Answer { value, deduplicated: false });
+            return Ok(Once { value, deduplicated: false });
         }
         if input.filter != Filter::Ready {
             return Err(Refusal::new(Code::InvalidArgument, "only a ready task can be claimed")

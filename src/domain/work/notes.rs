@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
 use crate::api::worker::observation::{ReportObservationInput, ReportObservationOutput};
-use crate::api::{Answer, Key, Session};
+use crate::api::{Key, Once, Session};
 use crate::domain::Domain;
 
 #[async_trait]
@@ -16,7 +16,7 @@ impl NoteTools for Domain {
         session: &Session,
         key: Option<Key>,
         input: ReportObservationInput,
-    ) -> Refusable<Answer<ReportObservationOutput>> {
+    ) -> Refusable<Once<ReportObservationOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         self.store.report_observation(key.as_ref(), &worker, &input).await
     }
@@ -26,7 +26,7 @@ impl NoteTools for Domain {
         session: &Session,
         key: Option<Key>,
         input: ReportIssueInput,
-    ) -> Refusable<Answer<ReportIssueOutput>> {
+    ) -> Refusable<Once<ReportIssueOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         self.store.report_issue(key.as_ref(), &worker, &input).await
     }

@@ -12,7 +12,7 @@ use crate::api::worker::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::api::worker::verification::{
     ReportVerificationResultInput, ReportVerificationResultOutput,
 };
-use crate::api::{Answer, Key, Session};
+use crate::api::{Key, Once, Session};
 use crate::domain::Domain;
 
 #[async_trait]
@@ -22,7 +22,7 @@ impl ReportTools for Domain {
         session: &Session,
         key: Option<Key>,
         input: ReportTaskDoneInput,
-    ) -> Refusable<Answer<ReportTaskDoneOutput>> {
+    ) -> Refusable<Once<ReportTaskDoneOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         let delivery = self.delivery(&worker, &input.task_id, input.status.said()).await?;
         let delivered = delivery.as_ref().map(|it| &it.delivered);
@@ -36,7 +36,7 @@ impl ReportTools for Domain {
         session: &Session,
         key: Option<Key>,
         input: ReportTestFailureInput,
-    ) -> Refusable<Answer<ReportTestFailureOutput>> {
+    ) -> Refusable<Once<ReportTestFailureOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         self.store.report_test_failure(key.as_ref(), &worker, &input).await
     }
@@ -46,7 +46,7 @@ impl ReportTools for Domain {
         session: &Session,
         key: Option<Key>,
         input: ReportVerificationResultInput,
-    ) -> Refusable<Answer<ReportVerificationResultOutput>> {
+    ) -> Refusable<Once<ReportVerificationResultOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         self.store.report_verification_result(key.as_ref(), &worker, &input).await
     }
@@ -56,7 +56,7 @@ impl ReportTools for Domain {
         session: &Session,
         key: Option<Key>,
         input: ReportTaskCompletedInput,
-    ) -> Refusable<Answer<ReportTaskCompletedOutput>> {
+    ) -> Refusable<Once<ReportTaskCompletedOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         let delivery = self.delivery(&worker, &input.task_id, input.status.said()).await?;
         let delivered = delivery.as_ref().map(|it| &it.delivered);
@@ -71,7 +71,7 @@ impl ReportTools for Domain {
         session: &Session,
         key: Option<Key>,
         input: ReportTaskStatusInput,
-    ) -> Refusable<Answer<ReportTaskStatusOutput>> {
+    ) -> Refusable<Once<ReportTaskStatusOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         let delivery = self.delivery(&worker, &input.task_id, input.status.said()).await?;
         let delivered = delivery.as_ref().map(|it| &it.delivered);

@@ -5,7 +5,7 @@ use crate::api::worker::ticket::TicketTools;
 use async_trait::async_trait;
 
 use crate::api::worker::ticket::{CreateTicketInput, CreateTicketOutput};
-use crate::api::{Answer, Key, Session};
+use crate::api::{Key, Once, Session};
 use crate::domain::Domain;
 
 #[async_trait]
@@ -15,7 +15,7 @@ impl TicketTools for Domain {
         session: &Session,
         key: Option<Key>,
         input: CreateTicketInput,
-    ) -> Refusable<Answer<CreateTicketOutput>> {
+    ) -> Refusable<Once<CreateTicketOutput>> {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         self.store.create_ticket(key.as_ref(), &worker, &input).await
     }

@@ -18,8 +18,7 @@ use provost_actors::event::{
     RunReason, Stream, Timestamp, ToolStatus,
 };
 use provost_actors::executor::{Description, InProgress};
-use provost_actors::journal::LastReport;
-use provost_actors::journal::check::CheckOutcome;
+use provost_actors::journal::checks::CheckOutcome;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -67,7 +66,7 @@ use crate::api::worker::reported::{Reported, TaskReport};
 use crate::api::worker::ticket::TicketTools;
 use crate::api::worker::ticket::*;
 use crate::api::{
-    Access, Answer, Callee, CustomError, Key, RecentAttempt, Refusable, Service, Session,
+    Access, Callee, CustomError, Key, Once, RecentAttempt, Refusable, Service, Session,
 };
 
 use crate::work::Standing;
@@ -340,11 +339,11 @@ pub fn entries() -> Vec<LogEntry> {
 
 impl Samples {
     /// The same key again is a deduplicated answer.
-    fn answer<T>(&self, key: Option<Key>, output: T) -> Answer<T> {
+    fn answer<T>(&self, key: Option<Key>, output: T) -> Once<T> {
         let mut keys = self.keys.lock().unwrap();
         let deduplicated = key.as_ref().is_some_and(|key| keys.contains(key));
         keys.extend(key);
-        Answer { value: output, deduplicated }
+        Once { value: output, deduplicated }
     }
 }
 
@@ -377,12 +376,12 @@ stub! { SessionTools {
 } }
 
 stub! { FollowUpTools {
-    follow_up(Option<Key>, FollowUpInput) -> Answer<FollowUpOutput>;
+    follow_up(Option<Key>, FollowUpInput) -> Once<FollowUpOutput>;
 } }
 
 stub! { ApprovalTools {
     list_approvals(ListApprovalsInput) -> ListApprovalsOutput;
-    respond_approval(Option<Key>, RespondApprovalInput) -> Answer<RespondApprovalOutput>;
+    respond_approval(Option<Key>, RespondApprovalInput) -> Once<RespondApprovalOutput>;
 } }
 
 stub! { ChangesTool {
@@ -429,7 +428,7 @@ impl TaskTools for Samples {
         _: &Session,
         key: Option<Key>,
         _: CreateTaskInput,
-    ) -> Result<Answer<CreateTaskOutput>, Refusal> {
+    ) -> Result<Once<CreateTaskOutput>, Refusal> {
         Ok(self.answer(key, CreateTaskOutput { task_id: id(), handle: "TASK-001".to_owned() }))
     }
 
@@ -455,7 +454,7 @@ impl TaskTools for Samples {
         _: &Session,
         _: Option<Key>,
         _: UpdateTaskInput,
-    ) -> Refusable<Answer<TaskOutput>> {
+    ) -> Refusable<Once<TaskOutput>> {
         Err(unanswered())
     }
 
@@ -464,7 +463,7 @@ impl TaskTools for Samples {
         _: &Session,
         key: Option<Key>,
         input: DeleteTaskInput,
-    ) -> Result<Answer<DeleteTaskOutput>, Refusal> {
+    ) -> Result<Once<DeleteTaskOutput>, Refusal> {
         if input.task_id.to_string() == HANGS {
             let refusal = Refusal::new(Code::AttemptRunning, "An attempt of the task runs.");
             return Err(refusal.detail("attempt_id", ID));
@@ -561,7 +560,7 @@ impl ProjectTools for Samples {
         _: &Session,
         _: Option<Key>,
         _: CreateProjectInput,
-    ) -> Refusable<Answer<CreateProjectOutput>> {
+    ) -> Refusable<Once<CreateProjectOutput>> {
         Err(unanswered())
     }
 
@@ -570,7 +569,7 @@ impl ProjectTools for Samples {
         _: &Session,
         _: Option<Key>,
         _: AddRepoInput,
-    ) -> Refusable<Answer<AddRepoOutput>> {
+    ) -> Refusable<Once<AddRepoOutput>> {
         Err(unanswered())
     }
 }
@@ -582,7 +581,7 @@ impl AttemptTools for Samples {
         _: &Session,
         _: Option<Key>,
         _: StartTaskAttemptInput,
-    ) -> Refusable<Answer<StartTaskAttemptOutput>> {
+    ) -> Refusable<Once<StartTaskAttemptOutput>> {
         Err(unanswered())
     }
 
@@ -622,7 +621,7 @@ impl AttemptTools for Samples {
         _: &Session,
         _: Option<Key>,
         _: StopAttemptInput,
-    ) -> Refusable<Answer<StopAttemptOutput>> {
+    ) -> Refusable<Once<StopAttemptOutput>> {
         Err(unanswered())
     }
 
@@ -661,29 +660,29 @@ stub! { AnswerTools {
 } }
 
 stub! { ReportTools {
-    report_task_done(Option<Key>, ReportTaskDoneInput) -> Answer<ReportTaskDoneOutput>;
-    report_task_completed(Option<Key>, ReportTaskCompletedInput) -> Answer<ReportTaskCompletedOutput>;
-    report_task_status(Option<Key>, ReportTaskStatusInput) -> Answer<ReportTaskStatusOutput>;
-    report_test_failure(Option<Key>, ReportTestFailureInput) -> Answer<ReportTestFailureOutput>;
-    report_verification_result(Option<Key>, ReportVerificationResultInput) -> Answer<ReportVerificationResultOutput>;
+    report_task_done(Option<Key>, ReportTaskDoneInput) -> Once<ReportTaskDoneOutput>;
+    report_task_completed(Option<Key>, ReportTaskCompletedInput) -> Once<ReportTaskCompletedOutput>;
+    report_task_status(Option<Key>, ReportTaskStatusInput) -> Once<ReportTaskStatusOutput>;
+    report_test_failure(Option<Key>, ReportTestFailureInput) -> Once<ReportTestFailureOutput>;
+    report_verification_result(Option<Key>, ReportVerificationResultInput) -> Once<ReportVerificationResultOutput>;
 } }
 
 stub! { InboxTools {
     list_questions(ListQuestionsInput) -> ListQuestionsOutput;
-    answer_question(Option<Key>, AnswerQuestionInput) -> Answer<AnswerQuestionOutput>;
+    answer_question(Option<Key>, AnswerQuestionInput) -> Once<AnswerQuestionOutput>;
 } }
 
 stub! { NoteTools {
-    report_observation(Option<Key>, ReportObservationInput) -> Answer<ReportObservationOutput>;
-    report_issue(Option<Key>, ReportIssueInput) -> Answer<ReportIssueOutput>;
+    report_observation(Option<Key>, ReportObservationInput) -> Once<ReportObservationOutput>;
+    report_issue(Option<Key>, ReportIssueInput) -> Once<ReportIssueOutput>;
 } }
 
 stub! { TicketTools {
-    create_ticket(Option<Key>, CreateTicketInput) -> Answer<CreateTicketOutput>;
+    create_ticket(Option<Key>, CreateTicketInput) -> Once<CreateTicketOutput>;
 } }
 
 stub! { NextTools {
-    get_next_task(Option<Key>, GetNextTaskInput) -> Answer<GetNextTaskOutput>;
+    get_next_task(Option<Key>, GetNextTaskInput) -> Once<GetNextTaskOutput>;
 } }
 
 #[async_trait]

@@ -1,16 +1,16 @@
-//! What follows when a task is done or gone: its tickets are resolved, and what waited
-//! for it can go on.
+//! What follows when a task is done or deleted: its tickets are resolved, and tasks that
+//! depended on it are free.
 
 use provost_actors::ids::TaskId;
-use provost_actors::refusal::Refusal;
 use serde_json::Value;
 
 use super::tickets;
 use crate::api::worker::status::Cascaded;
-use crate::store::{Writing, fault};
+use crate::store::codec::Text;
+use crate::store::{Result, Writing};
 
-/// Open tasks of a list that nothing stands in the way of. What was reported as
-/// blocked counts as free: what it waited for has come.
+/// Open tasks of a list that nothing blocks any more. A task that was reported as blocked
+/// counts as free: its blocker is gone.
 const FREED: &str = "SELECT t.task_id FROM tasks t
     WHERE t.task_id IN (SELECT depended.task_id FROM task_dependencies depended
                         WHERE depended.depends_on = ?1
@@ -23,28 +23,23 @@ const FREED: &str = "SELECT t.task_id FROM tasks t
                       WHERE k.blocks_task_id = t.task_id AND k.status = 'open')";
 
 /// Brings about what follows from a task whose status is `done` now.
-pub async fn of_done(
-    writing: Writing<'_>,
-    task: TaskId,
-    handle: &str,
-) -> Result<Cascaded, Refusal> {
+pub async fn of_done(writing: Writing<'_>, task: TaskId, handle: &str) -> Result<Cascaded> {
     free(writing, task, &format!("{handle} is done.")).await
 }
 
-/// The same of a task that is off the board: nobody waits for what will not come.
-pub async fn of_removed(writing: Writing<'_>, task: TaskId) -> Result<Cascaded, Refusal> {
+/// The same for a task that was deleted: what waits for it would wait for ever.
+pub async fn of_removed(writing: Writing<'_>, task: TaskId) -> Result<Cascaded> {
     free(writing, task, "The task that was to resolve it was deleted.").await
 }
 
-async fn free(writing: Writing<'_>, task: TaskId, resolution: &str) -> Result<Cascaded, Refusal> {
+async fn free(writing: Writing<'_>, task: TaskId, resolution: &str) -> Result<Cascaded> {
     let (tickets_resolved, waited) = tickets::resolve_linked(writing, task, resolution).await?;
     let waited: Value = waited.iter().map(ToString::to_string).collect();
     let freed: Vec<String> = sqlx::query_scalar(FREED)
-        .bind(task.to_string())
+        .bind(Text(task))
         .bind(waited.to_string())
         .fetch_all(&mut *writing)
-        .await
-        .map_err(fault)?;
+        .await?;
     let tasks_unblocked = u64::try_from(freed.len()).unwrap_or(u64::MAX);
     sqlx::query(
         "UPDATE tasks SET standing = NULL, blocked_reason = NULL
@@ -52,7 +47,6 @@ async fn free(writing: Writing<'_>, task: TaskId, resolution: &str) -> Result<Ca
     )
     .bind(Value::from(freed).to_string())
     .execute(writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     Ok(Cascaded { tickets_resolved, tasks_unblocked })
 }

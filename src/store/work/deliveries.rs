@@ -1,13 +1,25 @@
-//! Answers on their way back to those who asked: each asker has a row, which says whether
-//! the answer is due, is being sent as a follow-up, or was told.
+//! Answers on their way back to those who asked: each asker has a row, whose `delivery` says
+//! whether the answer is due, is being sent as a follow-up, or was told.
+//!
+//! ```text
+//!   due ──a call of the asker takes it──────────────▶ told
+//!    ▲└──answers_to_send──▶ sending ──answer_sent──▶ told
+//!    └──────not sent───────────┘
+//! ```
+//!
+//! A daemon that dies while an answer is `sending` finds the row again at its next start and
+//! sends it once more.
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, QuestionId, TaskId};
 use provost_actors::refusal::Refusal;
-use sqlx::FromRow;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
 
 use crate::api::worker::late::LateAnswer;
-use crate::store::{Store, Writing, codec, commit, fault};
+use crate::store::codec::{Columns, Text};
+use crate::store::write_retry::Patience;
+use crate::store::{Result, Store, Writing};
 use crate::work::Worker;
 
 /// An answer on its way to a worker, as a follow-up.
@@ -27,117 +39,97 @@ pub struct Outgoing {
     pub later: Option<Timestamp>,
 }
 
-#[derive(FromRow)]
-struct AnswerRow {
-    question_id: String,
-    handle: String,
-    question: String,
-    answer: String,
-    answered_by: String,
-    answered_at: i64,
-    attempt_id: Option<String>,
-}
-
-impl AnswerRow {
-    fn late(self) -> LateAnswer {
-        LateAnswer {
-            question_id: self.handle,
-            question: self.question,
-            answer: self.answer,
-            answered_by: self.answered_by,
-        }
-    }
+fn late(row: &SqliteRow) -> sqlx::Result<LateAnswer> {
+    Ok(LateAnswer {
+        question_id: row.try_get("handle")?,
+        question: row.try_get("question")?,
+        answer: row.try_get("answer")?,
+        answered_by: row.try_get("answered_by")?,
+    })
 }
 
 impl Store {
-    /// The answers that have not come to a worker yet, told now and not again: to what it
-    /// asked itself, or what was asked for the task.
+    /// The answers that have not reached a worker yet, to what it asked itself or what was
+    /// asked for the task. They are told now and not again.
     pub async fn due_answers(
         &self,
         worker: &Worker,
         task: Option<TaskId>,
     ) -> Result<Vec<LateAnswer>, Refusal> {
-        let mut reading = self.reader.acquire().await.map_err(fault)?;
-        if due(&mut reading, worker, task).await?.is_empty() {
+        // Most calls find none: only one that finds some is a write.
+        if self.read(async |reading| due(reading, worker, task).await).await?.is_empty() {
             return Ok(Vec::new());
         }
-        drop(reading);
-        let mut writing = self.writing().await?;
-        let told = tell_due(&mut writing, worker, task).await?;
-        commit(writing, "answers_told").await?;
-        Ok(told)
+        self.write(Patience::Caller, "answers_told", async |writing| {
+            tell_due(writing, worker, task).await
+        })
+        .await
     }
 
     /// A call takes its answer; it is not told again.
     pub async fn take_answer(&self, question: QuestionId, agent: &str) -> Result<(), Refusal> {
-        let is_due: Option<i64> = sqlx::query_scalar(
-            "SELECT 1 FROM question_askers
-             WHERE question_id = ?1 AND agent = ?2 AND delivery = 'due'",
-        )
-        .bind(question.to_string())
-        .bind(agent)
-        .fetch_optional(&self.reader)
-        .await
-        .map_err(fault)?;
-        match is_due {
-            Some(_) => self.set_delivery(question, agent, "told").await,
-            None => Ok(()),
-        }
+        let is_due: bool = self
+            .read(async |reading| {
+                Ok(sqlx::query_scalar(
+                    "SELECT EXISTS (SELECT 1 FROM question_askers
+                                    WHERE question_id = ?1 AND agent = ?2 AND delivery = 'due')",
+                )
+                .bind(Text(question))
+                .bind(agent)
+                .fetch_one(reading)
+                .await?)
+            })
+            .await?;
+        if is_due { self.set_delivery(question, agent, "told").await } else { Ok(()) }
     }
 
     /// The answers to be sent to the attempts that asked: chosen now, so that no call of
-    /// theirs is told them as well. Left out are those that a call waits for, and attempts
-    /// that a follow-up can't or must not reach.
+    /// theirs is told them as well. An answer that a call waits for is left out, and so are
+    /// attempts that a follow-up can't or must not reach.
     pub async fn answers_to_send(&self, question: QuestionId) -> Result<Outgoing, Refusal> {
         let now = Timestamp::now().millis();
-        let mut writing = self.writing_patiently().await?;
-        sqlx::query(
-            "UPDATE question_askers AS asker SET delivery = 'sending'
-             WHERE question_id = ?1 AND delivery = 'due' AND attempt_id IS NOT NULL
-               AND coalesce(waits_until, 0) <= ?2
-               AND EXISTS (SELECT 1 FROM attempts a JOIN tasks t USING (task_id)
-                           WHERE a.attempt_id = asker.attempt_id AND a.queue_held = 0
-                             AND t.deleted_at IS NULL AND t.status NOT IN ('done', 'cancelled'))",
-        )
-        .bind(question.to_string())
-        .bind(now)
-        .execute(&mut *writing)
-        .await
-        .map_err(fault)?;
-        let rows: Vec<AnswerRow> = sqlx::query_as(
-            "SELECT q.question_id, q.handle, q.question, q.answer, q.answered_by, q.answered_at,
-                    a.attempt_id
-             FROM question_askers a JOIN questions q USING (question_id)
-             WHERE question_id = ?1 AND delivery = 'sending' AND status = 'answered'",
-        )
-        .bind(question.to_string())
-        .fetch_all(&mut *writing)
-        .await
-        .map_err(fault)?;
-        commit(writing, "answers_sending").await?;
-        let sending = rows.into_iter().filter_map(|mut row| {
-            let attempt = row.attempt_id.take()?;
-            let answered_at = Timestamp::from_millis(row.answered_at);
-            Some(codec::id(&attempt).map(|attempt_id| Sending {
-                attempt_id,
-                answer: row.late(),
-                answered_at,
-            }))
-        });
-        let later: Option<i64> = sqlx::query_scalar(
-            "SELECT max(waits_until) FROM question_askers
-             WHERE question_id = ?1 AND delivery = 'due' AND attempt_id IS NOT NULL
-               AND waits_until > ?2",
-        )
-        .bind(question.to_string())
-        .bind(now)
-        .fetch_one(&self.reader)
-        .await
-        .map_err(fault)?;
-        Ok(Outgoing {
-            now: sending.collect::<Result<_, _>>()?,
-            later: later.map(Timestamp::from_millis),
+        let sending = |row: SqliteRow| {
+            Ok(Sending {
+                attempt_id: row.text("attempt_id")?,
+                answer: late(&row)?,
+                answered_at: row.at("answered_at")?,
+            })
+        };
+        self.write(Patience::Owner, "answers_sending", async |writing| {
+            sqlx::query(
+                "UPDATE question_askers AS asker SET delivery = 'sending'
+                 WHERE question_id = ?1 AND delivery = 'due' AND attempt_id IS NOT NULL
+                   AND coalesce(waits_until, 0) <= ?2
+                   AND EXISTS (SELECT 1 FROM attempts a JOIN tasks t USING (task_id)
+                               WHERE a.attempt_id = asker.attempt_id AND a.queue_held = 0
+                                 AND t.deleted_at IS NULL
+                                 AND t.status NOT IN ('done', 'cancelled'))",
+            )
+            .bind(Text(question))
+            .bind(now)
+            .execute(&mut *writing)
+            .await?;
+            let chosen = sqlx::query(
+                "SELECT q.*, a.attempt_id FROM question_askers a JOIN questions q USING (question_id)
+                 WHERE question_id = ?1 AND delivery = 'sending' AND status = 'answered'
+                   AND a.attempt_id IS NOT NULL",
+            )
+            .bind(Text(question))
+            .try_map(sending)
+            .fetch_all(&mut *writing)
+            .await?;
+            let later: Option<i64> = sqlx::query_scalar(
+                "SELECT max(waits_until) FROM question_askers
+                 WHERE question_id = ?1 AND delivery = 'due' AND attempt_id IS NOT NULL
+                   AND waits_until > ?2",
+            )
+            .bind(Text(question))
+            .bind(now)
+            .fetch_one(writing)
+            .await?;
+            Ok(Outgoing { now: chosen, later: later.map(Timestamp::from_millis) })
         })
+        .await
     }
 
     /// A call no longer waits for the answer: now it comes by itself.
@@ -146,37 +138,41 @@ impl Store {
     }
 
     /// A follow-up carries the answer, or could not: then it waits for the next call. A
-    /// ruling that came meanwhile is still due.
+    /// ruling that came meanwhile has made the row `due` again, and it stays so.
     pub async fn answer_sent(
         &self,
         question: QuestionId,
         attempt: AttemptId,
         is_sent: bool,
     ) -> Result<(), Refusal> {
-        let mut writing = self.writing_patiently().await?;
-        sqlx::query(
-            "UPDATE question_askers SET delivery = ?3, waits_until = NULL
-             WHERE question_id = ?1 AND agent = ?2 AND delivery = 'sending'",
-        )
-        .bind(question.to_string())
-        .bind(attempt.to_string())
-        .bind(if is_sent { "told" } else { "due" })
-        .execute(&mut *writing)
+        self.write(Patience::Owner, "answer_delivery", async |writing| {
+            sqlx::query(
+                "UPDATE question_askers SET delivery = ?3, waits_until = NULL
+                 WHERE question_id = ?1 AND agent = ?2 AND delivery = 'sending'",
+            )
+            .bind(Text(question))
+            .bind(Text(attempt))
+            .bind(if is_sent { "told" } else { "due" })
+            .execute(writing)
+            .await?;
+            Ok(())
+        })
         .await
-        .map_err(fault)?;
-        commit(writing, "answer_delivery").await
     }
 
-    /// The answered questions of which somebody may still have to be told by a follow-up.
+    /// The answered questions whose answer a follow-up may still have to carry.
     pub async fn untold_questions(&self) -> Result<Vec<QuestionId>, Refusal> {
-        let ids: Vec<String> = sqlx::query_scalar(
-            "SELECT DISTINCT question_id FROM question_askers JOIN questions USING (question_id)
-             WHERE delivery <> 'told' AND attempt_id IS NOT NULL AND status = 'answered'",
-        )
-        .fetch_all(&self.reader)
+        self.read(async |reading| {
+            let ids: Vec<Text<QuestionId>> = sqlx::query_scalar(
+                "SELECT DISTINCT question_id
+                 FROM question_askers JOIN questions USING (question_id)
+                 WHERE delivery <> 'told' AND attempt_id IS NOT NULL AND status = 'answered'",
+            )
+            .fetch_all(reading)
+            .await?;
+            Ok(ids.into_iter().map(|Text(id)| id).collect())
+        })
         .await
-        .map_err(fault)?;
-        ids.iter().map(|id| codec::id(id)).collect()
     }
 
     async fn set_delivery(
@@ -185,62 +181,60 @@ impl Store {
         agent: &str,
         delivery: &str,
     ) -> Result<(), Refusal> {
-        let mut writing = self.writing_patiently().await?;
-        sqlx::query(
-            "UPDATE question_askers SET delivery = ?3, waits_until = NULL
-             WHERE question_id = ?1 AND agent = ?2",
-        )
-        .bind(question.to_string())
-        .bind(agent)
-        .bind(delivery)
-        .execute(&mut *writing)
+        self.write(Patience::Owner, "answer_delivery", async |writing| {
+            sqlx::query(
+                "UPDATE question_askers SET delivery = ?3, waits_until = NULL
+                 WHERE question_id = ?1 AND agent = ?2",
+            )
+            .bind(Text(question))
+            .bind(agent)
+            .bind(delivery)
+            .execute(writing)
+            .await?;
+            Ok(())
+        })
         .await
-        .map_err(fault)?;
-        commit(writing, "answer_delivery").await
     }
 }
 
-/// What has been answered of what a worker asked, or was asked for its task, and not been
-/// told.
+/// The answers that a worker has not been told: to its own questions, and to those that were
+/// asked for its task by agents outside of attempts. With the ids of the questions.
 async fn due(
     reading: Writing<'_>,
     worker: &Worker,
     task: Option<TaskId>,
-) -> Result<Vec<AnswerRow>, Refusal> {
-    sqlx::query_as(
-        "SELECT q.question_id, q.handle, q.question, q.answer, q.answered_by, q.answered_at,
-                a.attempt_id
-         FROM question_askers a JOIN questions q USING (question_id)
+) -> Result<Vec<(QuestionId, LateAnswer)>> {
+    Ok(sqlx::query(
+        "SELECT q.* FROM question_askers a JOIN questions q USING (question_id)
          WHERE project_id = ?1 AND status = 'answered' AND delivery = 'due'
            AND (agent = ?2 OR (attempt_id IS NULL AND task_id = ?3))
          ORDER BY q.question_id",
     )
-    .bind(worker.project_id.to_string())
+    .bind(Text(worker.project_id))
     .bind(&worker.agent)
-    .bind(task.map(|task| task.to_string()))
+    .bind(task.map(Text))
+    .try_map(|row: SqliteRow| Ok((row.text("question_id")?, late(&row)?)))
     .fetch_all(reading)
-    .await
-    .map_err(fault)
+    .await?)
 }
 
-/// Tells it, now and not again. Part of a transaction.
+/// The same, marked as told. Part of a transaction.
 pub async fn tell_due(
     writing: Writing<'_>,
     worker: &Worker,
     task: Option<TaskId>,
-) -> Result<Vec<LateAnswer>, Refusal> {
-    let rows = due(writing, worker, task).await?;
-    for row in &rows {
+) -> Result<Vec<LateAnswer>> {
+    let due = due(writing, worker, task).await?;
+    for (question, _) in &due {
         sqlx::query(
             "UPDATE question_askers SET delivery = 'told' WHERE question_id = ?1
              AND delivery = 'due' AND (agent = ?2 OR (attempt_id IS NULL AND task_id = ?3))",
         )
-        .bind(&row.question_id)
+        .bind(Text(question))
         .bind(&worker.agent)
-        .bind(task.map(|task| task.to_string()))
+        .bind(task.map(Text))
         .execute(&mut *writing)
-        .await
-        .map_err(fault)?;
+        .await?;
     }
-    Ok(rows.into_iter().map(AnswerRow::late).collect())
+    Ok(due.into_iter().map(|(_, answer)| answer).collect())
 }

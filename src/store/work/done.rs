@@ -1,7 +1,7 @@
-//! `reportTaskDone` and its shorter kin, each one transaction.
+//! `reportTaskDone`, `reportTaskCompleted` and `reportTaskStatus`, each one transaction.
 
-use provost_actors::journal::check::Delivered;
-use provost_actors::journal::{Answer, Key};
+use provost_actors::journal::checks::Delivered;
+use provost_actors::journal::{Key, Once};
 use provost_actors::refusal::{Code, Refusal};
 
 use super::deliveries;
@@ -17,7 +17,8 @@ use crate::api::worker::status::Cascaded;
 use crate::api::worker::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::api::worker::ticket::Urgency;
 use crate::store::tasks::{self, Draft};
-use crate::store::{Store, Writing, codec, commit, requests};
+use crate::store::write_retry::Patience;
+use crate::store::{Result, Store, Writing, codec};
 use crate::work::Worker;
 use crate::work::note::NoteKind;
 use crate::work::report::message;
@@ -32,16 +33,11 @@ impl Store {
         worker: &Worker,
         input: &ReportTaskDoneInput,
         delivered: Option<&Delivered>,
-    ) -> Result<Answer<ReportTaskDoneOutput>, Refusal> {
-        let mut writing = self.writing().await?;
-        if let Some(answer) = requests::kept(&mut writing, key).await? {
-            return Ok(answer);
-        }
-        let mut told = done(&mut writing, worker, input, delivered).await?;
-        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
-        let answer = requests::keep(&mut writing, key, told).await?;
-        commit(writing, "reportTaskDone").await?;
-        Ok(answer)
+    ) -> Result<Once<ReportTaskDoneOutput>, Refusal> {
+        self.keyed(Patience::Caller, key, "reportTaskDone", async |writing| {
+            done(writing, worker, input, delivered).await
+        })
+        .await
     }
 
     /// `reportTaskCompleted`.
@@ -51,16 +47,11 @@ impl Store {
         worker: &Worker,
         input: &ReportTaskCompletedInput,
         delivered: Option<&Delivered>,
-    ) -> Result<Answer<ReportTaskCompletedOutput>, Refusal> {
-        let mut writing = self.writing().await?;
-        if let Some(answer) = requests::kept(&mut writing, key).await? {
-            return Ok(answer);
-        }
-        let mut told = completed(&mut writing, worker, input, delivered).await?;
-        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
-        let answer = requests::keep(&mut writing, key, told).await?;
-        commit(writing, "reportTaskCompleted").await?;
-        Ok(answer)
+    ) -> Result<Once<ReportTaskCompletedOutput>, Refusal> {
+        self.keyed(Patience::Caller, key, "reportTaskCompleted", async |writing| {
+            completed(writing, worker, input, delivered).await
+        })
+        .await
     }
 
     /// `reportTaskStatus`. When any part of it fails, none of it was done, and the
@@ -71,27 +62,12 @@ impl Store {
         worker: &Worker,
         input: &ReportTaskStatusInput,
         delivered: Option<&Delivered>,
-    ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
-        let taken = self.take_status(key, worker, input, delivered).await;
-        taken.map_err(nothing_cascaded)
-    }
-
-    async fn take_status(
-        &self,
-        key: Option<&Key>,
-        worker: &Worker,
-        input: &ReportTaskStatusInput,
-        delivered: Option<&Delivered>,
-    ) -> Result<Answer<ReportTaskStatusOutput>, Refusal> {
-        let mut writing = self.writing().await?;
-        if let Some(answer) = requests::kept(&mut writing, key).await? {
-            return Ok(answer);
-        }
-        let mut told = status(&mut writing, worker, input, delivered).await?;
-        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
-        let answer = requests::keep(&mut writing, key, told).await?;
-        commit(writing, "reportTaskStatus").await?;
-        Ok(answer)
+    ) -> Result<Once<ReportTaskStatusOutput>, Refusal> {
+        self.keyed(Patience::Caller, key, "reportTaskStatus", async |writing| {
+            status(writing, worker, input, delivered).await
+        })
+        .await
+        .map_err(nothing_cascaded)
     }
 }
 
@@ -111,7 +87,7 @@ async fn done(
     worker: &Worker,
     input: &ReportTaskDoneInput,
     delivered: Option<&Delivered>,
-) -> Result<ReportTaskDoneOutput, Refusal> {
+) -> Result<ReportTaskDoneOutput> {
     input.check()?;
     let details = input.status_details.as_ref();
     let account = Account {
@@ -153,7 +129,7 @@ async fn done(
         dashboard_update: Some(progress.dashboard),
         follow_up_tasks_created: Some(made).filter(|list| !list.is_empty()),
         warnings: outcome.warnings,
-        answers: Vec::new(),
+        answers: deliveries::tell_due(writing, worker, None).await?,
     })
 }
 
@@ -162,7 +138,7 @@ async fn completed(
     worker: &Worker,
     input: &ReportTaskCompletedInput,
     delivered: Option<&Delivered>,
-) -> Result<ReportTaskCompletedOutput, Refusal> {
+) -> Result<ReportTaskCompletedOutput> {
     input.check_paths()?;
     let account = Account {
         tool: "reportTaskCompleted",
@@ -185,7 +161,7 @@ async fn completed(
         acknowledged: true,
         next_task_suggested: next.map(|(handle, _)| handle),
         warnings: outcome.warnings,
-        answers: Vec::new(),
+        answers: deliveries::tell_due(writing, worker, None).await?,
     })
 }
 
@@ -194,7 +170,7 @@ async fn status(
     worker: &Worker,
     input: &ReportTaskStatusInput,
     delivered: Option<&Delivered>,
-) -> Result<ReportTaskStatusOutput, Refusal> {
+) -> Result<ReportTaskStatusOutput> {
     let said = input.status.said();
     let account = Account {
         tool: "reportTaskStatus",
@@ -220,7 +196,7 @@ async fn status(
         next_action,
         cascaded,
         warnings,
-        answers: Vec::new(),
+        answers: deliveries::tell_due(writing, worker, None).await?,
     })
 }
 
@@ -229,7 +205,7 @@ async fn observe(
     worker: &Worker,
     outcome: &Outcome,
     input: &ReportTaskDoneInput,
-) -> Result<Vec<ObservationProcessed>, Refusal> {
+) -> Result<Vec<ObservationProcessed>> {
     let mut processed = Vec::new();
     for observation in input.observations.iter().flat_map(|list| list.iter()) {
         let note = Note {
@@ -257,7 +233,7 @@ async fn follow_up(
     worker: &Worker,
     task: &WorkTask,
     input: &ReportTaskDoneInput,
-) -> Result<Vec<TaskMade>, Refusal> {
+) -> Result<Vec<TaskMade>> {
     let mut made = Vec::new();
     for asked in input.follow_up_tasks.iter().flat_map(|list| list.iter()) {
         let brief = asked.brief();

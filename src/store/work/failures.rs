@@ -1,13 +1,13 @@
-//! `reportTestFailure`: kept, explained by what was like it, and looked into.
+//! `reportTestFailure`: logs a failure, explains it by similar ones, and orders an
+//! investigation.
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{FailureId, ReportId, TaskId, TicketId};
-use provost_actors::journal::{Answer, Key, Priority, TaskStatus};
+use provost_actors::journal::{Key, Once, Priority, TaskStatus};
 use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
 
 use super::deliveries;
-use super::handles::{self, Prefix};
 use super::progress;
 use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
@@ -18,8 +18,11 @@ use crate::api::worker::failure::{
 };
 use crate::api::worker::path;
 use crate::api::worker::ticket::{TicketKind, Urgency};
+use crate::store::codec::Text;
+use crate::store::handles::{self, Prefix};
 use crate::store::tasks::{self, Draft};
-use crate::store::{Store, Writing, codec, commit, fault, requests};
+use crate::store::write_retry::Patience;
+use crate::store::{Result, Store, Writing, codec};
 use crate::work::cause::{self, Earlier, End, Evidence};
 use crate::work::signature;
 use crate::work::{TaskKind, Worker};
@@ -36,16 +39,9 @@ impl Store {
         key: Option<&Key>,
         worker: &Worker,
         input: &ReportTestFailureInput,
-    ) -> Result<Answer<ReportTestFailureOutput>, Refusal> {
-        let mut writing = self.writing().await?;
-        if let Some(answer) = requests::kept(&mut writing, key).await? {
-            return Ok(answer);
-        }
-        let mut told = log(&mut writing, worker, input).await?;
-        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
-        let answer = requests::keep(&mut writing, key, told).await?;
-        commit(writing, TOOL).await?;
-        Ok(answer)
+    ) -> Result<Once<ReportTestFailureOutput>, Refusal> {
+        self.keyed(Patience::Caller, key, TOOL, async |writing| log(writing, worker, input).await)
+            .await
     }
 }
 
@@ -53,7 +49,7 @@ async fn log(
     writing: Writing<'_>,
     worker: &Worker,
     input: &ReportTestFailureInput,
-) -> Result<ReportTestFailureOutput, Refusal> {
+) -> Result<ReportTestFailureOutput> {
     path::check("testFile", &input.test_file)?;
     let task = scope::task_of_theirs(writing, worker, &input.task_id).await?;
     let signature = signature::of(&input.failure_details.error);
@@ -116,7 +112,7 @@ async fn log(
         suspected_root_cause_analysis: Some(cause),
         dashboard_alert,
         alert_ticket: alert.map(|(_, handle)| handle),
-        answers: Vec::new(),
+        answers: deliveries::tell_due(writing, worker, None).await?,
     })
 }
 
@@ -162,8 +158,8 @@ async fn seen(
     worker: &Worker,
     input: &ReportTestFailureInput,
     signature: &str,
-) -> Result<Vec<Seen>, Refusal> {
-    sqlx::query_as(
+) -> Result<Vec<Seen>> {
+    Ok(sqlx::query_as(
         "SELECT f.handle, f.test_name = ?2 AND f.test_file = ?3 AS is_same_test, f.investigation,
                 i.handle AS investigation_handle, i.status AS investigation_status,
                 (SELECT coalesce(json_extract(r.body, '$.implementationNotes'),
@@ -179,14 +175,13 @@ async fn seen(
            AND ((f.test_name = ?2 AND f.test_file = ?3) OR f.signature = ?4)
          ORDER BY f.failure_id DESC LIMIT ?5",
     )
-    .bind(worker.project_id.to_string())
+    .bind(Text(worker.project_id))
     .bind(&*input.test_name)
     .bind(&*input.test_file)
     .bind(signature)
     .bind(EARLIER)
     .fetch_all(writing)
-    .await
-    .map_err(fault)
+    .await?)
 }
 
 async fn analyse(
@@ -194,7 +189,7 @@ async fn analyse(
     task: &WorkTask,
     input: &ReportTestFailureInput,
     seen: &[Seen],
-) -> Result<RootCause, Refusal> {
+) -> Result<RootCause> {
     let changed = progress::files_of(writing, task.task_id).await?;
     let earlier: Vec<Earlier> = seen
         .iter()
@@ -222,24 +217,16 @@ async fn analyse(
     Ok(RootCause { likeliest_cause: told.likeliest, suggested_investigation: told.steps })
 }
 
-/// Has a person look at a failure that is back, or that nobody looks into.
+/// Opens an alert on a failure that is back, or that no investigation looks into.
 async fn ask_a_person(
     writing: Writing<'_>,
     worker: &Worker,
     input: &ReportTestFailureInput,
     message: &str,
-) -> Result<(TicketId, String), Refusal> {
-    let description = format!("{}\n\n{}", &*input.action_needed, &*input.failure_details.error);
-    let new = NewTicket {
-        kind: TicketKind::Alert,
-        title: message,
-        description: Some(description.trim_start()),
-        priority: Urgency::Critical,
-        // It waits for a person, whatever becomes of the task.
-        task: None,
-        blocks: None,
-    };
-    tickets::open(writing, worker, new).await
+) -> Result<(TicketId, String)> {
+    let text = format!("{}\n\n{}", &*input.action_needed, &*input.failure_details.error);
+    let (kind, urgency) = (TicketKind::Alert, Urgency::Critical);
+    tickets::open_for_person(writing, worker, kind, urgency, message, text.trim_start()).await
 }
 
 /// Puts the investigation on the board, before all other work.
@@ -249,7 +236,7 @@ async fn investigate(
     task: &WorkTask,
     input: &ReportTestFailureInput,
     details: String,
-) -> Result<(TaskId, InvestigationTask), Refusal> {
+) -> Result<(TaskId, InvestigationTask)> {
     let title = format!("Investigate: {} fails", &*input.test_name);
     let reason = format!("A test fails in {}.", task.handle);
     let draft = Draft {
@@ -272,37 +259,35 @@ async fn investigate(
     Ok((id, made))
 }
 
-/// Lets a task wait for an investigation. One that is over waits for nothing, and one
-/// that the investigation itself waits for can't.
+/// Makes a task depend on an investigation, unless the task is closed, or the investigation
+/// depends on it.
 async fn block(
     writing: Writing<'_>,
     worker: &Worker,
     task: &WorkTask,
     investigation: TaskId,
     name: &str,
-) -> Result<Option<BlockingTask>, Refusal> {
+) -> Result<Option<BlockingTask>> {
     let waits_for_it: bool = sqlx::query_scalar(
         "WITH RECURSIVE first (task_id) AS (
              VALUES (?1) UNION
              SELECT d.depends_on FROM task_dependencies d JOIN first f ON f.task_id = d.task_id)
          SELECT EXISTS (SELECT 1 FROM first WHERE task_id = ?2)",
     )
-    .bind(investigation.to_string())
-    .bind(task.task_id.to_string())
+    .bind(Text(investigation))
+    .bind(Text(task.task_id))
     .fetch_one(&mut *writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     if waits_for_it || matches!(task.status, TaskStatus::Done | TaskStatus::Cancelled) {
         return Ok(None);
     }
     let added = sqlx::query(
         "INSERT OR IGNORE INTO task_dependencies (task_id, depends_on) VALUES (?1, ?2)",
     )
-    .bind(task.task_id.to_string())
-    .bind(investigation.to_string())
+    .bind(Text(task.task_id))
+    .bind(Text(investigation))
     .execute(&mut *writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     let message = format!("{} is blocked until {name} is done.", task.handle);
     if added.rows_affected() > 0 {
         let ticket = NewTicket {
@@ -318,7 +303,7 @@ async fn block(
     Ok(Some(BlockingTask { blocking_task_id: name.to_owned(), message }))
 }
 
-/// What is kept of a failure beside its report.
+/// A row of `failures`, beside the report and its input.
 struct Logged<'a> {
     handle: &'a str,
     task: TaskId,
@@ -333,25 +318,24 @@ async fn insert(
     worker: &Worker,
     input: &ReportTestFailureInput,
     logged: &Logged<'_>,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     sqlx::query(
         "INSERT INTO failures (failure_id, project_id, handle, task_id, report_id, test_name,
                                test_file, signature, investigation, failed_at, alert)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )
-    .bind(FailureId::new().to_string())
-    .bind(worker.project_id.to_string())
+    .bind(Text(FailureId::new()))
+    .bind(Text(worker.project_id))
     .bind(logged.handle)
-    .bind(logged.task.to_string())
-    .bind(logged.report.to_string())
+    .bind(Text(logged.task))
+    .bind(Text(logged.report))
     .bind(&*input.test_name)
     .bind(&*input.test_file)
     .bind(logged.signature)
-    .bind(logged.investigation.map(|id| id.to_string()))
+    .bind(logged.investigation.map(Text))
     .bind(Timestamp::now().millis())
-    .bind(logged.alert.map(|id| id.to_string()))
+    .bind(logged.alert.map(Text))
     .execute(writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     Ok(())
 }

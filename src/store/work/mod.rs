@@ -1,11 +1,10 @@
-//! What workers change: each call one transaction, with all that follows from it.
+//! What workers change: each call is one transaction, with all that follows from it.
 
 mod cascade;
 mod checks;
 mod deliveries;
 mod done;
 mod failures;
-mod handles;
 mod inbox;
 mod leases;
 mod next;
@@ -19,16 +18,13 @@ mod renew;
 mod reports;
 mod scope;
 mod search;
-mod standing;
+mod task_state;
 mod tickets;
 mod verification;
 
 pub(super) use cascade::{of_done, of_removed};
 pub use checks::LastRun;
 pub use deliveries::Sending;
-pub use handles::Prefix;
-pub(super) use handles::next as next_handle;
 pub(super) use leases::let_go;
 pub use plans::{NewDocument, NewPlan};
 pub use questions::{NewQuestion, Question};
-pub(super) use reports::last as last_report;

@@ -1,17 +1,19 @@
-//! `getNextTask`: looked at, or taken.
+//! `getNextTask`: shows the next task, or claims it.
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ProjectId, TaskId};
-use provost_actors::journal::{Answer, Key, TaskStatus};
+use provost_actors::journal::{Key, Once, Priority, TaskStatus};
 use provost_actors::refusal::Refusal;
-use sqlx::FromRow;
+use sqlx::{Connection, FromRow};
 
 use super::{deliveries, leases, queue, tickets};
 use crate::api::brief::{Brief, PlanReference};
 use crate::api::worker::next::{
     GetNextTaskInput, GetNextTaskOutput, NextTask, TaskPreview, TaskState,
 };
-use crate::store::{Store, Writing, codec, commit, fault, requests};
+use crate::store::codec::Text;
+use crate::store::write_retry::Patience;
+use crate::store::{Result, Store, Writing};
 use crate::work::Worker;
 use crate::work::next::PREVIEWS;
 use crate::work::queue::{Hold, Open, pick};
@@ -22,8 +24,8 @@ struct Row {
     handle: String,
     title: String,
     description: Option<String>,
-    priority: String,
-    status: String,
+    priority: Text<Priority>,
+    status: Text<TaskStatus>,
     brief: Option<String>,
     reason: Option<String>,
     blocked_reason: Option<String>,
@@ -39,9 +41,13 @@ impl Store {
         worker: &Worker,
         input: &GetNextTaskInput,
     ) -> Result<GetNextTaskOutput, Refusal> {
-        let mut reading = self.reader.begin().await.map_err(fault)?;
-        let queue = Queue::of(&mut reading, worker, input).await?;
-        told(&mut reading, worker, input, &queue).await
+        self.read(async |reading| {
+            // One snapshot, so that the queue and what is shown of its tasks fit together.
+            let mut reading = reading.begin().await?;
+            let queue = Queue::of(&mut reading, worker, input).await?;
+            show(&mut reading, worker, input, &queue).await
+        })
+        .await
     }
 
     /// `getNextTask` with `claim`: the first ready task is the worker's from now on.
@@ -50,25 +56,22 @@ impl Store {
         key: Option<&Key>,
         worker: &Worker,
         input: &GetNextTaskInput,
-    ) -> Result<Answer<GetNextTaskOutput>, Refusal> {
-        let mut writing = self.writing().await?;
-        if let Some(answer) = requests::kept(&mut writing, key).await? {
-            return Ok(answer);
-        }
-        let mut queue = Queue::of(&mut writing, worker, input).await?;
-        if let Some(task) = &mut queue.first {
-            // Its own is held by its attempt.
-            if task.hold != Hold::Own {
-                leases::take(&mut writing, worker, task.task_id, self.times.claims).await?;
-                task.hold = Hold::Held;
+    ) -> Result<Once<GetNextTaskOutput>, Refusal> {
+        self.keyed(Patience::Caller, key, "getNextTask", async |writing| {
+            let mut queue = Queue::of(writing, worker, input).await?;
+            if let Some(task) = &mut queue.first {
+                // Its own is held by its attempt.
+                if task.hold != Hold::Own {
+                    leases::take(writing, worker, task.task_id, self.times.claims).await?;
+                    task.hold = Hold::Held;
+                }
+                begin(writing, task).await?;
             }
-            begin(&mut writing, task).await?;
-        }
-        let mut told = told(&mut writing, worker, input, &queue).await?;
-        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
-        let answer = requests::keep(&mut writing, key, told).await?;
-        commit(writing, "getNextTask").await?;
-        Ok(answer)
+            let shown = show(writing, worker, input, &queue).await?;
+            let answers = deliveries::tell_due(writing, worker, None).await?;
+            Ok(GetNextTaskOutput { answers, ..shown })
+        })
+        .await
     }
 }
 
@@ -81,11 +84,7 @@ struct Queue {
 }
 
 impl Queue {
-    async fn of(
-        reading: Writing<'_>,
-        worker: &Worker,
-        input: &GetNextTaskInput,
-    ) -> Result<Self, Refusal> {
+    async fn of(reading: Writing<'_>, worker: &Worker, input: &GetNextTaskInput) -> Result<Self> {
         let open = queue::open(reading, worker).await?;
         let (first, others) = pick(&open, input.filter, input.priority.map(Into::into));
         Ok(Self { first: first.cloned(), others: others.into_iter().cloned().collect() })
@@ -93,27 +92,26 @@ impl Queue {
 }
 
 /// A task is begun. One that was paused goes on.
-async fn begin(writing: Writing<'_>, task: &mut Open) -> Result<(), Refusal> {
+async fn begin(writing: Writing<'_>, task: &mut Open) -> Result<()> {
     task.status = TaskStatus::InProgress;
     sqlx::query(
         "UPDATE tasks SET status = ?2, standing = nullif(standing, 'paused'), updated_at = ?3
          WHERE task_id = ?1",
     )
-    .bind(task.task_id.to_string())
-    .bind(codec::word(&task.status))
+    .bind(Text(task.task_id))
+    .bind(Text(task.status))
     .bind(Timestamp::now().millis())
     .execute(writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     Ok(())
 }
 
-async fn told(
+async fn show(
     reading: Writing<'_>,
     worker: &Worker,
     input: &GetNextTaskInput,
     queue: &Queue,
-) -> Result<GetNextTaskOutput, Refusal> {
+) -> Result<GetNextTaskOutput> {
     let task = match &queue.first {
         Some(first) => Some(whole(reading, worker, input, first).await?),
         None => None,
@@ -122,10 +120,9 @@ async fn told(
     for open in queue.others.iter().take(PREVIEWS) {
         let (id, title): (String, String) =
             sqlx::query_as("SELECT handle, title FROM tasks WHERE task_id = ?1")
-                .bind(open.task_id.to_string())
+                .bind(Text(open.task_id))
                 .fetch_one(&mut *reading)
-                .await
-                .map_err(fault)?;
+                .await?;
         next_tasks_preview.push(TaskPreview { id, title, priority: open.priority });
     }
     Ok(GetNextTaskOutput {
@@ -142,7 +139,7 @@ async fn whole(
     worker: &Worker,
     input: &GetNextTaskInput,
     open: &Open,
-) -> Result<NextTask, Refusal> {
+) -> Result<NextTask> {
     let row: Row = sqlx::query_as(
         "SELECT t.handle, t.title, t.description, t.priority, t.status, t.brief, t.reason,
                 t.blocked_reason, l.expires_at,
@@ -151,11 +148,10 @@ async fn whole(
          FROM tasks t LEFT JOIN leases l ON l.task_id = t.task_id AND l.agent = ?2
          WHERE t.task_id = ?1",
     )
-    .bind(open.task_id.to_string())
+    .bind(Text(open.task_id))
     .bind(&worker.agent)
     .fetch_one(&mut *reading)
-    .await
-    .map_err(fault)?;
+    .await?;
     let on = depends_on(reading, open.task_id).await?;
     let mut blocked_by: Vec<String> =
         on.iter().filter(|(_, is_done)| !is_done).map(|(handle, _)| handle.clone()).collect();
@@ -175,11 +171,11 @@ async fn whole(
         related_tasks: brief.related_tasks,
         task_id: row.handle,
         title: row.title,
-        priority: codec::enumerated(row.priority)?,
+        priority: row.priority.0,
         status: if is_claimed {
             TaskState::InProgress
         } else {
-            TaskState::of(codec::enumerated(row.status)?, open.place())
+            TaskState::of(row.status.0, open.place())
         },
         dependencies: on.into_iter().map(|(handle, _)| handle).collect(),
         blocked_by,
@@ -193,30 +189,25 @@ async fn whole(
 }
 
 /// What a task depends on, by handle, and whether it is done.
-async fn depends_on(reading: Writing<'_>, task: TaskId) -> Result<Vec<(String, bool)>, Refusal> {
-    sqlx::query_as(
+async fn depends_on(reading: Writing<'_>, task: TaskId) -> Result<Vec<(String, bool)>> {
+    Ok(sqlx::query_as(
         "SELECT o.handle, o.status = 'done' FROM task_dependencies d
          JOIN tasks o ON o.task_id = d.depends_on
          WHERE d.task_id = ?1 AND o.deleted_at IS NULL ORDER BY o.task_id",
     )
-    .bind(task.to_string())
+    .bind(Text(task))
     .fetch_all(reading)
-    .await
-    .map_err(fault)
+    .await?)
 }
 
 /// Where a brief names no plan: the project's newest, if it has any.
-async fn newest_plan(
-    reading: Writing<'_>,
-    project: ProjectId,
-) -> Result<Option<PlanReference>, Refusal> {
+async fn newest_plan(reading: Writing<'_>, project: ProjectId) -> Result<Option<PlanReference>> {
     let newest: Option<(String, String)> = sqlx::query_as(
         "SELECT name, version FROM plans WHERE project_id = ?1 ORDER BY plan_id DESC LIMIT 1",
     )
-    .bind(project.to_string())
+    .bind(Text(project))
     .fetch_optional(reading)
-    .await
-    .map_err(fault)?;
+    .await?;
     Ok(newest.map(|(plan_id, version)| PlanReference {
         plan_id,
         version,

@@ -1,15 +1,14 @@
-//! `reportObservation` and `reportIssue`: kept, and what follows from them.
+//! `reportObservation` and `reportIssue`: notes, and the alerts and tasks that follow.
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{NoteId, ReportId, TaskId, TicketId};
-use provost_actors::journal::{Answer, Key};
+use provost_actors::journal::{Key, Once};
 use provost_actors::refusal::Refusal;
 use provost_actors::text::cut;
 
 use super::deliveries;
-use super::handles::{self, Prefix};
 use super::reports::{self, Report};
-use super::tickets::{self, NewTicket};
+use super::tickets;
 use super::{queue, scope};
 use crate::api::brief::Brief;
 use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
@@ -20,8 +19,11 @@ use crate::api::worker::observation::{
     ReportObservationOutput, ShortOutput,
 };
 use crate::api::worker::ticket::{TicketKind, Urgency};
+use crate::store::codec::Text;
+use crate::store::handles::{self, Prefix};
 use crate::store::tasks::{self, Draft};
-use crate::store::{Store, Writing, codec, commit, fault, requests};
+use crate::store::write_retry::Patience;
+use crate::store::{Result, Store, Writing};
 use crate::work::Worker;
 use crate::work::note::NoteKind;
 use crate::work::observation::{Form, Observed};
@@ -46,11 +48,7 @@ pub struct Note<'a> {
 }
 
 /// Keeps a note; gives its handle.
-pub async fn keep(
-    writing: Writing<'_>,
-    worker: &Worker,
-    note: &Note<'_>,
-) -> Result<String, Refusal> {
+pub async fn keep(writing: Writing<'_>, worker: &Worker, note: &Note<'_>) -> Result<String> {
     let prefix = match note.kind {
         NoteKind::Observation => Prefix::Observation,
         NoteKind::Issue => Prefix::Issue,
@@ -61,42 +59,38 @@ pub async fn keep(
                             report_id, new_task, alert, noted_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )
-    .bind(NoteId::new().to_string())
-    .bind(worker.project_id.to_string())
+    .bind(Text(NoteId::new()))
+    .bind(Text(worker.project_id))
     .bind(&handle)
-    .bind(codec::word(&note.kind))
-    .bind(note.task.map(|task| task.to_string()))
+    .bind(Text(note.kind))
+    .bind(note.task.map(Text))
     .bind(note.text)
     .bind(note.category)
-    .bind(codec::word(&note.severity))
-    .bind(note.report.map(|report| report.to_string()))
-    .bind(note.new_task.map(|task| task.to_string()))
-    .bind(note.alert.map(|ticket| ticket.to_string()))
+    .bind(Text(note.severity))
+    .bind(note.report.map(Text))
+    .bind(note.new_task.map(Text))
+    .bind(note.alert.map(Text))
     .bind(Timestamp::now().millis())
     .execute(writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     Ok(handle)
 }
 
-/// Has a person look at something; gives the ticket.
+/// Opens an alert, if there is to be one.
 async fn alert(
     writing: Writing<'_>,
     worker: &Worker,
+    is_wanted: bool,
     text: &str,
     urgency: Urgency,
-) -> Result<(TicketId, String), Refusal> {
+) -> Result<Option<(TicketId, String)>> {
+    if !is_wanted {
+        return Ok(None);
+    }
     let title = cut(text.to_owned(), TITLE_MAX);
-    let new = NewTicket {
-        kind: TicketKind::Alert,
-        title: &title,
-        description: Some(text),
-        priority: urgency,
-        // It waits for a person, whatever becomes of the task.
-        task: None,
-        blocks: None,
-    };
-    tickets::open(writing, worker, new).await
+    let opened =
+        tickets::open_for_person(writing, worker, TicketKind::Alert, urgency, &title, text);
+    opened.await.map(Some)
 }
 
 impl Store {
@@ -106,17 +100,12 @@ impl Store {
         key: Option<&Key>,
         worker: &Worker,
         input: &ReportObservationInput,
-    ) -> Result<Answer<ReportObservationOutput>, Refusal> {
+    ) -> Result<Once<ReportObservationOutput>, Refusal> {
         let observed = input.read()?;
-        let mut writing = self.writing().await?;
-        if let Some(answer) = requests::kept(&mut writing, key).await? {
-            return Ok(answer);
-        }
-        let mut told = observe(&mut writing, worker, input, &observed).await?;
-        *told.answers() = deliveries::tell_due(&mut writing, worker, None).await?;
-        let answer = requests::keep(&mut writing, key, told).await?;
-        commit(writing, "reportObservation").await?;
-        Ok(answer)
+        self.keyed(Patience::Caller, key, "reportObservation", async |writing| {
+            observe(writing, worker, input, &observed).await
+        })
+        .await
     }
 
     /// `reportIssue`.
@@ -125,42 +114,35 @@ impl Store {
         key: Option<&Key>,
         worker: &Worker,
         input: &ReportIssueInput,
-    ) -> Result<Answer<ReportIssueOutput>, Refusal> {
+    ) -> Result<Once<ReportIssueOutput>, Refusal> {
         input.check()?;
-        let mut writing = self.writing().await?;
-        if let Some(answer) = requests::kept(&mut writing, key).await? {
-            return Ok(answer);
-        }
-        let task = named(&mut writing, worker, input.task_id.as_deref()).await?;
-        let report = Report { tool: "reportIssue", task, status: None, body: input, warnings: &[] };
-        let report = reports::record(&mut writing, worker, report).await?;
-        let (text, severity) = (&*input.issue_description, input.severity.urgency());
-        let alert = if input.is_alert() {
-            Some(alert(&mut writing, worker, text, severity).await?)
-        } else {
-            None
-        };
-        let note = Note {
-            kind: NoteKind::Issue,
-            task,
-            text,
-            category: None,
-            severity,
-            report: Some(report),
-            new_task: None,
-            alert: alert.as_ref().map(|(ticket, _)| *ticket),
-        };
-        let issue_id = keep(&mut writing, worker, &note).await?;
-        let told = ReportIssueOutput {
-            logged: true,
-            escalated: alert.is_some(),
-            issue_id,
-            alert_ticket: alert.map(|(_, handle)| handle),
-            answers: deliveries::tell_due(&mut writing, worker, None).await?,
-        };
-        let answer = requests::keep(&mut writing, key, told).await?;
-        commit(writing, "reportIssue").await?;
-        Ok(answer)
+        self.keyed(Patience::Caller, key, "reportIssue", async |writing| {
+            let task = named(writing, worker, input.task_id.as_deref()).await?;
+            let report =
+                Report { tool: "reportIssue", task, status: None, body: input, warnings: &[] };
+            let report = reports::record(writing, worker, report).await?;
+            let (text, severity) = (&*input.issue_description, input.severity.urgency());
+            let alert = alert(writing, worker, input.is_alert(), text, severity).await?;
+            let note = Note {
+                kind: NoteKind::Issue,
+                task,
+                text,
+                category: None,
+                severity,
+                report: Some(report),
+                new_task: None,
+                alert: alert.as_ref().map(|(ticket, _)| *ticket),
+            };
+            let issue_id = keep(writing, worker, &note).await?;
+            Ok(ReportIssueOutput {
+                logged: true,
+                escalated: alert.is_some(),
+                issue_id,
+                alert_ticket: alert.map(|(_, handle)| handle),
+                answers: deliveries::tell_due(writing, worker, None).await?,
+            })
+        })
+        .await
     }
 }
 
@@ -169,7 +151,7 @@ async fn named(
     writing: Writing<'_>,
     worker: &Worker,
     name: Option<&str>,
-) -> Result<Option<TaskId>, Refusal> {
+) -> Result<Option<TaskId>> {
     match name {
         Some(name) => Ok(Some(scope::task(writing, worker, name).await?.task_id)),
         None => Ok(None),
@@ -181,17 +163,13 @@ async fn observe(
     worker: &Worker,
     input: &ReportObservationInput,
     observed: &Observed<'_>,
-) -> Result<ReportObservationOutput, Refusal> {
+) -> Result<ReportObservationOutput> {
     let task = named(writing, worker, observed.task).await?;
     named(writing, worker, observed.related).await?;
     let report =
         Report { tool: "reportObservation", task, status: None, body: input, warnings: &[] };
     let report = reports::record(writing, worker, report).await?;
-    let alert = if observed.is_alert {
-        Some(alert(writing, worker, observed.text, observed.severity).await?)
-    } else {
-        None
-    };
+    let alert = alert(writing, worker, observed.is_alert, observed.text, observed.severity).await?;
     let made = match observed.new_task {
         Some(details) => Some(make(writing, worker, observed, details).await?),
         None => None,
@@ -208,7 +186,7 @@ async fn observe(
     };
     let observation_id = keep(writing, worker, &note).await?;
     let Form::Full(kind) = observed.form else {
-        let answers = Vec::new();
+        let answers = deliveries::tell_due(writing, worker, None).await?;
         let short = ShortOutput { logged: true, observation_id, answers };
         return Ok(ReportObservationOutput::Short(short));
     };
@@ -231,17 +209,17 @@ async fn observe(
         new_task_created: made.map(|(_, made)| made),
         dashboard_alert,
         alert_ticket: alert.map(|(_, handle)| handle),
-        answers: Vec::new(),
+        answers: deliveries::tell_due(writing, worker, None).await?,
     }))
 }
 
-/// Makes the task that is asked for, and tells its place in the queue.
+/// Makes the task that is asked for, and gives its place in the queue.
 async fn make(
     writing: Writing<'_>,
     worker: &Worker,
     observed: &Observed<'_>,
     details: &NewTaskDetails,
-) -> Result<(TaskId, NewTaskCreated), Refusal> {
+) -> Result<(TaskId, NewTaskCreated)> {
     let estimated_hours = details.estimated_hours.as_ref().map(|it| it.number().clone());
     let brief = Brief { estimated_hours, ..Brief::default() };
     let brief = (!brief.is_empty()).then(|| brief.to_json());

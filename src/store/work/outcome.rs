@@ -1,16 +1,16 @@
-//! How a task stands after a report: the one path of all tools that say so.
+//! What a report makes of its task: the one path for all tools that report on tasks.
 
 use provost_actors::ids::{ReportId, TaskId};
-use provost_actors::journal::check::Delivered;
-use provost_actors::refusal::Refusal;
+use provost_actors::journal::checks::Delivered;
 use serde::Serialize;
 
 use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
-use super::{cascade, checks, standing, tickets, verification};
+use super::{cascade, checks, task_state, tickets, verification};
 use crate::api::worker::done::VerificationTask;
 use crate::api::worker::status::Cascaded;
-use crate::store::{Writing, fault};
+use crate::store::codec::Text;
+use crate::store::{Result, Writing, dependencies};
 use crate::work::TaskKind;
 use crate::work::Worker;
 use crate::work::report::{Said, becomes, closed};
@@ -34,11 +34,11 @@ pub struct Account<'a, T> {
     pub files: Vec<&'a str>,
     /// Acceptance criteria that the report speaks of, by their numbers.
     pub criteria: Vec<(usize, &'a str)>,
-    /// Where it speaks against itself.
+    /// Where it contradicts itself.
     pub contradictions: Vec<String>,
-    /// It says that its tests passed.
+    /// It claims that its tests passed.
     pub claims_passed: bool,
-    /// What is reported done, if it is and could be looked at.
+    /// The snapshot of what is reported done, if one could be taken.
     pub delivered: Option<&'a Delivered>,
     /// The report as it was given.
     pub body: &'a T,
@@ -55,15 +55,16 @@ pub struct Outcome {
     pub warnings: Vec<String>,
 }
 
-/// Takes a report, with all that follows from it. Part of its transaction.
+/// Records a report, with all that follows from it. Part of its transaction: a worker that
+/// gets no answer calls again, and finds either everything done or nothing.
 pub async fn take<T: Serialize + Sync>(
     writing: Writing<'_>,
     worker: &Worker,
     account: Account<'_, T>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Outcome> {
     let task = scope::task_in_hand(writing, worker, account.task).await?;
     if let Some(why) = closed(task.status, task.standing) {
-        return Err(standing::taken_already(&task, why));
+        return Err(task_state::taken_already(&task, why).into());
     }
     let mut warnings = account.contradictions;
     if account.said == Said::Done {
@@ -86,7 +87,7 @@ pub async fn take<T: Serialize + Sync>(
         _ => false,
     };
     let now = becomes(account.said, checks_run);
-    standing::set(writing, task.task_id, now, account.reason, account.progress).await?;
+    task_state::set(writing, task.task_id, now, account.reason, account.progress).await?;
     let mut cascaded = Cascaded::default();
     let mut verification = None;
     if account.said == Said::Done {
@@ -110,29 +111,24 @@ pub async fn take<T: Serialize + Sync>(
 
 /// Where the work on a task is: the branch of the attempt that reports, or else of the
 /// task's newest.
-async fn branch(
-    reading: Writing<'_>,
-    worker: &Worker,
-    task: TaskId,
-) -> Result<Option<String>, Refusal> {
-    sqlx::query_scalar(
+async fn branch(reading: Writing<'_>, worker: &Worker, task: TaskId) -> Result<Option<String>> {
+    Ok(sqlx::query_scalar(
         "SELECT branch FROM attempts WHERE attempt_id = ?1 OR task_id = ?2
-         ORDER BY attempt_id = ?1 DESC, attempt_id DESC LIMIT 1",
+         ORDER BY attempt_id IS ?1 DESC, attempt_id DESC LIMIT 1",
     )
-    .bind(worker.attempt_id.map(|attempt| attempt.to_string()).unwrap_or_default())
-    .bind(task.to_string())
+    .bind(worker.attempt_id.map(Text))
+    .bind(Text(task))
     .fetch_optional(reading)
-    .await
-    .map_err(fault)
+    .await?)
 }
 
-/// What speaks against a task that is said to be done: nothing changed, or it waits
-/// for others.
+/// Warnings about a report of done: nothing was changed, or the task depends on others that
+/// are not done.
 async fn odd_about_done(
     writing: Writing<'_>,
     task: &WorkTask,
     delivered: Option<&Delivered>,
-) -> Result<Vec<String>, Refusal> {
+) -> Result<Vec<String>> {
     let mut odd = Vec::new();
     if delivered.is_some_and(|it| it.is_empty_diff == Some(true)) {
         odd.push("The task is reported as done, and nothing was changed for it.".to_owned());
@@ -146,20 +142,11 @@ async fn odd_about_done(
         let (handle, blockers) = (&task.handle, blockers.join(", "));
         odd.push(format!("{handle} is reported as done while {blockers} stood in its way."));
     }
-    let unmet: Vec<String> = sqlx::query_scalar(
-        "SELECT t.handle FROM task_dependencies d JOIN tasks t ON t.task_id = d.depends_on
-         WHERE d.task_id = ?1 AND t.status <> 'done' AND t.deleted_at IS NULL ORDER BY t.task_id",
-    )
-    .bind(task.task_id.to_string())
-    .fetch_all(writing)
-    .await
-    .map_err(fault)?;
+    let unmet = dependencies::unmet(writing, task.task_id).await?;
     if !unmet.is_empty() {
-        let handle = &task.handle;
-        odd.push(format!(
-            "{handle} is reported as done before what it waits for: {}.",
-            unmet.join(", ")
-        ));
+        let unmet: Vec<String> = unmet.into_iter().map(|task| task.handle).collect();
+        let (handle, unmet) = (&task.handle, unmet.join(", "));
+        odd.push(format!("{handle} is reported as done before what it waits for: {unmet}."));
     }
     Ok(odd)
 }

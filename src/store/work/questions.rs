@@ -9,10 +9,10 @@ use provost_actors::refusal::{Code, Refusal};
 use serde_json::Value;
 use sqlx::FromRow;
 
-use super::handles::{self, Prefix};
 use super::scope;
 use crate::api::worker::ticket::Urgency;
 use crate::store::changes::Watch;
+use crate::store::handles::{self, Prefix};
 use crate::store::tasks::{self, Draft};
 use crate::store::{Store, Writing, codec, commit, fault};
 use crate::work::answer::{Ruling, rulings};
@@ -300,7 +300,7 @@ impl Store {
                 sections: affected_sections(task.brief.as_deref()),
             })),
             // An attempt's task may have been deleted; only one that was named must be there.
-            Err(refusal) if name.is_some() => Err(refusal),
+            Err(error) if name.is_some() => Err(error.into()),
             Err(_) => Ok(None),
         }
     }

@@ -4,10 +4,10 @@
 
 use provost_actors::ids::TaskId;
 use provost_actors::journal::{Priority, TaskStatus};
-use provost_actors::refusal::Refusal;
 use serde::Deserialize;
 
-use crate::store::{Writing, codec, fault};
+use crate::store::codec::Text;
+use crate::store::{Result, Writing};
 use crate::work::queue::{Hold, Open};
 use crate::work::{Standing, TaskKind, Worker};
 
@@ -15,9 +15,9 @@ use crate::work::{Standing, TaskKind, Worker};
 #[derive(Deserialize)]
 struct Row(TaskId, Priority, TaskKind, TaskStatus, Option<Standing>, u8, u8, u8, u8, u8);
 
-/// What a worker sees of its project's queue. A question that was put to an executor
-/// is no worker's business.
-pub async fn open(reading: Writing<'_>, worker: &Worker) -> Result<Vec<Open>, Refusal> {
+/// What a worker sees of its project's queue. Tasks that only put a question to an executor
+/// are left out.
+pub async fn open(reading: Writing<'_>, worker: &Worker) -> Result<Vec<Open>> {
     let own = own_task(reading, worker).await?;
     let tasks: String = sqlx::query_scalar(
         "SELECT json_group_array(json_array(
@@ -35,14 +35,11 @@ pub async fn open(reading: Writing<'_>, worker: &Worker) -> Result<Vec<Open>, Re
          WHERE t.project_id = ?1 AND t.status NOT IN ('done', 'cancelled')
            AND t.deleted_at IS NULL AND t.kind <> 'answer'",
     )
-    .bind(worker.project_id.to_string())
+    .bind(Text(worker.project_id))
     .bind(&worker.agent)
     .fetch_one(reading)
-    .await
-    .map_err(fault)?;
-    let rows: Vec<Row> = serde_json::from_str(&tasks).map_err(|error| {
-        Refusal::internal(format!("the database holds a task that can't be read: {error}"))
-    })?;
+    .await?;
+    let rows: Vec<Row> = serde_json::from_str(&tasks)?;
     let open = rows.into_iter().map(|row| {
         let Row(task_id, priority, kind, status, standing, held, leased, waits, blocked, reworks) =
             row;
@@ -59,13 +56,12 @@ pub async fn open(reading: Writing<'_>, worker: &Worker) -> Result<Vec<Open>, Re
 }
 
 /// The task that the worker was started for.
-async fn own_task(reading: Writing<'_>, worker: &Worker) -> Result<Option<TaskId>, Refusal> {
+async fn own_task(reading: Writing<'_>, worker: &Worker) -> Result<Option<TaskId>> {
     let Some(attempt) = worker.attempt_id else { return Ok(None) };
-    let task: Option<String> =
+    let task: Option<Text<TaskId>> =
         sqlx::query_scalar("SELECT task_id FROM attempts WHERE attempt_id = ?1")
-            .bind(attempt.to_string())
+            .bind(Text(attempt))
             .fetch_optional(reading)
-            .await
-            .map_err(fault)?;
-    codec::optional_id(task.as_deref())
+            .await?;
+    Ok(task.map(|Text(task)| task))
 }

@@ -3,9 +3,11 @@
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::journal::{Priority, TaskStatus};
 use provost_actors::refusal::{Code, Refusal};
-use sqlx::FromRow;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
 
-use crate::store::{Writing, codec, fault};
+use crate::store::codec::{Columns, Text};
+use crate::store::{Result, Writing};
 use crate::work::{Standing, TaskKind, Worker};
 
 /// A task as a report finds it.
@@ -23,38 +25,21 @@ pub struct WorkTask {
     pub brief: Option<String>,
 }
 
-#[derive(FromRow)]
-struct Row {
-    task_id: String,
-    project_id: String,
-    handle: String,
-    title: String,
-    status: String,
-    priority: String,
-    kind: String,
-    about: Option<String>,
-    standing: Option<String>,
-    brief: Option<String>,
+/// A task and its project, from a row of `tasks`.
+fn read(row: &SqliteRow) -> sqlx::Result<(WorkTask, ProjectId)> {
+    let task = WorkTask {
+        task_id: row.text("task_id")?,
+        handle: row.try_get("handle")?,
+        title: row.try_get("title")?,
+        status: row.text("status")?,
+        priority: row.text("priority")?,
+        kind: row.text("kind")?,
+        about: row.maybe_text("about")?,
+        standing: row.maybe_text("standing")?,
+        brief: row.try_get("brief")?,
+    };
+    Ok((task, row.text("project_id")?))
 }
-
-impl Row {
-    fn task(self) -> Result<WorkTask, Refusal> {
-        Ok(WorkTask {
-            task_id: codec::id(&self.task_id)?,
-            handle: self.handle,
-            title: self.title,
-            status: codec::enumerated(self.status)?,
-            priority: codec::enumerated(self.priority)?,
-            kind: codec::enumerated(self.kind)?,
-            about: codec::optional_id(self.about.as_deref())?,
-            standing: self.standing.map(codec::enumerated).transpose()?,
-            brief: self.brief,
-        })
-    }
-}
-
-const COLUMNS: &str = "SELECT task_id, project_id, handle, title, status, priority, kind, about,
-    standing, brief FROM tasks WHERE deleted_at IS NULL AND ";
 
 fn not_found(name: &str) -> Refusal {
     Refusal::new(Code::TaskNotFound, format!("there is no task {name} in this project"))
@@ -63,36 +48,33 @@ fn not_found(name: &str) -> Refusal {
 }
 
 /// A task of the worker's project, by handle (`TASK-001`) or UUID, in any case.
-pub async fn task(writing: Writing<'_>, worker: &Worker, name: &str) -> Result<WorkTask, Refusal> {
-    let row: Option<Row> = match name.parse::<TaskId>() {
-        Ok(id) => sqlx::query_as(sqlx::AssertSqlSafe(format!("{COLUMNS} task_id = ?1")))
-            .bind(id.to_string()),
-        Err(_) => sqlx::query_as(sqlx::AssertSqlSafe(format!(
-            "{COLUMNS} handle = upper(?1) AND project_id = ?2"
-        )))
+pub async fn task(writing: Writing<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
+    let found = match name.parse::<TaskId>() {
+        Ok(id) => sqlx::query("SELECT * FROM tasks WHERE deleted_at IS NULL AND task_id = ?1")
+            .bind(Text(id)),
+        Err(_) => sqlx::query(
+            "SELECT * FROM tasks
+             WHERE deleted_at IS NULL AND handle = upper(?1) AND project_id = ?2",
+        )
         .bind(name.trim())
-        .bind(worker.project_id.to_string()),
+        .bind(Text(worker.project_id)),
     }
-    .fetch_optional(&mut *writing)
-    .await
-    .map_err(fault)?;
-    let row = row.ok_or_else(|| not_found(name))?;
-    let project: ProjectId = codec::id(&row.project_id)?;
+    .try_map(|row| read(&row))
+    .fetch_optional(writing)
+    .await?;
+    let (task, project) = found.ok_or_else(|| not_found(name))?;
     if project == worker.project_id {
-        return row.task();
+        return Ok(task);
     }
     Err(Refusal::new(Code::NotPermitted, format!("task {name} is of another project"))
         .hint("Call getNextTask instead.")
-        .detail("task_id", name))
+        .detail("task_id", name)
+        .into())
 }
 
-/// The same, to be changed by what a worker says of it. An agent inside an attempt
-/// changes the attempt's task and those that it has claimed, no others.
-pub async fn task_of_theirs(
-    writing: Writing<'_>,
-    worker: &Worker,
-    name: &str,
-) -> Result<WorkTask, Refusal> {
+/// The same, to be changed by a report. An agent inside an attempt may change the attempt's
+/// task and those that it has claimed, no others.
+pub async fn task_of_theirs(writing: Writing<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
     let task = task(writing, worker, name).await?;
     if worker.attempt_id.is_none() || is_theirs(writing, worker, &task).await? {
         return Ok(task);
@@ -100,25 +82,21 @@ pub async fn task_of_theirs(
     let message = format!("task {} is neither this attempt's nor claimed by it", task.handle);
     Err(Refusal::new(Code::NotPermitted, message)
         .hint("Call getNextTask with claim = true instead, and report on what it gives.")
-        .detail("task_id", task.handle))
+        .detail("task_id", task.handle)
+        .into())
 }
 
-/// The same, to be reported on: one that nobody else has in hand.
-pub async fn task_in_hand(
-    writing: Writing<'_>,
-    worker: &Worker,
-    name: &str,
-) -> Result<WorkTask, Refusal> {
+/// The same, to be reported on: no other agent may hold it.
+pub async fn task_in_hand(writing: Writing<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
     let task = task(writing, worker, name).await?;
     let holder: Option<String> = sqlx::query_scalar(
         "SELECT agent FROM task_holders WHERE task_id = ?1
            AND NOT EXISTS (SELECT 1 FROM task_holders WHERE task_id = ?1 AND agent = ?2) LIMIT 1",
     )
-    .bind(task.task_id.to_string())
+    .bind(Text(task.task_id))
     .bind(&worker.agent)
     .fetch_optional(&mut *writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     match holder {
         None => task_of_theirs(writing, worker, name).await,
         Some(agent) => Err(Refusal::new(
@@ -127,26 +105,22 @@ pub async fn task_in_hand(
         )
         .hint("Call getNextTask instead.")
         .detail("task_id", task.handle)
-        .detail("held_by", agent)),
+        .detail("held_by", agent)
+        .into()),
     }
 }
 
-/// Whether a task is the one of the worker's attempt, or was claimed by it. A claim that
-/// a report has ended counts as long as nobody else has the task.
-async fn is_theirs(
-    reading: Writing<'_>,
-    worker: &Worker,
-    task: &WorkTask,
-) -> Result<bool, Refusal> {
-    sqlx::query_scalar(
+/// Whether a task is that of the worker's attempt, or was claimed by it. A claim that a
+/// report has ended still counts, so that the worker can correct its report.
+async fn is_theirs(reading: Writing<'_>, worker: &Worker, task: &WorkTask) -> Result<bool> {
+    Ok(sqlx::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM attempts WHERE attempt_id = ?2 AND task_id = ?1)
              OR EXISTS (SELECT 1 FROM leases WHERE task_id = ?1 AND attempt_id = ?2)
              OR EXISTS (SELECT 1 FROM reports WHERE task_id = ?1 AND attempt_id = ?2
                         AND (tool LIKE 'reportTask%' OR tool = 'reportVerificationResult'))",
     )
-    .bind(task.task_id.to_string())
-    .bind(worker.attempt_id.map(|attempt| attempt.to_string()))
+    .bind(Text(task.task_id))
+    .bind(worker.attempt_id.map(Text))
     .fetch_one(reading)
-    .await
-    .map_err(fault)
+    .await?)
 }

@@ -1,20 +1,21 @@
-//! Tickets: opened by reports and workers, resolved by the task that sees to them
-//! or by a person.
+//! Tickets: opened by reports and workers, resolved when a task is done or by a person.
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{TaskId, TicketId};
-use provost_actors::journal::{Answer, Key};
+use provost_actors::journal::{Key, Once};
 use provost_actors::refusal::Refusal;
 
 use super::deliveries;
-use super::handles::{self, Prefix};
 use super::reports::{self, Report};
 use super::scope;
 use crate::api::worker::ticket::{
     CreateTicketInput, CreateTicketOutput, CreatedKind, TicketKind, TicketMade, TicketStatus,
     Urgency,
 };
-use crate::store::{Store, Writing, codec, commit, fault, requests};
+use crate::store::codec::Text;
+use crate::store::handles::{self, Prefix};
+use crate::store::write_retry::Patience;
+use crate::store::{Result, Store, Writing};
 use crate::work::Worker;
 
 /// A ticket to be opened.
@@ -30,12 +31,26 @@ pub struct NewTicket<'a> {
     pub blocks: Option<TaskId>,
 }
 
+/// Opens a ticket that waits for a person, whatever becomes of the task it is about.
+pub async fn open_for_person(
+    writing: Writing<'_>,
+    worker: &Worker,
+    kind: TicketKind,
+    priority: Urgency,
+    title: &str,
+    description: &str,
+) -> Result<(TicketId, String)> {
+    let description = Some(description);
+    let new = NewTicket { kind, title, description, priority, task: None, blocks: None };
+    open(writing, worker, new).await
+}
+
 /// Opens a ticket; gives its id and handle.
 pub async fn open(
     writing: Writing<'_>,
     worker: &Worker,
     new: NewTicket<'_>,
-) -> Result<(TicketId, String), Refusal> {
+) -> Result<(TicketId, String)> {
     let id = TicketId::new();
     let handle = handles::next(writing, worker.project_id, Prefix::Ticket).await?;
     sqlx::query(
@@ -43,59 +58,55 @@ pub async fn open(
                               status, task_id, blocks_task_id, attempt_id, agent, opened_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )
-    .bind(id.to_string())
-    .bind(worker.project_id.to_string())
+    .bind(Text(id))
+    .bind(Text(worker.project_id))
     .bind(&handle)
-    .bind(codec::word(&new.kind))
+    .bind(Text(new.kind))
     .bind(new.title)
     .bind(new.description)
-    .bind(codec::word(&new.priority))
-    .bind(codec::word(&TicketStatus::Open))
-    .bind(new.task.map(|task| task.to_string()))
-    .bind(new.blocks.map(|task| task.to_string()))
-    .bind(worker.attempt_id.map(|attempt| attempt.to_string()))
+    .bind(Text(new.priority))
+    .bind(Text(TicketStatus::Open))
+    .bind(new.task.map(Text))
+    .bind(new.blocks.map(Text))
+    .bind(worker.attempt_id.map(Text))
     .bind(&worker.agent)
     .bind(Timestamp::now().millis())
     .execute(writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     Ok((id, handle))
 }
 
-/// Resolves the tickets that wait for a task that is done now, and those that stood in
-/// its way and wait for nothing else. Gives how many, and the tasks that waited for them.
+/// Resolves the tickets that a task which is done now was to resolve, and those that blocked
+/// the task and that no other task resolves. Gives how many, and the tasks they blocked.
 pub async fn resolve_linked(
     writing: Writing<'_>,
     task: TaskId,
     resolution: &str,
-) -> Result<(u64, Vec<TaskId>), Refusal> {
-    let waited: Vec<Option<String>> = sqlx::query_scalar(
+) -> Result<(u64, Vec<TaskId>)> {
+    let waited: Vec<Option<Text<TaskId>>> = sqlx::query_scalar(
         "UPDATE tickets SET status = ?2, resolution = ?3, resolved_at = ?4
          WHERE status = 'open'
            AND (task_id = ?1 OR (blocks_task_id = ?1 AND task_id IS NULL)) RETURNING blocks_task_id",
     )
-    .bind(task.to_string())
-    .bind(codec::word(&TicketStatus::Resolved))
+    .bind(Text(task))
+    .bind(Text(TicketStatus::Resolved))
     .bind(resolution)
     .bind(Timestamp::now().millis())
     .fetch_all(writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     let count = u64::try_from(waited.len()).unwrap_or(u64::MAX);
-    let waited = waited.iter().flatten().map(|id| codec::id(id)).collect::<Result<_, _>>()?;
-    Ok((count, waited))
+    Ok((count, waited.into_iter().flatten().map(|Text(task)| task).collect()))
 }
 
 /// The open tickets that block a task.
-pub async fn blocking(reading: Writing<'_>, task: TaskId) -> Result<Vec<String>, Refusal> {
-    sqlx::query_scalar(
+pub async fn blocking(reading: Writing<'_>, task: TaskId) -> Result<Vec<String>> {
+    Ok(sqlx::query_scalar(
         "SELECT handle FROM tickets WHERE blocks_task_id = ?1 AND status = 'open'
          ORDER BY ticket_id",
     )
-    .bind(task.to_string())
+    .bind(Text(task))
     .fetch_all(reading)
-    .await
-    .map_err(fault)
+    .await?)
 }
 
 impl Store {
@@ -105,49 +116,50 @@ impl Store {
         key: Option<&Key>,
         worker: &Worker,
         input: &CreateTicketInput,
-    ) -> Result<Answer<CreateTicketOutput>, Refusal> {
+    ) -> Result<Once<CreateTicketOutput>, Refusal> {
         input.check()?;
-        let mut writing = self.writing().await?;
-        if let Some(answer) = requests::kept(&mut writing, key).await? {
-            return Ok(answer);
-        }
-        let is_blocker = input.kind == CreatedKind::Blocker;
-        let task = match &input.task_id {
-            // A blocker holds up its task.
-            Some(name) if is_blocker => {
-                Some(scope::task_of_theirs(&mut writing, worker, name).await?)
-            }
-            Some(name) => Some(scope::task(&mut writing, worker, name).await?),
-            None => None,
-        };
-        // A blocker is not resolved by the task that waits for it.
-        let about = task.as_ref().map(|task| task.task_id);
-        let new = NewTicket {
-            kind: input.kind.into(),
-            title: &input.title,
-            description: input.description.as_deref(),
-            priority: input.priority,
-            task: about.filter(|_| !is_blocker),
-            blocks: about.filter(|_| is_blocker),
-        };
-        let (ticket_id, id) = open(&mut writing, worker, new).await?;
-        let report =
-            Report { tool: "createTicket", task: about, status: None, body: input, warnings: &[] };
-        reports::record(&mut writing, worker, report).await?;
-        let made = CreateTicketOutput {
-            success: true,
-            ticket: TicketMade {
-                id,
-                ticket_id,
-                title: input.title.to_string(),
-                status: TicketStatus::Open,
+        self.keyed(Patience::Caller, key, "create_ticket", async |writing| {
+            let is_blocker = input.kind == CreatedKind::Blocker;
+            let task = match &input.task_id {
+                // A blocker holds up its task.
+                Some(name) if is_blocker => {
+                    Some(scope::task_of_theirs(writing, worker, name).await?)
+                }
+                Some(name) => Some(scope::task(writing, worker, name).await?),
+                None => None,
+            };
+            // A blocker is not resolved by the task that waits for it.
+            let about = task.as_ref().map(|task| task.task_id);
+            let new = NewTicket {
+                kind: input.kind.into(),
+                title: &input.title,
+                description: input.description.as_deref(),
                 priority: input.priority,
-                task_id: task.map(|task| task.handle),
-            },
-            answers: deliveries::tell_due(&mut writing, worker, None).await?,
-        };
-        let answer = requests::keep(&mut writing, key, made).await?;
-        commit(writing, "create_ticket").await?;
-        Ok(answer)
+                task: about.filter(|_| !is_blocker),
+                blocks: about.filter(|_| is_blocker),
+            };
+            let (ticket_id, id) = open(writing, worker, new).await?;
+            let report = Report {
+                tool: "createTicket",
+                task: about,
+                status: None,
+                body: input,
+                warnings: &[],
+            };
+            reports::record(writing, worker, report).await?;
+            Ok(CreateTicketOutput {
+                success: true,
+                ticket: TicketMade {
+                    id,
+                    ticket_id,
+                    title: input.title.to_string(),
+                    status: TicketStatus::Open,
+                    priority: input.priority,
+                    task_id: task.map(|task| task.handle),
+                },
+                answers: deliveries::tell_due(writing, worker, None).await?,
+            })
+        })
+        .await
     }
 }

@@ -4,15 +4,15 @@
 use std::fmt::Write;
 
 use provost_actors::ids::ReportId;
-use provost_actors::journal::{Answer, Key, TaskStatus};
+use provost_actors::journal::{Key, Once, TaskStatus};
 use provost_actors::refusal::{Code, Refusal};
 
 use super::deliveries;
 use super::notes::{self, Note};
 use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
-use super::standing::{self, taken_already};
-use super::tickets::{self, NewTicket};
+use super::task_state::{self, taken_already};
+use super::tickets;
 use super::{cascade, progress};
 use crate::api::worker::done::VerificationTask;
 use crate::api::worker::ticket::{TicketKind, Urgency};
@@ -21,8 +21,10 @@ use crate::api::worker::verification::{
     FollowUpCreated, IssueFound, ReportVerificationResultInput, ReportVerificationResultOutput,
     VerificationStatus, VerificationUpdate,
 };
+use crate::store::codec::Text;
 use crate::store::tasks::{self, Draft};
-use crate::store::{Store, Writing, codec, commit, fault, requests};
+use crate::store::write_retry::Patience;
+use crate::store::{Result, Store, Writing, codec};
 use crate::work::note::NoteKind;
 use crate::work::report::{Becomes, closed};
 use crate::work::verification::{Done, brief, why};
@@ -30,25 +32,24 @@ use crate::work::{Standing, TaskKind, Worker};
 
 const TOOL: &str = "reportVerificationResult";
 
-/// Puts the verification of a task on the board; one that waits there already is told
-/// what was reported last. It depends on the task, so that it comes after the checks.
+/// Puts the verification of a task on the board; one that is there already gets the newest
+/// report as its description. It depends on the task, so that the checks run first.
 pub async fn order(
     writing: Writing<'_>,
     worker: &Worker,
     task: &WorkTask,
     done: &Done<'_>,
     checks_run: bool,
-) -> Result<Option<VerificationTask>, Refusal> {
+) -> Result<Option<VerificationTask>> {
     let description = done.description();
     let waiting = sqlx::query(
         "UPDATE tasks SET description = ?2 WHERE about = ?1 AND kind = 'verification'
            AND status NOT IN ('done', 'cancelled') AND deleted_at IS NULL",
     )
-    .bind(task.task_id.to_string())
+    .bind(Text(task.task_id))
     .bind(&description)
     .execute(&mut *writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     if waiting.rows_affected() > 0 {
         return Ok(None);
     }
@@ -87,16 +88,11 @@ impl Store {
         key: Option<&Key>,
         worker: &Worker,
         input: &ReportVerificationResultInput,
-    ) -> Result<Answer<ReportVerificationResultOutput>, Refusal> {
-        let mut writing = self.writing().await?;
-        if let Some(answer) = requests::kept(&mut writing, key).await? {
-            return Ok(answer);
-        }
-        let mut told = conclude(&mut writing, worker, input).await?;
-        told.answers = deliveries::tell_due(&mut writing, worker, None).await?;
-        let answer = requests::keep(&mut writing, key, told).await?;
-        commit(writing, TOOL).await?;
-        Ok(answer)
+    ) -> Result<Once<ReportVerificationResultOutput>, Refusal> {
+        self.keyed(Patience::Caller, key, TOOL, async |writing| {
+            conclude(writing, worker, input).await
+        })
+        .await
     }
 }
 
@@ -104,7 +100,7 @@ async fn conclude(
     writing: Writing<'_>,
     worker: &Worker,
     input: &ReportVerificationResultInput,
-) -> Result<ReportVerificationResultOutput, Refusal> {
+) -> Result<ReportVerificationResultOutput> {
     let verification = scope::task_in_hand(writing, worker, &input.verification_task_id).await?;
     let original = scope::task(writing, worker, &input.original_task_id).await?;
     let verdict = input.verdict();
@@ -122,14 +118,19 @@ async fn conclude(
     };
     let report = reports::record(writing, worker, report).await?;
     let over = Becomes { status: TaskStatus::Done, standing: None, is_let_go: true };
-    standing::set(writing, verification.task_id, over, None, None).await?;
+    task_state::set(writing, verification.task_id, over, None, None).await?;
     cascade::of_done(writing, verification.task_id, &verification.handle).await?;
     mark(writing, &original, verdict, &findings(input)).await?;
     let issues = keep_issues(writing, worker, &original, report, input).await?;
     let follow_ups = follow_up(writing, worker, &original, input).await?;
     let review_ticket_id = match input.verification_status {
         VerificationStatus::NeedsManualReview => {
-            Some(ask_a_person(writing, worker, &original, &input.verification.summary).await?)
+            let title = format!("Review {}: {}", original.handle, original.title);
+            let (kind, priority) = (TicketKind::Ticket, original.priority.into());
+            let summary = &input.verification.summary;
+            let ticket =
+                tickets::open_for_person(writing, worker, kind, priority, &title, summary).await?;
+            Some(ticket.1)
         }
         _ => None,
     };
@@ -148,7 +149,7 @@ async fn conclude(
         dashboard_update: Some(update),
         review_ticket_id,
         warnings,
-        answers: Vec::new(),
+        answers: deliveries::tell_due(writing, worker, None).await?,
     })
 }
 
@@ -156,59 +157,59 @@ fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
     Some(list).filter(|list| !list.is_empty())
 }
 
-/// Refuses what is no result of an open verification of a task that is done.
+/// Refuses unless this is the result of an open verification of a task that is done.
 async fn refuse(
     writing: Writing<'_>,
     verification: &WorkTask,
     original: &WorkTask,
     verdict: Verdict,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let Some(about) = verification.about.filter(|_| verification.kind == TaskKind::Verification)
     else {
         let message = format!("task {} verifies no other", verification.handle);
         return Err(Refusal::new(Code::InvalidArgument, message)
             .hint("Call reportTaskDone instead.")
-            .detail("path", "verificationTaskId"));
+            .detail("path", "verificationTaskId")
+            .into());
     };
     if about != original.task_id {
         let handle: String = sqlx::query_scalar("SELECT handle FROM tasks WHERE task_id = ?1")
-            .bind(about.to_string())
+            .bind(Text(about))
             .fetch_one(writing)
-            .await
-            .map_err(fault)?;
+            .await?;
         let message = format!("{} verifies {handle}, not {}", verification.handle, original.handle);
         return Err(Refusal::new(Code::InvalidArgument, message)
             .hint(format!("Call {TOOL} again with originalTaskId = \"{handle}\"."))
-            .detail("path", "originalTaskId"));
+            .detail("path", "originalTaskId")
+            .into());
     }
     if let Some(why) = closed(verification.status, verification.standing) {
-        return Err(taken_already(verification, why));
+        return Err(taken_already(verification, why).into());
     }
     // A task that is not done can only be found wanting.
     match original.status {
-        TaskStatus::Cancelled => Err(taken_already(original, "was cancelled")),
+        TaskStatus::Cancelled => Err(taken_already(original, "was cancelled").into()),
         TaskStatus::Done => Ok(()),
         _ if verdict == Verdict::Rework => Ok(()),
-        _ => Err(taken_already(original, "is not done yet, so it can't be verified")),
+        _ => Err(taken_already(original, "is not done yet, so it can't be verified").into()),
     }
 }
 
-/// What builds on a task that is to be done again, and was begun already.
-async fn begun_upon(writing: Writing<'_>, original: &WorkTask) -> Result<Vec<String>, Refusal> {
+/// Warns of tasks that depend on one which is to be done again, and were begun already.
+async fn begun_upon(writing: Writing<'_>, original: &WorkTask) -> Result<Vec<String>> {
     let begun: Vec<String> = sqlx::query_scalar(
         "SELECT t.handle FROM task_dependencies d JOIN tasks t ON t.task_id = d.task_id
          WHERE d.depends_on = ?1 AND t.kind = 'work' AND t.deleted_at IS NULL
            AND t.status IN ('inprogress', 'inreview', 'done') ORDER BY t.task_id",
     )
-    .bind(original.task_id.to_string())
+    .bind(Text(original.task_id))
     .fetch_all(writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     let warn = |handle: String| format!("{handle} builds on {} and was begun.", original.handle);
     Ok(begun.into_iter().map(warn).collect())
 }
 
-/// What whoever takes the task up again has to know.
+/// What the next worker on the task has to know.
 fn findings(input: &ReportVerificationResultInput) -> String {
     let mut text = input.verification.summary.to_string();
     for issue in input.issues() {
@@ -222,14 +223,14 @@ async fn mark(
     original: &WorkTask,
     verdict: Verdict,
     summary: &str,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let (status, standing) = match verdict {
         Verdict::Verified => (TaskStatus::Done, Standing::Verified),
         Verdict::Rework => (TaskStatus::Todo, Standing::Rework),
         Verdict::Done => return Ok(()),
     };
     let now = Becomes { status, standing: Some(standing), is_let_go: true };
-    standing::set(writing, original.task_id, now, Some(summary), None).await
+    task_state::set(writing, original.task_id, now, Some(summary), None).await
 }
 
 async fn keep_issues(
@@ -238,7 +239,7 @@ async fn keep_issues(
     original: &WorkTask,
     report: ReportId,
     input: &ReportVerificationResultInput,
-) -> Result<Vec<IssueFound>, Refusal> {
+) -> Result<Vec<IssueFound>> {
     let severity = if input.verdict() == Verdict::Rework { Urgency::High } else { Urgency::Medium };
     let related_components = progress::files_of(writing, original.task_id).await?;
     let mut found = Vec::new();
@@ -268,7 +269,7 @@ async fn follow_up(
     worker: &Worker,
     original: &WorkTask,
     input: &ReportVerificationResultInput,
-) -> Result<Vec<FollowUpCreated>, Refusal> {
+) -> Result<Vec<FollowUpCreated>> {
     let mut made = Vec::new();
     for title in input.suggested_actions.iter().flat_map(|actions| actions.iter()) {
         let reason =
@@ -286,23 +287,4 @@ async fn follow_up(
         });
     }
     Ok(made)
-}
-
-async fn ask_a_person(
-    writing: Writing<'_>,
-    worker: &Worker,
-    original: &WorkTask,
-    summary: &str,
-) -> Result<String, Refusal> {
-    let title = format!("Review {}: {}", original.handle, original.title);
-    let new = NewTicket {
-        kind: TicketKind::Ticket,
-        title: &title,
-        description: Some(summary),
-        priority: original.priority.into(),
-        task: None,
-        blocks: None,
-    };
-    let (_, handle) = tickets::open(writing, worker, new).await?;
-    Ok(handle)
 }

@@ -1,7 +1,7 @@
 //! How often the passage that answers a question is among those that are shown, on questions
 //! in other words than the plan's.
 
-use provost_actors::journal::{Journal, NewRepo};
+use provost_actors::gateway::NewRepo;
 
 use super::*;
 use crate::store::{NewDocument, NewPlan, TimesToLive};

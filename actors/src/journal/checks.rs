@@ -1,12 +1,14 @@
-//! What is written down of checks: what a report of done stands for, what was run
-//! on it, and what came of that. The judgement over receipts is here, and pure.
+//! The records of checks: what a report of done stands for, what ran on it, and the verdict.
+//! The judgement over receipts is here, and pure.
 
 use std::fmt;
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, CheckRunId, ProcessId, TaskId};
+use crate::refusal::Refusal;
 
 /// What a check runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,12 +70,12 @@ pub struct CheckedRepo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
     pub run_id: CheckRunId,
-    /// From within which it was reported: it is told of checks that did not pass.
+    /// The attempt that reported: its agent is sent the checks that did not pass.
     pub attempt_id: Option<AttemptId>,
     pub repos: Vec<CheckedRepo>,
-    /// Nothing is other than at the merge base; `None`: it is not known.
+    /// Nothing differs from the merge base; `None`: unknown.
     pub is_empty_diff: Option<bool>,
-    /// What is to be run on it.
+    /// The checks to run on it.
     pub checks: Vec<PlannedCheck>,
 }
 
@@ -167,6 +169,23 @@ pub fn contradiction(claims_passed: bool, receipts: &[Receipt]) -> Option<String
     let against: Vec<String> = receipts.iter().filter(is_proof).map(ToString::to_string).collect();
     (claims_passed && !against.is_empty())
         .then(|| format!("The report says that all tests passed; {}.", against.join("; ")))
+}
+
+/// The runs of checks.
+#[async_trait]
+pub trait Checks {
+    /// The check runs that are not closed, in the order of their reports.
+    async fn open_checks(&self) -> Result<Vec<CheckRun>, Refusal>;
+
+    /// Writes the receipt of a run's check. One that is there already stays.
+    async fn keep_receipt(&self, run: CheckRunId, receipt: &Receipt) -> Result<(), Refusal>;
+
+    /// Decides a run whose receipts are all there, and changes its task accordingly. Decided
+    /// again, it is the same.
+    async fn conclude_checks(&self, run: CheckRunId) -> Result<CheckVerdict, Refusal>;
+
+    /// Notes that nothing is left to be done for a run that was concluded.
+    async fn close_checks(&self, run: CheckRunId) -> Result<(), Refusal>;
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! What things are called in their project: `TASK-001`, `OBS-001`, `TK-001`.
 
 use provost_actors::ids::ProjectId;
-use provost_actors::refusal::Refusal;
 
-use crate::store::{Writing, fault};
+use super::codec::Text;
+use super::{Result, Writing};
 
 /// What a handle begins with. Each is counted by itself in each project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,20 +33,16 @@ impl Prefix {
     }
 }
 
-/// The project's next handle of a kind.
-pub async fn next(
-    writing: Writing<'_>,
-    project: ProjectId,
-    prefix: Prefix,
-) -> Result<String, Refusal> {
+/// The project's next handle of a kind. The count is a row, so that the handle of something
+/// that was deleted is never given again.
+pub async fn next(writing: Writing<'_>, project: ProjectId, prefix: Prefix) -> Result<String> {
     let number: i64 = sqlx::query_scalar(
         "INSERT INTO handles (project_id, prefix, last) VALUES (?1, ?2, 1)
          ON CONFLICT (project_id, prefix) DO UPDATE SET last = last + 1 RETURNING last",
     )
-    .bind(project.to_string())
+    .bind(Text(project))
     .bind(prefix.as_str())
     .fetch_one(writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     Ok(format!("{}-{number:03}", prefix.as_str()))
 }

@@ -1,11 +1,14 @@
-//! What is written down of the permissions that executors ask for.
+//! The records of the permissions that executors ask for.
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Timestamp;
 use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, AttemptId, ProcessId};
 use crate::refusal::{Code, Refusal};
+
+use super::{Key, Once};
 
 /// A permission that an executor asked for, and what became of that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,7 +21,7 @@ pub struct Approval {
     /// Why it was denied.
     pub reason: Option<String>,
     pub asked_at: Timestamp,
-    /// Denied then, if nobody has answered.
+    /// It is denied then, if there is no verdict.
     pub expires_at: Option<Timestamp>,
     pub decided_at: Option<Timestamp>,
 }
@@ -75,7 +78,7 @@ impl Decision {
 }
 
 impl Approval {
-    /// What the executor is to be told, once there is a verdict.
+    /// The verdict for the executor, once there is one.
     #[must_use]
     pub fn verdict(&self) -> Option<Verdict> {
         match self.status {
@@ -107,4 +110,26 @@ impl Approval {
             .hint("Call list_approvals with status = pending: this one has been decided.")
             .detail("status", self.status.as_str()))
     }
+}
+
+/// The permissions that executors ask for.
+#[async_trait]
+pub trait Approvals {
+    /// Writes that an executor asks for a permission. If it is there already, by process
+    /// and key of the request, this gives what is written.
+    async fn ask(&self, approval: &Approval) -> Result<Approval, Refusal>;
+
+    async fn approval(&self, approval: ApprovalId) -> Result<Option<Approval>, Refusal>;
+
+    /// All that a process has asked for, oldest first.
+    async fn approvals_of(&self, process: ProcessId) -> Result<Vec<Approval>, Refusal>;
+
+    /// Writes what becomes of an approval that is pending, and the answer. The same decision
+    /// again changes nothing; another one is refused.
+    async fn decide(
+        &self,
+        key: Option<&Key>,
+        approval: ApprovalId,
+        decision: &Decision,
+    ) -> Result<Once<Approval>, Refusal>;
 }

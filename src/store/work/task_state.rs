@@ -1,4 +1,4 @@
-//! How a task stands: set in one place, whoever brings it about.
+//! The status and review state of a task after a report: set in one place for all tools.
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::TaskId;
@@ -6,7 +6,8 @@ use provost_actors::refusal::{Code, Refusal};
 
 use super::leases;
 use super::scope::WorkTask;
-use crate::store::{Writing, codec, fault};
+use crate::store::codec::{self, Text};
+use crate::store::{Result, Writing};
 use crate::work::Standing;
 use crate::work::report::Becomes;
 
@@ -17,7 +18,7 @@ pub async fn set(
     now: Becomes,
     reason: Option<&str>,
     progress: Option<i64>,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let is_held_up =
         matches!(now.standing, Some(Standing::Blocked | Standing::Failed | Standing::Rework));
     sqlx::query(
@@ -25,15 +26,14 @@ pub async fn set(
                 progress = coalesce(?5, progress), updated_at = ?6
          WHERE task_id = ?1",
     )
-    .bind(task.to_string())
-    .bind(codec::word(&now.status))
-    .bind(now.standing.as_ref().map(codec::word))
+    .bind(Text(task))
+    .bind(Text(now.status))
+    .bind(now.standing.map(Text))
     .bind(reason.filter(|_| is_held_up))
     .bind(progress)
     .bind(Timestamp::now().millis())
     .execute(&mut *writing)
-    .await
-    .map_err(fault)?;
+    .await?;
     if now.is_let_go {
         leases::let_go(writing, task).await?;
     }

@@ -1,0 +1,64 @@
+//! How a task's status follows its attempts: a start or a follow-up sets it to
+//! `inprogress`, and the last attempt that settles sets it to `inreview`, if there is
+//! something to look at. What a person, an orchestrator or a report has said of the task
+//! since is left alone. Parts of transactions.
+
+use provost_actors::ids::{AttemptId, TaskId};
+
+use super::codec::Text;
+use super::{Result, Writing};
+
+/// Sets a task in progress, and notes since which revision of all attempts it is.
+macro_rules! begin {
+    ($which:literal) => {
+        concat!(
+            "UPDATE tasks SET updated_at = ?2, status = 'inprogress',
+                    begun_revision = coalesce(
+                        CASE WHEN status = 'inprogress' THEN begun_revision END,
+                        (SELECT coalesce(max(revision), 0) FROM attempts))
+             WHERE deleted_at IS NULL AND ",
+            $which
+        )
+    };
+}
+
+/// An attempt at the task is to run. `false`: the task is not on the board any more.
+pub(super) async fn by_start(writing: Writing<'_>, task: TaskId, now: i64) -> Result<bool> {
+    let begun =
+        sqlx::query(begin!("task_id = ?1")).bind(Text(task)).bind(now).execute(writing).await?;
+    Ok(begun.rows_affected() > 0)
+}
+
+/// A turn of an attempt begins by a follow-up. A task that is closed, or whose status a
+/// report has set, stays as it is.
+pub(super) async fn by_follow_up(writing: Writing<'_>, attempt: AttemptId, now: i64) -> Result<()> {
+    sqlx::query(begin!(
+        "task_id = (SELECT task_id FROM attempts WHERE attempt_id = ?1)
+         AND status IN ('todo', 'inprogress', 'inreview') AND standing IS NULL"
+    ))
+    .bind(Text(attempt))
+    .bind(now)
+    .execute(writing)
+    .await?;
+    Ok(())
+}
+
+/// An attempt has settled, and its row says so already. The task of a question to an
+/// executor ends when the question is answered, not here.
+pub(super) async fn settled(writing: Writing<'_>, attempt: AttemptId, now: i64) -> Result<()> {
+    sqlx::query(
+        "UPDATE tasks SET status = 'inreview', begun_revision = NULL, updated_at = ?2
+         WHERE task_id = (SELECT task_id FROM attempts WHERE attempt_id = ?1)
+           AND status = 'inprogress' AND begun_revision IS NOT NULL AND standing IS NULL
+           AND kind <> 'answer' AND deleted_at IS NULL
+           AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.task_id = tasks.task_id
+                           AND a.phase IN ('queued', 'preparing', 'running', 'stopping'))
+           AND EXISTS (SELECT 1 FROM attempts a WHERE a.task_id = tasks.task_id
+                       AND a.state = 'completed' AND a.settled_revision > tasks.begun_revision)",
+    )
+    .bind(Text(attempt))
+    .bind(now)
+    .execute(writing)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! How a write begins, and how long it is tried: another program (a backup, a person's
+//! `sqlite3`) may hold the database for a while. A write never begins in a file that is
+//! not the home's any more.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use provost_actors::refusal::{Code, Refusal};
+use sqlx::{Sqlite, Transaction};
+use tokio::time::timeout;
+
+use super::error::primary_code;
+use super::{Result, Store, Writing, commit, fault};
+
+/// How long SQLite itself waits in each try.
+pub const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
+/// When a caller had better try again, in seconds.
+const RETRY_AFTER_SECS: u64 = 2;
+
+/// How long a write is tried before it is refused as `db_locked`.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Patience {
+    /// A caller waits for the answer: five more tries, each later, in 3 s.
+    Caller,
+    /// What is written is true already, or the caller has nothing else to do: half a minute.
+    Owner,
+    /// The writer tries again by itself: one try, and 5 s for its turn among our own writes.
+    Brief,
+}
+
+impl Patience {
+    /// The pauses between the tries.
+    fn pauses(self) -> Vec<Duration> {
+        let millis: &[u64] = match self {
+            Self::Caller => &[100, 200, 400, 800, 1600],
+            Self::Owner => &[250; 60],
+            Self::Brief => &[],
+        };
+        millis.iter().copied().map(Duration::from_millis).collect()
+    }
+}
+
+/// The caller is not at fault, and the same call works soon.
+pub(super) fn locked(message: &str) -> Refusal {
+    Refusal::new(Code::DbLocked, message).detail("retry_after_seconds", RETRY_AFTER_SECS)
+}
+
+impl Store {
+    /// Does `work` in one transaction. If it fails, or the daemon dies before the commit,
+    /// nothing of it was done. `name` names the crash points around the commit.
+    pub(super) async fn write<T>(
+        &self,
+        patience: Patience,
+        name: &str,
+        work: impl AsyncFnOnce(Writing<'_>) -> Result<T>,
+    ) -> Result<T, Refusal> {
+        let mut writing = self.transaction(patience).await?;
+        let done = work(&mut writing).await?;
+        commit(writing, name).await?;
+        Ok(done)
+    }
+
+    /// Begins a write for a caller that waits.
+    pub(super) async fn writing(&self) -> Result<Transaction<'static, Sqlite>, Refusal> {
+        self.transaction(Patience::Caller).await
+    }
+
+    /// Begins a write that has to succeed if it can.
+    pub(super) async fn writing_patiently(&self) -> Result<Transaction<'static, Sqlite>, Refusal> {
+        self.transaction(Patience::Owner).await
+    }
+
+    /// Begins a write. The lock is taken at once: a transaction that reads first and writes
+    /// later could fail half-way.
+    pub(super) async fn transaction(
+        &self,
+        patience: Patience,
+    ) -> Result<Transaction<'static, Sqlite>, Refusal> {
+        let begun = self.begin_with_pauses(patience.pauses());
+        match patience {
+            // A write that is given up before it has begun has done nothing.
+            Patience::Brief => timeout(Duration::from_secs(5), begun).await.unwrap_or_else(|_| {
+                Err(locked("the database is busy with other calls, and did not get free at once"))
+            }),
+            _ => begun.await,
+        }
+    }
+
+    async fn begin_with_pauses(
+        &self,
+        pauses: Vec<Duration>,
+    ) -> Result<Transaction<'static, Sqlite>, Refusal> {
+        self.is_in_place()?;
+        let mut pauses = pauses.into_iter();
+        loop {
+            let error = match self.writer.begin_with("BEGIN IMMEDIATE").await {
+                Ok(writing) => return Ok(writing),
+                // SQLITE_BUSY (<https://www.sqlite.org/rescode.html#busy>).
+                Err(error) if primary_code(&error) == Some(5) => error,
+                Err(error) => return Err(fault(error)),
+            };
+            let Some(pause) = pauses.next() else {
+                tracing::warn!(%error, "another program holds the database");
+                return Err(locked("another program holds the database, and did not let go of it"));
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Refuses if the open file is not the home's: SQLite would go on writing to one that
+    /// was deleted or moved away, and all of that would be lost.
+    fn is_in_place(&self) -> Result<(), Refusal> {
+        let (path, opened) = &*self.file;
+        match inode(path) {
+            Ok(there) if there == *opened => Ok(()),
+            Ok(_) => Err(displaced(&format!("another file stands in place of {}", path.display()))),
+            Err(error) => Err(displaced(&format!("{}: {error}", path.display()))),
+        }
+    }
+}
+
+/// What tells a file from all others, whatever its name.
+pub(super) fn inode(path: &Path) -> std::io::Result<(u64, u64)> {
+    let file = std::fs::metadata(path)?;
+    Ok((file.dev(), file.ino()))
+}
+
+fn displaced(why: &str) -> Refusal {
+    tracing::error!(why, "the database is gone");
+    Refusal::new(
+        Code::DbUnavailable,
+        format!("the database was deleted or moved away while the daemon ran ({why})"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_others_keep_busy_is_tried_again_and_not_mended() {
+        let refusal = fault(sqlx::Error::PoolTimedOut);
+        assert_eq!(refusal.code, Code::DbLocked);
+        assert!(refusal.details.contains_key("retry_after_seconds"), "{refusal:?}");
+        assert_eq!(fault(sqlx::Error::PoolClosed).code, Code::DbUnavailable);
+    }
+}
