@@ -27,7 +27,6 @@ use crate::mcp::tools::sessions::*;
 use crate::mcp::tools::tasks::*;
 use crate::mcp::tools::waits::*;
 use crate::work::Standing;
-use crate::work::answer::Told;
 use crate::work::brief::Brief;
 use crate::work::completed::*;
 use crate::work::consult::*;
@@ -970,8 +969,8 @@ impl Ask for Samples {
         _: &Session,
         input: AskQuestionInput,
     ) -> Result<AskQuestionOutput, Refusal> {
-        let told = Told { confidence: 0.2, ..Told::default() };
-        let known = Known { told, is_ruled: false, decisions: Vec::new(), nearest: Vec::new() };
+        let answer = crate::work::answer::Answer { confidence: 0.2, ..Default::default() };
+        let known = Known { answer, is_ruled: false, decisions: Vec::new(), nearest: Vec::new() };
         Ok(input.reply(known, &Outcome::PassedOn("Q-001".to_owned()), Vec::new()))
     }
 
