@@ -80,13 +80,15 @@ impl Store {
         let plans = current(&mut reading, project).await?;
         let terms = terms::terms(question);
         if plans.is_empty() || terms.is_empty() {
-            return Ok(Search { has_plan: !plans.is_empty(), terms, ..Search::default() });
+            let (question, has_plan) = (question.to_owned(), !plans.is_empty());
+            return Ok(Search { question, has_plan, terms, ..Search::default() });
         }
         let plans: Vec<String> = plans.iter().map(|plan| format!("p{plan}")).collect();
         let plans = format!("plan : ({})", plans.join(" OR "));
         let all = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " AND "));
         let any = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " OR "));
-        let mut search = Search { has_plan: true, terms, ..Search::default() };
+        let question = question.to_owned();
+        let mut search = Search { question, has_plan: true, terms, ..Search::default() };
         if let Some(place) = in_place(names.iter().chain(sections)) {
             search.complete = matching(&mut reading, &format!("{all} AND {place}"), FOUND).await?;
         }

@@ -144,6 +144,7 @@ fn uncertainty(search: &Search, doubt: Option<&Doubt>) -> String {
         Some(Doubt::Missing(words)) => {
             format!("The best passage does not mention {}.", listed(words))
         }
+        Some(Doubt::Lacks(what)) => format!("The best passage does not say {what}."),
         Some(Doubt::Rival(other)) => {
             let text = cut(other.passage().text.clone(), RELATED_MAX);
             format!("Another passage matches as well, in {}: \"{text}\".", other.place())

@@ -5,6 +5,7 @@
 //! often the answers of each [`Class`] are right; `docs/workers.md` publishes the figures.
 
 mod answer;
+mod asks;
 pub mod cite;
 pub mod nearest;
 pub mod rulings;
@@ -87,6 +88,7 @@ impl Hit {
 /// What the search found for a question.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
+    pub question: String,
     /// The project has a plan.
     pub has_plan: bool,
     /// The words that the question is searched by.

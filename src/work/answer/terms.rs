@@ -10,15 +10,16 @@ use unicode_segmentation::UnicodeSegmentation;
 /// Most terms of a question: the cost of a search grows with them.
 const TERMS_MAX: usize = 200;
 
-/// English words that say nothing by themselves.
-const STOP_WORDS: &str = "a about above actually after all also am an and any are as at be been \
-    before being below between both but by can could currently d did do does doing don down during \
-    each either else exactly few for frequently from further had has have having he her here hers him \
-    his how i if in into is it its itself just kind let like ll long many may me might more most much \
-    must my need needed needs no nor not now of off often on once one only or other ought our ours out over own per \
-    please re require required requires s same shall she should so some such t than that the their theirs them then there \
-    these they this those through to too under until up us use used uses using ve very want was we were what when where \
-    whether which while who whom whose why will with within would yes you your yours";
+/// English words that say nothing by themselves. Words that compare or bound are not among
+/// them: "below" and "above" make different questions.
+const STOP_WORDS: &str = "a about actually all also am an and any are as at be been being both but by can could \
+    currently d did do does doing don down each either else exactly few for frequently from had \
+    has have having he her here hers him his how i if in into is it its itself just kind let \
+    like ll long many may me might much must my need needed needs no nor not now of off often on \
+    once one only or other ought our ours out own please re require required requires s same \
+    shall she should so some such t than that the their theirs them then there these they this \
+    those through to too up us use used uses using ve very want was we were what when where \
+    whether which while who whom whose why will with would yes you your yours";
 
 /// The words of a text, separated by spaces, as the index gets them.
 pub fn indexed(text: &str) -> String {

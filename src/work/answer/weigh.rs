@@ -1,7 +1,7 @@
 //! Decides which passage answers a question, and how sure that is. Pure.
 
 use super::super::plan::Passage;
-use super::{Hit, Search};
+use super::{Hit, Search, asks};
 
 /// From this confidence on an answer needs no reservation.
 pub const SURE: f64 = 0.7;
@@ -69,6 +69,8 @@ impl Class {
 pub enum Doubt {
     /// The passage does not have these words.
     Missing(Vec<String>),
+    /// The passage does not say this: how long, who.
+    Lacks(&'static str),
     /// This other passage matches about as well.
     Rival(Hit),
     /// The plan leaves it open.
@@ -87,8 +89,7 @@ pub struct Weighed {
 }
 
 /// Weighs what was found. An answer is sure where one passage has all the question's
-/// terms and no other one matches about as well, save in the same paragraph, list or table:
-/// then that is the answer as a whole.
+/// terms and what it asks for, and no other passage matches about as well.
 pub fn weigh(search: &Search) -> Weighed {
     let weighed = |class, best: &Hit, doubt| Weighed { class, best: Some(best.clone()), doubt };
     let Some(best) = search.complete.first() else {
@@ -104,18 +105,19 @@ pub fn weigh(search: &Search) -> Weighed {
             None => Weighed { class: Class::None, best: None, doubt: None },
         };
     };
+    let mut others = search.complete[1..].iter();
+    let rival = others.find(|it| it.score >= RIVAL * best.score && !it.overlaps(best));
+    let lacking = asks::lacks(&search.question, &best.passage().text);
     if is_open(best) {
-        return weighed(Class::Weak, best, Some(Doubt::Open));
-    }
-    if is_rejected(best) {
-        return weighed(Class::Likely, best, Some(Doubt::Rejected));
-    }
-    let others = search.complete[1..].iter();
-    let mut rivals = others.filter(|it| it.score >= RIVAL * best.score && !it.overlaps(best));
-    let whole = if rivals.clone().next().is_some() { best.whole() } else { best.clone() };
-    match rivals.find(|rival| !rival.overlaps(&whole)) {
-        Some(rival) => weighed(Class::Likely, best, Some(Doubt::Rival(rival.clone()))),
-        None => weighed(Class::Sure, &whole, None),
+        weighed(Class::Weak, best, Some(Doubt::Open))
+    } else if is_rejected(best) {
+        weighed(Class::Likely, best, Some(Doubt::Rejected))
+    } else if let Some(what) = lacking {
+        weighed(Class::Likely, best, Some(Doubt::Lacks(what)))
+    } else if let Some(rival) = rival {
+        weighed(Class::Likely, best, Some(Doubt::Rival(rival.clone())))
+    } else {
+        weighed(Class::Sure, best, None)
     }
 }
 
