@@ -44,7 +44,7 @@ pub struct GetImmediateAnswerOutput {
     pub source: Option<String>,
     /// false: a wait without an answer ends with the error TIMEOUT.
     pub timeout: bool,
-    /// Answers to other questions that arrived since your last call.
+    /// Answers to other questions since your last call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<LateAnswer>,
 }

@@ -17,8 +17,8 @@ Use when: the task leaves something open that the project's plan may settle.
 Required: question; with any v1.2 field also context_summary and task_id.
 Optional: 1.0: context, currentTaskId, searchInPlan, includeRelatedDecisions. v1.2: current_file, \
 relevant_snippets, confidence_level, priority_level, possible_options. project_id.
-Next: follow the answer; below 0.7 (70) read nearest: the question is in the inbox now.
-Avoid: asking the same question again; the answer is delivered to you.";
+Next: follow the answer; below 0.7 (70) read nearest: the question is in the inbox.
+Avoid: asking it again; the answer is delivered to you.";
 
 /// The fields that only one form has.
 pub const FORM_1_0: &[&str] =
@@ -50,7 +50,7 @@ pub struct AskQuestionInput {
     pub context_summary: Option<String>,
     /// v1.2: the file that you work on.
     pub current_file: Option<Text<0, 4096>>,
-    /// v1.2: the code that the question is about, 2000 characters at most.
+    /// v1.2: the code in question, 2000 characters at most.
     pub relevant_snippets: Option<List<Snippet, 0, 2000>>,
     /// v1.2: your task, TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
@@ -264,7 +264,7 @@ pub struct AnswerV1_0 {
     /// Advice in the same section of the plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guidance: Option<Guidance>,
-    /// The passages of the plan that match the question best, five at most.
+    /// The passages that match the question best, five at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<Near>,
     /// Other passages about the question: "section: text".
@@ -279,7 +279,7 @@ pub struct AnswerV1_0 {
     /// The question in the inbox, Q-001, if it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question_id: Option<String>,
-    /// Answers that arrived since your last call.
+    /// Answers since your last call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<LateAnswer>,
 }
@@ -333,7 +333,7 @@ pub struct Decision {
     pub answered_by: String,
 }
 
-/// An answer that arrived after its call had ended.
+/// An answer that arrived after its call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LateAnswer {
@@ -349,23 +349,23 @@ pub struct LateAnswer {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AnswerV1_2 {
-    /// The answer of the plan or of an earlier ruling, and what is missing where it is not sure.
+    /// The answer of the plan or of an earlier ruling, and what is missing.
     pub answer: String,
     /// Where the answer is from: document, section and lines; null without an answer.
     pub source: Option<String>,
-    /// The passages of the plan that match the question best, five at most.
+    /// The passages that match the question best, five at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<Near>,
     /// How sure it is that this answers the question: 0 to 100. Below 70 do not rely on it.
     pub confidence: u8,
-    /// Whether you need more information before you rely on it.
+    /// Whether you need more before you rely on it.
     pub follow_up_needed: bool,
-    /// Whether the question is in the inbox now; the answer is delivered later.
+    /// Whether it is in the inbox now; the answer is delivered later.
     pub escalated_to_user: bool,
     /// The question in the inbox, Q-001, if it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question_id: Option<String>,
-    /// Answers that arrived since your last call.
+    /// Answers since your last call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<LateAnswer>,
 }
