@@ -39,7 +39,7 @@ impl Known {
 
     /// The answer and who says so, if that is sure.
     pub fn sure(&self) -> Option<(String, String)> {
-        let answer = self.answer.answer.clone().filter(|_| self.answer.is_sure())?;
+        let answer = self.answer.text.clone().filter(|_| self.answer.is_sure())?;
         Some((answer, self.answer.evidence.as_ref()?.cited()))
     }
 }
@@ -95,7 +95,7 @@ impl AskQuestionInput {
             Form::V1_0 => AskQuestionOutput::V1_0(Box::new(AnswerV1_0 {
                 success: true,
                 question: self.question.into(),
-                answer_from_plan: answer.answer,
+                answer_from_plan: answer.text,
                 confidence: answer.confidence,
                 evidence: answer.evidence,
                 guidance: answer.guidance,
@@ -110,7 +110,7 @@ impl AskQuestionInput {
                 answers,
             })),
             Form::V1_2 => AskQuestionOutput::V1_2(AnswerV1_2 {
-                answer: match (answer.answer, uncertainty) {
+                answer: match (answer.text, uncertainty) {
                     (Some(answer), None) => answer,
                     (Some(answer), Some(missing)) => format!("{answer}\n\n{missing}"),
                     (None, missing) => missing.unwrap_or_default(),

@@ -196,6 +196,4 @@ async fn missing(
 }
 
 #[cfg(test)]
-mod held_out;
-#[cfg(test)]
 mod tests;

@@ -4,15 +4,15 @@
 //! Every answer is a passage of the plan, verbatim. `tests/answers/held-out` measures how
 //! often the answers of each [`Class`] are right; `docs/workers.md` publishes the figures.
 
-mod answer;
 mod asks;
 pub mod cite;
+mod compose;
 pub mod nearest;
 pub mod rulings;
 pub mod terms;
 mod weigh;
 
-pub use answer::Answer;
+pub use compose::Answer;
 pub use rulings::Ruling;
 pub use weigh::{Class, Doubt, SURE, Weighed, weigh};
 

@@ -35,7 +35,7 @@ impl Ruling {
     pub fn to_answer(&self) -> Answer {
         Answer {
             confidence: RULED,
-            answer: Some(self.answer.clone()),
+            text: Some(self.answer.clone()),
             evidence: Some(Evidence {
                 source: format!("ruling {}", self.handle),
                 plan_version: String::new(),

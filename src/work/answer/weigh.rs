@@ -13,31 +13,12 @@ const MOST: f64 = 0.6;
 const RIVAL: f64 = 0.8;
 
 /// Marks of what is not decided yet, in a passage or in the headings above.
-const OPEN_MARKS: &[&str] = &[
-    "tbd",
-    "tbc",
-    "todo",
-    "to be decided",
-    "to be determined",
-    "to be defined",
-    "to be confirmed",
-    "undecided",
-    "not decided",
-    "not yet decided",
-    "no decision",
-    "open question",
-    "open questions",
-    "open issue",
-    "open issues",
-    "open points",
-    "still open",
-    "unresolved",
-    "under discussion",
-];
+const OPEN_MARKS: &str = "tbd|tbc|todo|to be decided|to be determined|to be defined|to be confirmed|\
+    undecided|not decided|not yet decided|no decision|open question|open questions|open issue|\
+    open issues|open points|still open|unresolved|under discussion";
 
 /// Marks of headings above what does not hold.
-const REJECTED_MARKS: &[&str] =
-    &["rejected", "alternatives", "deprecated", "superseded", "obsolete", "decided against"];
+const REJECTED_MARKS: &str = "rejected|alternatives|deprecated|superseded|obsolete|decided against";
 
 /// How sure an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,9 +120,9 @@ fn is_rejected(hit: &Hit) -> bool {
 }
 
 /// Whether one of the marks stands in the text as words of its own.
-fn has_mark(text: &str, marks: &[&str]) -> bool {
+fn has_mark(text: &str, marks: &str) -> bool {
     let words = text.to_lowercase();
     let words: Vec<&str> = words.split(|c: char| !c.is_alphanumeric()).collect();
     let words = format!(" {} ", words.join(" "));
-    marks.iter().any(|mark| words.contains(&format!(" {mark} ")))
+    marks.split('|').any(|mark| words.contains(&format!(" {mark} ")))
 }

@@ -1,6 +1,8 @@
 //! What the search finds, and what is answered from it. `tests/answers` (without `held-out`) and
 //! `tests/nearest` are the development sets: rules and limits were chosen on them.
 
+mod held_out;
+
 use provost_actors::journal::{Journal, NewRepo};
 
 use super::*;
@@ -10,14 +12,14 @@ use crate::work::answer::{Answer, Class, weigh};
 use crate::work::plan::{self, Format};
 
 /// A project with a plan.
-pub struct Book {
-    pub store: Store,
-    pub project: ProjectId,
+struct Book {
+    store: Store,
+    project: ProjectId,
     _folder: tempfile::TempDir,
 }
 
 impl Book {
-    pub async fn of(documents: &[(&str, &str)]) -> Self {
+    async fn of(documents: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("provost.db");
         let store = Store::open(&path, TimesToLive::default()).await.unwrap();
@@ -41,7 +43,7 @@ impl Book {
         Self { store, project, _folder: folder }
     }
 
-    pub async fn search(&self, question: &str, names: &[&str]) -> Search {
+    async fn search(&self, question: &str, names: &[&str]) -> Search {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.store.search_plans(self.project, question, &names, &[]).await.unwrap()
     }
@@ -57,14 +59,14 @@ impl Book {
 }
 
 /// A question of a test set: `kind | question | a piece of the right quote || another`.
-pub struct Case {
-    pub kind: &'static str,
-    pub question: &'static str,
-    pub pieces: Vec<&'static str>,
+struct Case {
+    kind: &'static str,
+    question: &'static str,
+    pieces: Vec<&'static str>,
 }
 
 impl Case {
-    pub fn all(text: &'static str) -> Vec<Self> {
+    fn all(text: &'static str) -> Vec<Self> {
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
         let case = |line: &'static str| {
             let mut parts = line.split(" | ");
@@ -75,7 +77,7 @@ impl Case {
         lines.map(case).collect()
     }
 
-    pub fn is_right(&self, text: &str) -> bool {
+    fn is_right(&self, text: &str) -> bool {
         self.pieces.iter().any(|piece| text.contains(piece))
     }
 }
@@ -90,7 +92,7 @@ macro_rules! development {
     };
 }
 
-pub fn share(part: usize, all: usize) -> f64 {
+fn share(part: usize, all: usize) -> f64 {
     f64::from(u32::try_from(part).unwrap()) / f64::from(u32::try_from(all.max(1)).unwrap())
 }
 
@@ -133,7 +135,7 @@ async fn on_the_development_sets_what_is_sure_is_right() {
             }
             let answer = Answer::of_plan(&search);
             assert_eq!(answer.uncertainty.is_some(), !answer.is_sure(), "{}", case.question);
-            assert_eq!(answer.answer.is_some(), answer.evidence.is_some());
+            assert_eq!(answer.text.is_some(), answer.evidence.is_some());
         }
     }
     println!("right of sure: {right} of {sure}; sure of stated: {stated_sure} of {stated}");
@@ -171,7 +173,7 @@ async fn the_example_of_the_reference_is_answered_as_it_says() {
     assert_eq!(evidence.line_numbers, Some([3, 3]));
     assert!(answer.related.iter().any(|related| related.contains("persistent on desktop")));
     let answer = book.ask("What animation library should I use?").await;
-    assert!(answer.confidence < 0.5 && answer.answer.is_none(), "{answer:?}");
+    assert!(answer.confidence < 0.5 && answer.text.is_none(), "{answer:?}");
     assert!(answer.uncertainty.unwrap().contains("does not mention \"library\""));
 }
 
@@ -185,7 +187,7 @@ async fn a_plan_that_contradicts_itself_is_not_sure() {
     assert!(!answer.is_sure());
     assert!(answer.uncertainty.unwrap().contains("60 seconds"), "the other passage is shown");
     let named = Answer::of_plan(&book.search(question, &["b"]).await);
-    assert_eq!(named.answer.as_deref(), Some("The request timeout is 60 seconds."));
+    assert_eq!(named.text.as_deref(), Some("The request timeout is 60 seconds."));
     assert!(named.is_sure(), "{named:?}");
 }
 
@@ -195,11 +197,11 @@ async fn what_is_open_rejected_or_struck_out_is_not_sure() {
                 MongoDB.\n\n# Questions\n\nDo the doors open late?\n";
     let book = Book::of(&[("a.md", text)]).await;
     let answer = book.ask("What is the color?").await;
-    assert_eq!(answer.answer.as_deref(), Some("The color is purple."), "{answer:?}");
+    assert_eq!(answer.text.as_deref(), Some("The color is purple."), "{answer:?}");
     assert!(!answer.is_sure());
     assert!(!book.ask("Where does data lie?").await.is_sure());
     let answer = book.ask("Do the doors open late?").await;
-    assert_eq!(answer.answer, None);
+    assert_eq!(answer.text, None);
     assert!(answer.uncertainty.unwrap().contains("leaves this open"));
 }
 

@@ -27,7 +27,8 @@ const ANSWER_MAX: usize = 1500;
 pub struct Answer {
     /// From 0 to 1, with two decimals.
     pub confidence: f64,
-    pub answer: Option<String>,
+    /// What the plan, a ruling or an executor says.
+    pub text: Option<String>,
     pub evidence: Option<Evidence>,
     pub guidance: Option<Guidance>,
     pub related: Vec<String>,
@@ -57,7 +58,7 @@ impl Answer {
     pub fn of_executor(answer: &str, executor: &str, question: &str) -> Self {
         Self {
             confidence: CONSULTED,
-            answer: Some(answer.to_owned()),
+            text: Some(answer.to_owned()),
             evidence: Some(Evidence {
                 source: format!("{executor}, asked as {question}"),
                 plan_version: String::new(),
@@ -82,7 +83,7 @@ impl Answer {
         let passage = hit.passage();
         Self {
             confidence,
-            answer: Some(cut(text, ANSWER_MAX)),
+            text: Some(cut(text, ANSWER_MAX)),
             evidence: Some(Evidence {
                 source: hit.source.clone(),
                 plan_version: hit.version.clone(),

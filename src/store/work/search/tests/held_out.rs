@@ -5,16 +5,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::tests::{Book, Case, share};
 use super::*;
 use crate::work::answer::cite::GIVEN;
-use crate::work::answer::nearest::SHOWN;
-use crate::work::answer::{Class, weigh};
 
 macro_rules! held_out {
     ($($name:literal),*) => {
-        [$(($name, include_str!(concat!("../../../../tests/answers/held-out/", $name, ".md")),
-            include_str!(concat!("../../../../tests/answers/held-out/", $name, ".txt")))),*]
+        [$(($name, include_str!(concat!("../../../../../tests/answers/held-out/", $name, ".md")),
+            include_str!(concat!("../../../../../tests/answers/held-out/", $name, ".txt")))),*]
     };
 }
 
