@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use provost_actors::executor::Executor;
 use provost_actors::gateway::{NewRepo, RepoPath, check_repository};
-use provost_actors::ids::TaskId;
 use provost_actors::journal::{Resolved, resolve};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `callCOEAgent`: a question to the executor that the project has for answers.
+//! `callCOEAgent`: a question to the executor that answers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,18 +7,18 @@ use super::question::Context;
 use crate::api::args::{Limit, Text};
 
 pub const CALL_COE_AGENT: &str = "\
-Use when: only a look into the code can answer, and another agent is to take it.
+Use when: only the code can answer, and another agent should look.
 Required: query.
 Optional: context, task_id, max_wait_seconds (by default as configured; at most 600), project_id.
-Next: go on; after TIMEOUT createTicket: the answer still comes.
-Avoid: what the plan says; askQuestion is quicker and quotes it.";
+Next: continue; after TIMEOUT createTicket: the answer is still delivered.
+Avoid: questions about the plan; askQuestion is quicker and quotes it.";
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CallCoeAgentInput {
     /// What you want to know.
     pub query: Text<1, 4000>,
-    /// What you are at: text, or {"taskId": "TASK-001"}.
+    /// What you work on: text, or {"taskId": "TASK-001"}.
     pub context: Option<Context>,
     /// Your task, TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
@@ -44,7 +44,7 @@ pub struct CallCoeAgentOutput {
     pub answer: String,
     /// The executor, and the attempt in which it answered.
     pub source: String,
-    /// The question, Q-001; left out where an earlier ruling answered.
+    /// The question, Q-001; absent where an earlier ruling answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question_id: Option<String>,
 }

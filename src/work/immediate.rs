@@ -1,4 +1,4 @@
-//! `getImmediateAnswer`: the answer of the plan, or else somebody's, waited for.
+//! `getImmediateAnswer`: the plan's answer, or else a wait for the inbox's.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,11 +8,11 @@ use crate::api::args::{Limit, Text};
 use crate::api::worker::late::LateAnswer;
 
 pub const GET_IMMEDIATE_ANSWER: &str = "\
-Use when: you can't go on without an answer, and it is worth waiting for.
+Use when: you can't continue without an answer and want to wait for it.
 Required: query (at most 400 characters).
 Optional: context_bundle (task_id names the task), max_wait_seconds (30; at most 600), project_id.
-Next: go on; after TIMEOUT createTicket: the answer still comes.
-Avoid: what can wait; askQuestion answers at once.";
+Next: continue; after TIMEOUT createTicket: the answer is still delivered.
+Avoid: questions that can wait; askQuestion answers at once.";
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -40,11 +40,11 @@ impl GetImmediateAnswerInput {
 pub struct GetImmediateAnswerOutput {
     /// The answer.
     pub answer: String,
-    /// Who or what says so: document, section and lines, or Q-001 and who answered it.
+    /// Where it is from: document, section and lines, or Q-001 and who answered it.
     pub source: Option<String>,
-    /// false: a wait that was in vain is the error TIMEOUT.
+    /// false: a wait without an answer ends with the error TIMEOUT.
     pub timeout: bool,
-    /// Answers to other questions that came since you last called.
+    /// Answers to other questions since your last call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<LateAnswer>,
 }

@@ -125,12 +125,3 @@ impl Observed<'_> {
         std::iter::once(self.text.to_owned()).chain(lines).collect()
     }
 }
-
-impl ReportObservationOutput {
-    pub fn answers(&mut self) -> &mut Vec<LateAnswer> {
-        match self {
-            Self::Full(full) => &mut full.answers,
-            Self::Short(short) => &mut short.answers,
-        }
-    }
-}

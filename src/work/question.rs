@@ -1,5 +1,5 @@
-//! `askQuestion`, in both of its forms: 1.0 in camelCase, v1.2 in snake_case. They are
-//! told apart by the fields that only one of them has.
+//! `askQuestion`, in both of its forms: 1.0 in camelCase, v1.2 in snake_case. The fields
+//! that only one form has tell which one a call uses.
 
 use super::answer::nearest::Near;
 use crate::api::args::{Between, List, Text};
@@ -16,14 +16,13 @@ Use when: the task leaves something open that the project's plan may settle.
 Required: question; with any v1.2 field also context_summary and task_id.
 Optional: 1.0: context, currentTaskId, searchInPlan, includeRelatedDecisions. v1.2: current_file, \
 relevant_snippets, confidence_level, priority_level, possible_options. project_id.
-Next: go on by the answer; below 0.7 (70) read nearest; a person has the question now.
-Avoid: asking again what was passed on; the answer comes by itself.";
+Next: follow the answer; below 0.7 (70) read nearest: the question is in the inbox.
+Avoid: asking it again; the answer is delivered to you.";
 
 /// The fields that only one form has.
 pub const FORM_1_0: &[&str] =
     &["context", "currentTaskId", "searchInPlan", "includeRelatedDecisions"];
-
-/// What the form of v1.2 always has.
+/// The fields that v1.2 requires.
 pub const NEEDS_1_2: &[&str] = &["context_summary", "task_id"];
 
 /// Longest question and snippets of v1.2, in characters.
@@ -36,36 +35,36 @@ const SNIPPETS_MAX: usize = 2000;
 pub struct AskQuestionInput {
     /// One question; v1.2: 300 characters at most.
     pub question: Text<1, 4_000_000>,
-    /// 1.0: what you are at: text, or {"taskId": "TASK-001"}.
+    /// 1.0: what you work on: text, or {"taskId": "TASK-001"}.
     pub context: Option<Context>,
     /// 1.0: your task, TASK-001 or a UUID.
     #[serde(rename = "currentTaskId")]
     pub current_task_id: Option<Text<1, 64>>,
-    /// 1.0: terms or sections to look at first, apart by |.
+    /// 1.0: terms or sections to look at first, separated by |.
     #[serde(rename = "searchInPlan")]
     pub search_in_plan: Option<String>,
     /// 1.0: false leaves out earlier decisions.
     #[serde(rename = "includeRelatedDecisions")]
     pub include_related_decisions: Option<bool>,
-    /// v1.2: what you are at.
+    /// v1.2: what you work on.
     pub context_summary: Option<String>,
-    /// v1.2: the file that you are at.
+    /// v1.2: the file that you work on.
     pub current_file: Option<Text<0, 4096>>,
-    /// v1.2: the code that it is about, 2000 characters at most.
+    /// v1.2: the code in question, 2000 characters at most.
     pub relevant_snippets: Option<List<Snippet, 0, 2000>>,
     /// v1.2: your task, TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
     /// v1.2: how sure you are of your own answer, 0 to 100.
     pub confidence_level: Option<Between<0, 100>>,
-    /// v1.2: 1 (you can't go on) to 3; by default 2.
+    /// v1.2: 1 (you can't continue) to 3; by default 2.
     pub priority_level: Option<Between<1, 3>>,
-    /// v1.2: the answers that you see.
+    /// v1.2: the answers that you consider.
     pub possible_options: Option<List<Text<0, 1000>, 0, 50>>,
     /// Project id; by default yours.
     pub project_id: Option<Text<1, 64>>,
 }
 
-/// What the asker is at.
+/// What the asker works on.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
@@ -90,9 +89,9 @@ impl Context {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Snippet {
-    /// The file it is from.
+    /// The file that it is from.
     pub file: String,
-    /// What stands there.
+    /// The code.
     pub content: String,
 }
 
@@ -122,7 +121,7 @@ impl AskQuestionInput {
         self.task_id.as_deref().or(self.current_task_id.as_deref()).or(in_context)
     }
 
-    /// Tells what is wrong with it. `token_limit` bounds question and context together.
+    /// Checks the form's rules. `token_limit` bounds question and context together.
     ///
     /// # Errors
     /// `token_limit_exceeded` above 80 % of the limit, `missing_required` and
@@ -159,7 +158,7 @@ impl AskQuestionInput {
         self.relevant_snippets.iter().flat_map(|snippets| snippets.iter())
     }
 
-    /// About how many tokens the question and all that is told beside it are.
+    /// Roughly how many tokens the question and its context are.
     fn tokens(&self) -> u64 {
         let context = match &self.context {
             Some(Context::Text(text)) => text.chars().count(),
@@ -178,19 +177,19 @@ impl AskQuestionInput {
         tokens(self.question.chars().count() + context + summary + snippets + options)
     }
 
-    /// What was told beside the question, for whoever answers it.
-    pub fn told(&self) -> Option<Value> {
-        let mut told = Map::new();
-        let mut tell = |name: &str, value: Option<Value>| {
-            told.extend(value.map(|value| (name.to_owned(), value)));
+    /// The question's context, for whoever answers it.
+    pub fn context_json(&self) -> Option<Value> {
+        let mut fields = Map::new();
+        let mut add = |name: &str, value: Option<Value>| {
+            fields.extend(value.map(|value| (name.to_owned(), value)));
         };
-        tell("context", self.context.as_ref().map(|context| json!(context)));
-        tell("context_summary", self.context_summary.as_ref().map(|text| json!(text)));
-        tell("current_file", self.current_file.as_ref().map(|text| json!(text)));
-        tell("relevant_snippets", self.relevant_snippets.as_ref().map(|list| json!(list)));
-        tell("possible_options", self.possible_options.as_ref().map(|list| json!(list)));
-        tell("confidence_level", self.confidence_level.map(|level| json!(level)));
-        (!told.is_empty()).then_some(Value::Object(told))
+        add("context", self.context.as_ref().map(|context| json!(context)));
+        add("context_summary", self.context_summary.as_ref().map(|text| json!(text)));
+        add("current_file", self.current_file.as_ref().map(|text| json!(text)));
+        add("relevant_snippets", self.relevant_snippets.as_ref().map(|list| json!(list)));
+        add("possible_options", self.possible_options.as_ref().map(|list| json!(list)));
+        add("confidence_level", self.confidence_level.map(|level| json!(level)));
+        (!fields.is_empty()).then_some(Value::Object(fields))
     }
 
     /// How urgent the answer is.
@@ -209,7 +208,7 @@ impl AskQuestionInput {
     }
 }
 
-/// About how many tokens a text of so many characters is: four make one in English.
+/// Roughly how many tokens a text of so many characters is: four characters are one in English.
 pub fn tokens(characters: usize) -> u64 {
     u64::try_from(characters.div_ceil(4)).unwrap_or(u64::MAX)
 }
@@ -220,7 +219,7 @@ fn invalid(field: &str, message: &str) -> Refusal {
         .detail("path", field)
 }
 
-/// Refuses a question that is too long with all that is told beside it.
+/// Refuses a question that is too long together with its context.
 ///
 /// # Errors
 /// `token_limit_exceeded` above 80 % of the limit.
@@ -254,21 +253,21 @@ pub struct AnswerV1_0 {
     pub success: bool,
     /// The question.
     pub question: String,
-    /// What the plan, or an earlier ruling, says.
+    /// The answer of the plan or of an earlier ruling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_from_plan: Option<String>,
     /// How sure it is that this answers the question: 0.0 to 1.0. Below 0.7 do not rely on it.
     pub confidence: f64,
-    /// Where it says so.
+    /// Where the answer is from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
-    /// What the plan says beside it, under these names.
+    /// Advice in the same section of the plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guidance: Option<Guidance>,
-    /// Below 0.7: the passages that come nearest, five at most.
+    /// The passages that match the question best, five at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<Near>,
-    /// Other passages that have to do with the question: "section: text".
+    /// Other passages about the question: "section: text".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related_design_choices: Vec<String>,
     /// How similar questions were decided.
@@ -277,15 +276,15 @@ pub struct AnswerV1_0 {
     /// What is missing, where confidence is below 0.7.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<String>,
-    /// The question in the inbox, Q-001, if it was passed on.
+    /// The question in the inbox, Q-001, if it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question_id: Option<String>,
-    /// Answers that came since you last called.
+    /// Answers since your last call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<LateAnswer>,
 }
 
-/// Where a plan or a ruling says what was answered.
+/// Where an answer is from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
@@ -295,7 +294,7 @@ pub struct Evidence {
     pub plan_version: String,
     /// Section, as a breadcrumb or a JSON path; empty for a ruling.
     pub section: String,
-    /// What stands there, verbatim.
+    /// The text there, verbatim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exact_quote: Option<String>,
     /// First and last line of the quote, from 1.
@@ -303,16 +302,16 @@ pub struct Evidence {
     pub line_numbers: Option<[usize; 2]>,
 }
 
-/// What the plan says beside the answer. Nothing here is made up.
+/// Advice beside the answer, all from the plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Guidance {
     /// How to build it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub implementation: Option<String>,
-    /// How it moves.
+    /// How it is animated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub animation: Option<String>,
-    /// What makes it usable by all.
+    /// How it is made accessible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accessibility: Option<String>,
     /// The code in the section, by language.
@@ -326,9 +325,9 @@ pub struct Guidance {
 pub struct Decision {
     /// The question, Q-001.
     pub question_id: String,
-    /// What was asked.
+    /// Its text.
     pub question: String,
-    /// What was answered.
+    /// The answer.
     pub answer: String,
     /// person, orchestrator, or the executor that was asked.
     pub answered_by: String,
@@ -336,23 +335,23 @@ pub struct Decision {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AnswerV1_2 {
-    /// What the plan, or an earlier ruling, says; what is missing where it says nothing.
+    /// The answer of the plan or of an earlier ruling, and what is missing.
     pub answer: String,
-    /// Where it says so: document, section and lines; null if nowhere.
+    /// Where the answer is from: document, section and lines; null without an answer.
     pub source: Option<String>,
-    /// Below 70: the passages that come nearest, five at most.
+    /// The passages that match the question best, five at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<Near>,
     /// How sure it is that this answers the question: 0 to 100. Below 70 do not rely on it.
     pub confidence: u8,
-    /// Whether more has to be known before you rely on it.
+    /// Whether you need more before you rely on it.
     pub follow_up_needed: bool,
-    /// Whether a person has the question now; the answer comes later.
+    /// Whether it is in the inbox now; the answer is delivered later.
     pub escalated_to_user: bool,
-    /// The question in the inbox, Q-001, if it was passed on.
+    /// The question in the inbox, Q-001, if it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question_id: Option<String>,
-    /// Answers that came since you last called.
+    /// Answers since your last call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<LateAnswer>,
 }

@@ -1,33 +1,29 @@
-//! The reply to `askQuestion`: what is known, in the form of the call. Pure.
+//! The reply to `askQuestion`, in the form of the call. Pure.
 
 use provost_actors::refusal::Refusal;
 use serde_json::json;
 
+use super::answer::Answer;
 use super::answer::nearest::Near;
-use super::answer::{SURE, Told};
 use super::question::{
     AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Decision, Evidence, Form,
 };
 use crate::api::worker::late::LateAnswer;
 
-/// What is known to a question without asking anybody.
+/// What the plan and earlier rulings say to a question.
 #[derive(Clone, Debug)]
 pub struct Known {
-    pub told: Told,
-    /// A ruling says so, not the plan.
+    pub answer: Answer,
+    /// An earlier answer says so, not the plan.
     pub is_ruled: bool,
     /// How similar questions were decided.
     pub decisions: Vec<Decision>,
-    /// Where it is not sure: the passages that come nearest.
+    /// The passages of the plan that match best.
     pub nearest: Vec<Near>,
 }
 
 impl Known {
-    pub fn is_sure(&self) -> bool {
-        self.told.confidence >= SURE
-    }
-
-    /// A refusal for want of an answer, with the passages that come nearest.
+    /// A refusal for want of an answer, with the passages that match best.
     pub fn shown_with(&self, refusal: Refusal) -> Refusal {
         if self.nearest.is_empty() {
             refusal
@@ -36,23 +32,23 @@ impl Known {
         }
     }
 
-    /// The answer of a ruling and which one it is, if there is any.
+    /// The sure answer that was given earlier and who gave it, if there is any.
     pub fn ruled(&self) -> Option<(String, String)> {
         self.sure().filter(|_| self.is_ruled)
     }
 
     /// The answer and who says so, if that is sure.
     pub fn sure(&self) -> Option<(String, String)> {
-        let answer = self.told.answer.clone().filter(|_| self.is_sure())?;
-        Some((answer, self.told.evidence.as_ref()?.cited()))
+        let answer = self.answer.text.clone().filter(|_| self.answer.is_sure())?;
+        Some((answer, self.answer.evidence.as_ref()?.cited()))
     }
 }
 
 /// What became of a question that the plan does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing: it was known.
-    Told,
+    /// Nothing: the answer was known.
+    Known,
     /// It is in the inbox, as this.
     PassedOn(String),
     /// An executor answered it, as this.
@@ -83,13 +79,13 @@ impl AskQuestionInput {
         answers: Vec<LateAnswer>,
     ) -> AskQuestionOutput {
         let (passed_on, question_id) = match outcome {
-            Outcome::Told => (None, None),
+            Outcome::Known => (None, None),
             Outcome::PassedOn(handle) => (Some(handle), Some(handle.clone())),
             Outcome::Answered(handle) => (None, Some(handle.clone())),
         };
-        let is_sure = known.is_sure();
-        let Known { told, decisions, nearest, .. } = known;
-        let uncertainty = told.uncertainty.map(|missing| match passed_on {
+        let Known { answer, decisions, nearest, .. } = known;
+        let is_sure = answer.is_sure();
+        let uncertainty = answer.uncertainty.map(|missing| match passed_on {
             Some(handle) => {
                 format!("{missing} It was passed on as {handle}; the answer comes later.")
             }
@@ -99,12 +95,12 @@ impl AskQuestionInput {
             Form::V1_0 => AskQuestionOutput::V1_0(Box::new(AnswerV1_0 {
                 success: true,
                 question: self.question.into(),
-                answer_from_plan: told.answer,
-                confidence: told.confidence,
-                evidence: told.evidence,
-                guidance: told.guidance,
+                answer_from_plan: answer.text,
+                confidence: answer.confidence,
+                evidence: answer.evidence,
+                guidance: answer.guidance,
                 nearest,
-                related_design_choices: told.related,
+                related_design_choices: answer.related,
                 related_decisions: match self.include_related_decisions {
                     Some(false) => Vec::new(),
                     _ => decisions,
@@ -114,14 +110,14 @@ impl AskQuestionInput {
                 answers,
             })),
             Form::V1_2 => AskQuestionOutput::V1_2(AnswerV1_2 {
-                answer: match (told.answer, uncertainty) {
+                answer: match (answer.text, uncertainty) {
                     (Some(answer), None) => answer,
                     (Some(answer), Some(missing)) => format!("{answer}\n\n{missing}"),
                     (None, missing) => missing.unwrap_or_default(),
                 },
-                source: told.evidence.as_ref().map(Evidence::cited),
+                source: answer.evidence.as_ref().map(Evidence::cited),
                 nearest,
-                confidence: percent(told.confidence),
+                confidence: percent(answer.confidence),
                 follow_up_needed: !is_sure,
                 escalated_to_user: passed_on.is_some(),
                 question_id,

@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An answer that came after its call had ended.
+/// An answer that arrived after its call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LateAnswer {
     /// The question, Q-001.
     pub question_id: String,
-    /// What you asked.
+    /// Its text.
     pub question: String,
     /// The answer.
     pub answer: String,

@@ -1,15 +1,16 @@
-//! What every way to ask has in common: who asks, in which task, and what is known
-//! already.
+//! What every way to ask has in common: who asks, in which task, and what the plan and
+//! earlier answers say.
 
 use std::time::Duration;
 
 use provost_actors::event::Timestamp;
-use provost_actors::ids::TaskId;
+use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::refusal::Refusal;
 
 use crate::api::Session;
 use crate::domain::Domain;
-use crate::work::answer::{self, Focus, Ruling, SURE, rulings};
+use crate::work::answer::nearest::SHOWN;
+use crate::work::answer::{Answer, Hit, rulings};
 use crate::work::reply::Known;
 use crate::work::{TaskKind, Worker};
 
@@ -45,41 +46,48 @@ impl Domain {
         Ok(Asking { worker, task, sections, is_answering })
     }
 
-    /// What the plan and earlier rulings say. Few questions are looked up at once, so that
-    /// other reads always find a connection and a thread.
+    /// What the plan and earlier answers say; `names` are sections to look at first. Few
+    /// questions are looked up at once, so that other reads always find a connection.
     pub(super) async fn known(
         &self,
         asking: &Asking,
         question: &str,
-        focus: &Focus,
+        names: &[String],
     ) -> Result<Known, Refusal> {
         // Never closed.
         let _turn = self.searches.acquire().await;
         let project = asking.worker.project_id;
-        let decided: Vec<Ruling> = self.store.rulings(project).await?;
-        let near = focus.terms.iter().chain(&focus.sections).cloned().collect::<Vec<_>>().join(" ");
-        let search = self.store.search_plans(project, question, &near).await?;
-        let (asked, focused) = (question.to_owned(), focus.clone());
-        let weighed = tokio::task::spawn_blocking(move || {
-            let found = answer::find(&search, &focused);
-            let ruling = rulings::same(&asked, &decided).cloned();
-            (answer::tell(&search, &found), ruling, rulings::similar(&asked, &decided))
-        });
-        let (mut told, ruling, decisions) =
-            weighed.await.map_err(|error| Refusal::internal(error.to_string()))?;
+        let search = self.store.search_plans(project, question, names, &asking.sections).await?;
+        let mut answer = Answer::of_plan(&search);
+        let given = self.store.rulings(project).await?;
         let mut is_ruled = false;
-        if let Some(ruling) = ruling {
-            // Whoever asked it is told by this.
+        if let Some(ruling) = rulings::same(question, &given) {
+            // This reply gives the answer to whoever asked before.
             self.store.take_answer(ruling.question_id, &asking.worker.agent).await?;
-            let ruled = rulings::told(&ruling);
-            is_ruled = ruled.confidence > told.confidence;
-            told = if is_ruled { ruled } else { told };
+            is_ruled = ruling.is_decision() || !answer.is_sure();
+            if ruling.is_decision() {
+                answer = ruling.to_answer();
+            } else if is_ruled {
+                let (said, by) = (&ruling.answer, &ruling.by);
+                answer = self.executor_answer(project, said, by, &ruling.handle).await?;
+            }
         }
-        let nearest = if told.confidence < SURE {
-            self.store.nearest_passages(project, question, &focus.terms).await?
-        } else {
-            Vec::new()
-        };
-        Ok(Known { told, is_ruled, decisions, nearest })
+        let decisions = rulings::similar(question, &given);
+        let nearest = search.best(SHOWN).iter().map(Hit::to_near).collect();
+        Ok(Known { answer, is_ruled, decisions, nearest })
+    }
+
+    /// An executor's answer: the passage of the plan that it cites, if it does so verbatim.
+    pub(super) async fn executor_answer(
+        &self,
+        project: ProjectId,
+        answer: &str,
+        executor: &str,
+        question: &str,
+    ) -> Result<Answer, Refusal> {
+        if let Some((hit, words)) = self.store.cited(project, answer).await? {
+            return Ok(Answer::of_citation(&hit, &words));
+        }
+        Ok(Answer::of_executor(answer, executor, question))
     }
 }

@@ -1,6 +1,6 @@
-//! An executor is asked what the plan does not say: as an attempt of a task of its own,
-//! so that its log, its limits, its stop and its restart are those of any other, in
-//! worktrees of its own, so that nothing of the asker's can be changed.
+//! Questions to the executor that answers. It runs as an attempt of a task of its own, so
+//! that its log, limits, stop and restart are those of any other, and in worktrees of its
+//! own, so that it can't change the asker's files.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,17 +21,17 @@ use crate::api::worker::ticket::Urgency;
 use crate::api::{Key, Session};
 use crate::domain::{Answers, Domain};
 use crate::store::{NewQuestion, Question, Store};
-use crate::work::answer::{Focus, words};
+use crate::work::answer::{cite, terms};
 use crate::work::consult::{CallCoeAgentInput, CallCoeAgentOutput};
 use crate::work::question::{check_tokens, tokens};
 
 /// Variants that only read, by the names that executors have for them.
 const READ_ONLY: [&str; 3] = ["plan", "read-only", "readonly"];
 
-/// When a caller had better try again, in seconds.
+/// After how many seconds a caller may try again.
 const RETRY_AFTER_SECS: u64 = 10;
 
-/// What an executor answered, or whoever ruled on the question meanwhile.
+/// The answer of an executor, or the ruling that came first.
 #[derive(Clone, Debug)]
 pub(super) struct Consulted {
     pub answer: String,
@@ -46,10 +46,10 @@ impl Domain {
         input: CallCoeAgentInput,
     ) -> Result<CallCoeAgentOutput, Refusal> {
         let context = input.context.as_ref().map(|context| json!(context));
-        let told = context.as_ref().map_or(0, |context| context.to_string().chars().count());
-        check_tokens(tokens(input.query.chars().count() + told), self.answers.token_limit)?;
+        let beside = context.as_ref().map_or(0, |context| context.to_string().chars().count());
+        check_tokens(tokens(input.query.chars().count() + beside), self.answers.token_limit)?;
         let asking = self.asking(session, input.project_id.as_deref(), input.task()).await?;
-        let known = self.known(&asking, &input.query, &Focus::default()).await?;
+        let known = self.known(&asking, &input.query, &[]).await?;
         if let Some((answer, source)) = known.ruled() {
             return Ok(CallCoeAgentOutput { success: true, answer, source, question_id: None });
         }
@@ -66,7 +66,7 @@ impl Domain {
         let wait = Duration::from_secs(seconds.unwrap_or(self.answers.timeout_secs));
         let new = NewQuestion {
             question: &input.query,
-            normal: &words::normal(&input.query),
+            normal: &terms::normal(&input.query),
             context: context.as_ref(),
             priority: Urgency::Medium,
             task: asking.task,
@@ -84,8 +84,8 @@ impl Domain {
         Ok(CallCoeAgentOutput { success: true, answer, source: executor, question_id })
     }
 
-    /// Asks the executor, and waits for so long. What it answers later is recorded all the
-    /// same, and told to the asker.
+    /// Asks the executor, and waits for so long. A later answer is recorded all the same and
+    /// delivered to the asker.
     pub(super) async fn consult(
         &self,
         asking: &Asking,
@@ -98,7 +98,7 @@ impl Domain {
         if asking.is_answering {
             return Err(Refusal::new(
                 Code::NotPermitted,
-                "whoever is asked can't ask the same way",
+                "an executor that answers questions can't ask one",
             )
             .hint("Answer by what you can see."));
         }
@@ -117,14 +117,14 @@ impl Domain {
             Ok(Ok(Err(refusal))) => Err(refusal),
             Ok(Err(fault)) => Err(Refusal::internal(fault.to_string())),
             Err(_) => {
-                // From now on the answer comes by itself.
+                // From now on the answer is delivered.
                 self.store.wait_no_longer(id, &asking.worker.agent).await?;
-                Err(in_vain(question, wait))
+                Err(timed_out(question, wait))
             }
         }
     }
 
-    /// Goes on waiting for the executors that an earlier daemon asked.
+    /// Resumes waiting for the executors that an earlier daemon asked.
     pub(super) async fn take_up_consultations(&self) {
         let Some(consultant) = self.consultant() else { return };
         match self.store.questions_with_executors().await {
@@ -148,7 +148,7 @@ impl Domain {
     }
 }
 
-/// Asks an executor, and records what it answers.
+/// Asks an executor and records its answer.
 #[derive(Clone)]
 struct Consultant {
     store: Store,
@@ -159,8 +159,8 @@ struct Consultant {
 }
 
 impl Consultant {
-    /// Each step is the same when it is made again: after a restart, or for another asker. A
-    /// ruling that comes meanwhile is the answer, and ends the executor's work.
+    /// Each step can be repeated: after a restart, or for another asker. A ruling that comes
+    /// meanwhile is the answer, and stops the executor.
     async fn run(
         self,
         question: Question,
@@ -179,7 +179,7 @@ impl Consultant {
                 self.store.executor_failed(question.id).await?;
             }
         }
-        // Not to those who wait for it here: they take it themselves.
+        // Calls that wait here take the answer themselves.
         tokio::spawn(self.courier.deliver(question.id));
         let none = || Refusal::internal(format!("there is no answer to {}", question.handle));
         outcome?.ok_or_else(none)
@@ -191,7 +191,7 @@ impl Consultant {
         Ok(Consulted { answer, executor })
     }
 
-    /// Its answer; `None` if somebody ruled on the question first.
+    /// Its answer; `None` if a ruling came first.
     async fn answered(
         &self,
         question: &Question,
@@ -221,7 +221,7 @@ impl Consultant {
             let left = until - Timestamp::now().millis();
             if left <= 0 {
                 self.end(attempt);
-                let why = "it was stopped, since it did not answer in time".to_owned();
+                let why = "it was stopped because it did not answer in time".to_owned();
                 return Err(gave_no_answer(question, attempt, Some(why)));
             }
             tokio::select! {
@@ -232,14 +232,14 @@ impl Consultant {
         }
     }
 
-    /// Stops an executor that has nothing more to answer.
+    /// Stops an executor whose answer is not needed any more.
     fn end(&self, attempt: AttemptId) {
         let gateway = self.gateway.clone();
         tokio::spawn(async move {
             let stopped =
                 ractor::call!(gateway, |port| GatewayMessage::Stop(None, attempt, false, port));
             if let Ok(Err(refusal)) = stopped {
-                tracing::warn!(%refusal, %attempt, "an executor that was asked is not stopped");
+                tracing::warn!(%refusal, %attempt, "an executor that answers could not be stopped");
             }
         });
     }
@@ -250,7 +250,9 @@ impl Consultant {
         asked_from: Option<AttemptId>,
     ) -> Result<AttemptId, Refusal> {
         let title = format!("Answer {}", question.handle);
-        let prompt = prompt(question);
+        let passages =
+            self.store.search_plans(question.project_id, &question.text, &[], &[]).await?;
+        let prompt = prompt(question, &cite::prompt(&passages.best(cite::GIVEN)));
         let task_id = self.store.answer_task(question, &title, &prompt).await?;
         let request = StartRequest {
             task_id,
@@ -286,7 +288,7 @@ impl Consultant {
         Ok(repos.map(|repo| (repo.repo_id, Some(branch.clone()))).collect())
     }
 
-    /// The one that is configured; else one that only reads, if the executor has any.
+    /// The configured variant, or else one that only reads, if the executor has any.
     fn variant(&self) -> Option<String> {
         if !self.answers.variant.is_empty() {
             return Some(self.answers.variant.clone());
@@ -297,16 +299,16 @@ impl Consultant {
     }
 }
 
-fn prompt(question: &Question) -> String {
+fn prompt(question: &Question, passages: &str) -> String {
     let context = match &question.context {
-        Some(context) => format!("\n\nWhat the asker told beside it, as JSON:\n{context}"),
+        Some(context) => format!("\n\nThe asker's context, as JSON:\n{context}"),
         None => String::new(),
     };
     format!(
-        "Another agent works on this code and asks:\n\n{}{context}\n\nLook at the code to answer it, \
-         and change nothing: this is a copy, and what you write is thrown away. Your last message is \
-         the answer: short, with the files and lines that it rests on. If the code does not tell, say \
-         so.",
+        "Another agent works on this code and asks:\n\n{}{context}{passages}\n\nLook at the code \
+         where that helps, and change nothing: this is a copy, and your changes are thrown away. \
+         Your last message is the answer: short, with the files and lines that support it. If you \
+         find no answer, say so.",
         question.text
     )
 }
@@ -320,18 +322,18 @@ fn gave_no_answer(question: &Question, attempt: AttemptId, why: Option<String>) 
             question.handle
         ),
     )
-    .hint("Call createTicket instead, or go on with other work: the answer comes by itself.")
+    .hint("Call createTicket instead, or continue with other work: the answer is delivered later.")
     .detail("question_id", question.handle.as_str())
     .detail("attempt_id", attempt.to_string())
 }
 
-fn in_vain(question: &Question, waited: Duration) -> Refusal {
+fn timed_out(question: &Question, waited: Duration) -> Refusal {
     let handle = &question.handle;
     Refusal::new(
         Code::Timeout,
         format!(
-            "no answer to {handle} within {} s. Create ticket or go on with other work: the question \
-             is in the inbox, and the answer comes by itself",
+            "no answer to {handle} within {} s. Create ticket or continue with other work: the \
+             question is in the inbox, and the answer is delivered later",
             waited.as_secs()
         ),
     )

@@ -1,4 +1,4 @@
-//! `getImmediateAnswer`: the plan's answer, or somebody's, waited for. The tables are the
+//! `getImmediateAnswer`: the plan's answer, or else a wait for the inbox's. The tables are the
 //! truth: a wait registers, reads, and sleeps until the answer is announced.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::api::Session;
 use crate::api::worker::ticket::Urgency;
 use crate::domain::{Domain, waits};
 use crate::store::{NewQuestion, Question};
-use crate::work::answer::{Focus, words};
+use crate::work::answer::terms;
 use crate::work::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
 use crate::work::question::{check_tokens, tokens};
 
@@ -23,13 +23,12 @@ impl Domain {
         input: GetImmediateAnswerInput,
     ) -> Result<GetImmediateAnswerOutput, Refusal> {
         let context = input.context_bundle.clone().map(Value::Object);
-        let told = context.as_ref().map_or(0, |context| context.to_string().chars().count());
-        let size = tokens(input.query.chars().count() + told);
+        let beside = context.as_ref().map_or(0, |context| context.to_string().chars().count());
+        let size = tokens(input.query.chars().count() + beside);
         check_tokens(size, self.answers.token_limit)?;
         let project = input.project_id.as_deref();
         let asking = self.asking(session, project, input.task()).await?;
-        let focus = Focus { terms: Vec::new(), sections: asking.sections.clone() };
-        let known = self.known(&asking, &input.query, &focus).await?;
+        let known = self.known(&asking, &input.query, &[]).await?;
         let (answer, source) = if let Some((answer, source)) = known.sure() {
             (answer, Some(source))
         } else {
@@ -37,7 +36,7 @@ impl Domain {
             let wait = Duration::from_secs(seconds);
             let new = NewQuestion {
                 question: &input.query,
-                normal: &words::normal(&input.query),
+                normal: &terms::normal(&input.query),
                 context: context.as_ref(),
                 priority: Urgency::High,
                 task: asking.task,
@@ -68,9 +67,9 @@ impl Domain {
                 return Ok((answer, Some(format!("{} ({by})", now.handle))));
             }
             if is_over {
-                // From now on the answer comes by itself.
+                // From now on the answer is delivered.
                 self.store.wait_no_longer(id, agent).await?;
-                return Err(in_vain(&now, wait));
+                return Err(timed_out(&now, wait));
             }
             tokio::select! {
                 _ = timeout_at(deadline, watch.changed()) => {}
@@ -80,13 +79,13 @@ impl Domain {
     }
 }
 
-fn in_vain(question: &Question, waited: Duration) -> Refusal {
+fn timed_out(question: &Question, waited: Duration) -> Refusal {
     let handle = &question.handle;
     Refusal::new(
         Code::Timeout,
         format!(
-            "no one has answered {handle} within {} s. Create ticket or go on with other work: the \
-             answer comes by itself",
+            "{handle} was not answered within {} s. Create ticket or continue with other work: the \
+             answer is delivered later",
             waited.as_secs()
         ),
     )

@@ -1,5 +1,5 @@
-//! `askQuestion`: what the plan or an earlier ruling says; what they don't say goes to the
-//! inbox, or first to the executor that the project has for answers.
+//! `askQuestion`: what the plan or an earlier answer says. Where that is not sure, the
+//! question goes to the inbox, and first to the executor that answers, if there is one.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::consult::Consulted;
 use crate::api::Session;
 use crate::domain::Domain;
 use crate::store::NewQuestion;
-use crate::work::answer::{Focus, Told, rulings, words};
+use crate::work::answer::{rulings, terms};
 use crate::work::question::{AskQuestionInput, AskQuestionOutput};
 use crate::work::reply::Outcome;
 
@@ -27,18 +27,18 @@ impl Domain {
         input.check(self.answers.token_limit)?;
         let project = input.project_id.as_deref();
         let asking = self.asking(session, project, input.task()).await?;
-        let focus = Focus { terms: input.terms(), sections: asking.sections.clone() };
-        let mut known = self.known(&asking, &input.question, &focus).await?;
-        let mut outcome = Outcome::Told;
-        if !known.is_sure() {
-            let context = input.told();
-            // One that it has answered already waits for somebody's word.
+        let names = input.terms();
+        let mut known = self.known(&asking, &input.question, &names).await?;
+        let mut outcome = Outcome::Known;
+        if !known.answer.is_sure() {
+            let context = input.context_json();
+            // A question that it answered already waits for a ruling.
             let asks_executor =
                 self.answers.is_configured() && !asking.is_answering && !known.is_ruled;
             let wait = Duration::from_secs(self.answers.timeout_secs);
             let new = NewQuestion {
                 question: &input.question,
-                normal: &words::normal(&input.question),
+                normal: &terms::normal(&input.question),
                 context: context.as_ref(),
                 priority: input.urgency(),
                 task: asking.task,
@@ -47,23 +47,26 @@ impl Domain {
             let question = self.store.pass_on(&asking.worker, &new).await?;
             outcome = Outcome::PassedOn(question.handle.clone());
             if question.is_ruled() {
-                // Meanwhile somebody ruled.
-                known = self.known(&asking, &input.question, &focus).await?;
-                outcome = Outcome::Told;
+                // It was ruled on meanwhile.
+                known = self.known(&asking, &input.question, &names).await?;
+                outcome = Outcome::Known;
             } else if question.answered.is_none() && asks_executor {
                 match self.consult(&asking, &question, wait).await {
                     Ok(Consulted { executor, .. }) if rulings::is_ruler(&executor) => {
-                        known = self.known(&asking, &input.question, &focus).await?;
-                        outcome = Outcome::Told;
+                        known = self.known(&asking, &input.question, &names).await?;
+                        outcome = Outcome::Known;
                     }
                     Ok(Consulted { answer, executor }) => {
-                        known.told = Told::consulted(&answer, &executor, &question.handle);
+                        let project = asking.worker.project_id;
+                        known.answer = self
+                            .executor_answer(project, &answer, &executor, &question.handle)
+                            .await?;
                         outcome = Outcome::Answered(question.handle);
                     }
                     Err(refusal) if is_of_the_wait(refusal.code) => {
                         return Err(known.shown_with(refusal));
                     }
-                    // It gave no answer: the question is with people now.
+                    // It gave no answer: the question stays in the inbox.
                     Err(_) => {}
                 }
             }

@@ -1,9 +1,7 @@
-//! Plans: added whole, version by version, and removed.
-//!
-//! The full-text index holds stems as `work::answer::words` makes them, so that what
-//! finds a section and what judges it read the same words.
+//! Plans: added whole, version by version, and removed. SQLite's full-text index holds
+//! their passages.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::ProjectId;
@@ -15,12 +13,12 @@ use sqlx::FromRow;
 use super::search::ROWS_PER_SECTION;
 use crate::store::projects;
 use crate::store::{Store, Writing, commit, fault};
-use crate::work::answer::words;
+use crate::work::answer::terms;
 use crate::work::plan::{Passage, Section, packed};
 
-/// What [`insert`] makes of a plan's documents is of this version. A change to what the
-/// indexes hold needs the next number: then plans that are there are indexed anew.
-pub const INDEX_VERSION: i64 = 1;
+/// Version of the index that [`insert`] writes. A change to what the index holds needs the
+/// next number: then the daemon indexes stored plans again.
+pub const INDEX_VERSION: i64 = 2;
 
 /// A plan to be added.
 #[derive(Clone, Debug)]
@@ -32,15 +30,13 @@ pub struct NewPlan {
     pub replaces: bool,
 }
 
-/// A document of it, taken apart and made ready to be written: what takes long is done
-/// before the one who writes is kept from others.
+/// A document of it, parsed and ready to be written: what takes long is done before the
+/// writing transaction begins.
 #[derive(Clone, Debug)]
 pub struct NewDocument {
     pub source: String,
     content: String,
     sections: Vec<NewSection>,
-    /// In how many sections each stem stands.
-    stems: BTreeMap<String, i64>,
 }
 
 #[derive(Clone, Debug)]
@@ -49,9 +45,6 @@ struct NewSection {
     heading: String,
     above: String,
     passages: String,
-    /// Stems of its headings, and of what it says.
-    heading_stems: String,
-    body_stems: String,
     /// Words of its headings, and of each passage, as a JSON array.
     place_words: String,
     passage_words: String,
@@ -67,34 +60,18 @@ impl NewDocument {
         content: String,
         sections: Vec<Section>,
     ) -> Result<Self, serde_json::Error> {
-        let mut stems: BTreeMap<String, i64> = BTreeMap::new();
         let sections = sections.into_iter().map(|section| {
-            let heading = words::stems(&format!("{} {}", section.heading, section.above));
-            let body: Vec<String> = section.said().flat_map(words::stems).collect();
-            let (heading_stems, body_stems) = (heading.join(" "), body.join(" "));
-            for stem in heading.into_iter().chain(body).collect::<BTreeSet<_>>() {
-                *stems.entry(stem).or_default() += 1;
-            }
-            let place_words = words::indexed(&format!("{} {}", section.heading, section.above));
+            let place_words = terms::indexed(&format!("{} {}", section.heading, section.above));
             let said =
-                |passage: &Passage| words::indexed(&format!("{} {}", passage.lead, passage.said()));
+                |passage: &Passage| terms::indexed(&format!("{} {}", passage.lead, passage.said()));
             let said: Vec<String> = section.passages.iter().map(said).collect();
             let passage_words = serde_json::to_string(&said)?;
             let passages = packed::pack(&section.passages)?;
             let Section { breadcrumb, heading, above, .. } = section;
-            Ok(NewSection {
-                breadcrumb,
-                heading,
-                above,
-                passages,
-                heading_stems,
-                body_stems,
-                place_words,
-                passage_words,
-            })
+            Ok(NewSection { breadcrumb, heading, above, passages, place_words, passage_words })
         });
         let sections = sections.collect::<Result<_, _>>()?;
-        Ok(Self { source, content, sections, stems })
+        Ok(Self { source, content, sections })
     }
 
     /// How many sections it has.
@@ -250,7 +227,6 @@ pub async fn insert(
     .bind(INDEX_VERSION)
     .fetch_one(&mut *writing)
     .await?;
-    let mut frequency: BTreeMap<&str, i64> = BTreeMap::new();
     for document in &plan.documents {
         let document_id: i64 = sqlx::query_scalar(
             "INSERT INTO plan_documents (plan_id, source, content) VALUES (?1, ?2, ?3)
@@ -264,17 +240,6 @@ pub async fn insert(
         for section in &document.sections {
             insert_section(writing, plan_id, document_id, section).await?;
         }
-        for (stem, sections) in &document.stems {
-            *frequency.entry(stem).or_default() += sections;
-        }
-    }
-    for (stem, sections) in frequency {
-        sqlx::query("INSERT INTO plan_stems (plan_id, stem, sections) VALUES (?1, ?2, ?3)")
-            .bind(plan_id)
-            .bind(stem)
-            .bind(sections)
-            .execute(&mut *writing)
-            .await?;
     }
     Ok(())
 }
@@ -297,13 +262,6 @@ async fn insert_section(
     .bind(&section.passages)
     .fetch_one(&mut *writing)
     .await?;
-    sqlx::query("INSERT INTO plan_words (rowid, plan, heading, body) VALUES (?1, ?2, ?3, ?4)")
-        .bind(section_id)
-        .bind(format!("p{plan}"))
-        .bind(&section.heading_stems)
-        .bind(&section.body_stems)
-        .execute(&mut *writing)
-        .await?;
     sqlx::query(
         "INSERT INTO plan_passages (rowid, plan, place, said)
          SELECT ?1 + key, ?2, ?3, value FROM json_each(?4)",
@@ -322,9 +280,7 @@ pub async fn remove(writing: Writing<'_>, plan: i64) -> Result<(), Refusal> {
         (SELECT passage.rowid FROM plan_sections s JOIN plan_passages passage
          ON passage.rowid BETWEEN s.section_id * 64 AND s.section_id * 64 + 63
          WHERE s.plan_id = ?1)";
-    let words = "DELETE FROM plan_words WHERE rowid IN
-        (SELECT section_id FROM plan_sections WHERE plan_id = ?1)";
-    for statement in [passages, words, "DELETE FROM plans WHERE plan_id = ?1"] {
+    for statement in [passages, "DELETE FROM plans WHERE plan_id = ?1"] {
         sqlx::query(statement).bind(plan).execute(&mut *writing).await.map_err(fault)?;
     }
     Ok(())

@@ -21,13 +21,13 @@ use crate::work::{TaskKind, Worker};
 /// Rulings that a question is compared with, newest first.
 const RULINGS: i64 = 500;
 
-/// A question to be passed on.
+/// A question for the inbox.
 #[derive(Clone, Debug)]
 pub struct NewQuestion<'a> {
     pub question: &'a str,
-    /// Its words alone, by which the same question is known again.
+    /// Its words alone: the same question is recognised by them.
     pub normal: &'a str,
-    /// What was told beside it.
+    /// The asker's context, as JSON.
     pub context: Option<&'a Value>,
     pub priority: Urgency,
     pub task: Option<TaskId>,
@@ -35,7 +35,7 @@ pub struct NewQuestion<'a> {
     pub waits_until: Option<Timestamp>,
 }
 
-/// A question as it stands.
+/// A question as it is stored.
 #[derive(Clone, Debug)]
 pub struct Question {
     pub id: QuestionId,
@@ -43,7 +43,7 @@ pub struct Question {
     pub handle: String,
     pub text: String,
     pub context: Option<String>,
-    /// What was answered, and by whom.
+    /// The answer, and who gave it.
     pub answered: Option<(String, String)>,
 }
 
@@ -88,8 +88,8 @@ impl Row {
 }
 
 impl Store {
-    /// Passes a question on, or joins the same one: one that is still open, that was ruled on
-    /// just now, or whose answer nobody has ruled on.
+    /// Puts a question into the inbox, or joins the same one: one that is still open, that was
+    /// ruled on just now, or whose answer is not ruled on yet.
     pub async fn pass_on(
         &self,
         worker: &Worker,
@@ -122,7 +122,7 @@ impl Store {
         .bind(worker.attempt_id.map(|attempt| attempt.to_string()))
         .bind(new.task.map(|task| task.to_string()))
         .bind(new.waits_until.map(Timestamp::millis))
-        // An answer that nobody has ruled on is told by this call; a ruling comes later.
+        // This call gives an answer without a ruling itself; a ruling is delivered later.
         .bind(if question.answered.is_some() && !question.is_ruled() { "told" } else { "due" })
         .execute(&mut *writing)
         .await
@@ -131,7 +131,7 @@ impl Store {
         Ok(question)
     }
 
-    /// A place among those who are woken when a question is answered.
+    /// Wakes when a question is answered.
     pub fn watch_question(&self, question: QuestionId) -> Watch {
         self.changes.watch(&[question])
     }
@@ -146,7 +146,7 @@ impl Store {
         row.ok_or_else(|| not_found(&question.to_string()))?.question()
     }
 
-    /// What was answered in a project, newest first.
+    /// The answered questions of a project, newest first.
     pub async fn rulings(&self, project: ProjectId) -> Result<Vec<Ruling>, Refusal> {
         let rows: Vec<Row> = sqlx::query_as(
             "SELECT * FROM questions WHERE project_id = ?1 AND status = 'answered'
@@ -165,7 +165,7 @@ impl Store {
         rows.into_iter().map(ruling).collect()
     }
 
-    /// The task by which an executor is asked; made at the first call.
+    /// The task of the executor that answers; created at the first call.
     pub async fn answer_task(
         &self,
         question: &Question,
@@ -199,8 +199,8 @@ impl Store {
         Ok(task)
     }
 
-    /// When an executor that is asked has had its time: so long after it was started, or
-    /// after the last call that waits for its answer.
+    /// When an executor's time to answer ends: `timeout` after its start or when the last call
+    /// stops waiting, whichever is later, and `grace` on top.
     pub async fn answering_until(
         &self,
         question: QuestionId,
@@ -225,7 +225,7 @@ impl Store {
         Ok(Timestamp::from_millis(until))
     }
 
-    /// The questions that an executor is asked, or is still at work on.
+    /// The questions that an executor still works on.
     pub async fn questions_with_executors(&self) -> Result<Vec<Question>, Refusal> {
         let rows: Vec<Row> = sqlx::query_as(
             "SELECT questions.* FROM questions JOIN tasks ON task_id = answer_task
@@ -239,8 +239,8 @@ impl Store {
         rows.into_iter().map(Row::question).collect()
     }
 
-    /// Records what an executor answered, if nobody has ruled meanwhile; tells whether it was
-    /// recorded, now or before.
+    /// Records an executor's answer unless the question was ruled on meanwhile; returns whether
+    /// it is recorded, now or before.
     pub async fn executor_answered(
         &self,
         question: QuestionId,
@@ -266,7 +266,7 @@ impl Store {
         Ok(!self.question(question).await?.is_ruled())
     }
 
-    /// An executor gave no answer; the question goes on waiting for somebody.
+    /// Records that an executor gave no answer; the question stays in the inbox.
     pub async fn executor_failed(&self, question: QuestionId) -> Result<(), Refusal> {
         let mut writing = self.writing_patiently().await?;
         end_answer_task(&mut writing, question, TaskStatus::Cancelled).await?;
@@ -367,9 +367,9 @@ async fn end_answer_task(
     .map_err(fault)
 }
 
-/// The ruling of a person or an orchestrator. It takes the place of what an executor
-/// answered, and comes to all who asked, those too who were told the other answer. Whoever
-/// is still asked has nothing more to answer.
+/// Records the ruling of a person or an orchestrator. It replaces an executor's answer and is
+/// delivered to everyone who asked, also to those who got the other answer. An executor that
+/// still works on the question is not needed any more.
 pub async fn rule(
     writing: Writing<'_>,
     question: QuestionId,

@@ -1,4 +1,4 @@
-//! Plans whose index an older version made: indexed anew from their own documents.
+//! Plans with an index of an older version: indexed again from their own documents.
 
 use provost_actors::ids::ProjectId;
 use provost_actors::refusal::Refusal;
@@ -19,8 +19,8 @@ struct OldRow {
 }
 
 impl Store {
-    /// Indexes each such plan anew, the newest first; gives how many. Each is a transaction
-    /// of its own, so a daemon that ends meanwhile leaves the rest to the next one.
+    /// Indexes each such plan again, the newest first, and returns how many. Each is a
+    /// transaction of its own: a daemon that ends meanwhile leaves the rest to the next one.
     pub async fn renew_plans(&self) -> Result<usize, Refusal> {
         let old: Vec<OldRow> = sqlx::query_as(
             "SELECT plan_id, project_id, name, version, content_hash, added_at FROM plans
@@ -46,7 +46,7 @@ impl Store {
         .fetch_all(&self.reader)
         .await
         .map_err(fault)?;
-        let documents = tokio::task::spawn_blocking(move || taken_apart(documents)).await;
+        let documents = tokio::task::spawn_blocking(move || parse(documents)).await;
         let documents = documents.map_err(|error| Refusal::internal(error.to_string()))??;
         let plan = NewPlan { name: old.name, version: old.version, documents, replaces: true };
         let mut writing = self.writing_patiently().await?;
@@ -73,7 +73,7 @@ impl Store {
     }
 }
 
-fn taken_apart(documents: Vec<(String, String)>) -> Result<Vec<NewDocument>, Refusal> {
+fn parse(documents: Vec<(String, String)>) -> Result<Vec<NewDocument>, Refusal> {
     let documents = documents.into_iter().map(|(source, content)| {
         let sections = plan::sections(Format::of(&source), &content)
             .map_err(|error| Refusal::internal(error.to_string()))?;

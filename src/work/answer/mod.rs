@@ -1,87 +1,118 @@
-//! Finds in a plan what answers a question, and says how sure that is. Pure: the
-//! sections come from wherever they are kept.
+//! Says what the plan answers to a question, and how sure that is. Pure: the store
+//! searches (`store/work/search.rs`), and this module weighs what it found.
 //!
-//! Nothing is made up: an answer is a passage of the plan, or there is none. The
-//! confidence is meant as the share of such answers that are right, and it errs
-//! towards modesty; `tests/answers` holds it to that.
+//! Every answer is a passage of the plan, verbatim. `tests/answers/held-out` measures how
+//! often the answers of each [`Class`] are right; `docs/workers.md` publishes the figures.
 
-mod confidence;
-mod contrary;
-mod kin;
-mod kind;
+mod asks;
+pub mod cite;
+mod compose;
 pub mod nearest;
-mod rank;
 pub mod rulings;
-mod told;
-pub mod words;
+pub mod terms;
+mod weigh;
 
-pub use confidence::{Doubt, Judgement, SURE};
-pub use rank::{Asked, Hit};
+pub use compose::Answer;
 pub use rulings::Ruling;
-pub use told::{Told, tell};
+pub use weigh::{Class, Doubt, SURE, Weighed, weigh};
 
-use super::plan::Section;
+use std::sync::Arc;
 
-/// Where to look first.
-#[derive(Clone, Debug, Default)]
-pub struct Focus {
-    /// Terms that the asker expects where the answer stands.
-    pub terms: Vec<String>,
-    /// The sections that the asker's task is about.
-    pub sections: Vec<String>,
-}
+use self::nearest::Near;
+use super::plan::{Passage, Section};
 
-/// What a question is answered from: sections that may hold the answer.
+/// A passage that the search found.
 #[derive(Clone, Debug)]
-pub struct Search {
-    pub asked: Asked,
-    pub sections: Vec<Section>,
-    /// Where each section stands.
-    pub places: Vec<Place>,
-    /// There is no plan at all.
-    pub is_empty: bool,
-}
-
-/// Where a section stands.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// The document.
+pub struct Hit {
+    /// Row id of the passage in the search index.
+    pub id: i64,
+    /// Path of the document.
     pub source: String,
-    /// Of the plan.
+    /// Version of the plan.
     pub version: String,
+    pub section: Arc<Section>,
+    /// Index of the passage in its section.
+    pub number: usize,
+    /// How well it matches (bm25): larger is better.
+    pub score: f64,
+}
+
+impl Hit {
+    pub fn passage(&self) -> &Passage {
+        &self.section.passages[self.number]
+    }
+
+    /// The JSON path of a value, or the breadcrumb of its section.
+    pub fn place(&self) -> &str {
+        self.passage().path.as_deref().unwrap_or(&self.section.breadcrumb)
+    }
+
+    /// Whether both have a line in common.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let (one, two) = (self.passage(), other.passage());
+        self.source == other.source
+            && one.first_line <= two.last_line
+            && two.first_line <= one.last_line
+    }
+
+    /// The longest passage of the section that contains this one: its paragraph, list or
+    /// table as a whole, or itself.
+    fn whole(&self) -> Self {
+        let passages = &self.section.passages;
+        let (first, last) = (self.passage().first_line, self.passage().last_line);
+        let contains = |number: &usize| {
+            let it = &passages[*number];
+            it.is_whole && it.first_line <= first && it.last_line >= last
+        };
+        let wholes = (0..passages.len()).filter(contains);
+        let longest =
+            wholes.max_by_key(|number| passages[*number].last_line - passages[*number].first_line);
+        let number = longest.unwrap_or(self.number);
+        let ids = i64::try_from(number).unwrap_or_default()
+            - i64::try_from(self.number).unwrap_or_default();
+        Self { id: self.id + ids, number, ..self.clone() }
+    }
+
+    pub fn to_near(&self) -> Near {
+        let passage = self.passage();
+        Near {
+            document: self.source.clone(),
+            version: self.version.clone(),
+            section: self.place().to_owned(),
+            lines: [passage.first_line, passage.last_line],
+            quote: passage.quote.clone(),
+        }
+    }
+}
+
+/// What the search found for a question.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    pub question: String,
+    /// The project has a plan.
+    pub has_plan: bool,
+    /// The words that the question is searched by.
+    pub terms: Vec<String>,
+    /// Passages that contain all of them, or stand below headings that do, best first.
+    pub complete: Vec<Hit>,
+    /// Passages in a section that the asker names.
+    pub named: Vec<Hit>,
+    /// Passages that contain any of the terms, best first.
+    pub partial: Vec<Hit>,
+    /// The terms that the first of `partial` lacks.
+    pub missing: Vec<String>,
 }
 
 impl Search {
-    /// Whether two hits are of the same lines.
-    fn overlap(&self, one: &Hit, other: &Hit) -> bool {
-        let place = |hit: &Hit| {
-            let passage = &self.sections[hit.section].passages[hit.passage];
-            (&self.places[hit.section], passage.first_line, passage.last_line)
-        };
-        let ((here, first, last), (there, from, to)) = (place(one), place(other));
-        here.source == there.source && first <= to && from <= last
+    /// The best passages, whole paragraphs, lists or tables, that have no line in common.
+    pub fn best(&self, count: usize) -> Vec<Hit> {
+        let mut best: Vec<Hit> = Vec::new();
+        for hit in self.named.iter().chain(&self.partial) {
+            let whole = hit.whole();
+            if best.len() < count && !best.iter().any(|other| other.overlaps(&whole)) {
+                best.push(whole);
+            }
+        }
+        best
     }
 }
-
-/// What a plan says to a question.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// The best hit, and how sure it is; `None` if nothing has to do with the question.
-    pub best: Option<(Hit, Judgement)>,
-    /// Other hits, best first.
-    pub others: Vec<Hit>,
-}
-
-/// Looks for the answer among sections that may hold it.
-pub fn find(Search { asked, sections, .. }: &Search, focus: &Focus) -> Found {
-    let mut hits = rank::rank(asked, sections, focus);
-    if hits.is_empty() {
-        return Found { best: None, others: hits };
-    }
-    let best = hits.remove(0);
-    let judgement = confidence::judge(asked, sections, &best, &hits);
-    Found { best: Some((best, judgement)), others: hits }
-}
-
-#[cfg(test)]
-mod tests;

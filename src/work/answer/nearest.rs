@@ -1,12 +1,9 @@
-//! The passages that come nearest to a question that no passage answers for certain:
-//! whoever asked reads them and judges. Pure.
+//! A passage of a plan as answers show it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::plan::{Passage, Section};
-
-/// Most passages that are shown.
+/// How many passages an answer shows at most.
 pub const SHOWN: usize = 5;
 
 /// A passage of a plan, verbatim, with its place.
@@ -22,37 +19,4 @@ pub struct Near {
     pub lines: [usize; 2],
     /// What stands there, verbatim.
     pub quote: String,
-}
-
-impl Near {
-    /// A passage of a section of a document.
-    pub fn new(document: String, version: String, section: &Section, passage: &Passage) -> Self {
-        Self {
-            document,
-            version,
-            section: passage.path.clone().unwrap_or_else(|| section.breadcrumb.clone()),
-            lines: [passage.first_line, passage.last_line],
-            quote: passage.quote.clone(),
-        }
-    }
-
-    fn overlaps(&self, other: &Self) -> bool {
-        self.document == other.document
-            && self.lines[0] <= other.lines[1]
-            && other.lines[0] <= self.lines[1]
-    }
-}
-
-/// The first [`SHOWN`] of them, each from lines of its own.
-pub fn apart(found: impl IntoIterator<Item = Near>) -> Vec<Near> {
-    let mut shown: Vec<Near> = Vec::new();
-    for near in found {
-        if shown.len() == SHOWN {
-            break;
-        }
-        if !shown.iter().any(|other| other.overlaps(&near)) {
-            shown.push(near);
-        }
-    }
-    shown
 }

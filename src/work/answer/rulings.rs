@@ -1,20 +1,17 @@
-//! Earlier answers: the same question is answered by them again, a similar one is shown
-//! how they were decided. Pure.
+//! Earlier answers: the same question gets the same answer again, and a similar one shows
+//! how it was decided. Pure.
 
 use std::collections::BTreeSet;
 
 use provost_actors::ids::QuestionId;
 
 use super::super::question::{Decision, Evidence};
-use super::{Told, words};
+use super::{Answer, terms};
 
-/// How sure the ruling of an orchestrator or a person is.
+/// Confidence in the ruling of an orchestrator or a person.
 const RULED: f64 = 0.97;
 
-/// How sure the answer of an executor is: nobody has held it against anything.
-pub const CONSULTED: f64 = 0.6;
-
-/// The share of words that makes two questions similar, and how many are told.
+/// The share of words that makes two questions similar, and how many are shown.
 const SIMILAR: f64 = 0.5;
 const SIMILAR_MAX: usize = 3;
 
@@ -29,34 +26,48 @@ pub struct Ruling {
 }
 
 impl Ruling {
-    /// Whether somebody decided it, rather than an executor that was asked.
-    fn is_decision(&self) -> bool {
+    /// Whether a person or an orchestrator decided it, not an executor.
+    pub fn is_decision(&self) -> bool {
         is_ruler(&self.by)
+    }
+
+    /// The decision as the answer to its own question.
+    pub fn to_answer(&self) -> Answer {
+        Answer {
+            confidence: RULED,
+            text: Some(self.answer.clone()),
+            evidence: Some(Evidence {
+                source: format!("ruling {}", self.handle),
+                plan_version: String::new(),
+                section: String::new(),
+                exact_quote: Some(self.answer.clone()),
+                line_numbers: None,
+            }),
+            ..Answer::default()
+        }
     }
 }
 
-/// Whether an answer by this name is a decision, rather than what an executor answered.
+/// Whether answers by this name are decisions.
 pub fn is_ruler(by: &str) -> bool {
     matches!(by, "person" | "orchestrator")
 }
 
 /// The newest answer to the same question, word for word; a decision before any other.
 pub fn same<'a>(question: &str, rulings: &'a [Ruling]) -> Option<&'a Ruling> {
-    let normal = words::normal(question);
-    let mut same = rulings.iter().filter(|ruling| words::normal(&ruling.question) == normal);
+    let normal = terms::normal(question);
+    let mut same = rulings.iter().filter(|ruling| terms::normal(&ruling.question) == normal);
     let first = same.clone().next();
     same.find(|ruling| ruling.is_decision()).or(first)
 }
 
 /// How similar questions were decided, the most similar first.
 pub fn similar(question: &str, rulings: &[Ruling]) -> Vec<Decision> {
-    let stems = |text: &str| -> BTreeSet<String> {
-        words::content(text).into_iter().map(|(_, stem)| stem).collect()
-    };
-    let asked = stems(question);
+    let words = |text: &str| terms::terms(text).into_iter().collect::<BTreeSet<_>>();
+    let asked = words(question);
     let mut similar: Vec<(f64, &Ruling)> = rulings
         .iter()
-        .map(|ruling| (share(&asked, &stems(&ruling.question)), ruling))
+        .map(|ruling| (share(&asked, &words(&ruling.question)), ruling))
         .filter(|(share, _)| *share >= SIMILAR)
         .collect();
     similar.sort_by(|(one, _), (other, _)| other.total_cmp(one));
@@ -72,25 +83,6 @@ pub fn similar(question: &str, rulings: &[Ruling]) -> Vec<Decision> {
 #[expect(clippy::cast_precision_loss, reason = "a question has few words")]
 fn share(one: &BTreeSet<String>, other: &BTreeSet<String>) -> f64 {
     one.intersection(other).count() as f64 / one.union(other).count().max(1) as f64
-}
-
-/// What a ruling says to its own question.
-pub fn told(ruling: &Ruling) -> Told {
-    if !ruling.is_decision() {
-        return Told::consulted(&ruling.answer, &ruling.by, &ruling.handle);
-    }
-    Told {
-        confidence: RULED,
-        answer: Some(ruling.answer.clone()),
-        evidence: Some(Evidence {
-            source: format!("ruling {}", ruling.handle),
-            plan_version: String::new(),
-            section: String::new(),
-            exact_quote: Some(ruling.answer.clone()),
-            line_numbers: None,
-        }),
-        ..Told::default()
-    }
 }
 
 #[cfg(test)]

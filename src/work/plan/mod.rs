@@ -69,13 +69,6 @@ pub struct Section {
     pub passages: Vec<Passage>,
 }
 
-impl Section {
-    /// What a question may find it by, beside its headings.
-    pub fn said(&self) -> impl Iterator<Item = &str> {
-        self.passages.iter().map(Passage::said)
-    }
-}
-
 /// What can be quoted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passage {

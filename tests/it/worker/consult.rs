@@ -50,6 +50,36 @@ fn an_executor_answers_and_what_it_writes_is_its_own() {
     assert!(again["uncertainty"].as_str().unwrap().contains("oracle"));
 }
 
+/// Quotes these words from the passage of the plan about the navigation's style.
+fn citing(words: &str) -> String {
+    format!(
+        "id=$(sed -n 's/^\\[\\([0-9]*\\)\\].*navigationStyle.*/\\1/p' | head -n 1); \
+         echo It does.; echo \"PASSAGE $id: {words}\""
+    )
+}
+
+#[test]
+fn an_executor_that_quotes_a_passage_verbatim_is_sure_and_one_that_invents_is_not() {
+    let question = "What becomes of the navigation on a small display?";
+    for (words, is_sure) in
+        [("Sidebar collapses to hamburger menu", true), ("Sidebar moves to the top", false)]
+    {
+        let provost = Provost::new()
+            .executor("oracle", "plain", &citing(words))
+            .config("[answers]\nexecutor = 'oracle'\ntimeout_secs = 600")
+            .started();
+        let mut worker = at_work(&provost);
+        // Asked again, the quote is verified again.
+        for _ in 0..2 {
+            let answer = worker.ask("askQuestion", &json!({"question": question}));
+            let answer = &answer["result"];
+            assert_eq!(answer["confidence"].as_f64().unwrap() >= 0.7, is_sure, "{answer}");
+            assert!(answer["answerFromPlan"].as_str().unwrap().contains(words), "{answer}");
+            assert_eq!(answer["evidence"]["section"] == "designChoices.navigationStyle", is_sure);
+        }
+    }
+}
+
 #[test]
 fn ask_question_timeout_suggests_a_ticket_and_the_late_answer_is_recorded() {
     let gate = "until [ -e \"$PROVOST_HOME/gate\" ]; do sleep 0.05; done; echo Use GSAP.";

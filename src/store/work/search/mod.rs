@@ -1,206 +1,163 @@
-//! Questions looked up in a project's plans, by SQLite's full-text search: the sections that
-//! may hold the answer, by stems of our own, and the passages that come nearest, by SQLite's.
+//! Finds the passages of a project's plans that match a question, with SQLite's full-text
+//! search: SQLite stems, removes diacritics and ranks (`bm25`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use provost_actors::ids::ProjectId;
 use provost_actors::refusal::Refusal;
 use sqlx::FromRow;
 
 use crate::store::{Store, Writing, fault};
-use crate::work::answer::nearest::{self, Near};
-use crate::work::answer::{Asked, Place, Search, words};
+use crate::work::answer::cite::Citation;
+use crate::work::answer::{Hit, Search, terms};
 use crate::work::plan::{PASSAGES_MAX, Section, packed};
-
-/// Sections that are looked at closely for one question and plan.
-const CANDIDATES: i64 = 60;
 
 /// How many row ids each section has for its passages.
 pub const ROWS_PER_SECTION: i64 = 64;
 const _: () = assert!(PASSAGES_MAX <= 64);
 
-/// What a word counts in the headings above a passage, and in the passage.
+/// Weights of a word in the headings above a passage, and in the passage.
 const PLACE: f64 = 0.6;
 const SAID: f64 = 1.0;
 
-/// Passages that are looked at: some of them are parts of others.
-const LOOKED_AT: i64 = 30;
-
-/// Passages shown first that stand in a section which the asker names.
+/// Most passages of one look-up, and of the sections that the asker names.
+const FOUND: i64 = 30;
 const NAMED: i64 = 2;
 
-/// Of each plan the version that was added last.
-const CURRENT: &str = "SELECT plan_id, version, sections FROM plans p WHERE project_id = ?1
+/// The plans that questions are answered from: of each the version that was added last.
+const CURRENT: &str = "SELECT plan_id FROM plans p WHERE project_id = ?1
     AND NOT EXISTS (SELECT 1 FROM plans n
                     WHERE n.project_id = p.project_id AND n.name = p.name AND n.plan_id > p.plan_id)
     ORDER BY plan_id";
 
-/// A plan that questions are answered from.
-#[derive(FromRow)]
-pub struct CurrentPlan {
-    pub plan_id: i64,
-    pub version: String,
-    sections: i64,
-}
+/// A passage by its row id, with its section and document.
+const PASSAGE: &str = "SELECT ?1 AS id, 0.0 AS score, p.version, d.source, d.content, s.*
+    FROM plan_sections s
+    JOIN plan_documents d ON d.document_id = s.document_id
+    JOIN plans p ON p.plan_id = s.plan_id
+    WHERE s.section_id = ?1 / ?2";
 
 #[derive(FromRow)]
-struct SectionRow {
+struct PassageRow {
+    id: i64,
+    score: f64,
+    version: String,
+    source: String,
+    content: String,
+    plan_id: i64,
     breadcrumb: String,
     heading: String,
     above: String,
     passages: String,
-    source: String,
 }
 
-/// A passage that was found.
-#[derive(FromRow)]
-struct PassageRow {
-    rowid: i64,
-    plan_id: i64,
-    source: String,
-    breadcrumb: String,
-    passages: String,
+impl PassageRow {
+    /// `None` for a passage that its section does not have.
+    fn hit(self) -> Result<Option<Hit>, Refusal> {
+        let passages =
+            packed::unpack(&self.passages).map_err(|error| Refusal::internal(error.to_string()))?;
+        let number = usize::try_from(self.id % ROWS_PER_SECTION).unwrap_or_default();
+        let Self { id, score, version, source, breadcrumb, heading, above, .. } = self;
+        let is_there = number < passages.len();
+        let section = Arc::new(Section { breadcrumb, heading, above, passages });
+        let hit = || Hit { id, source, version, section, number, score: -score };
+        Ok(is_there.then(hit))
+    }
 }
 
 impl Store {
-    /// The sections of a project's current plans that may answer a question. `near` are
-    /// words that stand where the answer is expected.
+    /// The passages of a project's current plans that match a question. Of passages that
+    /// match all its words, only those in a section that `names` or `sections` name, if
+    /// there are any; the best of a section that `names` names are given in any case.
     pub async fn search_plans(
         &self,
         project: ProjectId,
         question: &str,
-        near: &str,
+        names: &[String],
+        sections: &[String],
     ) -> Result<Search, Refusal> {
         let mut reading = self.reader.acquire().await.map_err(fault)?;
         let plans = current(&mut reading, project).await?;
-        let stems = Asked::stems(question);
-        let mut search = Search {
-            asked: Asked::new(question, 0, |_| 0),
-            sections: Vec::new(),
-            places: Vec::new(),
-            is_empty: plans.is_empty(),
-        };
-        let mut known: BTreeMap<String, i64> = BTreeMap::new();
-        for plan in &plans {
-            count(&mut reading, plan.plan_id, &stems, &mut known).await?;
-            let rows = candidates(&mut reading, plan.plan_id, &stems, near).await?;
-            for row in rows {
-                let passages = packed::unpack(&row.passages)
-                    .map_err(|error| Refusal::internal(error.to_string()))?;
-                let SectionRow { breadcrumb, heading, above, source, .. } = row;
-                search.sections.push(Section { breadcrumb, heading, above, passages });
-                search.places.push(Place { source, version: plan.version.clone() });
+        let terms = terms::terms(question);
+        if plans.is_empty() || terms.is_empty() {
+            let (question, has_plan) = (question.to_owned(), !plans.is_empty());
+            return Ok(Search { question, has_plan, terms, ..Search::default() });
+        }
+        let plans: Vec<String> = plans.iter().map(|plan| format!("p{plan}")).collect();
+        let plans = format!("plan : ({})", plans.join(" OR "));
+        let all = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " AND "));
+        let any = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " OR "));
+        let question = question.to_owned();
+        let mut search = Search { question, has_plan: true, terms, ..Search::default() };
+        if let Some(place) = in_place(names.iter().chain(sections)) {
+            search.complete = matching(&mut reading, &format!("{all} AND {place}"), FOUND).await?;
+        }
+        if search.complete.is_empty() {
+            search.complete = matching(&mut reading, &all, FOUND).await?;
+        }
+        // A whole is found by what introduces it; its parts are passages, too.
+        search.complete.retain(|hit| !hit.passage().is_whole);
+        if let Some(place) = in_place(names.iter()) {
+            search.named = matching(&mut reading, &format!("{any} AND {place}"), NAMED).await?;
+            if search.named.is_empty() {
+                search.named =
+                    matching(&mut reading, &format!("{plans} AND {place}"), NAMED).await?;
             }
         }
-        let sections = plans.iter().map(|plan| plan.sections).sum::<i64>().unsigned_abs();
-        search.asked = Asked::new(question, sections, |stem| {
-            known.get(stem).copied().unwrap_or_default().unsigned_abs()
-        });
+        search.partial = matching(&mut reading, &any, FOUND).await?;
+        if let Some(best) = search.partial.first() {
+            search.missing = missing(&mut reading, best.id, &search.terms).await?;
+        }
         Ok(search)
     }
 
-    /// The passages of a project's current plans that come nearest to a question, each with
-    /// its place; first those in a section that one of the terms names.
-    pub async fn nearest_passages(
+    /// The passage of a project's current plans that an executor's answer cites, and the
+    /// words that it quotes, if they stand there verbatim.
+    pub async fn cited(
         &self,
         project: ProjectId,
-        question: &str,
-        terms: &[String],
-    ) -> Result<Vec<Near>, Refusal> {
+        answer: &str,
+    ) -> Result<Option<(Hit, String)>, Refusal> {
+        let Some(citation) = Citation::of(answer) else { return Ok(None) };
         let mut reading = self.reader.acquire().await.map_err(fault)?;
+        let row: Option<PassageRow> = sqlx::query_as(PASSAGE)
+            .bind(citation.id)
+            .bind(ROWS_PER_SECTION)
+            .fetch_optional(&mut *reading)
+            .await
+            .map_err(fault)?;
         let plans = current(&mut reading, project).await?;
-        if plans.is_empty() {
-            return Ok(Vec::new());
-        }
-        let of_plans: Vec<String> = plans.iter().map(|plan| format!("p{}", plan.plan_id)).collect();
-        let of_plans = format!("plan : ({})", of_plans.join(" OR "));
-        let about = format!("{{place said}} : ({})", any_of(&words::sought(question)));
-        let terms: Vec<String> =
-            terms.iter().map(|term| words::indexed(term)).filter(|term| !term.is_empty()).collect();
-        let mut rows = Vec::new();
-        if !terms.is_empty() {
-            let named = format!("{of_plans} AND place : ({})", any_of(&terms));
-            rows = matching(&mut reading, &format!("{named} AND {about}"), NAMED).await?;
-            if rows.is_empty() {
-                rows = matching(&mut reading, &named, NAMED).await?;
-            }
-        }
-        rows.extend(matching(&mut reading, &format!("{of_plans} AND {about}"), LOOKED_AT).await?);
-        let near = rows.into_iter().map(|row| near(row, &plans)).collect::<Result<Vec<_>, _>>()?;
-        Ok(nearest::apart(near.into_iter().flatten()))
+        let Some(mut row) = row.filter(|row| plans.contains(&row.plan_id)) else { return Ok(None) };
+        let document = std::mem::take(&mut row.content);
+        let verified = row.hit()?.filter(|hit| citation.is_verbatim(hit, &document));
+        Ok(verified.map(|hit| (hit, citation.words)))
     }
 }
 
-/// The plans that questions of a project are answered from.
-pub async fn current(
-    reading: Writing<'_>,
-    project: ProjectId,
-) -> Result<Vec<CurrentPlan>, Refusal> {
-    sqlx::query_as(CURRENT).bind(project.to_string()).fetch_all(reading).await.map_err(fault)
+async fn current(reading: Writing<'_>, project: ProjectId) -> Result<Vec<i64>, Refusal> {
+    sqlx::query_scalar(CURRENT).bind(project.to_string()).fetch_all(reading).await.map_err(fault)
 }
 
-/// Adds to `known` in how many sections of a plan each stem stands.
-async fn count(
-    reading: Writing<'_>,
-    plan: i64,
-    stems: &[String],
-    known: &mut BTreeMap<String, i64>,
-) -> Result<(), Refusal> {
-    for stem in stems {
-        let sections: Option<i64> =
-            sqlx::query_scalar("SELECT sections FROM plan_stems WHERE plan_id = ?1 AND stem = ?2")
-                .bind(plan)
-                .bind(stem)
-                .fetch_optional(&mut *reading)
-                .await
-                .map_err(fault)?;
-        *known.entry(stem.clone()).or_default() += sections.unwrap_or_default();
-    }
-    Ok(())
+fn phrases(phrases: &[String], joint: &str) -> String {
+    let quoted: Vec<String> = phrases.iter().map(|phrase| format!("\"{phrase}\"")).collect();
+    quoted.join(joint)
 }
 
-async fn candidates(
-    reading: Writing<'_>,
-    plan: i64,
-    stems: &[String],
-    near: &str,
-) -> Result<Vec<SectionRow>, Refusal> {
-    if stems.is_empty() {
-        return Ok(Vec::new());
-    }
-    let near: BTreeSet<String> = words::stems(near).into_iter().collect();
-    let quoted = stems.iter().chain(&near).map(|stem| format!("\"{stem}\""));
-    let any = quoted.collect::<Vec<_>>().join(" OR ");
-    sqlx::query_as(
-        "SELECT s.breadcrumb, s.heading, s.above, s.passages, d.source
-         FROM plan_words w
-         JOIN plan_sections s ON s.section_id = w.rowid
-         JOIN plan_documents d ON d.document_id = s.document_id
-         WHERE plan_words MATCH ?1 ORDER BY bm25(plan_words, 0.0, 2.0, 1.0), w.rowid LIMIT ?2",
-    )
-    .bind(format!("plan : p{plan} AND {{heading body}} : ({any})"))
-    .bind(CANDIDATES)
-    .fetch_all(reading)
-    .await
-    .map_err(fault)
+/// Limits a search to sections with one of these names, if there are any.
+fn in_place<'a>(names: impl Iterator<Item = &'a String>) -> Option<String> {
+    let names: Vec<String> =
+        names.map(|name| terms::indexed(name)).filter(|name| !name.is_empty()).collect();
+    (!names.is_empty()).then(|| format!("place : ({})", phrases(&names, " OR ")))
 }
 
-/// The words or phrases, any of which may stand there.
-fn any_of(phrases: &[String]) -> String {
-    phrases.iter().map(|phrase| format!("\"{phrase}\"")).collect::<Vec<_>>().join(" OR ")
-}
-
-async fn matching(
-    reading: Writing<'_>,
-    query: &str,
-    most: i64,
-) -> Result<Vec<PassageRow>, Refusal> {
-    sqlx::query_as(
-        "SELECT found.rowid, s.plan_id, d.source, s.breadcrumb, s.passages
+async fn matching(reading: Writing<'_>, query: &str, most: i64) -> Result<Vec<Hit>, Refusal> {
+    let rows: Vec<PassageRow> = sqlx::query_as(
+        "SELECT found.rowid AS id, found.score, p.version, d.source, '' AS content, s.*
          FROM (SELECT rowid, bm25(plan_passages, 0.0, ?3, ?4) AS score FROM plan_passages
                WHERE plan_passages MATCH ?1 ORDER BY score, rowid LIMIT ?2) found
          JOIN plan_sections s ON s.section_id = found.rowid / ?5
          JOIN plan_documents d ON d.document_id = s.document_id
+         JOIN plans p ON p.plan_id = s.plan_id
          ORDER BY found.score, found.rowid",
     )
     .bind(query)
@@ -210,18 +167,32 @@ async fn matching(
     .bind(ROWS_PER_SECTION)
     .fetch_all(reading)
     .await
-    .map_err(fault)
+    .map_err(fault)?;
+    let hits: Vec<Option<Hit>> = rows.into_iter().map(PassageRow::hit).collect::<Result<_, _>>()?;
+    Ok(hits.into_iter().flatten().collect())
 }
 
-fn near(row: PassageRow, plans: &[CurrentPlan]) -> Result<Option<Near>, Refusal> {
-    let number = usize::try_from(row.rowid % ROWS_PER_SECTION).unwrap_or_default();
-    let passages =
-        packed::unpack(&row.passages).map_err(|error| Refusal::internal(error.to_string()))?;
-    let version = plans.iter().find(|plan| plan.plan_id == row.plan_id);
-    let section = Section { breadcrumb: row.breadcrumb, ..Section::default() };
-    Ok(version
-        .zip(passages.get(number))
-        .map(|(plan, passage)| Near::new(row.source, plan.version.clone(), &section, passage)))
+/// The terms that neither a passage nor the headings above it have.
+async fn missing(
+    reading: Writing<'_>,
+    passage: i64,
+    terms: &[String],
+) -> Result<Vec<String>, Refusal> {
+    let mut missing = Vec::new();
+    for term in terms {
+        let found: Option<i64> = sqlx::query_scalar(
+            "SELECT rowid FROM plan_passages WHERE plan_passages MATCH ?1 AND rowid = ?2",
+        )
+        .bind(format!("{{place said}} : \"{term}\""))
+        .bind(passage)
+        .fetch_optional(&mut *reading)
+        .await
+        .map_err(fault)?;
+        if found.is_none() {
+            missing.push(term.clone());
+        }
+    }
+    Ok(missing)
 }
 
 #[cfg(test)]
