@@ -11,13 +11,12 @@ use super::tool::Row;
 pub use super::tool::Tool;
 use crate::api::field_rules::FieldRule;
 use crate::api::worker::{
-    completed, done, failure, inbox, issue, next, observation, status, ticket, verification,
+    completed, consult, done, failure, immediate, inbox, issue, next, observation, question, status, ticket, verification,
 };
 use crate::api::{
     approvals, artifacts, attempts, context, executors, follow_up, logs, projects, sessions, tasks,
     waits,
 };
-use crate::work::{consult, immediate, question};
 
 macro_rules! table {
     ($($kind:ident $name:ident $(= $called:literal)? $title:literal $audience:ident $effect:ident $load:ident

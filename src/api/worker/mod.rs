@@ -1,10 +1,11 @@
 //! The worker API: what the agent that does a task asks and is answered, in its own
 //! words (camel case, and the field names of its specification).
 
-pub mod answers;
 pub mod completed;
+pub mod consult;
 pub mod done;
 pub mod failure;
+pub mod immediate;
 pub mod inbox;
 pub mod issue;
 pub mod late;
@@ -12,6 +13,7 @@ pub mod next;
 pub mod note;
 pub mod observation;
 pub mod path;
+pub mod question;
 pub mod receipt;
 pub mod report;
 pub mod reported;
@@ -21,7 +23,9 @@ pub mod verification;
 
 /// All that a worker asks of the daemon, and the inbox of what workers ask.
 pub trait WorkerTools:
-    answers::AnswerTools
+    consult::ConsultTools
+    + immediate::ImmediateTools
+    + question::AskTools
     + inbox::InboxTools
     + next::NextTools
     + note::NoteTools
@@ -31,7 +35,9 @@ pub trait WorkerTools:
 }
 
 impl<T> WorkerTools for T where
-    T: answers::AnswerTools
+    T: consult::ConsultTools
+        + immediate::ImmediateTools
+        + question::AskTools
         + inbox::InboxTools
         + next::NextTools
         + note::NoteTools

@@ -9,7 +9,7 @@ use provost_actors::refusal::Refusal;
 
 use crate::api::Session;
 use crate::domain::Domain;
-use crate::work::answer::nearest::SHOWN;
+use crate::work::answer::SHOWN;
 use crate::work::answer::{Answer, Hit, rulings};
 use crate::work::reply::Known;
 use crate::work::{TaskKind, Worker};

@@ -2,6 +2,8 @@
 //! that its log, limits, stop and restart are those of any other, and in worktrees of its
 //! own, so that it can't change the asker's files.
 
+use async_trait::async_trait;
+use crate::api::worker::consult::ConsultTools;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use crate::api::{Key, Session};
 use crate::domain::{Answers, Domain};
 use crate::store::{NewQuestion, Question, Store};
 use crate::work::answer::{cite, terms};
-use crate::work::consult::{CallCoeAgentInput, CallCoeAgentOutput};
+use crate::api::worker::consult::{CallCoeAgentInput, CallCoeAgentOutput};
 use crate::work::question::{check_tokens, tokens};
 
 /// Variants that only read, by the names that executors have for them.
@@ -39,8 +41,9 @@ pub(super) struct Consulted {
     pub executor: String,
 }
 
-impl Domain {
-    pub(in crate::domain) async fn consulted(
+#[async_trait]
+impl ConsultTools for Domain {
+    async fn call_coe_agent(
         &self,
         session: &Session,
         input: CallCoeAgentInput,
@@ -83,7 +86,9 @@ impl Domain {
         let question_id = Some(question.handle);
         Ok(CallCoeAgentOutput { success: true, answer, source: executor, question_id })
     }
+}
 
+impl Domain {
     /// Asks the executor, and waits for so long. A later answer is recorded all the same and
     /// delivered to the asker.
     pub(super) async fn consult(

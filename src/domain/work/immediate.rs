@@ -1,6 +1,8 @@
 //! `getImmediateAnswer`: the plan's answer, or else a wait for the inbox's. The tables are the
 //! truth: a wait registers, reads, and sleeps until the answer is announced.
 
+use async_trait::async_trait;
+use crate::api::worker::immediate::ImmediateTools;
 use std::time::Duration;
 
 use provost_actors::refusal::{Code, Refusal};
@@ -13,11 +15,12 @@ use crate::api::worker::ticket::Urgency;
 use crate::domain::{Domain, waits};
 use crate::store::{NewQuestion, Question};
 use crate::work::answer::terms;
-use crate::work::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
+use crate::api::worker::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
 use crate::work::question::{check_tokens, tokens};
 
-impl Domain {
-    pub(in crate::domain) async fn answered_now(
+#[async_trait]
+impl ImmediateTools for Domain {
+    async fn get_immediate_answer(
         &self,
         session: &Session,
         input: GetImmediateAnswerInput,
@@ -49,7 +52,9 @@ impl Domain {
         let answers = self.store.due_answers(&asking.worker, asking.task).await?;
         Ok(GetImmediateAnswerOutput { answer, source, timeout: false, answers })
     }
+}
 
+impl Domain {
     async fn wait_for_answer(
         &self,
         asking: &Asking,

@@ -1,6 +1,8 @@
 //! `askQuestion`: what the plan or an earlier answer says. Where that is not sure, the
 //! question goes to the inbox, and first to the executor that answers, if there is one.
 
+use async_trait::async_trait;
+use crate::api::worker::question::AskTools;
 use std::time::Duration;
 
 use provost_actors::refusal::{Code, Refusal};
@@ -11,15 +13,16 @@ use crate::api::Session;
 use crate::domain::Domain;
 use crate::store::NewQuestion;
 use crate::work::answer::{rulings, terms};
-use crate::work::question::{AskQuestionInput, AskQuestionOutput};
+use crate::api::worker::question::{AskQuestionInput, AskQuestionOutput};
 use crate::work::reply::Outcome;
 
 fn is_of_the_wait(code: Code) -> bool {
     matches!(code, Code::Timeout | Code::DaemonRestarting | Code::ShuttingDown)
 }
 
-impl Domain {
-    pub(in crate::domain) async fn asked(
+#[async_trait]
+impl AskTools for Domain {
+    async fn ask_question(
         &self,
         session: &Session,
         input: AskQuestionInput,
@@ -75,3 +78,4 @@ impl Domain {
         Ok(input.reply(known, &outcome, answers))
     }
 }
+

@@ -52,7 +52,7 @@ use crate::api::tasks::TaskTools;
 use crate::api::tasks::*;
 use crate::api::waits::WaitTools;
 use crate::api::waits::*;
-use crate::api::worker::answers::AnswerTools;
+use crate::api::worker::question::*;
 use crate::api::worker::inbox::InboxTools;
 use crate::api::worker::inbox::*;
 use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
@@ -70,9 +70,8 @@ use crate::api::{
 };
 
 use crate::work::Standing;
-use crate::work::consult::*;
-use crate::work::immediate::*;
-use crate::work::question::*;
+use crate::api::worker::consult::*;
+use crate::api::worker::immediate::*;
 
 /// An id of any kind.
 pub const ID: &str = "01936d5e-5f7a-7c3e-8f00-0123456789ab";
@@ -653,9 +652,15 @@ impl LogTools for Samples {
     }
 }
 
-stub! { AnswerTools {
+stub! { AskTools {
     ask_question(AskQuestionInput) -> AskQuestionOutput;
+} }
+
+stub! { ImmediateTools {
     get_immediate_answer(GetImmediateAnswerInput) -> GetImmediateAnswerOutput;
+} }
+
+stub! { ConsultTools {
     call_coe_agent(CallCoeAgentInput) -> CallCoeAgentOutput;
 } }
 

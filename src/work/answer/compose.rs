@@ -4,8 +4,8 @@
 use provost_actors::text::cut;
 
 use super::super::plan::{Passage, Section};
-use super::super::question::{Evidence, Guidance};
-use super::nearest::SHOWN;
+use crate::api::worker::question::{Evidence, Guidance};
+use super::SHOWN;
 use super::{Class, Doubt, Hit, SURE, Search, Weighed, weigh};
 
 /// Confidence in an executor's answer that no one has ruled on and that cites no passage.

@@ -7,7 +7,6 @@
 mod asks;
 pub mod cite;
 mod compose;
-pub mod nearest;
 pub mod rulings;
 pub mod terms;
 mod weigh;
@@ -18,8 +17,11 @@ pub use weigh::{Class, Doubt, SURE, Weighed, weigh};
 
 use std::sync::Arc;
 
-use self::nearest::Near;
+use crate::api::worker::question::Near;
 use super::plan::{Passage, Section};
+
+/// How many passages an answer shows at most.
+pub const SHOWN: usize = 5;
 
 /// A passage that the search found.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use provost_actors::ids::QuestionId;
 
-use super::super::question::{Decision, Evidence};
+use crate::api::worker::question::{Decision, Evidence};
 use super::{Answer, terms};
 
 /// Confidence in the ruling of an orchestrator or a person.

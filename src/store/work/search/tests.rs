@@ -7,7 +7,7 @@ use provost_actors::gateway::NewRepo;
 
 use super::*;
 use crate::store::{NewDocument, NewPlan, TimesToLive};
-use crate::work::answer::nearest::SHOWN;
+use crate::work::answer::SHOWN;
 use crate::work::answer::{Answer, Class, weigh};
 use crate::work::plan::{self, Format};
 

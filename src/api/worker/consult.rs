@@ -1,8 +1,9 @@
-//! `callCOEAgent`: a question to the executor that answers.
+//! `callCOEAgent`.
 
+use async_trait::async_trait;
+use crate::api::{Refusable, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
 use super::question::Context;
 use crate::api::args::{Limit, Text};
 
@@ -28,13 +29,6 @@ pub struct CallCoeAgentInput {
     pub project_id: Option<Text<1, 64>>,
 }
 
-impl CallCoeAgentInput {
-    /// The task that it names.
-    pub fn task(&self) -> Option<&str> {
-        self.task_id.as_deref().or(self.context.as_ref().and_then(Context::task))
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallCoeAgentOutput {
@@ -47,4 +41,10 @@ pub struct CallCoeAgentOutput {
     /// The question, Q-001; absent where an earlier ruling answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question_id: Option<String>,
+}
+
+/// What the tool that asks the executor that answers asks of the daemon.
+#[async_trait]
+pub trait ConsultTools: Send + Sync {
+    async fn call_coe_agent(&self, session: &Session, input: CallCoeAgentInput) -> Refusable<CallCoeAgentOutput>;
 }

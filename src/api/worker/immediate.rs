@@ -1,9 +1,10 @@
-//! `getImmediateAnswer`: the plan's answer, or else a wait for the inbox's.
+//! `getImmediateAnswer`.
 
+use async_trait::async_trait;
+use crate::api::{Refusable, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
 use crate::api::args::{Limit, Text};
 use crate::api::worker::late::LateAnswer;
 
@@ -28,14 +29,6 @@ pub struct GetImmediateAnswerInput {
     pub project_id: Option<Text<1, 64>>,
 }
 
-impl GetImmediateAnswerInput {
-    /// The task that its context names.
-    pub fn task(&self) -> Option<&str> {
-        let bundle = self.context_bundle.as_ref()?;
-        ["task_id", "taskId"].iter().find_map(|name| bundle.get(*name)?.as_str())
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GetImmediateAnswerOutput {
     /// The answer.
@@ -47,4 +40,10 @@ pub struct GetImmediateAnswerOutput {
     /// Answers to other questions since your last call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<LateAnswer>,
+}
+
+/// What the tool that waits for an answer asks of the daemon.
+#[async_trait]
+pub trait ImmediateTools: Send + Sync {
+    async fn get_immediate_answer(&self, session: &Session, input: GetImmediateAnswerInput) -> Refusable<GetImmediateAnswerOutput>;
 }

@@ -1,0 +1,221 @@
+//! `askQuestion`, in both of its forms: 1.0 in camelCase, v1.2 in snake_case.
+
+use async_trait::async_trait;
+use crate::api::{Refusable, Session};
+use crate::api::args::{Between, List, Text};
+use crate::api::worker::late::LateAnswer;
+use crate::api::worker::ticket::Urgency;
+use provost_actors::refusal::{Code, Refusal};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+pub const ASK_QUESTION: &str = "\
+Use when: the task leaves something open that the project's plan may settle.
+Required: question; with any v1.2 field also context_summary and task_id.
+Optional: 1.0: context, currentTaskId, searchInPlan, includeRelatedDecisions. v1.2: current_file, \
+relevant_snippets, confidence_level, priority_level, possible_options. project_id.
+Next: follow the answer; below 0.7 (70) read nearest: the question is in the inbox.
+Avoid: asking it again; the answer is delivered to you.";
+
+/// The fields that only one form has.
+pub const FORM_1_0: &[&str] =
+    &["context", "currentTaskId", "searchInPlan", "includeRelatedDecisions"];
+
+/// The fields that v1.2 requires.
+pub const NEEDS_1_2: &[&str] = &["context_summary", "task_id"];
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskQuestionInput {
+    /// One question; v1.2: 300 characters at most.
+    pub question: Text<1, 4_000_000>,
+    /// 1.0: what you work on: text, or {"taskId": "TASK-001"}.
+    pub context: Option<Context>,
+    /// 1.0: your task, TASK-001 or a UUID.
+    #[serde(rename = "currentTaskId")]
+    pub current_task_id: Option<Text<1, 64>>,
+    /// 1.0: terms or sections to look at first, separated by |.
+    #[serde(rename = "searchInPlan")]
+    pub search_in_plan: Option<String>,
+    /// 1.0: false leaves out earlier decisions.
+    #[serde(rename = "includeRelatedDecisions")]
+    pub include_related_decisions: Option<bool>,
+    /// v1.2: what you work on.
+    pub context_summary: Option<String>,
+    /// v1.2: the file that you work on.
+    pub current_file: Option<Text<0, 4096>>,
+    /// v1.2: the code in question, 2000 characters at most.
+    pub relevant_snippets: Option<List<Snippet, 0, 2000>>,
+    /// v1.2: your task, TASK-001 or a UUID.
+    pub task_id: Option<Text<1, 64>>,
+    /// v1.2: how sure you are of your own answer, 0 to 100.
+    pub confidence_level: Option<Between<0, 100>>,
+    /// v1.2: 1 (you can't continue) to 3; by default 2.
+    pub priority_level: Option<Between<1, 3>>,
+    /// v1.2: the answers that you consider.
+    pub possible_options: Option<List<Text<0, 1000>, 0, 50>>,
+    /// Project id; by default yours.
+    pub project_id: Option<Text<1, 64>>,
+}
+
+/// What the asker works on.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub enum Context {
+    /// In words.
+    Text(String),
+    /// Facts by name; `taskId` names the task.
+    Facts(Map<String, Value>),
+}
+
+/// A piece of code.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Snippet {
+    /// The file that it is from.
+    pub file: String,
+    /// The code.
+    pub content: String,
+}
+
+/// The answer, in the form of the question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AskQuestionOutput {
+    V1_0(Box<AnswerV1_0>),
+    V1_2(AnswerV1_2),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerV1_0 {
+    /// true.
+    pub success: bool,
+    /// The question.
+    pub question: String,
+    /// The answer of the plan or of an earlier ruling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_from_plan: Option<String>,
+    /// How sure it is that this answers the question: 0.0 to 1.0. Below 0.7 do not rely on it.
+    pub confidence: f64,
+    /// Where the answer is from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+    /// Advice in the same section of the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guidance: Option<Guidance>,
+    /// The passages that match the question best, five at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nearest: Vec<Near>,
+    /// Other passages about the question: "section: text".
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub related_design_choices: Vec<String>,
+    /// How similar questions were decided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub related_decisions: Vec<Decision>,
+    /// What is missing, where confidence is below 0.7.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<String>,
+    /// The question in the inbox, Q-001, if it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question_id: Option<String>,
+    /// Answers since your last call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
+}
+
+/// Where an answer is from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// The document's path, or "ruling Q-001".
+    pub source: String,
+    /// Version of the plan; empty for a ruling.
+    pub plan_version: String,
+    /// Section, as a breadcrumb or a JSON path; empty for a ruling.
+    pub section: String,
+    /// The text there, verbatim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exact_quote: Option<String>,
+    /// First and last line of the quote, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_numbers: Option<[usize; 2]>,
+}
+
+/// Advice beside the answer, all from the plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Guidance {
+    /// How to build it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub implementation: Option<String>,
+    /// How it is animated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub animation: Option<String>,
+    /// How it is made accessible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accessibility: Option<String>,
+    /// The code in the section, by language.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub examples: BTreeMap<String, String>,
+}
+
+/// How a question was decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// The question, Q-001.
+    pub question_id: String,
+    /// Its text.
+    pub question: String,
+    /// The answer.
+    pub answer: String,
+    /// person, orchestrator, or the executor that was asked.
+    pub answered_by: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AnswerV1_2 {
+    /// The answer of the plan or of an earlier ruling, and what is missing.
+    pub answer: String,
+    /// Where the answer is from: document, section and lines; null without an answer.
+    pub source: Option<String>,
+    /// The passages that match the question best, five at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nearest: Vec<Near>,
+    /// How sure it is that this answers the question: 0 to 100. Below 70 do not rely on it.
+    pub confidence: u8,
+    /// Whether you need more before you rely on it.
+    pub follow_up_needed: bool,
+    /// Whether it is in the inbox now; the answer is delivered later.
+    pub escalated_to_user: bool,
+    /// The question in the inbox, Q-001, if it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question_id: Option<String>,
+    /// Answers since your last call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<LateAnswer>,
+}
+
+/// A passage of a plan, verbatim, with its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Near {
+    /// The document's path.
+    pub document: String,
+    /// Version of the plan.
+    pub version: String,
+    /// Section, as a breadcrumb or a JSON path.
+    pub section: String,
+    /// First and last line, from 1.
+    pub lines: [usize; 2],
+    /// What stands there, verbatim.
+    pub quote: String,
+}
+
+/// What the tool that asks the plan asks of the daemon.
+#[async_trait]
+pub trait AskTools: Send + Sync {
+    async fn ask_question(&self, session: &Session, input: AskQuestionInput) -> Refusable<AskQuestionOutput>;
+}
