@@ -11,7 +11,8 @@ use super::tool::Row;
 pub use super::tool::Tool;
 use crate::api::field_rules::FieldRule;
 use crate::api::worker::{
-    completed, consult, done, failure, immediate, inbox, issue, next, observation, question, status, ticket, verification,
+    completed, consult, done, failure, immediate, inbox, issue, next, observation, question,
+    status, ticket, verification,
 };
 use crate::api::{
     approvals, artifacts, attempts, context, executors, follow_up, logs, projects, sessions, tasks,

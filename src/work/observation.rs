@@ -1,10 +1,8 @@
 //! `reportObservation`, in both of its forms: what a worker found beside its task.
 
 use crate::api::worker::issue::Level;
-use crate::api::worker::late::LateAnswer;
 use crate::api::worker::observation::{
     Category, NewTaskDetails, ObservationDetails, ObservationType, ReportObservationInput,
-    ReportObservationOutput,
 };
 use crate::api::worker::path;
 use crate::api::worker::ticket::Urgency;

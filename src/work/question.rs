@@ -2,14 +2,13 @@
 //! that only one form has tell which one a call uses.
 
 use crate::api::args::Between;
+use crate::api::worker::consult::CallCoeAgentInput;
+use crate::api::worker::immediate::GetImmediateAnswerInput;
 use crate::api::worker::question::Snippet;
+use crate::api::worker::question::{AskQuestionInput, Context};
 use crate::api::worker::ticket::Urgency;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-use crate::api::worker::consult::CallCoeAgentInput;
-use crate::api::worker::immediate::GetImmediateAnswerInput;
-use crate::api::worker::question::{AskQuestionInput, Context};
 
 /// Longest question and snippets of v1.2, in characters.
 const QUESTION_MAX: usize = 300;

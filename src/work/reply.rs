@@ -4,10 +4,12 @@ use provost_actors::refusal::Refusal;
 use serde_json::json;
 
 use super::answer::Answer;
-use crate::api::worker::question::Near;
-use crate::api::worker::question::{AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Decision, Evidence};
 use super::question::Form;
 use crate::api::worker::late::LateAnswer;
+use crate::api::worker::question::Near;
+use crate::api::worker::question::{
+    AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Decision, Evidence,
+};
 
 /// What the plan and earlier rulings say to a question.
 #[derive(Clone, Debug)]

@@ -1,11 +1,11 @@
 //! `callCOEAgent`.
 
-use async_trait::async_trait;
-use crate::api::{Refusable, Session};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use super::question::Context;
 use crate::api::args::{Limit, Text};
+use crate::api::{Refusable, Session};
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 pub const CALL_COE_AGENT: &str = "\
 Use when: only the code can answer, and another agent should look.
@@ -46,5 +46,9 @@ pub struct CallCoeAgentOutput {
 /// What the tool that asks the executor that answers asks of the daemon.
 #[async_trait]
 pub trait ConsultTools: Send + Sync {
-    async fn call_coe_agent(&self, session: &Session, input: CallCoeAgentInput) -> Refusable<CallCoeAgentOutput>;
+    async fn call_coe_agent(
+        &self,
+        session: &Session,
+        input: CallCoeAgentInput,
+    ) -> Refusable<CallCoeAgentOutput>;
 }

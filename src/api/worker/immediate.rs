@@ -1,12 +1,12 @@
 //! `getImmediateAnswer`.
 
-use async_trait::async_trait;
+use crate::api::args::{Limit, Text};
+use crate::api::worker::late::LateAnswer;
 use crate::api::{Refusable, Session};
+use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use crate::api::args::{Limit, Text};
-use crate::api::worker::late::LateAnswer;
 
 pub const GET_IMMEDIATE_ANSWER: &str = "\
 Use when: you can't continue without an answer and want to wait for it.
@@ -45,5 +45,9 @@ pub struct GetImmediateAnswerOutput {
 /// What the tool that waits for an answer asks of the daemon.
 #[async_trait]
 pub trait ImmediateTools: Send + Sync {
-    async fn get_immediate_answer(&self, session: &Session, input: GetImmediateAnswerInput) -> Refusable<GetImmediateAnswerOutput>;
+    async fn get_immediate_answer(
+        &self,
+        session: &Session,
+        input: GetImmediateAnswerInput,
+    ) -> Refusable<GetImmediateAnswerOutput>;
 }

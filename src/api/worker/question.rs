@@ -1,14 +1,12 @@
 //! `askQuestion`, in both of its forms: 1.0 in camelCase, v1.2 in snake_case.
 
-use async_trait::async_trait;
-use crate::api::{Refusable, Session};
 use crate::api::args::{Between, List, Text};
 use crate::api::worker::late::LateAnswer;
-use crate::api::worker::ticket::Urgency;
-use provost_actors::refusal::{Code, Refusal};
+use crate::api::{Refusable, Session};
+use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 pub const ASK_QUESTION: &str = "\
@@ -217,5 +215,9 @@ pub struct Near {
 /// What the tool that asks the plan asks of the daemon.
 #[async_trait]
 pub trait AskTools: Send + Sync {
-    async fn ask_question(&self, session: &Session, input: AskQuestionInput) -> Refusable<AskQuestionOutput>;
+    async fn ask_question(
+        &self,
+        session: &Session,
+        input: AskQuestionInput,
+    ) -> Refusable<AskQuestionOutput>;
 }

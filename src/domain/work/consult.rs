@@ -2,8 +2,8 @@
 //! that its log, limits, stop and restart are those of any other, and in worktrees of its
 //! own, so that it can't change the asker's files.
 
-use async_trait::async_trait;
 use crate::api::worker::consult::ConsultTools;
+use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ use serde_json::json;
 
 use super::asking::{Asking, after};
 use super::inbox::Courier;
+use crate::api::worker::consult::{CallCoeAgentInput, CallCoeAgentOutput};
 use crate::api::worker::ticket::Urgency;
 use crate::api::{Key, Session};
 use crate::domain::{Answers, Domain};
 use crate::store::{NewQuestion, Question, Store};
 use crate::work::answer::{cite, terms};
-use crate::api::worker::consult::{CallCoeAgentInput, CallCoeAgentOutput};
 use crate::work::question::{check_tokens, tokens};
 
 /// Variants that only read, by the names that executors have for them.

@@ -1,8 +1,8 @@
 //! `getImmediateAnswer`: the plan's answer, or else a wait for the inbox's. The tables are the
 //! truth: a wait registers, reads, and sleeps until the answer is announced.
 
-use async_trait::async_trait;
 use crate::api::worker::immediate::ImmediateTools;
+use async_trait::async_trait;
 use std::time::Duration;
 
 use provost_actors::refusal::{Code, Refusal};
@@ -11,11 +11,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::asking::{Asking, after};
 use crate::api::Session;
+use crate::api::worker::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
 use crate::api::worker::ticket::Urgency;
 use crate::domain::{Domain, waits};
 use crate::store::{NewQuestion, Question};
 use crate::work::answer::terms;
-use crate::api::worker::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
 use crate::work::question::{check_tokens, tokens};
 
 #[async_trait]

@@ -1,8 +1,8 @@
 //! `askQuestion`: what the plan or an earlier answer says. Where that is not sure, the
 //! question goes to the inbox, and first to the executor that answers, if there is one.
 
-use async_trait::async_trait;
 use crate::api::worker::question::AskTools;
+use async_trait::async_trait;
 use std::time::Duration;
 
 use provost_actors::refusal::{Code, Refusal};
@@ -10,10 +10,10 @@ use provost_actors::refusal::{Code, Refusal};
 use super::asking::after;
 use super::consult::Consulted;
 use crate::api::Session;
+use crate::api::worker::question::{AskQuestionInput, AskQuestionOutput};
 use crate::domain::Domain;
 use crate::store::NewQuestion;
 use crate::work::answer::{rulings, terms};
-use crate::api::worker::question::{AskQuestionInput, AskQuestionOutput};
 use crate::work::reply::Outcome;
 
 fn is_of_the_wait(code: Code) -> bool {
@@ -78,4 +78,3 @@ impl AskTools for Domain {
         Ok(input.reply(known, &outcome, answers))
     }
 }
-

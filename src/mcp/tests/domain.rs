@@ -52,7 +52,6 @@ use crate::api::tasks::TaskTools;
 use crate::api::tasks::*;
 use crate::api::waits::WaitTools;
 use crate::api::waits::*;
-use crate::api::worker::question::*;
 use crate::api::worker::inbox::InboxTools;
 use crate::api::worker::inbox::*;
 use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
@@ -60,18 +59,19 @@ use crate::api::worker::next::NextTools;
 use crate::api::worker::next::{GetNextTaskInput, GetNextTaskOutput};
 use crate::api::worker::note::NoteTools;
 use crate::api::worker::observation::{ReportObservationInput, ReportObservationOutput};
+use crate::api::worker::question::*;
 use crate::api::worker::receipt::*;
 use crate::api::worker::report::ReportTools;
-use crate::api::worker::reported::{Reported, TaskReport};
+use crate::api::worker::reported::{LastReport, Reported, TaskReport};
 use crate::api::worker::ticket::TicketTools;
 use crate::api::worker::ticket::*;
 use crate::api::{
     Access, Callee, CustomError, Key, Once, RecentAttempt, Refusable, Service, Session,
 };
 
-use crate::work::Standing;
 use crate::api::worker::consult::*;
 use crate::api::worker::immediate::*;
+use crate::work::Standing;
 
 /// An id of any kind.
 pub const ID: &str = "01936d5e-5f7a-7c3e-8f00-0123456789ab";

@@ -4,9 +4,9 @@
 use provost_actors::text::cut;
 
 use super::super::plan::{Passage, Section};
-use crate::api::worker::question::{Evidence, Guidance};
 use super::SHOWN;
 use super::{Class, Doubt, Hit, SURE, Search, Weighed, weigh};
+use crate::api::worker::question::{Evidence, Guidance};
 
 /// Confidence in an executor's answer that no one has ruled on and that cites no passage.
 const CONSULTED: f64 = 0.6;

@@ -17,8 +17,8 @@ pub use weigh::{Class, Doubt, SURE, Weighed, weigh};
 
 use std::sync::Arc;
 
-use crate::api::worker::question::Near;
 use super::plan::{Passage, Section};
+use crate::api::worker::question::Near;
 
 /// How many passages an answer shows at most.
 pub const SHOWN: usize = 5;

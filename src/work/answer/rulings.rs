@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use provost_actors::ids::QuestionId;
 
-use crate::api::worker::question::{Decision, Evidence};
 use super::{Answer, terms};
+use crate::api::worker::question::{Decision, Evidence};
 
 /// Confidence in the ruling of an orchestrator or a person.
 const RULED: f64 = 0.97;
