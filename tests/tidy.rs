@@ -14,7 +14,6 @@ const LINES_MAX: usize = 400;
 const LONGER: &[&str] = &[
     "actors/src/attempt/lifecycle/mod.rs",
     "actors/src/attempt/turn.rs",
-    "actors/src/journal.rs",
     "actors/src/log/normalized.rs",
     "actors/src/log/raw/mod.rs",
     "actors/src/log/spool/write/mod.rs",
@@ -25,15 +24,13 @@ const LONGER: &[&str] = &[
     "examples/crash_matrix/faults.rs",
     "examples/crash_matrix/judge.rs",
     "examples/real_executors/checks.rs",
-    "src/config/executors.rs",
-    "src/domain/mod.rs",
+    "src/api/attempts.rs",
     "src/executors/acp/call.rs",
     "src/executors/acp/normalize.rs",
     "src/executors/claude/normalize.rs",
     "src/executors/codex/app_server.rs",
     "src/mcp/server.rs",
-    "src/mcp/tools/attempts.rs",
-    "src/store/attempts.rs",
+    "src/mcp/tool.rs",
     "src/store/work/questions.rs",
 ];
 
@@ -41,10 +38,9 @@ const LONGER: &[&str] = &[
 #[rustfmt::skip]
 const CIRCLES: &[&[&str]] = &[
     &["cli::output", "cli::table"],
-    &["mcp::explain", "mcp::meant", "mcp::mend", "mcp::repair", "mcp::tool"],
+    &["journal::attempts", "journal::processes", "journal::sessions"],
+    &["mcp::coerce", "mcp::repair", "mcp::suggest", "mcp::tool", "mcp::validation"],
     &["mcp::server", "mcp::transport"],
-    &["work::answer::kin", "work::answer::words"],
-    &["work::answer::rulings", "work::answer::told"],
 ];
 
 /// Who may use whom in `actors`, by top-level module. Arrows point down only:

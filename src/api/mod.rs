@@ -98,7 +98,7 @@ pub trait Service:
     + sessions::SessionTools
     + tasks::TaskTools
     + waits::WaitTools
-    + worker::WorkerTools
+    + worker::tools::WorkerTools
     + Reach
     + TaskNames
     + Clarify

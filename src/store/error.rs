@@ -5,7 +5,8 @@
 
 use provost_actors::refusal::{Code, Refusal};
 
-use super::write_retry::locked;
+/// When a caller had better try again, in seconds.
+const RETRY_AFTER_SECS: u64 = 2;
 
 /// An error inside the store.
 #[derive(Debug, thiserror::Error)]
@@ -74,4 +75,9 @@ fn is_unavailable(error: &sqlx::Error) -> bool {
 pub(super) fn primary_code(error: &sqlx::Error) -> Option<u32> {
     let code = error.as_database_error()?.code()?;
     code.parse::<u32>().ok().map(|code| code & 0xff)
+}
+
+/// The caller is not at fault, and the same call works soon.
+pub(super) fn locked(message: &str) -> Refusal {
+    Refusal::new(Code::DbLocked, message).detail("retry_after_seconds", RETRY_AFTER_SECS)
 }

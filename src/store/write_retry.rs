@@ -10,13 +10,11 @@ use provost_actors::refusal::{Code, Refusal};
 use sqlx::{Sqlite, Transaction};
 use tokio::time::timeout;
 
-use super::error::primary_code;
+use super::error::{locked, primary_code};
 use super::{Result, Store, Writing, commit, fault};
 
 /// How long SQLite itself waits in each try.
 pub const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
-/// When a caller had better try again, in seconds.
-const RETRY_AFTER_SECS: u64 = 2;
 
 /// How long a write is tried before it is refused as `db_locked`.
 #[derive(Clone, Copy, Debug)]
@@ -39,11 +37,6 @@ impl Patience {
         };
         millis.iter().copied().map(Duration::from_millis).collect()
     }
-}
-
-/// The caller is not at fault, and the same call works soon.
-pub(super) fn locked(message: &str) -> Refusal {
-    Refusal::new(Code::DbLocked, message).detail("retry_after_seconds", RETRY_AFTER_SECS)
 }
 
 impl Store {

@@ -19,29 +19,5 @@ pub mod report;
 pub mod reported;
 pub mod status;
 pub mod ticket;
+pub mod tools;
 pub mod verification;
-
-/// All that a worker asks of the daemon, and the inbox of what workers ask.
-pub trait WorkerTools:
-    consult::ConsultTools
-    + immediate::ImmediateTools
-    + question::AskTools
-    + inbox::InboxTools
-    + next::NextTools
-    + note::NoteTools
-    + report::ReportTools
-    + ticket::TicketTools
-{
-}
-
-impl<T> WorkerTools for T where
-    T: consult::ConsultTools
-        + immediate::ImmediateTools
-        + question::AskTools
-        + inbox::InboxTools
-        + next::NextTools
-        + note::NoteTools
-        + report::ReportTools
-        + ticket::TicketTools
-{
-}

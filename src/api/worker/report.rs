@@ -1,12 +1,5 @@
-//! Reports: what their answers share, and the trait behind their tools.
+//! What the answers to reports share.
 
-use super::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
-use super::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
-use super::failure::{ReportTestFailureInput, ReportTestFailureOutput};
-use super::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
-use super::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
-use crate::api::{Key, Once, Refusable, Session};
-use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,43 +27,4 @@ pub struct TaskMade {
     pub task_id: String,
     /// What is to be done.
     pub title: String,
-}
-
-/// What the tools that report ask of the daemon.
-#[async_trait]
-pub trait ReportTools: Send + Sync {
-    async fn report_task_done(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: ReportTaskDoneInput,
-    ) -> Refusable<Once<ReportTaskDoneOutput>>;
-
-    async fn report_task_completed(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: ReportTaskCompletedInput,
-    ) -> Refusable<Once<ReportTaskCompletedOutput>>;
-
-    async fn report_task_status(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: ReportTaskStatusInput,
-    ) -> Refusable<Once<ReportTaskStatusOutput>>;
-
-    async fn report_test_failure(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: ReportTestFailureInput,
-    ) -> Refusable<Once<ReportTestFailureOutput>>;
-
-    async fn report_verification_result(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: ReportVerificationResultInput,
-    ) -> Refusable<Once<ReportVerificationResultOutput>>;
 }

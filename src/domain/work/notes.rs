@@ -1,7 +1,7 @@
 //! `reportObservation` and `reportIssue`.
 
 use crate::api::Refusable;
-use crate::api::worker::note::NoteTools;
+use crate::api::worker::tools::NoteTools;
 use async_trait::async_trait;
 
 use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};

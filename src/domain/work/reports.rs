@@ -2,7 +2,7 @@
 //! what is delivered with it.
 
 use crate::api::Refusable;
-use crate::api::worker::report::ReportTools;
+use crate::api::worker::tools::ReportTools;
 use async_trait::async_trait;
 
 use crate::api::worker::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};

@@ -57,14 +57,14 @@ use crate::api::worker::inbox::*;
 use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
 use crate::api::worker::next::NextTools;
 use crate::api::worker::next::{GetNextTaskInput, GetNextTaskOutput};
-use crate::api::worker::note::NoteTools;
 use crate::api::worker::observation::{ReportObservationInput, ReportObservationOutput};
 use crate::api::worker::question::*;
 use crate::api::worker::receipt::*;
-use crate::api::worker::report::ReportTools;
 use crate::api::worker::reported::{LastReport, Reported, TaskReport};
 use crate::api::worker::ticket::TicketTools;
 use crate::api::worker::ticket::*;
+use crate::api::worker::tools::NoteTools;
+use crate::api::worker::tools::ReportTools;
 use crate::api::{
     Access, Callee, CustomError, Key, Once, RecentAttempt, Refusable, Service, Session,
 };
