@@ -35,12 +35,13 @@ fn starts_cut_off_by_kills_and_sent_again_make_one_attempt_each() {
         for (n, before) in before.into_iter().enumerate() {
             let again = provost.call("start_task_attempt", &arguments(n));
             assert!(before.is_none_or(|before| before == again), "the same answer");
-            Attempt::new(&provost, again).settled();
+            let status = Attempt::new(&provost, again).settled();
+            assert_eq!(status["state"], "completed", "{status}");
             let listed = provost.call("list_task_attempts", &json!({"task_id": tasks[n]}));
             let [attempt] = listed["attempts"].as_array().unwrap().as_slice() else {
                 panic!("one attempt: {listed}")
             };
-            assert_eq!(attempt["state"], "completed");
+            assert_eq!(attempt["attempt_id"], status["attempt_id"]);
         }
     }
     assert_eq!(board.repo().attempt_branches().len(), 4 * STARTS);

@@ -78,6 +78,11 @@ async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     // goes, and none but it. Mostly there is none, and that is no fault.
     let path = new.path.to_string_lossy();
     let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
+    // Nobody else writes this branch: its lock is of that try, and git has waited for it.
+    if let Ok(common) = git::common_dir(repo).await {
+        let lock = common.join(format!("refs/heads/{}.lock", new.branch));
+        let _ = tokio::fs::remove_file(lock).await;
+    }
     try_add(repo, new).await
 }
 
@@ -197,6 +202,16 @@ mod tests {
         git(&repo, &["worktree", "lock", "tree"]).await;
         add(&repo, &new).await.unwrap();
         assert!(new.path.join(".git").exists());
+
+        // The lock of a branch that was about to be made.
+        let new = NewWorktree {
+            path: scratch.path().join("other"),
+            branch: "provost/y".to_owned(),
+            ..new
+        };
+        std::fs::write(repo.join(".git/refs/heads/provost/y.lock"), "").unwrap();
+        add(&repo, &new).await.unwrap();
+        assert_eq!(git(&new.path, &["branch", "--show-current"]).await, "provost/y");
     }
 
     struct Scene {

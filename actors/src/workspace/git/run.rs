@@ -63,6 +63,9 @@ impl Git {
             // here: from a repository of ours, all that is in the real one is unused.
             .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
             .args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"])
+            // A daemon that was killed leaves a git that is being ended, and holds its
+            // locks for a moment.
+            .args(["-c", "core.filesRefLockTimeout=6000", "-c", "core.packedRefsTimeout=6000"])
             .env_clear()
             .envs(std::env::vars_os().filter(|(name, _)| is_passed_on(name)))
             // A commit that is missing from a partial clone would be asked for at its
