@@ -58,6 +58,7 @@ pub mod held;
 pub mod identity;
 mod inherited;
 pub mod kill;
+mod lock;
 pub mod manifest;
 mod names;
 pub mod pidfd;
