@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::fleet::Fleet;
-use crate::{PATIENCE, Result, check, pause};
+use crate::{PATIENCE, Result, check, wait_until};
 
 /// What may lie in a home and beside it.
 const HOME: [&str; 10] = [
@@ -64,8 +64,9 @@ impl Fleet {
             let told = || format!("in {}: {more:?}", folder.display());
             check(&mut self.checks, more.is_empty(), told)?;
         }
-        let left = emptied(&home.join("scratch"))?;
-        check(&mut self.checks, left.is_empty(), || format!("in scratch: {left:?}"))?;
+        // git's readings that were cut off remove what they made.
+        let scratch = home.join("scratch");
+        wait_until("scratch is empty", || Ok(!scratch.exists() || names(&scratch)?.is_empty()))?;
         // By the short ids that folders and branches begin with.
         let (mut all, mut whole) = (BTreeSet::new(), BTreeSet::new());
         for attempt in names(&home.join("attempts"))? {
@@ -108,22 +109,6 @@ impl Fleet {
         check(&mut self.checks, locks.is_empty(), || format!("locks of git: {locks:?}"))?;
         let head = self.scratch.git(&["status", "--porcelain"])?;
         check(&mut self.checks, head.is_empty(), || format!("the repository: {head:?}"))
-    }
-}
-
-/// Waits until git's readings that were cut off have removed what they made.
-fn emptied(scratch: &Path) -> Result<BTreeSet<String>> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let left = match names(scratch) {
-            Ok(left) => left,
-            Err(_) if !scratch.exists() => return Ok(BTreeSet::new()),
-            Err(error) => return Err(error),
-        };
-        if left.is_empty() || Instant::now() > deadline {
-            return Ok(left);
-        }
-        pause(Duration::from_millis(20));
     }
 }
 

@@ -138,16 +138,13 @@ impl Fleet {
     }
 
     fn look_at_statuses(&mut self) -> Result<()> {
-        let ids: Vec<&str> = self.attempts.iter().map(|attempt| attempt.id.as_str()).collect();
-        let ids: Vec<&str> = ids.into_iter().filter(|id| !id.is_empty()).collect();
-        let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
-        for id in &ids {
+        for attempt in self.attempts.iter_mut().filter(|attempt| !attempt.id.is_empty()) {
+            let id = &attempt.id;
             // One by one: of many at once not every field is told.
             let wanted = json!({"attempt_id": id});
             let status = self.session.call(&self.scratch, "get_attempt_status", &wanted)?;
-            let Some(attempt) = self.attempts.iter_mut().find(|attempt| attempt.id == *id) else {
-                return Err(format!("a status that was not asked for: {status}").into());
-            };
+            let is_asked_for = status["attempt_id"] == *id;
+            check(&mut self.checks, is_asked_for, || format!("not that of {id}: {status}"))?;
             attempt.status = status.clone();
             let process = status["latest_execution_process_id"].as_str().unwrap_or_default();
             let exit = Exit::read(&self.scratch.folder(id, process))?;

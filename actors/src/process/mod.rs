@@ -57,6 +57,7 @@ mod control;
 pub mod folder_users;
 pub mod identity;
 pub mod kill;
+mod lock;
 pub mod manifest;
 mod paths;
 pub mod pidfd;

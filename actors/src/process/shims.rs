@@ -2,7 +2,7 @@
 //! what became of one. All state is in the folders; this holds next to none.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{DirBuilder, File, TryLockError};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -22,8 +22,9 @@ use crate::secret::Secrets;
 use super::attach::{self, AttachError, Attached, attach};
 use super::control::Shim;
 use super::identity::{Identity, Process};
+use super::lock::{AGAIN, try_lock};
 use super::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
-use super::paths::{ARGUMENT, LOCK, RESCUE, SOCKET, STDIN_FILE};
+use super::paths::{ARGUMENT, RESCUE, SOCKET, STDIN_FILE};
 use super::pidfd::{Reaped, reap};
 use super::proc::Stat;
 use super::roots::{Roots, attempt_of};
@@ -31,8 +32,6 @@ use super::secret_memfd;
 
 /// How long a shim may take from its spawn to its word that the executor runs.
 const START: Duration = Duration::from_secs(30);
-/// How often a folder is looked at whose shim is neither there nor gone.
-const AGAIN: Duration = Duration::from_millis(20);
 /// The reason in the record of a process that was given up before it started.
 pub const NEVER_STARTED: &str = "it was never started: the daemon died while it was starting it";
 
@@ -377,31 +376,6 @@ fn judge(dir: &Path) -> io::Result<FolderState> {
             FolderState::NeverStarted
         }
     })
-}
-
-/// The folder's lock, unless a shim holds it.
-pub(super) fn try_lock(dir: &Path) -> io::Result<Option<File>> {
-    let lock = File::options().write(true).create(true).truncate(false).open(dir.join(LOCK))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(Some(lock)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
-}
-
-/// The same, for a caller that knows that no shim should be there. A process that is being
-/// spawned holds a copy of every open file until its exec, and with it a lock that was
-/// given back: the lock is waited for. Blocks for [`attach::DEADLINE`] at most.
-#[expect(clippy::disallowed_methods, reason = "it runs where blocking is allowed")]
-pub(super) fn lock_soon(dir: &Path) -> io::Result<Option<File>> {
-    let deadline = Instant::now() + attach::DEADLINE;
-    loop {
-        let lock = try_lock(dir)?;
-        if lock.is_some() || Instant::now() > deadline {
-            return Ok(lock);
-        }
-        std::thread::sleep(AGAIN);
-    }
 }
 
 /// Everything a shim needs is on the disk before it is spawned.

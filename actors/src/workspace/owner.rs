@@ -78,12 +78,17 @@ async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     // goes, and none but it. Mostly there is none, and that is no fault.
     let path = new.path.to_string_lossy();
     let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
-    // Nobody else writes this branch: its lock is of that try, and git has waited for it.
-    if let Ok(common) = git::common_dir(repo).await {
-        let lock = common.join(format!("refs/heads/{}.lock", new.branch));
-        let _ = tokio::fs::remove_file(lock).await;
+    let added = try_add(repo, new).await;
+    // Only this attempt writes its branch, and git has waited longer for the lock than a
+    // git that is ended can hold it: the lock was left by one that was killed.
+    if added.is_err()
+        && let Ok(common) = git::common_dir(repo).await
+        && let lock = common.join(format!("refs/heads/{}.lock", new.branch))
+        && tokio::fs::remove_file(lock).await.is_ok()
+    {
+        return try_add(repo, new).await;
     }
-    try_add(repo, new).await
+    added
 }
 
 /// Ends the registration of a worktree that is gone, and no other.

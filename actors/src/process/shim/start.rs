@@ -31,11 +31,11 @@ use crate::failpoint;
 use crate::log::spool::write::SpoolWriter;
 use crate::process::forbid_core_dumps;
 use crate::process::identity::Process;
+use crate::process::lock::lock_soon;
 use crate::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource, VERSION};
 use crate::process::paths::{SOCKET, STDIN_FILE};
 use crate::process::proc;
 use crate::process::secret_memfd;
-use crate::process::shims::lock_soon;
 use crate::process::tree::Marker;
 use crate::process::usage;
 use crate::secret::Secrets;
@@ -242,6 +242,7 @@ fn dispose(signal: Signal, handler: SigHandler) -> io::Result<()> {
     Ok(())
 }
 
+/// Asked before the lock as well: then a second shim need not wait for it.
 fn refuse_a_second_start() -> Result<(), String> {
     let already = |name: &str| Path::new(name).exists();
     if already(Started::FILE) || already(ExitRecord::FILE) {

@@ -26,7 +26,7 @@ use crate::process::{proc, set_name};
 /// The first argument of a keeper; those of git follow.
 const ARGUMENT: &str = "__git";
 /// How long git has to remove its locks once it is asked to end.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// How long the killed may take to die: one that is stuck in the kernel stays.
 const BUDGET: Duration = Duration::from_secs(10);
 /// The exit code of a keeper that can't run git, as a shell's.

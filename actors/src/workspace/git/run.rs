@@ -16,6 +16,8 @@ use crate::base::is_base;
 const DEADLINE: Duration = Duration::from_mins(2);
 /// For writing: the files of a large repository take minutes.
 const WRITING: Duration = Duration::from_mins(10);
+/// How long git waits for a lock of a ref: longer than a git that is ended can hold it.
+const LOCK_WAIT_MS: u128 = keeper::GRACE.as_millis() + 1000;
 /// After this time a file is searched for that git waits for.
 const LONG: Duration = Duration::from_secs(2);
 /// Complaints longer than this say nothing new.
@@ -63,9 +65,12 @@ impl Git {
             // here: from a repository of ours, all that is in the real one is unused.
             .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
             .args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"])
-            // A daemon that was killed leaves a git that is being ended, and holds its
-            // locks for a moment.
-            .args(["-c", "core.filesRefLockTimeout=6000", "-c", "core.packedRefsTimeout=6000"])
+            // A daemon that was killed leaves a git that is being ended, and that holds its
+            // locks meanwhile.
+            .arg("-c")
+            .arg(format!("core.filesRefLockTimeout={LOCK_WAIT_MS}"))
+            .arg("-c")
+            .arg(format!("core.packedRefsTimeout={LOCK_WAIT_MS}"))
             .env_clear()
             .envs(std::env::vars_os().filter(|(name, _)| is_passed_on(name)))
             // A commit that is missing from a partial clone would be asked for at its
