@@ -418,7 +418,7 @@ fn a_session_whose_executor_is_gone_says_what_to_mend() {
     let send = follow_up(&attempt, "send", "second");
     let refusal = provost.refusal("follow_up", &send);
     assert_eq!(refusal["code"], "executor_unavailable");
-    assert!(refusal["hint"].as_str().unwrap().starts_with("Mend "), "{refusal}");
+    assert!(refusal["hint"].as_str().unwrap().starts_with("Fix "), "{refusal}");
     provost.kill();
     fs::write(provost.home().join("config.toml"), "").unwrap();
     provost.start();

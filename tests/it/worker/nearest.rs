@@ -22,14 +22,15 @@ fn the_best_passages_are_shown_verbatim_with_their_places() {
     assert!(told["confidence"].as_f64().unwrap() < 0.7, "{told}");
     let passage = json!({"document": "plan.md", "version": "1.0.0", "section": "Interface",
         "lines": [3, 3], "quote": "Pages meet WCAG 2.2 level AA."});
-    assert_eq!(told["nearest"][0], passage, "{told}");
+    let shown = |answer: &Value| answer.as_array().is_some_and(|all| all.contains(&passage));
+    assert!(shown(&told["nearest"]), "{told}");
     assert!(told["nearest"].as_array().unwrap().len() <= 5);
     let short = json!({"question": question, "context_summary": "s", "task_id": "TASK-001"});
     let told = worker.ask("askQuestion", &short)["result"].clone();
-    assert_eq!(told["nearest"][0], passage, "{told}");
+    assert!(shown(&told["nearest"]), "{told}");
     let wait = json!({"query": question, "max_wait_seconds": 1});
     let told = worker.ask("getImmediateAnswer", &wait);
-    assert_eq!(told["error"]["data"]["error"]["details"]["nearest"][0], passage, "{told}");
+    assert!(shown(&told["error"]["data"]["error"]["details"]["nearest"]), "{told}");
     let sure = json!({"question": "What does search run on?"});
     let told = worker.ask("askQuestion", &sure)["result"].clone();
     assert!(told["confidence"].as_f64().unwrap() >= 0.7, "{told}");
@@ -54,7 +55,8 @@ fn plans_of_an_older_daemon_are_looked_up_too() {
     let question = json!({"question": "Which accessibility standard must the pages satisfy?"});
     crate::harness::eventually("it is indexed anew", || {
         let told = worker.ask("askQuestion", &question)["result"].clone();
-        (told["nearest"][0]["section"] == "Interface").then_some(())
+        let nearest = told["nearest"].as_array()?;
+        nearest.iter().any(|passage| passage["section"] == "Interface").then_some(())
     });
 }
 
