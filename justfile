@@ -30,9 +30,10 @@ clients:
     cargo build
     tests/clients/run target/debug/provost
 
-# Licences, advisories, duplicate crates; needs cargo-deny.
+# Licences, sources and duplicates of all crates, and their advisories where the
+# advisory database can be reached; installs cargo-deny if it is missing.
 deny:
-    cargo deny check
+    .ci/deny
 
 # Daemon, shims and bridge are killed again and again: is anything lost?
 crash-matrix *OPTIONS:
@@ -45,7 +46,7 @@ real-executors *OPTIONS:
     cargo build --bin provost --example real_executors
     target/debug/examples/real_executors {{ OPTIONS }}
 
-# A model server to try a CLI by hand: see model-server/src/scenario.rs.
+# A model server to try a CLI by hand: see tests/model-server/src/scenario.rs.
 model-server PORT *LOG:
     cargo run --quiet --package model-server -- {{ PORT }} {{ LOG }}
 
