@@ -131,17 +131,17 @@ fn kind(field: &Value) -> String {
         _ => Vec::new(),
     };
     let named: Vec<&str> = types.iter().copied().filter(|it| *it != "null").collect();
-    let mut kind = match (named.as_slice(), field["anyOf"].as_array()) {
-        (_, Some(any)) => any.iter().map(self::kind).collect::<Vec<_>>().join(" or "),
+    let mut shown = match (named.as_slice(), field["anyOf"].as_array()) {
+        (_, Some(any)) => any.iter().map(kind).collect::<Vec<_>>().join(" or "),
         ([], _) => "any".to_owned(),
-        (["array"], _) => format!("array of {}", self::kind(&field["items"])),
+        (["array"], _) => format!("array of {}", kind(&field["items"])),
         (["string"], _) if field["format"] == "date-time" => "date-time".to_owned(),
         (named, _) => named.join(" or "),
     };
     if let Some(values) = field["enum"].as_array() {
         let values: Vec<String> =
             values.iter().filter(|it| !it.is_null()).map(|it| format!("`{}`", plain(it))).collect();
-        kind = values.join(", ");
+        shown = values.join(", ");
     }
     let bounds = [
         ("minLength", "maxLength", " characters"),
@@ -150,20 +150,20 @@ fn kind(field: &Value) -> String {
     ];
     for (least, most, unit) in bounds {
         match (field.get(least), field.get(most)) {
-            (Some(least), Some(most)) => write!(kind, ", {least} to {most}{unit}").unwrap(),
-            (Some(least), None) => write!(kind, ", {least}{unit} or more").unwrap(),
-            (None, Some(most)) => write!(kind, ", at most {most}{unit}").unwrap(),
+            (Some(least), Some(most)) => write!(shown, ", {least} to {most}{unit}").unwrap(),
+            (Some(least), None) => write!(shown, ", {least}{unit} or more").unwrap(),
+            (None, Some(most)) => write!(shown, ", at most {most}{unit}").unwrap(),
             (None, None) => {}
         }
     }
     if types.contains(&"null") {
-        kind.push_str(" or null");
+        shown.push_str(" or null");
     }
     match field.get("default") {
         None | Some(Value::Null) => {}
-        Some(default) => write!(kind, "; default `{}`", plain(default)).unwrap(),
+        Some(default) => write!(shown, "; default `{}`", plain(default)).unwrap(),
     }
-    kind
+    shown
 }
 
 fn plain(value: &Value) -> String {
