@@ -205,6 +205,12 @@ fn every_test_that_a_page_links_is_there() {
 }
 
 #[test]
+fn the_readme_stays_short() {
+    let lines = read(&root().join("README.md")).lines().count();
+    assert!(lines <= 200, "{lines} lines: move what is no introduction to docs/");
+}
+
+#[test]
 fn every_link_of_a_page_leads_somewhere() {
     let mut broken = Vec::new();
     for page in pages() {
