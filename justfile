@@ -2,25 +2,30 @@
 ci:
     .ci/run
 
-# The main job on a scratch repository, end to end.
+# The demo: the main features on a scratch repository.
 demo:
     cargo run --quiet -- demo
 
-# What a thousand live attempts cost, and what 10 GB of log: the figures of
-# docs/scale.md. Takes some ten minutes and 30 GB of disk.
+# The cost of a thousand live attempts and of 10 GB of log: the figures of
+# docs/scale.md. Takes about ten minutes and 40 GB of disk.
 scale:
     cargo build --release --bin provost --example scale
     target/release/examples/scale live 1000
     target/release/examples/scale flood 50 200
 
-# How long the worker API takes in a project of 10,000 tasks and 5,000 sections.
+# Measures the worker API in a project of 10,000 tasks and 5,000 sections.
 bench:
     cargo bench --bench worker_api
 
 test:
     cargo test --workspace
 
-# Review and accept changed snapshots (tool schemas, help texts, entries).
+# Writes the generated parts of docs/ anew.
+docs:
+    UPDATE_DOCS=1 cargo test --bin provost -- held_out published_settings
+    UPDATE_DOCS=1 cargo test --test docs
+
+# Accepts changed snapshots (tool schemas, help texts, entries).
 snapshots:
     INSTA_UPDATE=always cargo test --workspace
 
@@ -30,26 +35,28 @@ clients:
     cargo build
     tests/clients/run target/debug/provost
 
-# Licences, advisories, duplicate crates; needs cargo-deny.
+# Licences, sources and duplicates of all crates, and their advisories where the
+# advisory database can be reached; installs cargo-deny if it is missing.
 deny:
-    cargo deny check
+    .ci/deny
 
-# Daemon, shims and bridge are killed again and again: is anything lost?
+# Kills daemon, shims and bridge again and again, and checks that nothing is lost.
 crash-matrix *OPTIONS:
     cargo build --release --bin provost --example crash_matrix
     cargo run --quiet --release --example crash_matrix -- {{ OPTIONS }}
 
-# The real coding-agent CLIs under Provost, without keys: the README's table of
-# them. Installs them from the npm registry into target/real-executors.
+# The real coding-agent CLIs under Provost, without keys: the table of
+# docs/executors.md. Installs them from the npm registry into target/real-executors.
 real-executors *OPTIONS:
     cargo build --bin provost --example real_executors
     target/debug/examples/real_executors {{ OPTIONS }}
 
-# A model server to try a CLI by hand: see model-server/src/scenario.rs.
+# A model server to try a CLI by hand: see tests/model-server/src/scenario.rs.
 model-server PORT *LOG:
     cargo run --quiet --package model-server -- {{ PORT }} {{ LOG }}
 
-# Every tool with right and wrong arguments from a seed: is each answer of its form?
+# Calls every tool with right and wrong arguments from a seed, and checks the form of
+# every answer.
 fuzz-tools *OPTIONS:
     cargo build --release --bin provost --example fuzz_tools
     cargo run --quiet --release --example fuzz_tools -- {{ OPTIONS }}

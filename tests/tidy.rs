@@ -93,7 +93,7 @@ const SRC: &[(&str, &[&str])] = &[
     ("main", &["cli", "executors"]),
 ];
 
-/// The same in `model-server/src`.
+/// The same in `tests/model-server/src`.
 #[rustfmt::skip]
 const MODEL_SERVER: &[(&str, &[&str])] = &[
     ("conversation", &[]),
@@ -105,7 +105,7 @@ const MODEL_SERVER: &[(&str, &[&str])] = &[
 ];
 
 /// The roots of the crates.
-const TREES: [&str; 3] = ["actors/src", "src", "model-server/src"];
+const TREES: [&str; 3] = ["actors/src", "src", "tests/model-server/src"];
 
 /// Crates that `actors` does without: it speaks no protocol, remembers nothing
 /// by itself, and parses no command line.
@@ -122,7 +122,7 @@ fn arrows_point_one_way() {
     }
     let mut wrong = arrows("actors/src", ACTORS);
     wrong.extend(arrows("src", SRC));
-    wrong.extend(arrows("model-server/src", MODEL_SERVER));
+    wrong.extend(arrows("tests/model-server/src", MODEL_SERVER));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -184,7 +184,9 @@ fn every_scenario_has_its_test() {
 /// A test is linked as [`its name`](its file), relative to the page.
 #[test]
 fn every_test_that_a_page_links_is_there() {
-    for (page, least) in [("README.md", 70), ("tests/FINDINGS.md", 100)] {
+    for (page, least) in
+        [("README.md", 10), ("docs/reliability.md", 70), ("tests/FINDINGS.md", 100)]
+    {
         let page = root().join(page);
         let text = read(&page);
         let linked = text.split("[`").skip(1).filter_map(|rest| {
@@ -203,6 +205,54 @@ fn every_test_that_a_page_links_is_there() {
 }
 
 #[test]
+fn the_readme_stays_short() {
+    let lines = read(&root().join("README.md")).lines().count();
+    assert!(lines <= 200, "{lines} lines: move what is no introduction to docs/");
+}
+
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let mut broken = Vec::new();
+    for page in pages() {
+        for target in links(&prose(&page)) {
+            let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
+            let file = if file.is_empty() { page.clone() } else { page.with_file_name(file) };
+            let is_page = file.extension().is_some_and(|it| it == "md");
+            let leads =
+                file.exists() && (anchor.is_empty() || !is_page || anchors(&file).contains(anchor));
+            if !leads {
+                broken.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// A path is named as `it stands in the repository` or below a crate's `src`, or by its end.
+#[test]
+fn every_path_that_architecture_names_is_there() {
+    let page = root().join("ARCHITECTURE.md");
+    let prose = prose(&page);
+    let spans = prose.split('`').skip(1).step_by(2);
+    let is_path = |span: &&str| {
+        let is_plain = span.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+        let has_end = [".rs", ".md", ".toml", ".sql", ".txt", ".json"];
+        let is_file = has_end.iter().any(|end| span.ends_with(end)) && *span != "said.jsonl";
+        is_plain && (is_file || (span.contains('/') && !span.ends_with('/')))
+    };
+    let paths: BTreeSet<&str> = spans.filter(is_path).collect();
+    assert!(paths.len() > 60, "the page can't be read: {paths:?}");
+    let trees = ["", "src", "actors/src", "actors/src/workspace"];
+    let is_at = |path: &str| trees.iter().any(|tree| root().join(tree).join(path).exists());
+    let sources = sources();
+    let missing: Vec<_> = paths
+        .into_iter()
+        .filter(|path| !is_at(path) && !sources.iter().any(|source| source.ends_with(path)))
+        .collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md names what is not there: {missing:?}");
+}
+
+#[test]
 fn every_table_is_strict() {
     for entry in fs::read_dir(root().join("migrations")).unwrap() {
         let path = entry.unwrap().path();
@@ -211,6 +261,41 @@ fn every_table_is_strict() {
         let strict = sql.matches(") STRICT").count();
         assert_eq!(tables, strict, "{}: a table that is not STRICT", path.display());
     }
+}
+
+/// The pages of the repository.
+fn pages() -> Vec<PathBuf> {
+    let in_dir = |dir: &str| {
+        let entries = fs::read_dir(root().join(dir)).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+    };
+    let mut pages = ["", "docs", "tests"].map(in_dir).concat();
+    pages.retain(|path| path.extension().is_some_and(|it| it == "md"));
+    pages
+}
+
+/// A page without its blocks of code.
+fn prose(page: &Path) -> String {
+    read(page).split("```").step_by(2).collect()
+}
+
+/// The targets of a page's links, those to other hosts apart.
+fn links(prose: &str) -> Vec<String> {
+    let targets = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    let targets = targets.map(|(target, _)| target.to_owned());
+    targets.filter(|target| !target.contains("://")).collect()
+}
+
+/// What links to the headings of a page are called.
+fn anchors(page: &Path) -> BTreeSet<String> {
+    let prose = prose(page);
+    let headings = prose.lines().filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| {
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = words.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
 }
 
 /// The uses in one tree that its table does not allow.
@@ -493,12 +578,13 @@ fn read(path: &Path) -> String {
 }
 
 fn is_test(path: &Path) -> bool {
+    let path = path.strip_prefix(root().join("tests/model-server")).unwrap_or(path);
     path.components().any(|part| part.as_os_str() == "tests")
         || path.file_name().is_some_and(|name| name == "tests.rs")
 }
 
 fn sources() -> Vec<PathBuf> {
-    ["actors/src", "src", "model-server/src", "examples"]
+    ["actors/src", "src", "tests/model-server/src", "examples"]
         .iter()
         .flat_map(|tree| files(&root().join(tree)))
         .collect()

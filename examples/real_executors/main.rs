@@ -1,5 +1,5 @@
 //! Runs the real coding-agent CLIs under Provost, against a model server on
-//! loopback, and prints the results as the Markdown table of the README. It fails if an
+//! loopback, and prints the results as the Markdown table of `docs/executors.md`. It fails if an
 //! installed CLI fails a check.
 //!
 //! ```text

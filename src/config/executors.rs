@@ -137,7 +137,8 @@ pub struct ExecutorConfig {
 /// The built-in executors. Tests find one that is broken.
 const BUILTIN: &str = include_str!("builtin.toml");
 
-const KEYS: &[&str] = &[
+/// The keys of a table; `docs/configuration.md` has them in this order.
+pub(super) const KEYS: &[&str] = &[
     "protocol",
     "command",
     "prompt",

@@ -1,5 +1,7 @@
 //! Laws of the configuration as a whole.
 
+use std::fmt::Write as _;
+
 use proptest::prelude::*;
 use provost_actors::executor::OnQuota;
 use provost_actors::journal::checks::CheckCommand;
@@ -353,4 +355,48 @@ fn what_is_wrong_with_a_check_is_told_with_its_place() {
         let error = parse(text).unwrap_err();
         assert!(error.contains(told), "{text}: {error}");
     }
+}
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md");
+const BEGIN: &str = "<!-- generated: `UPDATE_DOCS=1 cargo test published_settings` writes it -->\n";
+const END: &str = "<!-- end of the generated part -->\n";
+
+/// A table for each section: key, type and bounds, default, meaning.
+fn settings_page() -> String {
+    let (mut page, defaults) = (String::new(), Settings::default());
+    let mut section = "";
+    for setting in TABLE {
+        if setting.section != section {
+            section = setting.section;
+            let head = "| key | value | default | |\n|---|---|---|---|";
+            writeln!(page, "\n### `[{section}]`\n\n{head}").unwrap();
+        }
+        let (key, expected, doc) = (setting.key, setting.expected(), setting.doc());
+        let alias = setting.alias.map(|name| format!(" Also `{name}`.")).unwrap_or_default();
+        let default = serde_json::to_string(&(setting.get)(&defaults)).unwrap();
+        writeln!(page, "| `{key}` | {expected} | `{default}` | {doc}{alias} |").unwrap();
+    }
+    page.push('\n');
+    page
+}
+
+#[test]
+fn the_published_settings_are_those_of_the_table() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (published, after) = rest.split_once(END).unwrap();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(PAGE, format!("{before}{BEGIN}{}{END}{after}", settings_page())).unwrap();
+    } else {
+        assert_eq!(published, settings_page(), "run the test with UPDATE_DOCS=1");
+    }
+}
+
+#[test]
+fn the_page_has_every_key_of_an_executor_and_no_other() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (_, rest) = page.split_once("\n## Executors\n").unwrap();
+    let (table, _) = rest.split_once("\n## ").unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    assert_eq!(rows.collect::<Vec<_>>(), executors::KEYS);
 }

@@ -226,6 +226,14 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
+#[test]
+fn an_empty_item_and_an_empty_heading_are_quoted_verbatim() {
+    let text = "1. \r\n# ";
+    for format in [Format::Markdown, Format::Text] {
+        assert!(passages(format, text).iter().all(|(_, passage)| holds(text, passage)));
+    }
+}
+
 proptest! {
     #[test]
     fn a_quote_is_verbatim_at_its_lines(text in document()) {

@@ -1,5 +1,5 @@
-//! The fault matrix of the README: each fault brought about for real, and what
-//! was promised checked from outside. One module a kind of fault.
+//! The fault matrix of `docs/reliability.md`: each test causes a fault for real, and checks
+//! from outside what was promised. One module for each kind of fault.
 
 mod clients;
 mod configuration;
