@@ -1,9 +1,6 @@
-//! Where everything of one home lies. Knows the environment's names for it,
-//! makes the folders, and owns no file in them.
-//!
-//! With `PROVOST_HOME` all of it is in one folder; without, it follows the XDG
-//! base directory specification. Folders are 0700. Every process of a home
-//! comes to the same paths, whatever its working directory.
+//! The folders of a home. With `PROVOST_HOME` they are in one folder; without, they follow the
+//! XDG base directory specification. Folders are 0700, and every process of a home gets the
+//! same paths, whatever its working directory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, Permissions};
@@ -17,16 +14,15 @@ use etcetera::base_strategy::{BaseStrategy, Xdg};
 /// The environment variable that names a home.
 pub const HOME_VARIABLE: &str = "PROVOST_HOME";
 
-/// The longest path that `bind` and `connect` take: `sun_path` is 108 bytes
-/// with its NUL (unix(7)).
+/// The longest path of a socket: `sun_path` is 108 bytes with its NUL (unix(7)).
 const SUN_PATH_MAX: usize = 107;
 
 const SOCKET: &str = "daemon.sock";
 const DATABASE: &str = "provost.db";
 const CONFIG: &str = "config.toml";
 
-/// What a folder may hold before it is a home: what a person or a crash left of one,
-/// and what a new file system brings along.
+/// What a folder may hold before it is a home: the remains of one, and what a new file system
+/// contains.
 const BEFORE_A_DATABASE: [&str; 9] = [
     CONFIG,
     "attempts",
@@ -42,12 +38,12 @@ const BEFORE_A_DATABASE: [&str; 9] = [
 /// Why a home can't be used. The CLI ends with exit code 3.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
-    #[error("the folder {path} can't be made or read: {source}", path = .path.display())]
+    #[error("the folder {path} can't be created or read: {source}", path = .path.display())]
     Folder { path: PathBuf, source: io::Error },
     #[error("{path} is not a folder", path = .0.display())]
     NotAFolder(PathBuf),
     #[error(
-        "the folder {path} holds `{found}`, which is not Provost's, so it was left as it is: set \
+        "the folder {path} holds `{found}`, which is not Provost's, so it was left unchanged: set \
          {HOME_VARIABLE} to a new or empty folder",
         path = .path.display()
     )]
@@ -60,7 +56,7 @@ pub enum HomeError {
     WorkingDirectory(io::Error),
 }
 
-/// The paths of one home. Its folders exist once it is opened.
+/// The paths of a home. Its folders exist once it is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     root: Option<PathBuf>,
@@ -73,24 +69,17 @@ pub struct Home {
 }
 
 impl Home {
-    /// Opens the home that the environment names, making what is missing.
+    /// Opens the home that the environment names, and creates what is missing.
     pub fn from_environment() -> Result<Self, HomeError> {
-        match std::env::var_os(HOME_VARIABLE).filter(|value| !value.is_empty()) {
-            Some(root) => Self::at(&root),
-            None => Self::xdg(&Xdg::new().map_err(HomeError::NoUserHome)?),
-        }
+        Self::named()?.open()
     }
 
-    /// The home that the environment names, as it lies there: nothing is made,
-    /// changed or checked.
+    /// The home that the environment names, without creating, changing or checking anything.
     pub fn unopened() -> Result<Self, HomeError> {
-        let mut home = match std::env::var_os(HOME_VARIABLE).filter(|value| !value.is_empty()) {
-            Some(root) => {
-                let root = std::path::absolute(root).map_err(HomeError::WorkingDirectory)?;
-                Self::in_one(real(&root))
-            }
-            None => Self::over_xdg(&Xdg::new().map_err(HomeError::NoUserHome)?),
-        };
+        let mut home = Self::named()?;
+        if let Some(root) = home.root.take() {
+            home = Self::in_one(real(&root));
+        }
         for dir in [&mut home.config_dir, &mut home.data_dir, &mut home.run_dir] {
             *dir = real(dir);
         }
@@ -98,13 +87,21 @@ impl Home {
         Ok(home)
     }
 
-    /// Opens the home in one folder. A relative `root` is taken from the
-    /// working directory; symbolic links in it are resolved, so that two names
-    /// of a folder are one home.
+    /// Opens the home in one folder. A relative `root` is taken from the working directory;
+    /// symbolic links in it are resolved, so that two names of a folder are one home.
     pub fn at(root: impl AsRef<OsStr>) -> Result<Self, HomeError> {
-        let root = std::path::absolute(Path::new(&root)).map_err(HomeError::WorkingDirectory)?;
-        refuse_foreign_content(&root)?;
-        Self::in_one(private_folder(&root)?).make()
+        Self::under(Path::new(&root))?.open()
+    }
+
+    fn named() -> Result<Self, HomeError> {
+        match std::env::var_os(HOME_VARIABLE).filter(|value| !value.is_empty()) {
+            Some(root) => Self::under(Path::new(&root)),
+            None => Ok(Self::over_xdg(&Xdg::new().map_err(HomeError::NoUserHome)?)),
+        }
+    }
+
+    fn under(root: &Path) -> Result<Self, HomeError> {
+        Ok(Self::in_one(std::path::absolute(root).map_err(HomeError::WorkingDirectory)?))
     }
 
     fn in_one(root: PathBuf) -> Self {
@@ -120,15 +117,7 @@ impl Home {
         }
     }
 
-    /// Opens the home spread over the XDG base directories.
-    fn xdg(dirs: &Xdg) -> Result<Self, HomeError> {
-        let home = Self::over_xdg(dirs);
-        if let Some(state_dir) = home.log.parent() {
-            private_folder(state_dir)?;
-        }
-        home.make()
-    }
-
+    /// The home spread over the XDG base directories.
     fn over_xdg(dirs: &Xdg) -> Self {
         let data_dir = dirs.data_dir().join("provost");
         let state_dir = dirs.state_dir().unwrap_or_else(|| dirs.data_dir()).join("provost");
@@ -139,8 +128,8 @@ impl Home {
                 .runtime_dir()
                 .or_else(user_runtime_dir)
                 .map_or_else(|| data_dir.join("run"), |dir| dir.join("provost")),
-            // Beside the database that it guards: runtime directories differ
-            // between a login and a cron job, the data directory doesn't.
+            // Beside the database that it guards: a login and a cron job may have different
+            // runtime directories, but one data directory.
             lock: data_dir.join("daemon.lock"),
             log: state_dir.join("daemon.log"),
             socket: PathBuf::new(),
@@ -148,7 +137,13 @@ impl Home {
         }
     }
 
-    fn make(mut self) -> Result<Self, HomeError> {
+    fn open(mut self) -> Result<Self, HomeError> {
+        if let Some(root) = self.root.take() {
+            refuse_foreign_content(&root)?;
+            self = Self::in_one(private_folder(&root)?);
+        } else if let Some(state_dir) = self.log.parent() {
+            private_folder(state_dir)?;
+        }
         for dir in [&mut self.config_dir, &mut self.data_dir, &mut self.run_dir] {
             *dir = private_folder(dir)?;
         }
@@ -164,33 +159,32 @@ impl Home {
         self.socket.parent().filter(|folder| *folder != self.run_dir)
     }
 
-    /// Makes the folder of the socket, which an earlier daemon may have removed.
+    /// Creates the folder of the socket, which an earlier daemon may have removed.
     pub fn make_socket_folder(&self) -> Result<(), HomeError> {
         self.short_folder().map_or(Ok(()), private_folder_in_shared)
     }
 
-    /// Removes the socket, and the folder that was made for it alone. Only the daemon
-    /// that holds the lock may call it.
+    /// Removes the socket, and a folder that was created for it alone. Only for the daemon that
+    /// holds the lock.
     pub fn remove_socket(&self) {
         let _ = fs::remove_file(&self.socket);
         if let Some(folder) = self.short_folder() {
-            // It fails where the folder holds something else, which then stays.
+            // Fails, as it should, if the folder holds something else.
             let _ = fs::remove_dir(folder);
         }
     }
 
-    /// What `PROVOST_HOME` must be for a child of ours to come to this home;
-    /// `None` when the XDG variables decide.
+    /// The `PROVOST_HOME` of child processes; `None` when the XDG variables decide.
     pub fn root(&self) -> Option<&Path> {
         self.root.as_deref()
     }
 
-    /// The folder of everything that must be kept.
+    /// Holds everything that must be kept.
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
     }
 
-    /// The folders that are ours alone, outermost first.
+    /// The private folders, outermost first.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders = vec![self.config_dir.clone(), self.data_dir.clone()];
         folders.extend([self.run_dir.clone(), self.attempts(), self.worktrees()]);
@@ -221,22 +215,22 @@ impl Home {
         self.data_dir.join("checks")
     }
 
-    /// Takes what stood in the way of something of ours.
+    /// Holds collected worktrees, and what was in the way of new ones.
     pub fn trash(&self) -> PathBuf {
         self.data_dir.join("trash")
     }
 
-    /// Takes what lasts no longer than a call.
+    /// Holds files of one call.
     pub fn scratch(&self) -> PathBuf {
         self.data_dir.join("scratch")
     }
 
-    /// Held by the daemon of this home while it lives.
+    /// The lock that the daemon of this home holds.
     pub fn lock(&self) -> &Path {
         &self.lock
     }
 
-    /// What a daemon in the background says.
+    /// The log of a daemon in the background.
     pub fn log_file(&self) -> &Path {
         &self.log
     }
@@ -247,9 +241,8 @@ impl Home {
     }
 }
 
-/// `<run dir>/daemon.sock`, or where that is too long for `sun_path`, a folder
-/// of its own under `/tmp` named by a hash of the run folder. It depends on
-/// nothing else, so that processes with different environments meet there.
+/// `<run dir>/daemon.sock`; if that is too long for `sun_path`, in a folder under `/tmp` named
+/// by a hash of the run folder alone, so that all processes of the home find it.
 fn socket_path(run_dir: &Path) -> PathBuf {
     let plain = run_dir.join(SOCKET);
     if plain.as_os_str().len() <= SUN_PATH_MAX {
@@ -260,7 +253,7 @@ fn socket_path(run_dir: &Path) -> PathBuf {
     PathBuf::from(format!("/tmp/provost-{user}-{hash:016x}")).join(SOCKET)
 }
 
-/// FNV-1a, 64 bits: a hash that stays the same across builds, unlike std's.
+/// FNV-1a, 64 bits: unlike std's, the same across builds.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -275,16 +268,16 @@ fn user_runtime_dir() -> Option<PathBuf> {
     (owner == user.as_raw()).then_some(dir)
 }
 
-/// A path without links, where there is something at it.
+/// The path without links, if it exists.
 fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// A folder that is to be a home becomes private, so it must be new, empty or a home
-/// already: closing somebody's shared folder would lock them out.
+/// A home's folder becomes private, so it must be new, empty or a home already: others may
+/// need a shared folder.
 fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
     let failed = |source| HomeError::Folder { path: path.to_owned(), source };
-    // Whatever is wrong with the path is reported when the folder is made.
+    // Problems with the path are reported when the folder is created.
     let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
     if path.join(DATABASE).is_file() {
         return Ok(());
@@ -299,8 +292,7 @@ fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
     Ok(())
 }
 
-/// Makes a folder and what is missing above it, and closes it to others.
-/// Returns its real path.
+/// Creates a folder and its parents, and makes it private; returns its real path.
 fn private_folder(path: &Path) -> Result<PathBuf, HomeError> {
     let failed = |source| HomeError::Folder { path: path.to_owned(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|source| {
@@ -311,8 +303,8 @@ fn private_folder(path: &Path) -> Result<PathBuf, HomeError> {
     Ok(real)
 }
 
-/// The same for a folder under one that anybody can write to: never through a
-/// symbolic link, which somebody else may have put there.
+/// The same for a folder in one that all users can write to: never through a symbolic link,
+/// which another user may have put there.
 fn private_folder_in_shared(path: &Path) -> Result<(), HomeError> {
     let failed = |source| HomeError::Folder { path: path.to_owned(), source };
     match DirBuilder::new().mode(0o700).create(path) {
@@ -336,8 +328,7 @@ fn close_to_others(path: &Path, found: &fs::Metadata) -> Result<(), HomeError> {
     Ok(())
 }
 
-/// The variables that stand for one attempt: set for executors, and to be kept
-/// from a daemon, which belongs to no attempt.
+/// The variables of an attempt, which executors get and a daemon must not inherit.
 pub const ATTEMPT_VARIABLES: [&str; 9] = [
     "PROVOST_ATTEMPT_ID",
     "PROVOST_PROCESS_ID",
@@ -350,7 +341,7 @@ pub const ATTEMPT_VARIABLES: [&str; 9] = [
     "PROVOST_EXECUTOR_SESSION_ID",
 ];
 
-/// The attempt that this process is part of, as its environment says.
+/// The attempt of this process, by its environment.
 pub fn surrounding_attempt() -> Option<String> {
     let id: OsString = std::env::var_os("PROVOST_ATTEMPT_ID").filter(|value| !value.is_empty())?;
     id.into_string().ok()

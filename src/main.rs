@@ -1,8 +1,7 @@
 //! The `provost` binary: daemon, bridge, command line, shim and fake executor.
 //!
-//! `main` is synchronous and thin. A shim, a fake executor and a keeper of git are
-//! entered before anything else: they need no runtime and no argument parser, and
-//! there may be a thousand of them.
+//! A shim, a fake executor and a keeper of git are entered before anything else: they need no
+//! runtime and no argument parser, and there may be a thousand of them.
 
 mod api;
 mod bridge;

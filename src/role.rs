@@ -1,37 +1,37 @@
-//! Which tools a connection is shown.
+//! Roles and access levels of connections.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a caller is to the attempts.
+/// The role of a caller, which decides the tools that it sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The agent that starts and steers attempts.
+    /// The agent that starts and manages attempts
     Orchestrator,
-    /// The agent inside an attempt.
+    /// The agent inside an attempt
     Worker,
-    /// A person's verbs and scripts: every tool.
+    /// The command line and scripts: every tool
     All,
 }
 
-/// How far a connection may go. Each level holds those above it.
+/// What a connection may do. Each level includes those above it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Look, and ask.
+    /// Read, and ask questions
     Read,
-    /// Report, add, start, steer.
+    /// Also report, add, start, continue and stop
     Write,
-    /// Take things off the board.
+    /// Also delete
     Admin,
 }
 
 impl Access {
-    /// What a role may do if nothing else is said.
+    /// The default of a role.
     pub fn of(role: Role) -> Self {
         match role {
             Role::Worker => Self::Write,
@@ -42,20 +42,17 @@ impl Access {
 
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Admin => "admin",
-        })
+        name(self, f)
     }
 }
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Orchestrator => "orchestrator",
-            Self::Worker => "worker",
-            Self::All => "all",
-        })
+        name(self, f)
     }
+}
+
+/// The name on the command line, which is the one in JSON.
+fn name(value: &impl clap::ValueEnum, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    value.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
 }

@@ -37,7 +37,6 @@ const LONGER: &[&str] = &[
 /// Modules that use each other, all of a circle in a line.
 #[rustfmt::skip]
 const CIRCLES: &[&[&str]] = &[
-    &["cli::output", "cli::table"],
     &["journal::attempts", "journal::processes", "journal::sessions"],
     &["mcp::coerce", "mcp::repair", "mcp::suggest", "mcp::tool", "mcp::validation"],
     &["mcp::server", "mcp::transport"],

@@ -52,7 +52,7 @@ pub struct GetAttemptChangesInput {
 }
 
 /// Counts over all changed files, also of those that are not listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangesSummary {
     /// Changed files.
     pub file_count: u64,
@@ -64,7 +64,7 @@ pub struct ChangesSummary {
     pub total_bytes: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeStatus {
     Added,
@@ -73,7 +73,7 @@ pub enum ChangeStatus {
     Renamed,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangedFile {
     /// <repository>/<path>; bytes that are not UTF-8 as git quotes them.
     pub path: String,
@@ -87,7 +87,7 @@ pub struct ChangedFile {
 }
 
 /// Why an artifact is not given, or not whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockedReason {
     ThresholdExceeded,
@@ -97,7 +97,7 @@ pub enum BlockedReason {
     NotAFile,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetAttemptChangesOutput {
     /// Everything since the merge base with the target branch, committed or not.
     pub summary: ChangesSummary,
@@ -133,7 +133,7 @@ pub struct GetAttemptFileInput {
     pub max_bytes: Option<Count>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Encoding {
     #[serde(rename = "utf-8")]
     Utf8,
@@ -141,7 +141,7 @@ pub enum Encoding {
     Base64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetAttemptFileOutput {
     /// <repository>/<path> of the file.
     pub path: String,
@@ -183,7 +183,7 @@ pub struct GetAttemptPatchInput {
     pub max_bytes: Option<Count>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetAttemptPatchOutput {
     /// Applies with git apply on the merge base: in the repository, or with several beside each other.
     pub patch: String,

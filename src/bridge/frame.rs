@@ -1,6 +1,5 @@
-//! As much of a JSON-RPC line as the bridge must understand. Everything else
-//! of a line stays the bytes that it is: numbers, key order of arguments and
-//! escapes go through as they came. Pure.
+//! The parts of a JSON-RPC line that the bridge must understand. All others stay as they
+//! came: numbers, the order of keys, escapes. Pure.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,14 +12,14 @@ use serde_json::{Map, Value, json};
 
 use crate::jsonrpc;
 
-/// A request carries this in `params._meta` since protocol version 2026-07-28,
-/// whose results say whether they are complete.
+/// In `params._meta` of each request since protocol version 2026-07-28, in which results say
+/// whether they are complete.
 const MODERN: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// Where the daemon finds the bridge's own id of a tool call.
+/// In `params._meta`: the bridge's own id of a tool call.
 pub const CALL_ID: &str = "provost/call_id";
 
-/// What kind of message a line is.
+/// A line by its kind.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     Request {
@@ -36,12 +35,11 @@ pub enum Frame<'a> {
         id: Id,
         failed: bool,
     },
-    /// Malformed, or no single JSON-RPC message.
+    /// Not a single JSON-RPC message.
     Other,
 }
 
-/// A request's id in one spelling, so that an answer is matched to it however
-/// either side escapes or writes it.
+/// A request's id in a normal form, so that answers match however it is escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Id(String);
 
@@ -64,21 +62,18 @@ impl Id {
 
 #[derive(Deserialize)]
 struct Outline<'a> {
-    #[serde(default)]
     id: Option<Value>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     method: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     params: Option<&'a RawValue>,
-    #[serde(default)]
     result: Option<IgnoredAny>,
-    #[serde(default)]
     error: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
 struct Params {
-    #[serde(rename = "_meta", default)]
+    #[serde(rename = "_meta")]
     meta: Option<Map<String, Value>>,
 }
 
@@ -89,7 +84,9 @@ impl<'a> Frame<'a> {
         let Some(outline) = outline else { return Self::Other };
         let id = outline.id.as_ref().map(Id::read);
         match (outline.method, id) {
-            (Some(method), Some(Some(id))) if is_readable(line) => {
+            // An outline skips what a whole reading refuses: half a surrogate pair, a number
+            // out of range, too much depth. The daemon could not say whose such a line was.
+            (Some(method), Some(Some(id))) if serde_json::from_slice::<Value>(line).is_ok() => {
                 Self::Request { id, method, modern: is_modern(outline.params) }
             }
             (Some(method), None) => {
@@ -103,13 +100,6 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Whether the daemon will find JSON in it. An outline passes over what a whole reading
-/// refuses: half a surrogate pair, a number out of range, a depth beyond the parser's.
-/// The daemon does not say whose such a line was, so nobody is to wait for its answer.
-fn is_readable(line: &[u8]) -> bool {
-    serde_json::from_slice::<Value>(line).is_ok()
-}
-
 fn is_modern(params: Option<&RawValue>) -> bool {
     params
         .and_then(|params| serde_json::from_str::<Params>(params.get()).ok())
@@ -117,7 +107,7 @@ fn is_modern(params: Option<&RawValue>) -> bool {
         .is_some_and(|meta| meta.contains_key(MODERN))
 }
 
-/// The request that a `notifications/cancelled` takes back.
+/// The request that a `notifications/cancelled` cancels.
 pub fn cancelled_id(params: Option<&str>) -> Option<Id> {
     #[derive(Deserialize)]
     struct Cancelled {
@@ -130,7 +120,7 @@ pub fn cancelled_id(params: Option<&str>) -> Option<Id> {
 
 type Object = BTreeMap<String, Box<RawValue>>;
 
-/// The answer to a line that is no message: no JSON, or no JSON-RPC (§5.1).
+/// The answer to a line that is not JSON, or not JSON-RPC (§5.1).
 pub fn malformed(line: &[u8]) -> Vec<u8> {
     match serde_json::from_slice::<Value>(line) {
         Err(_) => error(None, -32700, "Parse error", None),
@@ -141,8 +131,7 @@ pub fn malformed(line: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The line with `params._meta["provost/call_id"]` set; `None` when it has no
-/// such place.
+/// The line with `params._meta["provost/call_id"]` set; `None` if it has no object `params`.
 pub fn with_call_id(line: &[u8], call_id: &str) -> Option<Vec<u8>> {
     let mut message: Object = serde_json::from_slice(line).ok()?;
     let mut params: Object = serde_json::from_str(message.get("params")?.get()).ok()?;
@@ -167,8 +156,8 @@ fn raw(value: &impl Serialize) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(value).ok()
 }
 
-/// The answer to a tool call that was refused here: the envelope as text and
-/// as structured content, as the daemon makes it.
+/// The answer to a tool call that the bridge refuses: the envelope as text and as structured
+/// content, as the daemon's.
 pub fn refused_call(id: &Id, modern: bool, refusal: &Refusal) -> Vec<u8> {
     let envelope = refusal.envelope();
     let mut result = json!({
@@ -182,13 +171,13 @@ pub fn refused_call(id: &Id, modern: bool, refusal: &Refusal) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id.as_json()).into_bytes()
 }
 
-/// The answer to any other request that was refused here: -32000, which
-/// JSON-RPC leaves to servers.
+/// The answer to any other request that the bridge refuses: -32000, which JSON-RPC leaves to
+/// servers.
 pub fn refused_request(id: &Id, refusal: &Refusal) -> Vec<u8> {
     error(Some(id), -32000, &refusal.message, Some(refusal.envelope()))
 }
 
-/// A JSON-RPC error; `id` is null where none was found.
+/// A JSON-RPC error; `id` is null if unknown.
 pub fn error(id: Option<&Id>, code: i32, message: &str, data: Option<Value>) -> Vec<u8> {
     let mut error = json!({"code": code, "message": message});
     if let Some(data) = data {

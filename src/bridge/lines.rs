@@ -1,6 +1,5 @@
-//! The client's end: its lines come from a thread that reads standard input,
-//! its answers go to one that writes standard output. Threads, because tokio's
-//! own standard streams cost a hop per read and can't be given up.
+//! The client's side: one thread reads lines from standard input, another writes answers to
+//! standard output. Reads of tokio's own standard streams can't be cancelled.
 
 use std::io::{self, BufRead, Write};
 
@@ -9,7 +8,7 @@ use tokio::sync::mpsc;
 /// The longest line that is taken, in bytes.
 const MAX_LINE: usize = 16 << 20;
 
-/// How much of a longer line is kept to find its id in.
+/// Bytes of a longer line that are kept, to find its id.
 const HEAD: usize = 1024;
 
 /// Lines between a thread and the bridge.
@@ -23,8 +22,7 @@ pub enum Line {
     TooLong(Vec<u8>),
 }
 
-/// Reads the next line; `None` at the end. A line over `max` bytes is read to
-/// its end and not kept.
+/// Reads the next line; `None` at the end. Of a line over `max` bytes only the head is kept.
 pub fn read_line(reader: &mut impl BufRead, max: usize) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
     let mut length = 0;
@@ -79,9 +77,8 @@ pub fn from_stdin() -> io::Result<mpsc::Receiver<Line>> {
     Ok(receiver)
 }
 
-/// Starts the thread that writes standard output. It ends when its sender is
-/// dropped and all is written, or when nobody reads; the second channel closes
-/// then.
+/// Starts the thread that writes standard output. It ends when its sender is dropped and all
+/// is written, or when the reader is gone; the second channel closes then.
 pub fn to_stdout() -> io::Result<(mpsc::Sender<Vec<u8>>, mpsc::Receiver<()>)> {
     let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(QUEUE);
     let (running, ended) = mpsc::channel(1);
@@ -95,7 +92,7 @@ pub fn to_stdout() -> io::Result<(mpsc::Sender<Vec<u8>>, mpsc::Receiver<()>)> {
                 if receiver.is_empty() { stdout.flush() } else { Ok(()) }
             };
             if let Err(error) = write() {
-                return tracing::debug!(%error, "the client doesn't read");
+                return tracing::debug!(%error, "the client does not read");
             }
         }
     };

@@ -1,11 +1,7 @@
-//! `provost mcp`: MCP over standard input and output on the client's side, the
-//! daemon's socket on the other. It passes lines on, and outlives the daemon.
-//!
-//! It knows of the protocol only what [`pending`] must remember to carry a session
-//! from one connection to the next: the `initialize` that opened it, and the
-//! requests that wait for an answer. Each tool call is stamped once with an id
-//! of its own, so that the daemon sees when one is sent again and never does
-//! anything twice.
+//! `provost mcp`: relays MCP lines between a client's standard streams and the daemon's
+//! socket, and survives a restart of the daemon. [`pending`] keeps what a new connection
+//! needs: the `initialize` and the unanswered requests. Each tool call gets an id once, so
+//! that the daemon recognises one that is sent again.
 //!
 //! ```text
 //!            a request waits                      reached, handshake replayed
@@ -19,10 +15,8 @@
 //!                      (or a short while later), or SIGINT, or SIGTERM
 //! ```
 //!
-//! Without a waiting request it stays idle: a daemon that was shut down is not
-//! started again by a client that has nothing to ask.
-//!
-//! Standard output belongs to the protocol; nothing else is written to it.
+//! Without a waiting request it stays idle, so that it does not restart a daemon that was
+//! shut down. Nothing but the protocol is written to standard output.
 
 mod frame;
 mod lines;
@@ -43,10 +37,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::client::{ClientError, Connection, Hello, Starter, connect_or_start};
 
-/// How long requests wait for a daemon, and answers for a client that left.
+/// How long requests wait for a daemon, and answers for a client that has left.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// From the moment that a request waits without a connection.
+    /// From when a request waits without a connection.
     outage: Duration,
     /// From the end of the client's input.
     drain: Duration,
@@ -63,8 +57,8 @@ const LIMITS: Limits = Limits {
 /// Between two tries to reach the daemon.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Serves the client on standard input and output until it leaves or a signal
-/// comes. Errors are those of starting threads and signal handlers.
+/// Serves the client on standard input and output until it leaves or a signal arrives.
+/// Errors are those of starting threads and signal handlers.
 pub async fn run(starter: Starter, hello: Hello) -> io::Result<()> {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
@@ -72,7 +66,7 @@ pub async fn run(starter: Starter, hello: Hello) -> io::Result<()> {
     let bridge = Bridge::new(starter, hello, lines::from_stdin()?, output, LIMITS);
     tokio::select! {
         () = bridge.serve() => {
-            // The bridge, and with it the sender, is gone: the rest is written.
+            // The bridge has dropped its sender: the writer finishes.
             let _ = timeout(LIMITS.drain, written.recv()).await;
         }
         _ = written.recv() => {}
@@ -126,7 +120,7 @@ impl Bridge {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "giving up on the requests in flight");
+                    tracing::warn!(%error, "the requests in flight are refused");
                     let answers = lock(&self.pending).give_up(&error.to_string());
                     self.answer(answers).await;
                 }
@@ -142,15 +136,15 @@ impl Bridge {
         }
     }
 
-    /// A client that doesn't read any more is seen by `run`.
+    /// `run` notices a client that no longer reads.
     async fn answer(&self, answers: Vec<Vec<u8>>) {
         for answer in answers {
             let _ = self.output.send(answer).await;
         }
     }
 
-    /// Connects, starting a daemon where none runs, until it works or the
-    /// outage's time is over; takes lines from the client meanwhile.
+    /// Connects, and starts a daemon where none runs, until it works or the outage lasts too
+    /// long. Takes lines from the client meanwhile.
     async fn reach(&mut self) -> Result<Connection, ClientError> {
         let deadline = Instant::now() + self.limits.outage;
         let mut pause = Duration::ZERO;
@@ -190,11 +184,9 @@ impl Bridge {
         }
     }
 
-    /// Passes lines both ways until one side ends. Each way waits for its own
-    /// receiver only, so neither can block the other.
+    /// Relays lines both ways until one side ends. Each way waits for its own receiver only,
+    /// so neither can block the other.
     async fn relay(&mut self, connection: Connection) -> Ended {
-        let answers = lock(&self.pending).lost();
-        self.answer(answers).await;
         let Self { pending, input, output, limits, .. } = self;
         let leaving = AtomicBool::new(false);
         let up = upward(pending, input, output, connection.writer);
@@ -204,13 +196,13 @@ impl Bridge {
             ended = up => match ended {
                 Ok(writer) => writer,
                 Err(error) => {
-                    tracing::debug!(%error, "the daemon doesn't read");
+                    tracing::debug!(%error, "the daemon does not read");
                     return Ended::Daemon;
                 }
             },
             () = &mut down => return Ended::Daemon,
         };
-        // The writer is kept open: a closed one would take back the requests.
+        // The writer stays open: closing it would cancel the requests.
         leaving.store(true, Ordering::Relaxed);
         if lock(pending).waits() {
             let _ = timeout(limits.drain, down).await;
@@ -220,7 +212,7 @@ impl Bridge {
     }
 }
 
-/// Sends what waits, then what comes. Ends well with the client's input.
+/// Sends the waiting requests, then new lines until the client's input ends.
 async fn upward(
     pending: &Mutex<PendingRequests>,
     input: &mut mpsc::Receiver<Line>,
@@ -243,8 +235,8 @@ async fn upward(
     Ok(writer)
 }
 
-/// Passes the daemon's lines on until it closes the connection, or the client
-/// is leaving and has all its answers.
+/// Relays the daemon's lines until it closes the connection, or the client is leaving and has
+/// all its answers.
 async fn downward(
     pending: &Mutex<PendingRequests>,
     output: &mpsc::Sender<Vec<u8>>,
@@ -254,12 +246,11 @@ async fn downward(
     loop {
         let mut line = Vec::new();
         match reader.read_until(b'\n', &mut line).await {
-            // A daemon that dies in the midst of a line has not answered.
+            // An incomplete line of a daemon that died is no answer.
             Ok(_) if line.pop() == Some(b'\n') => {}
             Ok(_) | Err(_) => return,
         }
-        // Noted only when it can be passed on at once: an answer is either on
-        // its way to the client or still waited for.
+        // An answer is noted only when it can be sent at once.
         let Ok(permit) = output.reserve().await else { return };
         lock(pending).daemon_says(&line);
         permit.send(line);
@@ -269,7 +260,7 @@ async fn downward(
     }
 }
 
-/// Brings a new connection to where the old one was.
+/// Brings a new connection to the state of the old one.
 async fn replay(
     connection: &mut Connection,
     handshake: Option<(Vec<u8>, Option<Vec<u8>>)>,
@@ -306,7 +297,7 @@ fn receive(pending: &Mutex<PendingRequests>, line: Line, connected: bool) -> Ver
     }
 }
 
-/// The pending is whole after every call on it, also after one that panicked.
+/// The requests are consistent after every call, even one that panicked.
 fn lock(pending: &Mutex<PendingRequests>) -> MutexGuard<'_, PendingRequests> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }

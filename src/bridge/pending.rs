@@ -1,7 +1,5 @@
-//! What the bridge remembers of a session: which requests wait for an answer,
-//! and what a new connection must be told. Pure; no line is sent here.
-
-use std::collections::{BTreeMap, HashMap};
+//! The state of a bridged session: the requests that wait for an answer, and the handshake
+//! that opens a new connection. Pure.
 
 use provost_actors::refusal::{Code, Refusal};
 use uuid::Uuid;
@@ -11,23 +9,21 @@ use super::frame::{self, Frame, Id};
 /// Requests in flight at once; the daemon itself takes fewer.
 const MAX_WAITING: usize = 4096;
 
-/// Bytes of lines kept so that they can be sent again. A request beyond it
-/// goes through and is answered `daemon_restarting` should the daemon die.
+/// Bytes of the requests in flight, which are kept so that they can be sent again.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
-/// The id of the `initialize` that a new connection is opened with.
+/// The id of the `initialize` that opens a new connection.
 const REPLAY_ID: &str = "provost/replay";
 
-/// What becomes of a line from the client.
+/// What the bridge does with a line from the client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes to the daemon.
+    /// Sends it to the daemon.
     Forward(Vec<u8>),
-    /// It is in the pending and goes to the next connection.
+    /// Keeps it for the next connection.
     Held,
-    /// The bridge itself answers.
+    /// Answers it.
     Answer(Vec<u8>),
-    /// Nobody needs it.
     Dropped,
 }
 
@@ -36,15 +32,14 @@ struct Waiting {
     kind: Kind,
     /// In the protocol's version 2026-07-28.
     modern: bool,
-    /// `None`: not kept, see [`MAX_KEPT_BYTES`].
-    line: Option<Vec<u8>>,
+    line: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     ToolCall,
     Initialize,
-    /// Stays open for as long as the session; it keeps nobody waiting.
+    /// Stays open for as long as the session; the client does not wait for an answer.
     Listen,
     /// A method of the worker API, without MCP around it.
     Bare,
@@ -55,11 +50,8 @@ enum Kind {
 #[derive(Default)]
 pub struct PendingRequests {
     /// By order of arrival.
-    waiting: BTreeMap<u64, Waiting>,
-    by_id: HashMap<Id, u64>,
-    arrivals: u64,
-    kept_bytes: usize,
-    /// The client's `initialize`, once it was answered well.
+    waiting: Vec<Waiting>,
+    /// The client's `initialize`, once the daemon has accepted it.
     initialize: Option<Vec<u8>>,
     initialized: Option<Vec<u8>>,
 }
@@ -77,15 +69,13 @@ impl PendingRequests {
                     method if method.contains('/') => Kind::Other,
                     _ => Kind::Bare,
                 };
-                self.request(Waiting { id, kind, modern, line: None }, line, connected)
+                self.request(Waiting { id, kind, modern, line }, connected)
             }
             Frame::Notification { method, params } => {
                 match method.as_ref() {
                     "notifications/initialized" => self.initialized = Some(line.clone()),
                     "notifications/cancelled" => {
-                        if let Some(id) = frame::cancelled_id(params) {
-                            self.remove(&id);
-                        }
+                        frame::cancelled_id(params).and_then(|id| self.remove(&id));
                     }
                     _ => {}
                 }
@@ -97,30 +87,23 @@ impl PendingRequests {
         }
     }
 
-    fn request(&mut self, mut request: Waiting, line: Vec<u8>, connected: bool) -> Verdict {
-        if self.by_id.contains_key(&request.id) {
+    fn request(&mut self, mut request: Waiting, connected: bool) -> Verdict {
+        if self.waiting.iter().any(|waiting| waiting.id == request.id) {
             let message = "Invalid request: a request with this id is in flight";
             return Verdict::Answer(frame::error(Some(&request.id), -32600, message, None));
         }
-        if self.waiting.len() >= MAX_WAITING {
+        let kept: usize = self.waiting.iter().map(|waiting| waiting.line.len()).sum();
+        if self.waiting.len() >= MAX_WAITING || kept + request.line.len() > MAX_KEPT_BYTES {
             let refusal = Refusal::new(Code::RateLimited, "Too many calls are in flight.");
             return Verdict::Answer(answer(&request, &refusal));
         }
-        let line = match request.kind {
-            Kind::ToolCall | Kind::Bare => {
-                frame::with_call_id(&line, &Uuid::now_v7().to_string()).unwrap_or(line)
-            }
-            Kind::Initialize | Kind::Listen | Kind::Other => line,
-        };
-        if self.kept_bytes + line.len() <= MAX_KEPT_BYTES {
-            self.kept_bytes += line.len();
-            request.line = Some(line.clone());
-        } else if !connected {
-            return Verdict::Answer(answer(&request, &restarting()));
+        if matches!(request.kind, Kind::ToolCall | Kind::Bare)
+            && let Some(line) = frame::with_call_id(&request.line, &Uuid::now_v7().to_string())
+        {
+            request.line = line;
         }
-        self.arrivals += 1;
-        self.by_id.insert(request.id.clone(), self.arrivals);
-        self.waiting.insert(self.arrivals, request);
+        let line = request.line.clone();
+        self.waiting.push(request);
         if connected { Verdict::Forward(line) } else { Verdict::Held }
     }
 
@@ -130,63 +113,46 @@ impl PendingRequests {
         if let Some(Waiting { kind: Kind::Initialize, line, .. }) = self.remove(&id)
             && !failed
         {
-            self.initialize = line;
+            self.initialize = Some(line);
         }
     }
 
     fn remove(&mut self, id: &Id) -> Option<Waiting> {
-        let removed = self.waiting.remove(&self.by_id.remove(id)?)?;
-        self.kept_bytes -= removed.line.as_ref().map_or(0, Vec::len);
-        Some(removed)
+        let place = self.waiting.iter().position(|waiting| waiting.id == *id)?;
+        Some(self.waiting.remove(place))
     }
 
     /// Whether the client waits for an answer.
     pub fn waits(&self) -> bool {
-        self.waiting.values().any(|waiting| waiting.kind != Kind::Listen)
+        self.waiting.iter().any(|waiting| waiting.kind != Kind::Listen)
     }
 
-    /// How a new connection is brought to where the old one was: an
-    /// `initialize` whose answer, known by [`is_replayed`], is for nobody, and
-    /// what follows it. `None` for a session that has not been initialized.
+    /// The lines that bring a new connection to the state of the old one: an `initialize`,
+    /// whose answer [`is_replayed`] recognises, and what follows it. `None` before the client
+    /// has initialized the session.
     pub fn handshake(&self) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         let initialize = frame::with_id(self.initialize.as_ref()?, REPLAY_ID)?;
         Some((initialize, self.initialized.clone()))
     }
 
-    /// What a new connection must be sent, oldest first.
+    /// The requests that a new connection must be sent, oldest first.
     pub fn resend(&self) -> Vec<Vec<u8>> {
-        self.waiting.values().filter_map(|waiting| waiting.line.clone()).collect()
+        self.waiting.iter().map(|waiting| waiting.line.clone()).collect()
     }
 
-    /// Answers those that can't be sent again, because their lines weren't kept.
-    pub fn lost(&mut self) -> Vec<Vec<u8>> {
-        self.refuse(|waiting| waiting.line.is_none(), &restarting())
-    }
-
-    /// Answers all that wait, for the daemon doesn't come back; `why` goes into
-    /// the details.
+    /// Refuses all that wait, because the daemon does not come back; `why` goes into the
+    /// details.
     pub fn give_up(&mut self, why: &str) -> Vec<Vec<u8>> {
-        self.refuse(|_| true, &restarting().detail("reason", why))
+        let message = "The daemon went away before it answered this call.";
+        let refusal = Refusal::new(Code::DaemonRestarting, message).detail("reason", why);
+        self.waiting.drain(..).map(|waiting| answer(&waiting, &refusal)).collect()
     }
-
-    fn refuse(&mut self, which: impl Fn(&Waiting) -> bool, refusal: &Refusal) -> Vec<Vec<u8>> {
-        let chosen = self.waiting.values().filter(|waiting| which(waiting));
-        let ids: Vec<Id> = chosen.map(|waiting| waiting.id.clone()).collect();
-        let removed = ids.iter().filter_map(|id| self.remove(id));
-        removed.map(|waiting| answer(&waiting, refusal)).collect()
-    }
-}
-
-fn restarting() -> Refusal {
-    Refusal::new(Code::DaemonRestarting, "The daemon went away before it answered this call.")
 }
 
 fn answer(request: &Waiting, refusal: &Refusal) -> Vec<u8> {
     match request.kind {
         Kind::ToolCall => frame::refused_call(&request.id, request.modern, refusal),
-        Kind::Initialize | Kind::Listen | Kind::Bare | Kind::Other => {
-            frame::refused_request(&request.id, refusal)
-        }
+        _ => frame::refused_request(&request.id, refusal),
     }
 }
 
@@ -306,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscription_keeps_nobody_waiting_and_is_opened_again() {
+    fn a_subscription_does_not_wait_and_is_opened_again() {
         let mut pending = PendingRequests::default();
         pending.client_says(br#"{"id":1,"method":"subscriptions/listen"}"#.to_vec(), true);
         assert!(!pending.waits());
@@ -321,12 +287,9 @@ mod tests {
             json!({"id": id, "method": "m", "params": {"p": padding}}).to_string().into_bytes()
         };
         forwarded(pending.client_says(big(1), true));
-        forwarded(pending.client_says(big(2), true));
-        assert_eq!(pending.resend().len(), 1);
-        assert_eq!(pending.lost().len(), 1);
-        assert!(matches!(pending.client_says(big(3), false), Verdict::Answer(_)));
+        let Verdict::Answer(refused) = pending.client_says(big(2), true) else { panic!() };
+        assert_eq!(json(&refused)["error"]["data"]["code"], "rate_limited");
         pending.daemon_says(&result(1));
-        assert_eq!(pending.kept_bytes, 0);
         for id in 10..10 + MAX_WAITING as u64 {
             forwarded(pending.client_says(call(id), true));
         }

@@ -1,10 +1,18 @@
-//! `provost approvals`, `approve` and `deny`: what agents ask for, answered.
+//! `provost approvals`, `approve` and `deny`: the permissions that agents ask for.
 
+use std::io;
+
+use provost_actors::event::Action;
+use provost_actors::ids::ApprovalId;
 use serde_json::{Value, json};
 
-use super::context::{Context, check_piece, is_whole, only, text};
+use super::context::{Context, check_piece, only, whole};
 use super::exit::{Exit, Failure};
-use super::output::{harmless, headline, short};
+use super::output::Output;
+use super::text::{headline, one_line, word};
+use crate::api::approvals::{
+    ApprovalStatus, ApprovalSummary, ListApprovalsOutput, RespondApprovalOutput,
+};
 
 /// The longest piece of a request that is shown, in characters.
 const REQUEST: usize = 200;
@@ -13,7 +21,7 @@ const REQUEST: usize = 200;
 pub struct ApprovalsArgs {
     /// Only this attempt's: its id, or 8 or more characters of its start or end
     attempt: Option<String>,
-    /// Also those that were answered or have expired
+    /// Include answered and expired ones
     #[arg(long)]
     all: bool,
 }
@@ -39,61 +47,55 @@ pub async fn approvals(context: &mut Context, args: &ApprovalsArgs) -> Result<Ex
         None => None,
     };
     let status = if args.all { "all" } else { "pending" };
-    let arguments = json!({"attempt_id": attempt, "status": status, "limit": 100});
+    let mut arguments = json!({"attempt_id": attempt, "status": status});
     if context.out.is_json() {
-        let listed = context.tool("list_approvals", arguments).await?;
+        arguments["limit"] = json!(100);
+        let listed = context.call::<ListApprovalsOutput>(arguments).await?;
         context.out.json(&listed)?;
         return Ok(Exit::Done);
     }
-    let approvals = context.all_with("list_approvals", "approvals", &arguments).await?;
-    let rows: Vec<Vec<String>> = approvals.iter().map(row).collect();
-    let none = if args.all { "there are no approvals" } else { "no approvals are waiting" };
+    let approvals = context.all::<ApprovalSummary>(arguments).await?;
+    let rows: Vec<Vec<String>> = approvals.iter().map(|it| row(it)).collect();
+    let none = if args.all { "there are no approvals" } else { "no approvals are pending" };
     context.out.list(&["ID", "ATTEMPT", "STATUS", "ASKS FOR"], &rows, none)?;
-    for approval in approvals.iter().filter(|approval| approval["status"] == "pending") {
+    for approval in approvals.iter().filter(|it| it.status == ApprovalStatus::Pending) {
         context.out.line("")?;
-        show(context, approval)?;
+        show(&mut context.out, approval)?;
     }
     Ok(Exit::Done)
 }
 
-/// What would be done, in full.
-fn show(context: &mut Context, approval: &Value) -> Result<(), Failure> {
-    let id = short(text(approval, "approval_id"));
-    context.out.line(&format!("{id} {}", harmless(text(approval, "tool_name"))))?;
-    for line in effect(&approval["action"]) {
-        context.out.line(&line)?;
-    }
-    Ok(())
+/// The request in full.
+fn show(out: &mut Output, approval: &ApprovalSummary) -> io::Result<()> {
+    out.line(&format!("{} {}", approval.approval_id.short(), approval.tool_name))?;
+    effect(&approval.action).iter().try_for_each(|line| out.line(line))
 }
 
-/// An action's details, each line of theirs harmless and indented.
-fn effect(action: &Value) -> Vec<String> {
-    let details = action.as_object().into_iter().flatten();
-    let details = details.filter(|(name, _)| !matches!(name.as_str(), "type" | "truncated"));
+/// An action's details as indented lines.
+fn effect(action: &Action) -> Vec<String> {
     let mut lines = Vec::new();
-    for (name, value) in details {
+    for (name, value) in action.detail.iter().filter(|(name, _)| *name != "truncated") {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         match value.trim_end_matches('\n') {
-            one if !one.contains('\n') => lines.push(format!("  {name}: {}", harmless(one))),
+            one if !one.contains('\n') => lines.push(format!("  {name}: {one}")),
             many => {
                 lines.push(format!("  {name}:"));
-                lines.extend(many.split('\n').map(|line| format!("    {}", harmless(line))));
+                lines.extend(many.split('\n').map(|line| format!("    {line}")));
             }
         }
     }
-    if action["truncated"] == true {
-        lines.push("  (cut: the log has all of it)".to_owned());
+    if action.detail.get("truncated") == Some(&Value::Bool(true)) {
+        lines.push("  (shortened; the log has all of it)".to_owned());
     }
     lines
 }
 
-fn row(approval: &Value) -> Vec<String> {
+fn row(approval: &ApprovalSummary) -> Vec<String> {
     vec![
-        short(text(approval, "approval_id")).to_owned(),
-        short(text(approval, "attempt_id")).to_owned(),
-        text(approval, "status").to_owned(),
-        // One line, cut where it is seen to be cut.
-        headline(&text(approval, "text").replace('\n', " ⏎ "), REQUEST),
+        approval.approval_id.short(),
+        approval.attempt_id.short(),
+        word(&approval.status),
+        headline(&one_line(&approval.text), REQUEST),
     ]
 }
 
@@ -105,41 +107,22 @@ pub async fn deny(context: &mut Context, args: &DenyArgs) -> Result<Exit, Failur
     respond(context, &args.approval, json!({"decision": "deny", "reason": args.reason})).await
 }
 
-async fn respond(
-    context: &mut Context,
-    approval: &str,
-    mut arguments: Value,
-) -> Result<Exit, Failure> {
-    let (id, asked) = whole(context, approval).await?;
-    if let Some(asked) = asked.filter(|_| !context.out.is_json()) {
-        show(context, &asked)?;
+/// Shows the request if it is pending, and answers it. Only a whole id can name one that is not.
+async fn respond(context: &mut Context, id: &str, mut answer: Value) -> Result<Exit, Failure> {
+    let piece = check_piece(id)?;
+    let pending = context.all::<ApprovalSummary>(json!({})).await?;
+    let id: ApprovalId = match whole(&piece) {
+        Some(id) => id,
+        None => only(pending.iter().map(|it| it.approval_id), &piece, "pending approval")?,
+    };
+    if let Some(asked) = pending.iter().find(|it| it.approval_id == id)
+        && !context.out.is_json()
+    {
+        show(&mut context.out, asked)?;
     }
-    arguments["approval_id"] = json!(id);
-    let done = context.tool("respond_approval", arguments).await?;
-    if context.out.is_json() {
-        context.out.json(&done)?;
-    } else {
-        let (id, status) = (short(text(&done, "approval_id")), text(&done, "status"));
-        context.out.line(&format!("{id} {status}"))?;
-    }
-    Ok(Exit::Done)
-}
-
-/// The whole id of one that is pending, or of any that is given whole; and what it
-/// asks for, while it is pending.
-async fn whole(context: &mut Context, piece: &str) -> Result<(String, Option<Value>), Failure> {
-    let piece = check_piece(piece)?;
-    let pending = context.all("list_approvals", "approvals").await?;
-    let of =
-        |id: &str| pending.iter().find(|approval| text(approval, "approval_id") == id).cloned();
-    if is_whole(&piece) {
-        let asked = of(&piece);
-        return Ok((piece, asked));
-    }
-    let ids = pending.iter().map(|approval| text(approval, "approval_id"));
-    let ids: Vec<&str> = ids.filter(|id| id.starts_with(&piece) || id.ends_with(&piece)).collect();
-    let id = only(&ids, &piece, "pending approval")?;
-    Ok((id.to_owned(), of(id)))
+    answer["approval_id"] = json!(id);
+    let done = context.call::<RespondApprovalOutput>(answer).await?;
+    context.show(&done, |out, it| out.line(&format!("{} {}", id.short(), word(&it.status))))
 }
 
 #[cfg(test)]
@@ -147,17 +130,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_done_is_shown_line_by_line_and_can_not_steer_a_terminal() {
-        let action = json!({"type": "file_edit", "path": "/w/\u{1b}[2Ja", "diff": "-1\n+\u{202e}2\n",
+    fn a_request_is_shown_line_by_line() {
+        let action = json!({"type": "file_edit", "path": "/w/a", "diff": "-1\n+2\n",
             "input": {"to": "x"}, "truncated": true});
-        let lines = effect(&action);
+        let lines = effect(&serde_json::from_value(action).unwrap());
         let expected = [
-            "  path: /w/\\u{1b}[2Ja",
+            "  path: /w/a",
             "  diff:",
             "    -1",
-            "    +\\u{202e}2",
+            "    +2",
             "  input: {\"to\":\"x\"}",
-            "  (cut: the log has all of it)",
+            "  (shortened; the log has all of it)",
         ];
         assert_eq!(lines, expected);
     }

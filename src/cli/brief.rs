@@ -1,47 +1,41 @@
-//! A task's brief as a person reads it: its members under their names, lists as lists.
+//! A task's brief as a person reads it: its members under their names, lists as lists. Pure.
 
 use serde_json::{Map, Value};
 
 const INDENT: &str = "  ";
 
-/// The lines of a brief. What the worker API calls the detailed prompt is told like the
-/// rest of it.
+/// The lines of a brief. The members of `superDetailedPrompt` are shown like the rest of it.
 pub fn lines(brief: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     if let Value::Object(members) = brief {
-        tell(members, "", &mut lines);
+        add_all(members, "", &mut lines);
     }
     lines
 }
 
-fn tell(members: &Map<String, Value>, indent: &str, lines: &mut Vec<String>) {
+fn add_all(members: &Map<String, Value>, indent: &str, lines: &mut Vec<String>) {
     for (name, value) in members {
-        match (name.as_str(), value) {
-            (_, Value::Null) => {}
-            ("superDetailedPrompt", Value::Object(prompt)) => tell(prompt, indent, lines),
-            _ => tell_one(&title(name), value, indent, lines),
+        let inner = format!("{indent}{INDENT}");
+        let title = format!("{indent}{}:", title(name));
+        match value {
+            Value::Object(prompt) if name == "superDetailedPrompt" => {
+                add_all(prompt, indent, lines);
+            }
+            Value::Array(items) if !items.is_empty() => {
+                lines.push(title);
+                lines.extend(items.iter().map(|item| format!("{inner}- {}", plain(item))));
+            }
+            Value::Object(members) if !members.is_empty() => {
+                lines.push(title);
+                add_all(members, &inner, lines);
+            }
+            Value::String(text) if text.contains('\n') => {
+                lines.push(title);
+                lines.extend(text.lines().map(|line| format!("{inner}{line}")));
+            }
+            Value::Null | Value::Array(_) | Value::Object(_) => {}
+            _ => lines.push(format!("{title} {}", plain(value))),
         }
-    }
-}
-
-fn tell_one(name: &str, value: &Value, indent: &str, lines: &mut Vec<String>) {
-    let inner = format!("{indent}{INDENT}");
-    match value {
-        Value::Array(items) if items.is_empty() => {}
-        Value::Array(items) => {
-            lines.push(format!("{indent}{name}:"));
-            lines.extend(items.iter().map(|item| format!("{inner}- {}", plain(item))));
-        }
-        Value::Object(members) if members.is_empty() => {}
-        Value::Object(members) => {
-            lines.push(format!("{indent}{name}:"));
-            tell(members, &inner, lines);
-        }
-        Value::String(text) if text.contains('\n') => {
-            lines.push(format!("{indent}{name}:"));
-            lines.extend(text.lines().map(|line| format!("{inner}{line}")));
-        }
-        _ => lines.push(format!("{indent}{name}: {}", plain(value))),
     }
 }
 
@@ -53,13 +47,13 @@ fn plain(value: &Value) -> String {
 fn title(name: &str) -> String {
     let mut title = String::new();
     for (number, letter) in name.chars().enumerate() {
-        if number == 0 {
-            title.extend(letter.to_uppercase());
-        } else if letter.is_uppercase() {
-            title.push(' ');
-            title.extend(letter.to_lowercase());
-        } else {
-            title.push(letter);
+        match (number, letter) {
+            (0, letter) => title.extend(letter.to_uppercase()),
+            (_, letter) if letter.is_uppercase() => {
+                title.push(' ');
+                title.extend(letter.to_lowercase());
+            }
+            (_, letter) => title.push(letter),
         }
     }
     title

@@ -1,11 +1,18 @@
-//! `provost checks`: what the checks of a task found when it was reported done.
+//! `provost checks`: the results of a task's checks, run when it was reported done.
 
 use serde_json::{Value, json};
 
-use super::context::{Context, text};
+use super::calls::CheckLog;
+use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::output::harmless;
 use super::task;
+use super::text::word;
+use crate::api::tasks::GetTaskOutput;
+use crate::api::worker::receipt::{CheckReceipt, Flag};
+
+/// The fields of a task that `--json` prints.
+const FIELDS: [&str; 7] =
+    ["task_id", "title", "status", "standing", "receipts", "contradiction", "flags"];
 
 #[derive(clap::Args, Debug)]
 pub struct ChecksArgs {
@@ -21,72 +28,48 @@ pub struct ChecksArgs {
 
 pub async fn checks(context: &mut Context, args: &ChecksArgs) -> Result<Exit, Failure> {
     let task = task::named(context, &args.task, args.project.as_deref()).await?;
-    match &args.log {
-        Some(name) => log(context, &task, name).await,
-        None => receipts(context, &task).await,
+    if let Some(name) = &args.log {
+        let log = context.call::<CheckLog>(json!({"task_id": task, "name": name})).await?;
+        return context.show(&log, |out, it| it.text.lines().try_for_each(|line| out.line(line)));
     }
-}
-
-async fn log(context: &mut Context, task: &str, name: &str) -> Result<Exit, Failure> {
-    let params = json!({"task_id": task, "name": name});
-    let told = context.client().await?.method("provost/check_log", params).await?;
-    if context.out.is_json() {
-        context.out.json(&told)?;
-    } else {
-        for line in text(&told, "text").lines() {
-            context.out.line(&harmless(line))?;
-        }
-    }
-    Ok(Exit::Done)
-}
-
-async fn receipts(context: &mut Context, task: &str) -> Result<Exit, Failure> {
-    let mut told = context.tool("get_task", json!({"task_id": task})).await?;
-    let task = told["task"].take();
-    let keys = ["task_id", "title", "status", "standing", "receipts", "contradiction", "flags"];
-    if context.out.is_json() {
-        let told: Value = keys.iter().map(|key| ((*key).to_owned(), task[*key].clone())).collect();
-        context.out.json(&told)?;
+    let found = context.call::<GetTaskOutput>(json!({"task_id": task})).await?;
+    let fields: Value =
+        FIELDS.iter().map(|key| ((*key).to_owned(), found.json["task"][key].clone())).collect();
+    let out = &mut context.out;
+    if out.as_json(&fields)? {
         return Ok(Exit::Done);
     }
-    let rows: Vec<Vec<String>> =
-        task["receipts"].as_array().into_iter().flatten().map(row).collect();
-    if rows.is_empty() {
-        context.out.line("no check of this task has been run")?;
-    } else {
-        let columns = ["CHECK", "OUTCOME", "EXIT", "TOOK", "COMMIT", "COMMAND"];
-        context.out.table(&columns, &rows)?;
+    let (task, report) = (&found.task.task.summary, &found.task.report);
+    let rows: Vec<Vec<String>> = report.receipts.iter().map(row).collect();
+    let columns = ["CHECK", "OUTCOME", "EXIT", "TOOK", "COMMIT", "COMMAND"];
+    out.list(&columns, &rows, "no check of this task has been run")?;
+    let state = task.standing.map_or_else(|| word(&task.status), |standing| word(&standing));
+    out.line(&format!("the task is {state}"))?;
+    if let Some(contradiction) = &report.contradiction {
+        out.line(contradiction)?;
     }
-    let standing = match text(&task, "standing") {
-        "" => text(&task, "status"),
-        standing => standing,
-    };
-    context.out.line(&format!("the task is {standing}"))?;
-    if let Some(contradiction) = task["contradiction"].as_str() {
-        context.out.line(&harmless(contradiction))?;
-    }
-    if task["flags"].as_array().is_some_and(|flags| flags.contains(&json!("empty_diff"))) {
-        context.out.line("it was reported done, but nothing was changed")?;
+    if report.flags.contains(&Flag::EmptyDiff) {
+        out.line("it was reported done, but nothing was changed")?;
     }
     Ok(Exit::Done)
 }
 
-fn row(receipt: &Value) -> Vec<String> {
-    let exit = match (receipt["exit_code"].as_i64(), receipt["exit_signal"].as_i64()) {
+fn row(receipt: &CheckReceipt) -> Vec<String> {
+    let exit = match (receipt.exit_code, receipt.exit_signal) {
         (Some(code), _) => code.to_string(),
         (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => text(receipt, "reason").to_owned(),
+        (None, None) => receipt.reason.clone().unwrap_or_default(),
     };
-    let millis = receipt["duration_ms"].as_u64().unwrap_or_default();
-    let commit: String = text(receipt, "commit").chars().take(12).collect();
-    let mark = if receipt["includes_uncommitted"] == json!(true) { "+" } else { "" };
+    let millis = receipt.duration_ms;
+    let commit: String = receipt.commit.chars().take(12).collect();
+    let mark = if receipt.includes_uncommitted { "+" } else { "" };
     vec![
-        text(receipt, "name").to_owned(),
-        text(receipt, "outcome").to_owned(),
-        harmless(&exit),
+        receipt.name.clone(),
+        word(&receipt.outcome),
+        exit,
         format!("{}.{}s", millis / 1000, millis % 1000 / 100),
         format!("{commit}{mark}"),
-        harmless(text(receipt, "command")),
+        receipt.command.clone(),
     ]
 }
 
@@ -95,10 +78,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_tells_how_a_check_ended_and_on_what() {
+    fn a_row_shows_how_a_check_ended_and_on_which_commit() {
         let receipt = json!({"name": "test", "outcome": "failed", "exit_code": 101,
             "exit_signal": null, "duration_ms": 12_345, "includes_uncommitted": true,
-            "commit": "0123456789abcdef0123456789abcdef01234567", "command": "cargo test"});
+            "commit": "0123456789abcdef0123456789abcdef01234567", "command": "cargo test",
+            "at": "2026-01-01T00:00:00Z"});
+        let receipt = serde_json::from_value(receipt).unwrap();
         assert_eq!(row(&receipt).join("|"), "test|failed|101|12.3s|0123456789ab+|cargo test");
     }
 }

@@ -1,12 +1,21 @@
-//! What every verb has at hand: the output, the home, and one connection to
-//! the daemon, made when it is first needed.
+//! What every verb has at hand: the output, the home, and one connection to the daemon,
+//! opened when it is first needed.
 
+use std::fmt::Display;
+use std::io;
+use std::str::FromStr;
+
+use provost_actors::ids::AttemptId;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Value, json};
 
-use super::exit::Failure;
-use super::output::{Output, harmless, headline, short};
-use crate::client::{Client, ClientError, Connection, Hello, Peer, Starter, connect_or_start};
+use super::calls::{Attempts, Item, Resolved};
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use super::text::{harmless, headline};
+use crate::client::{
+    Answer, CallOutput, Client, ClientError, Connection, Hello, Peer, Starter, connect_or_start,
+};
 use crate::home::Home;
 use crate::role::Role;
 
@@ -16,65 +25,66 @@ const PAGE: u64 = 200;
 /// The longest title that is shown, in characters.
 const TITLE: usize = 60;
 
-/// The shortest piece of an id that is taken.
+/// The fewest characters that name an id.
 const SHORTEST_PIECE: usize = 8;
 
 /// How many daemons are asked in turn, while each of them ends before it has answered.
 const DAEMONS: usize = 5;
 
+/// The tools that only read begin so: a call of theirs can be repeated.
+const READING: [&str; 4] = ["get_", "list_", "tail_", "wait_for_"];
+
 pub struct Context {
     pub out: Output,
-    starter: Starter,
-    hello: Hello,
+    starter: Option<Starter>,
     client: Option<Client>,
 }
 
 impl Context {
-    pub fn new(home: Home, out: Output) -> Self {
-        Self::with(Starter::new(home), out)
+    pub fn new(out: Output, starter: Option<Starter>) -> Self {
+        Self { out, starter, client: None }
     }
 
-    pub fn with(starter: Starter, out: Output) -> Self {
-        let hello = Hello::of_process(Peer::Cli, Some(Role::All));
-        Self { out, starter, hello, client: None }
+    fn starter(&mut self) -> Result<&Starter, Failure> {
+        let starter = match self.starter.take() {
+            Some(starter) => starter,
+            None => Starter::new(Home::from_environment()?),
+        };
+        Ok(self.starter.insert(starter))
     }
 
-    pub fn home(&self) -> &Home {
-        self.starter.home()
+    /// The home that the environment names, unless the context was made for another one.
+    pub fn home(&mut self) -> Result<&Home, Failure> {
+        Ok(self.starter()?.home())
     }
 
     /// The connection; a daemon is started when none runs.
     pub async fn client(&mut self) -> Result<&mut Client, Failure> {
         let client = match self.client.take() {
             Some(client) => client,
-            None => Client::new(connect_or_start(&self.starter, &self.hello).await?),
+            None => Client::new(connect_or_start(self.starter()?, &hello()).await?),
         };
         Ok(self.client.insert(client))
     }
 
-    /// A connection to a daemon that runs already.
-    pub async fn running(&mut self) -> Result<Client, Failure> {
-        Ok(Client::new(Connection::open(self.home().socket(), &self.hello).await?))
+    /// A connection of its own to the daemon that runs; none is started.
+    pub async fn running(home: &Home) -> Result<Client, ClientError> {
+        Ok(Client::new(Connection::open(home.socket(), &hello()).await?))
     }
 
-    /// A further connection beside this one, for calls at the same time.
-    pub fn another(&self) -> impl Future<Output = Result<Client, ClientError>> + use<> {
-        let (socket, hello) = (self.home().socket().to_owned(), self.hello.clone());
-        async move { Ok(Client::new(Connection::open(&socket, &hello).await?)) }
+    /// Calls the tool or the method that returns `T`.
+    pub async fn call<T: CallOutput>(&mut self, arguments: Value) -> Result<Answer<T>, Failure> {
+        Ok(Answer::read(self.request(T::CALL, arguments).await?)?)
     }
 
-    /// Calls a tool.
-    pub async fn tool(&mut self, name: &str, arguments: Value) -> Result<Value, Failure> {
-        Ok(self.client().await?.tool(name, arguments).await?)
-    }
-
-    /// Calls a tool that reads: when the daemon ends, asks the next one, up to
-    /// [`DAEMONS`]; a daemon that was just started may be stopped again.
-    pub async fn read(&mut self, name: &str, arguments: &Value) -> Result<Value, Failure> {
+    /// When the daemon ends during a call that only reads, the next daemons are asked,
+    /// [`DAEMONS`] in all.
+    async fn request(&mut self, call: &str, arguments: Value) -> Result<Value, Failure> {
+        let reads = READING.iter().any(|prefix| call.starts_with(prefix));
         let mut was_lost = false;
         for _ in 1..DAEMONS {
-            match self.tool(name, arguments.clone()).await {
-                Err(Failure::Client(ClientError::Lost(_))) => {
+            match self.ask(call, arguments.clone()).await {
+                Err(Failure::Client(ClientError::Lost(_))) if reads => {
                     self.client = None;
                     was_lost = true;
                 }
@@ -83,79 +93,96 @@ impl Context {
                 result => return result,
             }
         }
-        self.tool(name, arguments.clone()).await
+        self.ask(call, arguments).await
+    }
+
+    async fn ask(&mut self, call: &str, arguments: Value) -> Result<Value, Failure> {
+        Ok(self.client().await?.request(call, arguments).await?)
     }
 
     /// Every item of a list tool, over all of its pages.
-    pub async fn all(&mut self, tool: &str, items: &str) -> Result<Vec<Value>, Failure> {
-        self.all_with(tool, items, &json!({})).await
-    }
-
-    /// The same, of what these arguments ask for.
-    pub async fn all_with(
-        &mut self,
-        tool: &str,
-        items: &str,
-        with: &Value,
-    ) -> Result<Vec<Value>, Failure> {
+    pub async fn all<T: Item>(&mut self, mut arguments: Value) -> Result<Vec<Answer<T>>, Failure> {
         let mut all = Vec::new();
-        let mut arguments = with.as_object().cloned().unwrap_or_default();
-        arguments.insert("limit".to_owned(), json!(PAGE));
+        arguments["limit"] = json!(PAGE);
         loop {
-            let mut page = self.read(tool, &Value::Object(arguments.clone())).await?;
-            if let Value::Array(found) = page[items].take() {
-                all.extend(found);
+            let mut page = self.request(T::TOOL, arguments.clone()).await?;
+            if let Value::Array(items) = page[T::FIELD].take() {
+                for item in items {
+                    all.push(Answer::read(item)?);
+                }
             }
-            match page["next_cursor"].take() {
-                Value::Null => return Ok(all),
-                cursor => arguments.insert("cursor".to_owned(), cursor),
-            };
+            arguments["cursor"] = page["next_cursor"].take();
+            if arguments["cursor"].is_null() {
+                return Ok(all);
+            }
         }
     }
 
-    /// The newest attempt of all projects. Says on standard error which one that is.
-    pub async fn newest_attempt(&mut self) -> Result<String, Failure> {
-        let listed = self.client().await?.method("provost/attempts", json!({})).await?;
-        let newest = &listed["attempts"][0];
-        let id = text(newest, "attempt_id");
-        if id.is_empty() {
+    /// Prints an answer: as it came if JSON was asked for, else as a person reads it.
+    pub fn show<T>(
+        &mut self,
+        answer: &Answer<T>,
+        for_person: impl FnOnce(&mut Output, &T) -> io::Result<()>,
+    ) -> Result<Exit, Failure> {
+        if !self.out.as_json(answer)? {
+            for_person(&mut self.out, answer)?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// The newest attempt of all projects. Prints on standard error which one that is.
+    pub async fn newest_attempt(&mut self) -> Result<AttemptId, Failure> {
+        let listed = self.call::<Attempts>(json!({})).await?;
+        let Some(newest) = listed.attempts.first() else {
             return Err(not_found("attempt", "there is no attempt yet".to_owned()));
-        }
-        let title = headline(text(newest, "task_title"), TITLE);
-        anstream::eprintln!("attempt {}: {}", short(id), harmless(&title));
-        Ok(id.to_owned())
-    }
-
-    /// The id of the attempt that a piece of an id stands for.
-    pub async fn attempt(&mut self, piece: &str) -> Result<String, Failure> {
-        let piece = check_piece(piece)?;
-        if is_whole(&piece) {
-            return Ok(piece);
-        }
-        let params = json!({"id": piece, "kinds": ["attempt"]});
-        let mut found = self.client().await?.method("provost/resolve", params).await?;
-        let matches = match found["matches"].take() {
-            Value::Array(matches) => matches,
-            _ => Vec::new(),
         };
-        let ids: Vec<&str> = matches.iter().filter_map(|each| each["id"].as_str()).collect();
-        only(&ids, &piece, "attempt").map(str::to_owned)
+        let title = harmless(&headline(&newest.task_title, TITLE));
+        anstream::eprintln!("attempt {}: {title}", newest.attempt_id.short());
+        Ok(newest.attempt_id)
+    }
+
+    /// The attempt with this id, or with this piece of its id.
+    pub async fn attempt(&mut self, piece: &str) -> Result<AttemptId, Failure> {
+        let piece = check_piece(piece)?;
+        if let Some(id) = whole(&piece) {
+            return Ok(id);
+        }
+        let found = self.call::<Resolved>(json!({"id": piece, "kinds": ["attempt"]})).await?;
+        only(found.matches.iter().map(|it| it.id), &piece, "attempt")
     }
 }
 
-/// The only one of the ids that a piece stands for.
-pub fn only<'i>(ids: &[&'i str], piece: &str, kind: &str) -> Result<&'i str, Failure> {
-    match ids {
-        [] => Err(not_found(kind, format!("there is no {kind} with id {piece}"))),
-        [id] => Ok(id),
-        many => Err(Failure::Usage(format!(
-            "{piece} is part of the ids of several {kind}s: {}",
-            many.join(", ")
-        ))),
+fn hello() -> Hello {
+    Hello::of_process(Peer::Cli, Some(Role::All))
+}
+
+/// The only id that a piece stands for.
+pub fn only<T: Display>(
+    ids: impl IntoIterator<Item = T>,
+    piece: &str,
+    kind: &str,
+) -> Result<T, Failure> {
+    let is_meant = |id: &T| {
+        let id = id.to_string();
+        id.starts_with(piece) || id.ends_with(piece)
+    };
+    the_one(ids.into_iter().filter(is_meant).collect(), piece, kind)
+}
+
+/// The only one of the ids that a name stands for.
+pub fn the_one<T: Display>(mut ids: Vec<T>, name: &str, kind: &str) -> Result<T, Failure> {
+    match (ids.pop(), ids.as_slice()) {
+        (None, _) => Err(not_found(kind, format!("there is no {kind} {name}"))),
+        (Some(id), []) => Ok(id),
+        (Some(last), others) => {
+            let all: Vec<String> = others.iter().chain([&last]).map(T::to_string).collect();
+            let all = all.join(", ");
+            Err(Failure::Usage(format!("{name} matches several {kind}s; give a whole id: {all}")))
+        }
     }
 }
 
-/// That there is no such thing, with the verb that lists those that there are.
+/// Nothing has this name or id; the hint is the verb that lists what there is.
 pub fn not_found(kind: &str, message: String) -> Failure {
     let (code, list) = match kind {
         "task" => (Code::TaskNotFound, "provost task list"),
@@ -171,36 +198,24 @@ pub fn not_found(kind: &str, message: String) -> Failure {
 pub fn check_piece(piece: &str) -> Result<String, Failure> {
     let digits = piece.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     if !digits || piece.is_empty() {
-        let piece = harmless(piece);
-        return Err(Failure::Usage(format!("\"{piece}\" is not an id")));
+        return Err(Failure::Usage(format!("\"{}\" is not an id", harmless(piece))));
     }
     if piece.len() < SHORTEST_PIECE {
         return Err(Failure::Usage(format!(
-            "`{piece}` is too short: give {SHORTEST_PIECE} characters of the id or more"
+            "`{piece}` is too short: give at least {SHORTEST_PIECE} characters of the id"
         )));
     }
     Ok(piece.to_ascii_lowercase())
 }
 
-/// Whether it is all of an id.
-pub fn is_whole(piece: &str) -> bool {
-    piece.len() == 36 && uuid::Uuid::parse_str(piece).is_ok()
-}
-
-/// A text field of a JSON object; empty when it is missing or null.
-pub fn text<'v>(value: &'v Value, key: &str) -> &'v str {
-    value[key].as_str().unwrap_or_default()
-}
-
-/// The short form of an id field.
-pub fn short_of<'v>(value: &'v Value, key: &str) -> &'v str {
-    short(text(value, key))
+/// The id, if the piece is all of it.
+pub fn whole<T: FromStr>(piece: &str) -> Option<T> {
+    piece.parse().ok().filter(|_| piece.len() == 36)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::exit::Exit;
 
     #[test]
     fn pieces_are_checked_before_a_daemon_is_asked() {
@@ -208,16 +223,19 @@ mod tests {
             assert_eq!(check_piece(bad).unwrap_err().exit(), Exit::Usage, "{bad}");
         }
         assert_eq!(check_piece("ABCDEF01").unwrap(), "abcdef01");
-        assert!(is_whole("0192f0c1-2345-7abc-8def-0123456789ab"));
-        assert!(!is_whole("0192f0c1-2345-7abc-8def-0123456789a"));
+        let whole = whole::<AttemptId>;
+        assert!(whole("0192f0c1-2345-7abc-8def-0123456789ab").is_some());
+        assert!(whole("0192f0c1-2345-7abc-8def-0123456789a").is_none());
+        assert!(whole("0192f0c123457abc8def0123456789ab").is_none());
     }
 
     #[test]
     fn none_is_not_found_and_several_are_named() {
-        assert_eq!(only(&[], "p", "attempt").unwrap_err().exit(), Exit::NotFound);
-        assert_eq!(only(&["a"], "p", "attempt").unwrap(), "a");
-        let several = only(&["a1", "b2"], "p", "attempt").unwrap_err();
+        let only = |ids: &[&'static str]| only(ids.to_vec(), "p", "attempt");
+        assert_eq!(only(&["a"]).unwrap_err().exit(), Exit::NotFound);
+        assert_eq!(only(&["a", "pb"]).unwrap(), "pb");
+        let several = only(&["pa", "bp"]).unwrap_err();
         assert_eq!(several.exit(), Exit::Usage);
-        assert!(several.to_string().contains("a1, b2"));
+        assert!(several.to_string().contains("pa, bp"));
     }
 }

@@ -1,33 +1,33 @@
-//! `provost daemon` up to where the daemon itself begins, `provost
-//! shutdown`, and `provost config show`.
+//! `provost daemon`, `provost shutdown` and `provost config show`.
 
 use std::time::Duration;
 
+use provost_actors::process::identity::Process;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
-use super::context::{Context, text};
+use super::calls::{self, Survivor};
+use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::output::{Output, short};
-use super::table::{whole, wrapped};
+use super::table::Column::{Whole, Wrapped};
+use crate::client::Answer;
 use crate::config::{Config, Override};
 use crate::daemon;
 use crate::home::Home;
 use crate::telemetry;
 
-/// How long `shutdown` waits for the daemon's end; stopping all its attempts
-/// may take the longest grace there is.
+/// How long `shutdown` waits for the daemon's end: longer than the longest grace period of a
+/// stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_mins(11);
 
 #[derive(clap::Args, Debug)]
 pub struct DaemonArgs {
-    /// Attempts that may run at once; further starts wait [default: 8]
+    /// The most attempts that run at once; further ones are queued [default: 8]
     #[arg(long, value_name = "N")]
     max_running_attempts: Option<String>,
-    /// Milliseconds from a stop's SIGINT to its SIGKILL, with SIGTERM half-way [default: 5000]
+    /// Milliseconds from a stop's SIGINT to its SIGKILL; SIGTERM is half-way [default: 5000]
     #[arg(long, value_name = "MS")]
     stop_grace_ms: Option<String>,
-    /// Leave the caller's session: this daemon was started by another verb
+    /// Leave the caller's session: another verb starts this daemon
     #[arg(long, hide = true)]
     background: bool,
 }
@@ -45,13 +45,12 @@ pub enum ConfigCommand {
     Show,
 }
 
-/// Prepares the process and is the daemon until it ends.
+/// Prepares the process and runs the daemon until it ends.
 pub fn daemon(args: &DaemonArgs, home: &Home) -> Result<Exit, Failure> {
-    // Linux before 5.9 has no such call; a descriptor too many is no fault then.
+    // Fails on Linux before 5.9; an inherited descriptor does no harm then.
     let _ = provost_actors::process::close_inherited();
     if args.background {
-        // Fails only for the leader of a process group, which is a daemon in
-        // nobody's way already.
+        // Fails only for the leader of a process group, which has its own session or group.
         let _ = nix::unistd::setsid();
     }
     telemetry::start(telemetry::DAEMON_DEFAULT)?;
@@ -72,115 +71,70 @@ fn overrides(args: &DaemonArgs) -> Vec<Override> {
 }
 
 pub async fn shutdown(context: &mut Context, args: &ShutdownArgs) -> Result<Exit, Failure> {
-    let ended = end(context, args.stop_all).await?;
-    let Ended { pid, alive, unrecorded } = &ended;
-    if context.out.is_json() {
-        let has_ended = alive.is_empty();
-        context.out.json(&json!({"pid": pid, "ended": has_ended, "alive": alive,
-            "unrecorded": unrecorded}))?;
-    } else if alive.is_empty() {
+    let (pid, done) = end(context, args.stop_all).await?;
+    let calls::Shutdown { alive, unrecorded } = &done.output;
+    let json = json!({"pid": pid, "ended": alive.is_empty(), "alive": done.json["alive"],
+        "unrecorded": unrecorded});
+    if !context.out.as_json(&json)? && alive.is_empty() {
         for attempt in unrecorded {
-            let attempt = short(attempt.as_str().unwrap_or_default());
-            let line = format!("{attempt} was stopped; the next daemon writes it down");
-            context.out.line(&line)?;
+            let short = attempt.short();
+            context.out.line(&format!("{short} was stopped; the next daemon records it"))?;
         }
         context.out.line(&format!("the daemon (pid {pid}) has ended"))?;
     }
-    if alive.is_empty() { Ok(Exit::Done) } else { Err(Failure::Fault(still_alive(&ended))) }
+    if alive.is_empty() { Ok(Exit::Done) } else { Err(Failure::Fault(still_alive(pid, alive))) }
 }
 
-/// Who is still alive, and what can be done. The daemon that knows of them goes on.
-fn still_alive(ended: &Ended) -> String {
-    let each = ended.alive.iter().map(|it| {
-        let who = Some(short(text(it, "attempt_id"))).filter(|id| !id.is_empty());
-        format!("  {} ({})\n", who.unwrap_or("a check"), text(it, "reason"))
+/// What is still alive, and what can be done. The daemon keeps running.
+fn still_alive(pid: u32, alive: &[Survivor]) -> String {
+    let each = alive.iter().map(|it| {
+        let name = it.attempt_id.map_or("a check".to_owned(), |id| id.short());
+        format!("  {name} ({})\n", it.reason)
     });
     format!(
-        "not stopped:\n{}The daemon (pid {}) goes on. Try `provost stop --force ATTEMPT`, or leave \
-         them alive with `provost shutdown`",
+        "not stopped:\n{}The daemon (pid {pid}) keeps running. Try `provost stop --force \
+         ATTEMPT`, or leave them alive with `provost shutdown`",
         each.collect::<String>(),
-        ended.pid
     )
 }
 
-/// What an end of the daemon came to.
-pub struct Ended {
-    pub pid: u32,
-    /// The attempts of which something is still alive, each with the reason. Unless
-    /// there is none the daemon goes on.
-    pub alive: Vec<Value>,
-    /// The attempts whose stop is not written down yet.
-    pub unrecorded: Vec<Value>,
-}
-
-/// Ends the daemon that runs, and waits until it is gone.
-pub async fn end(context: &mut Context, stop_all: bool) -> Result<Ended, Failure> {
-    let mut client = context.running().await?;
+/// Ends the daemon that runs, and waits until it is gone; returns its pid too.
+pub async fn end(
+    context: &mut Context,
+    stop_all: bool,
+) -> Result<(u32, Answer<calls::Shutdown>), Failure> {
+    let mut client = Context::running(context.home()?).await?;
     let pid = client.welcome().pid;
-    let process = Process::find(pid);
-    let told = client.method("provost/shutdown", json!({"stop_all": stop_all})).await?;
-    let list = |key: &str| told[key].as_array().cloned().unwrap_or_default();
-    let ended = Ended { pid, alive: list("alive"), unrecorded: list("unrecorded") };
-    if !ended.alive.is_empty() {
-        return Ok(ended);
+    let process = Process::of(pid.cast_signed()).and_then(Process::open);
+    let done = client.call::<calls::Shutdown>(json!({"stop_all": stop_all})).await?;
+    if !done.alive.is_empty() {
+        return Ok((pid, done));
     }
-    let deadline = Instant::now() + SHUTDOWN_LIMIT;
     let gone = async {
         client.closed().await;
-        while process.as_ref().is_some_and(Process::is_alive) {
-            sleep(Duration::from_millis(20)).await;
+        match process {
+            Some(process) => process.dead().await,
+            None => Ok(()),
         }
     };
-    if tokio::time::timeout_at(deadline, gone).await.is_err() {
-        return Err(Failure::Fault(format!("the daemon (pid {pid}) is still there")));
-    }
-    Ok(ended)
-}
-
-/// A process known by its id and its start, so that a later one with the same
-/// id is not taken for it.
-struct Process {
-    pid: u32,
-    start: String,
-}
-
-impl Process {
-    fn find(pid: u32) -> Option<Self> {
-        stat(pid).map(|(_, start)| Self { pid, start })
-    }
-
-    /// A zombie is dead: it is for its parent to notice.
-    fn is_alive(&self) -> bool {
-        stat(self.pid).is_some_and(|(state, start)| start == self.start && state != "Z")
+    match tokio::time::timeout(SHUTDOWN_LIMIT, gone).await {
+        Ok(gone) => Ok(gone.map(|()| (pid, done))?),
+        Err(_) => Err(Failure::Fault(format!("the daemon (pid {pid}) has not ended yet"))),
     }
 }
 
-/// State and start time, fields 3 and 22 of /proc/PID/stat (`proc_pid_stat(5)`).
-fn stat(pid: u32) -> Option<(String, String)> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, field 2, stands in parentheses and may hold anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    let state = fields.next()?.to_owned();
-    Some((state, fields.nth(18)?.to_owned()))
-}
-
-pub fn config(out: &mut Output, home: &Home, command: &ConfigCommand) -> Result<Exit, Failure> {
+pub fn config(context: &mut Context, command: &ConfigCommand) -> Result<Exit, Failure> {
     let ConfigCommand::Show = command;
-    let shown = Config::load(&home.config_file(), &[])?.show();
-    if out.is_json() {
-        out.json(&json!({"file": home.config_file(), "values": shown}))?;
+    let file = context.home()?.config_file();
+    let shown = Config::load(&file, &[])?.show();
+    if context.out.as_json(&json!({"file": file, "values": shown}))? {
         return Ok(Exit::Done);
     }
-    let rows: Vec<Vec<String>> = shown
-        .iter()
-        .map(|value| vec![value.key.clone(), plain(&value.value), value.origin.clone()])
-        .collect();
-    out.table(&[wrapped("KEY"), wrapped("VALUE"), whole("ORIGIN")], &rows)?;
+    let plain = |value: &Value| if value.is_null() { "-".to_owned() } else { value.to_string() };
+    let rows = shown.iter().map(|it| vec![it.key.clone(), plain(&it.value), it.origin.clone()]);
+    let columns = [Wrapped("KEY"), Wrapped("VALUE"), Whole("ORIGIN")];
+    context.out.table(&columns, &rows.collect::<Vec<_>>())?;
     Ok(Exit::Done)
-}
-
-fn plain(value: &Value) -> String {
-    if value.is_null() { "-".to_owned() } else { value.to_string() }
 }
 
 #[cfg(test)]
@@ -188,22 +142,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_alive_and_one_that_started_otherwise_is_another() {
-        let mut process = Process::find(std::process::id()).unwrap();
-        assert!(process.is_alive());
-        process.start.push('0');
-        assert!(!process.is_alive());
-    }
-
-    #[test]
-    fn who_is_still_alive_is_named_with_what_can_be_done() {
-        let alive = json!({"attempt_id": "0192f0c1-2345-7abc-8def-0123456789ab",
-            "reason": "2 of its processes can't be killed"});
-        let ended = Ended { pid: 7, alive: vec![alive], unrecorded: vec![] };
-        insta::assert_snapshot!(still_alive(&ended), @r"
+    fn a_failed_shutdown_names_what_is_alive_and_what_can_be_done() {
+        let alive = json!([{"attempt_id": "0192f0c1-2345-7abc-8def-0123456789ab",
+            "reason": "2 of its processes can't be killed"}, {"reason": "it hangs"}]);
+        let alive: Vec<Survivor> = serde_json::from_value(alive).unwrap();
+        insta::assert_snapshot!(still_alive(7, &alive), @r"
         not stopped:
           456789ab (2 of its processes can't be killed)
-        The daemon (pid 7) goes on. Try `provost stop --force ATTEMPT`, or leave them alive with `provost shutdown`
+          a check (it hangs)
+        The daemon (pid 7) keeps running. Try `provost stop --force ATTEMPT`, or leave them alive with `provost shutdown`
         ");
     }
 

@@ -1,26 +1,31 @@
-//! `provost diff`: what an attempt changed, as a patch while that is short enough to
-//! read, else as a table of the files.
+//! `provost diff`: what an attempt changed: a patch, or a table of the files if it is too long.
 
 use anstyle::{AnsiColor, Style};
+use provost_actors::ids::AttemptId;
 use provost_actors::workspace::quote;
 use serde_json::{Value, json};
 
-use super::context::{Context, text};
+use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::hints;
-use super::output::{Output, harmless};
+use super::output::Output;
+use super::text::{harmless, word};
+use crate::api::artifacts::{
+    BlockedReason, ChangesSummary, GetAttemptChangesOutput, GetAttemptPatchOutput,
+};
+use crate::client::Answer;
 
-/// The most paths that one patch is asked for.
+/// The most paths of one patch.
 const PATHS_MAX: usize = 100;
 
-/// Bytes of patch to ask for: what the daemon gives unless it was told otherwise.
+/// Bytes of patch to ask for: the daemon's limit unless it is configured.
 const PATCH_BYTES: u64 = 2_097_152;
 
 #[derive(clap::Args, Debug)]
 pub struct DiffArgs {
     /// The attempt's id, or 8 or more characters of its start or end
     attempt: String,
-    /// Only these files, as --stat lists them; a path that git would quote may be quoted
+    /// Only these files, as --stat lists them; paths that git quotes may be quoted
     #[arg(value_name = "PATH")]
     paths: Vec<String>,
     /// Print the table of changed files, even if the patch is short
@@ -32,89 +37,84 @@ pub struct DiffArgs {
 pub async fn diff(context: &mut Context, args: &DiffArgs) -> Result<Exit, Failure> {
     let attempt = context.attempt(&args.attempt).await?;
     if !args.paths.is_empty() {
-        let patch = patch(context, &attempt, &args.paths).await?;
+        let patch = patch(context, attempt, &args.paths).await?;
         return show_patch(&mut context.out, &patch);
     }
     let changes = json!({"attempt_id": attempt, "force": true});
-    let changes = context.read("get_attempt_changes", &changes).await?;
-    if context.out.is_json() {
-        context.out.json(&changes)?;
+    let changes = context.call::<GetAttemptChangesOutput>(changes).await?;
+    if context.out.as_json(&changes)? {
         return Ok(Exit::Done);
     }
-    let files = changes["files"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if !args.stat && (1..=PATHS_MAX).contains(&files.len()) {
-        let paths: Vec<String> = files.iter().map(|file| text(file, "path").to_owned()).collect();
-        let patch = patch(context, &attempt, &paths).await?;
-        if patch["blocked"] == false && patch["truncated"] == false {
+    if !args.stat && (1..=PATHS_MAX).contains(&changes.files.len()) {
+        let paths: Vec<String> = changes.files.iter().map(|file| file.path.clone()).collect();
+        let patch = patch(context, attempt, &paths).await?;
+        if !patch.blocked && !patch.truncated {
             return show_patch(&mut context.out, &patch);
         }
     }
-    if !files.is_empty() {
-        let rows: Vec<Vec<String>> = files.iter().map(row).collect();
+    let rows = changes.files.iter().map(|file| {
+        let (added, deleted) = (file.added.to_string(), file.deleted.to_string());
+        vec![word(&file.status), added, deleted, shown(&file.path)]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    if !rows.is_empty() {
         context.out.table(&["STATUS", "ADDED", "DELETED", "FILE"], &rows)?;
     }
-    context.out.line(&total(&changes["summary"]))?;
-    show_hint(&changes);
+    context.out.line(&total(&changes.summary))?;
+    show_hint(changes.hint.as_deref());
     Ok(Exit::Done)
 }
 
-async fn patch(context: &mut Context, attempt: &str, paths: &[String]) -> Result<Value, Failure> {
+async fn patch(
+    context: &mut Context,
+    attempt: AttemptId,
+    paths: &[String],
+) -> Result<Answer<GetAttemptPatchOutput>, Failure> {
     let mut arguments = json!({"attempt_id": attempt, "paths": paths, "max_bytes": PATCH_BYTES});
-    let patch = context.read("get_attempt_patch", &arguments).await?;
-    if text(&patch, "blocked_reason") != "size_exceeded" {
+    let patch = context.call::<GetAttemptPatchOutput>(arguments.clone()).await?;
+    if patch.blocked_reason != Some(BlockedReason::SizeExceeded) {
         return Ok(patch);
     }
-    // The daemon's limit is lower: as much as it gives unasked.
+    // The daemon's limit is lower: take its default.
     arguments["max_bytes"] = Value::Null;
-    context.read("get_attempt_patch", &arguments).await
+    context.call(arguments).await
 }
 
-fn show_patch(out: &mut Output, patch: &Value) -> Result<Exit, Failure> {
-    if out.is_json() {
-        out.json(patch)?;
+fn show_patch(out: &mut Output, patch: &Answer<GetAttemptPatchOutput>) -> Result<Exit, Failure> {
+    if out.as_json(patch)? {
     } else if out.is_terminal() {
-        for line in text(patch, "patch").lines() {
+        for line in patch.patch.lines() {
             let painted = out.paint(style(line), &harmless(line));
-            out.line(&painted)?;
+            out.painted(&painted)?;
         }
     } else {
-        out.raw(text(patch, "patch"))?;
+        out.raw(&patch.patch)?;
     }
-    show_hint(patch);
-    Ok(if patch["blocked"] == true { Exit::Refused } else { Exit::Done })
+    show_hint(patch.hint.as_deref());
+    Ok(if patch.blocked { Exit::Refused } else { Exit::Done })
 }
 
-/// What is missing from an answer is told beside it.
-fn show_hint(answer: &Value) {
-    let hint = hints::for_person(text(answer, "hint"), "diff");
+/// What an answer leaves out is named on standard error.
+fn show_hint(hint: Option<&str>) {
+    let hint = hints::for_person(hint.unwrap_or_default(), "diff");
     if !hint.is_empty() {
         anstream::eprintln!("hint: {}", harmless(&hint));
     }
 }
 
-fn row(file: &Value) -> Vec<String> {
-    let count = |key: &str| file[key].as_u64().unwrap_or_default().to_string();
-    vec![
-        text(file, "status").to_owned(),
-        count("added"),
-        count("deleted"),
-        shown(text(file, "path")),
-    ]
-}
-
-/// A path that stays on its line and can be given as PATH: as git quotes it, where
-/// it is not harmless as it is.
+/// A path that stays on its line and can be given as PATH: quoted as git does if needed.
 fn shown(path: &str) -> String {
     let is_plain = harmless(path) == path && !path.contains('\t');
     if is_plain { path.to_owned() } else { quote::quoted(path.as_bytes()) }
 }
 
-fn total(summary: &Value) -> String {
-    let count = |key: &str| summary[key].as_u64().unwrap_or_default();
-    let files = count("file_count");
-    let plural = if files == 1 { "" } else { "s" };
-    let (added, deleted, bytes) = (count("added"), count("deleted"), count("total_bytes"));
-    format!("{files} file{plural} changed, {added} lines added, {deleted} deleted, {bytes} bytes")
+fn total(summary: &ChangesSummary) -> String {
+    let ChangesSummary { file_count, added, deleted, total_bytes } = summary;
+    let plural = if *file_count == 1 { "" } else { "s" };
+    format!(
+        "{file_count} file{plural} changed, {added} lines added, {deleted} deleted, {total_bytes} \
+         bytes"
+    )
 }
 
 fn style(line: &str) -> Style {
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_summary_is_a_line() {
-        let summary = json!({"file_count": 1, "added": 2, "deleted": 3, "total_bytes": 4});
+        let summary = ChangesSummary { file_count: 1, added: 2, deleted: 3, total_bytes: 4 };
         assert_eq!(total(&summary), "1 file changed, 2 lines added, 3 deleted, 4 bytes");
     }
 

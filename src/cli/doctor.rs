@@ -1,9 +1,12 @@
-//! `provost doctor`: prints what the doctor found, a line a check.
+//! `provost doctor`: prints the results of the doctor's checks, one line each.
 
 use anstyle::{AnsiColor, Style};
 
+use unicode_width::UnicodeWidthStr;
+
 use super::exit::{Exit, Failure};
-use super::output::{Output, harmless};
+use super::output::Output;
+use super::text::{harmless, word};
 use crate::doctor::{Check, Status, examine};
 use crate::home::Home;
 
@@ -14,12 +17,10 @@ pub struct DoctorArgs {
     fix: bool,
 }
 
-/// Needs no daemon and starts none; the home may be broken or missing.
+/// Needs no daemon and starts none; the home may be damaged or missing.
 pub async fn doctor(out: &mut Output, args: &DoctorArgs) -> Result<Exit, Failure> {
     let checks = examine(&Home::unopened()?, args.fix).await;
-    if out.is_json() {
-        out.json(&checks)?;
-    } else {
+    if !out.as_json(&checks)? {
         print(out, &checks)?;
     }
     out.flush()?;
@@ -27,15 +28,16 @@ pub async fn doctor(out: &mut Output, args: &DoctorArgs) -> Result<Exit, Failure
     Ok(if failed { Exit::Refused } else { Exit::Done })
 }
 
-fn print(out: &mut Output, checks: &[Check]) -> Result<(), Failure> {
-    let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or_default();
-    for check in checks {
-        let word = if check.fixed { "fixed" } else { check.status.as_str() };
-        let word = out.paint(style(check.status), &format!("{word:<5}"));
-        let (name, message) = (harmless(&check.name), harmless(&check.message));
-        out.line(&format!("{word} {name:<width$}  {message}"))?;
+fn print(out: &mut Output, checks: &[Check]) -> std::io::Result<()> {
+    let names: Vec<String> = checks.iter().map(|check| harmless(&check.name)).collect();
+    let width = names.iter().map(|name| name.width()).max().unwrap_or_default();
+    for (check, name) in checks.iter().zip(&names) {
+        let label = if check.fixed { "fixed".to_owned() } else { word(&check.status) };
+        let label = out.paint(style(check.status), &format!("{label:<5}"));
+        let gap = width - name.width() + 2;
+        out.painted(&format!("{label} {name}{:gap$}{}", "", harmless(&check.message)))?;
         if let Some(hint) = &check.hint {
-            out.line(&format!("{:6}{:width$}  {}", "", "", harmless(hint)))?;
+            out.painted(&format!("{:1$}{2}", "", width + 8, harmless(hint)))?;
         }
     }
     Ok(())

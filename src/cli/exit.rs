@@ -1,5 +1,4 @@
-//! Why a verb failed and the exit code that says so. One place maps every
-//! refusal to a code, without a wildcard. Pure.
+//! Why a verb failed, and its exit code. Pure.
 
 use std::io;
 use std::process::ExitCode;
@@ -26,7 +25,7 @@ pub enum Exit {
     Unreachable = 3,
     NotFound = 4,
     Conflict = 5,
-    /// `wait`: the time was over first.
+    /// The time limit of `wait` was reached first.
     TimedOut = 6,
     AttemptFailed = 7,
 }
@@ -37,7 +36,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a verb ended before it was done.
+/// Why a verb failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(transparent)]
@@ -50,13 +49,13 @@ pub enum Failure {
     Telemetry(#[from] TelemetryError),
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    /// What was asked for makes no sense as it stands.
+    /// The arguments are wrong.
     #[error("{0}")]
     Usage(String),
-    /// Refused on this side of the socket, as the daemon would.
+    /// Refused by the client, in the daemon's form.
     #[error("{}", .0.message)]
     Refused(Box<Refusal>),
-    /// A fault that the daemon told of and that is not the caller's.
+    /// A fault that is not the caller's.
     #[error("{0}")]
     Fault(String),
     #[error("{0}")]
@@ -69,62 +68,56 @@ impl Failure {
             Self::Client(ClientError::Unreachable(_) | ClientError::Lost(_)) | Self::Home(_) => {
                 Exit::Unreachable
             }
-            // Whoever started it in the background waits for the other one.
+            // The client that started it in the background connects to the other one.
             Self::Daemon(error) if error.is_second() => Exit::Unreachable,
             Self::Client(ClientError::Refused(envelope)) => envelope.code.map_or(Exit::Refused, of),
-            // The reader of what is printed has left (`| head`): done.
+            // The reader of standard output has left (`| head`).
             Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-            Self::Client(ClientError::Rpc { data: Some(data), .. }) => {
-                Code::deserialize(&data["code"]).map_or(Exit::Refused, of)
-            }
-            Self::Refused(refusal) => of(refusal.code),
-            Self::Client(ClientError::Rpc { .. } | ClientError::Garbled(_))
-            | Self::Daemon(_)
-            | Self::Fault(_)
-            | Self::Io(_) => Exit::Refused,
             Self::Usage(_) | Self::Config(_) | Self::Telemetry(_) => Exit::Usage,
+            _ => self.refusal().map_or(Exit::Refused, |refusal| of(refusal.code)),
         }
     }
 
-    /// The next thing to do for a person who typed this verb; empty if it is not known.
-    pub fn hint(&self, verb: &str) -> String {
-        let hint = match self {
-            Self::Client(ClientError::Refused(envelope)) => &envelope.hint,
+    /// The refusal of a method, or of this client.
+    fn refusal(&self) -> Option<Refusal> {
+        match self {
             Self::Client(ClientError::Rpc { data: Some(data), .. }) => {
-                data["hint"].as_str().unwrap_or_default()
+                Refusal::deserialize(data).ok()
             }
-            Self::Refused(refusal) => &refusal.hint,
-            _ => "",
-        };
-        // Whoever calls tools is told of tools.
-        if verb == "call" { hint.to_owned() } else { hints::for_person(hint, verb) }
+            Self::Refused(refusal) => Some((**refusal).clone()),
+            _ => None,
+        }
     }
 
-    /// The same for programs: the shape in which tools refuse.
-    pub fn envelope(&self, verb: &str) -> Value {
-        let known = match self {
-            Self::Client(ClientError::Refused(envelope)) => Some(envelope.json.clone()),
-            Self::Client(ClientError::Rpc { data: Some(data), .. }) => {
-                Refusal::deserialize(data).ok().map(|refusal| refusal.envelope())
-            }
-            Self::Refused(refusal) => Some(refusal.envelope()),
-            _ => None,
+    /// The next step for a person who typed this verb; empty if unknown.
+    pub fn hint(&self, verb: &str) -> String {
+        let hint = match self {
+            Self::Client(ClientError::Refused(envelope)) => envelope.hint.clone(),
+            _ => self.refusal().map(|refusal| refusal.hint).unwrap_or_default(),
         };
-        let mut envelope =
-            known.unwrap_or_else(|| Refusal::new(self.code(), self.to_string()).envelope());
+        // A person who calls a tool gets the tool's own hint.
+        if verb == "call" { hint } else { hints::for_person(&hint, verb) }
+    }
+
+    /// The failure as an envelope, as tools refuse.
+    pub fn envelope(&self, verb: &str) -> Value {
+        let mut envelope = if let Self::Client(ClientError::Refused(envelope)) = self {
+            envelope.json.clone()
+        } else {
+            let other = || Refusal::new(self.code(), self.to_string());
+            self.refusal().unwrap_or_else(other).envelope()
+        };
         envelope["hint"] = json!(self.hint(verb));
         envelope
     }
 
-    /// The code of what did not come with one.
+    /// The code of a failure that has none of its own.
     fn code(&self) -> Code {
         match self.exit() {
             Exit::Usage => Code::InvalidArgument,
             Exit::Unreachable => Code::DaemonUnavailable,
             Exit::NotFound => Code::FileNotFound,
-            Exit::Done | Exit::Refused | Exit::Conflict | Exit::TimedOut | Exit::AttemptFailed => {
-                Code::Internal
-            }
+            _ => Code::Internal,
         }
     }
 }
@@ -150,22 +143,7 @@ pub fn of(code: Code) -> Exit {
         | Code::InvalidState
         | Code::DependencyCycle => Exit::Conflict,
         Code::DaemonUnavailable | Code::DaemonRestarting | Code::ShuttingDown => Exit::Unreachable,
-        Code::MissingRequired
-        | Code::InvalidArgument
-        | Code::UnknownField
-        | Code::AmbiguousTarget
-        | Code::MixedPagination
-        | Code::ExecutorUnavailable
-        | Code::WorkspaceFailed
-        | Code::SpawnFailed
-        | Code::TokenLimitExceeded
-        | Code::Timeout
-        | Code::DbLocked
-        | Code::DbUnavailable
-        | Code::StorageFull
-        | Code::RateLimited
-        | Code::NotPermitted
-        | Code::Internal => Exit::Refused,
+        _ => Exit::Refused,
     }
 }
 

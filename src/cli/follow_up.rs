@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::context::{Context, text};
+use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::output::{harmless, headline, short};
+use super::text::headline;
+use crate::api::follow_up::{FollowUpAction, FollowUpOutput, QueueStatus};
 
-/// The longest piece of a waiting prompt that is shown, in characters.
+/// The longest piece of a queued prompt that is shown, in characters.
 const PROMPT: usize = 80;
 
 #[derive(clap::Args, Debug)]
@@ -50,38 +51,29 @@ pub async fn queue(context: &mut Context, args: &QueueArgs) -> Result<Exit, Fail
 }
 
 async fn call(context: &mut Context, attempt: &str, mut arguments: Value) -> Result<Exit, Failure> {
-    let attempt = context.attempt(attempt).await?;
-    arguments["attempt_id"] = json!(attempt);
-    let prompt = text(&arguments, "prompt").to_owned();
-    let done = context.tool("follow_up", arguments).await?;
-    if context.out.is_json() {
-        context.out.json(&done)?;
-        return Ok(Exit::Done);
-    }
-    for line in lines(&attempt, &prompt, &done) {
-        context.out.line(&harmless(&line))?;
-    }
-    Ok(Exit::Done)
+    arguments["attempt_id"] = json!(context.attempt(attempt).await?);
+    let prompt = arguments["prompt"].as_str().unwrap_or_default().to_owned();
+    let done = context.call::<FollowUpOutput>(arguments).await?;
+    context.show(&done, |out, done| lines(&prompt, done).iter().try_for_each(|it| out.line(it)))
 }
 
-fn lines(attempt: &str, prompt: &str, done: &Value) -> Vec<String> {
-    let queue = &done["queue"];
+fn lines(prompt: &str, done: &FollowUpOutput) -> Vec<String> {
+    let queue = &done.queue;
     let prompt = headline(prompt, PROMPT);
-    let what = match (text(done, "action"), text(queue, "status")) {
-        (_, "started") => format!("turn started: {prompt}"),
-        ("cancel", _) => "queue emptied".to_owned(),
+    let what = match (done.action, queue.status) {
+        (_, QueueStatus::Started) => format!("turn started: {prompt}"),
+        (FollowUpAction::Cancel, _) => "queue emptied".to_owned(),
         _ => format!("queued: {prompt}"),
     };
-    let mut lines = vec![format!("{} {what}", short(attempt))];
-    let waiting = queue["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if !waiting.is_empty() {
-        lines.push("waiting for the turns before them to end:".to_owned());
+    let mut lines = vec![format!("{} {what}", done.attempt_id.short())];
+    if !queue.messages.is_empty() {
+        lines.push("queued behind the running turn:".to_owned());
     }
-    let told = waiting.iter().zip(1..);
+    let numbered = queue.messages.iter().zip(1..);
     lines.extend(
-        told.map(|(one, place)| format!("{place:>3}. {}", headline(text(one, "prompt"), PROMPT))),
+        numbered.map(|(it, place)| format!("{place:>3}. {}", headline(&it.prompt, PROMPT))),
     );
-    let more = queue["length"].as_u64().unwrap_or_default().saturating_sub(waiting.len() as u64);
+    let more = (queue.length as usize).saturating_sub(queue.messages.len());
     if more > 0 {
         lines.push(format!("     and {more} more"));
     }
@@ -92,23 +84,28 @@ fn lines(attempt: &str, prompt: &str, done: &Value) -> Vec<String> {
 mod tests {
     use super::*;
 
+    const ID: &str = "0192f0c1-2345-7abc-8def-0123456789ab";
+
+    fn done(action: &str, status: &str, length: u32, prompts: &[&str]) -> FollowUpOutput {
+        let message =
+            |it| json!({"queue_id": ID, "prompt": it, "queued_at": "2026-01-01T00:00:00Z"});
+        let messages: Vec<Value> = prompts.iter().map(message).collect();
+        let done = json!({"action": action, "attempt_id": ID, "worktree": "/w", "session_id": ID,
+            "queue": {"status": status, "length": length, "held": false, "messages": messages}});
+        serde_json::from_value(done).unwrap()
+    }
+
     #[test]
-    fn what_was_given_and_what_waits_are_told_apart() {
-        let done = json!({"action": "queue", "queue": {"status": "queued", "length": 3, "messages": [
-            {"prompt": "first\nmore"}, {"prompt": "second"}]}});
-        insta::assert_snapshot!(
-            lines("0192f0c1-2345-7abc-8def-0123456789ab", "second", &done).join("\n"),
-            @"
+    fn the_new_prompt_and_the_queue_are_shown_apart() {
+        let queued = done("queue", "queued", 3, &["first\nmore", "second"]);
+        insta::assert_snapshot!(lines("second", &queued).join("\n"), @"
         456789ab queued: second
-        waiting for the turns before them to end:
+        queued behind the running turn:
           1. first
           2. second
              and 1 more
-        "
-        );
-        let sent = json!({"action": "send", "queue": {"status": "started", "length": 0,
-            "messages": []}});
-        let sent = lines("0192f0c1-2345-7abc-8def-0123456789ab", "now", &sent);
-        assert_eq!(sent, ["456789ab turn started: now"]);
+        ");
+        let sent = done("send", "started", 0, &[]);
+        assert_eq!(lines("now", &sent), ["456789ab turn started: now"]);
     }
 }

@@ -1,16 +1,17 @@
-//! `provost gc`: shows which worktrees are no longer needed, and with `--yes` has the
-//! daemon move them to the trash; or the same for what the trash holds.
+//! `provost gc`: lists worktrees that are no longer needed, and with `--yes` makes the
+//! daemon move them to the trash; with `--empty-trash` the same for the trash.
 
 use provost_actors::event::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::context::{Context, short_of, text};
+use super::calls::{Collected, Collection, Trash};
+use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::output::harmless;
 use super::project;
-use super::table::{cut, whole};
+use super::table::Column::{Cut, Whole};
+use super::text::headline;
 
-/// How long the trash keeps what is put there.
+/// How long the trash keeps things by default.
 const TRASH_DAYS: u64 = 7;
 const DAY: u64 = 24 * 3600;
 
@@ -19,8 +20,8 @@ pub struct GcArgs {
     /// Actually do it [default: only show what would be done]
     #[arg(long)]
     yes: bool,
-    /// Include worktrees with unmerged and uncommitted work: what no branch holds is first saved
-    /// under refs/provost/snapshots/ATTEMPT
+    /// Include worktrees with unmerged and uncommitted work: work that is on no branch is saved
+    /// under refs/provost/snapshots/ATTEMPT first
     #[arg(long, conflicts_with = "empty_trash")]
     snapshot: bool,
     /// Only what is older than this, such as 7d, 12h or 0 [default: any; for the trash 7d]
@@ -29,7 +30,7 @@ pub struct GcArgs {
     /// Only attempts of this project, by its name or id
     #[arg(long, conflicts_with = "empty_trash")]
     project: Option<String>,
-    /// Delete what the trash holds instead
+    /// Delete the contents of the trash instead
     #[arg(long)]
     empty_trash: bool,
 }
@@ -40,41 +41,34 @@ pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
     }
     let mut params = json!({"yes": args.yes, "snapshot": args.snapshot,
         "older_than_secs": args.older_than.unwrap_or_default()});
-    if let Some(project) = &args.project {
-        params["project_id"] = json!(project::choose(context, Some(project)).await?);
+    if args.project.is_some() {
+        params["project_id"] = json!(project::choose(context, args.project.as_deref()).await?);
     }
-    let told = context.client().await?.method("provost/gc", params).await?;
-    if context.out.is_json() {
-        context.out.json(&told)?;
-        return Ok(Exit::Done);
-    }
-    let attempts = list(&told, "attempts");
-    let rows: Vec<Vec<String>> = attempts.iter().map(row).collect();
-    if !rows.is_empty() {
-        context.out.table(&[whole("ID"), whole("WORKTREES"), cut("TASK"), whole("WHY")], &rows)?;
-    }
-    for saved in attempts.iter().flat_map(|attempt| list(attempt, "snapshots")) {
-        let (repo, reference) = (text(saved, "repo"), text(saved, "reference"));
-        context.out.line(&harmless(&format!("kept in {repo}: {reference}")))?;
-    }
-    let count = |verdict| attempts.iter().filter(|it| text(it, "verdict") == verdict).count();
-    let collected = if args.yes { count("collected") } else { count("collectable") };
-    context.out.line(&summary(args.yes, collected, count("kept")))?;
-    Ok(Exit::Done)
+    let found = context.call::<Collected>(params).await?;
+    context.show(&found, |out, Collected { attempts }| {
+        let rows: Vec<Vec<String>> = attempts.iter().map(row).collect();
+        if !rows.is_empty() {
+            out.table(&[Whole("ID"), Whole("WORKTREES"), Cut("TASK"), Whole("WHY")], &rows)?;
+        }
+        for saved in attempts.iter().flat_map(|attempt| &attempt.snapshots) {
+            out.line(&format!("saved in {}: {}", saved.repo, saved.reference))?;
+        }
+        let count = |verdict| attempts.iter().filter(|it| it.verdict == verdict).count();
+        let collected = if args.yes { count("collected") } else { count("collectable") };
+        out.line(&summary(args.yes, collected, count("kept")))
+    })
 }
 
 fn summary(yes: bool, collected: usize, kept: usize) -> String {
     let what = match (yes, collected) {
         (false, 0) => "nothing to collect".to_owned(),
         (false, count) => {
-            format!("{count} would go to the trash, with --yes; their branches would stay")
+            format!("{count} would be moved to the trash with --yes; their branches would stay")
         }
         (true, 0) => "nothing was collected".to_owned(),
-        (true, count) => {
-            format!(
-                "{count} went to the trash; their branches stay, and a follow-up brings one back"
-            )
-        }
+        (true, count) => format!(
+            "{count} moved to the trash; their branches stay, and a follow-up brings one back"
+        ),
     };
     if kept == 0 { what } else { format!("{kept} kept, {what}") }
 }
@@ -82,41 +76,29 @@ fn summary(yes: bool, collected: usize, kept: usize) -> String {
 async fn empty_trash(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
     let older_than = args.older_than.unwrap_or(TRASH_DAYS * DAY);
     let params = json!({"yes": args.yes, "older_than_secs": older_than});
-    let told = context.client().await?.method("provost/empty_trash", params).await?;
-    if context.out.is_json() {
-        context.out.json(&told)?;
-        return Ok(Exit::Done);
-    }
-    let rows: Vec<Vec<String>> = list(&told, "trash")
-        .iter()
-        .map(|it| ["verdict", "since", "name", "reason"].map(|key| text(it, key).to_owned()))
-        .map(Vec::from)
-        .collect();
-    let columns = [whole("VERDICT"), whole("SINCE"), cut("NAME"), whole("WHY")];
-    context.out.list(&columns, &rows, "the trash is empty")?;
-    if !args.yes && rows.iter().any(|row| row[0] == "removable") {
-        context.out.line("what is removable would be deleted for good, with --yes")?;
-    }
-    Ok(Exit::Done)
+    let found = context.call::<Trash>(params).await?;
+    context.show(&found, |out, Trash { trash }| {
+        let rows = trash.iter().map(|it| {
+            let reason = it.reason.clone().unwrap_or_default();
+            vec![it.verdict.clone(), it.since.clone(), it.name.clone(), reason]
+        });
+        let columns = [Whole("VERDICT"), Whole("SINCE"), Cut("NAME"), Whole("WHY")];
+        out.list(&columns, &rows.collect::<Vec<_>>(), "the trash is empty")?;
+        if trash.iter().any(|it| it.verdict == "removable") {
+            out.line("with --yes, what is removable would be deleted for good")?;
+        }
+        Ok(())
+    })
 }
 
-fn row(attempt: &Value) -> Vec<String> {
-    let ignored = attempt["ignored"].as_u64().unwrap_or_default();
-    let why = match (text(attempt, "reason"), ignored) {
-        ("", 0) => String::new(),
-        ("", ignored) => format!("{ignored} ignored files in it"),
-        (reason, _) => reason.to_owned(),
+fn row(attempt: &Collection) -> Vec<String> {
+    let why = match (&attempt.reason, attempt.ignored) {
+        (Some(reason), _) => reason.clone(),
+        (None, 0) => String::new(),
+        (None, ignored) => format!("it holds {ignored} ignored files"),
     };
-    vec![
-        short_of(attempt, "attempt_id").to_owned(),
-        text(attempt, "verdict").to_owned(),
-        text(attempt, "task_title").lines().next().unwrap_or_default().to_owned(),
-        why,
-    ]
-}
-
-fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
-    value[key].as_array().map(Vec::as_slice).unwrap_or_default()
+    let title = headline(&attempt.task_title, usize::MAX);
+    vec![attempt.attempt_id.short(), attempt.verdict.clone(), title, why]
 }
 
 /// `7d`, `12h`, `30m`, `45s`, or a number of days.
@@ -130,7 +112,7 @@ fn seconds(age: &str) -> Result<u64, String> {
         _ => return Err("must be such as 7d, 12h, 30m or 45s".to_owned()),
     };
     let number: u64 = digits.parse().map_err(|_| "must begin with a whole number".to_owned())?;
-    // Beyond the time that there has been, nothing is that old.
+    // No age is longer than the time since 1970.
     let most = Timestamp::now().millis().unsigned_abs() / 1000;
     Ok(number.saturating_mul(unit).min(most))
 }
@@ -154,16 +136,16 @@ mod tests {
     #[test]
     fn a_row_says_why_a_worktree_stays() {
         let attempt = json!({"attempt_id": "0192f0c1-2345-7abc-8def-0123456789ab",
-            "verdict": "kept", "task_title": "Fix it", "workspace_branch": "provost/456789ab-fix-it",
+            "verdict": "kept", "task_title": "Fix it", "snapshots": [],
             "reason": "it has changes that are not committed", "ignored": 3});
         let expected = "456789ab|kept|Fix it|it has changes that are not committed";
-        assert_eq!(row(&attempt).join("|"), expected);
+        assert_eq!(row(&serde_json::from_value(attempt).unwrap()).join("|"), expected);
     }
 
     #[test]
     fn a_summary_counts_what_stays_too() {
         assert_eq!(summary(false, 0, 2), "2 kept, nothing to collect");
         assert_eq!(summary(false, 0, 0), "nothing to collect");
-        assert!(summary(true, 3, 1).starts_with("1 kept, 3 went to the trash"));
+        assert!(summary(true, 3, 1).starts_with("1 kept, 3 moved to the trash"));
     }
 }

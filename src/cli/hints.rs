@@ -1,10 +1,9 @@
-//! The hints of the daemon's refusals name tools and fields. A person typed a verb: here
-//! its flags take the fields' place, and verbs the tools'. A sentence for which there is no
-//! such word is left out. Pure.
+//! Translates the hints of the daemon, which name tools and fields, into verbs and flags for a
+//! person. A sentence without a translation is left out. Pure.
 
 use serde_json::Value;
 
-/// By verb (empty for any), what stands for a tool's field on the command line.
+/// By verb (empty for any): a tool's field, and its argument on the command line.
 const FLAGS: &[(&str, &str, &str)] = &[
     ("init", "name", "--name NAME"),
     ("init", "repos.path", "PATH"),
@@ -37,7 +36,7 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("", "variant", "--variant NAME"),
 ];
 
-/// What a person types for a tool. Those that only read can be named as lists, too.
+/// Tools, and the verbs that do the same.
 const VERBS: &[(&str, &str)] = &[
     ("answer_question", "provost answer ID ANSWER"),
     ("follow_up", "provost send ATTEMPT PROMPT"),
@@ -58,10 +57,10 @@ const VERBS: &[(&str, &str)] = &[
     ("wait_for_attempts", "provost wait ATTEMPT"),
 ];
 
-/// The hint as a person can follow it who typed this verb; empty if none is left.
+/// The hint for a person who typed this verb; empty if nothing of it can be translated.
 pub fn for_person(hint: &str, verb: &str) -> String {
     let mut sentences = sentences(hint).into_iter();
-    // What follows explains the first sentence, and says nothing without it.
+    // The others explain the first sentence.
     let Some(first) = sentences.next().and_then(|first| translated(first, verb)) else {
         return String::new();
     };
@@ -69,7 +68,7 @@ pub fn for_person(hint: &str, verb: &str) -> String {
     std::iter::once(first).chain(more).collect::<Vec<_>>().join(" ")
 }
 
-/// A message that begins with a tool's field, with what stands for it instead.
+/// A message that begins with a tool's field, with the argument instead.
 pub fn message_for_person(message: &str, verb: &str) -> String {
     let parts = message.strip_prefix('`').and_then(|rest| rest.split_once('`'));
     let flag = parts.and_then(|(field, rest)| Some((flag(field, verb)?, rest)));
@@ -82,7 +81,7 @@ pub fn message_for_person(message: &str, verb: &str) -> String {
     }
 }
 
-/// Parted after each full stop that ends a sentence, and not one within quotes.
+/// Split after each full stop that is not within quotes.
 fn sentences(hint: &str) -> Vec<&str> {
     let (mut parts, mut start, mut quote) = (Vec::new(), 0, None);
     let mut before = ' ';
@@ -112,7 +111,7 @@ fn translated(sentence: &str, verb: &str) -> Option<String> {
     is_plain(&spoken).then(|| format!("{spoken}."))
 }
 
-/// What follows `Call` in the forms that [`provost_actors::refusal`] lists.
+/// The text after `Call`, in the forms that [`provost_actors::refusal`] lists.
 fn called(call: &str, verb: &str) -> Option<String> {
     let (tool, rest) = match call.strip_prefix("the tool ") {
         Some(rest) => ("", rest),
@@ -164,7 +163,7 @@ fn again_with(with: &str, verb: &str) -> Option<String> {
     is_said.then(|| format!("Run it again with {flag}{rest}"))
 }
 
-/// A flag with its value, and those that follow it.
+/// A flag with its value, and further ones.
 fn given(flag: &str, value: &str, verb: &str) -> Option<String> {
     let (value, more) = match value.split_once(" and ") {
         Some((value, more)) => (value, Some(more)),
@@ -199,7 +198,7 @@ fn shown(value: &str) -> Option<String> {
     }
 }
 
-/// What stands for a field: that of the verb, else that of any.
+/// The argument for a field: the verb's own, else that of any verb.
 fn flag(field: &str, verb: &str) -> Option<&'static str> {
     let without_places = field.split(['[', ']']).step_by(2).collect::<String>();
     let of = |verb: &str| {
@@ -213,7 +212,7 @@ fn typed(tool: &str) -> Option<&'static str> {
     VERBS.iter().find(|(name, _)| *name == tool).map(|(_, typed)| *typed)
 }
 
-/// A sentence that asks for something else than a call, with the calls in it replaced.
+/// A sentence that does not begin with a call, with the calls in it replaced.
 fn aside(sentence: &str) -> String {
     let mut said = sentence.to_owned();
     for before in ["then call ", "or call ", "Or call "] {
@@ -237,7 +236,7 @@ fn aside(sentence: &str) -> String {
     said
 }
 
-/// That no tool, field or detail is named, save in what is quoted.
+/// Whether it names no tool, field or detail outside of quotes.
 fn is_plain(sentence: &str) -> bool {
     let unquoted: Vec<&str> = sentence.split(['`', '"']).step_by(2).collect();
     let is_name = |word: &str| {

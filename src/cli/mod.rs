@@ -1,12 +1,11 @@
-//! The command line: what a person or a script types, one function a verb.
-//!
-//! Every verb but `daemon`, `doctor`, `config`, `completions` and `tools` is a client of
-//! the daemon's socket; none reads its database. Results go to standard output,
-//! everything else to standard error.
+//! The command line. Every verb but `daemon`, `doctor`, `config`, `completions` and `tools` is
+//! a client of the daemon's socket. Results go to standard output, everything else to standard
+//! error.
 
 mod approvals;
 mod attempts;
 mod brief;
+mod calls;
 mod checks;
 mod context;
 mod daemon;
@@ -31,11 +30,11 @@ mod run;
 mod stop;
 mod table;
 mod task;
+mod text;
 mod tools;
 mod usage;
 mod wait;
 
-use std::io;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -54,7 +53,7 @@ use crate::telemetry;
 #[derive(Parser, Debug)]
 #[command(name = "provost", version)]
 pub struct Cli {
-    /// Print JSON of a stable shape, errors too
+    /// Print JSON with stable field names, errors too
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -65,9 +64,9 @@ pub struct Cli {
 enum Command {
     /// Run the supervisor in the foreground
     Daemon(daemon::DaemonArgs),
-    /// Speak MCP on standard input and output
+    /// Serve MCP on standard input and output
     Mcp {
-        /// Which tools are offered [default: worker inside an attempt, else orchestrator]
+        /// Which tools to offer [default: worker inside an attempt, else orchestrator]
         #[arg(long, value_enum)]
         role: Option<Role>,
         /// What calls may do [default: write for a worker, else admin]
@@ -92,23 +91,23 @@ enum Command {
     Logs(logs::LogsArgs),
     /// Re-derive an attempt's log entries, and compare them with its log
     ///
-    /// Exits with 1 if they differ from those on file in a single byte.
+    /// Exit code 1 if any byte differs.
     Replay(replay::ReplayArgs),
     /// Show what an attempt changed
     Diff(diff::DiffArgs),
     /// Print the path of an attempt's worktree
     ///
-    /// `cd "$(provost path ID)"` goes there. The attempt's work is in it, mostly not committed.
+    /// `cd "$(provost path ID)"` goes there. The agent may not have committed its work.
     Path(path::PathArgs),
     /// Send the agent its next prompt now
     Send(follow_up::SendArgs),
     /// Queue a prompt for when the running turn ends
     Queue(follow_up::QueueArgs),
-    /// List what agents ask permission for
+    /// List the permissions that agents ask for
     Approvals(approvals::ApprovalsArgs),
-    /// Permit what an agent asks for, once
+    /// Grant an agent's request, once
     Approve(approvals::ApproveArgs),
-    /// Deny what an agent asks for
+    /// Deny an agent's request
     Deny(approvals::DenyArgs),
     /// List open questions, tickets and alerts
     Inbox(inbox::InboxArgs),
@@ -117,11 +116,11 @@ enum Command {
     /// Manage the plans used to answer questions
     #[command(subcommand)]
     Plan(plan::PlanCommand),
-    /// Stop an attempt and every process that it started
+    /// Stop an attempt and all of its processes
     Stop(stop::StopArgs),
     /// Wait until attempts have settled
     Wait(wait::WaitArgs),
-    /// Show what the checks of a task found when it was reported done
+    /// Show the results of a task's checks, run when it was reported done
     Checks(checks::ChecksArgs),
     /// Call an MCP tool
     Call(tools::CallArgs),
@@ -133,13 +132,13 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Check the home, the machine and the executors
     ///
-    /// Without --fix it changes nothing and starts no daemon. Exits with 1 if anything fails.
+    /// Without --fix it changes nothing, and it starts no daemon. Exit code 1 if a check fails.
     Doctor(doctor::DoctorArgs),
-    /// List worktrees that can go, and move them to the trash
+    /// List worktrees that are no longer needed, and move them to the trash
     ///
-    /// A worktree can go when its attempt has settled, everything in it is committed, its commits
-    /// are merged into its target branch, and no process uses it. All others stay, and no branch
-    /// is ever deleted.
+    /// A worktree is no longer needed when its attempt has settled, everything in it is committed,
+    /// its commits are merged into its target branch, and no process uses it. Branches are never
+    /// deleted.
     Gc(gc::GcArgs),
     /// Show the configuration
     #[command(subcommand)]
@@ -150,7 +149,7 @@ enum Command {
     Completions { shell: clap_complete::Shell },
 }
 
-/// Parses the command line and does what it says.
+/// Parses the command line and runs the verb.
 pub fn main() -> ExitCode {
     let parsed = Cli::command()
         .try_get_matches()
@@ -159,62 +158,35 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return usage::report(error),
     };
-    let json = cli.json;
-    match start(cli) {
+    match start(cli.command, Output::stdout(cli.json)) {
         Ok(exit) => exit.into(),
-        Err(failure) => report(&failure, json, &verb),
+        Err(failure) => report(&failure, cli.json, &verb),
     }
 }
 
-fn start(cli: Cli) -> Result<Exit, Failure> {
-    let mut out = Output::stdout(cli.json);
-    let exit = match cli.command {
-        Command::Daemon(args) => daemon::daemon(&args, &Home::from_environment()?)?,
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "provost", &mut script);
-            out.raw(&String::from_utf8_lossy(&script))?;
-            Exit::Done
-        }
-        Command::Tools(args) => tools::tools(&mut out, &args)?,
-        Command::Config(command) => daemon::config(&mut out, &Home::from_environment()?, &command)?,
-        Command::Demo(args) => {
-            telemetry::start(telemetry::CLIENT_DEFAULT)?;
-            return runtime()?.block_on(demo::demo(&args, out));
-        }
-        Command::Doctor(args) => {
-            telemetry::start(telemetry::CLIENT_DEFAULT)?;
-            let runtime = runtime()?;
-            let exit = runtime.block_on(doctor::doctor(&mut out, &args));
-            // The check of a disk that hangs has been reported; nothing waits for it.
-            runtime.shutdown_background();
-            return exit;
-        }
-        command => {
-            telemetry::start(telemetry::CLIENT_DEFAULT)?;
-            let home = Home::from_environment()?;
-            return runtime()?.block_on(with_daemon(command, home, out));
-        }
-    };
-    out.flush()?;
-    Ok(exit)
-}
-
-fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
-}
-
-/// The verbs that speak to the daemon.
-async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, Failure> {
-    if let Command::Mcp { role, access } = command {
-        let role = role.or_else(|| crate::home::surrounding_attempt().map(|_| Role::Worker));
-        let hello = Hello::of_process(Peer::Bridge, role).with_access(access);
-        bridge::run(Starter::new(home), hello).await?;
-        return Ok(Exit::Done);
+fn start(command: Command, out: Output) -> Result<Exit, Failure> {
+    if let Command::Daemon(args) = &command {
+        return daemon::daemon(args, &Home::from_environment()?);
     }
-    let mut context = Context::new(home, out);
+    telemetry::start(telemetry::CLIENT_DEFAULT)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let exit = runtime.block_on(run_verb(command, out));
+    // The doctor has already reported a disk that hangs; its thread is not waited for.
+    runtime.shutdown_background();
+    exit
+}
+
+async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
+    let mut context = Context::new(out, None);
     let context = &mut context;
     let exit = match command {
+        Command::Daemon(_) => Ok(Exit::Done),
+        Command::Mcp { role, access } => {
+            let role = role.or_else(|| crate::home::surrounding_attempt().map(|_| Role::Worker));
+            let hello = Hello::of_process(Peer::Bridge, role).with_access(access);
+            bridge::run(Starter::new(context.home()?.clone()), hello).await?;
+            Ok(Exit::Done)
+        }
         Command::Init(args) => project::init(context, args).await,
         Command::Project(command) => project::project(context, command).await,
         Command::Task(command) => task::task(context, command).await,
@@ -237,44 +209,40 @@ async fn with_daemon(command: Command, home: Home, out: Output) -> Result<Exit, 
         Command::Wait(args) => wait::wait(context, &args).await,
         Command::Checks(args) => checks::checks(context, &args).await,
         Command::Call(args) => tools::call(context, args).await,
+        Command::Tools(args) => tools::tools(&mut context.out, &args),
         Command::Executors => executors::executors(context).await,
+        Command::Demo(args) => demo::demo(context, &args).await,
+        Command::Doctor(args) => doctor::doctor(&mut context.out, &args).await,
         Command::Gc(args) => gc::gc(context, &args).await,
+        Command::Config(command) => daemon::config(context, &command),
         Command::Shutdown(args) => daemon::shutdown(context, &args).await,
-        Command::Daemon(_)
-        | Command::Mcp { .. }
-        | Command::Demo(_)
-        | Command::Doctor(_)
-        | Command::Config(_)
-        | Command::Tools(_)
-        | Command::Completions { .. } => Ok(Exit::Done),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "provost", &mut script);
+            context.out.raw(&String::from_utf8_lossy(&script))?;
+            Ok(Exit::Done)
+        }
     }?;
     context.out.flush()?;
     Ok(exit)
 }
 
-/// Says on standard error why a verb failed; to programs by an envelope.
+/// Prints on standard error why a verb failed: with `--json` as an envelope.
 fn report(failure: &Failure, json: bool, verb: &str) -> ExitCode {
     let exit = failure.exit();
-    if exit == Exit::Done {
-        return exit.into();
-    }
-    if json {
+    if json && exit != Exit::Done {
         let envelope = failure.envelope(verb).to_string();
-        anstream::eprintln!("{}", output::harmless_json(&envelope));
-        return exit.into();
-    }
-    let message = hints::message_for_person(&failure.to_string(), verb);
-    anstream::eprintln!("error: {}", printable(&message));
-    let hint = failure.hint(verb);
-    if !hint.is_empty() {
-        anstream::eprintln!("hint: {}", printable(&hint));
+        anstream::eprintln!("{}", text::harmless_json(&envelope));
+    } else if exit != Exit::Done {
+        let message = hints::message_for_person(&failure.to_string(), verb);
+        for (label, text) in [("error", message), ("hint", failure.hint(verb))] {
+            let lines: Vec<String> = text.lines().map(text::harmless).collect();
+            if !lines.is_empty() {
+                anstream::eprintln!("{label}: {}", lines.join("\n"));
+            }
+        }
     }
     exit.into()
-}
-
-/// Several lines, each harmless to a terminal.
-fn printable(text: &str) -> String {
-    text.lines().map(output::harmless).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

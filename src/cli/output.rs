@@ -1,14 +1,13 @@
-//! The one place that writes to standard output. It knows whether people or
-//! programs read: colours for a terminal only, `NO_COLOR` honoured, and what
-//! executors said is made harmless before a terminal can obey it.
+//! The one place that writes to standard output: colours for a terminal only, `NO_COLOR`
+//! honoured, and the executors' output made harmless before a terminal can obey it.
 
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::Style;
 use serde::Serialize;
 
 use super::table::{self, Column};
+use super::text::{harmless, harmless_json};
 
 /// Where a verb prints.
 pub struct Output {
@@ -16,7 +15,7 @@ pub struct Output {
     json: bool,
     terminal: bool,
     colours: bool,
-    /// Of a table's rows, in cells of the terminal; `None` for as wide as they like.
+    /// Of a table's rows, in cells of the terminal; `None`: unlimited.
     width: Option<usize>,
 }
 
@@ -32,9 +31,15 @@ impl Output {
         }
     }
 
-    /// For no terminal.
+    /// To a stream that is not a terminal.
     pub fn to(stream: Box<dyn Write>, json: bool) -> Self {
         Self { stream, json, terminal: false, colours: false, width: None }
+    }
+
+    /// Takes the output over, and leaves one that discards everything.
+    pub fn take(&mut self) -> Self {
+        let json = self.json;
+        std::mem::replace(self, Self::to(Box::new(io::sink()), json))
     }
 
     /// Whether the verb was asked for JSON.
@@ -42,18 +47,32 @@ impl Output {
         self.json
     }
 
-    /// Whether a terminal reads.
+    /// Whether standard output is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
+    /// A line of text, whoever wrote it.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.stream, "{}", harmless(text))
+    }
+
+    /// Lines that are harmless already: painted ones, for example.
+    pub fn painted(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.stream, "{text}")
     }
 
-    /// Bytes as they are; never what an executor said to a terminal.
+    /// Text as it is; never an executor's to a terminal.
     pub fn raw(&mut self, text: &str) -> io::Result<()> {
         self.stream.write_all(text.as_bytes())
+    }
+
+    /// Prints the value if JSON was asked for; returns whether it was.
+    pub fn as_json(&mut self, value: &impl Serialize) -> io::Result<bool> {
+        if self.json {
+            self.json(value)?;
+        }
+        Ok(self.json)
     }
 
     /// One line of JSON, or several for a terminal.
@@ -66,7 +85,7 @@ impl Output {
         writeln!(self.stream)
     }
 
-    /// One line of JSON, whoever reads: an item of a stream.
+    /// An item of a stream: always one line of JSON.
     pub fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(value)?;
         let text = if self.terminal { harmless_json(&text) } else { text };
@@ -93,7 +112,7 @@ impl Output {
         let lines = table::lines(&columns, rows, self.width);
         for (index, line) in lines.iter().enumerate() {
             let line = if index == 0 { self.paint(bold, line) } else { line.clone() };
-            self.line(&line)?;
+            self.painted(&line)?;
         }
         Ok(())
     }
@@ -114,101 +133,4 @@ fn width(stdout: &io::Stdout) -> Option<usize> {
     let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size::terminal_size_of(stdout).map(|(width, _)| width.0.into());
     given.or_else(terminal).filter(|width| *width > 0)
-}
-
-/// One line of text that a terminal shows and doesn't obey: control
-/// characters, and those that reorder text, are written out.
-pub fn harmless(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\t' => safe.push(c),
-            '\n' => safe.push_str("\\n"),
-            '\r' => safe.push_str("\\r"),
-            c if c.is_control() || is_reordering(c) => {
-                // Writing to a string can't fail.
-                let _ = write!(safe, "\\u{{{:x}}}", u32::from(c));
-            }
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
-/// JSON of the same value that a terminal shows and doesn't obey: what JSON leaves as it
-/// is and a terminal may act on is escaped. Such characters occur in strings only.
-pub fn harmless_json(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c != '\n' && (c.is_control() || is_reordering(c)) {
-            // Writing to a string can't fail; all of them fit into 16 bits.
-            let _ = write!(safe, "\\u{:04x}", u32::from(c));
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
-}
-
-/// The bidirectional controls: marks, overrides and isolates (Unicode Standard Annex 9).
-fn is_reordering(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// The last 8 characters of an id: what people are shown.
-pub fn short(id: &str) -> &str {
-    let start = id.char_indices().rev().nth(7).map_or(0, |(index, _)| index);
-    &id[start..]
-}
-
-/// The first line of a text, cut to a number of characters.
-pub fn headline(text: &str, most: usize) -> String {
-    let line = text.trim().lines().next().unwrap_or_default().trim_end();
-    if line.chars().count() <= most {
-        return line.to_owned();
-    }
-    let cut: String = line.chars().take(most.saturating_sub(1)).collect();
-    format!("{}…", cut.trim_end())
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn a_headline_is_the_first_line_and_no_longer_than_asked() {
-        assert_eq!(headline("  fix it \n\nmore", 80), "fix it");
-        assert_eq!(headline("abcdef", 6), "abcdef");
-        assert_eq!(headline("abcdefg", 6), "abcde…");
-        assert_eq!(headline("", 6), "");
-    }
-
-    #[test]
-    fn a_short_id_is_its_end() {
-        assert_eq!(short("0192f0c1-2345-7abc-8def-0123456789ab"), "456789ab");
-        assert_eq!(short("ab"), "ab");
-    }
-
-    proptest! {
-        #[test]
-        fn nothing_harmless_can_steer_a_terminal(text in any::<String>()) {
-            let safe = harmless(&text);
-            prop_assert!(safe.chars().all(|c| c == '\t' || !(c.is_control() || is_reordering(c))));
-        }
-
-        #[test]
-        fn harmless_json_is_the_same_value_and_can_not_steer_a_terminal(text in any::<String>()) {
-            let text = format!("{text}\u{9b}31m\u{202e}\u{7f}");
-            let safe = harmless_json(&serde_json::to_string_pretty(&[&text]).unwrap());
-            prop_assert!(safe.chars().all(|c| c == '\n' || !(c.is_control() || is_reordering(c))));
-            prop_assert_eq!(serde_json::from_str::<Vec<String>>(&safe).unwrap(), vec![text]);
-        }
-
-        #[test]
-        fn headlines_fit(text in any::<String>(), most in 1..100usize) {
-            prop_assert!(headline(&text, most).chars().count() <= most);
-        }
-    }
 }

@@ -1,78 +1,63 @@
-//! `provost path`: where the work of an attempt lies.
+//! `provost path`: the path of an attempt's worktree.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use provost_actors::refusal::{Code, Refusal};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::context::{Context, text};
+use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::output::{harmless, short};
+use super::text::harmless;
+use crate::api::attempts::{AttemptStatus, Worktree};
 
 #[derive(clap::Args, Debug)]
 pub struct PathArgs {
     /// The attempt's id, or 8 or more characters of its start or end
     attempt: String,
-    /// Where the project has several repositories, the name of one [default: the folder that
-    /// holds all of them]
+    /// With several repositories, the name of one [default: the folder that holds all of them]
     #[arg(value_name = "REPOSITORY")]
     repository: Option<String>,
 }
 
 pub async fn path(context: &mut Context, args: &PathArgs) -> Result<Exit, Failure> {
     let attempt = context.attempt(&args.attempt).await?;
-    let status = context.read("get_attempt_status", &json!({"attempt_id": attempt})).await?;
-    let path = worktree(&status, args.repository.as_deref())?;
+    let status = context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
+    let Some(known) = &status.worktree else {
+        return Err(Failure::Fault("the daemon does not know the worktree's path".to_owned()));
+    };
+    let path = worktree(known, args.repository.as_deref())?;
     if !Path::new(&path).exists() {
-        let gone = format!("the worktree of attempt {} is gone: {path}", short(&attempt));
+        let gone = format!("the worktree of attempt {} is gone: {path}", attempt.short());
         let hint = "`provost send ATTEMPT PROMPT` recreates it; its branch is still there.";
         return Err(Failure::Refused(Box::new(Refusal::new(Code::FileNotFound, gone).hint(hint))));
     }
-    if context.out.is_json() {
-        context.out.json(&json!({"attempt_id": attempt, "path": path}))?;
+    if context.out.as_json(&json!({"attempt_id": attempt, "path": path}))? {
     } else if context.out.is_terminal() {
-        context.out.line(&harmless(&path))?;
-    } else {
         context.out.line(&path)?;
+    } else {
+        context.out.raw(&format!("{path}\n"))?;
     }
     Ok(Exit::Done)
 }
 
-/// The worktree of an attempt, or of one of its repositories.
-pub fn worktree(status: &Value, repository: Option<&str>) -> Result<String, Failure> {
-    let unknown = |names: &[&str]| {
-        let name = harmless(repository.unwrap_or_default());
-        Failure::Usage(format!(
-            "the attempt has no repository {name}; it has: {}",
-            harmless(&names.join(", "))
-        ))
-    };
-    match &status["worktree"] {
-        Value::String(path) => match repository {
-            Some(name) if Path::new(path).file_name().is_none_or(|it| it != name) => {
-                let own = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
-                Err(unknown(&[own.as_ref()]))
-            }
-            _ => Ok(path.clone()),
-        },
-        Value::Object(paths) => {
-            let names: Vec<&str> = paths.keys().map(String::as_str).collect();
-            let of_one = |name: &str| paths.get(name).and_then(Value::as_str);
-            let found = match repository {
-                Some(name) => of_one(name).map(Path::new),
-                None => names
-                    .first()
-                    .and_then(|name| of_one(name))
-                    .and_then(|it| Path::new(it).parent()),
-            };
-            let found = found.map(|path| path.to_string_lossy().into_owned());
-            found.ok_or_else(|| unknown(&names))
+/// The worktree of one repository of an attempt, or the folder of all of them.
+pub fn worktree(worktree: &Worktree, repository: Option<&str>) -> Result<String, Failure> {
+    let folder = |path: &str| Path::new(path).parent().map(|it| it.to_string_lossy().into_owned());
+    let (whole, each) = match worktree {
+        Worktree::One(path) => {
+            let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
+            (Some(path.clone()), BTreeMap::from([(name.into_owned(), path.clone())]))
         }
-        _ => Err(Failure::Fault(format!(
-            "the daemon does not say where the worktree of {} is",
-            short(text(status, "attempt_id"))
-        ))),
-    }
+        Worktree::Each(paths) => (paths.values().next().and_then(|it| folder(it)), paths.clone()),
+    };
+    let found = repository.map_or(whole, |name| each.get(name).cloned());
+    found.ok_or_else(|| {
+        let name = harmless(repository.unwrap_or_default());
+        let names = each.into_keys().collect::<Vec<_>>().join(", ");
+        let names = harmless(&names);
+        Failure::Usage(format!("the attempt has no repository {name}; it has: {names}"))
+    })
 }
 
 #[cfg(test)]
@@ -81,11 +66,12 @@ mod tests {
 
     #[test]
     fn a_worktree_is_found_by_its_repository() {
-        let one = json!({"worktree": "/w/a-b/app"});
+        let one = Worktree::One("/w/a-b/app".to_owned());
         assert_eq!(worktree(&one, None).unwrap(), "/w/a-b/app");
         assert_eq!(worktree(&one, Some("app")).unwrap(), "/w/a-b/app");
         assert!(worktree(&one, Some("web")).unwrap_err().to_string().ends_with("it has: app"));
-        let two = json!({"worktree": {"app": "/w/a-b/app", "web": "/w/a-b/web"}});
+        let paths = ["app", "web"].map(|name| (name.to_owned(), format!("/w/a-b/{name}")));
+        let two = Worktree::Each(BTreeMap::from(paths));
         assert_eq!(worktree(&two, None).unwrap(), "/w/a-b");
         assert_eq!(worktree(&two, Some("web")).unwrap(), "/w/a-b/web");
         assert!(worktree(&two, Some("api")).is_err());

@@ -3,20 +3,22 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::context::{Context, text};
+use super::calls::{AddedPlan, Plan, Plans, RemovedPlan};
+use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::{output, project};
+use super::project;
+use super::text::harmless;
 
-/// Documents that a folder is looked through for.
+/// The endings of the documents that a folder is searched for.
 const ENDINGS: [&str; 4] = ["md", "markdown", "json", "txt"];
 
 #[derive(clap::Subcommand, Debug)]
 pub enum PlanCommand {
-    /// Add documents as a version of a plan; the newest version answers questions
+    /// Add documents as a version of a plan; the version added last answers questions
     Add(AddArgs),
-    /// Remove a plan, or one version of it; answers given from it stay
+    /// Remove a plan, or one version of it; answers already given from it stay
     Remove(RemoveArgs),
     /// List the plans of a project
     List {
@@ -28,13 +30,13 @@ pub enum PlanCommand {
 
 #[derive(clap::Args, Debug)]
 pub struct AddArgs {
-    /// Markdown, JSON or text; of a folder, its .md, .json and .txt files
+    /// Markdown, JSON or text files; from a folder, its .md, .json and .txt files
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     /// The plan's name
     #[arg(long)]
     name: String,
-    /// Its version; the version added last answers questions
+    /// The version's name
     #[arg(long)]
     version: String,
     /// Replace this version if its content differs
@@ -70,7 +72,7 @@ async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
     let (mut files, mut taken) = (Vec::new(), HashSet::new());
     for path in &args.paths {
         for file in documents(path)? {
-            // The same file is taken once, however often it is named.
+            // A file is added once, however often it is named.
             if taken.insert(file.canonicalize().unwrap_or_else(|_| file.clone())) {
                 files.push(json!({"source": source(&file), "path": std::path::absolute(&file)?}));
             }
@@ -79,52 +81,34 @@ async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
     if files.is_empty() {
         return Err(Failure::Usage("there are no .md, .json or .txt files there".to_owned()));
     }
-    let plan = json!({
-        "project_id": project,
-        "name": args.name,
-        "version": args.version,
-        "replace": args.replace,
-        "files": files,
-    });
-    let added = context.client().await?.method("provost/add_plan", plan).await?;
-    let documents: &[Value] = added["documents"].as_array().map_or(&[], Vec::as_slice);
-    for document in documents.iter().filter(|document| document["sections"] == 0) {
-        let source = output::harmless(text(document, "source"));
+    let plan = json!({"project_id": project, "name": args.name, "version": args.version,
+        "replace": args.replace, "files": files});
+    let added = context.call::<AddedPlan>(plan).await?;
+    for document in added.documents.iter().filter(|document| document.sections == 0) {
+        let source = harmless(&document.source);
         anstream::eprintln!("warning: {source} has no section that could answer a question");
     }
-    if context.out.is_json() {
-        context.out.json(&added)?;
-        return Ok(Exit::Done);
-    }
-    let did = match text(&added, "status") {
-        "unchanged" => "is already there, unchanged",
-        "replaced" => "was replaced",
-        _ => "was added",
-    };
-    context.out.line(&output::harmless(&format!("{} {} {did}", args.name, args.version)))?;
-    for document in documents {
-        let sections = &document["sections"];
-        let noun = if *sections == 1 { "section" } else { "sections" };
-        let line = format!("  {}: {sections} {noun}", text(document, "source"));
-        context.out.line(&output::harmless(&line))?;
-    }
-    Ok(Exit::Done)
+    context.show(&added, |out, added| {
+        let did = match added.status.as_str() {
+            "unchanged" => "is already there, unchanged",
+            "replaced" => "was replaced",
+            _ => "was added",
+        };
+        out.line(&format!("{} {} {did}", args.name, args.version))?;
+        added.documents.iter().try_for_each(|document| {
+            let noun = if document.sections == 1 { "section" } else { "sections" };
+            out.line(&format!("  {}: {} {noun}", document.source, document.sections))
+        })
+    })
 }
 
 async fn remove(context: &mut Context, args: RemoveArgs) -> Result<Exit, Failure> {
     let project = project::choose(context, args.project.as_deref()).await?;
     let plan = json!({"project_id": project, "name": args.name, "version": args.version});
-    let removed = context.client().await?.method("provost/remove_plan", plan).await?;
-    if context.out.is_json() {
-        context.out.json(&removed)?;
-        return Ok(Exit::Done);
-    }
-    for version in removed["versions"].as_array().into_iter().flatten() {
-        let version = version.as_str().unwrap_or_default();
-        let line = format!("{} {version} was removed", text(&removed, "name"));
-        context.out.line(&output::harmless(&line))?;
-    }
-    Ok(Exit::Done)
+    let removed = context.call::<RemovedPlan>(plan).await?;
+    context.show(&removed, |out, RemovedPlan { name, versions }| {
+        versions.iter().try_for_each(|version| out.line(&format!("{name} {version} was removed")))
+    })
 }
 
 /// A file, or the documents in a folder and those below it, by name.
@@ -148,7 +132,7 @@ fn documents(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// What a document is called: its path in the repository that it lies in, else as given.
+/// The document's name: its path in its repository, else as given.
 fn source(path: &Path) -> String {
     let whole = path.canonicalize().ok();
     let within = whole.as_deref().and_then(|whole| {
@@ -160,26 +144,20 @@ fn source(path: &Path) -> String {
 
 async fn list(context: &mut Context, project: Option<&str>) -> Result<Exit, Failure> {
     let project = project::choose(context, project).await?;
-    let params = json!({"project_id": project});
-    let listed = context.client().await?.method("provost/plans", params).await?;
-    if context.out.is_json() {
-        context.out.json(&listed)?;
-        return Ok(Exit::Done);
-    }
-    let row = |plan: &Value| {
-        let current = if plan["is_current"] == json!(true) { "yes" } else { "" };
-        vec![
-            text(plan, "name").to_owned(),
-            text(plan, "version").to_owned(),
-            current.to_owned(),
-            plan["documents"].to_string(),
-            plan["sections"].to_string(),
-            text(plan, "added_at").to_owned(),
-        ]
-    };
-    let rows: Vec<Vec<String>> =
-        listed["plans"].as_array().into_iter().flatten().map(row).collect();
-    let columns = ["PLAN", "VERSION", "ASKED", "DOCUMENTS", "SECTIONS", "ADDED"];
-    context.out.list(&columns, &rows, "the project has no plans")?;
-    Ok(Exit::Done)
+    let listed = context.call::<Plans>(json!({"project_id": project})).await?;
+    context.show(&listed, |out, listed| {
+        let row = |plan: &Plan| {
+            vec![
+                plan.name.clone(),
+                plan.version.clone(),
+                if plan.is_current { "yes" } else { "" }.to_owned(),
+                plan.documents.to_string(),
+                plan.sections.to_string(),
+                plan.added_at.clone(),
+            ]
+        };
+        let rows: Vec<Vec<String>> = listed.plans.iter().map(row).collect();
+        let columns = ["PLAN", "VERSION", "IN USE", "DOCUMENTS", "SECTIONS", "ADDED"];
+        out.list(&columns, &rows, "the project has no plans")
+    })
 }

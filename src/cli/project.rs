@@ -1,14 +1,16 @@
-//! `provost init` and `provost project`: the repositories that tasks are
-//! worked on in.
+//! `provost init` and `provost project`: the repositories that agents work in.
 
 use std::path::{Path, PathBuf};
 
+use provost_actors::ids::ProjectId;
 use serde_json::{Value, json};
 
-use super::context::{Context, check_piece, not_found, only, text};
+use super::context::{Context, check_piece, not_found, only, the_one};
 use super::exit::{Exit, Failure};
-use super::output::harmless;
-use super::table::{cut, whole};
+use super::table::Column::{Cut, Whole};
+use super::text::harmless;
+use crate::api::projects::{CreateProjectOutput, ListReposOutput, ProjectSummary, RepoSummary};
+use crate::client::Answer;
 
 #[derive(clap::Args, Debug)]
 pub struct InitArgs {
@@ -36,16 +38,15 @@ pub enum ProjectCommand {
     List,
 }
 
-/// Registers the repository at a path, unless it is there already.
+/// Registers the repository at a path, unless it is registered already.
 pub async fn init(context: &mut Context, args: InitArgs) -> Result<Exit, Failure> {
     let path = repository_root(&absolute(&args.path)?);
     for project in projects(context).await? {
-        if let Some(repo) = project.repos.iter().find(|repo| Path::new(text(repo, "path")) == path)
-        {
-            let branch = text(repo, "default_target_branch");
+        if let Some(repo) = project.repos.repos.iter().find(|repo| Path::new(&repo.path) == path) {
+            let RepoSummary { repo_id, default_target_branch: branch, .. } = repo;
             let note =
                 format!("{} is already registered, with target branch {branch}", path.display());
-            return print_ids(context, &project, repo, &note);
+            return print_ids(context, project.id(), &json!(repo_id), &note);
         }
     }
     let base = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -54,26 +55,22 @@ pub async fn init(context: &mut Context, args: InitArgs) -> Result<Exit, Failure
     if let Some(branch) = args.target_branch {
         repo["target_branch"] = json!(branch);
     }
-    let created = context.tool("create_project", json!({"name": name, "repos": [repo]})).await?;
-    let project = with_repos(context, json!({"project_id": created["project_id"], "name": name}));
-    let project = project.await?;
-    let repo = project.repos.first().cloned().unwrap_or_default();
-    print_ids(context, &project, &repo, &format!("registered {}", path.display()))
+    let project = json!({"name": name, "repos": [repo]});
+    let created = context.call::<CreateProjectOutput>(project).await?;
+    let repo_id = json!(created.repo_ids.first());
+    print_ids(context, created.project_id, &repo_id, &format!("registered {}", path.display()))
 }
 
 fn print_ids(
     context: &mut Context,
-    project: &Project,
+    project: ProjectId,
     repo: &Value,
     note: &str,
 ) -> Result<Exit, Failure> {
-    if context.out.is_json() {
-        let ids = json!({"project_id": project.id, "repo_id": repo["repo_id"]});
-        context.out.json(&ids)?;
-    } else {
-        context.out.line(&harmless(note))?;
-        context.out.line(&format!("project {}", project.id))?;
-        context.out.line(&format!("repo    {}", text(repo, "repo_id")))?;
+    if !context.out.as_json(&json!({"project_id": project, "repo_id": repo}))? {
+        context.out.line(note)?;
+        context.out.line(&format!("project {project}"))?;
+        context.out.line(&format!("repo    {}", repo.as_str().unwrap_or_default()))?;
     }
     Ok(Exit::Done)
 }
@@ -86,15 +83,10 @@ pub async fn project(context: &mut Context, command: ProjectCommand) -> Result<E
 }
 
 async fn add(context: &mut Context, name: &str, repos: &[String]) -> Result<Exit, Failure> {
-    let repos: Vec<Value> =
-        repos.iter().map(|repo| repo_argument(repo)).collect::<Result<_, _>>()?;
-    let created = context.tool("create_project", json!({"name": name, "repos": repos})).await?;
-    if context.out.is_json() {
-        context.out.json(&created)?;
-    } else {
-        context.out.line(text(&created, "project_id"))?;
-    }
-    Ok(Exit::Done)
+    let repos = repos.iter().map(|repo| repo_argument(repo)).collect::<Result<Vec<_>, _>>()?;
+    let created =
+        context.call::<CreateProjectOutput>(json!({"name": name, "repos": repos})).await?;
+    context.show(&created, |out, created| out.line(&created.project_id.to_string()))
 }
 
 /// `PATH[@BRANCH]`; a path that exists as it stands may itself hold an `@`.
@@ -113,116 +105,101 @@ fn repo_argument(given: &str) -> Result<Value, Failure> {
 }
 
 async fn list(context: &mut Context) -> Result<Exit, Failure> {
-    if context.out.is_json() {
-        let mut projects = context.all("list_projects", "projects").await?;
-        for project in &mut projects {
-            project["repos"] = json!(with_repos(context, project.clone()).await?.repos);
-        }
-        context.out.json(&json!({"projects": projects}))?;
+    let projects = projects(context).await?;
+    let json = projects.iter().map(|project| {
+        let mut json = project.summary.json.clone();
+        json["repos"] = project.repos.json["repos"].clone();
+        json
+    });
+    if context.out.as_json(&json!({"projects": json.collect::<Vec<_>>()}))? {
         return Ok(Exit::Done);
     }
-    let mut rows = Vec::new();
-    for project in projects(context).await? {
-        let repos = project
-            .repos
-            .iter()
-            .map(|repo| format!("{}@{}", text(repo, "path"), text(repo, "default_target_branch")));
-        let repos = repos.collect::<Vec<_>>().join(", ");
-        rows.push(vec![project.id, project.name, repos]);
-    }
+    let row = |project: &Project| {
+        let repo = |repo: &RepoSummary| format!("{}@{}", repo.path, repo.default_target_branch);
+        let repos: Vec<String> = project.repos.repos.iter().map(repo).collect();
+        vec![project.id().to_string(), project.summary.name.clone(), repos.join(", ")]
+    };
+    let rows: Vec<Vec<String>> = projects.iter().map(row).collect();
     let none = "there is no project yet; `provost init` registers this repository as one";
-    let columns = [whole("PROJECT"), cut("NAME"), whole("REPOSITORIES")];
+    let columns = [Whole("PROJECT"), Cut("NAME"), Whole("REPOSITORIES")];
     context.out.list(&columns, &rows, none)?;
     Ok(Exit::Done)
 }
 
-/// A project with its repositories as `list_repos` gives them.
-pub struct Project {
-    pub id: String,
-    pub name: String,
-    repos: Vec<Value>,
+/// A project with its repositories.
+struct Project {
+    summary: Answer<ProjectSummary>,
+    repos: Answer<ListReposOutput>,
 }
 
 impl Project {
-    /// How deep in the file tree its innermost repository around a folder lies.
+    fn id(&self) -> ProjectId {
+        self.summary.project_id
+    }
+
+    /// The depth in the file tree of its innermost repository around a folder.
     fn depth(&self, folder: &Path) -> Option<usize> {
-        let paths = self.repos.iter().map(|repo| Path::new(text(repo, "path")));
+        let paths = self.repos.repos.iter().map(|repo| Path::new(&repo.path));
         paths.filter(|path| folder.starts_with(path)).map(|path| path.components().count()).max()
     }
 }
 
 async fn projects(context: &mut Context) -> Result<Vec<Project>, Failure> {
     let mut projects = Vec::new();
-    for project in context.all("list_projects", "projects").await? {
-        projects.push(with_repos(context, project).await?);
+    for summary in context.all::<ProjectSummary>(json!({})).await? {
+        let repos = context.call(json!({"project_id": summary.project_id})).await?;
+        projects.push(Project { summary, repos });
     }
     Ok(projects)
 }
 
-async fn with_repos(context: &mut Context, project: Value) -> Result<Project, Failure> {
-    let id = text(&project, "project_id").to_owned();
-    let mut listed = context.read("list_repos", &json!({"project_id": id})).await?;
-    let repos = match listed["repos"].take() {
-        Value::Array(repos) => repos,
-        _ => Vec::new(),
-    };
-    Ok(Project { id, name: text(&project, "name").to_owned(), repos })
-}
-
-/// The project that was named, or the one that is meant where nothing is said:
-/// the project of the repository around the working directory, else the only
-/// one.
-pub async fn choose(context: &mut Context, given: Option<&str>) -> Result<String, Failure> {
+/// The project that was named; else the project of the repository around the working
+/// directory, else the only one.
+pub async fn choose(context: &mut Context, given: Option<&str>) -> Result<ProjectId, Failure> {
     let projects = projects(context).await?;
     match given {
         Some(given) => named(&projects, given),
-        None => implied(&projects, &absolute(Path::new("."))?),
+        None => Ok(implied(&projects, &absolute(Path::new("."))?)?.id()),
     }
 }
 
-/// The same for what starts work; says on standard error which project that is where
-/// neither the command line nor the working directory tells.
-pub async fn choose_aloud(context: &mut Context, given: Option<&str>) -> Result<String, Failure> {
+/// The same for verbs that start work: if neither the command line nor the working directory
+/// names the project, it is printed on standard error.
+pub async fn choose_aloud(
+    context: &mut Context,
+    given: Option<&str>,
+) -> Result<ProjectId, Failure> {
     if given.is_some() {
         return choose(context, given).await;
     }
-    let projects = projects(context).await?;
-    let here = absolute(Path::new("."))?;
-    let chosen = implied(&projects, &here)?;
-    let its = projects.iter().find(|project| project.id == chosen);
-    if let Some(project) = its.filter(|project| project.depth(&here).is_none())
-        && !context.out.is_json()
-    {
-        anstream::eprintln!("project {}, the only one", harmless(&project.name));
+    let (projects, here) = (projects(context).await?, absolute(Path::new("."))?);
+    let project = implied(&projects, &here)?;
+    if project.depth(&here).is_none() && !context.out.is_json() {
+        anstream::eprintln!("project {}, the only one", harmless(&project.summary.name));
     }
-    Ok(chosen)
+    Ok(project.id())
 }
 
-fn named(projects: &[Project], given: &str) -> Result<String, Failure> {
-    let ids = |of: &dyn Fn(&Project) -> bool| -> Vec<&str> {
-        projects.iter().filter(|project| of(project)).map(|project| project.id.as_str()).collect()
-    };
-    let by_name = ids(&|project| project.name == given);
+fn named(projects: &[Project], given: &str) -> Result<ProjectId, Failure> {
+    let by_name = projects.iter().filter(|project| project.summary.name == given);
+    let by_name: Vec<ProjectId> = by_name.map(Project::id).collect();
     if !by_name.is_empty() {
-        return only(&by_name, given, "project").map(str::to_owned);
+        return the_one(by_name, given, "project");
     }
     let Ok(piece) = check_piece(given) else {
-        let name = harmless(given);
-        return Err(not_found("project", format!("there is no project {name}")));
+        return Err(not_found("project", format!("there is no project {}", harmless(given))));
     };
-    let by_id = ids(&|project| project.id.starts_with(&piece) || project.id.ends_with(&piece));
-    only(&by_id, &piece, "project").map(str::to_owned)
+    only(projects.iter().map(Project::id), &piece, "project")
 }
 
-fn implied(projects: &[Project], cwd: &Path) -> Result<String, Failure> {
+fn implied<'p>(projects: &'p [Project], cwd: &Path) -> Result<&'p Project, Failure> {
     // The innermost repository around the working directory decides.
-    let depth = |project: &Project| project.depth(cwd);
-    let deepest = projects.iter().filter_map(depth).max();
-    let around: Vec<&Project> =
-        projects.iter().filter(|project| deepest.is_some() && depth(project) == deepest).collect();
+    let deepest = projects.iter().filter_map(|it| it.depth(cwd)).max();
+    let around = projects.iter().filter(|it| deepest.is_some() && it.depth(cwd) == deepest);
+    let around: Vec<&Project> = around.collect();
     match (around.as_slice(), projects) {
-        ([project], _) => Ok(project.id.clone()),
-        ([], [project]) => Ok(project.id.clone()),
+        ([project], _) => Ok(*project),
+        ([], [project]) => Ok(project),
         ([], []) => Err(Failure::Usage(
             "there is no project yet; register a git repository with `provost init`".to_owned(),
         )),
@@ -233,7 +210,7 @@ fn implied(projects: &[Project], cwd: &Path) -> Result<String, Failure> {
 
 fn several_projects<'p>(projects: impl Iterator<Item = &'p Project>) -> Failure {
     let names: Vec<String> =
-        projects.map(|project| format!("{} ({})", project.name, project.id)).collect();
+        projects.map(|project| format!("{} ({})", project.summary.name, project.id())).collect();
     Failure::Usage(format!(
         "which project? Give one with --project, or register this repository with \
          `provost init`: {}",
@@ -241,11 +218,11 @@ fn several_projects<'p>(projects: impl Iterator<Item = &'p Project>) -> Failure 
     ))
 }
 
-/// The path as the daemon, whose working directory is another, can use it.
+/// An absolute path: the daemon has another working directory.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     match path.canonicalize() {
         Ok(path) => Ok(path),
-        // The daemon says that it is no repository.
+        // The daemon reports that it is not a repository.
         Err(_) => Ok(std::path::absolute(path)?),
     }
 }
@@ -259,49 +236,55 @@ fn repository_root(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn project(id: &str, name: &str, paths: &[&str]) -> Project {
-        let repos = paths.iter().map(|path| json!({"path": path})).collect();
-        Project { id: id.to_owned(), name: name.to_owned(), repos }
+    /// A project whose id ends with two digits.
+    fn project(id: u8, name: &str, paths: &[&str]) -> Project {
+        let id = format!("0192f0c1-2345-7abc-8def-0123456789{id:02}");
+        let time = "2026-01-01T00:00:00Z";
+        let repo = |path| json!({"repo_id": id, "repo_name": "r", "path": path, "default_target_branch": "main"});
+        let repos: Vec<Value> = paths.iter().map(repo).collect();
+        let summary =
+            json!({"project_id": id, "name": name, "created_at": time, "updated_at": time});
+        Project {
+            summary: Answer::read(summary).unwrap(),
+            repos: Answer::read(json!({ "repos": repos })).unwrap(),
+        }
     }
 
+    /// The name of the project that is implied.
     fn choose_in(projects: &[Project], cwd: &str) -> Result<String, String> {
-        implied(projects, Path::new(cwd)).map_err(|failure| failure.to_string())
+        let project = implied(projects, Path::new(cwd)).map_err(|failure| failure.to_string())?;
+        Ok(project.summary.name.clone())
     }
 
     #[test]
     fn the_innermost_repository_around_the_working_directory_decides() {
-        let projects = [
-            project("1", "a", &["/a"]),
-            project("2", "b", &["/a/b", "/c"]),
-            project("3", "d", &[]),
-        ];
-        assert_eq!(choose_in(&projects, "/a/x").unwrap(), "1");
-        assert_eq!(choose_in(&projects, "/a/b/x").unwrap(), "2");
-        assert_eq!(choose_in(&projects, "/c").unwrap(), "2");
+        let projects =
+            [project(1, "a", &["/a"]), project(2, "b", &["/a/b", "/c"]), project(3, "d", &[])];
+        assert_eq!(choose_in(&projects, "/a/x").unwrap(), "a");
+        assert_eq!(choose_in(&projects, "/a/b/x").unwrap(), "b");
+        assert_eq!(choose_in(&projects, "/c").unwrap(), "b");
         assert!(choose_in(&projects, "/ab").unwrap_err().contains("--project"));
     }
 
     #[test]
-    fn outside_of_repositories_the_only_project_is_meant() {
-        assert_eq!(choose_in(&[project("1", "a", &["/a"])], "/b").unwrap(), "1");
+    fn outside_of_repositories_the_only_project_is_chosen() {
+        assert_eq!(choose_in(&[project(1, "a", &["/a"])], "/b").unwrap(), "a");
         assert!(choose_in(&[], "/b").unwrap_err().contains("provost init"));
     }
 
     #[test]
-    fn two_projects_of_one_repository_have_to_be_told_apart() {
-        let projects = [project("1", "a", &["/a"]), project("2", "b", &["/a"])];
-        assert!(choose_in(&projects, "/a").unwrap_err().contains("a (1), b (2)"));
+    fn two_projects_of_one_repository_must_be_told_apart() {
+        let projects = [project(1, "a", &["/a"]), project(2, "b", &["/a"])];
+        let refused = choose_in(&projects, "/a").unwrap_err();
+        assert!(refused.contains("a (0192") && refused.contains("b (0192"), "{refused}");
     }
 
     #[test]
     fn a_project_goes_by_its_name_or_a_piece_of_its_id() {
-        let projects = [
-            project("0192f0c1-2345-7abc-8def-0123456789ab", "a", &[]),
-            project("0192f0c1-2345-7abc-8def-0123456789cd", "b", &[]),
-        ];
-        assert!(named(&projects, "b").unwrap().ends_with("cd"));
-        assert!(named(&projects, "456789AB").unwrap().ends_with("ab"));
-        assert_eq!(named(&projects, "0192f0c1").unwrap_err().exit(), Exit::Usage);
+        let projects = [project(11, "a", &[]), project(22, "b", &[])];
+        assert_eq!(named(&projects, "b").unwrap(), projects[1].id());
+        assert_eq!(named(&projects, "45678911").unwrap(), projects[0].id());
+        assert_eq!(named(&projects, "0192F0C1").unwrap_err().exit(), Exit::Usage);
         assert_eq!(named(&projects, "c").unwrap_err().exit(), Exit::NotFound);
     }
 

@@ -1,11 +1,12 @@
-//! How log entries look to people: one prefix a kind, further lines indented
-//! under the first. Works on the JSON of `tail_attempt_logs`, so that entries
-//! of kinds yet unknown are shown too. Pure.
+//! How log entries look to people: one label a kind, further lines indented under the first.
+//! Pure.
 
 use anstyle::{AnsiColor, Style};
+use provost_actors::event::{ErrorType, Event, RunReason, ToolStatus};
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::output::harmless;
+use super::text::{harmless, word};
 
 /// Columns before the text.
 const INDENT: usize = 9;
@@ -37,60 +38,75 @@ impl Rendered {
     }
 }
 
-/// A normalized entry.
+/// A normalized entry. One of a kind that only a newer daemon knows has its kind as label.
 pub fn normalized(entry: &Value) -> Rendered {
-    let text = entry["text"].as_str().unwrap_or_default();
+    let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
     let plain = Style::new();
-    let (label, style, body) = match entry["kind"].as_str().unwrap_or("entry") {
-        "user_message" => ("you", colour(AnsiColor::Cyan).bold(), text.to_owned()),
-        "assistant_message" => ("agent", colour(AnsiColor::Green).bold(), text.to_owned()),
-        "thinking" => ("think", plain.dimmed(), text.to_owned()),
-        "tool_use" => ("tool", colour(AnsiColor::Blue), tool_use(entry, text)),
-        "tool_result" => ("result", tool_result_style(entry), tool_result(entry, text)),
-        "token_usage" => ("usage", plain.dimmed(), token_usage(entry)),
-        "error_message" => ("error", colour(AnsiColor::Red).bold(), error(entry, text)),
-        "system_message" => ("system", plain.dimmed(), text.to_owned()),
-        "process_start" => ("start", colour(AnsiColor::Magenta), process_start(entry)),
-        "process_end" => ("end", colour(AnsiColor::Magenta), ended(entry, "status")),
-        other => (other, plain, text.to_owned()),
+    let Ok(event) = Event::deserialize(entry) else {
+        let label = harmless(entry["kind"].as_str().unwrap_or("entry"));
+        return Rendered { label, style: plain, lines: lines(text(entry)) };
     };
-    Rendered { label: harmless(label), style, lines: lines(&body) }
+    let (label, style, body) = match event {
+        Event::UserMessage { text } => ("you", colour(AnsiColor::Cyan).bold(), text),
+        Event::AssistantMessage { text, .. } => ("agent", colour(AnsiColor::Green).bold(), text),
+        Event::Thinking { text } => ("think", plain.dimmed(), text),
+        Event::ToolUse { text, tool_name, action, .. } => {
+            // As exactly as is known: `Bash: cargo test`.
+            let keys = ["command", "path", "query", "url", "description"];
+            let detail = keys.iter().find_map(|key| action.detail.get(*key)?.as_str());
+            let body = match detail.unwrap_or(&text) {
+                "" => tool_name,
+                detail => format!("{tool_name}: {detail}"),
+            };
+            ("tool", colour(AnsiColor::Blue), body)
+        }
+        Event::ToolResult { text, status, exit_code, .. } => {
+            let is_well = status == ToolStatus::Success;
+            let style = if is_well { plain.dimmed() } else { colour(AnsiColor::Yellow) };
+            ("result", style, tool_result(ended(&word(&status), "", exit_code, None), &text))
+        }
+        Event::TokenUsage { input_tokens, output_tokens, cached_tokens, cost_usd, .. } => {
+            let cached = cached_tokens.map(|cached| format!(", {cached} cached"));
+            let cost = cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
+            let cached = cached.unwrap_or_default();
+            let body = format!("{input_tokens} in, {output_tokens} out{cached}{cost}");
+            ("usage", plain.dimmed(), body)
+        }
+        Event::ErrorMessage { text, error_type, .. } => {
+            let body = match error_type {
+                ErrorType::Other => text,
+                kind => format!("{}: {text}", word(&kind)),
+            };
+            ("error", colour(AnsiColor::Red).bold(), body)
+        }
+        Event::SystemMessage { text } => ("system", plain.dimmed(), text),
+        Event::ProcessStart { command, run_reason, .. } => {
+            let body = match (run_reason, program(&command)) {
+                (RunReason::CodingAgent, command) => command,
+                (reason, command) => format!("{}: {command}", word(&reason)),
+            };
+            ("start", colour(AnsiColor::Magenta), body)
+        }
+        Event::ProcessEnd { text, exit_code, exit_signal, status } => {
+            let body = ended(&word(&status), &text, exit_code, exit_signal);
+            ("end", colour(AnsiColor::Magenta), body)
+        }
+    };
+    Rendered { label: label.to_owned(), style, lines: lines(&body) }
 }
 
-/// A line of the raw channel.
-pub fn raw(entry: &Value) -> String {
-    harmless(entry["text"].as_str().unwrap_or_default())
-}
-
-fn colour(colour: AnsiColor) -> Style {
-    Style::new().fg_color(Some(colour.into()))
+/// The text of an entry.
+pub fn text(entry: &Value) -> &str {
+    entry["text"].as_str().unwrap_or_default()
 }
 
 fn lines(text: &str) -> Vec<String> {
-    let lines: Vec<String> = text.trim_end_matches('\n').split('\n').map(str::to_owned).collect();
-    lines.into_iter().map(|line| line.trim_end_matches('\r').to_owned()).collect()
+    let lines = text.trim_end_matches('\n').split('\n');
+    lines.map(|line| line.trim_end_matches('\r').to_owned()).collect()
 }
 
-/// What it does, as exactly as is known: `Bash: cargo test`.
-fn tool_use(entry: &Value, text: &str) -> String {
-    let name = entry["tool_name"].as_str().unwrap_or("tool");
-    let action = &entry["action"];
-    let detail = ["command", "path", "query", "url", "description"]
-        .iter()
-        .find_map(|key| action[*key].as_str())
-        .unwrap_or(text);
-    if detail.is_empty() { name.to_owned() } else { format!("{name}: {detail}") }
-}
-
-fn tool_result_style(entry: &Value) -> Style {
-    match entry["status"].as_str() {
-        Some("success") => Style::new().dimmed(),
-        _ => colour(AnsiColor::Yellow),
-    }
-}
-
-fn tool_result(entry: &Value, text: &str) -> String {
-    let mut body = vec![ended(entry, "status")];
+fn tool_result(ended: String, text: &str) -> String {
+    let mut body = vec![ended];
     let shown: Vec<&str> = text.trim_end().lines().collect();
     body.extend(shown.iter().take(RESULT_LINES).map(|line| (*line).to_owned()));
     if shown.len() > RESULT_LINES {
@@ -99,57 +115,32 @@ fn tool_result(entry: &Value, text: &str) -> String {
     body.join("\n")
 }
 
-/// Whether a failure's summary, or the end of a process, says that somebody stopped it.
+/// Whether a failure's summary, or the end of a process, says that a person stopped it.
 pub fn is_stopped(summary: &str) -> bool {
     summary.starts_with("stopped") || summary.contains("; stopped by stop_attempt")
 }
 
-/// A failure's summary for whoever calls no tools.
+/// A failure's summary without the names of tools.
 pub fn for_person(summary: &str) -> String {
     summary.replace("stopped by stop_attempt", "stopped on request")
 }
 
 /// `completed (exit 0)`, `stopped (signal 9)`.
-pub fn ended(entry: &Value, key: &str) -> String {
-    let is_stopped =
-        ["failure_summary", "text"].iter().any(|key| entry[*key].as_str().is_some_and(is_stopped));
-    let status = match entry[key].as_str() {
-        Some("failed" | "killed") if is_stopped => "stopped",
-        status => status.unwrap_or("ended"),
-    };
-    match (entry["exit_code"].as_i64(), entry["exit_signal"].as_i64()) {
+pub fn ended(status: &str, summary: &str, code: Option<i32>, signal: Option<i32>) -> String {
+    let is_stopped = matches!(status, "failed" | "killed") && is_stopped(summary);
+    let status = if is_stopped { "stopped" } else { status };
+    match (code, signal) {
         (Some(code), _) => format!("{status} (exit {code})"),
         (None, Some(signal)) => format!("{status} (signal {signal})"),
         (None, None) => status.to_owned(),
     }
 }
 
-fn token_usage(entry: &Value) -> String {
-    let count = |key: &str| entry[key].as_u64().unwrap_or_default();
-    let cached = entry["cached_tokens"].as_u64().map(|cached| format!("{cached} cached"));
-    let cost = entry["cost_usd"].as_f64().map(|cost| format!("${cost:.4}"));
-    let tokens = format!("{} in, {} out", count("input_tokens"), count("output_tokens"));
-    [Some(tokens), cached, cost].into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-fn error(entry: &Value, text: &str) -> String {
-    match entry["error_type"].as_str() {
-        None | Some("other") => text.to_owned(),
-        Some(kind) => format!("{kind}: {text}"),
-    }
-}
-
-fn process_start(entry: &Value) -> String {
-    let command = entry["command"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let words: Vec<&str> = command.iter().filter_map(Value::as_str).collect();
-    // What runs is this very program, by a name for the inside.
-    let words = match words.as_slice() {
-        ["/proc/self/exe", name] => vec![name.trim_start_matches('_')],
-        _ => words,
-    };
-    match entry["run_reason"].as_str() {
-        None | Some("coding_agent") => words.join(" "),
-        Some(reason) => format!("{reason}: {}", words.join(" ")),
+/// A command line. The stand-in is this program, under an internal name.
+fn program(command: &[String]) -> String {
+    match command {
+        [program, name] if program == "/proc/self/exe" => name.trim_start_matches('_').to_owned(),
+        words => words.join(" "),
     }
 }
 
@@ -171,10 +162,10 @@ mod tests {
             json!({"kind": "process_start", "command": ["make"], "run_reason": "setup_script"}),
             json!({"kind": "user_message", "text": "fix the\nbug\n"}),
             json!({"kind": "thinking", "text": "hm"}),
-            json!({"kind": "tool_use", "tool_name": "Bash", "action": {"type": "command", "command": "ls\n-la"}}),
-            json!({"kind": "tool_use", "tool_name": "Odd", "action": {"type": "other"}}),
-            json!({"kind": "tool_result", "status": "success", "exit_code": 0, "text": "a\n\u{1b}]0;evil\u{7}b"}),
-            json!({"kind": "tool_result", "status": "failed", "text": long.join("\n")}),
+            json!({"kind": "tool_use", "tool_call_id": "1", "tool_name": "Bash", "action": {"type": "command", "command": "ls\n-la"}}),
+            json!({"kind": "tool_use", "tool_call_id": "1", "tool_name": "Odd", "action": {"type": "other"}}),
+            json!({"kind": "tool_result", "tool_call_id": "1", "status": "success", "exit_code": 0, "text": "a\n\u{1b}]0;evil\u{7}b"}),
+            json!({"kind": "tool_result", "tool_call_id": "1", "status": "failed", "text": long.join("\n")}),
             json!({"kind": "token_usage", "input_tokens": 12, "output_tokens": 3, "cached_tokens": 1, "cost_usd": 0.0123}),
             json!({"kind": "error_message", "error_type": "auth", "text": "log in"}),
             json!({"kind": "system_message", "text": ""}),

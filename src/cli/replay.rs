@@ -1,5 +1,5 @@
-//! `provost replay`: re-derives an attempt's entries from what its executor wrote, and
-//! says whether they are those on file.
+//! `provost replay`: re-derives an attempt's entries from its executor's output, and compares
+//! them with its log.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,12 +8,14 @@ use provost_actors::attempt::read_launch_state;
 use provost_actors::executor;
 use provost_actors::ids::ProcessId;
 use provost_actors::log::{Difference, Entry, LogError, Replay, process_dir, replay as derive};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::context::{Context, text};
+use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::logs;
+use super::output::Output;
+use crate::api::attempts::AttemptStatus;
 use crate::config::Config;
 use crate::executors::Registry;
 
@@ -31,10 +33,11 @@ pub struct ReplayArgs {
 
 pub async fn replay(context: &mut Context, args: &ReplayArgs) -> Result<Exit, Failure> {
     let attempt = context.attempt(&args.attempt).await?;
-    let status = context.read("get_attempt_status", &json!({"attempt_id": attempt})).await?;
-    let dir = context.home().attempts().join(&attempt);
-    let registry = registry(context)?;
-    let (executor, only) = (text(&status, "executor").to_owned(), args.process);
+    let status = context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
+    let home = context.home()?;
+    let dir = home.attempts().join(attempt.to_string());
+    let registry = Registry::new(&Config::load(&home.config_file(), &[])?, &BTreeMap::new());
+    let (executor, only) = (status.executor.clone(), args.process);
     let (sender, mut entries) = mpsc::channel(AHEAD);
     let work = tokio::task::spawn_blocking(move || {
         let show = |entry| sender.blocking_send(entry).map_err(io::Error::other);
@@ -49,59 +52,43 @@ pub async fn replay(context: &mut Context, args: &ReplayArgs) -> Result<Exit, Fa
         (derive(&dir, only, reader, show), unreadable)
     });
     while let Some(entry) = entries.recv().await {
-        logs::print(&mut context.out, &value(&entry)?)?;
+        let entry = entry.parse().map_err(|error| Failure::Fault(error.to_string()))?;
+        logs::print(&mut context.out, &entry)?;
     }
     let (outcome, unreadable) = work.await.map_err(io::Error::other)?;
     let outcome = outcome.map_err(|error: LogError| Failure::Fault(error.to_string()))?;
-    tell(context, outcome, unreadable)
+    report(&mut context.out, outcome, unreadable)
 }
 
-fn registry(context: &Context) -> Result<Registry, Failure> {
-    let config = Config::load(&context.home().config_file(), &[])?;
-    Ok(Registry::new(&config, &BTreeMap::new()))
-}
-
-fn value(entry: &Entry) -> Result<Value, Failure> {
-    entry.parse().map_err(|error| Failure::Fault(error.to_string()))
-}
-
-/// `unreadable`: why the reader that a process had is not there any more.
-fn tell(
-    context: &mut Context,
-    outcome: Replay,
-    unreadable: Option<String>,
-) -> Result<Exit, Failure> {
-    let out = &mut context.out;
-    let (is_same, count, words, difference) = match outcome {
+/// `unreadable`: why a process's own reader is no longer available.
+fn report(out: &mut Output, outcome: Replay, unreadable: Option<String>) -> Result<Exit, Failure> {
+    let (count, message, difference) = match outcome {
         Replay::Same(count) => {
-            (true, Some(count), format!("{count} entries, identical byte for byte"), None)
+            (Some(count), format!("{count} entries, identical byte for byte"), None)
         }
         Replay::Differs(difference) => {
             let why = unreadable.map(|why| format!(": {why}")).unwrap_or_default();
-            let words = format!("entry {} differs{why}", difference.entry_index);
-            (false, None, words, Some(difference))
+            (None, format!("entry {} differs{why}", difference.entry_index), Some(difference))
         }
         Replay::Gone(process) => {
-            let words = format!("part of what process {process} wrote is no longer stored");
-            (false, None, words, None)
+            (None, format!("part of the output of process {process} is no longer stored"), None)
         }
     };
-    let sides = difference.as_ref().map(|Difference { entry_index, on_file, derived }| {
-        json!({"entry_index": entry_index, "on_file": on_file, "derived": derived})
-    });
     if out.is_json() {
-        let verdict = json!({"same": is_same, "entries": count, "message": words,
+        let sides = difference.as_ref().map(|Difference { entry_index, on_file, derived }| {
+            json!({"entry_index": entry_index, "on_file": on_file, "derived": derived})
+        });
+        let verdict = json!({"same": count.is_some(), "entries": count, "message": message,
             "difference": sides});
         out.json_line(&json!({ "replay": verdict }))?;
     } else {
         out.flush()?;
-        anstream::eprintln!("{words}");
-        for (name, side) in difference
-            .iter()
-            .flat_map(|it| [("on file", it.on_file.as_ref()), ("derived", it.derived.as_ref())])
-        {
-            anstream::eprintln!("{name}: {}", side.map_or("nothing", Entry::json));
+        anstream::eprintln!("{message}");
+        if let Some(it) = &difference {
+            for (name, side) in [("on file", &it.on_file), ("derived", &it.derived)] {
+                anstream::eprintln!("{name}: {}", side.as_ref().map_or("nothing", Entry::json));
+            }
         }
     }
-    Ok(if is_same { Exit::Done } else { Exit::Refused })
+    Ok(if count.is_some() { Exit::Done } else { Exit::Refused })
 }

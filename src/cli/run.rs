@@ -1,20 +1,24 @@
-//! `provost run`: a task and its first attempt, in one go; and how an attempt is started,
-//! which `provost task start` does too.
+//! `provost run`: creates a task and starts its first attempt; also how `provost task start`
+//! starts one.
 
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Value, json};
 
-use super::context::{Context, text};
+use super::calls::Empty;
+use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::output::{harmless, headline, short};
+use super::text::{harmless, headline};
 use super::{logs, project};
-use crate::client::ClientError;
+use crate::api::attempts::{AttemptState, StartTaskAttemptOutput};
+use crate::api::executors::{ExecutorSummary, ListExecutorsOutput};
+use crate::api::tasks::{CreateTaskOutput, DeleteTaskOutput};
+use crate::client::{Answer, ClientError};
 
-/// The longest title that is made of a prompt, in characters.
+/// The longest title that is derived from a prompt, in characters.
 const TITLE: usize = 80;
 
-/// The executor that only stands in for an agent: no default ever picks it.
-pub const FAKE: &str = "fake";
+/// The executor that stands in for an agent: never a default.
+const FAKE: &str = "fake";
 
 #[derive(clap::Args, Debug)]
 pub struct RunArgs {
@@ -27,7 +31,7 @@ pub struct RunArgs {
     agent: AgentArgs,
 }
 
-/// Who works on a task.
+/// The agent for a task.
 #[derive(clap::Args, Debug)]
 pub struct AgentArgs {
     /// An executor (see `provost executors`) [default: the only one that is installed]
@@ -36,7 +40,7 @@ pub struct AgentArgs {
     /// A variant of the executor [default: the executor's own]
     #[arg(long, value_name = "NAME")]
     variant: Option<String>,
-    /// Print the log until the attempt has settled; exit with 7 if it failed
+    /// Print the log until the attempt has settled; exit code 7 if it failed
     #[arg(long)]
     follow: bool,
 }
@@ -49,19 +53,19 @@ pub async fn run(context: &mut Context, args: RunArgs) -> Result<Exit, Failure> 
     let project = project::choose_aloud(context, args.project.as_deref()).await?;
     let executor = executor(context, &args.agent).await?;
     let task = json!({"project_id": project, "title": title, "description": args.prompt});
-    let task = context.tool("create_task", task).await?;
-    let start = json!({"task_id": task["task_id"], "executor": executor, "prompt": args.prompt});
+    let task = context.call::<CreateTaskOutput>(task).await?.task_id;
+    let start = json!({"task_id": task, "executor": executor, "prompt": args.prompt});
     match start_attempt(context, start, &args.agent).await {
-        // A run that did not begin leaves nothing on the board.
+        // A refused start leaves no task behind.
         Err(refused @ Failure::Client(ClientError::Refused(_))) => {
-            context.tool("delete_task", json!({"task_id": task["task_id"]})).await?;
+            context.call::<DeleteTaskOutput>(json!({"task_id": task})).await?;
             Err(refused)
         }
         started => show(context, &started?, &args.agent).await,
     }
 }
 
-/// Starts an attempt at a task that is there, and shows it as `run` does.
+/// Starts an attempt at an existing task.
 pub async fn start(
     context: &mut Context,
     mut start: Value,
@@ -76,56 +80,57 @@ async fn start_attempt(
     context: &mut Context,
     mut start: Value,
     agent: &AgentArgs,
-) -> Result<Value, Failure> {
+) -> Result<Answer<StartTaskAttemptOutput>, Failure> {
     if let Some(variant) = &agent.variant {
         start["variant"] = json!(variant);
     }
-    context.tool("start_task_attempt", start).await
+    context.call(start).await
 }
 
-/// Prints the id: in full for programs, as `ps` does for people; or follows the log.
-async fn show(context: &mut Context, started: &Value, agent: &AgentArgs) -> Result<Exit, Failure> {
-    let attempt = text(started, "attempt_id");
+/// Prints the id, short for people as `ps` does; or follows the log.
+async fn show(
+    context: &mut Context,
+    started: &Answer<StartTaskAttemptOutput>,
+    agent: &AgentArgs,
+) -> Result<Exit, Failure> {
+    let attempt = started.attempt_id;
     if agent.follow {
-        anstream::eprintln!("attempt {}", short(attempt));
-        let settled = logs::follow(context, attempt).await?;
-        let failed = text(&settled, "state") == "failed";
+        anstream::eprintln!("attempt {}", attempt.short());
+        let failed = logs::follow(context, attempt).await?.state == AttemptState::Failed;
         return Ok(if failed { Exit::AttemptFailed } else { Exit::Done });
     }
-    if context.out.is_json() {
-        context.out.json(started)?;
-    } else {
-        let is_read = context.out.is_terminal();
-        context.out.line(if is_read { short(attempt) } else { attempt })?;
-    }
-    Ok(Exit::Done)
+    context.show(started, |out, _| {
+        out.line(&if out.is_terminal() { attempt.short() } else { attempt.to_string() })
+    })
 }
 
-/// The executor that was named or is meant, once it is known to be able to start.
+/// The named or default executor, once the daemon has confirmed that it can start.
 async fn executor(context: &mut Context, agent: &AgentArgs) -> Result<String, Failure> {
-    let executor = match &agent.executor {
-        Some(executor) => executor.clone(),
-        None => default_executor(&context.read("list_executors", &json!({})).await?)?,
+    let executor = if let Some(executor) = &agent.executor {
+        executor.clone()
+    } else {
+        let listed = context.call::<ListExecutorsOutput>(json!({})).await?;
+        default_executor(&listed.executors)?
     };
     let params = json!({"executor": executor, "variant": agent.variant});
-    context.client().await?.method("provost/check_executor", params).await?;
+    context.call::<Empty>(params).await?;
     Ok(executor)
 }
 
-/// The executor that is meant where none is named: the only one that is installed. Between
-/// several only the person can choose, and a stand-in is never meant.
-fn default_executor(listed: &Value) -> Result<String, Failure> {
-    let executors = listed["executors"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let agents = executors
-        .iter()
-        .filter(|each| each["stand_in"] != json!(true) && text(each, "executor") != FAKE);
-    let (available, missing): (Vec<&Value>, Vec<&Value>) =
-        agents.partition(|each| each["available"] == json!(true));
-    let names = |of: &[&Value]| {
-        of.iter().map(|each| harmless(text(each, "executor"))).collect::<Vec<_>>().join(", ")
+/// Whether it is no agent, but only does what its prompt says.
+pub fn is_stand_in(executor: &ExecutorSummary) -> bool {
+    executor.stand_in || executor.executor == FAKE
+}
+
+/// The only executor that is installed. Between several the person must choose.
+fn default_executor(executors: &[ExecutorSummary]) -> Result<String, Failure> {
+    let agents = executors.iter().filter(|it| !is_stand_in(it));
+    let (available, missing): (Vec<_>, Vec<_>) = agents.partition(|it| it.available);
+    let names = |of: &[&ExecutorSummary]| {
+        of.iter().map(|it| harmless(&it.executor)).collect::<Vec<_>>().join(", ")
     };
     match available.as_slice() {
-        [only] => Ok(text(only, "executor").to_owned()),
+        [only] => Ok(only.executor.clone()),
         [] => Err(none_installed(&names(&missing), &missing)),
         several => Err(Failure::Usage(format!(
             "which executor? Give one with --executor: {}",
@@ -134,8 +139,8 @@ fn default_executor(listed: &Value) -> Result<String, Failure> {
     }
 }
 
-fn none_installed(names: &str, missing: &[&Value]) -> Failure {
-    let install = missing.iter().map(|each| text(each, "install")).find(|way| !way.is_empty());
+fn none_installed(names: &str, missing: &[&ExecutorSummary]) -> Failure {
+    let install = missing.iter().find_map(|it| it.install.as_deref());
     let install = install.map_or(String::new(), |way| format!(", such as `{}`", harmless(way)));
     let refusal = Refusal::new(
         Code::ExecutorUnavailable,
@@ -150,17 +155,15 @@ fn none_installed(names: &str, missing: &[&Value]) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::tests::executor;
 
     fn chosen(executors: &[(&str, bool)]) -> Result<String, String> {
-        let executors: Vec<Value> = executors
-            .iter()
-            .map(|(name, available)| json!({"executor": name, "available": available}))
-            .collect();
-        default_executor(&json!({"executors": executors})).map_err(|failure| failure.to_string())
+        let listed = executors.iter().map(|(name, available)| executor(name, *available));
+        default_executor(&listed.collect::<Vec<_>>()).map_err(|failure| failure.to_string())
     }
 
     #[test]
-    fn the_only_installed_executor_is_meant_and_never_the_stand_in() {
+    fn the_only_installed_executor_is_the_default_and_never_the_stand_in() {
         assert_eq!(
             chosen(&[("fake", true), ("claude", true), ("codex", false)]).unwrap(),
             "claude"
@@ -169,8 +172,7 @@ mod tests {
         assert!(none.ends_with("is installed: claude, codex."), "{none}");
         let several = chosen(&[("claude", true), ("codex", true), ("fake", true)]).unwrap_err();
         assert!(several.ends_with("--executor: claude, codex"), "{several}");
-        let listed = json!({"executors": [
-            {"executor": "other", "available": true, "stand_in": true}]});
-        assert!(default_executor(&listed).is_err());
+        let stand_in = ExecutorSummary { stand_in: true, ..executor("other", true) };
+        assert!(default_executor(&[stand_in]).is_err());
     }
 }

@@ -1,13 +1,16 @@
 //! `provost stop`: one attempt, or all that run or wait.
 
 use futures_util::StreamExt;
+use provost_actors::ids::AttemptId;
 use serde_json::{Value, json};
 
-use super::context::{Context, short_of, text};
+use super::calls::{AttemptLine, Attempts};
+use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::output::{harmless, headline, short};
 use super::render::ended;
-use crate::client::ClientError;
+use super::text::{headline, word};
+use crate::api::attempts::{AttemptPhase, AttemptState, StopAttemptOutput};
+use crate::client::{Answer, ClientError};
 
 /// How many attempts are stopped at once: each may take its whole grace period.
 const AT_ONCE: usize = 16;
@@ -15,15 +18,17 @@ const AT_ONCE: usize = 16;
 /// The longest title that is shown, in characters.
 const TITLE: usize = 40;
 
+type Stopped = Result<Answer<StopAttemptOutput>, ClientError>;
+
 #[derive(clap::Args, Debug)]
 pub struct StopArgs {
     /// The attempt's id, or 8 or more characters of its start or end
     #[arg(required_unless_present = "all")]
     attempt: Option<String>,
-    /// Stop all attempts that run or wait, of all projects
+    /// Stop all running and waiting attempts, of all projects
     #[arg(long, conflicts_with = "attempt")]
     all: bool,
-    /// SIGKILL at once, without asking first
+    /// Send SIGKILL at once
     #[arg(long)]
     force: bool,
 }
@@ -33,88 +38,69 @@ pub async fn stop(context: &mut Context, args: &StopArgs) -> Result<Exit, Failur
         None | Some("all") => all(context, args.force).await,
         Some(attempt) => {
             let attempt = context.attempt(attempt).await?;
-            one(context, &attempt, args.force).await
+            one(context, attempt, args.force).await
         }
     }
 }
 
-async fn one(context: &mut Context, attempt: &str, force: bool) -> Result<Exit, Failure> {
-    let arguments = json!({"attempt_id": attempt, "force": force});
-    let stopped = context.tool("stop_attempt", arguments).await?;
-    if context.out.is_json() {
-        context.out.json(&stopped)?;
-    } else {
-        context.out.line(&format!("{} {}", short(attempt), line(&stopped)))?;
-    }
-    match stopped["survivors"].as_u64().unwrap_or_default() {
+async fn one(context: &mut Context, attempt: AttemptId, force: bool) -> Result<Exit, Failure> {
+    let stop = json!({"attempt_id": attempt, "force": force});
+    let stopped = context.call::<StopAttemptOutput>(stop).await?;
+    context.show(&stopped, |out, it| out.line(&format!("{} {}", attempt.short(), line(it))))?;
+    match stopped.survivors {
         0 => Ok(Exit::Done),
         survivors => Err(Failure::Fault(format!("{survivors} of its processes are still alive"))),
     }
 }
 
-/// Those that wait for a place go first, so that none of them starts meanwhile.
+/// Queued attempts go first, so that none of them starts meanwhile.
 async fn all(context: &mut Context, force: bool) -> Result<Exit, Failure> {
-    let listed = context.client().await?.method("provost/attempts", json!({})).await?;
-    let attempts = listed["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut alive: Vec<&Value> = attempts.iter().filter(|it| is_alive(it)).collect();
-    alive.sort_by_key(|attempt| text(attempt, "phase") != "queued");
-    let mut told = Vec::new();
-    for phase in alive.chunk_by(|a, b| (a["phase"] == "queued") == (b["phase"] == "queued")) {
-        let stops: Vec<_> = phase
-            .iter()
-            .map(|attempt| {
-                let client = context.another();
-                async move {
-                    let arguments = json!({"attempt_id": attempt["attempt_id"], "force": force});
-                    let stopped = match client.await {
-                        Ok(mut client) => client.tool("stop_attempt", arguments).await,
-                        Err(error) => Err(error),
-                    };
-                    (*attempt, stopped)
-                }
-            })
-            .collect();
-        told.extend(futures_util::stream::iter(stops).buffered(AT_ONCE).collect::<Vec<_>>().await);
+    let listed = context.call::<Attempts>(json!({})).await?;
+    let ended = [AttemptPhase::Settled, AttemptPhase::Idle];
+    let alive = listed.attempts.iter().filter(|it| !ended.contains(&it.phase));
+    let (queued, running): (Vec<_>, Vec<_>) =
+        alive.partition(|it| it.phase == AttemptPhase::Queued);
+    let mut stopped = Vec::new();
+    for group in [queued, running] {
+        let mut stops = Vec::new();
+        for attempt in group {
+            let home = context.home()?.clone();
+            stops.push(async move {
+                let stop = json!({"attempt_id": attempt.attempt_id, "force": force});
+                let stopped = async { Context::running(&home).await?.call(stop).await };
+                (attempt, stopped.await)
+            });
+        }
+        let stops = futures_util::stream::iter(stops).buffered(AT_ONCE);
+        stopped.extend(stops.collect::<Vec<_>>().await);
     }
-    show_all(context, told)
+    show_all(context, stopped)
 }
 
-fn is_alive(attempt: &Value) -> bool {
-    !matches!(text(attempt, "phase"), "settled" | "idle" | "")
-}
-
-fn show_all(
-    context: &mut Context,
-    told: Vec<(&Value, Result<Value, ClientError>)>,
-) -> Result<Exit, Failure> {
+fn show_all(context: &mut Context, stopped: Vec<(&AttemptLine, Stopped)>) -> Result<Exit, Failure> {
     let is_json = context.out.is_json();
-    if told.is_empty() && !is_json {
+    if stopped.is_empty() && !is_json {
         context.out.line("no attempt runs or waits")?;
     }
     let (mut failed, mut all) = (0, Vec::new());
-    for (attempt, stopped) in told {
-        let id = short_of(attempt, "attempt_id");
-        let survivors = stopped.as_ref().map(|it| it["survivors"].as_u64().unwrap_or_default());
-        let what = match (&stopped, survivors) {
-            (Ok(stopped), Ok(0)) => line(stopped),
-            (_, Ok(survivors)) => format!("{survivors} of its processes are still alive"),
-            (Err(error), _) => format!("was not stopped: {error}"),
-            (Ok(_), Err(_)) => String::new(),
+    for (attempt, stopped) in stopped {
+        let what = match &stopped {
+            Ok(stopped) if stopped.survivors == 0 => line(stopped),
+            Ok(stopped) => format!("{} of its processes are still alive", stopped.survivors),
+            Err(error) => format!("was not stopped: {error}"),
         };
-        failed += usize::from(!matches!(survivors, Ok(0)));
+        failed += usize::from(!stopped.as_ref().is_ok_and(|it| it.survivors == 0));
         if !is_json {
-            let title = headline(text(attempt, "task_title"), TITLE);
-            context.out.line(&harmless(&format!("{id} {what} ({title})")))?;
+            let title = headline(&attempt.task_title, TITLE);
+            context.out.line(&format!("{} {what} ({title})", attempt.attempt_id.short()))?;
         }
         all.push(match stopped {
-            Ok(stopped) => stopped,
+            Ok(stopped) => stopped.json,
             Err(ClientError::Refused(envelope)) => envelope.json,
-            Err(error) => json!({"attempt_id": attempt["attempt_id"], "error": error.to_string()}),
+            Err(error) => json!({"attempt_id": attempt.attempt_id, "error": error.to_string()}),
         });
     }
-    if is_json {
-        context.out.json(&json!({"attempts": all}))?;
-    }
+    context.out.as_json(&json!({ "attempts": Value::Array(all) }))?;
     match failed {
         0 => Ok(Exit::Done),
         1 => Err(Failure::Fault("1 attempt could not be stopped".to_owned())),
@@ -123,42 +109,44 @@ fn show_all(
 }
 
 /// `stopped (signal 15) with SIGINT, SIGTERM`.
-fn line(stopped: &Value) -> String {
-    let sent = stopped["signals"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let sent = sent.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
-    match stopped["stopped"].as_bool() {
-        Some(true) => {
-            let with = if sent.is_empty() { String::new() } else { format!(" with {sent}") };
-            let word = if text(stopped, "state") == "completed" {
-                "stopped, completed"
-            } else {
-                "stopped"
-            };
-            let how = json!({"state": word, "exit_code": stopped["exit_code"],
-                "exit_signal": stopped["exit_signal"]});
-            let later = if stopped["unrecorded"] == true { ", not written down yet" } else { "" };
-            format!("{}{with}{later}", ended(&how, "state"))
-        }
-        _ => format!("was not running: {}", ended(stopped, "state")),
+fn line(stopped: &StopAttemptOutput) -> String {
+    let how = |state: &str| ended(state, "", stopped.exit_code, stopped.exit_signal);
+    if !stopped.stopped {
+        return format!("was not running: {}", how(&word(&stopped.state)));
     }
+    let is_completed = stopped.state == AttemptState::Completed;
+    let state = if is_completed { "stopped, completed" } else { "stopped" };
+    let with = match stopped.signals.join(", ") {
+        sent if sent.is_empty() => sent,
+        sent => format!(" with {sent}"),
+    };
+    let later = if stopped.unrecorded { ", not recorded yet" } else { "" };
+    format!("{}{with}{later}", how(state))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The line of a stop by these signals.
+    fn line_of(signals: &[&str], state: &str, end: (&str, i32), unrecorded: bool) -> String {
+        let id = "0192f0c1-2345-7abc-8def-0123456789ab";
+        let mut stopped = json!({"attempt_id": id, "worktree": "/w", "state": state,
+            "stopped": !signals.is_empty(), "phase": "settled", "forced": false,
+            "signals": signals, "survivors": 0, "unrecorded": unrecorded});
+        stopped[end.0] = json!(end.1);
+        line(&serde_json::from_value(stopped).unwrap())
+    }
+
     #[test]
     fn a_stop_says_what_it_took() {
-        let stopped = json!({"stopped": true, "signals": ["SIGINT", "SIGTERM"], "state": "failed",
-            "exit_signal": 15});
-        assert_eq!(line(&stopped), "stopped (signal 15) with SIGINT, SIGTERM");
-        let well = json!({"stopped": true, "signals": ["SIGINT"], "state": "completed",
-            "exit_code": 0});
-        assert_eq!(line(&well), "stopped, completed (exit 0) with SIGINT");
-        let unrecorded = json!({"stopped": true, "signals": ["SIGKILL"], "state": "failed",
-            "exit_signal": 9, "unrecorded": true});
-        assert_eq!(line(&unrecorded), "stopped (signal 9) with SIGKILL, not written down yet");
-        let idle = json!({"stopped": false, "signals": [], "state": "completed", "exit_code": 0});
-        assert_eq!(line(&idle), "was not running: completed (exit 0)");
+        let killed = line_of(&["SIGINT", "SIGTERM"], "failed", ("exit_signal", 15), false);
+        assert_eq!(killed, "stopped (signal 15) with SIGINT, SIGTERM");
+        let well = line_of(&["SIGINT"], "completed", ("exit_code", 0), false);
+        assert_eq!(well, "stopped, completed (exit 0) with SIGINT");
+        let unrecorded = line_of(&["SIGKILL"], "failed", ("exit_signal", 9), true);
+        assert_eq!(unrecorded, "stopped (signal 9) with SIGKILL, not recorded yet");
+        let idle = line_of(&[], "completed", ("exit_code", 0), false);
+        assert_eq!(idle, "was not running: completed (exit 0)");
     }
 }

@@ -1,103 +1,92 @@
-//! Tables for people: columns aligned by what a terminal shows of them, and rows that
-//! fit its width. Pure.
+//! Tables for people: columns aligned by their width on a terminal, and rows that fit it. Pure.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use super::output::harmless;
+use super::text::harmless;
 
 /// Between two columns.
 const GAP: usize = 2;
 
-/// How narrow cut and wrapped columns become, in cells of the terminal: as wide as the
-/// first pair that lets the rows fit.
+/// The least widths of cut and wrapped columns, in cells: of the first pair with which the
+/// rows fit.
 const NARROWEST: [(usize, usize); 3] = [(20, 28), (10, 16), (4, 8)];
 
-/// A column: its title, and what becomes of cells that the terminal is too narrow for.
+/// A column's title, and what becomes of cells that the terminal is too narrow for.
 #[derive(Clone, Copy, Debug)]
-pub struct Column {
-    title: &'static str,
-    fit: Fit,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fit {
+pub enum Column {
     /// Always shown in full: an id, a status.
-    Whole,
+    Whole(&'static str),
     /// Cut with an ellipsis: a title.
-    Cut,
+    Cut(&'static str),
     /// Continued on the next line, in its own column: a reason, a command.
-    Wrapped,
+    Wrapped(&'static str),
 }
 
 impl From<&'static str> for Column {
     fn from(title: &'static str) -> Self {
-        Self { title, fit: Fit::Whole }
+        Self::Whole(title)
     }
 }
 
-/// A column whose cells may be cut.
-pub const fn cut(title: &'static str) -> Column {
-    Column { title, fit: Fit::Cut }
-}
+impl Column {
+    fn title(self) -> &'static str {
+        let (Self::Whole(title) | Self::Cut(title) | Self::Wrapped(title)) = self;
+        title
+    }
 
-/// A column whose cells may be continued on the next line.
-pub const fn wrapped(title: &'static str) -> Column {
-    Column { title, fit: Fit::Wrapped }
-}
-
-/// A column whose cells are never cut.
-pub const fn whole(title: &'static str) -> Column {
-    Column { title, fit: Fit::Whole }
+    /// How narrow it may become.
+    fn least(self, cut: usize, wrapped: usize) -> usize {
+        match self {
+            Self::Whole(_) => usize::MAX,
+            Self::Cut(_) => cut,
+            Self::Wrapped(_) => wrapped,
+        }
+    }
 }
 
 /// The lines of a table, its head first. The last column wraps, unless it is to be cut.
 /// Without a width, in cells of the terminal, each row is one line.
 pub fn lines(columns: &[Column], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
-    let head: Vec<String> = columns.iter().map(|column| column.title.to_owned()).collect();
+    let mut columns = columns.to_vec();
+    if let Some(last) = columns.last_mut()
+        && let Column::Whole(title) = *last
+    {
+        *last = Column::Wrapped(title);
+    }
+    let head: Vec<String> = columns.iter().map(|column| column.title().to_owned()).collect();
     let shown = |row: &Vec<String>| -> Vec<String> {
         row.iter().map(|cell| harmless(cell).replace('\t', " ")).collect()
     };
     let rows: Vec<Vec<String>> = std::iter::once(&head).chain(rows).map(shown).collect();
-    let fits: Vec<Fit> = columns.iter().enumerate().map(|(n, it)| fit(it, n, columns)).collect();
     let widest = |n: usize| rows.iter().filter_map(|row| row.get(n)).map(|cell| cell.width()).max();
     let mut widths: Vec<usize> = (0..columns.len()).map(|n| widest(n).unwrap_or(0)).collect();
     if let Some(width) = width {
-        narrow(&mut widths, &fits, width);
+        narrow(&mut widths, &columns, width);
     }
-    rows.iter().flat_map(|row| row_lines(row, &widths, &fits)).collect()
-}
-
-fn fit(column: &Column, number: usize, columns: &[Column]) -> Fit {
-    let is_last = number + 1 == columns.len();
-    if is_last && column.fit == Fit::Whole { Fit::Wrapped } else { column.fit }
+    rows.iter().flat_map(|row| row_lines(row, &widths, &columns)).collect()
 }
 
 /// Takes from the widest column that may be narrower until the rows fit.
-fn narrow(widths: &mut [usize], fits: &[Fit], most: usize) {
+fn narrow(widths: &mut [usize], columns: &[Column], most: usize) {
     let gaps = GAP * widths.len().saturating_sub(1);
     for (cut, wrapped) in NARROWEST {
-        let least = |fit: Fit| match fit {
-            Fit::Whole => usize::MAX,
-            Fit::Cut => cut,
-            Fit::Wrapped => wrapped,
-        };
         while widths.iter().sum::<usize>() + gaps > most {
-            let may = (0..widths.len()).filter(|n| widths[*n] > least(fits[*n]));
+            let may = (0..widths.len()).filter(|n| widths[*n] > columns[*n].least(cut, wrapped));
             let Some(widest) = may.max_by_key(|n| widths[*n]) else { break };
             widths[widest] -= 1;
         }
     }
 }
 
-fn row_lines(row: &[String], widths: &[usize], fits: &[Fit]) -> Vec<String> {
+fn row_lines(row: &[String], widths: &[usize], columns: &[Column]) -> Vec<String> {
     let cells: Vec<Vec<String>> = row
         .iter()
-        .zip(widths.iter().zip(fits))
-        .map(|(cell, (width, fit))| match fit {
-            Fit::Whole => vec![cell.clone()],
-            Fit::Cut => vec![shortened(cell, *width)],
-            Fit::Wrapped => folded(cell, *width),
+        .zip(widths.iter().zip(columns))
+        .map(|(cell, (width, column))| match column {
+            Column::Whole(_) => vec![cell.clone()],
+            Column::Cut(_) => vec![shortened(cell, *width)],
+            Column::Wrapped(_) => folded(cell, *width),
         })
         .collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(1);
@@ -166,6 +155,7 @@ fn split_at_width(text: &str, most: usize) -> (&str, &str) {
 mod tests {
     use proptest::prelude::*;
 
+    use super::Column::{Cut, Whole};
     use super::*;
 
     fn row(cells: &[&str]) -> Vec<String> {
@@ -185,7 +175,7 @@ mod tests {
 
     #[test]
     fn wide_characters_take_two_cells() {
-        let columns = [cut("TITLE"), whole("STATE")];
+        let columns = [Cut("TITLE"), Whole("STATE")];
         let rows = [row(&["修复登录页面", "todo"]), row(&["🚀 launch", "done"])];
         insta::assert_snapshot!(lines(&columns, &rows, None).join("\n"), @"
         TITLE         STATE
@@ -201,7 +191,7 @@ mod tests {
 
     #[test]
     fn titles_are_cut_and_reasons_wrapped_where_the_terminal_is_narrow() {
-        let columns = [whole("ID"), cut("TASK"), whole("WHY")];
+        let columns = [Whole("ID"), Cut("TASK"), Whole("WHY")];
         let rows = [row(&[
             "456789ab",
             "A title that is much longer than any terminal has room for",
@@ -222,7 +212,7 @@ mod tests {
             width in 40..200usize,
         ) {
             let rows: Vec<_> = cells.iter().map(|(id, title, why)| row(&[id, title, why])).collect();
-            for line in lines(&[whole("ID"), cut("TASK"), whole("WHY")], &rows, Some(width)) {
+            for line in lines(&[Whole("ID"), Cut("TASK"), Whole("WHY")], &rows, Some(width)) {
                 prop_assert!(line.width() <= width, "{line:?}");
             }
         }

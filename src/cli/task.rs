@@ -1,14 +1,22 @@
-//! `provost task`: the tasks of a project, from their first line to their end.
+//! `provost task`: the tasks of a project.
 
-use provost_actors::ids::TaskId;
+use std::io;
+
+use provost_actors::ids::{ProjectId, TaskId};
 use serde_json::{Value, json};
 
-use super::context::{Context, check_piece, not_found, only, text};
+use super::context::{Context, check_piece, not_found, only, the_one};
 use super::exit::{Exit, Failure};
-use super::output::harmless;
+use super::output::Output;
 use super::project::{choose, choose_aloud};
-use super::table::{cut, whole};
+use super::table::Column::{Cut, Whole};
+use super::text::{harmless, headline, word};
 use super::{brief, import, run};
+use crate::api::tasks::{
+    CreateTaskOutput, DeleteTaskOutput, GetTaskOutput, TaskOutput, TaskSummary,
+};
+use crate::api::worker::reported::Reported;
+use crate::client::Answer;
 
 #[derive(clap::Subcommand, Debug)]
 pub enum TaskCommand {
@@ -30,12 +38,12 @@ pub enum TaskCommand {
     Show(TaskArgs),
     /// Add the tasks of a JSON or Markdown file: all of them, or none
     ///
-    /// JSON: an array of objects, or {"tasks": [...]}, each with title and, if you like, id,
-    /// description, priority, dependencies (ids of the file, or handles) and what create_task
-    /// takes as brief. Markdown: "## ID: Title" begins a task; a list of "- Priority: high",
+    /// JSON: an array of objects, or {"tasks": [...]}. Each has a title, and optionally id,
+    /// description, priority, dependencies (ids in the file, or handles) and the members of
+    /// create_task's brief. Markdown: "## ID: Title" begins a task. A list of "- Priority: high",
     /// "- Depends on: ID, ID", "- Estimate: 2h", "- Complexity: hard" and "- Skills: A, B" may
-    /// follow; "### Acceptance criteria", "### Requirements", "### Files" and "### Context" are
-    /// its sections, and all other text is its description.
+    /// follow, and the sections "### Acceptance criteria", "### Requirements", "### Files" and
+    /// "### Context". All other text is the description.
     Import(import::ImportArgs),
 }
 
@@ -43,7 +51,7 @@ pub enum TaskCommand {
 pub struct AddArgs {
     /// The task's title
     title: String,
-    /// What is to be done
+    /// What to do
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// low, medium, high or critical [default: medium]
@@ -71,10 +79,10 @@ pub struct TaskArgs {
 pub struct StartArgs {
     #[command(flatten)]
     task: TaskArgs,
-    /// What the agent is told [default: the task's title, description and brief]
+    /// The prompt for the agent [default: the task's title, description and brief]
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
-    /// Start even though tasks that it depends on are not done
+    /// Start even if tasks that it depends on are not done
     #[arg(long)]
     ignore_dependencies: bool,
     #[command(flatten)]
@@ -97,22 +105,18 @@ async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
     let project = choose_aloud(context, args.project.as_deref()).await?;
     let mut depends_on = Vec::with_capacity(args.depends_on.len());
     for name in &args.depends_on {
-        depends_on.push(named(context, name, Some(&project)).await?);
+        depends_on.push(named(context, name, Some(&project.to_string())).await?);
     }
     let task = json!({"project_id": project, "title": args.title,
         "description": args.description, "priority": args.priority, "depends_on": depends_on});
-    let task = context.tool("create_task", without_nulls(task)).await?;
-    let made = context.read("get_task", &json!({"task_id": task["task_id"]})).await?;
-    let handle = text(&made["task"], "handle");
-    if context.out.is_json() {
-        context.out.json(&json!({"task_id": task["task_id"], "handle": handle}))?;
-    } else {
-        context.out.line(handle)?;
+    let task = context.call::<CreateTaskOutput>(without_nulls(task)).await?;
+    if !context.out.as_json(&json!({"task_id": task.task_id, "handle": task.handle}))? {
+        context.out.line(&task.handle)?;
     }
     Ok(Exit::Done)
 }
 
-/// What was not given is left to the tool's defaults.
+/// Optional arguments that were not given are left out.
 fn without_nulls(mut arguments: Value) -> Value {
     if let Value::Object(members) = &mut arguments {
         members.retain(|_, value| !value.is_null());
@@ -129,146 +133,121 @@ async fn start(context: &mut Context, args: StartArgs) -> Result<Exit, Failure> 
 
 async fn done(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
     let task = named(context, &args.task, args.project.as_deref()).await?;
-    let changed = context.tool("update_task", json!({"task_id": task, "status": "done"})).await?;
-    if context.out.is_json() {
-        context.out.json(&changed)?;
-    } else {
-        let task = &changed["task"];
-        let line = format!("{} done: {}", text(task, "handle"), text(task, "title"));
-        context.out.line(&harmless(&line))?;
-    }
-    Ok(Exit::Done)
+    let changed = context.call::<TaskOutput>(json!({"task_id": task, "status": "done"})).await?;
+    context.show(&changed, |out, changed| {
+        let TaskSummary { handle, title, .. } = &changed.task.summary;
+        out.line(&format!("{handle} done: {title}"))
+    })
 }
 
 async fn remove(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
     let task = named(context, &args.task, args.project.as_deref()).await?;
-    let removed = context.tool("delete_task", json!({"task_id": task})).await?;
-    if context.out.is_json() {
-        context.out.json(&removed)?;
-    } else {
-        context.out.line(&format!("{} removed", harmless(&args.task)))?;
-    }
-    Ok(Exit::Done)
+    let removed = context.call::<DeleteTaskOutput>(json!({"task_id": task})).await?;
+    context.show(&removed, |out, _| out.line(&format!("{} removed", args.task)))
 }
 
 /// A project's tasks, oldest first.
-async fn tasks(context: &mut Context, project: Option<&str>) -> Result<Vec<Value>, Failure> {
-    let project = choose(context, project).await?;
-    let with = json!({"project_id": project});
-    let mut tasks = context.all_with("list_tasks", "tasks", &with).await?;
+async fn tasks(
+    context: &mut Context,
+    project: ProjectId,
+) -> Result<Vec<Answer<TaskSummary>>, Failure> {
+    let mut tasks = context.all(json!({"project_id": project})).await?;
     tasks.reverse();
     Ok(tasks)
 }
 
 async fn list(context: &mut Context, project: Option<&str>) -> Result<Exit, Failure> {
+    let project = choose(context, project).await?;
     let tasks = tasks(context, project).await?;
-    if context.out.is_json() {
-        context.out.json(&json!({"tasks": tasks}))?;
+    if context.out.as_json(&json!({ "tasks": tasks }))? {
         return Ok(Exit::Done);
     }
-    let row = |task: &Value| {
-        let title = text(task, "title").lines().next().unwrap_or_default().to_owned();
-        vec![text(task, "handle").to_owned(), state(task), text(task, "priority").to_owned(), title]
-    };
-    let rows: Vec<Vec<String>> = tasks.iter().map(row).collect();
-    let columns = [whole("TASK"), whole("STATUS"), whole("PRIORITY"), cut("TITLE")];
-    context.out.list(&columns, &rows, "there is no task yet; `provost task add TITLE` adds one")?;
+    let rows = tasks.iter().map(|task| {
+        let title = headline(&task.title, usize::MAX);
+        vec![task.handle.clone(), state(task), word(&task.priority), title]
+    });
+    let columns = [Whole("TASK"), Whole("STATUS"), Whole("PRIORITY"), Cut("TITLE")];
+    let none = "there is no task yet; `provost task add TITLE` adds one";
+    context.out.list(&columns, &rows.collect::<Vec<_>>(), none)?;
     Ok(Exit::Done)
 }
 
-/// Its status, and its standing after the last report.
-fn state(task: &Value) -> String {
-    match text(task, "standing") {
-        "" => text(task, "status").to_owned(),
-        standing => format!("{}, {standing}", text(task, "status")),
-    }
+/// Its status, and its review state after the last report.
+fn state(task: &TaskSummary) -> String {
+    let status = word(&task.status);
+    task.standing.map_or_else(|| status.clone(), |review| format!("{status}, {}", word(&review)))
 }
 
-/// The id of a project's task, by its handle or a piece of its id.
+/// A project's task, by its handle or a piece of its id.
 pub async fn named(
     context: &mut Context,
     name: &str,
     project: Option<&str>,
-) -> Result<String, Failure> {
-    match name.parse::<TaskId>() {
-        Ok(whole) => Ok(whole.to_string()),
-        Err(_) => one_of(&tasks(context, project).await?, name).map(str::to_owned),
+) -> Result<TaskId, Failure> {
+    if let Ok(id) = name.parse() {
+        return Ok(id);
     }
+    let project = choose(context, project).await?;
+    one_of(&tasks(context, project).await?, name)
 }
 
-fn one_of<'t>(tasks: &'t [Value], name: &str) -> Result<&'t str, Failure> {
-    let ids: Vec<&str> = match check_piece(name) {
-        _ if tasks.iter().any(|task| text(task, "handle").eq_ignore_ascii_case(name)) => {
-            let is_it = |task: &&Value| text(task, "handle").eq_ignore_ascii_case(name);
-            tasks.iter().filter(is_it).map(|task| text(task, "task_id")).collect()
-        }
-        Ok(piece) => {
-            let ids = tasks.iter().map(|task| text(task, "task_id"));
-            ids.filter(|id| id.starts_with(&piece) || id.ends_with(&piece)).collect()
-        }
-        Err(_) => {
-            return Err(not_found("task", format!("there is no task {}", harmless(name))));
-        }
-    };
-    only(&ids, &harmless(name), "task")
+fn one_of(tasks: &[Answer<TaskSummary>], name: &str) -> Result<TaskId, Failure> {
+    let by_handle = tasks.iter().filter(|task| task.handle.eq_ignore_ascii_case(name));
+    let by_handle: Vec<TaskId> = by_handle.map(|task| task.task_id).collect();
+    match check_piece(name) {
+        _ if !by_handle.is_empty() => the_one(by_handle, &harmless(name), "task"),
+        Ok(piece) => only(tasks.iter().map(|task| task.task_id), &piece, "task"),
+        Err(_) => Err(not_found("task", format!("there is no task {}", harmless(name)))),
+    }
 }
 
 async fn show(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
-    let tasks = tasks(context, args.project.as_deref()).await?;
+    let project = choose(context, args.project.as_deref()).await?;
+    let tasks = tasks(context, project).await?;
     let id = one_of(&tasks, &args.task)?;
-    let shown = context.read("get_task", &json!({"task_id": id})).await?;
-    if context.out.is_json() {
-        context.out.json(&shown)?;
-        return Ok(Exit::Done);
-    }
-    let task = &shown["task"];
-    let heading = format!("{}: {}", text(task, "handle"), text(task, "title"));
-    context.out.line(&harmless(&heading))?;
-    let handle = |id: &Value| {
-        let known = tasks.iter().find(|task| task["task_id"] == *id);
-        known.map_or_else(|| id.to_string(), |task| text(task, "handle").to_owned())
-    };
-    let on = task["depends_on"].as_array().into_iter().flatten().map(handle);
-    let on = on.collect::<Vec<_>>().join(", ");
-    let mut facts = vec![state(task), format!("priority {}", text(task, "priority"))];
-    facts.extend((!on.is_empty()).then(|| format!("depends on {on}")));
-    context.out.line(&facts.join("; "))?;
-    let why = text(task, "reason");
-    if !why.is_empty() {
-        context.out.line(&harmless(&format!("Why: {why}")))?;
-    }
-    for line in text(task, "description").lines() {
-        context.out.line(&harmless(line))?;
-    }
-    for line in brief::lines(&task["brief"]).into_iter().chain(reports(task)) {
-        context.out.line(&harmless(&line))?;
-    }
-    Ok(Exit::Done)
+    let shown = context.call::<GetTaskOutput>(json!({"task_id": id})).await?;
+    let brief = brief::lines(&shown.json["task"]["brief"]);
+    context.show(&shown, |out, shown| {
+        let (task, reported) = (&shown.task.task, &shown.task.reported);
+        let summary = &task.summary;
+        out.line(&format!("{}: {}", summary.handle, summary.title))?;
+        let handle = |id: &TaskId| {
+            let known = tasks.iter().find(|task| task.task_id == *id);
+            known.map_or_else(|| id.to_string(), |task| task.handle.clone())
+        };
+        let on: Vec<String> = task.depends_on.iter().map(handle).collect();
+        let mut facts = vec![state(summary), format!("priority {}", word(&summary.priority))];
+        facts.extend((!on.is_empty()).then(|| format!("depends on {}", on.join(", "))));
+        out.line(&facts.join("; "))?;
+        if let Some(why) = &reported.reason {
+            out.line(&format!("Why: {why}"))?;
+        }
+        let description = task.description.as_deref().unwrap_or_default();
+        description.lines().try_for_each(|line| out.line(line))?;
+        brief.iter().try_for_each(|line| out.line(line))?;
+        show_reports(out, &summary.handle, reported)
+    })
 }
 
-/// What was reported on a task, newest first, as lines.
-fn reports(task: &Value) -> Vec<String> {
-    let shown = task["reports"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut lines = Vec::new();
-    if !shown.is_empty() {
-        let total = &task["reports_total"];
-        lines.push(format!("Reports, newest first ({} of {total}):", shown.len()));
+/// The reports on a task, newest first.
+fn show_reports(out: &mut Output, handle: &str, reported: &Reported) -> io::Result<()> {
+    let Reported { reports, reports_total, .. } = reported;
+    if !reports.is_empty() {
+        out.line(&format!("Reports, newest first ({} of {reports_total}):", reports.len()))?;
     }
-    for report in shown {
-        let mut parts = vec![text(report, "tool").to_owned()];
-        if report["task_id"] != task["handle"] {
-            parts.push(format!("of {}", text(report, "task_id")));
+    for report in reports {
+        let mut parts = vec![report.tool.clone()];
+        parts.extend((report.task_id != handle).then(|| format!("of {}", report.task_id)));
+        parts.extend((!report.handles.is_empty()).then(|| report.handles.join(", ")));
+        let shortened = if report.truncated { " (shortened)" } else { "" };
+        let parts = parts.join(" ");
+        out.line(&format!("- {} {parts} by {}{shortened}", report.at, report.by))?;
+        for line in brief::lines(&report.report) {
+            out.line(&format!("    {line}"))?;
         }
-        let handles = report["handles"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let handles = handles.collect::<Vec<_>>().join(", ");
-        parts.extend(Some(handles).filter(|handles| !handles.is_empty()));
-        parts.push(format!("by {}", text(report, "by")));
-        let shortened = if report["truncated"] == true { " (shortened)" } else { "" };
-        lines.push(format!("- {} {}{shortened}", text(report, "at"), parts.join(" ")));
-        lines.extend(brief::lines(&report["report"]).into_iter().map(|line| format!("    {line}")));
-        let warnings = report["warnings"].as_array().into_iter().flatten();
-        let warnings = warnings.filter_map(Value::as_str);
-        lines.extend(warnings.map(|warning| format!("    Warning: {warning}")));
+        for warning in &report.warnings {
+            out.line(&format!("    Warning: {warning}"))?;
+        }
     }
-    lines
+    Ok(())
 }

@@ -1,6 +1,26 @@
-//! The command line as it is written and as it is explained.
+//! The command line as it is typed, and its help in docs/cli.md; and what the verbs' tests share.
+
+use serde_json::{Value, json};
 
 use super::*;
+use crate::api::executors::ExecutorSummary;
+
+/// The answer of `get_attempt_status` for an attempt that failed.
+pub fn status() -> Value {
+    let (id, time) = ("0192f0c1-2345-7abc-8def-0123456789ab", "2026-01-01T00:00:00Z");
+    json!({"attempt_id": id, "task_id": id, "handle": "TASK-001", "workspace_branch": "b",
+        "state": "failed", "phase": "settled", "executor": "fake", "created_at": time,
+        "updated_at": time, "queued_follow_ups": 0, "queue_held": false, "limits": [],
+        "latest_entry_index": {"normalized": null, "raw": null}})
+}
+
+/// An executor without any ability.
+pub fn executor(name: &str, available: bool) -> ExecutorSummary {
+    let executor = json!({"executor": name, "protocol": name, "variants": [],
+        "available": available, "supports_mcp": false, "supports_resume": false,
+        "supports_interrupt": false, "supports_approvals": false, "stand_in": false});
+    serde_json::from_value(executor).unwrap()
+}
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(line.split(' '))
@@ -84,16 +104,34 @@ fn nonsense_is_a_usage_error() {
     }
 }
 
+const PAGE: &str = "docs/cli.md";
+
 #[test]
-fn help_says_what_there_is() {
-    let mut command = Cli::command();
+fn the_page_has_the_help_of_every_verb() {
+    let mut command = Cli::command().term_width(90);
     command.build();
-    insta::assert_snapshot!("help", command.render_long_help().to_string());
-    for name in [
-        "daemon", "mcp", "init", "run", "logs", "diff", "stop", "wait", "call", "tools",
-        "shutdown", "doctor", "gc",
-    ] {
-        let verb = command.find_subcommand_mut(name).unwrap();
-        insta::assert_snapshot!(format!("help_{name}"), verb.render_long_help().to_string());
+    let page = format!(
+        "# The command line\n\nThe help of `provost` and of each verb; `UPDATE_DOCS=1 cargo test \
+         --bin provost the_page` writes this page.\n{}",
+        help(&mut command, "provost")
+    );
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page).unwrap();
     }
+    let published = std::fs::read_to_string(path).unwrap();
+    assert!(published == page, "{PAGE} is not current: run the test with UPDATE_DOCS=1");
+}
+
+/// The help of a verb and of those below it.
+fn help(command: &mut clap::Command, name: &str) -> String {
+    let text = command.render_long_help().to_string();
+    let text: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let own = format!("\n## {name}\n\n```text\n{}\n```\n", text.join("\n"));
+    let below = command.get_subcommands_mut().filter(|it| it.get_name() != "help");
+    let below = below.map(|verb| {
+        let name = format!("{name} {}", verb.get_name());
+        help(verb, &name)
+    });
+    own + &below.collect::<String>()
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::output::Output;
+use super::text::harmless_json;
 use crate::client::ClientError;
 use crate::mcp::tools::{Tool, all};
 use crate::role::Role;
@@ -26,20 +27,19 @@ pub struct ToolsArgs {
 pub struct CallArgs {
     /// The tool's name
     tool: String,
-    /// Its arguments as a JSON object; `-` reads them from standard input
+    /// The tool's arguments as a JSON object; `-` reads them from standard input
     #[arg(value_name = "JSON", default_value = "{}")]
     arguments: String,
 }
 
-/// The table of the tools is part of the program: this needs no daemon.
+/// Needs no daemon: the table of tools is part of the program.
 pub fn tools(out: &mut Output, args: &ToolsArgs) -> Result<Exit, Failure> {
     if args.errors {
         return errors(out);
     }
     let visible = all().iter().filter(|tool| tool.is_for_role(args.role));
     let tools: Vec<_> = visible.map(Tool::definition).collect();
-    if out.is_json() {
-        out.json(&json!({"tools": tools}))?;
+    if out.as_json(&json!({ "tools": tools }))? {
         return Ok(Exit::Done);
     }
     let row = |tool: &rmcp::model::Tool| {
@@ -53,14 +53,12 @@ pub fn tools(out: &mut Output, args: &ToolsArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Every error code with what a client may do about it.
+/// Every error code with its hint.
 fn errors(out: &mut Output) -> Result<Exit, Failure> {
-    if out.is_json() {
-        let errors: Vec<Value> = Code::ALL
-            .iter()
-            .map(|code| json!({"code": code, "retryable": code.retryable(), "hint": code.hint()}))
-            .collect();
-        out.json(&json!({"errors": errors}))?;
+    let json = Code::ALL
+        .iter()
+        .map(|code| json!({"code": code, "retryable": code.retryable(), "hint": code.hint()}));
+    if out.as_json(&json!({"errors": json.collect::<Vec<_>>()}))? {
         return Ok(Exit::Done);
     }
     let row = |code: &Code| {
@@ -82,14 +80,14 @@ pub async fn call(context: &mut Context, args: CallArgs) -> Result<Exit, Failure
         _ => args.arguments,
     };
     let arguments = arguments(&given)?;
-    match context.tool(&args.tool, arguments).await {
+    match context.client().await?.tool(&args.tool, arguments).await.map_err(Failure::Client) {
         Ok(output) => {
             context.out.json(&output)?;
             Ok(Exit::Done)
         }
-        // Programs read this one: the envelope and nothing else.
+        // For programs: the envelope and nothing else.
         Err(Failure::Client(ClientError::Refused(envelope))) => {
-            anstream::eprintln!("{}", super::output::harmless_json(&envelope.json.to_string()));
+            anstream::eprintln!("{}", harmless_json(&envelope.json.to_string()));
             Ok(envelope.code.map_or(Exit::Refused, super::exit::of))
         }
         Err(failure) => Err(failure),

@@ -1,5 +1,4 @@
-//! Words that are not verbs, with the verbs that do what they mean, and how a wrong command
-//! line is reported.
+//! Reports a wrong command line, with tips for words of other programs that are not verbs here.
 
 use std::process::ExitCode;
 
@@ -10,7 +9,7 @@ use provost_actors::refusal::{Code, Refusal};
 
 use super::exit::Exit;
 
-/// What people type who come from other programs, and what to type here.
+/// Words from other programs, and the verbs to use here.
 const MEANT: &[(&[&str], &str)] = &[
     (
         &["list", "ls"],
@@ -92,7 +91,7 @@ pub fn report(mut error: clap::Error) -> ExitCode {
         let refusal = Refusal::new(Code::InvalidArgument, message).hint(hint);
         anstream::eprintln!("{}", refusal.envelope());
     } else {
-        // A reader that has left is no failure.
+        // It fails only if the reader has left.
         let _ = error.print();
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8))
@@ -109,7 +108,7 @@ fn tip(error: &clap::Error) -> Option<&'static str> {
     MEANT.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, tip)| *tip)
 }
 
-/// The command line could not be parsed, so the flag is looked for by itself.
+/// Whether `--json` was given on a command line that could not be parsed.
 fn asks_for_json() -> bool {
     std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json")
 }

@@ -1,17 +1,19 @@
-//! `provost wait`: until attempts have settled, for as long as a person likes.
-//! It calls `wait_for_attempts` again and again, chained by its token, so that
-//! it misses nothing, also across a daemon restart.
+//! `provost wait`: waits until attempts have settled, for any length of time. It repeats
+//! `wait_for_attempts` with the token of the last answer, so it misses nothing, even across a
+//! restart of the daemon.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
-use super::context::{Context, text};
+use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::output::{harmless, short};
 use super::render::{ended, for_person};
+use super::text::word;
+use crate::api::attempts::{AttemptPhase, AttemptState};
+use crate::api::waits::{WaitForAttemptsOutput, WaitedAttempt};
 
 /// The longest that one call may sleep.
 const LONGEST_CALL: Duration = Duration::from_secs(50);
@@ -45,46 +47,41 @@ pub async fn wait(context: &mut Context, args: &WaitArgs) -> Result<Exit, Failur
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let sleep = left.map_or(LONGEST_CALL, |left| left.min(LONGEST_CALL)).as_millis().max(1);
         arguments["timeout_ms"] = json!(u64::try_from(sleep).unwrap_or(u64::MAX));
-        let mut answer = context.read("wait_for_attempts", &arguments).await?;
-        let attempts = match answer["attempts"].take() {
-            Value::Array(attempts) => attempts,
-            _ => Vec::new(),
-        };
+        let answer = context.call::<WaitForAttemptsOutput>(arguments.clone()).await?;
+        let attempts = &answer.attempts;
         for attempt in attempts.iter().filter(|attempt| has_settled(attempt)) {
-            if printed.insert(text(attempt, "attempt_id").to_owned()) && !context.out.is_json() {
+            if printed.insert(attempt.attempt_id) && !context.out.is_json() {
                 context.out.line(&line(attempt))?;
             }
         }
         context.out.flush()?;
-        let is_done = is_done(&attempts, args.any);
-        let is_over = left.is_some_and(|left| left.is_zero());
-        if is_done || is_over {
-            if context.out.is_json() {
-                context.out.json(&json!({"attempts": attempts, "timed_out": !is_done}))?;
-            }
-            return Ok(exit(&attempts, is_done));
+        let is_done = is_done(attempts, args.any);
+        if is_done || left.is_some_and(|left| left.is_zero()) {
+            let attempts_json = &answer.json["attempts"];
+            context.out.as_json(&json!({"attempts": attempts_json, "timed_out": !is_done}))?;
+            return Ok(exit(attempts, is_done));
         }
-        arguments["after"] = answer["after"].take();
+        arguments["after"] = json!(answer.after);
     }
 }
 
-/// Seconds, also fractions of them.
+/// Seconds, possibly with a fraction.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-fn has_settled(attempt: &Value) -> bool {
-    matches!(text(attempt, "phase"), "settled" | "idle")
+fn has_settled(attempt: &WaitedAttempt) -> bool {
+    matches!(attempt.phase, AttemptPhase::Settled | AttemptPhase::Idle)
 }
 
-fn is_done(attempts: &[Value], any: bool) -> bool {
+fn is_done(attempts: &[WaitedAttempt], any: bool) -> bool {
     let mut settled = attempts.iter().map(has_settled);
     if any { settled.any(|settled| settled) } else { settled.all(|settled| settled) }
 }
 
-fn exit(attempts: &[Value], is_done: bool) -> Exit {
-    let failed = |attempt: &Value| has_settled(attempt) && text(attempt, "state") == "failed";
+fn exit(attempts: &[WaitedAttempt], is_done: bool) -> Exit {
+    let failed = |it: &WaitedAttempt| has_settled(it) && it.state == AttemptState::Failed;
     match is_done {
         false => Exit::TimedOut,
         true if attempts.iter().any(failed) => Exit::AttemptFailed,
@@ -93,25 +90,26 @@ fn exit(attempts: &[Value], is_done: bool) -> Exit {
 }
 
 /// `456789ab failed (exit 3): exit code 3`.
-fn line(attempt: &Value) -> String {
-    let how = format!("{} {}", short(text(attempt, "attempt_id")), ended(attempt, "state"));
-    match text(attempt, "failure_summary") {
-        "" => how,
-        why => format!("{how}: {}", harmless(&for_person(why))),
-    }
+fn line(attempt: &WaitedAttempt) -> String {
+    let why = attempt.failure_summary.as_deref().unwrap_or_default();
+    let how = ended(&word(&attempt.state), why, attempt.exit_code, None);
+    let why = if why.is_empty() { String::new() } else { format!(": {}", for_person(why)) };
+    format!("{} {how}{why}", attempt.attempt_id.short())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn attempt(phase: &str, state: &str) -> Value {
-        json!({"attempt_id": "0192f0c1-2345-7abc-8def-0123456789ab", "phase": phase,
-            "state": state, "exit_code": 3, "failure_summary": "exit code 3"})
+    fn attempt(phase: &str, state: &str) -> WaitedAttempt {
+        let attempt = json!({"attempt_id": "0192f0c1-2345-7abc-8def-0123456789ab", "phase": phase,
+            "state": state, "exit_code": 3, "failure_summary": "exit code 3", "changed": true,
+            "queued_follow_ups": 0, "latest_entry_index": {}});
+        serde_json::from_value(attempt).unwrap()
     }
 
     #[test]
-    fn it_is_over_when_any_or_all_have_settled_and_failures_are_told() {
+    fn it_ends_when_any_or_all_have_settled_and_reports_failures() {
         let (runs, failed) = (attempt("running", "running"), attempt("settled", "failed"));
         let well = attempt("settled", "completed");
         // Its latest turn failed, and the next one runs.

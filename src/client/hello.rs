@@ -1,5 +1,5 @@
-//! The first line of a connection to the daemon's socket, and the daemon's
-//! answer to it; plain MCP lines follow. Pure.
+//! The first line of a connection to the daemon's socket, and the daemon's answer. MCP lines
+//! follow. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +8,13 @@ use crate::role::{Access, Role};
 /// The version of the hello. A peer of another version is refused.
 pub const VERSION: u32 = 1;
 
-/// Who speaks.
+/// The kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Peer {
     /// `provost mcp`, for an MCP client.
     Bridge,
-    /// A person's verb; the bare `provost/…` methods are there for it.
+    /// A verb of the command line, which may call the `provost/…` methods.
     Cli,
 }
 
@@ -25,7 +25,7 @@ enum Tag {
     Hello,
 }
 
-/// What a client says first.
+/// The first line of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     provost: Tag,
@@ -34,16 +34,12 @@ pub struct Hello {
     pub role: Option<Role>,
     pub client: Peer,
     /// The attempt that the client is part of, as its environment says.
-    #[serde(default)]
     pub attempt_id: Option<String>,
-    /// The client's working directory; left out when it is no UTF-8.
-    #[serde(default)]
+    /// The client's working directory, if it is UTF-8.
     pub cwd: Option<String>,
-    /// Tells the client from others for as long as it lives.
-    #[serde(default)]
+    /// Identifies the client for as long as it lives.
     pub agent: Option<String>,
-    /// `None`: what its role may do.
-    #[serde(default)]
+    /// `None`: the default of its role.
     pub access: Option<Access>,
 }
 
@@ -63,13 +59,13 @@ impl Hello {
         }
     }
 
-    /// The same, for calls that go so far and no further.
+    /// The same, with limited access.
     pub fn with_access(self, access: Option<Access>) -> Self {
         Self { access, ..self }
     }
 }
 
-/// What the daemon answers.
+/// The daemon's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     provost: Tag,
@@ -80,7 +76,7 @@ pub struct Welcome {
 }
 
 impl Welcome {
-    /// The answer of this process, when it is the daemon.
+    /// The answer of this process, as the daemon.
     pub fn of_process() -> Self {
         Self {
             provost: Tag::Hello,

@@ -1,17 +1,18 @@
-//! A client of the daemon's socket, for the CLI: one call at a time, each
-//! answered or failed. Starting a daemon is `start`'s, living through its
-//! restart is the bridge's.
+//! A client of the daemon's socket, for the command line: one call at a time, each
+//! answered or failed. `start` starts a daemon; the bridge survives its restart.
 
 mod hello;
 mod start;
 
 use std::io;
+use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
 
 pub use hello::{Hello, Peer, Welcome};
 use provost_actors::refusal::Code;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 pub use start::{Starter, connect_or_start};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -24,27 +25,64 @@ const HELLO_LIMIT: Duration = Duration::from_secs(10);
 /// The daemon's hello is one short line.
 const HELLO_BYTES: u64 = 4096;
 
-/// Why a call has no result.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error("the daemon can't be reached: {0}")]
     Unreachable(String),
     #[error("the connection to the daemon broke: {0}")]
     Lost(io::Error),
-    /// A tool said no.
+    /// A tool refused the call.
     #[error("{}", .0.message)]
     Refused(Box<Envelope>),
     /// The protocol's own errors: unknown method, unknown tool.
     #[error("{message}")]
     Rpc { code: i64, message: String, data: Option<Value> },
-    #[error("the daemon answered what can't be understood: {0}")]
+    #[error(
+        "the daemon's answer can't be read: {0}; if its version differs, run `provost shutdown`"
+    )]
     Garbled(String),
 }
 
-/// A tool's refusal, as it came.
+/// What a call returns. A field that a newer daemon may leave out is an `Option` or has a
+/// default; unknown fields are ignored.
+pub trait CallOutput: DeserializeOwned {
+    /// The tool that returns it, or the method of the command line (`provost/...`).
+    const CALL: &'static str;
+}
+
+/// An answer of the daemon: the JSON as it came, and what it says.
+#[derive(Clone, Debug)]
+pub struct Answer<T> {
+    pub json: Value,
+    pub output: T,
+}
+
+impl<T: DeserializeOwned> Answer<T> {
+    pub fn read(json: Value) -> Result<Self, ClientError> {
+        let output = T::deserialize(&json).map_err(|error| ClientError::Garbled(error.to_string()));
+        Ok(Self { output: output?, json })
+    }
+}
+
+impl<T> Deref for Answer<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.output
+    }
+}
+
+impl<T> Serialize for Answer<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.json.serialize(serializer)
+    }
+}
+
+/// A tool's refusal.
 #[derive(Debug)]
 pub struct Envelope {
-    /// `None` for a code that this version doesn't know.
+    /// `None` for an unknown code.
     pub code: Option<Code>,
     pub message: String,
     pub hint: String,
@@ -55,13 +93,13 @@ pub struct Envelope {
 impl From<Value> for Envelope {
     fn from(json: Value) -> Self {
         // The worker API's errors are objects, with codes of their own.
-        let told = if json["error"].is_object() { &json["error"] } else { &json };
-        let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
-        let code = match told["code"].as_str() {
+        let error = if json["error"].is_object() { &json["error"] } else { &json };
+        let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
+        let code = match error["code"].as_str() {
             Some("RESOURCE_NOT_FOUND") => Some(Code::TaskNotFound),
             Some("INVALID_STATE") => Some(Code::InvalidState),
             Some("IDEMPOTENCY_CONFLICT") => Some(Code::IdempotencyConflict),
-            _ => Code::deserialize(&told["code"]).ok(),
+            _ => Code::deserialize(&error["code"]).ok(),
         };
         Self { code, message: text("message"), hint: text("hint"), json }
     }
@@ -101,7 +139,7 @@ impl Connection {
         let welcome: Welcome = serde_json::from_slice(&line)?;
         if welcome.v != hello.v {
             return Err(io::Error::other(format!(
-                "the daemon is of another version ({}); end it with `provost shutdown`",
+                "the daemon has another version ({}); stop it with `provost shutdown`",
                 welcome.version
             )));
         }
@@ -109,7 +147,7 @@ impl Connection {
     }
 }
 
-/// Calls tools and bare methods, one after the other.
+/// Calls tools and methods, one after the other.
 #[derive(Debug)]
 pub struct Client {
     connection: Connection,
@@ -125,13 +163,30 @@ impl Client {
         &self.connection.welcome
     }
 
+    /// Calls the tool or the method that returns `T`.
+    pub async fn call<T: CallOutput>(
+        &mut self,
+        arguments: Value,
+    ) -> Result<Answer<T>, ClientError> {
+        Answer::read(self.request(T::CALL, arguments).await?)
+    }
+
+    /// Calls a tool, or a method of the command line (`provost/...`).
+    pub async fn request(&mut self, call: &str, arguments: Value) -> Result<Value, ClientError> {
+        if call.starts_with("provost/") {
+            self.method(call, arguments).await
+        } else {
+            self.tool(call, arguments).await
+        }
+    }
+
     /// Calls a tool and returns its structured result.
     pub async fn tool(&mut self, name: &str, arguments: Value) -> Result<Value, ClientError> {
         let params = json!({"name": name, "arguments": arguments});
         let mut result = self.method("tools/call", params).await?;
         let failed = result["isError"].as_bool().unwrap_or(false);
         match result["structuredContent"].take() {
-            Value::Null => Err(ClientError::Garbled(format!("{name} gave no structured result"))),
+            Value::Null => Err(ClientError::Garbled(format!("{name} has no structured result"))),
             envelope if failed => Err(ClientError::Refused(Box::new(envelope.into()))),
             output => Ok(output),
         }

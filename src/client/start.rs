@@ -1,20 +1,19 @@
-//! Reaches the daemon of a home, and starts one in the background when none
-//! listens. The one place outside of the supervisor that spawns.
+//! Connects to the daemon of a home, and starts one in the background when none listens.
 //!
 //! ```text
 //!  connect ──ok──────────────────────────────────────────▶ connected
 //!     │ nothing listens          ▲
 //!     ▼                          │ every few ms, until the deadline
 //!  start `provost daemon` ───▶ connect
-//!     │ inside an attempt: start nothing, only wait
-//!     └ it exits: 3 = another one holds the lock, go on; else its words
+//!     │ inside an attempt: only wait
+//!     └ it exits: 3 = another one holds the lock, keep trying; else report its log
 //! ```
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::process::{Child, Command};
@@ -23,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{ClientError, Connection, Hello};
 use crate::home::{ATTEMPT_VARIABLES, HOME_VARIABLE, Home, surrounding_attempt};
 
-/// A daemon that was started listens within this, or it is given up.
+/// How long to wait until a new daemon listens.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long a process inside an attempt waits for a daemon to come back.
@@ -40,23 +39,18 @@ const SHOWN_BYTES: u64 = 4096;
 pub struct Starter {
     home: Home,
     program: PathBuf,
-    /// `None`: wait for a daemon, start none.
+    /// False: wait for a daemon, start none.
     starts: bool,
     limit: Duration,
 }
 
 impl Starter {
-    /// Starts this very program. Inside an attempt it starts nothing: such a
-    /// daemon would be part of the attempt and end with it.
+    /// Starts this very program. Inside an attempt it starts nothing: such a daemon would be
+    /// part of the attempt and end with it.
     pub fn new(home: Home) -> Self {
         let starts = surrounding_attempt().is_none();
         let limit = if starts { START_LIMIT } else { WAIT_INSIDE_ATTEMPT };
         Self { home, program: PathBuf::from("/proc/self/exe"), starts, limit }
-    }
-
-    /// Starts one inside an attempt too: for a home that ends before the attempt.
-    pub fn even_inside_an_attempt(self) -> Self {
-        Self { starts: true, limit: START_LIMIT, ..self }
     }
 
     #[cfg(test)]
@@ -92,7 +86,7 @@ impl Starter {
     }
 }
 
-/// A daemon on its way. Dropped, it goes on.
+/// A daemon that was started. It keeps running when this is dropped.
 struct Started {
     child: Child,
     log: PathBuf,
@@ -100,18 +94,14 @@ struct Started {
 }
 
 impl Started {
-    /// What it said before it ended.
-    fn words(&self) -> String {
-        self.read_log().unwrap_or_default().trim().to_owned()
-    }
-
-    fn read_log(&self) -> io::Result<String> {
+    /// The end of its log since it was started.
+    fn log(&self) -> io::Result<String> {
         let mut log = File::open(&self.log)?;
         let end = log.metadata()?.len();
         log.seek(SeekFrom::Start(self.log_begin.max(end.saturating_sub(SHOWN_BYTES))))?;
         let mut bytes = Vec::new();
         log.take(SHOWN_BYTES).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 }
 
@@ -122,22 +112,21 @@ pub async fn connect_or_start(starter: &Starter, hello: &Hello) -> Result<Connec
         Ok(connection) => return Ok(connection),
         Err(error) => error,
     };
-    let cannot = |error| ClientError::Unreachable(format!("a daemon can't be started: {error}"));
+    let cannot = |error| ClientError::Unreachable(format!("the daemon can't be started: {error}"));
     let mut started = starter.starts.then(|| starter.spawn().map_err(cannot)).transpose()?;
     let mut pause = Duration::from_millis(5);
     while Instant::now() < deadline {
-        let ended = exited(started.as_mut());
+        let ended = started.as_mut().and_then(|started| started.child.try_wait().ok().flatten());
         let attempt = Connection::open(starter.home.socket(), hello);
         match timeout_at(deadline, attempt).await {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) => last = error,
             Err(_) => break,
         }
-        // It ended before this try to connect: nobody is coming, unless
-        // another daemon made it end.
+        // It ended before this try to connect, and not because another daemon holds the lock.
         if let Some(status) = ended.filter(|status| status.code() != Some(LOCK_HELD)) {
-            let what = format!("the daemon that was started ended ({status})");
-            return Err(ClientError::Unreachable(quote(started.as_ref(), what)));
+            let what = format!("the new daemon ended ({status})");
+            return Err(unreachable(started.as_ref(), what));
         }
         sleep(pause).await;
         pause = (pause * 2).min(Duration::from_millis(200));
@@ -146,17 +135,11 @@ pub async fn connect_or_start(starter: &Starter, hello: &Hello) -> Result<Connec
         ClientError::Unreachable(why) => why,
         other => other.to_string(),
     };
-    Err(ClientError::Unreachable(quote(started.as_ref(), what)))
+    Err(unreachable(started.as_ref(), what))
 }
 
-fn exited(started: Option<&mut Started>) -> Option<ExitStatus> {
-    started.and_then(|started| started.child.try_wait().ok().flatten())
-}
-
-/// Adds what the daemon said.
-fn quote(started: Option<&Started>, what: String) -> String {
-    match started.map(Started::words).unwrap_or_default() {
-        words if words.is_empty() => what,
-        words => format!("{what}:\n{words}"),
-    }
+/// The daemon can't be reached; the log of a new one says why.
+fn unreachable(started: Option<&Started>, what: String) -> ClientError {
+    let log = started.and_then(|started| started.log().ok()).unwrap_or_default();
+    ClientError::Unreachable(if log.is_empty() { what } else { format!("{what}:\n{log}") })
 }

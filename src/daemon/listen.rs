@@ -1,4 +1,4 @@
-//! The socket: who may connect, who they are, and one MCP session each.
+//! The socket: accepts and authenticates clients, and serves one MCP session each.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -18,11 +18,11 @@ use crate::mcp::{self, Rates, Shared};
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// Longest hello, in bytes.
 const HELLO_MAX: u64 = 64 * 1024;
-/// A pause after a failed accept(2), which is mostly a want of descriptors.
+/// A pause after a failed accept(2), usually for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Binds the home's socket. The caller holds the home's lock, so whatever lies
-/// there is of a daemon that is dead.
+/// Binds the home's socket. The caller holds the home's lock, so an existing socket belongs
+/// to a dead daemon.
 pub fn bind(home: &Home) -> io::Result<UnixListener> {
     home.make_socket_folder().map_err(io::Error::other)?;
     match std::fs::remove_file(home.socket()) {
@@ -65,7 +65,7 @@ pub async fn serve(
         }
     }
     drop(listener);
-    // Each session sees the token and ends by itself; an answer on its way gets out.
+    // Each session sees the token and ends after its current answer.
     let all = async { while sessions.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(Duration::from_secs(2), all).await;
 }
@@ -81,7 +81,7 @@ async fn session(
         let stranger = format!("uid {}", peer.uid());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, stranger));
     }
-    // Before a word is read: whoever has connected may end any time.
+    // Before the first read: the client may exit at any time.
     let place = domain.place_of(&stream)?;
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);

@@ -1,5 +1,5 @@
-//! The lock of a home: one daemon at a time. Taken before anything else of the
-//! home is opened, so that a second daemon leaves without having touched it.
+//! The lock of a home: one daemon at a time. It is taken before anything else is opened, so a
+//! second daemon ends without touching the home.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -9,18 +9,17 @@ use std::time::{Duration, Instant};
 
 use provost_actors::process::proc::{self, Stat};
 
-/// How long a lock may outlive its holder: the threads of one that was killed die one
-/// after the other, and a child has a copy of the lock from the fork to the exec.
+/// How long a lock may outlive its holder: the threads of a killed process end one by one, and
+/// a child has a copy of the lock between fork and exec.
 const LINGERS: Duration = Duration::from_secs(5);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Held for as long as it lives. The kernel lets go of it when the process
-/// ends, however it does (flock(2)); the file stays.
+/// Held until it is dropped, or the process ends in any way (flock(2)); the file stays.
 #[derive(Debug)]
 pub struct HomeLock(#[expect(dead_code, reason = "held, not used")] File);
 
-/// Why the lock can't be had.
+/// Why the lock can't be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error(
@@ -33,12 +32,12 @@ pub enum LockError {
 }
 
 impl HomeLock {
-    /// Takes the lock and leaves our pid in it for whoever comes second.
+    /// Takes the lock, and writes our pid into it for a second daemon to report.
     pub fn take(path: &Path) -> Result<Self, LockError> {
         let deadline = Instant::now() + LINGERS;
         loop {
             match Self::try_take(path) {
-                // Of one that has just taken it, the pid is still to come.
+                // A process that has just taken it has not written its pid yet.
                 Err(LockError::Held { pid, .. })
                     if pid.as_deref().is_none_or(is_ending) && Instant::now() < deadline =>
                 {
@@ -77,7 +76,7 @@ impl HomeLock {
     }
 }
 
-/// Dead, or on its way there, whichever of its threads are still about.
+/// Whether the process is dead or dying, even if some of its threads still run.
 fn is_ending(pid: &str) -> bool {
     pid.parse().is_ok_and(|pid| {
         Stat::of(pid).is_none_or(|stat| stat.has_begun_to_die()) || proc::is_being_killed(pid)

@@ -1,5 +1,5 @@
-//! Bounds the log of a daemon in the background: a log beyond the limit becomes
-//! `daemon.log.1`, in place of an earlier one, and a new one begins.
+//! Bounds the log of a daemon in the background: a log over the limit becomes `daemon.log.1`
+//! and replaces an earlier one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,11 +7,11 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Bytes of a log at which the next one begins: 16 MiB. The home keeps two logs.
+/// Bytes of a log at which a new one begins. The home keeps two logs.
 pub const LIMIT: u64 = 16 * 1024 * 1024;
 
-/// Begins a new log if the present one has `limit` bytes. Does nothing where standard
-/// error is not that file: then whoever started the daemon keeps its log.
+/// Begins a new log if the present one has `limit` bytes. Does nothing if standard error is
+/// another file, which belongs to the parent process.
 pub fn rotate(log: &Path, limit: u64) -> io::Result<()> {
     let ours = File::from(io::stderr().as_fd().try_clone_to_owned()?).metadata()?;
     let Ok(named) = fs::metadata(log) else { return Ok(()) };

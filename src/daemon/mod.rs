@@ -1,8 +1,6 @@
-//! The daemon: wiring only. Takes the home's lock, opens what is remembered,
-//! starts the actors, takes up what an earlier daemon left, and serves the socket.
-//!
-//! Its end, by a signal or by request, leaves executors running: their shims
-//! need no daemon, and the next one takes them up.
+//! The daemon: wiring only. Takes the home's lock, opens the store, starts the actors, adopts
+//! the attempts of an earlier daemon, and serves the socket. Executors survive its end: their
+//! shims need no daemon, and the next one adopts them.
 
 mod listen;
 mod lock;
@@ -39,14 +37,14 @@ use crate::mcp::{Rate, Rates};
 use crate::store::{OpenError, Store, TimesToLive};
 pub use lock::{HomeLock, LockError};
 
-/// How often kept answers are pruned.
+/// How often stored answers are pruned.
 const PRUNE_EVERY: Duration = Duration::from_hours(1);
 /// How often the daemon's own log is measured.
 const MEASURE_LOG_EVERY: Duration = Duration::from_secs(5);
-/// How often strays that came to us from killed shims are reaped.
+/// How often orphans of killed shims are reaped.
 const REAP_EVERY: Duration = Duration::from_secs(5);
 
-/// Why a daemon can't run, or ended.
+/// Why a daemon can't start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     #[error(transparent)]
@@ -57,25 +55,25 @@ pub enum DaemonError {
     Io(#[from] io::Error),
     #[error("the actors can't be started: {0}")]
     Actors(#[from] ractor::SpawnErr),
-    #[error("what an earlier daemon left can't be taken up: {0}")]
+    #[error("the attempts of an earlier daemon can't be adopted: {0}")]
     Restore(String),
     #[error(
-        "it would be part of attempt {0}, and end with it; start it outside of the attempt, for \
-         example with `provost ps`"
+        "the daemon would be part of attempt {0}, and end with it; start it outside of the \
+         attempt, for example with `provost ps`"
     )]
     Inside(AttemptId),
-    #[error("the gateway ended; the executors run on, and the next daemon takes them up")]
+    #[error("the gateway ended; executors keep running, and the next daemon adopts them")]
     GatewayEnded,
 }
 
 impl DaemonError {
-    /// Another daemon runs on the home.
+    /// Whether another daemon runs on the home.
     pub fn is_second(&self) -> bool {
         matches!(self, Self::Lock(LockError::Held { .. }))
     }
 }
 
-/// Runs the daemon of a home until it is told to end.
+/// Runs the daemon of a home until a signal or a request ends it.
 pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     process::set_name(c"provost");
     let _lock = HomeLock::take(home.lock())?;
@@ -87,7 +85,7 @@ pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     process::become_subreaper()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(serve(home, config, soft_limits));
-    // Tasks that still read a spool have nothing to lose: it stays on disk.
+    // Tasks that still read a spool may be cut off: it stays on disk.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
 }
@@ -112,11 +110,11 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
         .map_err(|error| DaemonError::Restore(error.to_string()))?
         .map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     if count > 0 {
-        tracing::info!(count, "attempts of an earlier daemon taken up");
+        tracing::info!(count, "attempts of an earlier daemon adopted");
     }
 
     checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
-    // It lives as long as the daemon.
+    // The actor lives as long as the daemon.
     let _ = checks.send_message(checks::ChecksMessage::Planned);
     orphans::report(home.attempts(), &store).await;
 
@@ -154,22 +152,22 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
             _ = interrupt.recv() => break Ok(()),
             () = ending.cancelled() => break Ok(()),
             _ = &mut gateway_ended => break Err(DaemonError::GatewayEnded),
-            // A terminal that goes away is no reason to end.
+            // The daemon outlives its terminal.
             _ = hangup.recv() => {}
         }
     };
-    tracing::info!("ending; executors run on");
+    tracing::info!("ending; executors keep running");
     ending.cancel();
     chores.abort();
     taking_up.abort();
     let _ = serving.await;
-    // Only ours: the lock is still held.
+    // It is ours: the lock is still held.
     home.remove_socket();
     store.close().await;
     ended
 }
 
-/// What calls that an earlier daemon did not live to end have left.
+/// Removes files of calls that an earlier daemon did not finish.
 fn remove_scratch(home: &Home) {
     let scratch = home.scratch();
     if let Err(error) = std::fs::remove_dir_all(&scratch)
@@ -246,7 +244,7 @@ async fn start_actors(
     Ok(Actors { world, gateway, checks, gateway_ended })
 }
 
-/// What is run on a task that is reported done.
+/// The checks that run when a task is reported done.
 fn checks(config: &Config) -> provost_actors::world::Checks {
     let config::Checks { max_running, wall_secs, memory_bytes, processes } = config.settings.checks;
     let projects = config.projects.iter();
@@ -257,11 +255,13 @@ fn checks(config: &Config) -> provost_actors::world::Checks {
     }
 }
 
-/// Where cgroups may be made, if the limits of an executor or of the checks ask for any.
+/// Where to create cgroups, if a limit of an executor or of the checks needs one.
 fn cgroups(executors: &Registry, checks: Limits) -> Option<PathBuf> {
     let limits = executors.all().into_iter().map(|it| executors.limits(&it.describe().name));
     limits.chain([checks]).find(Limits::want_cgroup)?;
-    cgroup::base().inspect_err(|reason| tracing::warn!(%reason, "limits are held by looking")).ok()
+    cgroup::base()
+        .inspect_err(|reason| tracing::warn!(%reason, "limits are enforced by polling"))
+        .ok()
 }
 
 fn rate(worker: &config::Worker) -> Rate {
@@ -294,7 +294,7 @@ fn answers(answers: &config::Answers) -> Answers {
     }
 }
 
-/// What has to be done now and then.
+/// Periodic maintenance.
 async fn chores(store: Store, shims: Shims, log: PathBuf) {
     let mut measure = tokio::time::interval(MEASURE_LOG_EVERY);
     let mut prune = tokio::time::interval(PRUNE_EVERY);
@@ -308,12 +308,12 @@ async fn chores(store: Store, shims: Shims, log: PathBuf) {
             }
             _ = prune.tick() => match store.prune().await {
                 Ok(0) => {}
-                Ok(count) => tracing::info!(count, "old answers forgotten"),
-                Err(error) => tracing::warn!(%error, "old answers can't be forgotten"),
+                Ok(count) => tracing::info!(count, "old answers pruned"),
+                Err(error) => tracing::warn!(%error, "old answers can't be pruned"),
             },
             _ = strays.tick() => {
                 if let Err(error) = reap(&shims).await {
-                    tracing::error!(%error, "reaping strays panicked");
+                    tracing::error!(%error, "reaping orphans panicked");
                 }
             }
         }
@@ -325,13 +325,12 @@ async fn reap(shims: &Shims) -> Result<(), tokio::task::JoinError> {
     tokio::task::spawn_blocking(move || shims.reap_strays()).await
 }
 
-/// An attempt costs the daemon some descriptors; the soft limit is often 1,024.
-/// Returns what it was, for executors: a program that uses select(2) does not
-/// bear more than it expects.
+/// An attempt needs some descriptors of the daemon, and the soft limit is often 1,024.
+/// Returns the old limit, for executors: select(2) fails beyond 1,024.
 fn raise_open_files_limit() -> Option<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-    // Refused where the hard limit is beyond the kernel's: then it stays.
+    // Fails if the hard limit exceeds the kernel's; then the soft limit stays.
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).ok()?;
     Some(soft)
 }

@@ -1,5 +1,5 @@
-//! Processes with a folder and no row. A row is always written first, so it was
-//! lost with a part of the database: that is said, and nothing is done about it.
+//! Processes with a folder and no row. Rows are written first, so a part of the database was
+//! lost: that is logged, and nothing is done about it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,26 +10,26 @@ use provost_actors::process::manifest::ExitRecord;
 
 use crate::store::Store;
 
-/// Looks for them and logs each.
+/// Logs each of them.
 pub async fn report(attempts: PathBuf, store: &Store) {
     let Ok(folders) = tokio::task::spawn_blocking(move || folders(&attempts)).await else { return };
     let ids: Vec<String> = folders.keys().cloned().collect();
     let unknown = match store.unknown_processes(&ids).await {
         Ok(unknown) => unknown,
-        Err(error) => return tracing::warn!(%error, "the processes' folders can't be compared"),
+        Err(error) => return tracing::warn!(%error, "processes' folders can't be compared"),
     };
     for folder in unknown.iter().filter_map(|id| folders.get(id)) {
         let ended = tokio::fs::try_exists(folder.join(ExitRecord::FILE)).await;
         tracing::error!(
             folder = %folder.display(),
             has_ended = ended.unwrap_or(false),
-            "a process that the database does not know: a part of it was lost. Its output is \
-             in the folder, and if it runs, it runs on unwatched",
+            "the database has no row for a process, so a part of it was lost. The process's \
+             output is in the folder; if it runs, it is not supervised",
         );
     }
 }
 
-/// The processes' folders, by the process.
+/// The folders of processes, by process id.
 fn folders(attempts: &Path) -> HashMap<String, PathBuf> {
     let below = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
     let named = |entry: &fs::DirEntry| entry.file_name().into_string().ok();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use provost_actors::process::identity::Process;
 use serde::Serialize;
 
-/// How grave a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// The severity of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Ok,
@@ -18,18 +18,7 @@ pub enum Status {
     Fail,
 }
 
-impl Status {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Note => "note",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
-    }
-}
-
-/// What was examined, and what was found.
+/// What was checked, and the result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
     pub name: String,
@@ -50,47 +39,44 @@ pub struct Check {
 pub enum Cure {
     /// Removes a socket that no daemon listens on.
     RemoveSocket,
-    /// Closes a folder or file of ours to other users.
+    /// Makes a folder or file of ours private.
     Close { path: PathBuf, mode: u32 },
-    /// Renames an abandoned lock of git's in an attempt's worktree.
+    /// Renames an abandoned lock of git in an attempt's worktree.
     SetLockAside { lock: PathBuf, worktree: PathBuf },
-    /// Kills the processes of an attempt that is over.
+    /// Kills the processes of an attempt that has ended.
     Kill { attempt: String, processes: Vec<Process> },
-    /// Moves to the trash what a dead process left behind.
+    /// Moves what a dead process left behind to the trash.
     Trash(PathBuf),
 }
 
 impl Check {
-    fn new(name: &str, status: Status, message: impl Into<String>) -> Self {
+    /// An empty hint is none.
+    fn new(name: &str, status: Status, message: impl Into<String>, hint: &str) -> Self {
+        let hint = Some(hint.to_owned()).filter(|hint| !hint.is_empty());
         let (name, message) = (name.to_owned(), message.into());
-        Self { name, status, message, hint: None, fixable: false, fixed: false, cure: None }
+        Self { name, status, message, hint, fixable: false, fixed: false, cure: None }
     }
 
     pub fn ok(name: &str, message: impl Into<String>) -> Self {
-        Self::new(name, Status::Ok, message)
+        Self::new(name, Status::Ok, message, "")
     }
 
-    pub fn note(name: &str, message: impl Into<String>) -> Self {
-        Self::new(name, Status::Note, message)
+    pub fn note(name: &str, message: impl Into<String>, hint: &str) -> Self {
+        Self::new(name, Status::Note, message, hint)
     }
 
-    pub fn warn(name: &str, message: impl Into<String>) -> Self {
-        Self::new(name, Status::Warn, message)
+    pub fn warn(name: &str, message: impl Into<String>, hint: &str) -> Self {
+        Self::new(name, Status::Warn, message, hint)
     }
 
-    pub fn fail(name: &str, message: impl Into<String>) -> Self {
-        Self::new(name, Status::Fail, message)
-    }
-
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
+    pub fn fail(name: &str, message: impl Into<String>, hint: &str) -> Self {
+        Self::new(name, Status::Fail, message, hint)
     }
 
     pub fn cure(mut self, cure: Cure) -> Self {
         self.fixable = true;
         self.cure = Some(cure);
-        self.hint.get_or_insert_with(|| "Run `provost doctor --fix`.".to_owned());
+        self.hint = Some("Run `provost doctor --fix`.".to_owned());
         self
     }
 }

@@ -6,91 +6,131 @@ use std::path::Path;
 use std::time::Duration;
 
 use provost_actors::process::proc::{self, Stat};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::check::{Check, Cure};
-use crate::client::{Client, Connection, Hello, Peer};
+use crate::client::{CallOutput, Client, Connection, Hello, Peer};
 use crate::home::Home;
+
+const LOCK: &str = "lock";
+const DAEMON: &str = "daemon";
 
 /// A daemon that takes longer to answer hangs.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// What was found of a daemon.
-#[derive(Debug)]
-pub struct DaemonState {
-    lock: Lock,
-    socket: Socket,
-}
-
-impl DaemonState {
+/// What was found of a home's daemon.
+pub struct Found {
     /// Whether a daemon holds the home.
-    pub fn is_held(&self) -> bool {
-        matches!(self.lock, Lock::Held(_))
-    }
-
-    /// The `PATH` of the daemon that runs.
-    pub fn path(&self) -> Option<&str> {
-        let Socket::Answers(info) = &self.socket else { return None };
-        info["path"].as_str()
-    }
+    pub is_held: bool,
+    /// The `PATH` of the daemon that answers.
+    pub path: Option<String>,
+    pub checks: Vec<Check>,
 }
 
-#[derive(Debug)]
-enum Lock {
-    Missing,
-    Free,
-    Held(Option<i32>),
-    Unreadable(io::Error),
+/// What a daemon says about itself.
+#[derive(Debug, Deserialize)]
+struct Info {
+    version: String,
+    pid: u32,
+    running: u64,
+    queued: u64,
+    path: Option<String>,
 }
 
-#[derive(Debug)]
-enum Socket {
-    Missing,
-    /// No process listens.
-    Stale,
-    /// A daemon answers, with this information about itself.
-    Answers(Value),
-    Silent(String),
+impl CallOutput for Info {
+    const CALL: &'static str = "provost/info";
 }
 
-pub async fn find(home: &Home) -> DaemonState {
-    DaemonState { lock: lock(home.lock()), socket: socket(home).await }
+pub async fn find(home: &Home) -> Found {
+    let (is_held, lock) = of_lock(home.lock());
+    let (path, socket) = of_socket(home, is_held).await;
+    Found { is_held, path, checks: vec![lock, socket] }
 }
 
-/// The state of the home's lock, which is tried and released at once.
-fn lock(path: &Path) -> Lock {
+/// Whether the home's lock is held. It is tried and released at once.
+fn of_lock(path: &Path) -> (bool, Check) {
+    let failed = |error: io::Error| {
+        (false, Check::fail(LOCK, format!("{}: {error}", path.display()), "See who owns it."))
+    };
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Lock::Missing,
-        Err(error) => return Lock::Unreadable(error),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return (false, Check::ok(LOCK, "no daemon has run on this home yet"));
+        }
+        Err(error) => return failed(error),
     };
     // Shared, so that two doctors don't mistake each other for a daemon.
     match file.try_lock_shared() {
-        Ok(()) => Lock::Free,
-        Err(TryLockError::WouldBlock) => {
-            let pid = fs::read_to_string(path).unwrap_or_default();
-            Lock::Held(pid.trim().parse().ok())
-        }
-        Err(TryLockError::Error(error)) => Lock::Unreadable(error),
+        Ok(()) => (false, Check::ok(LOCK, "no daemon holds it")),
+        Err(TryLockError::WouldBlock) => (true, of_holder(path)),
+        Err(TryLockError::Error(error)) => failed(error),
     }
 }
 
-async fn socket(home: &Home) -> Socket {
-    if fs::symlink_metadata(home.socket()).is_err() {
-        return Socket::Missing;
+/// Whether the process that the lock names can hold it.
+fn of_holder(path: &Path) -> Check {
+    let pid = fs::read_to_string(path).unwrap_or_default();
+    let pid = Some(pid.trim()).filter(|pid| !pid.is_empty()).unwrap_or("?");
+    match pid.parse().ok().and_then(|pid| Some((pid, Stat::of(pid)?))) {
+        Some((_, stat)) if stat.state == b'T' => {
+            let message = format!("its holder, process {pid}, is stopped");
+            Check::fail(LOCK, message, &format!("Run `kill -CONT {pid}`."))
+        }
+        Some((number, stat)) if !stat.is_dead() => {
+            Check::ok(LOCK, format!("process {pid} ({}) holds it", proc::command_name(number)))
+        }
+        _ => {
+            let message = format!("it is held, but process {pid}, which it names, is dead");
+            let hint = format!("`fuser {}` shows which process holds it.", path.display());
+            Check::warn(LOCK, message, &hint)
+        }
     }
-    if is_stale(home.socket()) {
-        return Socket::Stale;
+}
+
+/// Whether the daemon answers, and its `PATH`.
+async fn of_socket(home: &Home, is_held: bool) -> (Option<String>, Check) {
+    let exists = fs::symlink_metadata(home.socket()).is_ok();
+    if !exists || is_stale(home.socket()) {
+        return (None, without_listener(home, exists, is_held));
     }
-    let asked = async {
+    let info = async {
         let hello = Hello::of_process(Peer::Cli, None);
-        let mut client = Client::new(Connection::open(home.socket(), &hello).await?);
-        client.method("provost/info", json!({})).await
+        Client::new(Connection::open(home.socket(), &hello).await?).call::<Info>(json!({})).await
     };
-    match tokio::time::timeout(DEADLINE, asked).await {
-        Ok(Ok(info)) => Socket::Answers(info),
-        Ok(Err(error)) => Socket::Silent(error.to_string()),
-        Err(_) => Socket::Silent(format!("no answer within {} s", DEADLINE.as_secs())),
+    let Info { version, pid, running, queued, path } =
+        match tokio::time::timeout(DEADLINE, info).await {
+            Ok(Ok(info)) => info.output,
+            silent => {
+                let why = match silent {
+                    Ok(Err(error)) => error.to_string(),
+                    _ => format!("no answer within {} s", DEADLINE.as_secs()),
+                };
+                let hint = "See its log; killing it does not harm its attempts.";
+                return (None, Check::fail(DAEMON, format!("it does not answer: {why}"), hint));
+            }
+        };
+    let own = env!("CARGO_PKG_VERSION");
+    let facts = format!("version {version}, pid {pid}, {running} running, {queued} queued");
+    if version == own {
+        return (path, Check::ok(DAEMON, facts));
+    }
+    let hint = "Run `provost shutdown`; agents keep running, and the next command starts this \
+                version.";
+    (path, Check::warn(DAEMON, format!("{facts}; this is version {own}"), hint))
+}
+
+fn without_listener(home: &Home, exists: bool, is_held: bool) -> Check {
+    if is_held {
+        let message = "the lock is held but no process listens: the daemon is starting or ending";
+        let hint = "Run `provost doctor` again; if this persists, see the daemon's log.";
+        Check::warn(DAEMON, message, hint)
+    } else if exists {
+        let path = home.socket().display();
+        Check::warn(DAEMON, format!("none runs; a killed one left {path} behind"), "")
+            .cure(Cure::RemoveSocket)
+    } else {
+        Check::ok(DAEMON, "none runs; the next command that needs one starts it")
     }
 }
 
@@ -98,71 +138,4 @@ async fn socket(home: &Home) -> Socket {
 pub fn is_stale(socket: &Path) -> bool {
     let connected = std::os::unix::net::UnixStream::connect(socket);
     connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-}
-
-pub fn checks(home: &Home, found: &DaemonState) -> Vec<Check> {
-    vec![about_lock(home, &found.lock), about_socket(home, found)]
-}
-
-fn about_lock(home: &Home, lock: &Lock) -> Check {
-    let path = home.lock().display();
-    match lock {
-        Lock::Missing => Check::ok("lock", "no daemon has run on this home yet"),
-        Lock::Free => Check::ok("lock", "no daemon holds it"),
-        Lock::Unreadable(error) => {
-            Check::fail("lock", format!("{path}: {error}")).hint("See who owns it.")
-        }
-        Lock::Held(Some(pid)) if is_alive(*pid) => {
-            let stopped = Stat::of(*pid).is_some_and(|stat| stat.state == b'T');
-            if stopped {
-                return Check::fail("lock", format!("its holder, process {pid}, is stopped"))
-                    .hint(format!("Run `kill -CONT {pid}`."));
-            }
-            Check::ok("lock", format!("process {pid} ({}) holds it", proc::command_name(*pid)))
-        }
-        Lock::Held(pid) => {
-            let pid = pid.map_or("?".to_owned(), |pid| pid.to_string());
-            Check::warn("lock", format!("it is held, but process {pid}, which it names, is dead"))
-                .hint(format!("`fuser {path}` shows which process holds it."))
-        }
-    }
-}
-
-fn is_alive(pid: i32) -> bool {
-    Stat::of(pid).is_some_and(|stat| !stat.is_dead())
-}
-
-fn about_socket(home: &Home, found: &DaemonState) -> Check {
-    let is_held = found.is_held();
-    let path = home.socket().display();
-    match &found.socket {
-        Socket::Answers(info) => {
-            let version = info["version"].as_str().unwrap_or("?");
-            let facts = format!(
-                "version {version}, pid {}, {} running, {} queued",
-                info["pid"], info["running"], info["queued"]
-            );
-            if version == env!("CARGO_PKG_VERSION") {
-                return Check::ok("daemon", facts);
-            }
-            let message = format!("{facts}; this is version {}", env!("CARGO_PKG_VERSION"));
-            Check::warn("daemon", message).hint(
-                "Run `provost shutdown`; agents keep running, and the next command starts this version.",
-            )
-        }
-        Socket::Silent(why) => Check::fail("daemon", format!("it does not answer: {why}"))
-            .hint("See its log; killing it does not harm its attempts."),
-        Socket::Stale if !is_held => {
-            Check::warn("daemon", format!("none runs; a killed one left {path} behind"))
-                .cure(Cure::RemoveSocket)
-        }
-        Socket::Missing if !is_held => {
-            Check::ok("daemon", "none runs; the next command that needs one starts it")
-        }
-        Socket::Stale | Socket::Missing => Check::warn(
-            "daemon",
-            "the lock is held but no process listens: the daemon is starting or ending",
-        )
-        .hint("Run `provost doctor` again; if it stays so, see the daemon's log."),
-    }
 }

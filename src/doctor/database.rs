@@ -6,36 +6,34 @@ use super::check::Check;
 use crate::home::Home;
 use crate::store::{InspectedAttempt, Inspection, inspect, is_log_damaged};
 
-/// A write-ahead log larger than this, in bytes, is not checkpointed any more.
+/// A write-ahead log larger than this, in bytes, is no longer checkpointed.
 const WAL_LARGE: u64 = 256 << 20;
 
 const DAMAGED: &str = "It does not repair itself. Run `provost shutdown`, copy provost.db with its \
                        -wal and -shm, and try `sqlite3 provost.db .recover` on the copy. Worktrees, \
                        branches and logs do not depend on it.";
 
-/// Sets `attempts` if they can be read. `is_held`: a daemon holds the home, and may be
-/// writing.
-pub async fn checks(
-    home: &Home,
-    is_held: bool,
-    attempts: &mut Option<Vec<InspectedAttempt>>,
-) -> Vec<Check> {
+const NAME: &str = "database";
+
+/// Also returns the attempts if they can be read. `is_held`: a daemon holds the home, and may
+/// be writing.
+pub async fn checks(home: &Home, is_held: bool) -> (Vec<Check>, Option<Vec<InspectedAttempt>>) {
     let path = home.database();
-    let name = "database";
     if !path.exists() {
-        return vec![Check::ok(name, "there is none yet")];
+        return (vec![Check::ok(NAME, "there is none yet")], None);
     }
     let log_of = path.clone();
     let look = tokio::task::spawn_blocking(move || !is_held && is_log_damaged(&log_of));
     if look.await.unwrap_or(false) {
         let message = "its write-ahead log is damaged: SQLite would lose commits";
         let hint = "Keep a copy of the home; `provost daemon` says what to do.";
-        return vec![Check::fail(name, message).hint(hint)];
+        return (vec![Check::fail(NAME, message, hint)], None);
     }
     let found = match inspect(&path).await {
         Ok(found) => found,
         Err(error) => {
-            return vec![Check::fail(name, format!("it can't be read: {error}")).hint(DAMAGED)];
+            let message = format!("it can't be read: {error}");
+            return (vec![Check::fail(NAME, message, DAMAGED)], None);
         }
     };
     let mut checks = vec![soundness(&found)];
@@ -43,42 +41,40 @@ pub async fn checks(
     let wal = fs::metadata(path.with_extension("db-wal")).map_or(0, |found| found.len());
     if wal > WAL_LARGE {
         let message = format!("its write-ahead log has {} MiB", wal >> 20);
-        checks.push(Check::warn(name, message).hint("Run `provost shutdown`; it is merged then."));
+        checks.push(Check::warn(NAME, message, "Run `provost shutdown`, which merges it."));
     }
     let is_readable = found.schema == Some(Inspection::newest_schema()) && found.damage.is_empty();
-    *attempts = is_readable.then_some(found.attempts);
-    checks
+    (checks, is_readable.then_some(found.attempts))
 }
 
 fn soundness(found: &Inspection) -> Check {
     match (found.damage.first(), found.dangling) {
-        (Some(damage), _) => {
-            Check::fail("database", format!("it is damaged: {damage}")).hint(DAMAGED)
-        }
-        (None, 0) => Check::ok("database", format!("it is sound (SQLite {})", found.sqlite)),
+        (Some(damage), _) => Check::fail(NAME, format!("it is damaged: {damage}"), DAMAGED),
+        (None, 0) => Check::ok(NAME, format!("it is sound (SQLite {})", found.sqlite)),
         (None, dangling) => {
-            Check::fail("database", format!("{dangling} rows refer to nothing")).hint(DAMAGED)
+            Check::fail(NAME, format!("{dangling} rows refer to missing rows"), DAMAGED)
         }
     }
 }
 
 fn schema(found: &Inspection) -> Option<Check> {
-    let newest = Inspection::newest_schema();
+    let (name, newest) = ("schema", Inspection::newest_schema());
     let check = match found.schema {
         None if !found.damage.is_empty() => return None,
-        None => Check::fail("schema", "it is not a database of Provost's")
-            .hint("Move provost.db away; the daemon creates a new one."),
+        None => {
+            let hint = "Move provost.db away; the daemon creates a new one.";
+            Check::fail(name, "it is not a database of Provost", hint)
+        }
         Some(schema) if schema > newest => {
             let message =
                 format!("it is from a newer version (schema {schema}, this one has {newest})");
-            Check::fail("schema", message).hint("Use that version of Provost.")
+            Check::fail(name, message, "Use that version of Provost.")
         }
-        Some(schema) if schema < newest => Check::note(
-            "schema",
-            format!("it is from an older version (schema {schema} of {newest})"),
-        )
-        .hint("The next daemon migrates it."),
-        Some(schema) => Check::ok("schema", format!("{schema}, the newest")),
+        Some(schema) if schema < newest => {
+            let message = format!("it is from an older version (schema {schema} of {newest})");
+            Check::note(name, message, "The next daemon migrates it.")
+        }
+        Some(schema) => Check::ok(name, format!("{schema}, the newest")),
     };
     Some(check)
 }

@@ -14,21 +14,20 @@ use crate::home::Home;
 /// `daemon_path`: the `PATH` of the daemon that runs. `None`: none runs, and the next one
 /// gets this shell's.
 pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
-    let config = match Config::load(&home.config_file(), &[]) {
+    let (name, file) = ("configuration", home.config_file());
+    let config = match Config::load(&file, &[]) {
         Ok(config) => config,
         Err(error) => {
-            let check = Check::fail("configuration", error.to_string())
-                .hint("Fix it there; a daemon that runs keeps what it has read.");
-            return vec![check];
+            let hint = "Fix it there; a daemon that runs keeps its old configuration.";
+            return vec![Check::fail(name, error.to_string(), hint)];
         }
     };
-    let file = home.config_file();
     let message = if file.exists() {
-        format!("{} can be read", file.display())
+        format!("{} is valid", file.display())
     } else {
-        "there is no config.toml: everything has its default".to_owned()
+        "there is no config.toml: all settings have their defaults".to_owned()
     };
-    let mut checks = vec![Check::ok("configuration", message)];
+    let mut checks = vec![Check::ok(name, message)];
     let mut environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
@@ -63,41 +62,37 @@ fn of_path(
     let message = format!("the daemon's PATH lacks {}", lacks.join(", "));
     let hint = "Run `provost shutdown`: agents keep running, and the next command starts a \
                 daemon with this shell's PATH.";
-    let check = if missed.is_empty() {
-        Check::note("PATH", message)
-    } else {
-        Check::warn("PATH", format!("{message}: it does not find {}", missed.join(", ")))
-    };
-    check.hint(hint)
+    if missed.is_empty() {
+        return Check::note("PATH", message, hint);
+    }
+    Check::warn("PATH", format!("{message}: it does not find {}", missed.join(", ")), hint)
 }
 
 async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {
     let described = executor.describe();
     let name = format!("executor {}", described.name);
-    let variants = match described.variants.len() {
-        0 => String::new(),
-        _ => format!("; variants {}", described.variants.join(", ")),
+    let variants = match described.variants.join(", ") {
+        none if none.is_empty() => none,
+        variants => format!("; variants {variants}"),
     };
     if let Some(reason) = described.unavailable_reason {
-        let way = described
-            .install
-            .map_or_else(|| "Install it".to_owned(), |way| format!("Install it: `{way}`"));
+        let way = described.install.map_or_else(String::new, |way| format!(": `{way}`"));
         // Few people install all built-in executors.
         let is_wanted = config.executors.get(&described.name).is_some_and(|own| own.line.is_some());
         let check = if is_wanted { Check::warn } else { Check::note };
-        return check(&name, format!("{reason}{variants}"))
-            .hint(format!("{way}, or fix its `command` in config.toml."));
+        let hint = format!("Install it{way}, or fix its `command` in config.toml.");
+        return check(&name, format!("{reason}{variants}"), &hint);
     }
     if described.name == fake::NAME {
         return Check::ok(&name, "built in");
     }
-    let launch = match executor.launch(&Turn::nowhere()) {
-        Ok(launch) => launch,
-        Err(reason) => return Check::warn(&name, reason).hint("Fix it in config.toml."),
+    let program = match executor.launch(&Turn::nowhere()) {
+        Ok(launch) => launch.program.display().to_string(),
+        Err(reason) => return Check::warn(&name, reason, "Fix it in config.toml."),
     };
-    let program = launch.program.display().to_string();
-    match executor.version().await {
-        Some(version) => Check::ok(&name, format!("{program}: {version}{variants}")),
-        None => Check::ok(&name, format!("{program}; version unknown{variants}")),
-    }
+    let version = match executor.version().await {
+        Some(version) => format!(": {version}"),
+        None => "; version unknown".to_owned(),
+    };
+    Check::ok(&name, format!("{program}{version}{variants}"))
 }

@@ -16,7 +16,7 @@ use super::processes::{ancestors, attempt_of};
 use crate::daemon::{HomeLock, LockError};
 use crate::home::Home;
 
-/// Fixes what can be fixed, and notes with each finding what was done.
+/// Fixes what can be fixed, and adds to each finding what was done.
 pub fn all(home: &Home, mut checks: Vec<Check>) -> Vec<Check> {
     if checks.iter().all(|check| check.cure.is_none()) {
         return checks;

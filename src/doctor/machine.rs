@@ -21,44 +21,51 @@ const LINUX_GOOD: (u32, u32) = (5, 9);
 const FILES_LOW: u64 = 4096;
 const PROCESSES_LOW: u64 = 1024;
 const GIT_DEADLINE: Duration = Duration::from_secs(5);
-/// 2020, in milliseconds since 1970: an earlier clock was never set.
+/// 2020, in milliseconds since 1970: an earlier time means that the clock was never set.
 const EARLIEST: i64 = 1_577_836_800_000;
 
 pub async fn checks(home: &Home) -> Vec<Check> {
-    let mut checks = vec![git_version().await, kernel(), limits(), temporary_folder(), clock(home)];
-    checks.push(control_groups());
+    let mut checks = vec![
+        git_version().await,
+        kernel(),
+        limits(),
+        temporary_folder(),
+        clock(home),
+        control_groups(),
+    ];
     checks.extend(systemd());
     checks
 }
 
 async fn git_version() -> Check {
+    let name = "git";
     let hint = format!("Install git {}.{} or later.", GIT.0, GIT.1);
     let asked = git::run(Path::new("/"), &["--version"]);
     let said = match tokio::time::timeout(GIT_DEADLINE, asked).await {
         Ok(Ok(said)) => said,
-        Ok(Err(error)) => return Check::fail("git", error.to_string()).hint(hint),
-        Err(_) => {
-            return Check::fail("git", "it does not answer").hint("See which program `git` is.");
-        }
+        Ok(Err(error)) => return Check::fail(name, error.to_string(), &hint),
+        Err(_) => return Check::fail(name, "it does not answer", "See which program `git` is."),
     };
     match said.split(' ').nth(2).and_then(version) {
-        Some(found) if found >= GIT => Check::ok("git", said),
-        Some(_) => Check::fail("git", said).hint(hint),
-        None => Check::warn("git", format!("its version is unknown: {said}")),
+        Some(found) if found >= GIT => Check::ok(name, said),
+        Some(_) => Check::fail(name, said, &hint),
+        None => Check::warn(name, format!("its version is unknown: {said}"), ""),
     }
 }
 
 fn kernel() -> Check {
+    let name = "kernel";
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let release = release.trim();
-    match version(release) {
-        Some(found) if found < LINUX => Check::fail("kernel", format!("Linux {release}"))
-            .hint("Linux 5.3 or later is needed, for pidfd_open(2)."),
-        Some(found) if found < LINUX_GOOD => {
-            Check::note("kernel", format!("Linux {release}, without openat2 or close_range"))
+    let shown = format!("Linux {}", release.trim());
+    match version(&release) {
+        Some(found) if found < LINUX => {
+            Check::fail(name, shown, "Linux 5.3 or later is needed, for pidfd_open(2).")
         }
-        Some(_) => Check::ok("kernel", format!("Linux {release}")),
-        None => Check::warn("kernel", format!("its version is unknown: {release}")),
+        Some(found) if found < LINUX_GOOD => {
+            Check::note(name, format!("{shown}, without openat2 or close_range"), "")
+        }
+        Some(_) => Check::ok(name, shown),
+        None => Check::warn(name, format!("its version is unknown: {shown}"), ""),
     }
 }
 
@@ -76,8 +83,8 @@ fn limits() -> Check {
     };
     let message = format!("open files {}, processes {}", shown(files), shown(processes));
     if files < FILES_LOW || processes < PROCESSES_LOW {
-        return Check::warn("limits", message)
-            .hint("Raise them (`ulimit -n`, `ulimit -u`, or LimitNOFILE= and LimitNPROC=).");
+        let hint = "Raise them (`ulimit -n`, `ulimit -u`, or LimitNOFILE= and LimitNPROC=).";
+        return Check::warn("limits", message, hint);
     }
     Check::ok("limits", message)
 }
@@ -87,23 +94,26 @@ fn temporary_folder() -> Check {
     let mode = nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK;
     match nix::unistd::access(&path, mode) {
         Ok(()) => Check::ok("tmpdir", path.display().to_string()),
-        Err(error) => Check::warn("tmpdir", format!("{}: {error}", path.display()))
-            .hint("Set TMPDIR to a writable folder: agents need one."),
+        Err(error) => {
+            let message = format!("{}: {error}", path.display());
+            Check::warn("tmpdir", message, "Set TMPDIR to a writable folder: agents need one.")
+        }
     }
 }
 
 fn clock(home: &Home) -> Check {
-    let now = Timestamp::now();
+    let (name, now) = ("clock", Timestamp::now());
     let changed = fs::metadata(home.database()).and_then(|found| found.modified()).ok();
     let ahead = changed.and_then(|at| at.elapsed().err()).map(|error| error.duration());
     match ahead {
-        _ if now.millis() < EARLIEST => Check::warn("clock", format!("it says {now}"))
-            .hint("Set it: ages are computed from it."),
+        _ if now.millis() < EARLIEST => {
+            Check::warn(name, format!("it says {now}"), "Set it: ages are computed from it.")
+        }
         Some(ahead) if ahead > Duration::from_mins(1) => {
             let message = format!("it was set back: the database is {} s newer", ahead.as_secs());
-            Check::note("clock", message).hint("Ages depend on the clock; order does not.")
+            Check::note(name, message, "Ages depend on the clock; order does not.")
         }
-        _ => Check::ok("clock", now.to_string()),
+        _ => Check::ok(name, now.to_string()),
     }
 }
 
@@ -113,21 +123,22 @@ fn control_groups() -> Check {
     let name = "cgroups";
     match cgroup::place() {
         Ok(place) => match cgroup::controllers(&place).as_slice() {
-            [] => Check::note(name, format!("writable, without controllers: {WATCHED}")),
+            [] => Check::note(name, format!("writable, without controllers: {WATCHED}"), ""),
             controllers => Check::ok(name, format!("writable; {}", controllers.join(", "))),
         },
-        Err(reason) => Check::note(name, format!("{reason}: {WATCHED}"))
-            .hint("With systemd, Delegate=yes in the daemon's unit."),
+        Err(reason) => {
+            let hint = "With systemd, Delegate=yes in the daemon's unit.";
+            Check::note(name, format!("{reason}: {WATCHED}"), hint)
+        }
     }
 }
 
-/// With systemd's default, stopping the daemon's service would end its agents.
+/// By default, systemd kills all processes of a service that is stopped.
 fn systemd() -> Option<Check> {
     std::env::var_os("INVOCATION_ID")?;
-    Some(Check::note("systemd", "this runs in a unit of systemd").hint(
-        "The daemon's unit needs KillMode=process, or its agents end with it, and \
-             Delegate=yes for limits.",
-    ))
+    let hint = "The daemon's unit needs KillMode=process, or its agents end with it, and \
+                Delegate=yes for limits.";
+    Some(Check::note("systemd", "this runs in a unit of systemd", hint))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! Examines a home, beside a daemon or without one, and fixes what is proved safe to fix.
-//! Examining changes nothing and starts no daemon, and each group of checks has a
-//! deadline. Each file below is one group; only `fix` acts, and it proves each finding
-//! again before it does.
+//! Examines a home, with or without a running daemon, and fixes what is proved safe to fix.
+//! Examining changes nothing and starts no daemon. Each file below is one group of checks,
+//! with a deadline; only `fix` acts, and proves each finding again before it does.
 
 mod attempts;
 mod check;
@@ -25,11 +24,16 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Examines the home; with `fixes`, fixes what can be fixed.
 pub async fn examine(home: &Home, fixes: bool) -> Vec<Check> {
     let found = daemon::find(home).await;
-    let is_held = found.is_held();
+    let is_held = found.is_held;
     let mut checks = blocking("home", home, move |home| place::checks(home, is_held)).await;
-    checks.extend(daemon::checks(home, &found));
+    checks.extend(found.checks);
     let mut attempts = None;
-    checks.extend(within("database", database::checks(home, is_held, &mut attempts)).await);
+    let database = async {
+        let (checks, found) = database::checks(home, is_held).await;
+        attempts = found;
+        checks
+    };
+    checks.extend(within("database", database).await);
     if let Some(attempts) = attempts {
         let known = attempts.clone();
         let on_disk = move |home: &Home| attempts::on_disk(home, &known);
@@ -38,7 +42,7 @@ pub async fn examine(home: &Home, fixes: bool) -> Vec<Check> {
         let of_processes = move |home: &Home| processes::checks(home, &attempts);
         checks.extend(blocking("processes", home, of_processes).await);
     }
-    checks.extend(within("executors", executors::checks(home, found.path())).await);
+    checks.extend(within("executors", executors::checks(home, found.path.as_deref())).await);
     checks.extend(within("machine", machine::checks(home)).await);
     if fixes { fix::all(home, checks) } else { checks }
 }
@@ -47,10 +51,8 @@ pub async fn examine(home: &Home, fixes: bool) -> Vec<Check> {
 async fn within(name: &str, group: impl Future<Output = Vec<Check>>) -> Vec<Check> {
     tokio::time::timeout(DEADLINE, group).await.unwrap_or_else(|_| {
         let message = format!("no answer within {} s", DEADLINE.as_secs());
-        vec![
-            Check::fail(name, message)
-                .hint("See whether the disk or a network file system does not answer."),
-        ]
+        let hint = "See whether the disk or a network file system does not answer.";
+        vec![Check::fail(name, message, hint)]
     })
 }
 
@@ -63,7 +65,7 @@ async fn blocking(
     let group = async {
         let examined = tokio::task::spawn_blocking(move || group(&home)).await;
         examined.unwrap_or_else(|error| {
-            vec![Check::warn(name, format!("it can't be examined: {error}"))]
+            vec![Check::warn(name, format!("it can't be examined: {error}"), "")]
         })
     };
     within(name, group).await

@@ -13,6 +13,7 @@ use nix::sys::statvfs::statvfs;
 use super::check::{Check, Cure};
 use crate::home::Home;
 
+const HOME: &str = "home";
 const MIB: u64 = 1 << 20;
 /// Free space below these is a warning, or a failure.
 const SPACE_LOW: u64 = 1024 * MIB;
@@ -26,70 +27,56 @@ pub fn checks(home: &Home, is_held: bool) -> Vec<Check> {
     let data = home.data_dir();
     if !data.exists() {
         let message = format!("{} does not exist", data.display());
-        return vec![
-            Check::note("home", message)
-                .hint("The first `provost` command that needs it creates it."),
-        ];
+        let hint = "The first `provost` command that needs it creates it.";
+        return vec![Check::note(HOME, message, hint)];
     }
-    let mut checks = folders(home);
-    checks.push(space(data));
-    checks.push(file_system(data));
-    checks.push(path_length(home));
+    let mut checks: Vec<Check> =
+        home.folders().iter().filter_map(|folder| not_private(folder, 0o700)).collect();
+    if home.socket().exists() {
+        checks.extend(not_private(home.socket(), 0o600));
+    }
+    if checks.is_empty() {
+        checks.push(Check::ok(HOME, format!("{} is private (0700)", data.display())));
+    }
+    checks.extend([space(data), file_system(data), path_length(home)]);
     checks.extend(leftovers(home, is_held));
     checks
 }
 
-fn folders(home: &Home) -> Vec<Check> {
-    let mut wrong = Vec::new();
-    for folder in home.folders() {
-        wrong.extend(private(&folder, 0o700));
-    }
-    wrong.extend(private(home.socket(), 0o600).filter(|_| home.socket().exists()));
-    if wrong.is_empty() {
-        wrong.push(Check::ok("home", format!("{} is private (0700)", home.data_dir().display())));
-    }
-    wrong
-}
-
 /// What is wrong with the owner or the mode of a path of ours.
-fn private(path: &Path, mode: u32) -> Option<Check> {
+fn not_private(path: &Path, mode: u32) -> Option<Check> {
     let shown = path.display();
-    let found = match fs::metadata(path) {
-        Ok(found) => found,
+    let user = nix::unistd::geteuid().as_raw();
+    let (message, hint) = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let message = format!("{shown} does not exist");
-            return Some(
-                Check::note("home", message).hint("The daemon creates it when it starts."),
-            );
+            let hint = "The daemon creates it when it starts.";
+            return Some(Check::note(HOME, format!("{shown} does not exist"), hint));
         }
         Err(error) => {
-            let message = format!("{shown} can't be examined: {error}");
-            return Some(Check::fail("home", message).hint("See who owns it and its parents."));
+            (format!("{shown} can't be examined: {error}"), "See who owns it and its parents.")
         }
+        Ok(found) if found.uid() != user => (
+            format!("{shown} belongs to user {}, not to {user}", found.uid()),
+            "Run provost as that user, or change its owner.",
+        ),
+        Ok(found) if mode == 0o700 && !found.is_dir() => {
+            (format!("{shown} is not a folder"), "Move it away.")
+        }
+        Ok(found) if found.mode() & 0o077 != 0 => {
+            let message = format!("{shown} is open to others (mode {:o})", found.mode() & 0o777);
+            let cure = Cure::Close { path: path.to_owned(), mode };
+            return Some(Check::warn(HOME, message, "").cure(cure));
+        }
+        Ok(_) => return None,
     };
-    let user = nix::unistd::geteuid().as_raw();
-    if found.uid() != user {
-        let message = format!("{shown} belongs to user {}, not to {user}", found.uid());
-        return Some(
-            Check::fail("home", message).hint("Run provost as that user, or change its owner."),
-        );
-    }
-    if mode == 0o700 && !found.is_dir() {
-        let message = format!("{shown} is not a folder");
-        return Some(Check::fail("home", message).hint("Move it away."));
-    }
-    if found.mode() & 0o077 != 0 {
-        let message = format!("{shown} is open to others (mode {:o})", found.mode() & 0o777);
-        let cure = Cure::Close { path: path.to_owned(), mode };
-        return Some(Check::warn("home", message).cure(cure));
-    }
-    None
+    Some(Check::fail(HOME, message, hint))
 }
 
 fn space(data: &Path) -> Check {
+    let name = "disk";
     let stat = match statvfs(data) {
         Ok(stat) => stat,
-        Err(error) => return Check::warn("disk", format!("its free space is unknown: {error}")),
+        Err(error) => return Check::warn(name, format!("free space unknown: {error}"), ""),
     };
     let free = stat.blocks_available() * stat.fragment_size();
     // Some file systems create inodes as needed, and report none.
@@ -100,9 +87,9 @@ fn space(data: &Path) -> Check {
     };
     let hint = "Free space: `provost gc` shows worktrees that are no longer needed.";
     match (free, inodes) {
-        (..SPACE_OUT, _) | (_, Some(..100)) => Check::fail("disk", message).hint(hint),
-        (..SPACE_LOW, _) | (_, Some(..INODES_LOW)) => Check::warn("disk", message).hint(hint),
-        _ => Check::ok("disk", message),
+        (..SPACE_OUT, _) | (_, Some(..100)) => Check::fail(name, message, hint),
+        (..SPACE_LOW, _) | (_, Some(..INODES_LOW)) => Check::warn(name, message, hint),
+        _ => Check::ok(name, message),
     }
 }
 
@@ -110,30 +97,35 @@ fn space(data: &Path) -> Check {
 /// tried on a file without a name, so that nothing is left behind.
 fn file_system(data: &Path) -> Check {
     let name = "file_system";
-    let read_only = Check::fail(name, "nothing can be written in the home")
-        .hint("See whether its file system is mounted read-only.");
     let file =
         File::options().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(data);
+    let read_only = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
     let file = match file {
         Ok(file) => file,
-        Err(error) if error.raw_os_error() == Some(libc::EROFS) => return read_only,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return read_only,
-        Err(error) => return Check::note(name, format!("it can't be tested: {error}")),
-    };
-    if let Err(error) = spliced(&file) {
-        if error.kind() == io::ErrorKind::StorageFull {
-            return Check::note(name, "there is no space to try splice(2)");
+        Err(error) if read_only.contains(&error.kind()) => {
+            let hint = "See whether its file system is mounted read-only.";
+            return Check::fail(name, "nothing can be written in the home", hint);
         }
-        return Check::fail(name, format!("splice(2) does not work in the home: {error}"))
-            .hint("Put PROVOST_HOME on a local file system such as ext4, xfs or btrfs.");
-    }
-    match fallocate(file.as_fd(), FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, 4096) {
-        Ok(()) => Check::ok(name, "splice and fallocate work"),
-        Err(error) => Check::note(name, format!("splice works, fallocate does not: {error}")),
+        Err(error) => return Check::note(name, format!("it can't be tested: {error}"), ""),
+    };
+    match splice_into(&file) {
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            Check::note(name, "there is no space to try splice(2)", "")
+        }
+        Err(error) => {
+            let hint = "Put PROVOST_HOME on a local file system such as ext4, xfs or btrfs.";
+            Check::fail(name, format!("splice(2) does not work in the home: {error}"), hint)
+        }
+        Ok(()) => match fallocate(file.as_fd(), FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, 4096) {
+            Ok(()) => Check::ok(name, "splice and fallocate work"),
+            Err(error) => {
+                Check::note(name, format!("splice works, fallocate does not: {error}"), "")
+            }
+        },
     }
 }
 
-fn spliced(file: &File) -> io::Result<()> {
+fn splice_into(file: &File) -> io::Result<()> {
     let (read, write) = nix::unistd::pipe()?;
     nix::unistd::write(&write, b"x")?;
     let mut offset = 0;
@@ -145,30 +137,26 @@ fn path_length(home: &Home) -> Check {
     let length = home.worktrees().as_os_str().len();
     if length > PATH_LONG {
         let message = format!("the path of the worktrees has {length} characters");
-        return Check::note("paths", message)
-            .hint("Some build tools fail in long paths; use a shorter PROVOST_HOME.");
+        let hint = "Some build tools fail in long paths; use a shorter PROVOST_HOME.";
+        return Check::note("paths", message, hint);
     }
     Check::ok("paths", "none is too long")
 }
 
 fn leftovers(home: &Home, is_held: bool) -> Vec<Check> {
     let entries = |folder: &Path| fs::read_dir(folder).map_or(0, Iterator::count);
-    let mut checks = Vec::new();
-    match entries(&home.trash()) {
-        0 => checks.push(Check::ok("trash", "it is empty")),
-        count => checks.push(
-            Check::note("trash", format!("it holds {count} entries"))
-                .hint("See `provost gc --empty-trash`."),
-        ),
-    }
+    let mut checks = vec![match entries(&home.trash()) {
+        0 => Check::ok("trash", "it is empty"),
+        count => {
+            let hint = "See `provost gc --empty-trash`.";
+            Check::note("trash", format!("it holds {count} entries"), hint)
+        }
+    }];
     // A daemon clears its own when it starts; while none runs, none is needed.
-    match entries(&home.scratch()) {
-        0 => {}
-        _ if is_held => {}
-        count => checks.push(
-            Check::note("scratch", format!("calls left {count} scratch folders behind"))
-                .cure(Cure::Trash(home.scratch())),
-        ),
+    let count = entries(&home.scratch());
+    if count > 0 && !is_held {
+        let message = format!("calls left {count} scratch folders behind");
+        checks.push(Check::note("scratch", message, "").cure(Cure::Trash(home.scratch())));
     }
     checks
 }

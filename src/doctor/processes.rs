@@ -12,13 +12,15 @@ use super::check::{Check, Cure};
 use crate::home::{HOME_VARIABLE, Home};
 use crate::store::InspectedAttempt;
 
+const NAME: &str = "processes";
+
 pub fn checks(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     let by_id: BTreeMap<&str, &InspectedAttempt> =
         attempts.iter().map(|attempt| (attempt.attempt_id.as_str(), attempt)).collect();
     let mut checks = Vec::new();
     let mut orphans: BTreeMap<String, Vec<Process>> = BTreeMap::new();
     let mut unknown = Vec::new();
-    // Never this process, nor those that it was started by.
+    // Never this process or its ancestors.
     let own = ancestors();
     for pid in proc::all().into_iter().filter(|pid| !own.contains(pid)) {
         let Some((id, process)) = attempt_of(home, pid).zip(Process::of(pid)) else { continue };
@@ -31,18 +33,16 @@ pub fn checks(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     for (attempt, processes) in orphans {
         let name = |it: &Process| format!("{} ({})", it.pid, proc::command_name(it.pid));
         let names: Vec<String> = processes.iter().map(name).collect();
-        let message = format!("attempt {attempt} is over but left {} alive", names.join(", "));
-        checks.push(Check::warn("processes", message).cure(Cure::Kill { attempt, processes }));
+        let message = format!("attempt {attempt} has ended but left {} alive", names.join(", "));
+        checks.push(Check::warn(NAME, message, "").cure(Cure::Kill { attempt, processes }));
     }
     if !unknown.is_empty() {
         let message = format!("these belong to an attempt that is not on record: {unknown:?}");
-        checks.push(
-            Check::warn("processes", message).hint("See what they are with `ps`, then kill them."),
-        );
+        checks.push(Check::warn(NAME, message, "See what they are with `ps`, then kill them."));
     }
     checks.extend(shims(home, attempts));
     if checks.is_empty() {
-        checks.push(Check::ok("processes", "each belongs to an attempt, and none is missing"));
+        checks.push(Check::ok(NAME, "each belongs to an attempt, and none is missing"));
     }
     checks
 }
@@ -64,7 +64,7 @@ pub fn attempt_of(home: &Home, pid: i32) -> Option<String> {
     is_ours.then_some(attempt)
 }
 
-/// This process and those that it was started by.
+/// This process and its ancestors.
 pub fn ancestors() -> BTreeSet<i32> {
     let mut own = BTreeSet::new();
     let mut pid = std::process::id().cast_signed();
@@ -74,7 +74,7 @@ pub fn ancestors() -> BTreeSet<i32> {
     own
 }
 
-/// Shims that work for a process that is over, and processes that run by their rows alone.
+/// Shims of processes that have ended, and processes that run by their rows alone.
 fn shims(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     let at_work: BTreeMap<PathBuf, i32> = proc::all()
         .into_iter()
@@ -89,9 +89,9 @@ fn shims(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
             let dir = home.attempts().join(&attempt.attempt_id).join(&process.process_id);
             if process.status == "running" && !at_work.contains_key(&dir) {
                 let message = format!("attempt {} runs but has no shim", attempt.attempt_id);
-                checks.push(Check::warn("processes", message).hint(
-                    "A daemon finds out how it ended; if none runs, `provost ps` starts one.",
-                ));
+                let hint =
+                    "A daemon finds out how it ended; if none runs, `provost ps` starts one.";
+                checks.push(Check::warn(NAME, message, hint));
             }
             // A planned process may be starting just now.
             expected.insert(dir);
@@ -99,8 +99,9 @@ fn shims(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     }
     let idle = at_work.iter().filter(|(dir, _)| !expected.contains(*dir));
     checks.extend(idle.map(|(dir, pid)| {
-        let message = format!("the shim {pid} works for a process that is over: {}", dir.display());
-        Check::warn("processes", message).hint("It ends with the last process that it watches.")
+        let dir = dir.display();
+        let message = format!("the shim {pid} watches processes of a turn that has ended: {dir}");
+        Check::warn(NAME, message, "It ends with the last of them.")
     }));
     checks
 }

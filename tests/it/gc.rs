@@ -382,5 +382,5 @@ fn only_what_is_asked_for_is_looked_at() {
     assert_eq!(done.code, 4, "{done:?}");
     assert_eq!(verdict(&gc(&provost, ["--project", "scratch"]), &attempt), "collectable");
     let done = provost.verb(["gc"]);
-    assert!(done.stdout.contains("1 would go to the trash"), "{done:?}");
+    assert!(done.stdout.contains("1 would be moved to the trash"), "{done:?}");
 }

@@ -391,7 +391,7 @@ fn what_is_empty_is_said_in_a_sentence() {
     for (words, said) in [
         (vec!["ps"], "no attempt yet"),
         (vec!["inbox"], "nothing in the inbox"),
-        (vec!["approvals"], "no approvals are waiting"),
+        (vec!["approvals"], "no approvals are pending"),
         (vec!["project", "list"], "no project yet"),
         (vec!["gc"], "nothing to collect"),
     ] {

@@ -13,20 +13,17 @@ use provost_actors::process::proc;
 use provost_actors::workspace::git;
 use serde_json::json;
 
-use super::board;
 use crate::cli::exit::Failure;
-use crate::cli::output::short;
 use crate::home::{HOME_VARIABLE, Home};
 
 /// How long to wait for a killed process.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 
-/// The grace of a stop is long enough for the demo's agents, and short enough to watch.
+/// A stop's grace period is long enough for the demo's agents, and short enough to watch.
 const CONFIG: &str = "[daemon]\nstop_grace_ms = 500\n";
 
-/// The script by which an agent waits for a sign from the demo.
-pub const WAIT_FOR: &str = "wait-for";
-const WAIT_FOR_SCRIPT: &str = "until [ -e \"$PROVOST_HOME/$1\" ]; do sleep 0.05; done\n";
+/// The script with which an agent waits for the demo.
+const WAIT_FOR: &str = "until [ -e \"$PROVOST_HOME/$1\" ]; do sleep 0.05; done\n";
 
 pub struct Scratch {
     root: PathBuf,
@@ -34,60 +31,57 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    pub async fn make() -> Result<Self, Failure> {
-        let name = format!("provost-demo-{}", short(&uuid::Uuid::now_v7().to_string()));
-        let root = std::env::temp_dir().join(name);
+    /// `is_team`: with what a team of workers needs.
+    pub async fn make(is_team: bool) -> Result<Self, Failure> {
+        let id = uuid::Uuid::now_v7().simple().to_string();
+        let root = std::env::temp_dir().join(format!("provost-demo-{}", &id[id.len() - 8..]));
         DirBuilder::new().mode(0o700).create(&root)?;
         let root = root.canonicalize()?;
-        let scratch = match Home::at(root.join("home")) {
-            Ok(home) => Self { root, home },
+        let home = match Home::at(root.join("home")) {
+            Ok(home) => home,
             Err(error) => {
                 fs::remove_dir_all(&root)?;
                 return Err(error.into());
             }
         };
-        fs::write(scratch.home.config_file(), CONFIG)?;
-        scratch.make_repository().await?;
-        Ok(scratch)
-    }
-
-    /// Adds what a team needs, before the daemon runs.
-    pub async fn prepare_for_a_team(&self) -> Result<(), Failure> {
-        let files = [(board::PLAN_FILE, board::PLAN), (board::CHECK_FILE, board::CHECK)];
+        let scratch = Self { root, home };
+        let mut config = CONFIG.to_owned();
+        let mut files = vec![("repo/wait-for", WAIT_FOR)];
+        if is_team {
+            files.extend([
+                ("repo/docs/plan.md", include_str!("plan.md")),
+                ("repo/check.sh", include_str!("check.sh")),
+                ("board.json", include_str!("board.json")),
+                ("worker.sh", include_str!("worker.sh")),
+            ]);
+            let (worker, program) = (scratch.root.join("worker.sh"), std::env::current_exe()?);
+            let worker = json!(["sh", worker.to_string_lossy(), program.to_string_lossy()]);
+            config = format!(
+                "{CONFIG}[executors.worker]\nprotocol = \"plain\"\ncommand = {worker}\n\
+                 [projects.demo.checks]\ntest = \"sh check.sh\"\n"
+            );
+        }
+        fs::write(scratch.home.config_file(), config)?;
         for (name, content) in files {
-            let file = self.repo().join(name);
-            fs::create_dir_all(file.parent().unwrap_or(&self.root))?;
+            let file = scratch.root.join(name);
+            fs::create_dir_all(file.parent().unwrap_or(&scratch.root))?;
             fs::write(file, content)?;
         }
-        self.git(&["add", "."]).await?;
-        self.git(&["commit", "--quiet", "--message=The plan"]).await?;
-        let program = json!(std::env::current_exe()?.to_string_lossy());
-        let config = format!(
-            "{CONFIG}[executors.worker]\nprotocol = \"plain\"\n\
-             command = [{program}, \"demo\", \"--play-worker\"]\n\
-             [projects.demo.checks]\ntest = \"sh {check}\"\n",
-            check = board::CHECK_FILE
-        );
-        Ok(fs::write(self.home.config_file(), config)?)
-    }
-
-    async fn make_repository(&self) -> Result<(), Failure> {
-        let repo = self.repo();
-        fs::create_dir(&repo)?;
-        fs::write(repo.join(WAIT_FOR), WAIT_FOR_SCRIPT)?;
-        self.git(&["init", "--quiet", "--initial-branch=main"]).await?;
-        // These override the user's own settings.
-        for (key, value) in [
-            ("user.name", "Provost demo"),
-            ("user.email", "demo@localhost"),
-            ("commit.gpgSign", "false"),
-            ("core.hooksPath", "/dev/null"),
+        // The settings override the user's own.
+        for command in [
+            "init --quiet --initial-branch=main",
+            "config user.name Provost-demo",
+            "config user.email demo@localhost",
+            "config commit.gpgSign false",
+            "config core.hooksPath /dev/null",
+            "add .",
+            "commit --quiet --message=Begin",
         ] {
-            self.git(&["config", key, value]).await?;
+            let words: Vec<&str> = command.split(' ').collect();
+            let done = git::run(&scratch.root.join("repo"), &words).await;
+            done.map_err(|error| Failure::Fault(format!("git: {error}")))?;
         }
-        self.git(&["add", "."]).await?;
-        self.git(&["commit", "--quiet", "--message=The beginning"]).await?;
-        Ok(())
+        Ok(scratch)
     }
 
     pub fn root(&self) -> &Path {
@@ -96,37 +90,6 @@ impl Scratch {
 
     pub fn home(&self) -> &Home {
         &self.home
-    }
-
-    pub fn repo(&self) -> PathBuf {
-        self.root.join("repo")
-    }
-
-    /// Runs git in the repository; its output.
-    pub async fn git(&self, args: &[&str]) -> Result<String, Failure> {
-        git::run(&self.repo(), args).await.map_err(|error| Failure::Fault(format!("git: {error}")))
-    }
-
-    /// Fails if a patch does not apply to the branch that is checked out.
-    pub async fn applies(&self, patch: &str) -> Result<(), Failure> {
-        let file = self.root.join("patch");
-        fs::write(&file, patch)?;
-        self.git(&["apply", "--check", &file.to_string_lossy()]).await.map(drop)
-    }
-
-    /// The worktree of a branch.
-    pub async fn worktree(&self, branch: &str) -> Result<PathBuf, Failure> {
-        let listed = self.git(&["worktree", "list", "--porcelain"]).await?;
-        let reference = format!("branch refs/heads/{branch}");
-        let found = listed.split("\n\n").find(|one| one.lines().any(|line| line == reference));
-        let path = found.and_then(|one| one.lines().next()?.strip_prefix("worktree "));
-        path.map(PathBuf::from)
-            .ok_or_else(|| Failure::Fault(format!("no worktree has the branch {branch}")))
-    }
-
-    /// Gives a waiting agent its sign.
-    pub fn sign(&self, name: &str) -> io::Result<()> {
-        fs::write(self.home.data_dir().join(name), "")
     }
 
     /// Every process that belongs to the demo: those with its home in their environment, and
@@ -172,18 +135,6 @@ impl Drop for Scratch {
             anstream::eprintln!("error: {} is left behind: {error}", self.root.display());
         }
     }
-}
-
-/// The living processes of an attempt, the agent first.
-pub fn processes_of(attempt: &str) -> Vec<Process> {
-    let marker = format!("PROVOST_ATTEMPT_ID={attempt}");
-    let mut found: Vec<Process> = proc::all()
-        .into_iter()
-        .filter(|pid| has_variable(*pid, &marker))
-        .filter_map(Process::of)
-        .collect();
-    found.sort_by_key(|process| (process.start_time, process.pid));
-    found
 }
 
 fn has_variable(pid: i32, variable: &str) -> bool {

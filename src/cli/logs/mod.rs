@@ -1,20 +1,25 @@
-//! `provost logs`: an attempt's log from its beginning to its end, page by
-//! page, and on as it grows.
+//! `provost logs`: prints an attempt's log page by page, and follows it as it grows.
 
 use std::time::Duration;
 
+use provost_actors::event::Channel;
+use provost_actors::ids::AttemptId;
 use serde_json::{Value, json};
 
-use super::context::{Context, text};
+use super::calls::LogPage;
+use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::render;
+use super::text::harmless;
+use crate::api::attempts::{AttemptPhase, AttemptStatus};
+use crate::client::Answer;
 
-/// Asked for at once; the tool gives less when it must.
+/// The size of a page; the tool may give less.
 const PAGE_ENTRIES: u64 = 1000;
 const PAGE_BYTES: u64 = 1 << 20;
 
-/// Between two looks at an attempt that says nothing.
+/// Between two looks at a silent attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -26,10 +31,10 @@ pub struct LogsArgs {
     /// Follow until it settles; Ctrl-C stops following, not the attempt
     #[arg(short, long)]
     follow: bool,
-    /// The executor's own output instead of entries; verbatim when stdout is not a terminal
+    /// Print the executor's own output instead of entries; verbatim unless stdout is a terminal
     #[arg(long)]
     raw: bool,
-    /// Only the newest N entries, and with --follow those that come after them
+    /// Only the newest N entries; with --follow, also those that come after them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
 }
@@ -40,9 +45,11 @@ pub async fn logs(context: &mut Context, args: LogsArgs) -> Result<Exit, Failure
         None => context.newest_attempt().await?,
     };
     let channel = if args.raw { Channel::Raw } else { Channel::Normalized };
-    let mut reader = Reader { channel, ..Reader::new(&attempt) };
+    let mut reader = Reader { channel, ..Reader::new(attempt) };
     if let Some(limit) = args.limit {
-        reader.skip_to_newest(context, limit).await?;
+        let newest = context.call::<LogPage>(reader.page_of(1)).await?;
+        let latest = newest.latest_entry_index.unwrap_or(-1);
+        reader.after = (latest - i64::from(limit)).max(-1);
     }
     if args.follow {
         reader.follow(context).await?;
@@ -53,84 +60,58 @@ pub async fn logs(context: &mut Context, args: LogsArgs) -> Result<Exit, Failure
 }
 
 /// Prints the normalized log until the attempt has settled; returns its status.
-pub async fn follow(context: &mut Context, attempt: &str) -> Result<Value, Failure> {
+pub async fn follow(
+    context: &mut Context,
+    attempt: AttemptId,
+) -> Result<Answer<AttemptStatus>, Failure> {
     Reader::new(attempt).follow(context).await
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Channel {
-    Normalized,
-    Raw,
-}
-
-/// Where in an attempt's log we are.
-pub struct Reader {
-    attempt: String,
+/// A position in an attempt's log.
+struct Reader {
+    attempt: AttemptId,
     channel: Channel,
     /// The index of the entry printed last; -1 before the first.
     after: i64,
 }
 
-struct Page {
-    entries: Vec<Value>,
-    has_more: bool,
-}
-
 impl Reader {
     /// At the beginning of the normalized log.
-    pub fn new(attempt: &str) -> Self {
-        Self { attempt: attempt.to_owned(), channel: Channel::Normalized, after: -1 }
+    fn new(attempt: AttemptId) -> Self {
+        Self { attempt, channel: Channel::Normalized, after: -1 }
     }
 
-    fn arguments(&self) -> Value {
-        json!({"attempt_id": self.attempt, "channel": self.channel_name()})
+    fn page_of(&self, limit: u64) -> Value {
+        json!({"attempt_id": self.attempt, "channel": self.channel, "limit": limit})
     }
 
-    fn channel_name(&self) -> &'static str {
-        match self.channel {
-            Channel::Normalized => "normalized",
-            Channel::Raw => "raw",
-        }
-    }
-
-    /// Everything that was there when the status was told has been printed. What
-    /// a settled attempt's leftovers write on is not waited for.
-    fn has_come_to(&self, status: &Value) -> bool {
-        let latest = status["latest_entry_index"][self.channel_name()].as_i64();
-        self.after >= latest.unwrap_or(-1)
-    }
-
-    async fn skip_to_newest(&mut self, context: &mut Context, count: u32) -> Result<(), Failure> {
-        let mut arguments = self.arguments();
-        arguments["limit"] = json!(1);
-        let newest = context.read("tail_attempt_logs", &arguments).await?;
-        let latest = newest["latest_entry_index"].as_i64().unwrap_or(-1);
-        self.after = (latest - i64::from(count)).max(-1);
-        Ok(())
+    /// Whether everything that was there when the status was read has been printed. Output
+    /// of processes that outlive a settled attempt is not waited for.
+    fn has_reached(&self, status: &AttemptStatus) -> bool {
+        let latest = match self.channel {
+            Channel::Normalized => status.latest_entry_index.normalized,
+            Channel::Raw => status.latest_entry_index.raw,
+        };
+        latest.is_none_or(|latest| u64::try_from(self.after).is_ok_and(|after| after >= latest))
     }
 
     /// Prints the next page.
-    async fn page(&mut self, context: &mut Context) -> Result<Page, Failure> {
-        let mut arguments = self.arguments();
+    async fn page(&mut self, context: &mut Context) -> Result<LogPage, Failure> {
+        let mut arguments = self.page_of(PAGE_ENTRIES);
         arguments["after_entry_index"] = json!(self.after);
-        arguments["limit"] = json!(PAGE_ENTRIES);
         arguments["max_bytes"] = json!(PAGE_BYTES);
-        let mut page = context.read("tail_attempt_logs", &arguments).await?;
-        let entries = match page["entries"].take() {
-            Value::Array(entries) => entries,
-            _ => Vec::new(),
-        };
-        let first = entries.first().and_then(|entry| entry["entry_index"].as_i64());
+        let mut page = context.call::<LogPage>(arguments).await?.output;
+        let first = page.entries.first().and_then(|entry| entry["entry_index"].as_i64());
         if let Some(first) = first.filter(|first| *first > self.after + 1) {
             anstream::eprintln!("({} older entries are gone)", first - self.after - 1);
         }
-        for entry in &entries {
+        for entry in &page.entries {
             self.print(context, entry)?;
             self.after = entry["entry_index"].as_i64().unwrap_or(self.after + 1);
         }
         context.out.flush()?;
-        let has_more = page["has_more"] == json!(true) && !entries.is_empty();
-        Ok(Page { entries, has_more })
+        page.has_more &= !page.entries.is_empty();
+        Ok(page)
     }
 
     fn print(&self, context: &mut Context, entry: &Value) -> Result<(), Failure> {
@@ -138,41 +119,30 @@ impl Reader {
         if self.channel == Channel::Normalized || out.is_json() {
             return print(out, entry);
         }
-        let line = if out.is_terminal() { render::raw(entry) } else { text(entry, "text").into() };
-        out.raw(&line)?;
+        let line = render::text(entry);
+        out.raw(&if out.is_terminal() { harmless(line) } else { line.to_owned() })?;
         if entry["continued"] != json!(true) {
             out.raw("\n")?;
         }
         Ok(())
     }
 
-    /// Prints what comes until the attempt has settled; returns its status.
-    pub async fn follow(&mut self, context: &mut Context) -> Result<Value, Failure> {
-        self.follow_until(context, |_| false).await
-    }
-
-    /// The same, but no further than the page with the entry that is wanted.
-    pub async fn follow_until(
-        &mut self,
-        context: &mut Context,
-        wanted: impl Fn(&Value) -> bool,
-    ) -> Result<Value, Failure> {
+    /// Prints new entries until the attempt has settled; returns its status.
+    async fn follow(&mut self, context: &mut Context) -> Result<Answer<AttemptStatus>, Failure> {
         let mut pause = SHORTEST_PAUSE;
         loop {
-            // Asked before the page: what was written by then is on the page.
+            // Read before the page: what was written by then is on the page.
             let status = json!({"attempt_id": self.attempt});
-            let status = context.read("get_attempt_status", &status).await?;
+            let status = context.call::<AttemptStatus>(status).await?;
             let page = self.page(context).await?;
-            if page.entries.iter().any(&wanted) {
-                return Ok(status);
-            }
             if page.has_more {
                 continue;
             }
-            let is_silent = page.entries.is_empty();
-            if matches!(text(&status, "phase"), "settled" | "idle") && self.has_come_to(&status) {
+            let has_settled = matches!(status.phase, AttemptPhase::Settled | AttemptPhase::Idle);
+            if has_settled && self.has_reached(&status) {
                 return Ok(status);
             }
+            let is_silent = page.entries.is_empty();
             pause = if is_silent { (pause * 2).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };
             tokio::time::sleep(pause).await;
         }
@@ -185,7 +155,7 @@ pub fn print(out: &mut Output, entry: &Value) -> Result<(), Failure> {
         return Ok(out.json_line(entry)?);
     }
     for line in render::normalized(entry).lines(|style, text| out.paint(style, text)) {
-        out.line(&line)?;
+        out.painted(&line)?;
     }
     Ok(())
 }

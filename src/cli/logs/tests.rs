@@ -8,7 +8,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::*;
 use crate::cli::output::Output;
-use crate::client::Welcome;
+use crate::client::{Starter, Welcome};
 use crate::home::Home;
 
 /// What a verb printed.
@@ -38,7 +38,9 @@ impl Attempt {
         if name == "get_attempt_status" {
             self.written = (self.written + 100).min(500);
             let phase = if self.written < 500 { "running" } else { "settled" };
-            return json!({"phase": phase, "state": "failed"});
+            let mut status = crate::cli::tests::status();
+            status["phase"] = json!(phase);
+            return status;
         }
         let limit = arguments["limit"].as_i64().unwrap().min(30);
         let first = match arguments["after_entry_index"].as_i64() {
@@ -83,7 +85,8 @@ async fn printed(args: LogsArgs, written: i64, answers: usize) -> Vec<String> {
         }
     });
     let printed = Printed::default();
-    let mut context = Context::new(home, Output::to(Box::new(printed.clone()), false));
+    let mut context =
+        Context::new(Output::to(Box::new(printed.clone()), false), Some(Starter::new(home)));
     let exit = logs(&mut context, args).await;
     daemon.abort();
     assert_eq!(exit.unwrap(), Exit::Done);
