@@ -38,7 +38,6 @@ const LONGER: &[&str] = &[
 #[rustfmt::skip]
 const CIRCLES: &[&[&str]] = &[
     &["cli::output", "cli::table"],
-    &["journal::attempts", "journal::processes", "journal::sessions"],
     &["mcp::coerce", "mcp::repair", "mcp::suggest", "mcp::tool", "mcp::validation"],
     &["mcp::server", "mcp::transport"],
 ];
@@ -54,11 +53,11 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("limits", &[]),
     ("nearest", &[]),
     ("payload", &[]),
-    ("retry", &[]),
     ("root", &[]),
     ("secret", &[]),
     ("text", &[]),
     ("refusal", &["text"]),
+    ("retry", &["refusal"]),
     ("event", &["ids"]),
     ("executor", &["event", "limits"]),
     ("journal", &["event", "executor", "ids", "limits", "payload", "refusal"]),
@@ -68,6 +67,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("world", &["executor", "ids", "journal", "limits", "log", "process", "secret", "workspace"]),
     ("attempt", &["base", "blocking", "event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "retry", "secret", "text", "workspace", "world"]),
     ("gateway", &["attempt", "event", "executor", "ids", "journal", "nearest", "payload", "refusal", "retry", "workspace", "world"]),
+    ("answers", &["attempt", "event", "gateway", "ids", "journal", "payload", "refusal", "retry", "world"]),
     ("checks", &["attempt", "base", "blocking", "event", "failpoint", "gateway", "ids", "journal", "log", "payload", "process", "refusal", "retry", "secret", "workspace", "world"]),
 ];
 

@@ -15,8 +15,9 @@ use crate::process::{Adopted, Control, LOST, Marker, Shim, SpawnError};
 use crate::retry::until_done;
 use crate::world::World;
 
+use super::message::TurnEvent;
 use super::turn_summary::{SharedSummary, SummarizingNormalizer};
-use super::{launch_state, prepare, recap};
+use super::{prepare, recap};
 
 /// Why a process is killed whose shim died before the daemon held its pipes.
 const SHIM_DIED: &str = "the supervising process died while it was starting it";
@@ -50,7 +51,7 @@ pub async fn process(
     let log = world.logs.get(attempt.attempt_id).await.map_err(sentence)?;
     let dir = world.settings.process_dir(attempt);
     let (folder, state, files) = (dir.clone(), prepared.dialogue, prepared.files);
-    let written = blocking(move || launch_state::write(&folder, &state, &files)).await;
+    let written = blocking(move || prepare::write_launch_state(&folder, &state, &files)).await;
     written.map_err(sentence)?;
     begin(&log, attempt, world, summary, prepared.opening).await?;
     failpoint::hit("log", "begun");
@@ -106,13 +107,10 @@ pub async fn not_prepared(world: &World, attempt: &Attempt, reason: &str) {
 
 /// What became of the attempt's newest process over a restart. Tries until the disk
 /// answers: nothing else can be done with the attempt before.
-pub async fn found(
-    world: &World,
-    attempt: &Attempt,
-    summary: SharedSummary,
-) -> (Adopted, Arc<AttemptLog>) {
+pub async fn found(world: &World, attempt: &Attempt, summary: SharedSummary) -> TurnEvent {
     let what = format!("attempt {}: finding its process", attempt.attempt_id);
-    until_done(what, || find(world, attempt, summary.clone())).await
+    let (found, log) = until_done(what, || find(world, attempt, summary.clone())).await;
+    TurnEvent::Found(Box::new(found), log)
 }
 
 async fn find(
@@ -198,7 +196,7 @@ async fn begin(
     opening: Vec<(Timestamp, Event)>,
 ) -> Result<(), String> {
     let dir = world.settings.process_dir(attempt);
-    let state = blocking(move || launch_state::read(&dir)).await.map_err(sentence)?;
+    let state = blocking(move || prepare::read_launch_state(&dir)).await.map_err(sentence)?;
     let (inner, in_lines) = match world.executors.get(&attempt.executor) {
         Some(executor) => (executor.normalizer(&state), executor.answers_in_lines()),
         None => (Box::new(PlainLines) as Box<dyn Normalizer>, false),
@@ -212,7 +210,6 @@ fn sentence(error: impl Display) -> String {
     error.to_string()
 }
 
-/// Logs why the process did not start.
 async fn log_failure(log: &Arc<AttemptLog>, attempt: &Attempt, reason: String, with_prompt: bool) {
     let prompt = with_prompt.then(|| attempt.process.prompt.clone());
     let (log, process, turn) = (Arc::clone(log), attempt.process.process_id, attempt.process.turn);

@@ -1,8 +1,7 @@
-//! The durable writer of an executor's standard input, for two-way protocols: the only
-//! one. Each message is on file before it is sent, one per line, and its line number is
-//! its sequence number with the shim. So each message is sent once even if the daemon
-//! dies: a message whose key is on file is not written again, and those that the shim
-//! has not received are sent.
+//! The durable writer of an executor's standard input, for two-way protocols. Each message
+//! is on file before it is sent, one per line, and its line number is its sequence number
+//! with the shim. So each message is sent once even if the daemon dies: a key on file is not
+//! written again, and lines that the shim has not received are sent.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -18,7 +17,6 @@ use crate::executor::Message;
 use crate::failpoint;
 use crate::process::{Control, ControlError};
 
-/// The messages, as JSON.
 const FILE: &str = "said.jsonl";
 
 /// Writes to one process. Clones share the queue.
@@ -31,7 +29,6 @@ struct Inner {
     changed: watch::Sender<()>,
 }
 
-/// The messages on file.
 #[derive(Default)]
 struct StdinQueue {
     is_read: bool,
@@ -39,7 +36,6 @@ struct StdinQueue {
     file: Option<File>,
     keys: HashSet<String>,
     lines: Vec<Arc<str>>,
-    /// No more messages come.
     is_closed: bool,
 }
 
