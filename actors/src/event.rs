@@ -176,7 +176,7 @@ pub enum Event {
     },
 }
 
-/// What a tool call does, as far as its name and arguments tell.
+/// What a tool call does, as far as its name and arguments show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
     #[serde(rename = "type")]

@@ -21,7 +21,7 @@
 //! tool" is the one that was called; [`Refusal::of_tool`] names it.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::text::cut;
 
@@ -112,7 +112,7 @@ pub struct Refusal {
     pub code: Code,
     /// One sentence that says what failed.
     pub message: String,
-    /// Names the next tool and field; following it word for word works.
+    /// Names the next tool and field, and works if followed literally.
     pub hint: String,
     /// Facts for programs: `path`, ids, nearest names.
     pub details: Map<String, Value>,
@@ -153,26 +153,17 @@ impl Refusal {
     /// What clients get. `error` comes first, for some clients hide that a result is one.
     #[must_use]
     pub fn envelope(&self) -> Value {
-        #[derive(Serialize)]
-        struct Envelope<'a> {
-            error: &'a str,
-            code: Code,
-            message: &'a str,
-            retryable: bool,
-            hint: &'a str,
-            #[serde(skip_serializing_if = "Map::is_empty")]
-            details: &'a Map<String, Value>,
+        let mut envelope = json!({
+            "error": self.message,
+            "code": self.code,
+            "message": self.message,
+            "retryable": self.code.retryable(),
+            "hint": self.hint,
+        });
+        if !self.details.is_empty() {
+            envelope["details"] = self.details.clone().into();
         }
-        let envelope = Envelope {
-            error: &self.message,
-            code: self.code,
-            message: &self.message,
-            retryable: self.code.retryable(),
-            hint: &self.hint,
-            details: &self.details,
-        };
-        // Strings, a bool and a map of JSON always serialize.
-        serde_json::to_value(envelope).unwrap_or_default()
+        envelope
     }
 
     /// The machine or the daemon's limits leave too few resources now.

@@ -109,16 +109,12 @@ impl AttemptState {
 
     /// Arms the timer of a pending approval; sends a decision to the executor.
     pub(super) fn go_on_with(&mut self, process: ProcessId, approval: &Approval) {
-        let Some(verdict) = approval.verdict() else {
-            if approval.status == ApprovalStatus::Pending
-                && let Some(expires_at) = approval.expires_at
-            {
-                let (id, left) = (approval.approval_id, expires_at.since(Timestamp::now()));
-                let expire = move || TurnEvent::Expired(id);
-                self.with(process, |turn| turn.handle.send_after(left, expire));
-            }
-            return;
-        };
+        if let (ApprovalStatus::Pending, Some(at)) = (approval.status, approval.expires_at) {
+            let (id, left) = (approval.approval_id, at.since(Timestamp::now()));
+            let expire = move || TurnEvent::Expired(id);
+            self.with(process, |turn| turn.handle.send_after(left, expire));
+        }
+        let Some(verdict) = approval.verdict() else { return };
         let executor = self.world.executors.get(&self.attempt.executor);
         let answer = executor.and_then(|executor| executor.answer(&approval.request, &verdict));
         let Some(answer) = answer else { return };

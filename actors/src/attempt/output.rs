@@ -18,7 +18,7 @@ use super::message::{DiskWriter, Handle, TurnEvent};
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::{Outgoing, SharedSummary};
 
-/// Makes the closing entries, once all that the executor said is known.
+/// Makes the closing entries, once all of the executor's output is known.
 pub type Closing = Arc<dyn Fn(&ExitRecord) -> Vec<(Timestamp, Event)> + Send + Sync>;
 
 /// One process's output.

@@ -236,7 +236,7 @@ impl AttemptState {
         self.step(process, LifeEvent::Spawned).await;
     }
 
-    /// What the disk tells of a process over a restart.
+    /// The state of a process after a restart, as the disk shows it.
     async fn found(&mut self, process: ProcessId, found: Adopted, log: Arc<AttemptLog>) {
         self.with(process, |turn| turn.finding = false);
         self.take_up(process, found, log).await;

@@ -63,19 +63,21 @@ pub async fn process(
     };
     tracing::warn!(attempt = %attempt.attempt_id, %error, "its process was not started");
     match error {
-        SpawnError::Unreachable(_) => return Err(NotStarted::Unsure),
+        SpawnError::Unreachable(_) => Err(NotStarted::Unsure),
         // An orphan may run, and the dying shim may hold the folder's lock for a while.
         // After that its records are read.
         SpawnError::Died => {
             let what = format!("attempt {}: sweeping its process", attempt.attempt_id);
             until_done(what, || world.shims.sweep(&dir, SHIM_DIED)).await;
-            return Err(NotStarted::Unsure);
+            Err(NotStarted::Unsure)
         }
-        SpawnError::Prepare(_) | SpawnError::Shim(_) | SpawnError::Refused(_) => {}
+        SpawnError::Prepare(_) | SpawnError::Shim(_) | SpawnError::Refused(_) => {
+            let program = prepared.manifest.program.display();
+            let reason = format!("{program} can't be started: {error}");
+            log_failure(&log, attempt, reason.clone(), false).await;
+            Err(NotStarted::Certain(reason))
+        }
     }
-    let reason = format!("{} can't be started: {error}", prepared.manifest.program.display());
-    log_failure(&log, attempt, reason.clone(), false).await;
-    Err(NotStarted::Certain(reason))
 }
 
 /// The prompt of a newest turn that has no session to resume, if it is more than the
@@ -148,16 +150,16 @@ pub async fn kill(world: &World, attempt: &Attempt, kind: StopKind) -> Result<u3
     Ok(u32::try_from(report.survivors.len()).unwrap_or(u32::MAX))
 }
 
-/// What became of the process whose shim has gone: one that goes on, or its end.
+/// The state of the process whose shim has ended: alive under another one, or ended.
 pub async fn rescued(world: &World, attempt: &Attempt, control: Control) -> Adopted {
     let dir = &world.settings.process_dir(attempt);
     let mut first = Some(world.shims.rescue(dir, control).await);
     let what = format!("attempt {}: rescuing its process", attempt.attempt_id);
     until_done(what, || {
-        let rescued = first.take();
+        let first = first.take();
         async move {
-            let found = match rescued {
-                Some(rescued) => rescued,
+            let found = match first {
+                Some(found) => found,
                 None => world.shims.adopt(dir).await,
             };
             settle_lost(world, attempt, true, found.map_err(sentence)?).await

@@ -68,7 +68,7 @@ impl Turn {
         worktrees: Arc<Mutex<()>>,
         life: Life,
     ) -> Self {
-        let stdin = StdinWriter::new(world.settings.process_dir(&attempt));
+        let stdin = StdinWriter::new(&world.settings.process_dir(&attempt));
         Self {
             handle,
             world,

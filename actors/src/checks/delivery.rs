@@ -1,5 +1,5 @@
 //! What a report of completion refers to: the worktrees as they are at that moment.
-//! Frozen before the report is answered, for the agent may go on writing.
+//! Frozen before the report is answered, for the agent may continue to write.
 
 use std::time::Duration;
 

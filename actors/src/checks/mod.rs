@@ -52,7 +52,6 @@ pub enum ChecksMessage {
     /// Runs may begin again: not all could be stopped, so the daemon goes on.
     GoOn,
 
-    // ---- sent by its own tasks
     Read(Result<Vec<CheckRun>, Refusal>),
     /// A run's task has ended; `true`: it panicked.
     Ended(CheckRunId, bool),

@@ -18,7 +18,7 @@ use crate::refusal::Refusal;
 const LINES: usize = 40;
 const BYTES_MAX: usize = 8 << 10;
 
-/// Notifies the worker, if there is one and it may go on.
+/// Notifies the worker, if there is one and it was not stopped.
 ///
 /// # Errors
 /// It may work later.

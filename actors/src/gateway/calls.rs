@@ -7,7 +7,6 @@ use serde_json::json;
 
 use crate::attempt::{self, AttemptMessage, FollowUpCall};
 use crate::event::Timestamp;
-use crate::executor::Verdict;
 use crate::ids::{ApprovalId, AttemptId, QueueId};
 use crate::journal::{
     Approval, ApprovalStatus, Decision, FollowUp, FollowUpAction, FollowedUp, Key, Once, Resolved,
@@ -152,8 +151,7 @@ pub async fn respond(
         return world.journal.decide(key.as_ref(), approval_id, &decision).await;
     }
     ask_owner(&gateway, approval.attempt_id, false, |_, port| {
-        let (key, verdict): (_, Verdict) = (key.clone(), verdict.clone());
-        AttemptMessage::Respond(key, approval_id, verdict, port)
+        AttemptMessage::Respond(key.clone(), approval_id, verdict.clone(), port)
     })
     .await
 }

@@ -16,7 +16,6 @@ use crate::refusal::Refusal;
 pub type Port<T> = RpcReplyPort<Result<T, Refusal>>;
 
 pub enum GatewayMessage {
-    // ---- from outside
     Start(Option<Key>, StartRequest, Port<Once<AttemptStarted>>),
     Stop(Option<Key>, AttemptId, bool, Port<Once<AttemptStopped>>),
     FollowUp(Option<Key>, FollowUpRequest, Port<Once<FollowedUp>>),
@@ -33,7 +32,6 @@ pub enum GatewayMessage {
     /// Starts may be made again: not all could be stopped, so the daemon goes on.
     GoOn,
 
-    // ---- from its own tasks and actors
     /// A start has been checked; it needs a slot.
     Checked(Option<Key>, Box<Attempt>, Port<Once<AttemptStarted>>),
     /// A start has been written down, or was refused.

@@ -92,7 +92,6 @@ impl GatewayState {
         let _ = port.send(all);
     }
 
-    /// The daemon goes on after all.
     pub(super) fn go_on(&mut self) {
         self.is_closing = false;
         self.grant();

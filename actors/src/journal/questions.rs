@@ -30,7 +30,7 @@ pub struct Outgoing {
     pub later: Option<Timestamp>,
 }
 
-/// What the executor is started with to answer a question.
+/// How the executor is started to answer a question.
 #[derive(Clone, Debug)]
 pub struct Consultation {
     /// Of the question: `Q-001`.

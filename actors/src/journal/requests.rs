@@ -98,7 +98,7 @@ pub trait Requests {
     /// The intents that were begun and not completed, oldest first.
     async fn open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal>;
 
-    /// Keeps the answer of a call that [`begin`](Self::begin) let go.
+    /// Keeps the answer of a call that [`begin`](Self::begin) allowed.
     async fn complete(&self, key: &Key, answer: serde_json::Value) -> Result<(), Refusal>;
 
     /// Forgets an intent whose call was refused: a refusal doesn't use up the key.

@@ -94,7 +94,7 @@ pub enum Effect {
     Answer(Stopped),
 }
 
-/// What the outcome is made from, besides the executor's own words.
+/// What the outcome is made from, besides the executor's own report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
     pub exit: Option<ExitRecord>,
