@@ -37,7 +37,6 @@ const LONGER: &[&str] = &[
 /// Modules that use each other, all of a circle in a line.
 #[rustfmt::skip]
 const CIRCLES: &[&[&str]] = &[
-    &["journal::attempts", "journal::processes", "journal::sessions"],
     &["mcp::coerce", "mcp::repair", "mcp::suggest", "mcp::tool", "mcp::validation"],
     &["mcp::server", "mcp::transport"],
 ];
@@ -53,11 +52,11 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("limits", &[]),
     ("nearest", &[]),
     ("payload", &[]),
-    ("retry", &[]),
     ("root", &[]),
     ("secret", &[]),
     ("text", &[]),
     ("refusal", &["text"]),
+    ("retry", &["refusal"]),
     ("event", &["ids"]),
     ("executor", &["event", "limits"]),
     ("journal", &["event", "executor", "ids", "limits", "payload", "refusal"]),
@@ -67,6 +66,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("world", &["executor", "ids", "journal", "limits", "log", "process", "secret", "workspace"]),
     ("attempt", &["base", "blocking", "event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "retry", "secret", "text", "workspace", "world"]),
     ("gateway", &["attempt", "event", "executor", "ids", "journal", "nearest", "payload", "refusal", "retry", "workspace", "world"]),
+    ("answers", &["attempt", "event", "gateway", "ids", "journal", "payload", "refusal", "retry", "world"]),
     ("checks", &["attempt", "base", "blocking", "event", "failpoint", "gateway", "ids", "journal", "log", "payload", "process", "refusal", "retry", "secret", "workspace", "world"]),
 ];
 

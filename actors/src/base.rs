@@ -1,5 +1,4 @@
-//! Which of the daemon's own variables are passed on to what it starts: executors,
-//! checks, git. Pure.
+//! Which of the daemon's own variables it passes on to executors, checks and git. Pure.
 
 use std::collections::BTreeMap;
 

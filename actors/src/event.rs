@@ -1,5 +1,4 @@
-//! What an attempt's log is made of: raw lines and normalized entries, as they
-//! are stored and as they leave through the tools. Pure data.
+//! What an attempt's log is made of: raw lines and normalized entries. Pure data.
 
 use std::time::Duration;
 
@@ -25,7 +24,6 @@ impl Timestamp {
         Self(DateTime::from_timestamp_millis(millis).unwrap_or_default())
     }
 
-    /// So much later.
     #[must_use]
     pub fn plus(self, time: Duration) -> Self {
         let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
@@ -67,17 +65,15 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// The two log channels of an attempt.
+/// A log channel of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
-    /// Entries parsed from the executor's protocol.
     Normalized,
-    /// Lines as the executor wrote them.
     Raw,
 }
 
-/// The two output streams of a process.
+/// An output stream of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
@@ -114,7 +110,7 @@ pub struct NormalizedEntry {
     pub event: Event,
 }
 
-/// What happened: a kind with its own fields, and the text to show for it.
+/// A kind of entry with its own fields, and the text to show for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Event {
@@ -180,7 +176,7 @@ pub enum Event {
     },
 }
 
-/// What a tool call does, as far as its name and arguments tell.
+/// What a tool call does, as far as its name and arguments show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
     #[serde(rename = "type")]
@@ -199,20 +195,12 @@ impl Action {
     pub fn bounded(mut self) -> Self {
         let mut is_cut = false;
         for value in self.detail.values_mut() {
-            let mut text = match value {
-                serde_json::Value::String(text) => std::mem::take(text),
-                serde_json::Value::Array(_) | serde_json::Value::Object(_)
-                    if value.to_string().len() > Self::VALUE_MAX =>
-                {
-                    value.to_string()
-                }
-                _ => continue,
-            };
-            if text.len() > Self::VALUE_MAX {
+            let size = value.as_str().map_or_else(|| value.to_string().len(), str::len);
+            if size > Self::VALUE_MAX {
+                let mut text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 text.truncate(text.floor_char_boundary(Self::VALUE_MAX));
-                is_cut = true;
+                (*value, is_cut) = (text.into(), true);
             }
-            *value = text.into();
         }
         if is_cut {
             self.detail.insert("truncated".to_owned(), true.into());
@@ -264,7 +252,6 @@ pub enum RunReason {
     DevServer,
 }
 
-/// The status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessStatus {

@@ -1,10 +1,9 @@
-//! Deaths on demand: places at which a test lets this process be killed, between
-//! two steps that a crash may part. Every build has them, so that the binary that
-//! is proved is the one that runs; unarmed, a place costs one look at a flag.
+//! Places at which a test has this process killed, between two steps that a crash may part.
+//! Every build has them, so that the tested binary is the one that runs.
 //!
-//! `PROVOST_FAILPOINT` names a place: `what.moment`, or `what.moment@3` for the
-//! third time it is come by. `shim:what.moment` is the death of the first shim
-//! that the daemon starts, `rescue:…` that of the first one that takes over.
+//! `PROVOST_FAILPOINT` names a place: `what.moment`, or `what.moment@3` for the third time it
+//! is reached. `shim:what.moment` kills the first shim that the daemon starts, `rescue:…` the
+//! first one that takes over.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,14 +22,13 @@ pub fn hit(what: &str, moment: &str) {
     }
 }
 
-/// The value of [`VARIABLE`] for the next child of a kind: the first one gets the place
-/// that is named for its kind, and no later one does.
+/// The value of [`VARIABLE`] for the next child of a kind. Only the first child gets it.
 #[must_use]
 pub fn pass_on(kind: &str) -> Option<String> {
     ARMED.as_ref()?.pass_on(kind)
 }
 
-/// The place, and how often it is still come by before it kills.
+/// A place, and how often it is still reached before it kills.
 struct Failpoint {
     /// The kind of child that dies; `None`: this process.
     whose: Option<String>,
@@ -66,7 +64,7 @@ impl Failpoint {
 
 fn die() -> ! {
     let _ = kill(Pid::this(), Signal::SIGKILL);
-    // No further step of this thread may be taken until the signal is.
+    // This thread takes no further step before the signal.
     loop {
         std::thread::park();
     }

@@ -1,6 +1,5 @@
-//! The ids of everything that Provost names: UUIDv7 newtypes, so that an
-//! attempt id can't be passed where a session id goes. Reads the clock, and
-//! never goes back when that does: later ids are the larger ones.
+//! The ids of everything that Provost names: UUIDv7 newtypes. Later ids are larger, even if
+//! the clock goes back.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,8 +18,8 @@ fn make(timestamp: impl FnOnce(&ContextV7) -> Timestamp) -> Uuid {
     Uuid::new_v7(timestamp(&clock))
 }
 
-/// Ids made from now on are larger than this one, made before a restart: the
-/// clock may have been set back since. What is no UUIDv7 counts for nothing.
+/// Makes later ids larger than this one from before a restart: the clock may have been set
+/// back since. Ignores what is not a UUIDv7.
 pub fn go_on_after(latest: &str) {
     let latest = Uuid::parse_str(latest).ok().and_then(|latest| latest.get_timestamp());
     if let Some((seconds, nanos)) = latest.map(|latest| latest.to_unix()) {
@@ -30,8 +29,8 @@ pub fn go_on_after(latest: &str) {
     }
 }
 
-macro_rules! id {
-    ($(#[$doc:meta])* $name:ident) => {
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident,)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(transparent)]
@@ -45,12 +44,10 @@ macro_rules! id {
                 Self(make(|clock| Timestamp::now(clock)))
             }
 
-            /// The last 8 characters: what people are shown. The start of a
-            /// UUIDv7 is a clock and tells neighbours apart badly.
+            /// The last 8 characters, for people: the start of a UUIDv7 is a clock.
             #[must_use]
             pub fn short(&self) -> String {
-                let text = self.0.simple().to_string();
-                text[text.len() - 8..].to_owned()
+                self.0.simple().to_string().split_off(24)
             }
         }
 
@@ -67,67 +64,41 @@ macro_rules! id {
                 Uuid::parse_str(text).map(Self)
             }
         }
-    };
+    )*};
 }
 
-id!(
+ids! {
     /// A project: a board of tasks over one or more repositories.
-    ProjectId
-);
-id!(
+    ProjectId,
     /// A repository registered with a project.
-    RepoId
-);
-id!(
+    RepoId,
     /// A task on a project's board.
-    TaskId
-);
-id!(
+    TaskId,
     /// One run of a task in its own worktrees and branch.
-    AttemptId
-);
-id!(
+    AttemptId,
     /// One conversation with one executor.
-    SessionId
-);
-id!(
+    SessionId,
     /// One OS process run for a session (`execution_process_id` outside).
-    ProcessId
-);
-id!(
+    ProcessId,
     /// A follow-up that waits in a session's queue.
-    QueueId
-);
-id!(
+    QueueId,
     /// A permission that an executor asked for.
-    ApprovalId
-);
-id!(
+    ApprovalId,
     /// A ticket for a person.
-    TicketId
-);
-id!(
-    /// What a worker found beside its task.
-    NoteId
-);
-id!(
-    /// What a worker said of its work.
-    ReportId
-);
-id!(
+    TicketId,
+    /// An observation or issue that a worker reported.
+    NoteId,
+    /// A worker's report on its work.
+    ReportId,
     /// A question that the plan does not answer.
-    QuestionId
-);
-id!(
+    QuestionId,
     /// A test that failed, as a worker reported it.
-    FailureId
-);
-id!(
-    /// The checking of one report of a task's being done.
-    CheckRunId
-);
+    FailureId,
+    /// The checks on one report of completion.
+    CheckRunId,
+}
 
-/// To what supervises processes, each run of checks is an attempt of its own.
+/// To shims each run of checks is an attempt of its own.
 impl From<CheckRunId> for AttemptId {
     fn from(run: CheckRunId) -> Self {
         Self(run.0)

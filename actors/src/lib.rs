@@ -3,7 +3,7 @@
 //! ```text
 //!  Root ─┬─ Gateway ─┬─ Attempt ── its process (by a shim), its log, its worktrees
 //!        │           └─ Attempt …
-//!        ├─ Checks ── the processes that check what is reported done
+//!        ├─ Checks ── the processes that check what is reported as completed
 //!        └─ one git owner per repository
 //! ```
 //!
@@ -17,16 +17,13 @@
 //!                                                    └──── send, queue ─────────┘
 //! ```
 //!
-//! The [`gateway`] is the one door: each request is a message to it, answered by
-//! the owner of the thing. An [`attempt`] owns its [`process`], its [`log`] and,
-//! through the owners of its repositories, its [`workspace`]. What must outlive
-//! the daemon goes to the [`journal`]; how an [`executor`] is launched and read
-//! is its adapter's. Both are traits: this crate knows no database, no protocol
-//! of clients, no command line and no configuration file.
-//!
-//! Log bytes never travel in messages: mailboxes are unbounded, and a stop must
-//! not wait behind a flood.
+//! The [`gateway`] is the one door. An [`attempt`] owns its [`process`], its [`log`] and,
+//! through the owners of its repositories, its [`workspace`]. The [`journal`] (what outlives
+//! the daemon) and the [`executor`] (how one is launched and read) are traits: this crate
+//! knows no database, protocol, command line or configuration file. Log bytes never travel
+//! in messages, so a stop never waits behind a flood.
 
+pub mod answers;
 pub mod attempt;
 pub mod base;
 pub mod blocking;

@@ -1,4 +1,4 @@
-//! What an execution process may use, and how that is seen to. Data only.
+//! What an execution process may use, and how that is enforced. Data only.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether a cgroup would hold what else is only watched.
+    /// Whether a cgroup would enforce what is otherwise only watched.
     pub fn want_cgroup(&self) -> bool {
         self.memory_bytes > 0 || self.processes > 0
     }
@@ -41,8 +41,8 @@ impl Limits {
     }
 }
 
-/// Soft limits that a daemon has changed for itself, as it was started with them:
-/// what it runs gets these. `None`: unchanged.
+/// Original soft limits that a daemon has changed for itself: its children get these.
+/// `None`: unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SoftLimits {
@@ -52,24 +52,23 @@ pub struct SoftLimits {
     pub core_bytes: Option<u64>,
 }
 
-/// How a limit is seen to.
+/// How a limit is enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hold {
-    /// The kernel holds it: it can't be passed for a moment.
+    /// By the kernel, at every moment.
     Kernel,
-    /// It is looked at several times a second: it can be passed for so long.
+    /// By a look several times a second.
     Watched,
-    /// Nobody holds it.
     No,
 }
 
-/// A limit that is set, and what became of it at the start of its process.
+/// A limit that is set, and how it was applied at the start of its process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
     pub limit: String,
     pub value: u64,
     pub hold: Hold,
-    /// Why it is not held by the kernel, where it might be.
+    /// Why the kernel does not enforce it, where it could.
     pub reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The name that was meant by one that is slightly off. Pure.
+//! The name that a slightly wrong one means. Pure.
 
 /// How alike two names must be for one to be taken for the other (Jaro-Winkler).
 const ALIKE: f64 = 0.84;
@@ -14,7 +14,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// The name that was typed with a slip or two: much like it, and few letters away.
+/// The nearest name, if it is only a letter or two away.
 pub fn slip<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let short = snake_case(given);
     let most = (short.chars().count() / 4).clamp(1, 2);

@@ -1,5 +1,4 @@
-//! What a call asks for, as a hash: equal for payloads that mean the same,
-//! however they are spelled. Pure.
+//! Hashes of calls' payloads, equal for payloads that mean the same. Pure.
 
 use std::fmt::Write;
 

@@ -1,9 +1,9 @@
-//! Every reason to say no, in one place: the code a client sees, whether the
-//! same call may work later, and the hint that leads to the right call. Pure.
+//! Why calls are refused: the code, whether the same call may work later, and the hint that
+//! leads to the right call. Pure.
 //!
-//! A hint is read by models and by programs, so it begins with a sentence of one
-//! of these forms; what follows it explains. T and U are tools, F and G fields (or
-//! paths such as `repos[0].path`), V is JSON or a member of the details:
+//! Models and programs read a hint, so it begins with a sentence of one of these forms. T
+//! and U are tools, F and G fields (or paths such as `repos[0].path`), V is JSON or a member
+//! of the details:
 //!
 //! ```text
 //! Call T again with F = V and G = W.          Call T again with F from U.
@@ -16,15 +16,12 @@
 //! Call U with F = V instead.
 //! ```
 //!
-//! A hint never aims a call that may take something away at another thing than the one
-//! that was named, leaves nothing out without saying so, and does not begin with a way
-//! around a guard. What a call leaves out is named in the message.
-//!
-//! One that does not begin with `Call` asks for what no call can do. "The tool"
-//! is the one that was called; [`Refusal::of_tool`] names it.
+//! A hint never turns a destructive call to another target, and does not begin with a way
+//! around a guard. A hint that does not begin with `Call` asks for what no call can do. "The
+//! tool" is the one that was called; [`Refusal::of_tool`] names it.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::text::cut;
 
@@ -51,6 +48,13 @@ macro_rules! codes {
             #[must_use]
             pub fn retryable(self) -> bool {
                 match self { $(Self::$name => $retryable,)* }
+            }
+
+            /// Whether the store can't be used now: its disk is full, or its database is
+            /// locked or gone.
+            #[must_use]
+            pub fn is_of_store(self) -> bool {
+                matches!(self, Self::StorageFull | Self::DbLocked | Self::DbUnavailable)
             }
 
             /// The general way out; a refusal's own hint is usually more exact.
@@ -108,9 +112,9 @@ pub struct Refusal {
     pub code: Code,
     /// One sentence that says what failed.
     pub message: String,
-    /// Names the next tool and field; following it word for word works.
+    /// Names the next tool and field, and works if followed literally.
     pub hint: String,
-    /// Small facts for programs: `path`, ids, nearest names.
+    /// Facts for programs: `path`, ids, nearest names.
     pub details: Map<String, Value>,
 }
 
@@ -146,33 +150,23 @@ impl Refusal {
         self
     }
 
-    /// What leaves through every door. The order of the fields is part of it:
-    /// `error` comes first, for some clients hide that a result is one.
+    /// What clients get. `error` comes first, for some clients hide that a result is one.
     #[must_use]
     pub fn envelope(&self) -> Value {
-        #[derive(Serialize)]
-        struct Envelope<'a> {
-            error: &'a str,
-            code: Code,
-            message: &'a str,
-            retryable: bool,
-            hint: &'a str,
-            #[serde(skip_serializing_if = "Map::is_empty")]
-            details: &'a Map<String, Value>,
+        let mut envelope = json!({
+            "error": self.message,
+            "code": self.code,
+            "message": self.message,
+            "retryable": self.code.retryable(),
+            "hint": self.hint,
+        });
+        if !self.details.is_empty() {
+            envelope["details"] = self.details.clone().into();
         }
-        let envelope = Envelope {
-            error: &self.message,
-            code: self.code,
-            message: &self.message,
-            retryable: self.code.retryable(),
-            hint: &self.hint,
-            details: &self.details,
-        };
-        // Strings, a bool and a map of JSON always serialize.
-        serde_json::to_value(envelope).unwrap_or_default()
+        envelope
     }
 
-    /// The machine, or the daemon's limits, leave too little to do it now.
+    /// The machine or the daemon's limits leave too few resources now.
     pub fn shortage(message: impl Into<String>) -> Self {
         Self::new(Code::DaemonUnavailable, message).hint(
             "Call the tool again when fewer attempts run. There are too few descriptors, \
@@ -186,15 +180,14 @@ impl Refusal {
     }
 }
 
-/// Most characters of a word, and of a message. A name or an id from a caller may be of any
-/// length, and is never echoed whole.
+/// Most characters of a word, and of a message: a caller's names may be of any length.
 const WORD_MAX: usize = 300;
 const MESSAGE_MAX: usize = 4000;
 /// The same of a text among the details.
 const DETAIL_MAX: usize = 4096;
 
-/// One line that begins with a capital, where it begins with a plain word, and
-/// ends with a full stop: what other programs say is made of many pieces.
+/// One line that begins with a capital, where it begins with a plain word, and ends with a
+/// full stop.
 fn sentence(text: &str) -> String {
     let short = |word: &str| cut(word.to_owned(), WORD_MAX);
     let words: Vec<String> = text.split_whitespace().map(short).collect();

@@ -3,11 +3,13 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use crate::refusal::Refusal;
+
 /// Between two tries of an owner to write or to reach something.
 pub const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tries until it works, with a [`PAUSE`] after each failure, which is logged. `what`
-/// names the work and its owner.
+/// Tries until the work succeeds, with a [`PAUSE`] after each failure, which is logged.
+/// `what` names the work and its owner.
 pub async fn until_done<T, E: Display, F>(what: impl Display, mut work: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, E>>,
@@ -19,6 +21,29 @@ where
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// The same, but any refusal that is not the store's own fault ends it.
+///
+/// # Errors
+/// That refusal.
+pub async fn while_store_fails<T, F>(
+    what: impl Display,
+    mut work: impl FnMut() -> F,
+) -> Result<T, Refusal>
+where
+    F: Future<Output = Result<T, Refusal>>,
+{
+    until_done(what, || {
+        let working = work();
+        async {
+            match working.await {
+                Err(refusal) if refusal.code.is_of_store() => Err(refusal),
+                done => Ok(done),
+            }
+        }
+    })
+    .await
 }
 
 /// Tries once more after each of these pauses, as long as the error `may_pass`.

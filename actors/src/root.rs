@@ -3,7 +3,6 @@
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
-/// The actor. It takes no messages.
 pub struct Root;
 
 impl Actor for Root {

@@ -1,4 +1,4 @@
-//! Texts that must be short. Pure.
+//! Shortening of texts. Pure.
 
 /// Most characters shown of a name that may be of any length.
 pub const NAME_TOLD: usize = 100;

@@ -1,5 +1,5 @@
-//! What every actor works with: the means, and the configuration as values. The
-//! actors see no environment, no arguments and no configuration files.
+//! What all actors share: the means, and the configuration as values. The actors see no
+//! environment, no arguments and no configuration files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::secret::{SecretNames, Secrets};
 use crate::workspace::Repositories;
 use crate::workspace::snapshot::Source;
 
-/// Shared by all actors; nothing in it belongs to any one attempt.
+/// Shared by all actors; nothing in it belongs to one attempt.
 pub struct World {
     pub journal: Arc<dyn Journal>,
     pub executors: Arc<dyn Executors>,
@@ -29,7 +29,7 @@ pub struct World {
     pub settings: Settings,
 }
 
-/// The configuration that actors need.
+/// The configuration of the actors.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Further starts wait in the queue.
@@ -38,21 +38,20 @@ pub struct Settings {
     pub max_running_answers: usize,
     /// From a stop's SIGINT to its SIGKILL.
     pub stop_grace: Duration,
-    /// How long an executor waits for a permission; `None`: as long as it likes.
+    /// How long an executor waits for a permission; `None`: without limit.
     pub approval_timeout: Option<Duration>,
     /// Put before an attempt's folder name to make its branch.
     pub branch_prefix: String,
-    /// Per execution process.
     pub spool_max_bytes: u64,
     /// Holds `<attempt id>/<process id>/`.
     pub attempts_dir: PathBuf,
     /// Holds `<short id>-<slug>/<repo name>/`.
     pub worktrees_dir: PathBuf,
-    /// Receives what is in the way of a worktree.
+    /// Receives collected worktrees, and what is in the way of new ones.
     pub trash_dir: PathBuf,
     /// Holds `<check run id>/`.
     pub checks_dir: PathBuf,
-    /// Holds scratch repositories, each for one call. Empty when a daemon starts.
+    /// Holds scratch repositories. Emptied when a daemon starts.
     pub scratch_dir: PathBuf,
     /// Where cgroups may be made, if anywhere.
     pub cgroups: Option<PathBuf>,
@@ -60,10 +59,10 @@ pub struct Settings {
     pub soft_limits: SoftLimits,
     /// The daemon's own environment, of which executors get a part.
     pub environment: BTreeMap<String, String>,
-    /// Which variables of an executor's environment no file may show.
+    /// The variables of an executor's environment that no file may show.
     pub secret_names: SecretNames,
     pub checks: Checks,
-    /// This binary, for the way back from within an attempt.
+    /// This binary, as an attempt's MCP server.
     pub program: PathBuf,
     /// `PROVOST_HOME` for executors, when the home is one folder.
     pub home_variable: Option<String>,
@@ -80,7 +79,7 @@ impl Settings {
         self.attempt_dir(attempt.attempt_id).join(attempt.process.process_id.to_string())
     }
 
-    /// One repository of an attempt, with the worktree to read.
+    /// One repository of an attempt, with its worktree.
     pub fn source(&self, attempt: &Attempt, repo: &AttemptRepo) -> Source {
         Source {
             repo: PathBuf::from(&repo.path),
@@ -93,8 +92,7 @@ impl Settings {
         }
     }
 
-    /// What a shim has to run, with empty standard input and without a bound on where
-    /// it runs; and the secrets taken out of `env`.
+    /// What a shim runs, with empty standard input; and the secrets taken out of `env`.
     pub fn manifest(
         &self,
         marker: Marker,
@@ -128,12 +126,11 @@ impl Settings {
     }
 }
 
-/// The checks that run on a task that is reported done.
+/// The checks that run on a task that is reported as completed.
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
-    /// How many runs go on at once; further ones wait.
+    /// Runs at once; further ones wait.
     pub max_running: usize,
-    /// Of each check's process.
     pub limits: Limits,
     /// By project, its name or its id, and by the check's name.
     pub projects: BTreeMap<String, BTreeMap<String, CheckCommand>>,

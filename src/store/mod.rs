@@ -41,7 +41,7 @@ pub use resolve::{Kind, Match};
 pub use sessions::Target;
 pub use tasks::{TaskFilter, TaskView};
 pub use wal::is_damaged as is_log_damaged;
-pub use work::{LastRun, NewDocument, NewPlan, NewQuestion, Question, Sending};
+pub use work::{LastRun, NewDocument, NewPlan, NewQuestion, Question};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,6 +98,8 @@ fn rows_for(limit: usize) -> i64 {
 
 /// The connection of a transaction, or of a read.
 type Writing<'a> = &'a mut SqliteConnection;
+
+impl provost_actors::journal::Journal for Store {}
 
 impl Store {
     /// Reads by one connection. Each statement sees the last commit before it.

@@ -30,7 +30,7 @@ pub(super) async fn turn_over(
     if let Some(Next { process, .. }) = &turnover.begun {
         begin_turn(writing, attempt, process).await?;
     }
-    let begun = turnover.begun.as_ref().map(Next::standing);
+    let begun = turnover.begun.as_ref().map(Next::state);
     let changed = sqlx::query(
         "UPDATE attempts SET queue_held = ?3, epoch = epoch + ?4, phase = coalesce(?5, phase),
                 state = coalesce(?6, state), updated_at = ?7,

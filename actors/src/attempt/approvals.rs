@@ -10,12 +10,10 @@ use crate::ids::{ApprovalId, ProcessId};
 use crate::journal::{Approval, ApprovalStatus, Decision, Key, Once};
 use crate::refusal::{Code, Refusal};
 
-use super::message::{ApprovalPort, DiskWriter, RespondCall, TurnEvent};
+use super::message::{DiskWriter, TurnEvent};
 use super::run::AttemptState;
-use crate::retry::PAUSE;
 
 impl AttemptState {
-    /// An executor waits for a permission.
     pub(super) async fn asked(
         &mut self,
         process: ProcessId,
@@ -46,8 +44,7 @@ impl AttemptState {
                 if refusal.code == Code::StorageFull {
                     self.disk(process, DiskWriter::Row, Some(refusal.message));
                 }
-                let again = move || TurnEvent::Asked(request, done);
-                self.with(process, |turn| turn.handle.send_after(PAUSE, again));
+                self.again(process, || TurnEvent::Asked(request, done));
             }
         }
     }
@@ -61,8 +58,7 @@ impl AttemptState {
     ) {
         match self.withdraw(process, &key).await {
             Err(refusal) if refusal.code.retryable() => {
-                let again = move || TurnEvent::Withdrawn(key, done);
-                self.with(process, |turn| turn.handle.send_after(PAUSE, again));
+                self.again(process, || TurnEvent::Withdrawn(key, done));
             }
             _ => drop(done.send(())),
         }
@@ -88,28 +84,19 @@ impl AttemptState {
         }
     }
 
-    pub(super) async fn respond(&mut self, call: RespondCall, port: ApprovalPort) {
-        let decision = Decision::Verdict(call.verdict);
-        let decided = self.decide(call.key.as_ref(), call.approval_id, &decision).await;
-        let _ = port.send(decided);
-    }
-
-    /// No answer came in time.
     pub(super) async fn expired(&mut self, process: ProcessId, approval: ApprovalId) {
         let patience = self.world.settings.approval_timeout.unwrap_or_default().as_secs();
         let reason = format!("no one answered within {patience} s");
         let denied = Decision::Verdict(Verdict::Deny { reason });
-        match self.decide(None, approval, &denied).await {
-            Err(refusal) if refusal.code.retryable() => {
-                let again = move || TurnEvent::Expired(approval);
-                self.with(process, |turn| turn.handle.send_after(PAUSE, again));
-            }
-            // Denied now, or decided before.
-            _ => {}
+        // Any other refusal: it was decided before.
+        if let Err(refusal) = self.decide(None, approval, &denied).await
+            && refusal.code.retryable()
+        {
+            self.again(process, move || TurnEvent::Expired(approval));
         }
     }
 
-    async fn decide(
+    pub(super) async fn decide(
         &mut self,
         key: Option<&Key>,
         approval: ApprovalId,
@@ -122,16 +109,12 @@ impl AttemptState {
 
     /// Arms the timer of a pending approval; sends a decision to the executor.
     pub(super) fn go_on_with(&mut self, process: ProcessId, approval: &Approval) {
-        let Some(verdict) = approval.verdict() else {
-            if approval.status == ApprovalStatus::Pending
-                && let Some(expires_at) = approval.expires_at
-            {
-                let (id, left) = (approval.approval_id, expires_at.since(Timestamp::now()));
-                let expire = move || TurnEvent::Expired(id);
-                self.with(process, |turn| turn.handle.send_after(left, expire));
-            }
-            return;
-        };
+        if let (ApprovalStatus::Pending, Some(at)) = (approval.status, approval.expires_at) {
+            let (id, left) = (approval.approval_id, at.since(Timestamp::now()));
+            let expire = move || TurnEvent::Expired(id);
+            self.with(process, |turn| turn.handle.send_after(left, expire));
+        }
+        let Some(verdict) = approval.verdict() else { return };
         let executor = self.world.executors.get(&self.attempt.executor);
         let answer = executor.and_then(|executor| executor.answer(&approval.request, &verdict));
         let Some(answer) = answer else { return };

@@ -1,15 +1,14 @@
-//! Taking an attempt's worktrees away once nothing would be lost with them. All
-//! of them or none: what goes is the folder that holds them, to the trash.
+//! Collects an attempt's worktrees once nothing would be lost with them: all or none, by
+//! moving the folder that holds them to the trash.
 //!
 //! ```text
 //!  examined ──▶ worktrees.json becomes collected.json ──▶ folder to the trash ──▶ git forgets it
 //!  (a task)     (rename; from here on it has none)        (rename)                (the git owner)
 //! ```
 //!
-//! A crash in between leaves an attempt without worktrees whose folder is still
-//! there, or one that git still has registered. Whoever comes next makes the first
-//! whole again; the next collection ends the registration of the second. The actor
-//! itself makes the two renames, so that a follow-up comes before or after both.
+//! A crash in between leaves a folder without its marker, which the next user puts back, or
+//! a registration in git, which the next collection removes. The actor itself makes the two
+//! renames, so that a follow-up comes before or after both.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -24,8 +23,9 @@ use crate::process::folder_users;
 use crate::workspace::proof;
 use crate::world::World;
 
-use super::collection::{Collect, CollectPort, CollectVerdict, Collection, Examined, Saved};
-use super::message::AttemptMessage;
+use super::message::{
+    AttemptMessage, Collect, CollectPort, CollectVerdict, Collection, Examined, Saved,
+};
 use super::prepare::{COLLECTED, MARKER};
 use super::run::AttemptState;
 
@@ -55,14 +55,8 @@ impl AttemptState {
         self.collecting -= 1;
         let mut collection = match examined {
             Examined::Collection(collection) => collection,
-            Examined::Registered if !how.is_dry => {
-                forget(self, None, port);
-                return;
-            }
-            Examined::Nothing | Examined::Registered => {
-                let _ = port.send(Ok(None));
-                return;
-            }
+            Examined::Registered if !how.is_dry => return forget(self, None, port),
+            Examined::Nothing | Examined::Registered => return drop(port.send(Ok(None))),
         };
         // A turn may have begun and ended meanwhile, and its work was not examined.
         let is_stale = newest != self.attempt.process.process_id;
@@ -70,40 +64,36 @@ impl AttemptState {
         if let Some(reason) = self.busy().or_else(worked) {
             collection = kept(&collection.folder, reason);
         }
-        if how.is_dry || collection.verdict != CollectVerdict::Collectable {
-            let _ = port.send(Ok(Some(collection)));
-            return;
-        }
-        let (world, attempt) = (self.world.clone(), self.attempt.clone());
-        match blocking(move || take_away(&world, &attempt)).await {
-            Ok(()) => {
-                collection.verdict = CollectVerdict::Collected;
-                forget(self, Some(collection), port);
-            }
-            Err(error) => {
-                let reason = format!("its folder can't be moved to the trash: {error}");
-                let _ = port.send(Ok(Some(kept(&collection.folder, reason))));
+        if !how.is_dry && collection.verdict == CollectVerdict::Collectable {
+            let (world, attempt) = (self.world.clone(), self.attempt.clone());
+            match blocking(move || take_away(&world, &attempt)).await {
+                Ok(()) => {
+                    collection.verdict = CollectVerdict::Collected;
+                    return forget(self, Some(collection), port);
+                }
+                Err(error) => {
+                    let reason = format!("its folder can't be moved to the trash: {error}");
+                    collection = kept(&collection.folder, reason);
+                }
             }
         }
+        let _ = port.send(Ok(Some(collection)));
     }
 
     /// Why its worktrees are needed, if they are.
     fn busy(&self) -> Option<String> {
         let is_settled = matches!(self.attempt.phase, Phase::Settled | Phase::Idle);
-        if !is_settled || self.queue.is_active() {
-            Some("it has not settled".to_owned())
-        } else if !self.turns.is_empty() {
-            Some("something that it started is alive".to_owned())
-        } else if !self.queue.waiting().is_empty() {
-            Some("follow-ups wait in its queue".to_owned())
-        } else {
-            None
-        }
+        let reasons = [
+            (!is_settled || self.queue.is_active(), "it has not settled"),
+            (!self.turns.is_empty(), "something that it started is alive"),
+            (!self.queue.waiting().is_empty(), "follow-ups wait in its queue"),
+        ];
+        let reason = reasons.into_iter().find(|(holds, _)| *holds);
+        reason.map(|(_, reason)| reason.to_owned())
     }
 }
 
-/// Ends the registrations in git, then answers. The worktrees are in the trash by
-/// now: a registration that stays is pruned by the next collection.
+/// Ends the registrations in git, then answers. The next collection removes any that stay.
 fn forget(state: &AttemptState, collection: Option<Collection>, port: CollectPort) {
     let (world, attempt) = (state.world.clone(), state.attempt.clone());
     tokio::spawn(async move {
@@ -171,15 +161,12 @@ async fn prove(
     how: Collect,
     folder: &Path,
 ) -> Result<Collection, String> {
-    {
-        let names: Vec<String> = attempt.repos.iter().map(|repo| repo.name.clone()).collect();
-        let folder = folder.to_owned();
-        let looked = tokio::task::spawn_blocking(move || obstacle(&folder, &names)).await;
-        looked.map_err(|error| error.to_string())??;
-    }
-    let mut collection =
-        Collection { verdict: CollectVerdict::Collectable, ..kept(folder, String::new()) };
-    collection.reason = None;
+    let names: Vec<String> = attempt.repos.iter().map(|repo| repo.name.clone()).collect();
+    let below = folder.to_owned();
+    let looked = tokio::task::spawn_blocking(move || obstacle(&below, &names)).await;
+    looked.map_err(|error| error.to_string())??;
+    let verdict = CollectVerdict::Collectable;
+    let mut collection = Collection { verdict, reason: None, ..kept(folder, String::new()) };
     let mut proofs = Vec::new();
     for repo in &attempt.repos {
         let source = world.settings.source(attempt, repo);
@@ -213,7 +200,7 @@ async fn prove(
     Ok(collection)
 }
 
-/// What speaks against taking the folder away, whatever is in its repositories.
+/// What prevents a collection, whatever is in the repositories.
 fn obstacle(folder: &Path, names: &[String]) -> Result<(), String> {
     let found = fs::symlink_metadata(folder).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => "its folder is not there: moved, or deleted by hand".to_owned(),

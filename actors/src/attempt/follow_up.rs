@@ -1,10 +1,12 @@
-//! Follow-ups, from the call to the answer: the queue decides, the journal records it in
-//! one transaction, and only then a turn begins.
+//! Follow-ups: the queue decides, the journal records it in one transaction, and only then
+//! a turn begins.
 
 use ractor::RpcReplyPort;
 
 use crate::event::ProcessStatus;
-use crate::journal::{FollowUpAction, FollowedUp, Once, Phase, Turnover, Waiting, remembered};
+use crate::journal::{
+    FollowUp, FollowUpAction, FollowedUp, Once, Phase, Turnover, Waiting, remembered,
+};
 use crate::refusal::{Code, Refusal};
 use crate::text::cut;
 
@@ -98,12 +100,10 @@ impl AttemptState {
 }
 
 fn summary(queue: &Queue) -> Vec<Waiting> {
-    let first = queue.waiting().iter().take(LISTED_MAX);
-    first
-        .map(|it| Waiting {
-            queue_id: it.queue_id,
-            prompt: cut(it.prompt.clone(), PROMPT_MAX),
-            queued_at: it.queued_at,
-        })
-        .collect()
+    let waiting = |it: &FollowUp| Waiting {
+        queue_id: it.queue_id,
+        prompt: cut(it.prompt.clone(), PROMPT_MAX),
+        queued_at: it.queued_at,
+    };
+    queue.waiting().iter().take(LISTED_MAX).map(waiting).collect()
 }

@@ -1,5 +1,5 @@
-//! Locks that a killed git left in an attempt's worktree, on which every later git there
-//! would fail. Nothing is deleted: they are renamed. Everything here blocks.
+//! Locks that a killed git left in an attempt's worktree, on which every later git fails.
+//! They are renamed, not deleted. Everything here blocks.
 
 use std::fs;
 use std::io;
@@ -20,9 +20,8 @@ pub fn of(worktree: &Path) -> Vec<PathBuf> {
     locks.into_iter().flatten().filter(is_file).collect()
 }
 
-/// The folder that git keeps for a worktree. An agent can write both the folders
-/// and the link: `None` unless the one is where it belongs, and git's own record
-/// leads back from where the other does.
+/// The folder that git keeps for a worktree. An agent can write the worktree and its link:
+/// `None` unless the worktree is in its place, and git's own record leads back to it.
 fn admin(worktree: &Path) -> Option<PathBuf> {
     let all = worktree.parent()?.parent()?;
     let expected = all.canonicalize().ok()?.join(worktree.strip_prefix(all).ok()?);

@@ -1,9 +1,11 @@
 //! What an attempt's actor receives, and what it reports to the gateway.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorRef, RpcReplyPort};
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::event::Timestamp;
@@ -16,14 +18,9 @@ use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
 
-use super::collection::{Collect, CollectPort, Examined};
 use super::lifecycle::LifeEvent;
 
-/// The port of a caller of a stop.
 pub type StopPort = RpcReplyPort<Result<AttemptStopped, Refusal>>;
-
-/// The port of a caller that decides on a permission.
-pub type ApprovalPort = RpcReplyPort<Result<Once<Approval>, Refusal>>;
 
 /// To the actor.
 pub enum AttemptMessage {
@@ -37,12 +34,11 @@ pub enum AttemptMessage {
     /// A task has examined them; the process was the newest when it began.
     Examined(Collect, ProcessId, Examined, CollectPort),
     /// A verdict on what its executor asks for.
-    Respond(RespondCall, ApprovalPort),
+    Respond(Option<Key>, ApprovalId, Verdict, RpcReplyPort<Result<Once<Approval>, Refusal>>),
     /// The attempt holds a running slot.
     Granted,
     /// Retry what the store did not take.
     WriteAgain,
-    /// From the tasks of one of its turns.
     Turn(ProcessId, TurnEvent),
 }
 
@@ -58,53 +54,44 @@ pub struct FollowUpCall {
     pub unless_stopped: bool,
 }
 
-/// A decision on an approval, checked.
-pub struct RespondCall {
-    pub key: Option<Key>,
-    pub approval_id: ApprovalId,
-    pub verdict: Verdict,
-}
-
 /// What happened to a turn's process.
 pub enum TurnEvent {
-    /// An input of the turn's state machine.
     Life(LifeEvent),
-    /// The process has been started.
     Started(Box<Shim>, Arc<AttemptLog>),
-    /// What became of the process over a restart.
+    /// The state of the process after a restart.
     Found(Box<Adopted>, Arc<AttemptLog>),
     /// The connection to the shim has ended.
     ShimClosed,
-    /// What became of the process whose shim has gone.
+    /// The state of the process whose shim has ended.
     Rescued(Box<Adopted>),
     /// Retry to have the tree killed.
-    KillTree { tries: u32 },
-    /// A stop has waited long enough to learn what became of the process.
+    KillTree {
+        tries: u32,
+    },
+    /// A stop has waited long enough for [`Self::Found`].
     KillUnfound,
     /// That process was killed; this many of its processes live on.
     KilledUnfound(u32),
-    /// The executor's own id of the conversation; `None`: it has lost the conversation.
+    /// `None`: the executor has lost the conversation.
     ExecutorSession(Option<String>),
-    /// The executor waits for a permission. Answered when the request is written down.
+    /// The executor waits for a permission. Answered when that is written down.
     Asked(Box<Request>, oneshot::Sender<()>),
     /// It no longer waits for the permission with this key.
     Withdrawn(String, oneshot::Sender<()>),
-    /// The approval's time is up.
     Expired(ApprovalId),
     /// Retry to send it the decision.
     Decided(Box<Approval>),
-    /// The log holds all that the process and its leftovers wrote.
+    /// The log holds all that was written.
     ReadOut,
     /// One of its writers waits for the disk, and why; `None`: no longer.
     Disk(DiskWriter, Option<String>),
 }
 
-/// What of a turn writes to the disk, and waits when the disk is full.
+/// A part of a turn that writes to the disk, and waits when it is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskWriter {
     /// The shim, and with it the executor, whose pipes fill.
     Spool,
-    /// The output task.
     Log,
     /// The actor, with the turn's outcome or an executor's request.
     Row,
@@ -147,4 +134,55 @@ pub enum AttemptEvent {
     Resumes(AttemptId, ProcessId, Timestamp),
     /// Nothing of the attempt is alive; the actor ends.
     Ended(AttemptId),
+}
+
+/// The port of a caller; `None`: there is nothing to collect.
+pub type CollectPort = RpcReplyPort<Result<Option<Collection>, Refusal>>;
+
+/// How worktrees are to be collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collect {
+    /// Only reports what would happen.
+    pub is_dry: bool,
+    /// First saves what would be lost, under a reference.
+    pub snapshot: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CollectVerdict {
+    /// They would be collected.
+    Collectable,
+    Collected,
+    Kept,
+}
+
+/// How a collection went, or would go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Collection {
+    pub verdict: CollectVerdict,
+    /// Why they are kept, or what had to be saved first.
+    pub reason: Option<String>,
+    pub folder: PathBuf,
+    /// Files and folders in them that git ignores.
+    pub ignored: usize,
+    /// Where the work that would have been lost is saved.
+    pub snapshots: Vec<Saved>,
+}
+
+/// What was saved of a worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Saved {
+    pub repo: String,
+    pub reference: String,
+    pub commit: String,
+}
+
+/// What an examination of the worktrees found.
+pub enum Examined {
+    /// They are gone, and git has no registration of them.
+    Nothing,
+    /// They are gone; git still has a registration of them.
+    Registered,
+    Collection(Collection),
 }

@@ -11,31 +11,19 @@
 //!     shim ──lengths──▶ output (pumps the spool into the log) ◀─────────Drain────────┘
 //! ```
 //!
-//! * The actor decides nothing: [`queue`] (which turn is next) and [`lifecycle`]
-//!   (the states of one turn) do, purely. It does nothing slow either: each effect
-//!   that takes time is a task that reports back with a message, so a stop is
-//!   never behind anything.
-//! * One turn at a time. What the executors of earlier turns left running may live on
-//!   beside it, each under its own shim, until it ends or a stop comes.
-//! * A turn ends and the next one begins in one transaction: at no moment is a prompt
-//!   neither waiting nor running, or does the attempt look settled with work to do.
-//! * No log byte passes through the mailbox. The shim notifies the output task, which
-//!   moves bytes from the spool to the log by itself.
-//! * Every change of the row is written before it is announced, under the
-//!   attempt's epoch. Everything else is in the process's folder, so the actor of a
-//!   dead daemon, or a dead actor, is rebuilt by the same path ([`Begin::Resume`]).
-//! * A stop ends processes first and writes afterwards. Changes that the store can't
-//!   take wait in memory, in order ([`row`]).
-//! * The actor lives while anything of the attempt is alive or waits for a slot. The
-//!   gateway makes a new one when it needs one. Its end kills nothing.
+//! * The actor decides nothing: [`queue`] (which turn is next) and [`lifecycle`] (the states
+//!   of one turn) do, purely. Each effect that takes time is a task that reports back, so a
+//!   stop is never behind anything, and no log byte passes through the mailbox.
+//! * One turn at a time. What earlier turns left running lives on under its own shims.
+//! * A turn ends and the next one begins in one transaction.
+//! * Every change of the row is written before it is announced, under the attempt's epoch;
+//!   but a stop ends processes first. What the store can't take waits in memory ([`row`]).
+//! * The actor of a dead daemon, or a dead actor, is rebuilt from the row and the processes'
+//!   folders ([`Begin::Resume`]). Its end kills nothing.
 
 mod approvals;
 mod collect;
-mod collection;
-mod disk;
-mod environment;
 mod follow_up;
-mod launch_state;
 pub mod lifecycle;
 pub mod locks;
 mod message;
@@ -55,15 +43,16 @@ pub mod turn_summary;
 
 use std::sync::Arc;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-pub use collection::{Collect, CollectPort, CollectVerdict, Collection, Saved};
-pub use launch_state::read as read_launch_state;
-pub use message::{AttemptEvent, AttemptMessage, FollowUpCall, RespondCall};
+pub use message::{
+    AttemptEvent, AttemptMessage, Collect, CollectPort, CollectVerdict, Collection, FollowUpCall,
+    Saved,
+};
 pub use outcome::GO_ON;
-pub use prepare::{MARKER, has_worktrees, real_worktrees, was_collected};
+pub use prepare::{MARKER, has_worktrees, read_launch_state, real_worktrees, was_collected};
 
-use crate::journal::Attempt;
+use crate::journal::{Attempt, Decision};
 use crate::world::World;
 use run::AttemptState;
 
@@ -76,15 +65,14 @@ pub enum Begin {
     Resume,
 }
 
-/// What an attempt's actor is made from.
 pub struct Arguments {
     pub attempt: Attempt,
     pub begin: Begin,
     pub world: Arc<World>,
-    pub events: DerivedActorRef<AttemptEvent>,
+    /// Receives what the actor reports.
+    pub events: Box<dyn Fn(AttemptEvent) + Send + Sync>,
 }
 
-/// The actor.
 pub struct AttemptActor;
 
 impl Actor for AttemptActor {
@@ -113,7 +101,10 @@ impl Actor for AttemptActor {
             AttemptMessage::Examined(how, newest, examined, port) => {
                 state.examined(how, newest, examined, port).await;
             }
-            AttemptMessage::Respond(call, port) => state.respond(call, port).await,
+            AttemptMessage::Respond(key, approval, verdict, port) => {
+                let decision = Decision::Verdict(verdict);
+                let _ = port.send(state.decide(key.as_ref(), approval, &decision).await);
+            }
             AttemptMessage::Granted => state.granted().await,
             AttemptMessage::WriteAgain => state.write_again().await,
             AttemptMessage::Turn(process, event) => state.happened(process, event).await,

@@ -1,7 +1,5 @@
-//! How a turn ended, decided from the facts in their order of trust: the
-//! executor's own terminal event, its exit code, our own stop. Exit codes lie
-//! both ways, so they come second. But the answer to an interrupt is no end of the
-//! executor's own. Pure.
+//! How a turn ended, decided from the facts in their order of trust: the executor's own
+//! terminal event (unless it answers an interrupt), its exit code, our own stop. Pure.
 
 use std::time::Duration;
 
@@ -17,7 +15,7 @@ use super::turn_summary::TurnSummary;
 
 /// The prompt of an attempt that resumes by itself after a limit.
 pub const GO_ON: &str = "The limit that ended your last turn is over. Go on where you were.";
-/// Least time from the end of such a turn to the next one: an agent may say again and
+/// Least time from the end of such a turn to the next one: an agent may report again and
 /// again that its limit ends in a second.
 const PAUSE: Duration = Duration::from_mins(1);
 
@@ -68,9 +66,9 @@ pub fn decide(ending: &Ending, summary: &TurnSummary, policy: OnQuota, now: Time
 /// How it was stopped, as this daemon knows it; or, if an earlier daemon stopped it, as
 /// the shim recorded it.
 fn stopped(ending: &Ending) -> Option<StopFacts> {
-    let kept = || ending.exit.as_ref()?.stopped;
     let of_shim = || {
-        kept().map(|kind| StopFacts { forced: kind == StopKind::Forced, ..StopFacts::default() })
+        let forced = ending.exit.as_ref()?.stopped? == StopKind::Forced;
+        Some(StopFacts { forced, ..StopFacts::default() })
     };
     ending.stopped.clone().or_else(of_shim)
 }
@@ -135,38 +133,30 @@ fn failure_summary(ending: &Ending, stopped: Option<&StopFacts>, summary: &TurnS
     if let Some(stop) = stopped {
         text = format!("{}: {text}", by_whom(stop));
         if let Some(fault) = &summary.retrying {
-            text.push_str("; it was trying again after a fault: ");
-            text.push_str(fault);
+            text = format!("{text}; it was trying again after a fault: {fault}");
         }
     }
-    let error = summary.turn_ended.as_ref().and_then(|ended| ended.error.as_ref());
-    if let Some(error) = error.or(summary.last_error.as_ref()) {
-        text.push_str("; last error: ");
-        text.push_str(error);
+    let ended = summary.turn_ended.as_ref();
+    let error = ended.and_then(|ended| ended.error.as_ref()).or(summary.last_error.as_ref());
+    if let Some(error) = error {
+        format!("{text}; last error: {error}")
     } else if stopped.is_some() {
         // A stopped turn has no faults of its own to report.
-    } else if summary.turn_ended.as_ref().is_some_and(|ended| !ended.failed) && !summary.model_asked
-    {
-        text.push_str("; ");
-        text.push_str(NOT_ASKED);
-    } else if !summary.stderr.is_empty() {
-        let lines = summary.stderr.iter().map(String::as_str);
-        text.push_str("; its last lines on stderr: ");
-        text.push_str(&lines.collect::<Vec<_>>().join(" | "));
+        text
+    } else if ended.is_some_and(|ended| !ended.failed) && !summary.model_asked {
+        format!("{text}; {NOT_ASKED}")
+    } else if summary.stderr.is_empty() {
+        text
+    } else {
+        let lines: Vec<&str> = summary.stderr.iter().map(String::as_str).collect();
+        format!("{text}; its last lines on stderr: {}", lines.join(" | "))
     }
-    text
 }
 
 fn by_whom(stop: &StopFacts) -> String {
-    let mut text = "stopped by stop_attempt".to_owned();
-    if stop.forced {
-        text.push_str(" (force)");
-    }
-    if !stop.signals.is_empty() {
-        text.push_str(" with ");
-        text.push_str(&stop.signals.join(", "));
-    }
-    text
+    let force = if stop.forced { " (force)" } else { "" };
+    let with = if stop.signals.is_empty() { "" } else { " with " };
+    format!("stopped by stop_attempt{force}{with}{}", stop.signals.join(", "))
 }
 
 fn signal_name(signal: i32) -> String {

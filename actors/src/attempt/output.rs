@@ -1,12 +1,12 @@
-//! Moves what a process writes from its spool to the attempt's log, and takes the steps
-//! of the conversation that follow: a task beside the actor, so that no flood of output
-//! is ever before a stop.
+//! Moves what a process writes from its spool to the attempt's log, and takes the steps of
+//! the conversation that follow: a task beside the actor, so that no stop waits for output.
 
 use std::io;
 use std::sync::Arc;
 
 use tokio::sync::{oneshot, watch};
 
+use crate::blocking::lock;
 use crate::event::{Event, Timestamp};
 use crate::ids::ProcessId;
 use crate::log::{AttemptLog, LogError};
@@ -18,7 +18,7 @@ use super::message::{DiskWriter, Handle, TurnEvent};
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::{Outgoing, SharedSummary};
 
-/// Makes the closing entries, once all that the executor said is known.
+/// Makes the closing entries, once all of the executor's output is known.
 pub type Closing = Arc<dyn Fn(&ExitRecord) -> Vec<(Timestamp, Event)> + Send + Sync>;
 
 /// One process's output.
@@ -36,16 +36,13 @@ pub struct Output {
 }
 
 impl Output {
-    /// Runs until the shim and every possible writer have ended. Reports the
-    /// executor's session id, the end of the turn, that the log holds everything up to
-    /// the exit, and why it waits for the disk.
+    /// Runs until the shim and every possible writer have ended. Reports the executor's
+    /// session id, the end of the turn, the end of the log, and why it waits for the disk.
     pub async fn follow(mut self, handle: &Handle) {
         let disk = |reason| handle.send(TurnEvent::Disk(DiskWriter::Log, reason));
         let mut known = self.session.clone();
-        let (mut is_drained, mut has_ended) = (false, false);
-        let mut is_turn_over = false;
-        let mut open = true;
-        let mut waits = false;
+        let (mut is_drained, mut has_ended, mut is_turn_over) = (false, false, false);
+        let (mut open, mut waits) = (true, false);
         while open || !is_drained || waits {
             tokio::select! {
                 biased;
@@ -62,7 +59,7 @@ impl Output {
                 () = tokio::time::sleep(PAUSE), if waits => self.pump(&mut waits, &disk).await,
             }
             waits |= !is_drained && self.converse(handle).await.is_err();
-            let seen = self.summary.get();
+            let seen = lock(&self.summary).clone();
             if let Some(id) = seen.executor_session_id.filter(|id| known.as_ref() != Some(id)) {
                 known = Some(id.clone());
                 handle.send(TurnEvent::ExecutorSession(Some(id)));
@@ -80,10 +77,11 @@ impl Output {
         }
     }
 
-    /// Takes the steps of the conversation. A step that can't be put on file now is
-    /// tried again.
+    /// Takes the steps of the conversation, until one can't be put on file now.
     async fn converse(&self, handle: &Handle) -> io::Result<()> {
-        while let Some(step) = self.summary.next_outgoing() {
+        loop {
+            let step = lock(&self.summary).outbox.front().cloned();
+            let Some(step) = step else { return Ok(()) };
             match step {
                 Outgoing::Say(message) => {
                     self.stdin.write(message).await.inspect_err(|error| {
@@ -97,13 +95,12 @@ impl Output {
                     handle.ask(|done| TurnEvent::Withdrawn(key, done)).await;
                 }
             }
-            self.summary.outgoing_done();
+            lock(&self.summary).outbox.pop_front();
         }
-        Ok(())
     }
 
     /// Reads all that the spool holds now. After a fault of the disk it is tried again
-    /// soon, after any other with the next bytes: the spool keeps them.
+    /// soon, after any other with the next bytes.
     async fn pump(&self, waits: &mut bool, disk: &impl Fn(Option<String>)) {
         let taken = self.take_in().await;
         if let Err(error) = &taken {
@@ -117,8 +114,8 @@ impl Output {
         Ok(())
     }
 
-    /// Reads the end. Nothing that follows would bring another try, so it waits for
-    /// faults that may pass, such as a full disk.
+    /// Reads the end. No later event would cause another try, so it waits while a fault may
+    /// pass.
     async fn finish(
         &self,
         exit: ExitRecord,
@@ -129,17 +126,12 @@ impl Output {
         loop {
             let finished = self.try_finish(&exit, &closing).await;
             notify_disk(&finished, waits, disk);
-            match finished {
-                Ok(()) => return,
-                Err(error) if may_pass(&error).is_some() => {
-                    tracing::error!(process = %self.process, %error, "the end of the log can't be written; it is tried again");
-                    tokio::time::sleep(PAUSE).await;
-                }
-                Err(error) => {
-                    tracing::error!(process = %self.process, %error, "the end of the log can't be written");
-                    return;
-                }
+            let Err(error) = finished else { return };
+            tracing::error!(process = %self.process, %error, "the end of the log can't be written");
+            if may_pass(&error).is_none() {
+                return;
             }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
@@ -165,8 +157,7 @@ impl Output {
     }
 }
 
-/// Why the log can't be written now, if that may pass: a missing file does not come
-/// back.
+/// Why the log can't be written now, if that may pass.
 pub(super) fn may_pass(error: &LogError) -> Option<String> {
     match error {
         LogError::Io(error) if error.kind() != io::ErrorKind::NotFound => Some(error.to_string()),

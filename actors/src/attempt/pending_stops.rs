@@ -9,7 +9,6 @@ use crate::journal::{Attempt, AttemptStopped, Phase};
 
 use super::lifecycle::Stopped;
 
-/// Stops of one attempt. `P` is the port of a caller.
 #[derive(Debug)]
 pub struct PendingStops<P> {
     ports: Vec<P>,

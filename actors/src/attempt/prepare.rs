@@ -1,11 +1,16 @@
-//! Makes what a turn starts from: the worktrees, and the manifest of its process.
+//! Makes what a turn starts from: the worktrees, the manifest and environment of its
+//! process, and the files that the launch leaves in the process's folder.
 
 use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
+use crate::base::inherited;
 use crate::blocking::blocking;
 use crate::event::{Event, Timestamp};
 use crate::executor::{Executor, McpServer, Stdin, Turn};
@@ -18,7 +23,7 @@ use crate::secret::Secrets;
 use crate::workspace::{NewWorktree, refuse_links};
 use crate::world::{Settings, World};
 
-use super::{environment, launch_state, locks, recap};
+use super::{locks, recap};
 
 /// Written when all worktrees of an attempt are whole. Until it is there,
 /// nothing has run in them and they may be made anew.
@@ -26,7 +31,16 @@ pub const MARKER: &str = "worktrees.json";
 /// What the marker is called once the worktrees were taken away.
 pub const COLLECTED: &str = "collected.json";
 
-#[derive(Serialize, Deserialize)]
+/// Longest prompt put into `PROVOST_PROMPT`, in bytes: execve(2) refuses single
+/// strings over 128 KiB, and all of them share one budget.
+const PROMPT_MAX: usize = 96 * 1024;
+
+/// The normalizer's launch state, in the process's folder.
+const LAUNCH_STATE: &str = "dialogue.json";
+/// The folder of the files for the CLI.
+const SCRATCH: &str = "scratch";
+
+#[derive(Serialize)]
 struct WorktreesMarker {
     attempt_id: AttemptId,
     folder: String,
@@ -36,21 +50,16 @@ struct WorktreesMarker {
 pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
     let dir = world.settings.attempt_dir(attempt.attempt_id);
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
-    let readable = |error: std::io::Error| format!("{}: {error}", dir.display());
+    let readable = |error: io::Error| format!("{}: {error}", dir.display());
     tokio::fs::create_dir_all(&dir).await.map_err(readable)?;
-    let found = {
-        let dir = dir.clone();
-        let folder = folder.clone();
-        blocking(move || found(&dir, &folder)).await.map_err(readable)?
-    };
-    if found.is_some() {
+    let paths = (dir.clone(), folder.clone());
+    if blocking(move || has_marker(&paths.0, &paths.1)).await.map_err(readable)? {
         real_worktrees(world, attempt).await?;
         release_locks(&folder, attempt).await;
         return Ok(());
     }
-    tokio::fs::create_dir_all(&folder)
-        .await
-        .map_err(|error| format!("{}: {error}", folder.display()))?;
+    let made = tokio::fs::create_dir_all(&folder).await;
+    made.map_err(|error| format!("{}: {error}", folder.display()))?;
     failpoint::hit("worktree", "next");
     for repo in &attempt.repos {
         let worktree = NewWorktree {
@@ -60,18 +69,13 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
             trash: world.settings.trash_dir.clone(),
             scratch: world.settings.scratch_dir.clone(),
         };
-        world
-            .repositories
-            .add_worktree(repo.path.as_ref(), worktree)
-            .await
-            .map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
+        let added = world.repositories.add_worktree(repo.path.as_ref(), worktree).await;
+        added.map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
         failpoint::hit("worktree", "made");
     }
     let marker = WorktreesMarker { attempt_id: attempt.attempt_id, folder: attempt.folder.clone() };
-    let written = {
-        let dir = dir.clone();
-        blocking(move || manifest::write_durably(&dir, MARKER, &marker)).await
-    };
+    let path = dir.clone();
+    let written = blocking(move || manifest::write_durably(&path, MARKER, &marker)).await;
     written.map_err(readable)?;
     failpoint::hit("worktrees", "marked");
     Ok(())
@@ -95,15 +99,8 @@ async fn release_locks(folder: &Path, attempt: &Attempt) {
         let worktree = folder.join(&repo.name);
         let released = tokio::task::spawn_blocking(move || {
             for lock in locks::of(&worktree) {
-                match locks::set_aside(&lock, &worktree) {
-                    Ok(true) => {
-                        tracing::warn!(lock = %lock.display(), "a stale git lock was set aside");
-                    }
-                    Ok(false) => {}
-                    Err(error) => {
-                        tracing::warn!(lock = %lock.display(), %error, "a stale git lock can't be set aside");
-                    }
-                }
+                let is_aside = locks::set_aside(&lock, &worktree);
+                tracing::warn!(lock = %lock.display(), ?is_aside, "a git lock was left behind");
             }
         });
         // A panic is logged by its hook, and git reports a lock that stays.
@@ -111,31 +108,31 @@ async fn release_locks(folder: &Path, attempt: &Attempt) {
     }
 }
 
-/// The marker. After a collection that was cut off before the folder moved, it is put
-/// back; after a finished one, the worktrees count as never made.
-fn found(dir: &Path, folder: &Path) -> std::io::Result<Option<WorktreesMarker>> {
-    let found = manifest::read(dir, MARKER)?;
-    if found.is_some() {
-        return Ok(found);
+/// Whether the marker is there. After a collection that was cut off before the folder moved,
+/// it is put back; after a finished one, the worktrees count as never made.
+fn has_marker(dir: &Path, folder: &Path) -> io::Result<bool> {
+    let (marker, collected) = (dir.join(MARKER), dir.join(COLLECTED));
+    if marker.try_exists()? {
+        return Ok(true);
     }
-    if dir.join(COLLECTED).exists() && folder.symlink_metadata().is_err() {
-        return std::fs::remove_file(dir.join(COLLECTED)).map(|()| None);
+    if collected.exists() && folder.symlink_metadata().is_err() {
+        return fs::remove_file(collected).map(|()| false);
     }
-    match std::fs::rename(dir.join(COLLECTED), dir.join(MARKER)) {
+    match fs::rename(collected, &marker) {
         // There was no collection, or another one has just put it back.
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => manifest::read(dir, MARKER),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => marker.try_exists(),
     }
 }
 
 /// Whether the attempt had worktrees that were taken away.
-pub async fn was_collected(world: &World, attempt: AttemptId) -> std::io::Result<bool> {
+pub async fn was_collected(world: &World, attempt: AttemptId) -> io::Result<bool> {
     let dir = world.settings.attempt_dir(attempt);
     Ok(tokio::fs::try_exists(dir.join(COLLECTED)).await? && !has_worktrees(world, attempt).await?)
 }
 
 /// Whether the attempt has worktrees: until then there is nothing in them.
-pub async fn has_worktrees(world: &World, attempt: AttemptId) -> std::io::Result<bool> {
+pub async fn has_worktrees(world: &World, attempt: AttemptId) -> io::Result<bool> {
     let dir = world.settings.attempt_dir(attempt);
     tokio::fs::try_exists(dir.join(MARKER)).await
 }
@@ -168,7 +165,7 @@ pub fn process(
         variant: process.variant.clone(),
         executor_session_id: process.executor_session_id.clone(),
         cwd: working_dir(world, attempt),
-        scratch: world.settings.process_dir(attempt).join(launch_state::SCRATCH),
+        scratch: world.settings.process_dir(attempt).join(SCRATCH),
         mcp: way_back(settings, attempt),
     })?;
     let (stdin, bytes) = match launch.stdin {
@@ -188,12 +185,7 @@ pub fn process(
         Event::ProcessStart { text: command.join(" "), command, run_reason: process.run_reason };
     let opening = notice.into_iter().chain([Event::UserMessage { text: prompt }, start]);
     let opening = opening.map(|event| (now, event)).collect();
-    let env = environment::make(
-        &settings.environment,
-        &launch.env,
-        settings.home_variable.as_deref(),
-        attempt,
-    );
+    let env = environment(settings, &launch.env, attempt);
     let marker = Marker { attempt: attempt.attempt_id, process: process.process_id };
     let limits = world.executors.limits(&attempt.executor);
     let command_line = (launch.program, launch.args);
@@ -209,8 +201,8 @@ pub fn process(
     Ok(Prepared { manifest, secrets, stdin: bytes, files, dialogue, opening })
 }
 
-/// This daemon as a worker's MCP server. It lists its environment itself, for some CLIs
-/// give their servers none of their own.
+/// This daemon as a worker's MCP server. Some CLIs give their servers no environment of
+/// their own.
 fn way_back(settings: &Settings, attempt: &Attempt) -> McpServer {
     let home = settings.home_variable.iter().map(|home| ("PROVOST_HOME".to_owned(), home.clone()));
     let own = ("PROVOST_ATTEMPT_ID".to_owned(), attempt.attempt_id.to_string());
@@ -231,4 +223,68 @@ fn working_dir(world: &World, attempt: &Attempt) -> PathBuf {
         [only] => folder.join(&only.name),
         _ => folder,
     }
+}
+
+/// The environment of an executor: the attempt's own variables, over what the executor's
+/// entry adds, over a part of the daemon's own.
+fn environment(
+    settings: &Settings,
+    launch: &BTreeMap<String, String>,
+    attempt: &Attempt,
+) -> BTreeMap<String, String> {
+    let mut env = inherited(&settings.environment);
+    env.extend(launch.iter().map(|(name, value)| (name.clone(), value.clone())));
+    let mut set = |name: &str, value: String| {
+        // A NUL can't be in an environment (execve(2)).
+        if !value.contains('\0') {
+            env.insert(name.to_owned(), value);
+        }
+    };
+    if let Some(home) = &settings.home_variable {
+        set("PROVOST_HOME", home.clone());
+    }
+    set("PROVOST_ATTEMPT_ID", attempt.attempt_id.to_string());
+    set("PROVOST_PROCESS_ID", attempt.process.process_id.to_string());
+    set("PROVOST_SESSION_ID", attempt.session_id.to_string());
+    set("PROVOST_TASK_ID", attempt.task_id.to_string());
+    set("PROVOST_PROJECT_ID", attempt.project_id.to_string());
+    set("PROVOST_PROJECT_NAME", attempt.project_name.clone());
+    set("PROVOST_BRANCH", attempt.branch.clone());
+    if attempt.process.prompt.len() <= PROMPT_MAX {
+        set("PROVOST_PROMPT", attempt.process.prompt.clone());
+    }
+    if let Some(id) = &attempt.process.executor_session_id {
+        set("PROVOST_EXECUTOR_SESSION_ID", id.clone());
+    }
+    env
+}
+
+/// Writes the normalizer's launch state and the files for the CLI, whatever an earlier try
+/// has left. Blocking.
+pub fn write_launch_state(
+    dir: &Path,
+    dialogue: &Value,
+    files: &BTreeMap<String, Vec<u8>>,
+) -> io::Result<()> {
+    let private = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    if !dialogue.is_null() {
+        private(dir)?;
+        manifest::write_durably(dir, LAUNCH_STATE, dialogue)?;
+    }
+    for (name, bytes) in files {
+        let folder = dir.join(SCRATCH);
+        private(&folder)?;
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        options.open(folder.join(name))?.write_all(bytes)?;
+    }
+    Ok(())
+}
+
+/// The launch state that was written; null where none was. Blocking.
+///
+/// # Errors
+/// It can't be read.
+pub fn read_launch_state(dir: &Path) -> io::Result<Value> {
+    Ok(manifest::read(dir, LAUNCH_STATE)?.unwrap_or(Value::Null))
 }

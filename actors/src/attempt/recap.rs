@@ -1,5 +1,4 @@
-//! The prompt of an agent that begins a new session of an attempt: it repeats the task
-//! and what earlier turns did. Pure.
+//! The prompt of a new session of an attempt: it repeats the task and earlier turns. Pure.
 
 use crate::event::ProcessStatus;
 use crate::journal::Past;
@@ -18,7 +17,7 @@ pub const NOTICE: &str = "the agent has no session of this attempt that it could
 /// The prompt with a summary of the `past` turns, oldest first; without any, the prompt
 /// itself.
 pub fn prompt(past: &[Past], prompt: &str) -> String {
-    // The prompt of a turn that failed without a message is given again.
+    // A turn that failed without a message, and whose prompt comes again, is left out.
     let is_again = |past: &Past| past.final_message.is_none() && past.prompt == prompt;
     let last = past.iter().rposition(|past| !is_again(past)).map_or(0, |last| last + 1);
     let Some((first, later)) = past[..last].split_first() else { return prompt.to_owned() };

@@ -1,10 +1,11 @@
 //! The attempt's row, as its actor writes it: change after change, in order. While the
 //! disk is full, or the database is locked or gone, changes wait here and are retried.
-//! The actor does not wait for that, so a stop is never behind it.
+//! The actor does not wait for that, so a stop is never behind it. Which writers wait for
+//! the disk is kept in memory only, for there may be no room for a row.
 
 use crate::ids::ProcessId;
 use crate::journal::{Change, Turnover};
-use crate::refusal::{Code, Refusal};
+use crate::refusal::Refusal;
 use crate::retry::PAUSE;
 
 use super::message::{AttemptEvent, AttemptMessage, DiskWriter};
@@ -12,7 +13,6 @@ use super::queue;
 use super::run::AttemptState;
 
 impl AttemptState {
-    /// Everything that happened to the attempt is in its row.
     pub(super) fn is_on_file(&self) -> bool {
         self.unwritten.is_empty() && self.turns.iter().all(|turn| turn.unrecorded.is_none())
     }
@@ -35,7 +35,6 @@ impl AttemptState {
         }
     }
 
-    /// The time for another try has come.
     pub async fn write_again(&mut self) {
         self.refused = None;
         let ended: Vec<ProcessId> = self.unrecorded().collect();
@@ -58,7 +57,7 @@ impl AttemptState {
         while let Some((process, change)) = self.unwritten.front() {
             let written = self.world.journal.advance(id, epoch, *process, change).await;
             match written {
-                Err(refusal) if may_pass(&refusal) => {
+                Err(refusal) if refusal.code.is_of_store() => {
                     self.retry_later(refusal);
                     return false;
                 }
@@ -88,14 +87,14 @@ impl AttemptState {
         if self.refused.is_some() || !self.write_changes().await {
             return;
         }
-        let again = self.again(process, &outcome);
+        let replaced = self.replace_lost(process, &outcome);
         let mut queue = self.queue.clone();
-        let step = match again {
+        let step = match replaced {
             Some(_) => queue::Step::default(),
             // The end of a turn is never refused.
             None => queue.step(queue::QueueEvent::TurnEnded).unwrap_or_default(),
         };
-        let next = again.or_else(|| step.begin.map(|follow_up| self.next(follow_up, true)));
+        let next = replaced.or_else(|| step.begin.map(|follow_up| self.next(follow_up, true)));
         let turnover =
             Turnover { added: None, taken: step.taken, held: queue.is_held(), begun: next.clone() };
         let quota = outcome.quota.filter(|quota| quota.resumes);
@@ -115,9 +114,26 @@ impl AttemptState {
             self.notify(AttemptEvent::Resumes(id, process, at));
         }
     }
-}
 
-/// Whether the same write may be taken later.
-pub(super) fn may_pass(refusal: &Refusal) -> bool {
-    matches!(refusal.code, Code::StorageFull | Code::DbLocked | Code::DbUnavailable)
+    /// A writer waits, or no longer does (`None`).
+    pub(super) fn disk(&mut self, process: ProcessId, writer: DiskWriter, reason: Option<String>) {
+        match reason {
+            // A closed turn has nothing left to write.
+            Some(reason) if self.turns.iter().any(|turn| turn.handle.process == process) => {
+                self.disk_waits.insert((process, writer), reason);
+            }
+            _ => drop(self.disk_waits.remove(&(process, writer))),
+        }
+        self.notify_disk();
+    }
+
+    pub(super) fn disk_closed(&mut self, process: ProcessId) {
+        self.disk_waits.retain(|(waits, _), _| *waits != process);
+        self.notify_disk();
+    }
+
+    fn notify_disk(&self) {
+        let reason = self.disk_waits.values().next().map(String::as_str);
+        self.world.journal.waits_for_disk(self.attempt.attempt_id, reason);
+    }
 }

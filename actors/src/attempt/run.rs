@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use ractor::{ActorRef, DerivedActorRef};
+use ractor::ActorRef;
 use tokio::sync::Mutex;
 
+use crate::blocking::lock;
 use crate::event::{ProcessStatus, Timestamp};
 use crate::executor::OnQuota;
 use crate::ids::{ProcessId, QueueId};
@@ -13,6 +14,7 @@ use crate::journal::{Attempt, Change, FollowUp, Next, Outcome, Phase, Process, S
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
+use crate::retry::PAUSE;
 use crate::world::World;
 
 use super::lifecycle::{Effect, Ending, Life, LifeEvent};
@@ -22,10 +24,9 @@ use super::queue::Queue;
 use super::turn::Turn;
 use super::{Arguments, AttemptEvent, AttemptMessage, Begin, outcome};
 
-/// The actor's state.
 pub struct AttemptState {
     pub(super) myself: ActorRef<AttemptMessage>,
-    pub(super) events: DerivedActorRef<AttemptEvent>,
+    events: Box<dyn Fn(AttemptEvent) + Send + Sync>,
     pub(super) world: Arc<World>,
     /// As its row is; `process` is the newest one.
     pub(super) attempt: Attempt,
@@ -41,7 +42,6 @@ pub struct AttemptState {
     /// is not settled.
     pub(super) turns: Vec<Turn>,
     pub(super) stops: PendingStops<StopPort>,
-    /// Its writers that wait for the disk, each with its reason.
     pub(super) disk_waits: BTreeMap<(ProcessId, DiskWriter), String>,
     /// Collections that are examining the worktrees.
     pub(super) collecting: usize,
@@ -84,8 +84,6 @@ impl AttemptState {
         state
     }
 
-    // ---- turns
-
     fn take_turn(&mut self, process: Process, life: Life) -> &mut Turn {
         let handle = Handle { actor: self.myself.clone(), process: process.process_id };
         let attempt = Attempt { process, ..self.attempt.clone() };
@@ -95,7 +93,6 @@ impl AttemptState {
         &mut self.turns[last]
     }
 
-    /// The turn of a process, unless it is over.
     pub(super) fn turn(&mut self, process: ProcessId) -> Option<&mut Turn> {
         self.turns.iter_mut().find(|turn| turn.handle.process == process)
     }
@@ -119,22 +116,26 @@ impl AttemptState {
     }
 
     /// The turn that replaces one whose session was lost.
-    pub(super) fn again(&mut self, process: ProcessId, outcome: &Outcome) -> Option<Next> {
-        let is_lost = outcome.status == ProcessStatus::Failed
-            && self.turn(process).is_some_and(|turn| turn.lost_its_session());
-        let process = &self.attempt.process;
-        let (prompt, variant) = (process.prompt.clone(), process.variant.clone());
-        let queued_at = Timestamp::now();
-        let again = FollowUp { queue_id: QueueId::new(), prompt, variant, queued_at };
-        let mut next = is_lost.then(|| self.next(again, true))?;
+    pub(super) fn replace_lost(&mut self, process: ProcessId, outcome: &Outcome) -> Option<Next> {
+        let turn = self.turn(process).filter(|_| outcome.status == ProcessStatus::Failed)?;
+        if !turn.lost_its_session() {
+            return None;
+        }
+        let mut next = self.next(self.prompt_again(), true);
         next.process.executor_session_id = None;
         Some(next)
+    }
+
+    /// The newest turn's prompt, to be run once more.
+    pub(super) fn prompt_again(&self) -> FollowUp {
+        let Process { prompt, variant, .. } = self.attempt.process.clone();
+        FollowUp { queue_id: QueueId::new(), prompt, variant, queued_at: Timestamp::now() }
     }
 
     /// A turn has been written down: runs it, or asks for its slot.
     pub(super) fn go_on(&mut self, next: Next) {
         self.attempt.epoch += 1;
-        (self.attempt.phase, self.attempt.state) = next.standing();
+        (self.attempt.phase, self.attempt.state) = next.state();
         self.attempt.process = next.process.clone();
         if next.has_slot {
             self.take_turn(next.process, Life::preparing()).prepare();
@@ -143,7 +144,6 @@ impl AttemptState {
         }
     }
 
-    /// The attempt holds a running slot.
     pub async fn granted(&mut self) {
         if self.attempt.phase != Phase::Queued {
             return;
@@ -156,8 +156,6 @@ impl AttemptState {
         self.take_turn(process, Life::preparing()).prepare();
     }
 
-    // ---- what happens to them
-
     pub async fn happened(&mut self, process: ProcessId, event: TurnEvent) {
         match event {
             TurnEvent::Life(input) => self.step(process, input).await,
@@ -168,7 +166,12 @@ impl AttemptState {
                     self.ended(process, LifeEvent::Exited(exit)).await;
                 }
             }
-            TurnEvent::ExecutorSession(id) => self.executor_session(process, id).await,
+            // A leftover process no longer speaks for the conversation.
+            TurnEvent::ExecutorSession(id) if process == self.attempt.process.process_id => {
+                self.attempt.process.executor_session_id.clone_from(&id);
+                self.advance(process, Change::ExecutorSession(id)).await;
+            }
+            TurnEvent::ExecutorSession(_) => {}
             TurnEvent::Asked(request, done) => self.asked(process, request, done).await,
             TurnEvent::Withdrawn(key, done) => self.withdrawn(process, key, done).await,
             TurnEvent::Expired(approval) => self.expired(process, approval).await,
@@ -177,7 +180,7 @@ impl AttemptState {
             TurnEvent::KillTree { tries } => self.with(process, |turn| turn.kill_tree(tries)),
             TurnEvent::KillUnfound => self.with(process, Turn::kill_unfound),
             TurnEvent::KilledUnfound(survivors) => self.killed_unfound(process, survivors),
-            TurnEvent::ReadOut => self.with(process, Turn::read_out),
+            TurnEvent::ReadOut => self.with(process, |turn| turn.reading = false),
             TurnEvent::Disk(writer, reason) => {
                 let is_stalled = reason.is_some();
                 self.disk(process, writer, reason);
@@ -194,11 +197,25 @@ impl AttemptState {
         }
     }
 
+    /// Sends a turn's event to the actor once more, after a pause.
+    pub(super) fn again(
+        &mut self,
+        process: ProcessId,
+        event: impl FnOnce() -> TurnEvent + Send + 'static,
+    ) {
+        self.with(process, |turn| turn.handle.send_after(PAUSE, event));
+    }
+
     pub(super) async fn step(&mut self, process: ProcessId, input: LifeEvent) {
         let effects = self.turn(process).map(|turn| turn.life.step(input)).unwrap_or_default();
         for effect in effects {
             match effect {
-                Effect::Enter(phase) => self.enter(process, phase).await,
+                Effect::Enter(phase) => {
+                    self.attempt.phase = phase;
+                    if phase == Phase::Stopping {
+                        self.advance(process, Change::Stopping).await;
+                    }
+                }
                 Effect::Settle(ending) => self.settle(process, &ending).await,
                 Effect::Answer(stopped) => self.stopped(process, stopped),
                 effect => self.with(process, |turn| turn.perform(effect)),
@@ -219,7 +236,7 @@ impl AttemptState {
         self.step(process, LifeEvent::Spawned).await;
     }
 
-    /// What the disk tells of a process over a restart.
+    /// The state of a process after a restart, as the disk shows it.
     async fn found(&mut self, process: ProcessId, found: Adopted, log: Arc<AttemptLog>) {
         self.with(process, |turn| turn.finding = false);
         self.take_up(process, found, log).await;
@@ -280,31 +297,15 @@ impl AttemptState {
         self.step(process, LifeEvent::TreeGone).await;
     }
 
-    async fn executor_session(&mut self, process: ProcessId, id: Option<String>) {
-        // A leftover process no longer speaks for the conversation.
-        if process == self.attempt.process.process_id {
-            self.attempt.process.executor_session_id.clone_from(&id);
-            self.advance(process, Change::ExecutorSession(id)).await;
-        }
-    }
-
-    async fn enter(&mut self, process: ProcessId, phase: Phase) {
-        self.attempt.phase = phase;
-        if phase == Phase::Stopping {
-            self.advance(process, Change::Stopping).await;
-        }
-    }
-
-    // ---- how they end
-
     async fn settle(&mut self, process: ProcessId, ending: &Ending) {
+        let executor = self.world.executors.get(&self.attempt.executor);
+        let on_quota = executor.map_or_else(OnQuota::default, |executor| executor.on_quota());
+        let resumed_itself = self.attempt.process.prompt == outcome::GO_ON;
         let Some(turn) = self.turn(process) else { return };
-        let summary = turn.summary.get();
-        let mut outcome = outcome::decide(ending, &summary, self.on_quota(), Timestamp::now());
-        if self.attempt.process.prompt == outcome::GO_ON {
+        let mut outcome = outcome::decide(ending, &lock(&turn.summary), on_quota, Timestamp::now());
+        if resumed_itself {
             outcome::pause(&mut outcome);
         }
-        let Some(turn) = self.turn(process) else { return };
         turn.unrecorded = Some(outcome.clone());
         let state = match outcome.status {
             ProcessStatus::Completed => State::Completed,
@@ -316,11 +317,6 @@ impl AttemptState {
         (self.attempt.phase, self.attempt.state) = (Phase::Settled, state);
         self.attempt.ended_as = Some(state);
         self.record(process).await;
-    }
-
-    fn on_quota(&self) -> OnQuota {
-        let executor = self.world.executors.get(&self.attempt.executor);
-        executor.map_or_else(OnQuota::default, |executor| executor.on_quota())
     }
 
     /// Closes the turns of which nothing is alive. With nothing left to own, and
@@ -339,7 +335,7 @@ impl AttemptState {
         }
     }
 
-    pub(super) fn notify(&self, notice: AttemptEvent) {
-        let _ = self.events.send_message(notice);
+    pub(super) fn notify(&self, event: AttemptEvent) {
+        (self.events)(event);
     }
 }

@@ -15,8 +15,9 @@ use crate::process::{Adopted, Control, LOST, Marker, Shim, SpawnError};
 use crate::retry::until_done;
 use crate::world::World;
 
+use super::message::TurnEvent;
 use super::turn_summary::{SharedSummary, SummarizingNormalizer};
-use super::{launch_state, prepare, recap};
+use super::{prepare, recap};
 
 /// Why a process is killed whose shim died before the daemon held its pipes.
 const SHIM_DIED: &str = "the supervising process died while it was starting it";
@@ -50,7 +51,7 @@ pub async fn process(
     let log = world.logs.get(attempt.attempt_id).await.map_err(sentence)?;
     let dir = world.settings.process_dir(attempt);
     let (folder, state, files) = (dir.clone(), prepared.dialogue, prepared.files);
-    let written = blocking(move || launch_state::write(&folder, &state, &files)).await;
+    let written = blocking(move || prepare::write_launch_state(&folder, &state, &files)).await;
     written.map_err(sentence)?;
     begin(&log, attempt, world, summary, prepared.opening).await?;
     failpoint::hit("log", "begun");
@@ -62,19 +63,21 @@ pub async fn process(
     };
     tracing::warn!(attempt = %attempt.attempt_id, %error, "its process was not started");
     match error {
-        SpawnError::Unreachable(_) => return Err(NotStarted::Unsure),
+        SpawnError::Unreachable(_) => Err(NotStarted::Unsure),
         // An orphan may run, and the dying shim may hold the folder's lock for a while.
         // After that its records are read.
         SpawnError::Died => {
             let what = format!("attempt {}: sweeping its process", attempt.attempt_id);
             until_done(what, || world.shims.sweep(&dir, SHIM_DIED)).await;
-            return Err(NotStarted::Unsure);
+            Err(NotStarted::Unsure)
         }
-        SpawnError::Prepare(_) | SpawnError::Shim(_) | SpawnError::Refused(_) => {}
+        SpawnError::Prepare(_) | SpawnError::Shim(_) | SpawnError::Refused(_) => {
+            let program = prepared.manifest.program.display();
+            let reason = format!("{program} can't be started: {error}");
+            log_failure(&log, attempt, reason.clone(), false).await;
+            Err(NotStarted::Certain(reason))
+        }
     }
-    let reason = format!("{} can't be started: {error}", prepared.manifest.program.display());
-    log_failure(&log, attempt, reason.clone(), false).await;
-    Err(NotStarted::Certain(reason))
 }
 
 /// The prompt of a newest turn that has no session to resume, if it is more than the
@@ -106,13 +109,10 @@ pub async fn not_prepared(world: &World, attempt: &Attempt, reason: &str) {
 
 /// What became of the attempt's newest process over a restart. Tries until the disk
 /// answers: nothing else can be done with the attempt before.
-pub async fn found(
-    world: &World,
-    attempt: &Attempt,
-    summary: SharedSummary,
-) -> (Adopted, Arc<AttemptLog>) {
+pub async fn found(world: &World, attempt: &Attempt, summary: SharedSummary) -> TurnEvent {
     let what = format!("attempt {}: finding its process", attempt.attempt_id);
-    until_done(what, || find(world, attempt, summary.clone())).await
+    let (found, log) = until_done(what, || find(world, attempt, summary.clone())).await;
+    TurnEvent::Found(Box::new(found), log)
 }
 
 async fn find(
@@ -150,16 +150,16 @@ pub async fn kill(world: &World, attempt: &Attempt, kind: StopKind) -> Result<u3
     Ok(u32::try_from(report.survivors.len()).unwrap_or(u32::MAX))
 }
 
-/// What became of the process whose shim has gone: one that goes on, or its end.
+/// The state of the process whose shim has ended: alive under another one, or ended.
 pub async fn rescued(world: &World, attempt: &Attempt, control: Control) -> Adopted {
     let dir = &world.settings.process_dir(attempt);
     let mut first = Some(world.shims.rescue(dir, control).await);
     let what = format!("attempt {}: rescuing its process", attempt.attempt_id);
     until_done(what, || {
-        let rescued = first.take();
+        let first = first.take();
         async move {
-            let found = match rescued {
-                Some(rescued) => rescued,
+            let found = match first {
+                Some(found) => found,
                 None => world.shims.adopt(dir).await,
             };
             settle_lost(world, attempt, true, found.map_err(sentence)?).await
@@ -198,7 +198,7 @@ async fn begin(
     opening: Vec<(Timestamp, Event)>,
 ) -> Result<(), String> {
     let dir = world.settings.process_dir(attempt);
-    let state = blocking(move || launch_state::read(&dir)).await.map_err(sentence)?;
+    let state = blocking(move || prepare::read_launch_state(&dir)).await.map_err(sentence)?;
     let (inner, in_lines) = match world.executors.get(&attempt.executor) {
         Some(executor) => (executor.normalizer(&state), executor.answers_in_lines()),
         None => (Box::new(PlainLines) as Box<dyn Normalizer>, false),
@@ -212,7 +212,6 @@ fn sentence(error: impl Display) -> String {
     error.to_string()
 }
 
-/// Logs why the process did not start.
 async fn log_failure(log: &Arc<AttemptLog>, attempt: &Attempt, reason: String, with_prompt: bool) {
     let prompt = with_prompt.then(|| attempt.process.prompt.clone());
     let (log, process, turn) = (Arc::clone(log), attempt.process.process_id, attempt.process.turn);

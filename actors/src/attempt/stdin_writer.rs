@@ -1,8 +1,7 @@
-//! The durable writer of an executor's standard input, for two-way protocols: the only
-//! one. Each message is on file before it is sent, one per line, and its line number is
-//! its sequence number with the shim. So each message is sent once even if the daemon
-//! dies: a message whose key is on file is not written again, and those that the shim
-//! has not received are sent.
+//! The durable writer of an executor's standard input, for two-way protocols. Each message
+//! is on file before it is sent, one per line, and its line number is its sequence number
+//! with the shim. So each message is sent once even if the daemon dies: a key on file is not
+//! written again, and lines that the shim has not received are sent.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -18,20 +17,16 @@ use crate::executor::Message;
 use crate::failpoint;
 use crate::process::{Control, ControlError};
 
-/// The messages, as JSON.
 const FILE: &str = "said.jsonl";
 
-/// Writes to one process. Clones share the queue.
+/// Writes to the process of a folder. Clones share the queue.
 #[derive(Clone)]
-pub struct StdinWriter(Arc<Inner>);
-
-struct Inner {
-    dir: PathBuf,
-    queue: Mutex<StdinQueue>,
+pub struct StdinWriter {
+    file: Arc<PathBuf>,
+    queue: Arc<Mutex<StdinQueue>>,
     changed: watch::Sender<()>,
 }
 
-/// The messages on file.
 #[derive(Default)]
 struct StdinQueue {
     is_read: bool,
@@ -39,43 +34,40 @@ struct StdinQueue {
     file: Option<File>,
     keys: HashSet<String>,
     lines: Vec<Arc<str>>,
-    /// No more messages come.
     is_closed: bool,
 }
 
 impl StdinWriter {
-    /// For the process of this folder.
-    pub fn new(dir: PathBuf) -> Self {
+    pub fn new(dir: &Path) -> Self {
         let (changed, _) = watch::channel(());
-        Self(Arc::new(Inner { dir, queue: Mutex::default(), changed }))
+        Self { file: Arc::new(dir.join(FILE)), queue: Arc::default(), changed }
     }
 
     /// Puts a message on file, unless its key has been used. Whether it is new.
     pub async fn write(&self, message: Message) -> io::Result<bool> {
-        let inner = Arc::clone(&self.0);
-        let append = move || inner.open()?.append(&inner.dir.join(FILE), message);
-        let is_new = blocking(append).await?;
-        self.0.changed.send_replace(());
+        let writer = self.clone();
+        let is_new = blocking(move || writer.open()?.append(&writer.file, message)).await?;
+        self.changed.send_replace(());
         Ok(is_new)
     }
 
     /// Ends the input after all messages.
     pub fn close(&self) {
-        lock(&self.0.queue).is_closed = true;
-        self.0.changed.send_replace(());
+        lock(&self.queue).is_closed = true;
+        self.changed.send_replace(());
     }
 
-    /// Sends the messages on file and those still to come, for as long as the
-    /// connection to the shim lives.
+    /// Sends the messages on file and those still to come, while the connection to the shim
+    /// lives.
     pub async fn send_to(self, control: Control) -> Result<(), ControlError> {
-        let mut changed = self.0.changed.subscribe();
-        let inner = Arc::clone(&self.0);
+        let mut changed = self.changed.subscribe();
+        let writer = self.clone();
         // The next message tries again to read a file that can't be read now.
-        let _ = blocking(move || inner.open().map(drop)).await;
+        let _ = blocking(move || writer.open().map(drop)).await;
         let mut sent = usize::try_from(control.stdin_sequence()).unwrap_or(usize::MAX);
         loop {
             let (next, is_closed) = {
-                let queue = lock(&self.0.queue);
+                let queue = lock(&self.queue);
                 (queue.lines.get(sent).cloned(), queue.is_closed)
             };
             match next {
@@ -84,20 +76,17 @@ impl StdinWriter {
                     sent += 1;
                 }
                 None if is_closed => return control.close_stdin().await,
-                // Only if the writer itself is dropped.
-                None if changed.changed().await.is_err() => return Ok(()),
-                None => {}
+                // Never closed: `self` holds a sender.
+                None => drop(changed.changed().await),
             }
         }
     }
-}
 
-impl Inner {
     /// The queue, read from its file once.
     fn open(&self) -> io::Result<MutexGuard<'_, StdinQueue>> {
         let mut queue = lock(&self.queue);
         if !queue.is_read {
-            queue.read(&self.dir.join(FILE))?;
+            queue.read(&self.file)?;
             queue.is_read = true;
         }
         Ok(queue)
@@ -157,17 +146,17 @@ mod tests {
     }
 
     fn lines(writer: &StdinWriter) -> Vec<String> {
-        writer.0.open().unwrap().lines.iter().map(ToString::to_string).collect()
+        writer.open().unwrap().lines.iter().map(ToString::to_string).collect()
     }
 
     #[tokio::test]
     async fn a_key_is_written_once_also_by_the_writer_of_a_later_daemon() {
         let dir = tempfile::tempdir().unwrap();
-        let writer = StdinWriter::new(dir.path().to_owned());
+        let writer = StdinWriter::new(dir.path());
         assert!(writer.write(message("a")).await.unwrap());
         assert!(!writer.write(message("a")).await.unwrap());
         assert!(writer.write(message("b")).await.unwrap());
-        let later = StdinWriter::new(dir.path().to_owned());
+        let later = StdinWriter::new(dir.path());
         assert!(!later.write(message("b")).await.unwrap());
         assert!(!later.write(message("a")).await.unwrap());
         assert_eq!(lines(&later), lines(&writer));
@@ -176,13 +165,13 @@ mod tests {
     #[tokio::test]
     async fn a_torn_line_is_as_if_it_had_never_been_written() {
         let dir = tempfile::tempdir().unwrap();
-        let writer = StdinWriter::new(dir.path().to_owned());
+        let writer = StdinWriter::new(dir.path());
         writer.write(message("a")).await.unwrap();
         writer.write(message("b")).await.unwrap();
         let path = dir.path().join(FILE);
         let text = fs::read(&path).unwrap();
         fs::write(&path, &text[..text.len() - 3]).unwrap();
-        let later = StdinWriter::new(dir.path().to_owned());
+        let later = StdinWriter::new(dir.path());
         assert_eq!(lines(&later).len(), 1);
         assert!(later.write(message("b")).await.unwrap());
         assert_eq!(fs::read(&path).unwrap(), text);

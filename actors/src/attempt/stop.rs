@@ -8,9 +8,8 @@ use super::message::StopPort;
 use super::queue;
 use super::run::AttemptState;
 use super::turn::Turn;
-use crate::event::Timestamp;
-use crate::ids::{ProcessId, QueueId};
-use crate::journal::{Change, FollowUp, Phase, State};
+use crate::ids::ProcessId;
+use crate::journal::{Change, Phase, State};
 
 impl AttemptState {
     pub async fn stop(&mut self, force: bool, port: StopPort) {
@@ -31,7 +30,7 @@ impl AttemptState {
         self.answer_stops();
     }
 
-    /// PendingStops one turn, by its protocol's own interrupt if it has one.
+    /// Stops one turn, by its protocol's own interrupt if it has one.
     pub(super) async fn stop_turn(&mut self, process: ProcessId, force: bool) {
         let by_message = self.turn(process).is_some_and(|turn| turn.has_interrupt());
         self.step(process, LifeEvent::Stop { force, by_message }).await;
@@ -62,34 +61,27 @@ impl AttemptState {
 
     /// Whether it would resume when a limit ends; `true` if that can't be read.
     async fn resumes(&self) -> bool {
+        let id = self.attempt.attempt_id;
         let resumable = self.world.journal.resumable().await;
-        resumable
-            .map_or(true, |all| all.iter().any(|(attempt, ..)| *attempt == self.attempt.attempt_id))
+        resumable.map_or(true, |all| all.iter().any(|(attempt, ..)| *attempt == id))
     }
 
     /// Takes the turn out of the queue for a slot. A follow-up waits again, for it was
     /// accepted; the prompt of a start is dropped with the start.
     fn unqueue(&mut self) {
-        let process = &self.attempt.process;
-        let returned = (self.attempt.epoch > 1).then(|| FollowUp {
-            queue_id: QueueId::new(),
-            prompt: process.prompt.clone(),
-            variant: process.variant.clone(),
-            queued_at: Timestamp::now(),
-        });
-        // Never refused either.
+        let process = self.attempt.process.process_id;
+        let returned = (self.attempt.epoch > 1).then(|| self.prompt_again());
         let _ = self.queue.step(queue::QueueEvent::Unqueued(returned.clone()));
         let (phase, state) = match self.attempt.ended_as {
             Some(state) => (Phase::Settled, state),
             None => (Phase::Idle, State::Idle),
         };
-        self.note(process.process_id, Change::Unqueued { phase, state, returned });
+        self.note(process, Change::Unqueued { phase, state, returned });
         (self.attempt.phase, self.attempt.state) = (phase, state);
         self.stops.unqueued = true;
         self.notify(AttemptEvent::SlotFreed(self.attempt.attempt_id));
     }
 
-    /// A turn has answered its stop.
     pub(super) fn stopped(&mut self, process: ProcessId, stopped: Stopped) {
         self.stops.note(process, stopped);
         self.answer_stops();

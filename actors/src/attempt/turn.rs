@@ -1,13 +1,12 @@
-//! One turn's process, as the attempt's actor holds it: its state machine, and the
-//! tasks that carry out its effects. Each effect is quick, or a task that reports back
-//! through the [`Handle`].
+//! One turn's process, as the attempt's actor holds it: its state machine, and the tasks
+//! that carry out its effects and report back through the [`Handle`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, oneshot, watch};
 
-use crate::blocking::blocking;
+use crate::blocking::{blocking, lock};
 use crate::event::{Event, Timestamp};
 use crate::executor::{Message, OnQuota};
 use crate::failpoint;
@@ -37,25 +36,22 @@ const FINDS: Duration = Duration::from_secs(1);
 const KILL_RETRY: Duration = Duration::from_millis(50);
 const KILL_TRIES: u32 = 100;
 
-/// The turn.
 pub struct Turn {
     pub handle: Handle,
     world: Arc<World>,
     /// As it was when the turn began; its process is the turn's.
     attempt: Attempt,
-    /// Held while the attempt's worktrees are being made.
+    /// Locked while the attempt's worktrees are being made.
     worktrees: Arc<Mutex<()>>,
     pub life: Life,
     pub summary: SharedSummary,
-    /// The way to a live shim.
     control: Option<Control>,
     pub stdin: StdinWriter,
     /// Sends the output task the end; `None` once sent.
     exit: Option<oneshot::Sender<(ExitRecord, Closing)>>,
     /// Notifies the output task of more bytes; `None` when no writer is left.
     more: Option<watch::Sender<u64>>,
-    /// The output task runs.
-    reading: bool,
+    pub reading: bool,
     /// A task finds out what became of the process over a restart.
     pub finding: bool,
     /// A stop that came meanwhile; `true`: by force.
@@ -72,7 +68,7 @@ impl Turn {
         worktrees: Arc<Mutex<()>>,
         life: Life,
     ) -> Self {
-        let stdin = StdinWriter::new(world.settings.process_dir(&attempt));
+        let stdin = StdinWriter::new(&world.settings.process_dir(&attempt));
         Self {
             handle,
             world,
@@ -91,7 +87,6 @@ impl Turn {
         }
     }
 
-    /// Nothing of it is alive, and its log is whole.
     pub fn is_over(&self) -> bool {
         let is_quiet = self.control.is_none() && !self.reading;
         is_quiet && self.life.is_over() && self.unrecorded.is_none()
@@ -100,7 +95,7 @@ impl Turn {
     /// Its executor does not know the session that it was to resume.
     pub fn lost_its_session(&self) -> bool {
         let resumed = self.attempt.process.executor_session_id.is_some();
-        resumed && self.summary.get().session_lost
+        resumed && lock(&self.summary).session_lost
     }
 
     /// Carries out an effect that concerns the process alone.
@@ -120,48 +115,46 @@ impl Turn {
         }
     }
 
+    /// Runs work in a task; the actor gets the event that it returns.
+    fn report<F>(&self, work: impl FnOnce(Arc<World>, Attempt) -> F)
+    where
+        F: Future<Output = TurnEvent> + Send + 'static,
+    {
+        let (handle, work) = (self.handle.clone(), work(self.world.clone(), self.attempt.clone()));
+        tokio::spawn(async move { handle.send(work.await) });
+    }
+
     pub fn prepare(&self) {
-        let (handle, world, attempt) = self.for_task();
         let worktrees = Arc::clone(&self.worktrees);
-        tokio::spawn(async move {
-            // A turn that was stopped may still be at it.
+        self.report(|world, attempt| async move {
+            // The task of a turn that was stopped may still make them.
             let _making = worktrees.lock().await;
-            let input = match prepare::worktrees(&world, &attempt).await {
+            TurnEvent::Life(match prepare::worktrees(&world, &attempt).await {
                 Ok(()) => LifeEvent::Prepared,
                 Err(reason) => {
                     start::not_prepared(&world, &attempt, &reason).await;
                     LifeEvent::NotStarted(reason)
                 }
-            };
-            handle.send(TurnEvent::Life(input));
+            })
         });
     }
 
     fn spawn(&self) {
-        let (handle, world, attempt) = self.for_task();
         let summary = self.summary.clone();
-        tokio::spawn(async move {
-            let event = match start::process(&world, &attempt, summary.clone()).await {
+        self.report(|world, attempt| async move {
+            match start::process(&world, &attempt, summary.clone()).await {
                 Ok((shim, log)) => TurnEvent::Started(Box::new(shim), log),
                 Err(NotStarted::Certain(reason)) => TurnEvent::Life(LifeEvent::NotStarted(reason)),
-                Err(NotStarted::Unsure) => {
-                    let (found, log) = start::found(&world, &attempt, summary).await;
-                    TurnEvent::Found(Box::new(found), log)
-                }
-            };
-            handle.send(event);
+                Err(NotStarted::Unsure) => start::found(&world, &attempt, summary).await,
+            }
         });
     }
 
-    /// Finds out, in a task, what became of the process over a restart.
+    /// Finds out what became of the process over a restart.
     pub fn find(&mut self) {
         self.finding = true;
-        let (handle, world, attempt) = self.for_task();
         let summary = self.summary.clone();
-        tokio::spawn(async move {
-            let (found, log) = start::found(&world, &attempt, summary).await;
-            handle.send(TurnEvent::Found(Box::new(found), log));
-        });
+        self.report(|world, attempt| async move { start::found(&world, &attempt, summary).await });
     }
 
     /// A stop waits for the process only: a log without room may take for ever to be
@@ -175,7 +168,8 @@ impl Turn {
     pub fn kill_unfound(&mut self) {
         let Some(forced) = self.deferred.filter(|_| self.finding) else { return };
         let kind = if forced { StopKind::Forced } else { StopKind::Soft };
-        let (handle, world, attempt) = self.for_task();
+        let (handle, world, attempt) =
+            (self.handle.clone(), self.world.clone(), self.attempt.clone());
         tokio::spawn(async move {
             match start::kill(&world, &attempt, kind).await {
                 Ok(survivors) => handle.send(TurnEvent::KilledUnfound(survivors)),
@@ -187,13 +181,11 @@ impl Turn {
         });
     }
 
-    /// Finds out, in a task, why the connection to the shim has ended.
+    /// Finds out why the connection to the shim has ended.
     pub fn shim_closed(&mut self) {
         let Some(control) = self.control.take() else { return };
-        let (handle, world, attempt) = self.for_task();
-        tokio::spawn(async move {
-            let found = start::rescued(&world, &attempt, control).await;
-            handle.send(TurnEvent::Rescued(Box::new(found)));
+        self.report(|world, attempt| async move {
+            TurnEvent::Rescued(Box::new(start::rescued(&world, &attempt, control).await))
         });
     }
 
@@ -238,21 +230,19 @@ impl Turn {
         let (handle, attempt) = (self.handle.clone(), self.attempt.attempt_id);
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
-                match event {
-                    ShimEvent::Exited(exit) => {
-                        handle.send(TurnEvent::Life(LifeEvent::Exited(exit)));
-                    }
+                handle.send(match event {
+                    ShimEvent::Exited(exit) => TurnEvent::Life(LifeEvent::Exited(exit)),
                     ShimEvent::Stalled(reason) => {
                         tracing::warn!(%attempt, %reason, "the spool takes no bytes; it waits");
-                        handle.send(TurnEvent::Disk(DiskWriter::Spool, Some(reason)));
+                        TurnEvent::Disk(DiskWriter::Spool, Some(reason))
                     }
                     ShimEvent::Resumed => {
                         tracing::info!(%attempt, "the spool takes bytes again");
-                        handle.send(TurnEvent::Disk(DiskWriter::Spool, None));
+                        TurnEvent::Disk(DiskWriter::Spool, None)
                     }
-                    ShimEvent::TreeGone => {}
+                    ShimEvent::TreeGone => continue,
                     ShimEvent::Closed => break,
-                }
+                });
             }
             // The shim that takes over reports it again.
             handle.send(TurnEvent::Disk(DiskWriter::Spool, None));
@@ -260,24 +250,16 @@ impl Turn {
         });
     }
 
-    /// Starts the output task.
     pub fn read(&mut self, log: Arc<AttemptLog>) {
         let (exit, exited) = oneshot::channel();
         // Changed from the start: there may be bytes already.
         let (more, lengths) = watch::channel(0);
         more.send_modify(|count| *count += 1);
-        self.exit = Some(exit);
-        self.more = Some(more);
-        self.reading = true;
-        let output = Output {
-            log,
-            process: self.handle.process,
-            summary: self.summary.clone(),
-            stdin: self.stdin.clone(),
-            session: self.attempt.process.executor_session_id.clone(),
-            lengths,
-            exit: exited,
-        };
+        (self.exit, self.more, self.reading) = (Some(exit), Some(more), true);
+        let (summary, stdin) = (self.summary.clone(), self.stdin.clone());
+        let (process, session) =
+            (self.handle.process, self.attempt.process.executor_session_id.clone());
+        let output = Output { log, process, summary, stdin, session, lengths, exit: exited };
         let handle = self.handle.clone();
         tokio::spawn(async move {
             output.follow(&handle).await;
@@ -290,11 +272,6 @@ impl Turn {
         self.more = None;
     }
 
-    /// The output task has ended: the log is whole.
-    pub fn read_out(&mut self) {
-        self.reading = false;
-    }
-
     /// Lets the output task read the rest and write the closing entries.
     fn drain(&mut self, exit: ExitRecord) {
         let Some(exited) = self.exit.take() else { return };
@@ -302,19 +279,19 @@ impl Turn {
         let closing: Closing = Arc::new(move |exit| {
             let stopped = stopped.clone();
             let ending = Ending { exit: Some(exit.clone()), reason: None, stopped };
-            let outcome = outcome::decide(&ending, &summary.get(), OnQuota::Never, exit.at);
+            let outcome = outcome::decide(&ending, &lock(&summary), OnQuota::Never, exit.at);
             vec![(exit.at, outcome::process_end(&ending, &outcome))]
         });
         // The task lives until it receives this.
         let _ = exited.send((exit, closing));
     }
 
+    /// Sends the shim a command, in a task.
     fn command<F>(&self, send: impl FnOnce(Control) -> F)
     where
         F: Future<Output = Result<(), ControlError>> + Send + 'static,
     {
-        let Some(control) = &self.control else { return };
-        let sending = send(control.clone());
+        let Some(sending) = self.control.clone().map(send) else { return };
         tokio::spawn(async move {
             if let Err(error) = sending.await {
                 tracing::debug!(%error, "a shim did not take a command");
@@ -322,13 +299,12 @@ impl Turn {
         });
     }
 
-    /// Whether a message would interrupt the turn.
     pub fn has_interrupt(&self) -> bool {
-        self.summary.get().interrupt.is_some()
+        lock(&self.summary).interrupt.is_some()
     }
 
     fn interrupt(&self, by_message: bool) {
-        let message = self.summary.get().interrupt.filter(|_| by_message);
+        let message = lock(&self.summary).interrupt.clone().filter(|_| by_message);
         let (stdin, control) = (self.stdin.clone(), self.control.clone());
         tokio::spawn(async move {
             if let Some(control) = &control {
@@ -356,11 +332,11 @@ impl Turn {
     /// Sends the executor the verdict on its request, and logs it. What the disk does
     /// not take is tried again.
     pub fn send_verdict(&self, approval: Approval, entry: Event, answer: Message) {
-        let (handle, world, attempt) = self.for_task();
-        let stdin = self.stdin.clone();
+        let (handle, world) = (self.handle.clone(), self.world.clone());
+        let (stdin, attempt) = (self.stdin.clone(), self.attempt.attempt_id);
         tokio::spawn(async move {
             let sending = async {
-                let log = world.logs.get(attempt.attempt_id).await?;
+                let log = world.logs.get(attempt).await?;
                 let (process, now, id) = (handle.process, Timestamp::now(), approval.approval_id);
                 blocking(move || log.append_verdict(process, id, now, entry)).await?;
                 stdin.write(answer).await.map(drop).map_err(LogError::from)
@@ -444,9 +420,5 @@ impl Turn {
             Timer::Drain => DRAIN_GRACE,
         };
         self.handle.send_after(after, move || TurnEvent::Life(LifeEvent::Timer(timer)));
-    }
-
-    fn for_task(&self) -> (Handle, Arc<World>, Attempt) {
-        (self.handle.clone(), Arc::clone(&self.world), self.attempt.clone())
     }
 }

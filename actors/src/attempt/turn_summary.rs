@@ -1,6 +1,5 @@
-//! What an attempt remembers of a turn's log: the few facts that its status shows.
-//! A normalizer around the executor's own sees every entry, so the log's checkpoints
-//! keep and restore these facts.
+//! The few facts of a turn's log that an attempt's status shows. A normalizer around the
+//! executor's own sees every entry, so the log's checkpoints keep and restore these facts.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -12,11 +11,11 @@ use crate::event::{ErrorType, Event, RawEntry, Stream, Timestamp, Usage};
 use crate::executor::{Message, Normalizer, Observed, Request, TurnEnded};
 use crate::text::{cut, cut_front};
 
-/// Longest final message kept, in characters: the transcript has all of it.
+/// Longest final message kept, in characters.
 const FINAL_MESSAGE_MAX: usize = 16_000;
 
-/// Lines are cut to that once they have as many bytes: a flood of short ones is not
-/// counted anew for each.
+/// Lines are cut once they have as many bytes: so a flood of short ones is not counted anew
+/// for each.
 const LINES_BYTES_MAX: usize = 8 * FINAL_MESSAGE_MAX;
 
 /// Longest error kept, in characters.
@@ -29,8 +28,7 @@ const STDERR_MAX: usize = 400;
 /// The facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TurnSummary {
-    /// The last assistant message, or all of them where they are the lines of one
-    /// answer: see [`TurnSummary::answer`].
+    /// The last assistant message, or all of them where they are the lines of one answer.
     pub(super) final_message: Option<String>,
     /// More parts of that message follow.
     #[serde(default)]
@@ -38,18 +36,17 @@ pub struct TurnSummary {
     pub last_error: Option<String>,
     #[serde(default)]
     pub last_error_type: Option<ErrorType>,
-    /// When the limit that it reported ends.
     #[serde(default)]
     pub resume_at: Option<Timestamp>,
-    /// The fault after which the executor tries again; gone once it gets on.
+    /// The fault after which the executor tries again, until it makes progress.
     #[serde(default)]
     pub retrying: Option<String>,
     pub executor_session_id: Option<String>,
-    /// The one that it was to resume is gone.
+    /// The session to resume is gone.
     #[serde(default)]
     pub session_lost: bool,
     pub usage: Option<Usage>,
-    /// The model was asked: it said, thought or called something, or used tokens.
+    /// The model has produced output or used tokens.
     #[serde(default = "unknown")]
     pub model_asked: bool,
     /// The last lines of standard error.
@@ -64,8 +61,7 @@ pub struct TurnSummary {
     pub outbox: VecDeque<Outgoing>,
 }
 
-/// A step of a two-way conversation that has to be taken. A step that was taken before
-/// the daemon was killed may be here again: its key tells.
+/// A step of a two-way conversation, taken once for its key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outgoing {
@@ -95,13 +91,22 @@ impl TurnSummary {
     }
 
     fn see(&mut self, observed: &Observed, in_lines: bool) {
-        if let Observed::Entry(
-            Event::AssistantMessage { .. } | Event::Thinking { .. } | Event::ToolUse { .. },
-        ) = observed
-        {
+        let is_output = matches!(
+            observed,
+            Observed::Entry(
+                Event::AssistantMessage { .. } | Event::Thinking { .. } | Event::ToolUse { .. },
+            )
+        );
+        if is_output {
             self.retrying = None;
         }
-        self.model_asked |= is_models(observed);
+        self.model_asked |= is_output
+            || match observed {
+                Observed::Entry(event) => matches!(event, Event::TokenUsage { .. }),
+                Observed::InProgress(text) => text.is_some(),
+                Observed::Usage(usage) => usage.input_tokens > 0 || usage.output_tokens > 0,
+                _ => false,
+            };
         match observed {
             Observed::Retrying(fault) => self.retrying = Some(cut(fault.clone(), ERROR_MAX)),
             Observed::Entry(Event::AssistantMessage { text, continued }) => {
@@ -150,47 +155,8 @@ impl TurnSummary {
     }
 }
 
-/// Whether this comes from a model.
-fn is_models(observed: &Observed) -> bool {
-    let counts = |usage: &Usage| usage.input_tokens > 0 || usage.output_tokens > 0;
-    match observed {
-        Observed::Entry(event) => matches!(
-            event,
-            Event::AssistantMessage { .. }
-                | Event::Thinking { .. }
-                | Event::ToolUse { .. }
-                | Event::TokenUsage { .. }
-        ),
-        Observed::InProgress(text) => text.is_some(),
-        Observed::Usage(usage) => counts(usage),
-        _ => false,
-    }
-}
-
 /// The summary of a process so far.
-#[derive(Clone, Default)]
-pub struct SharedSummary(Arc<Mutex<TurnSummary>>);
-
-impl SharedSummary {
-    /// A copy of the facts.
-    pub fn get(&self) -> TurnSummary {
-        lock(&self.0).clone()
-    }
-
-    /// The oldest step that has not been taken.
-    pub fn next_outgoing(&self) -> Option<Outgoing> {
-        lock(&self.0).outbox.front().cloned()
-    }
-
-    /// That step has been taken.
-    pub fn outgoing_done(&self) {
-        self.update(|summary| drop(summary.outbox.pop_front()));
-    }
-
-    fn update(&self, change: impl FnOnce(&mut TurnSummary)) {
-        change(&mut lock(&self.0));
-    }
-}
+pub type SharedSummary = Arc<Mutex<TurnSummary>>;
 
 /// The executor's normalizer with the summary beside it.
 pub struct SummarizingNormalizer {
@@ -205,16 +171,15 @@ impl SummarizingNormalizer {
     pub fn new(mut inner: Box<dyn Normalizer>, summary: SharedSummary, in_lines: bool) -> Self {
         let mut opening = Vec::new();
         inner.begin(&mut opening);
-        let digesting = Self { inner, summary, in_lines };
-        digesting.see(&opening);
-        digesting
+        let normalizer = Self { inner, summary, in_lines };
+        normalizer.see(&opening);
+        normalizer
     }
 
     fn see(&self, observed: &[Observed]) {
-        if !observed.is_empty() {
-            let in_lines = self.in_lines;
-            self.summary
-                .update(|summary| observed.iter().for_each(|one| summary.see(one, in_lines)));
+        let mut summary = lock(&self.summary);
+        for one in observed {
+            summary.see(one, self.in_lines);
         }
     }
 }
@@ -222,7 +187,7 @@ impl SummarizingNormalizer {
 impl Normalizer for SummarizingNormalizer {
     fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
         if entry.stream == Stream::Stderr {
-            self.summary.update(|summary| summary.see_stderr(&entry.text));
+            lock(&self.summary).see_stderr(&entry.text);
         }
         let before = out.len();
         self.inner.raw(entry, out);
@@ -236,12 +201,12 @@ impl Normalizer for SummarizingNormalizer {
     }
 
     fn checkpoint(&self) -> serde_json::Value {
-        serde_json::json!({ "digest": self.summary.get(), "inner": self.inner.checkpoint() })
+        serde_json::json!({ "digest": *lock(&self.summary), "inner": self.inner.checkpoint() })
     }
 
     fn restore(&mut self, checkpoint: &serde_json::Value) {
         if let Ok(summary) = serde_json::from_value(checkpoint["digest"].clone()) {
-            self.summary.update(|kept| *kept = summary);
+            *lock(&self.summary) = summary;
         }
         self.inner.restore(&checkpoint["inner"]);
     }
@@ -305,11 +270,11 @@ mod tests {
             fn end(&mut self, _: &mut Vec<Observed>) {}
         }
         let first = SharedSummary::default();
-        first.update(|summary| summary.see(&Observed::ExecutorSession("abc".into()), false));
+        lock(&first).see(&Observed::ExecutorSession("abc".into()), false);
         let checkpoint =
             SummarizingNormalizer::new(Box::new(Silent), first.clone(), false).checkpoint();
         let second = SharedSummary::default();
         SummarizingNormalizer::new(Box::new(Silent), second.clone(), false).restore(&checkpoint);
-        assert_eq!(second.get(), first.get());
+        assert_eq!(*lock(&second), *lock(&first));
     }
 }

@@ -1,16 +1,16 @@
 //! What a report of completion refers to: the worktrees as they are at that moment.
-//! Frozen before the report is answered, for the agent may go on writing.
+//! Frozen before the report is answered, for the agent may continue to write.
 
 use std::time::Duration;
 
 use crate::attempt;
 use crate::failpoint;
 use crate::ids::{AttemptId, CheckRunId, ProcessId, TaskId};
-use crate::journal::checks::{CheckedRepo, Delivered, PlannedCheck};
-use crate::journal::{Attempt, AttemptRepo, Repo, StartContext};
+use crate::journal::checks::{CheckCommand, CheckedRepo, Delivered, PlannedCheck};
+use crate::journal::{Attempt, Repo};
 use crate::refusal::{Code, Refusal};
 use crate::retry::after_pauses;
-use crate::workspace::frozen::{self, Frozen};
+use crate::workspace::frozen;
 use crate::workspace::git;
 use crate::workspace::snapshot::SnapshotError;
 use crate::world::World;
@@ -57,15 +57,20 @@ pub async fn deliver(
 ) -> Result<Delivery, Refusal> {
     let context = world.journal.start_context(task).await?;
     let run_id = CheckRunId::new();
-    let checks: Vec<PlannedCheck> = planned(world, &context);
     let folder = Folder::of(world, run_id);
+    let checks = world.settings.checks.of(context.task.project_id, &context.project_name);
+    let planned = |(name, command): (&String, &CheckCommand)| PlannedCheck {
+        name: name.clone(),
+        command: command.clone(),
+        process_id: ProcessId::new(),
+    };
     let mut delivery = Delivery {
         delivered: Delivered {
             run_id,
             attempt_id: reporter,
             repos: Vec::new(),
             is_empty_diff: None,
-            checks,
+            checks: checks.into_iter().flatten().map(planned).collect(),
         },
         folder: Some(folder.clone()),
     };
@@ -80,10 +85,7 @@ pub async fn deliver(
     failpoint::hit("delivery", "taken");
     let delivered = &mut delivery.delivered;
     match taken {
-        Ok((repos, is_empty_diff)) => {
-            delivered.repos = repos;
-            delivered.is_empty_diff = is_empty_diff;
-        }
+        Ok(taken) => (delivered.repos, delivered.is_empty_diff) = taken,
         // No check needs it.
         Err(refusal) if delivered.checks.is_empty() => {
             tracing::warn!(%task, %refusal, "the delivered work can't be read");
@@ -91,18 +93,6 @@ pub async fn deliver(
         Err(refusal) => return Err(refusal),
     }
     Ok(delivery)
-}
-
-fn planned(world: &World, context: &StartContext) -> Vec<PlannedCheck> {
-    let checks = world.settings.checks.of(context.task.project_id, &context.project_name);
-    let checks = checks.into_iter().flatten();
-    checks
-        .map(|(name, command)| PlannedCheck {
-            name: name.clone(),
-            command: command.clone(),
-            process_id: ProcessId::new(),
-        })
-        .collect()
 }
 
 async fn with_worktrees(world: &World, id: AttemptId) -> Result<Option<Attempt>, Refusal> {
@@ -118,7 +108,11 @@ async fn worktrees(world: &World, attempt: &Attempt, folder: &Folder) -> Taken {
     let mut repos = Vec::with_capacity(attempt.repos.len());
     let mut is_empty = true;
     for repo in &attempt.repos {
-        let frozen = freeze(world, attempt, repo, folder).await.map_err(|error| {
+        let source = world.settings.source(attempt, repo);
+        let objects = folder.objects(&repo.name);
+        let freeze = || frozen::freeze(&source, &objects);
+        let frozen = after_pauses(&PAUSES, SnapshotError::may_pass, freeze).await;
+        let frozen = frozen.map_err(|error| {
             let message = format!("the delivered work can't be read: {error}");
             if error.is_shortage() {
                 Refusal::shortage(message)
@@ -135,17 +129,6 @@ async fn worktrees(world: &World, attempt: &Attempt, folder: &Folder) -> Taken {
         });
     }
     Ok((repos, Some(is_empty)))
-}
-
-async fn freeze(
-    world: &World,
-    attempt: &Attempt,
-    repo: &AttemptRepo,
-    folder: &Folder,
-) -> Result<Frozen, SnapshotError> {
-    let source = world.settings.source(attempt, repo);
-    let objects = folder.objects(&repo.name);
-    after_pauses(&PAUSES, SnapshotError::may_pass, || frozen::freeze(&source, &objects)).await
 }
 
 async fn heads(repos: &[Repo]) -> Taken {

@@ -1,5 +1,5 @@
-//! The folder of a check run: its paths, and the removal of what a finished run no
-//! longer needs.
+//! The folder of a check run: its paths, the checkout in which the checks run, and the
+//! removal of what a finished run no longer needs.
 //!
 //! ```text
 //! checks/<run id>/
@@ -10,13 +10,17 @@
 //! ```
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::blocking::blocking;
+use crate::failpoint;
 use crate::ids::{CheckRunId, ProcessId};
+use crate::journal::CheckRun;
 use crate::refusal::Refusal;
+use crate::workspace::checkout::{self, Checkout};
 use crate::world::World;
 
 /// The folder of a run.
@@ -32,16 +36,39 @@ impl Folder {
         self.0.join("objects").join(repo)
     }
 
-    pub fn work(&self) -> PathBuf {
-        self.0.join("work")
-    }
-
-    pub fn new_work(&self) -> PathBuf {
-        self.0.join("work.new")
-    }
-
     pub fn process(&self, process: ProcessId) -> PathBuf {
         self.0.join(process.to_string())
+    }
+
+    /// Lays the reported commits out, if that is not done: it appears whole or not at all.
+    /// Returns the folder of the only repository, or the one that holds them all.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub async fn checkout(&self, run: &CheckRun) -> Result<PathBuf, String> {
+        let failed = |error: &dyn Display| {
+            format!("no clean checkout of what was reported can be made: {error}")
+        };
+        let (work, new) = (self.0.join("work"), self.0.join("work.new"));
+        if !is_there(&work).await {
+            self.remove_work().await.map_err(|error| failed(&error))?;
+            for repo in &run.repos {
+                let checkout = Checkout {
+                    repo: PathBuf::from(&repo.path),
+                    commit: repo.commit.clone(),
+                    objects: self.objects(&repo.name),
+                    path: new.join(&repo.name),
+                };
+                checkout::make(&checkout).await.map_err(|error| failed(&error))?;
+                failpoint::hit("checkout", "made");
+            }
+            tokio::fs::rename(new, &work).await.map_err(|error| failed(&error))?;
+            failpoint::hit("checkout", "whole");
+        }
+        Ok(match run.repos.as_slice() {
+            [only] => work.join(&only.name),
+            _ => work,
+        })
     }
 
     /// Removes the checkout, whole or not.
@@ -73,6 +100,11 @@ fn remove_all(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
+}
+
+/// Whether there is anything at a path; what can't be read counts as missing.
+pub async fn is_there(path: &Path) -> bool {
+    tokio::fs::try_exists(path).await.unwrap_or(false)
 }
 
 /// Removes the leftovers of runs that an earlier daemon did not close, or whose reports

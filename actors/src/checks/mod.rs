@@ -12,45 +12,37 @@
 //!             └──────────────────┘ (3 tries)                 └─────────────────────────────┘
 //! ```
 //!
-//! * Nothing of the user's is changed. Uncommitted work is frozen as a commit in objects
-//!   of the run's own, and laid out in a repository of the run's own; both are removed
-//!   when the run is closed. See [`folder`].
-//! * A check is an execution process like any other: under a shim, with limits, its
-//!   output in a spool, its tree killed at its end. Of the attempt's environment it has
-//!   only a marker, which names the run.
-//! * All checks of a project run, one after the other in one checkout, whatever the
-//!   results of the earlier ones.
-//! * Each step is written down before the next one. A daemon that is killed leaves the
-//!   checks running; the next one adopts them, or reads how they ended. A check whose end
-//!   is unknown runs anew; so does one that was killed by a stop of everything.
-//! * The verdict is one transaction of the journal's, which does not touch a task that
-//!   was changed since the report.
+//! * Nothing of the user's is changed: uncommitted work is frozen as a commit among objects
+//!   of the run's own, and laid out in a repository of the run's own; see [`folder`].
+//! * A check is an execution process like any other, and of the attempt's environment it
+//!   has only a marker, which names the run. All checks of a project run, one after the
+//!   other in one checkout.
+//! * Each step is written down before the next one, so the next daemon adopts the checks
+//!   that run. A check that was stopped, or whose end is unknown, runs anew.
 
-mod checkout;
 mod delivery;
 pub mod folder;
-mod launch;
 mod notify;
 mod process;
-mod run;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 pub use delivery::{Delivery, deliver};
 pub use folder::tidy;
 
-use crate::gateway;
+use crate::gateway::GatewayMessage;
 use crate::ids::CheckRunId;
-use crate::journal::CheckRun;
+use crate::journal::{CheckRun, CheckVerdict};
 use crate::refusal::Refusal;
 use crate::retry::PAUSE;
 use crate::world::World;
+use folder::Folder;
+use process::CheckProcess;
 
-/// To the actor.
 pub enum ChecksMessage {
     /// A run may have been planned.
     Planned,
@@ -60,27 +52,25 @@ pub enum ChecksMessage {
     /// Runs may begin again: not all could be stopped, so the daemon goes on.
     GoOn,
 
-    // ---- sent by its own tasks
     Read(Result<Vec<CheckRun>, Refusal>),
-    /// A run's task has ended; `false`: it panicked.
+    /// A run's task has ended; `true`: it panicked.
     Ended(CheckRunId, bool),
 }
 
 /// The actor that owns the check runs.
 pub struct Checks;
 
-/// What it is made from.
 pub struct Arguments {
     pub world: Arc<World>,
-    pub gateway: ActorRef<gateway::GatewayMessage>,
+    pub gateway: ActorRef<GatewayMessage>,
 }
 
-/// Its state.
 pub struct ChecksState {
     myself: ActorRef<ChecksMessage>,
     world: Arc<World>,
-    gateway: ActorRef<gateway::GatewayMessage>,
-    running: HashMap<CheckRunId, (CheckRun, JoinHandle<()>)>,
+    gateway: ActorRef<GatewayMessage>,
+    /// Each with the task that carries it out, and the one that reports its end.
+    running: HashMap<CheckRunId, (CheckRun, AbortHandle, JoinHandle<()>)>,
     /// Those whose task panicked: left to the next daemon.
     failed: HashSet<CheckRunId>,
     is_stopping: bool,
@@ -109,7 +99,7 @@ impl Actor for Checks {
         match message {
             ChecksMessage::Planned => state.read(),
             ChecksMessage::Read(open) => state.begin(open),
-            ChecksMessage::Ended(run, is_carried) => state.ended(run, is_carried),
+            ChecksMessage::Ended(run, has_panicked) => state.ended(run, has_panicked),
             ChecksMessage::StopAll(port) => state.stop_all(port),
             ChecksMessage::GoOn => {
                 state.is_stopping = false;
@@ -144,27 +134,32 @@ impl ChecksState {
                 return;
             }
             if !self.running.contains_key(&run.run_id) && !self.failed.contains(&run.run_id) {
-                let task = self.carry(run.clone());
-                self.running.insert(run.run_id, (run, task));
+                let (task, report) = self.carry_out(run.clone());
+                self.running.insert(run.run_id, (run, task, report));
             }
         }
     }
 
-    fn carry(&self, mut run: CheckRun) -> JoinHandle<()> {
+    fn carry_out(&self, mut run: CheckRun) -> (AbortHandle, JoinHandle<()>) {
         let (world, gateway) = (Arc::clone(&self.world), self.gateway.clone());
-        let slot = Slot { actor: self.myself.clone(), run: run.run_id, is_carried: false };
-        tokio::spawn(async move {
-            while let Err(refusal) = run::carry(&world, &gateway, &mut run).await {
-                tracing::error!(run = %run.run_id, %refusal, "a check run failed; it is tried again");
+        let (myself, id) = (self.myself.clone(), run.run_id);
+        let task = tokio::spawn(async move {
+            while let Err(refusal) = carry_out(&world, &gateway, &mut run).await {
+                tracing::error!(run = %id, %refusal, "a check run failed; it is tried again");
                 tokio::time::sleep(PAUSE).await;
             }
-            slot.carried();
-        })
+        });
+        let abort = task.abort_handle();
+        let report = async move {
+            let has_panicked = task.await.is_err_and(|error| error.is_panic());
+            let _ = myself.send_message(ChecksMessage::Ended(id, has_panicked));
+        };
+        (abort, tokio::spawn(report))
     }
 
-    fn ended(&mut self, run: CheckRunId, is_carried: bool) {
+    fn ended(&mut self, run: CheckRunId, has_panicked: bool) {
         self.running.remove(&run);
-        if !is_carried {
+        if has_panicked {
             self.failed.insert(run);
         }
         self.read();
@@ -175,32 +170,38 @@ impl ChecksState {
         let (world, running) = (Arc::clone(&self.world), std::mem::take(&mut self.running));
         tokio::spawn(async move {
             let mut alive = Vec::new();
-            for (run, task) in running.into_values() {
+            for (run, task, report) in running.into_values() {
                 task.abort();
-                // Now no other task touches its processes.
-                let _ = task.await;
-                alive.extend(run::halt(&world, &run).await);
+                // From here on no other task touches its processes.
+                let _ = report.await;
+                for check in &run.checks {
+                    alive.extend(CheckProcess::new(&world, &run, check).halt().await);
+                }
             }
             let _ = port.send(alive);
         });
     }
 }
 
-/// Reports that a run's task has ended, however it did.
-struct Slot {
-    actor: ActorRef<ChecksMessage>,
-    run: CheckRunId,
-    is_carried: bool,
-}
-
-impl Slot {
-    fn carried(mut self) {
-        self.is_carried = true;
+/// Carries out the remaining steps of a run: each check with its receipt, the verdict, the
+/// worker's notification. A refusal is the journal's: try again later.
+async fn carry_out(
+    world: &World,
+    gateway: &ActorRef<GatewayMessage>,
+    run: &mut CheckRun,
+) -> Result<(), Refusal> {
+    while let Some(check) = run.checks.get(run.receipts.len()) {
+        let receipt = CheckProcess::new(world, run, check).receipt().await;
+        world.journal.keep_receipt(run.run_id, &receipt).await?;
+        run.receipts.push(receipt);
     }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let _ = self.actor.send_message(ChecksMessage::Ended(self.run, self.is_carried));
+    let verdict = world.journal.conclude_checks(run.run_id).await?;
+    tracing::info!(run = %run.run_id, task = %run.task_id, ?verdict, "a report was checked");
+    if verdict == CheckVerdict::Rework {
+        notify::worker(gateway, run).await?;
     }
+    if let Err(error) = Folder::of(world, run.run_id).strip().await {
+        tracing::warn!(run = %run.run_id, %error, "its checkout can't be removed");
+    }
+    world.journal.close_checks(run.run_id).await
 }

@@ -7,58 +7,34 @@ use std::path::PathBuf;
 use ractor::ActorRef;
 
 use crate::blocking::blocking;
-use crate::gateway::{self, FollowUpRequest};
+use crate::gateway::{self, GatewayMessage};
 use crate::journal::checks::{CheckOutcome, contradiction};
-use crate::journal::{CheckRun, FollowUpAction, Key, Receipt};
+use crate::journal::{CheckRun, Key, Receipt};
 use crate::log::tail::tail;
 use crate::payload;
-use crate::refusal::{Code, Refusal};
+use crate::refusal::Refusal;
 
 /// Lines of a check's output in the message, and most bytes of them.
 const LINES: usize = 40;
 const BYTES_MAX: usize = 8 << 10;
 
-/// Notifies the worker, if there is one and it may go on.
+/// Notifies the worker, if there is one and it was not stopped.
 ///
 /// # Errors
 /// It may work later.
-pub async fn worker(
-    gateway: &ActorRef<gateway::GatewayMessage>,
-    run: &CheckRun,
-) -> Result<(), Refusal> {
-    let Some(attempt_id) = run.attempt_id else { return Ok(()) };
+pub async fn worker(gateway: &ActorRef<GatewayMessage>, run: &CheckRun) -> Result<(), Refusal> {
+    let Some(attempt) = run.attempt_id else { return Ok(()) };
     let mut outputs = Vec::new();
     for receipt in run.receipts.iter().filter(|it| it.outcome != CheckOutcome::Passed) {
         outputs.push((receipt, output(receipt).await));
     }
-    let request = FollowUpRequest {
-        attempt_id,
-        action: FollowUpAction::Queue,
-        prompt: message(run, &outputs),
-        variant: None,
-        unless_stopped: true,
-    };
     let key = Key {
         tool: "checks",
         request_id: run.run_id.to_string(),
         payload_hash: payload::hash(&run.run_id),
         resolved_hash: None,
     };
-    let sent =
-        ractor::call!(gateway, |port| gateway::GatewayMessage::FollowUp(Some(key), request, port));
-    match sent.unwrap_or_else(|_| Err(Refusal::new(Code::ShuttingDown, "the daemon is ending"))) {
-        Ok(_) => Ok(()),
-        Err(refusal) if is_to_pass(refusal.code) => Err(refusal),
-        Err(refusal) => {
-            tracing::info!(attempt = %attempt_id, %refusal, "a worker is not notified of its failed checks");
-            Ok(())
-        }
-    }
-}
-
-/// Whether the daemon's state is the reason, not the attempt's.
-fn is_to_pass(code: Code) -> bool {
-    matches!(code, Code::ShuttingDown | Code::StorageFull | Code::DbLocked | Code::DbUnavailable)
+    gateway::notify_worker(gateway, key, attempt, message(run, &outputs)).await.map(drop)
 }
 
 async fn output(receipt: &Receipt) -> String {

@@ -1,6 +1,7 @@
 //! One check's process, from wherever an earlier daemon left it to its end: under a
 //! shim of its own, and all its descendants killed at its end.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,18 +9,18 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use crate::base::inherited;
 use crate::blocking::blocking;
 use crate::event::Timestamp;
 use crate::failpoint;
+use crate::ids::AttemptId;
 use crate::journal::checks::{CheckOutcome, CheckRun, PlannedCheck, Receipt};
 use crate::process::manifest::{self, ExitRecord, Started, StopKind};
-use crate::process::{AdoptError, Adopted, LOST, Shim, ShimEvent, SpawnError};
+use crate::process::{AdoptError, Adopted, LOST, Marker, Shim, ShimEvent, SpawnError};
 use crate::retry::{PAUSE, until_done};
 use crate::world::World;
 
-use super::checkout::{self, is_there};
-use super::folder::Folder;
-use super::launch;
+use super::folder::{Folder, is_there};
 
 /// Tries of a check whose end is unknown, before it is given up.
 const TRIES: usize = 3;
@@ -27,6 +28,8 @@ const TRIES: usize = 3;
 const RECORDED: Duration = Duration::from_secs(5);
 /// Marks a process's folder as stopped: its end proves nothing.
 const STOPPED: &str = "stopped";
+/// Bytes of a check's output that are kept, unless the configuration says less.
+const LOG_MAX: u64 = 64 << 20;
 
 /// Whether the process ended by itself, in a known way.
 fn is_own_end(record: &ExitRecord) -> bool {
@@ -53,7 +56,7 @@ impl<'a> CheckProcess<'a> {
     pub async fn receipt(&self) -> Receipt {
         let ended = self.ended().await;
         failpoint::hit("check", "ended");
-        let mut receipt = Receipt {
+        let receipt = Receipt {
             name: self.check.name.clone(),
             command: self.check.command.to_string(),
             outcome: CheckOutcome::NotRun,
@@ -64,26 +67,28 @@ impl<'a> CheckProcess<'a> {
             log: None,
             at: Timestamp::now(),
         };
-        match ended {
-            Ok((started, exit)) => {
-                let took = started.map_or(Duration::ZERO, |it| exit.at.since(it.at));
-                let wall_secs = self.world.settings.checks.limits.wall_secs;
-                receipt.outcome = match (&exit.limit, exit.exit_code) {
-                    (Some(_), _) if wall_secs > 0 && took.as_secs() >= wall_secs => {
-                        CheckOutcome::TimedOut
-                    }
-                    (None, Some(0)) => CheckOutcome::Passed,
-                    _ => CheckOutcome::Failed,
-                };
-                receipt.reason = exit.limit;
-                (receipt.exit_code, receipt.exit_signal) = (exit.exit_code, exit.exit_signal);
-                receipt.duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-                receipt.log = Some(self.dir.to_string_lossy().into_owned());
-                receipt.at = exit.at;
-            }
-            Err(reason) => receipt.reason = Some(reason),
+        let (started, exit) = match ended {
+            Ok(ended) => ended,
+            Err(reason) => return Receipt { reason: Some(reason), ..receipt },
+        };
+        let took = started.map_or(Duration::ZERO, |it| exit.at.since(it.at));
+        let wall_secs = self.world.settings.checks.limits.wall_secs;
+        Receipt {
+            outcome: match (&exit.limit, exit.exit_code) {
+                (Some(_), _) if wall_secs > 0 && took.as_secs() >= wall_secs => {
+                    CheckOutcome::TimedOut
+                }
+                (None, Some(0)) => CheckOutcome::Passed,
+                _ => CheckOutcome::Failed,
+            },
+            reason: exit.limit,
+            exit_code: exit.exit_code,
+            exit_signal: exit.exit_signal,
+            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            log: Some(self.dir.to_string_lossy().into_owned()),
+            at: exit.at,
+            ..receipt
         }
-        receipt
     }
 
     /// Kills what is alive of it; `Some` says what may have survived. Unless it had ended
@@ -173,11 +178,18 @@ impl<'a> CheckProcess<'a> {
     }
 
     async fn start(&self) -> Result<Shim, SpawnError> {
-        let cwd = checkout::ready(self.run, &self.folder).await.map_err(SpawnError::Refused)?;
+        let cwd = self.folder.checkout(self.run).await.map_err(SpawnError::Refused)?;
         self.world.shims.reopen(&self.dir).await.map_err(SpawnError::Prepare)?;
         failpoint::hit("check", "next");
         let settings = &self.world.settings;
-        let (manifest, secrets) = launch::manifest(settings, self.run.run_id, self.check, cwd);
+        // To a shim each run is an attempt of its own.
+        let (attempt, process) = (AttemptId::from(self.run.run_id), self.check.process_id);
+        let marker = Marker { attempt, process };
+        let command = (PathBuf::from("/bin/sh"), self.check.command.shell_arguments());
+        let env = environment(&settings.environment, marker);
+        let limits = settings.checks.limits;
+        let (mut manifest, secrets) = settings.manifest(marker, command, env, cwd, limits);
+        manifest.spool_max_bytes = manifest.spool_max_bytes.min(LOG_MAX);
         let spawned = self.world.shims.spawn_with(&self.dir, &manifest, None, &secrets).await;
         if let Err(SpawnError::Died) = &spawned {
             // An orphan may run.
@@ -239,5 +251,32 @@ impl<'a> CheckProcess<'a> {
     async fn read<T: DeserializeOwned + Send + 'static>(&self, name: &'static str) -> Option<T> {
         let dir = self.dir.clone();
         blocking(move || manifest::read(&dir, name)).await.ok()?
+    }
+}
+
+/// What every executor gets of the daemon's environment, the variable that continuous
+/// integration sets, and the marker that identifies an orphan.
+fn environment(own: &BTreeMap<String, String>, marker: Marker) -> BTreeMap<String, String> {
+    let mut env = inherited(own);
+    env.insert("CI".to_owned(), "1".to_owned());
+    env.insert(Marker::ATTEMPT.to_owned(), marker.attempt.to_string());
+    env.insert(Marker::PROCESS.to_owned(), marker.process.to_string());
+    env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{CheckRunId, ProcessId};
+
+    #[test]
+    fn a_check_gets_what_executors_get_and_nothing_of_an_attempt() {
+        let own = ["PATH", "LANG", "PROVOST_HOME", "MY_API_KEY", "PROVOST_TASK_ID"];
+        let own = own.map(|name| (name.to_owned(), "value".to_owned())).into();
+        let marker =
+            Marker { attempt: AttemptId::from(CheckRunId::new()), process: ProcessId::new() };
+        let made = environment(&own, marker);
+        let names: Vec<&str> = made.keys().map(String::as_str).collect();
+        assert_eq!(names, ["CI", "LANG", "PATH", Marker::ATTEMPT, Marker::PROCESS]);
     }
 }

@@ -13,11 +13,9 @@ use crate::journal::Priority;
 pub struct Admission {
     work: Lane,
     answers: Lane,
-    /// Those that answer a question.
     answering: HashSet<AttemptId>,
 }
 
-/// Slots of one kind, and who waits for them.
 #[derive(Debug)]
 struct Lane {
     slots: usize,
@@ -77,7 +75,6 @@ impl Admission {
         self.work.next().or_else(|| self.answers.next())
     }
 
-    /// How many run and how many wait.
     pub fn counts(&self) -> (usize, usize) {
         let (work, answers) = (&self.work, &self.answers);
         (work.running.len() + answers.running.len(), work.queue.len() + answers.queue.len())

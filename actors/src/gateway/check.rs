@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::event::{ProcessStatus, RunReason};
-use crate::executor::Executors;
+use crate::executor::{Description, Executors};
 use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
@@ -58,11 +58,10 @@ pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusa
         GitError::Failed(said) => refuse(format!("{} is not a git repository: {said}", given.path)),
         error => unusable(path, &error),
     })?;
-    if root.to_string_lossy().contains(char::is_control) {
-        return Err(refuse(format!(
-            "the path \"{}\" has a control character",
-            root.to_string_lossy().escape_debug()
-        )));
+    let shown = root.to_string_lossy();
+    if shown.contains(char::is_control) {
+        let message = format!("the path \"{}\" has a control character", shown.escape_debug());
+        return Err(refuse(message));
     }
     let branch = match &given.target_branch {
         Some(branch) => branch.clone(),
@@ -77,11 +76,8 @@ pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusa
         return Err(no_branch(&root, &branch, again).await);
     }
     let name = root.file_name().unwrap_or(root.as_os_str()).to_string_lossy();
-    Ok(NewRepo {
-        name: name.into_owned(),
-        path: root.to_string_lossy().into_owned(),
-        default_target_branch: branch,
-    })
+    let (name, path) = (name.into_owned(), shown.into_owned());
+    Ok(NewRepo { name, path, default_target_branch: branch })
 }
 
 /// The commit at the tip of a branch, if there is such a branch.
@@ -126,8 +122,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     let variant = request.variant.as_deref();
     executor(&*world.executors, &request.executor, variant)?;
     dependencies(&context, request.ignore_dependencies)?;
-    let mut repos = Vec::new();
-    let chosen = chosen(&context, request)?;
+    let (mut repos, chosen) = (Vec::new(), chosen(&context, request)?);
     for (n, (repo, branch)) in chosen.iter().enumerate() {
         let again = |other: &str| with_branch(request, &chosen, n, other);
         repos.push(attempt_repo(repo, branch, again).await?);
@@ -203,48 +198,40 @@ pub fn executor(
     name: &str,
     variant: Option<&str>,
 ) -> Result<(), Refusal> {
-    let Some(executor) = executors.get(name) else {
-        let names: Vec<String> = executors.all().iter().map(|one| one.describe().name).collect();
-        let message = format!("there is no executor {name:?}");
-        let refusal = match meant(executors, name) {
-            Some((near, None, None)) => Refusal::new(Code::ExecutorNotFound, message)
-                .hint(format!("Call the tool again with executor = {near:?}.")),
-            Some((near, Some(variant), _)) => Refusal::new(Code::ExecutorNotFound, message).hint(
-                format!("Call the tool again with executor = {near:?} and variant = {variant:?}."),
-            ),
-            Some((near, None, Some(lost))) => Refusal::new(
-                Code::ExecutorNotFound,
-                format!("{message}, and {near} has no variant {lost:?}"),
-            )
-            .hint(format!(
-                "Call the tool again with executor = {near:?}. It has its default then."
-            )),
-            None => Refusal::new(Code::ExecutorNotFound, message),
-        };
-        return Err(refusal.detail("path", "executor").detail("executors", names));
-    };
-    let described = executor.describe();
-    if let Some(variant) = variant
-        && !described.variants.iter().any(|known| known == variant)
-    {
-        let refusal = Refusal::new(
-            Code::VariantNotFound,
-            format!("executor {:?} has no variant {variant:?}", described.name),
-        );
-        let refusal = match nearest(variant, described.variants.iter().map(String::as_str)) {
-            Some(near) => refusal.hint(format!("Call the tool again with variant = {near:?}.")),
-            None => refusal,
-        };
-        return Err(refusal.detail("path", "variant").detail("variants", described.variants));
+    let Some(executor) = executors.get(name) else { return Err(no_executor(executors, name)) };
+    let Description { name, variants, unavailable_reason, .. } = executor.describe();
+    if let Some(variant) = variant.filter(|variant| !variants.iter().any(|it| it == variant)) {
+        let message = format!("executor {name:?} has no variant {variant:?}");
+        let mut refusal = Refusal::new(Code::VariantNotFound, message);
+        if let Some(near) = nearest(variant, variants.iter().map(String::as_str)) {
+            refusal = refusal.hint(format!("Call the tool again with variant = {near:?}."));
+        }
+        return Err(refusal.detail("path", "variant").detail("variants", variants));
     }
-    match described.unavailable_reason {
-        None => Ok(()),
-        Some(reason) => Err(Refusal::new(
-            Code::ExecutorUnavailable,
-            format!("executor {:?} can't run: {reason}{}", described.name, freshly(&reason)),
-        )
-        .detail("unavailable_reason", reason)),
+    let Some(reason) = unavailable_reason else { return Ok(()) };
+    let message = format!("executor {name:?} can't run: {reason}{}", freshly(&reason));
+    Err(Refusal::new(Code::ExecutorUnavailable, message).detail("unavailable_reason", reason))
+}
+
+fn no_executor(executors: &dyn Executors, name: &str) -> Refusal {
+    let all: Vec<_> = executors.all().iter().map(|one| one.describe()).collect();
+    let mut message = format!("there is no executor {name:?}");
+    let mut hint = None;
+    if let Some((near, variant, lost)) = meant(&all, name) {
+        let again = format!("Call the tool again with executor = {near:?}");
+        hint = Some(match (variant, lost) {
+            (Some(variant), _) => format!("{again} and variant = {variant:?}."),
+            (None, None) => format!("{again}."),
+            (None, Some(lost)) => {
+                message = format!("{message}, and {near} has no variant {lost:?}");
+                format!("{again}. It has its default then.")
+            }
+        });
     }
+    let refusal = Refusal::new(Code::ExecutorNotFound, message);
+    let refusal = hint.into_iter().fold(refusal, Refusal::hint);
+    let names: Vec<String> = all.into_iter().map(|one| one.name).collect();
+    refusal.detail("path", "executor").detail("executors", names)
 }
 
 /// What to do if the program was installed after the daemon had started.
@@ -259,25 +246,23 @@ fn freshly(reason: &str) -> &'static str {
 
 /// The executor that a name most likely means; with the variant that the name contains,
 /// as in `claude:plan`, or with the part that is no variant.
-fn meant(
-    executors: &dyn Executors,
-    name: &str,
-) -> Option<(String, Option<String>, Option<String>)> {
-    let all: Vec<_> = executors.all().iter().map(|one| one.describe()).collect();
+fn meant<'a>(
+    all: &'a [Description],
+    name: &'a str,
+) -> Option<(&'a str, Option<&'a str>, Option<&'a str>)> {
     let parts = name.char_indices().filter(|(_, letter)| ":/@ -_.".contains(*letter));
     for (at, letter) in parts {
         let (head, tail) = (&name[..at], &name[at + 1..]);
         for one in all.iter().filter(|one| nearest(head, [one.name.as_str()]).is_some()) {
             if let Some(variant) = nearest(tail, one.variants.iter().map(String::as_str)) {
-                return Some((one.name.clone(), Some(variant.to_owned()), None));
+                return Some((one.name.as_str(), Some(variant), None));
             }
             if ":/@ ".contains(letter) {
-                return Some((one.name.clone(), None, Some(tail.to_owned())));
+                return Some((one.name.as_str(), None, Some(tail)));
             }
         }
     }
-    let near = nearest(name, all.iter().map(|one| one.name.as_str()))?;
-    Some((near.to_owned(), None, None))
+    Some((nearest(name, all.iter().map(|one| one.name.as_str()))?, None, None))
 }
 
 fn dependencies(context: &StartContext, ignore: bool) -> Result<(), Refusal> {
@@ -286,12 +271,11 @@ fn dependencies(context: &StartContext, ignore: bool) -> Result<(), Refusal> {
     let tasks = if handles.len() == 1 { "task" } else { "tasks" };
     let message =
         format!("the task depends on {} unfinished {tasks}: {}", handles.len(), listed(&handles));
-    let running: Vec<_> = context.unmet.iter().filter_map(|task| task.running).collect();
-    let first_of_all = match running.first() {
-        Some(attempt) => format!(
-            "Call wait_for_attempts with attempt_ids = [\"{attempt}\"] instead. An attempt of {} \
-             runs.",
-            handles[context.unmet.iter().position(|task| task.running.is_some()).unwrap_or(0)]
+    let running = context.unmet.iter().find_map(|task| Some((task.running?, &task.handle)));
+    let first_of_all = match running {
+        Some((attempt, handle)) => format!(
+            "Call wait_for_attempts with attempt_ids = [\"{attempt}\"] instead. An attempt of \
+             {handle} runs."
         ),
         None => format!(
             "Call get_task with task_id = \"{}\" instead. {} has to be done first: start it, or \
@@ -321,37 +305,33 @@ fn chosen<'a>(
     request: &'a StartRequest,
 ) -> Result<Vec<(&'a Repo, &'a str)>, Refusal> {
     let project = context.task.project_id;
+    let no_repo = |message: String| Refusal::new(Code::RepoNotFound, message);
     let Some(wanted) = request.repos.as_ref().filter(|wanted| !wanted.is_empty()) else {
         if context.repos.is_empty() {
-            return Err(Refusal::new(
-                Code::RepoNotFound,
-                format!("project {project} has no repository to work in"),
-            )
-            .hint(format!(
+            let hint = format!(
                 "Add a repository by add_repo with project_id {project}, then call start_task_attempt again."
-            )));
+            );
+            return Err(
+                no_repo(format!("project {project} has no repository to work in")).hint(hint)
+            );
         }
         let all = context.repos.iter();
         return Ok(all.map(|repo| (repo, repo.default_target_branch.as_str())).collect());
     };
     let mut chosen: Vec<(&Repo, &str)> = Vec::new();
     for (n, (id, branch)) in wanted.iter().enumerate() {
+        let field = format!("repos[{n}].repo_id");
         let Some(repo) = context.repos.iter().find(|repo| repo.repo_id == *id) else {
-            return Err(Refusal::new(
-                Code::RepoNotFound,
-                format!("project {project} has no repository {id}"),
-            )
-            .hint(format!("Call start_task_attempt again with repos[{n}].repo_id from list_repos."))
-            .detail("path", format!("repos[{n}].repo_id"))
-            .detail("repo_id", id.to_string()));
+            return Err(no_repo(format!("project {project} has no repository {id}"))
+                .hint(format!("Call start_task_attempt again with {field} from list_repos."))
+                .detail("path", field)
+                .detail("repo_id", id.to_string()));
         };
         if chosen.iter().any(|(other, _)| other.repo_id == repo.repo_id) {
-            return Err(Refusal::new(
-                Code::InvalidArgument,
-                format!("repository {id} is named twice"),
-            )
-            .hint(format!("Call start_task_attempt again without repos[{n}]."))
-            .detail("path", format!("repos[{n}].repo_id")));
+            let message = format!("repository {id} is named twice");
+            return Err(Refusal::new(Code::InvalidArgument, message)
+                .hint(format!("Call start_task_attempt again without repos[{n}]."))
+                .detail("path", field));
         }
         chosen.push((repo, branch.as_deref().unwrap_or(&repo.default_target_branch)));
     }
@@ -380,9 +360,7 @@ async fn attempt_repo(
     again: impl FnOnce(&str) -> String,
 ) -> Result<AttemptRepo, Refusal> {
     let path = Path::new(&repo.path);
-    if let Err(error) = git::common_dir(path).await {
-        return Err(unusable(path, &error));
-    }
+    git::common_dir(path).await.map_err(|error| unusable(path, &error))?;
     let Some(base_commit) = tip(path, branch).await? else {
         return Err(no_branch(path, branch, again).await);
     };

@@ -1,5 +1,4 @@
-//! Single flight: keyed calls that are in flight. A call made again while the first runs
-//! waits for the first one's answer. Pure; the journal keeps what is durable of a key.
+//! Keyed calls in flight: a call made again while the first runs waits for its answer. Pure.
 
 use std::collections::HashMap;
 
@@ -40,7 +39,6 @@ impl<P, A> Default for InFlight<P, A> {
 }
 
 impl<P, A: Clone> InFlight<P, A> {
-    /// Joins a call, or begins it.
     pub fn join(&mut self, key: &Key, port: P) -> CallRole<P, A> {
         let Some(call) = self.calls.get_mut(&name(key)) else {
             let payload_hash = key.payload_hash.clone();

@@ -1,6 +1,6 @@
 //! Everything that can be asked of the gateway: the one list.
 
-use ractor::RpcReplyPort;
+use ractor::{ActorRef, RpcReplyPort};
 
 use crate::attempt::{AttemptEvent, AttemptMessage, Collect, CollectPort};
 use crate::event::Timestamp;
@@ -12,11 +12,10 @@ use crate::journal::{
 };
 use crate::refusal::Refusal;
 
-/// The port of a caller: an answer, or a reason to say no.
+/// The port of a caller.
 pub type Port<T> = RpcReplyPort<Result<T, Refusal>>;
 
 pub enum GatewayMessage {
-    // ---- from outside
     Start(Option<Key>, StartRequest, Port<Once<AttemptStarted>>),
     Stop(Option<Key>, AttemptId, bool, Port<Once<AttemptStopped>>),
     FollowUp(Option<Key>, FollowUpRequest, Port<Once<FollowedUp>>),
@@ -33,7 +32,6 @@ pub enum GatewayMessage {
     /// Starts may be made again: not all could be stopped, so the daemon goes on.
     GoOn,
 
-    // ---- from its own tasks and actors
     /// A start has been checked; it needs a slot.
     Checked(Option<Key>, Box<Attempt>, Port<Once<AttemptStarted>>),
     /// A start has been written down, or was refused.
@@ -52,12 +50,8 @@ pub enum GatewayMessage {
     Restored(Result<Left, Refusal>, Port<usize>),
     /// A stop of an earlier daemon is over. With a priority: the attempt still wants a
     /// slot.
-    Carried(AttemptId, Option<Priority>),
+    Completed(AttemptId, Option<Priority>),
     AttemptEvent(AttemptEvent),
-    /// An attempt resumes at that time, if this is still its last process.
-    Resumes(AttemptId, ProcessId, Timestamp),
-    /// An attempt's actor has failed.
-    Failed(AttemptId),
 }
 
 /// An attempt to be started.
@@ -114,7 +108,7 @@ pub struct StillAlive {
 
 /// The owner of an attempt.
 pub struct Owned {
-    pub owner: ractor::ActorRef<AttemptMessage>,
+    pub owner: ActorRef<AttemptMessage>,
     /// A running slot has been taken for the request.
     pub has_slot: bool,
 }
@@ -123,23 +117,8 @@ pub struct Owned {
 pub struct Left {
     /// All that need an owner.
     pub attempts: Vec<Attempt>,
-    /// The intents that it had not completed.
+    /// The calls that it had not completed.
     pub intents: Vec<(Key, Intent)>,
-}
-
-impl From<AttemptEvent> for GatewayMessage {
-    fn from(event: AttemptEvent) -> Self {
-        Self::AttemptEvent(event)
-    }
-}
-
-impl TryFrom<GatewayMessage> for AttemptEvent {
-    type Error = ();
-
-    fn try_from(message: GatewayMessage) -> Result<Self, ()> {
-        match message {
-            GatewayMessage::AttemptEvent(event) => Ok(event),
-            _ => Err(()),
-        }
-    }
+    /// Attempts that resume by themselves: after which turn, and when.
+    pub resumable: Vec<(AttemptId, ProcessId, Timestamp)>,
 }

@@ -4,38 +4,32 @@
 //!   tools ──GatewayMessage──▶ gateway ──▶ task: check, journal ──▶ answer straight to the caller
 //!                        │  ▲ Checked, Recorded, …
 //!                        │  └──────── AttemptEvent ─────────┐
-//!                        ├──▶ supervisor ──▶ attempt ──┘
-//!                        └── (port handed on) ──▶ attempt ──▶ answer straight to the caller
+//!                        └──▶ attempt (port handed on) ─────┴──▶ answer straight to the caller
 //! ```
 //!
-//! It owns who runs and who waits ([`admission`]), which actor owns which
-//! attempt, and which keyed calls are in flight ([`in_flight`]). It does nothing
-//! slow: whatever reads git or the journal is a task that reports back, and a
-//! reply port is handed on, never awaited. A start goes through three messages:
-//! `Start` (checked in a task), `Checked` (a slot if one is free, then written
-//! down in a task), `Recorded` (owned, run or queued, and answered). So the phase
-//! in the answer is the one that was written with it. What else concerns one
-//! attempt, a follow-up or a stop, is a message to its owner, in whose mailbox
-//! all such things have one order; an attempt that has none is given one.
+//! It owns who runs and who waits ([`admission`]), which actor owns which attempt
+//! ([`owners`]), and which keyed calls are in flight ([`in_flight`]). It does nothing slow:
+//! what reads git or the journal is a task that reports back. A start takes three messages:
+//! `Start` (checked in a task), `Checked` (a slot if one is free, then written down in a
+//! task), `Recorded` (owned, run or queued, and answered). Other calls go to the attempt's
+//! owner, whose mailbox gives them one order.
 
 mod admission;
+mod calls;
 mod check;
-mod follow_up;
 mod in_flight;
-mod intents;
 mod message;
 mod owners;
-mod respond;
-mod resume;
+mod restore;
 mod start;
 mod stop;
-mod supervisor;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
+pub use calls::{ask, notify_worker};
 pub use check::{NewRepo, RepoPath, executor as check_executor, repository as check_repository};
 pub use message::{
     FollowUpRequest, GatewayMessage, Owned, Port, RespondRequest, StartRequest, StillAlive,
@@ -45,15 +39,13 @@ pub use message::{
 use crate::attempt::{AttemptEvent, AttemptMessage};
 use crate::ids::AttemptId;
 use crate::journal::{AttemptStopped, Once};
-use crate::refusal::Refusal;
+use crate::refusal::{Code, Refusal};
 use crate::world::World;
 use admission::Admission;
 use in_flight::InFlight;
 
-/// The actor.
 pub struct Gateway;
 
-/// Its state.
 pub struct GatewayState {
     myself: ActorRef<GatewayMessage>,
     world: Arc<World>,
@@ -61,14 +53,14 @@ pub struct GatewayState {
     owners: HashMap<AttemptId, ActorRef<AttemptMessage>>,
     /// Who waits for an owner that is being made.
     loading: HashMap<AttemptId, Vec<owners::OwnerRequest>>,
-    /// Who may begin a turn when a stop has been carried through, by attempt.
-    carrying: HashMap<AttemptId, Vec<owners::OwnerRequest>>,
+    /// Who may begin a turn when a stop of an earlier daemon is over, by attempt.
+    stopping: HashMap<AttemptId, Vec<owners::OwnerRequest>>,
     /// How many starts are being written down.
     starting: usize,
     /// Who waits until all has been stopped, those starts too.
     closing: Vec<RpcReplyPort<StoppedAll>>,
     stops: InFlight<Port<Once<AttemptStopped>>, Result<Once<AttemptStopped>, Refusal>>,
-    failures: supervisor::Failures,
+    failures: owners::Failures,
     /// Everything is being stopped; nothing starts any more.
     is_closing: bool,
 }
@@ -91,11 +83,11 @@ impl Actor for Gateway {
             admission,
             owners: HashMap::new(),
             loading: HashMap::new(),
-            carrying: HashMap::new(),
+            stopping: HashMap::new(),
             starting: 0,
             closing: Vec::new(),
             stops: InFlight::default(),
-            failures: supervisor::Failures::default(),
+            failures: owners::Failures::default(),
             is_closing: false,
         })
     }
@@ -115,9 +107,18 @@ impl Actor for Gateway {
             GatewayMessage::Stop(key, attempt, force, port) => {
                 state.stop(key, attempt, force, port);
             }
-            GatewayMessage::Collect(attempt, how, port) => state.collect(attempt, how, port),
-            GatewayMessage::FollowUp(key, request, port) => state.follow_up(key, request, port),
-            GatewayMessage::Respond(key, request, port) => state.respond(key, request, port),
+            GatewayMessage::Collect(attempt, how, port) => {
+                state.answer(port, |gateway, _| async move {
+                    let collect = |_, port| AttemptMessage::Collect(how, port);
+                    owners::ask_owner(&gateway, attempt, false, collect).await
+                });
+            }
+            GatewayMessage::FollowUp(key, request, port) => {
+                state.answer(port, |gateway, world| calls::follow_up(gateway, world, key, request));
+            }
+            GatewayMessage::Respond(key, request, port) => {
+                state.answer(port, |gateway, world| calls::respond(gateway, world, key, request));
+            }
             GatewayMessage::Owner(attempt, wants_slot, port) => {
                 state.owner(attempt, owners::OwnerRequest { wants_slot, port });
             }
@@ -130,7 +131,9 @@ impl Actor for Gateway {
             GatewayMessage::Counts(port) => drop(port.send(state.admission.counts())),
             GatewayMessage::Restore(port) => state.restore(port),
             GatewayMessage::Restored(left, port) => state.restored(left, port).await,
-            GatewayMessage::Carried(attempt, queue_again) => state.carried(attempt, queue_again),
+            GatewayMessage::Completed(attempt, queue_again) => {
+                state.completed(attempt, queue_again);
+            }
             GatewayMessage::AttemptEvent(AttemptEvent::SlotWanted(attempt, priority)) => {
                 state.slot_wanted(attempt, priority);
             }
@@ -138,16 +141,14 @@ impl Actor for Gateway {
                 state.slot_freed(attempt);
             }
             GatewayMessage::AttemptEvent(AttemptEvent::Ended(attempt)) => state.ended(attempt),
-            GatewayMessage::Resumes(attempt, process, at)
-            | GatewayMessage::AttemptEvent(AttemptEvent::Resumes(attempt, process, at)) => {
+            GatewayMessage::AttemptEvent(AttemptEvent::Resumes(attempt, process, at)) => {
                 state.resume_at(attempt, process, at);
             }
-            GatewayMessage::Failed(attempt) => state.failed(attempt),
         }
         Ok(())
     }
 
-    // An attempt's failure is never the gateway's: see `supervisor`.
+    // An attempt's failure is never the gateway's: see `owners`.
     async fn handle_supervisor_evt(
         &self,
         _: ActorRef<GatewayMessage>,
@@ -157,4 +158,8 @@ impl Actor for Gateway {
         state.child_event(event);
         Ok(())
     }
+}
+
+fn ending() -> Refusal {
+    Refusal::new(Code::ShuttingDown, "the daemon is ending")
 }

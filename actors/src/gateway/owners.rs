@@ -1,32 +1,55 @@
-//! Which actor owns which attempt. An attempt without one, because nothing of it is
-//! alive or waiting, is read from the journal and gets an owner when one is needed.
+//! Which actor owns which attempt, and their supervision: one for one. An attempt without an
+//! owner, because nothing of it is alive or waits, gets one when one is needed. An owner that
+//! fails is rebuilt from disk, as after a restart of the daemon; one that keeps failing is
+//! left alone, its processes unharmed, until the next restart.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ractor::{ActorRef, RpcReplyPort};
+use ractor::{Actor, ActorRef, RpcReplyPort, SupervisionEvent};
 
-use crate::attempt::{AttemptMessage, Begin, Collect, CollectPort};
+use crate::attempt::{Arguments, AttemptActor, AttemptMessage, Begin};
 use crate::ids::AttemptId;
 use crate::journal::{Attempt, Phase};
 use crate::refusal::{Code, Refusal};
 
-use super::GatewayState;
 use super::message::{GatewayMessage, Owned, Port};
+use super::{GatewayState, ending};
 
-/// Tries, and the pause between them, when an owner ends, or fails and is rebuilt, just
-/// as it is request.
+/// Tries, and the pause between them, while an owner ends, or fails and is rebuilt.
 const TRIES: u32 = 100;
 const RETRY: Duration = Duration::from_millis(20);
 /// The same while another program holds the database: an owner itself does not wait.
 const LOCKED_TRIES: u32 = 20;
 const LOCKED_PAUSE: Duration = Duration::from_millis(500);
+/// More failures than this within the window, and the attempt is given up.
+const MAX_FAILURES: usize = 5;
+const WINDOW: Duration = Duration::from_mins(1);
+/// Before a row that could not be read is read again; too slow to count as failing again
+/// and again.
+const REREAD: Duration = Duration::from_secs(15);
 
 /// A request for the owner of an attempt.
 pub struct OwnerRequest {
     /// It may begin a turn.
     pub wants_slot: bool,
     pub port: Port<Owned>,
+}
+
+/// When the actors of which attempts failed.
+#[derive(Debug, Default)]
+pub struct Failures(HashMap<AttemptId, Vec<Instant>>);
+
+impl Failures {
+    /// Counts a failure. `true`: try again.
+    fn count(&mut self, attempt: AttemptId, now: Instant) -> bool {
+        let times = self.0.entry(attempt).or_default();
+        times.retain(|&time| now.duration_since(time) < WINDOW);
+        times.push(now);
+        times.len() <= MAX_FAILURES
+    }
 }
 
 impl GatewayState {
@@ -36,7 +59,7 @@ impl GatewayState {
             return;
         }
         if request.wants_slot
-            && let Some(waiting) = self.carrying.get_mut(&id)
+            && let Some(waiting) = self.stopping.get_mut(&id)
         {
             return waiting.push(request);
         }
@@ -52,18 +75,8 @@ impl GatewayState {
         }
     }
 
-    /// Collects an attempt's worktrees. Its owner's mailbox orders this with follow-ups.
-    pub(super) fn collect(&self, id: AttemptId, how: Collect, port: CollectPort) {
-        let myself = self.myself.clone();
-        tokio::spawn(async move {
-            let collected =
-                ask(&myself, id, false, |_, port| AttemptMessage::Collect(how, port)).await;
-            let _ = port.send(collected);
-        });
-    }
-
     /// Reads an attempt, so that it can be owned. With `retry`, until it can be read.
-    pub(super) fn load(&self, id: AttemptId, retry: Option<Duration>) {
+    fn load(&self, id: AttemptId, retry: Option<Duration>) {
         let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
         tokio::spawn(async move {
             let mut attempt = journal.attempt(id).await;
@@ -112,6 +125,51 @@ impl GatewayState {
             self.admission.queue(id, priority);
         }
     }
+
+    /// Gives an attempt its actor.
+    pub(super) async fn own(&mut self, attempt: Attempt, begin: Begin) {
+        let id = attempt.attempt_id;
+        if attempt.is_answer {
+            self.admission.answers(id);
+        }
+        let myself = self.myself.clone();
+        let events = Box::new(move |event| {
+            let _ = myself.send_message(GatewayMessage::AttemptEvent(event));
+        });
+        let arguments = Arguments { attempt, begin, world: Arc::clone(&self.world), events };
+        let supervisor = self.myself.get_cell();
+        match Actor::spawn_linked(None, AttemptActor, arguments, supervisor).await {
+            Ok((owner, _)) => drop(self.owners.insert(id, owner)),
+            Err(error) => {
+                tracing::error!(attempt = %id, %error, "an attempt's actor can't be started");
+            }
+        }
+    }
+
+    pub(super) fn child_event(&mut self, event: SupervisionEvent) {
+        let SupervisionEvent::ActorFailed(child, error) = event else { return };
+        let failed = self.owners.iter().find(|(_, owner)| owner.get_id() == child.get_id());
+        let Some((&id, _)) = failed else { return };
+        tracing::error!(attempt = %id, %error, "an attempt's actor failed");
+        self.owners.remove(&id);
+        if !self.failures.count(id, Instant::now()) {
+            tracing::error!(attempt = %id, "an attempt's actor keeps failing; it is left as it is");
+            return;
+        }
+        if let Entry::Vacant(loading) = self.loading.entry(id) {
+            loading.insert(Vec::new());
+            self.load(id, Some(REREAD));
+        }
+    }
+
+    pub(super) fn ended(&mut self, id: AttemptId) {
+        self.owners.remove(&id);
+        self.failures.0.remove(&id);
+        // A slot may have been taken for a call that the owner will not get. That call is
+        // tried again, and takes another slot or waits.
+        self.admission.forget(id);
+        self.grant();
+    }
 }
 
 pub fn not_found(id: AttemptId) -> Refusal {
@@ -119,20 +177,14 @@ pub fn not_found(id: AttemptId) -> Refusal {
         .detail("attempt_id", id.to_string())
 }
 
-fn ending() -> Refusal {
-    Refusal::new(Code::ShuttingDown, "the daemon is ending")
-}
-
-/// Asks the owner of an attempt. `message` is given whether a running slot has been
-/// taken for it.
-pub async fn ask<T: Send + 'static>(
+/// Asks the owner of an attempt. `message` gets whether a running slot was taken for it.
+pub async fn ask_owner<T: Send + 'static>(
     gateway: &ActorRef<GatewayMessage>,
     id: AttemptId,
     wants_slot: bool,
     message: impl Fn(bool, RpcReplyPort<Result<T, Refusal>>) -> AttemptMessage,
 ) -> Result<T, Refusal> {
-    let mut locked = 0;
-    let mut gone = 0;
+    let (mut locked, mut gone) = (0, 0);
     while gone < TRIES {
         let owned = ractor::call!(gateway, |port| GatewayMessage::Owner(id, wants_slot, port));
         let Owned { owner, has_slot } = owned.map_err(|_| ending())??;
@@ -150,4 +202,22 @@ pub async fn ask<T: Send + 'static>(
         }
     }
     Err(Refusal::internal(format!("the owner of attempt {id} does not answer")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_actor_that_fails_now_and_then_is_always_rebuilt_and_one_that_keeps_failing_is_not() {
+        let id = AttemptId::new();
+        let start = Instant::now();
+        let mut failures = Failures::default();
+        let rarely = |n| start + WINDOW * n;
+        assert!((0..20).all(|n| failures.count(id, rarely(n))));
+        let mut failures = Failures::default();
+        let often: Vec<bool> =
+            (0..7).map(|n| failures.count(id, start + Duration::from_secs(n))).collect();
+        assert_eq!(often, [true, true, true, true, true, false, false]);
+    }
 }

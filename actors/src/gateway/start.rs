@@ -1,7 +1,5 @@
-//! Starts: checked, admitted, written down, run; and what happens when a slot
-//! comes free or an earlier daemon's attempts are taken up.
+//! Starts: checked, admitted, written down, run; and the granting of slots.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::attempt::{AttemptMessage, Begin};
@@ -9,18 +7,15 @@ use crate::ids::AttemptId;
 use crate::journal::{
     Attempt, AttemptStarted, Key, Once, Phase, Priority, Resolved, State, resolve,
 };
-use crate::refusal::{Code, Refusal};
+use crate::refusal::Refusal;
 
-use super::message::{GatewayMessage, Left, Port, StartRequest};
-use super::{GatewayState, check};
+use super::message::{GatewayMessage, Port, StartRequest};
+use super::{GatewayState, check, ending};
+
+type StartPort = Port<Once<AttemptStarted>>;
 
 impl GatewayState {
-    pub(super) fn start(
-        &self,
-        key: Option<Key>,
-        request: StartRequest,
-        port: Port<Once<AttemptStarted>>,
-    ) {
+    pub(super) fn start(&self, key: Option<Key>, request: StartRequest, port: StartPort) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(async move {
             let checking = check::start(&world, &request);
@@ -37,22 +32,15 @@ impl GatewayState {
         });
     }
 
-    pub(super) fn checked(
-        &mut self,
-        key: Option<Key>,
-        mut attempt: Attempt,
-        port: Port<Once<AttemptStarted>>,
-    ) {
+    pub(super) fn checked(&mut self, key: Option<Key>, mut attempt: Attempt, port: StartPort) {
         if self.is_closing {
-            let _ = port.send(Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")));
-            return;
+            return drop(port.send(Err(ending())));
         }
         if attempt.is_answer {
             self.admission.answers(attempt.attempt_id);
         }
         if self.admission.take(attempt.attempt_id) {
-            attempt.phase = Phase::Preparing;
-            attempt.state = State::Running;
+            (attempt.phase, attempt.state) = (Phase::Preparing, State::Running);
         }
         let answer = AttemptStarted {
             attempt_id: attempt.attempt_id,
@@ -76,7 +64,7 @@ impl GatewayState {
         &mut self,
         attempt: Attempt,
         answer: Result<Once<AttemptStarted>, Refusal>,
-        port: Port<Once<AttemptStarted>>,
+        port: StartPort,
     ) {
         let (id, priority, phase) = (attempt.attempt_id, attempt.priority, attempt.phase);
         match &answer {
@@ -123,36 +111,5 @@ impl GatewayState {
                 self.admission.leave(id);
             }
         }
-    }
-
-    pub(super) fn restore(&self, port: Port<usize>) {
-        let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
-        tokio::spawn(async move {
-            let left = async {
-                let attempts = journal.unsettled().await?;
-                Ok(Left { attempts, intents: journal.open_intents().await? })
-            };
-            let _ = myself.send_message(GatewayMessage::Restored(left.await, port));
-        });
-    }
-
-    pub(super) async fn restored(&mut self, left: Result<Left, Refusal>, port: Port<usize>) {
-        let Left { attempts, intents } = match left {
-            Ok(left) => left,
-            Err(refusal) => return drop(port.send(Err(refusal))),
-        };
-        let count = attempts.len();
-        let waiting: HashMap<AttemptId, Priority> = attempts
-            .iter()
-            .filter(|attempt| attempt.phase == Phase::Queued)
-            .map(|attempt| (attempt.attempt_id, attempt.priority))
-            .collect();
-        for attempt in attempts {
-            self.take_up(attempt).await;
-        }
-        self.carry_through(intents, &waiting);
-        self.resume_left();
-        self.grant();
-        let _ = port.send(Ok(count));
     }
 }

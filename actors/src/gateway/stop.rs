@@ -1,19 +1,19 @@
-//! Stops: handed to the attempt's owner at once, answered to all callers, kept under
-//! their key. A failing write keeps no process alive: the intent has a short head start,
-//! and an answer that is not on file yet is kept in memory.
+//! Stops: handed to the attempt's owner at once, answered to all callers, kept under their
+//! key. A failing write keeps no process alive: the intent has a short head start, and an
+//! answer that is not on file yet is kept in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorRef, RpcReplyPort};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::attempt::AttemptMessage;
 use crate::event::ProcessStatus;
 use crate::ids::AttemptId;
 use crate::journal::{AttemptStopped, Begun, Intent, Key, Once, Phase, recalled};
 use crate::refusal::{Code, Refusal};
-use crate::retry::PAUSE;
+use crate::retry::while_store_fails;
 use crate::world::World;
 
 use super::in_flight::CallRole;
@@ -25,32 +25,30 @@ type StopAnswer = Result<Once<AttemptStopped>, Refusal>;
 
 /// How long a stop waits at most for its intent to be written before it ends processes:
 /// enough for a working disk, so that the next daemon completes a stop that was cut off.
-/// A refused write is not waited for.
 const HEAD_START: Duration = Duration::from_secs(1);
 
 impl GatewayState {
     pub(super) fn stop(&mut self, key: Option<Key>, id: AttemptId, force: bool, port: StopPort) {
-        let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         let Some(key) = key else {
-            tokio::spawn(async move {
-                let _ = port.send(stop_by_owner(&myself, id, force).await.map(fresh));
+            return self.answer(port, |gateway, _| async move {
+                stop_by_owner(&gateway, id, force).await.map(fresh)
             });
-            return;
         };
         match self.stops.join(&key, port) {
             CallRole::Joined => {}
             CallRole::Conflict(port, refusal) => drop(port.send(Err(refusal))),
             CallRole::Answered(port, answer) => drop(port.send(again(&answer))),
             CallRole::First(port) => {
+                let (gateway, world) = (self.myself.clone(), Arc::clone(&self.world));
+                let call = Keyed { gateway, world, key, id, force };
                 tokio::spawn(async move {
-                    let call = Keyed { gateway: myself, world, key, id, force };
-                    let (answer, is_kept) = call.carry().await;
+                    let (answer, is_kept) = call.carry_out().await;
                     let _ = port.send(answer.clone());
                     let stopped =
                         GatewayMessage::Stopped(call.key.clone(), answer.clone(), is_kept);
                     let _ = call.gateway.send_message(stopped);
                     if let (Ok(answer), false) = (&answer, is_kept) {
-                        call.keep_at_last(&answer.value).await;
+                        call.keep_later(&answer.value).await;
                     }
                 });
             }
@@ -94,7 +92,6 @@ impl GatewayState {
         let _ = port.send(all);
     }
 
-    /// The daemon goes on after all.
     pub(super) fn go_on(&mut self) {
         self.is_closing = false;
         self.grant();
@@ -139,22 +136,19 @@ struct Keyed {
 impl Keyed {
     /// Carries it out once; returns whether its answer is on file. An intent that a crash
     /// left open is carried out again; a stop is idempotent.
-    async fn carry(&self) -> (StopAnswer, bool) {
+    async fn carry_out(&self) -> (StopAnswer, bool) {
         let journal = Arc::clone(&self.world.journal);
-        let (key, intent) =
-            (self.key.clone(), Intent::StopAttempt { attempt_id: self.id, force: self.force });
+        let intent = Intent::StopAttempt { attempt_id: self.id, force: self.force };
+        let key = self.key.clone();
         let mut beginning = tokio::spawn(async move { journal.begin(&key, &intent).await });
+        let conflicts = |refusal: &Refusal| refusal.code == Code::IdempotencyConflict;
         let begun = match timeout(HEAD_START, &mut beginning).await {
-            Ok(Ok(Err(refusal))) if refusal.code == Code::IdempotencyConflict => {
-                return (Err(refusal), true);
-            }
+            Ok(Ok(Err(refusal))) if conflicts(&refusal) => return (Err(refusal), true),
             Ok(Ok(Ok(begun))) => begun,
             // It can't be written soon; an earlier answer may be readable.
             _ => match timeout(HEAD_START, self.world.journal.recall(&self.key)).await {
                 Ok(Ok(Some(answer))) => Begun::Answered(answer),
-                Ok(Err(refusal)) if refusal.code == Code::IdempotencyConflict => {
-                    return (Err(refusal), true);
-                }
+                Ok(Err(refusal)) if conflicts(&refusal) => return (Err(refusal), true),
                 _ => Begun::Go,
             },
         };
@@ -167,22 +161,21 @@ impl Keyed {
             // So that the intent is not written over the answer.
             let _ = beginning.await;
         }
-        match stopped {
-            Ok(mut stopped) => {
-                if begun == Begun::GoAgain && !stopped.stopped {
-                    stopped.stopped = was_stopped(&self.world, self.id).await;
-                }
-                let is_kept = self.keep(&stopped).await.is_ok();
-                stopped.unrecorded |= !is_kept;
-                (Ok(fresh(stopped)), is_kept)
-            }
+        let mut stopped = match stopped {
+            Ok(stopped) => stopped,
             Err(refusal) => {
                 if let Err(fault) = self.world.journal.abandon(&self.key).await {
                     tracing::warn!(attempt = %self.id, %fault, "the intent of a refused stop can't be removed");
                 }
-                (Err(refusal), true)
+                return (Err(refusal), true);
             }
+        };
+        if begun == Begun::GoAgain && !stopped.stopped {
+            stopped.stopped = was_stopped(&self.world, self.id).await;
         }
+        let is_kept = self.keep(&stopped).await.is_ok();
+        stopped.unrecorded |= !is_kept;
+        (Ok(fresh(stopped)), is_kept)
     }
 
     async fn keep(&self, stopped: &AttemptStopped) -> Result<(), Refusal> {
@@ -192,17 +185,10 @@ impl Keyed {
     }
 
     /// Keeps an answer that was given already, as soon as it can be written.
-    async fn keep_at_last(&self, stopped: &AttemptStopped) {
-        loop {
-            sleep(PAUSE).await;
-            match self.keep(stopped).await {
-                Err(refusal) if refusal.code.retryable() => {}
-                Ok(()) => break,
-                Err(refusal) => {
-                    tracing::error!(attempt = %self.id, %refusal, "the answer of a stop can't be kept");
-                    break;
-                }
-            }
+    async fn keep_later(&self, stopped: &AttemptStopped) {
+        let what = format!("attempt {}: keeping the answer of a stop", self.id);
+        if let Err(refusal) = while_store_fails(what, || self.keep(stopped)).await {
+            tracing::error!(attempt = %self.id, %refusal, "the answer of a stop can't be kept");
         }
         // Fails only when the daemon ends.
         let _ = self.gateway.send_message(GatewayMessage::Kept(self.key.clone()));
@@ -225,5 +211,5 @@ async fn stop_by_owner(
     id: AttemptId,
     force: bool,
 ) -> Result<AttemptStopped, Refusal> {
-    owners::ask(gateway, id, false, |_, reply| AttemptMessage::Stop { force, reply }).await
+    owners::ask_owner(gateway, id, false, |_, reply| AttemptMessage::Stop { force, reply }).await
 }

@@ -10,7 +10,7 @@ use crate::refusal::{Code, Refusal};
 
 use super::{Key, Once};
 
-/// A permission that an executor asked for, and what became of that.
+/// A permission that an executor asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
     pub approval_id: ApprovalId,
@@ -18,10 +18,9 @@ pub struct Approval {
     pub process_id: ProcessId,
     pub request: Request,
     pub status: ApprovalStatus,
-    /// Why it was denied.
     pub reason: Option<String>,
     pub asked_at: Timestamp,
-    /// It is denied then, if there is no verdict.
+    /// It is denied then, unless it is decided before.
     pub expires_at: Option<Timestamp>,
     pub decided_at: Option<Timestamp>,
 }
@@ -32,12 +31,11 @@ pub enum ApprovalStatus {
     Pending,
     Approved,
     Denied,
-    /// The executor waits for it no longer.
+    /// The executor no longer waits for it.
     Withdrawn,
 }
 
 impl ApprovalStatus {
-    /// The spelling on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +47,6 @@ impl ApprovalStatus {
     }
 }
 
-/// What becomes of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Verdict(Verdict),
@@ -57,7 +54,6 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// How the approval stands after it.
     #[must_use]
     pub fn status(&self) -> ApprovalStatus {
         match self {
@@ -67,7 +63,6 @@ impl Decision {
         }
     }
 
-    /// Why it is denied.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -90,21 +85,24 @@ impl Approval {
         }
     }
 
-    /// Whether a decision may be taken, or has been. `Err`: another one was.
+    /// Whether the decision is still to be written; `false`: it was.
+    ///
+    /// # Errors
+    /// Another decision was taken.
     pub fn admits(&self, decision: &Decision) -> Result<bool, Refusal> {
         if self.status == ApprovalStatus::Pending {
             return Ok(true);
         }
-        // A withdrawal comes to nothing once there is a verdict.
+        // A withdrawal has no effect once there is a verdict.
         if self.status == decision.status() || *decision == Decision::Withdrawn {
             return Ok(false);
         }
-        let reason = self.reason.as_ref().map(|reason| format!(" ({reason})"));
-        let message = match self.status {
-            ApprovalStatus::Withdrawn => "the executor waits for this answer no longer".to_owned(),
-            status => {
-                format!("it has been {} already{}", status.as_str(), reason.unwrap_or_default())
+        let message = match (self.status, &self.reason) {
+            (ApprovalStatus::Withdrawn, _) => {
+                "the executor no longer waits for this answer".to_owned()
             }
+            (status, Some(reason)) => format!("it has been {} already ({reason})", status.as_str()),
+            (status, None) => format!("it has been {} already", status.as_str()),
         };
         Err(Refusal::new(Code::IdempotencyConflict, message)
             .hint("Call list_approvals with status = pending: this one has been decided.")
@@ -112,20 +110,19 @@ impl Approval {
     }
 }
 
-/// The permissions that executors ask for.
 #[async_trait]
 pub trait Approvals {
-    /// Writes that an executor asks for a permission. If it is there already, by process
-    /// and key of the request, this gives what is written.
+    /// Writes a request for permission. Returns the one that is on file for this process and
+    /// key of the request, if any.
     async fn ask(&self, approval: &Approval) -> Result<Approval, Refusal>;
 
     async fn approval(&self, approval: ApprovalId) -> Result<Option<Approval>, Refusal>;
 
-    /// All that a process has asked for, oldest first.
+    /// Oldest first.
     async fn approvals_of(&self, process: ProcessId) -> Result<Vec<Approval>, Refusal>;
 
-    /// Writes what becomes of an approval that is pending, and the answer. The same decision
-    /// again changes nothing; another one is refused.
+    /// Writes the decision on a pending approval, and the answer. The same decision again
+    /// changes nothing; another one is refused.
     async fn decide(
         &self,
         key: Option<&Key>,

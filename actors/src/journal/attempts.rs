@@ -1,13 +1,15 @@
-//! The records of attempts: enough for an owner to bring one back.
+//! The records of attempts, with their processes and sessions: enough for an owner to
+//! bring an attempt back from nothing.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Timestamp;
-use crate::ids::{AttemptId, ProcessId, ProjectId, RepoId, SessionId, TaskId};
+use crate::event::{ProcessStatus, RunReason, Timestamp, Usage};
+use crate::ids::{AttemptId, ProcessId, ProjectId, QueueId, RepoId, SessionId, TaskId};
+use crate::limits::Applied;
 use crate::refusal::Refusal;
 
-use super::{FollowUp, Key, Once, Priority, Process};
+use super::{Key, Once, Priority};
 
 /// Where an attempt is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,7 +21,7 @@ pub enum Phase {
     Preparing,
     Running,
     Stopping,
-    /// Nothing has run and nothing is going to without another call.
+    /// Nothing has run, and nothing will without another call.
     Idle,
     /// The latest turn has ended.
     Settled,
@@ -32,7 +34,7 @@ impl Phase {
     }
 }
 
-/// The state of an attempt: specification 2's four values.
+/// The state of an attempt, as clients see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -42,19 +44,17 @@ pub enum State {
     Completed,
 }
 
-/// A repository within an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptRepo {
     pub repo_id: RepoId,
     pub name: String,
-    /// The registered repository.
     pub path: String,
     pub target_branch: String,
     /// The commit that the attempt's branch starts from.
     pub base_commit: String,
 }
 
-/// An attempt as its owner needs it: enough to bring it back from nothing.
+/// An attempt, as its owner needs it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
     pub attempt_id: AttemptId,
@@ -77,16 +77,39 @@ pub struct Attempt {
     pub state: State,
     /// Counts the starts; every change is conditional on it.
     pub epoch: u64,
-    /// How its latest turn that has ended left it; `None` before one has.
+    /// How its latest ended turn left it; `None` before one has ended.
     pub ended_as: Option<State>,
-    /// The newest process, planned or started.
     pub process: Process,
     /// Older processes of which something may be alive.
     pub leftovers: Vec<Process>,
     /// Follow-ups that wait, the next one first.
     pub waiting: Vec<FollowUp>,
-    /// A stop holds them.
+    /// A stop holds the waiting follow-ups.
     pub held: bool,
+}
+
+/// One process and the turn it serves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Process {
+    pub process_id: ProcessId,
+    pub run_reason: RunReason,
+    pub turn: u32,
+    pub prompt: String,
+    pub variant: Option<String>,
+    /// The executor's own id of the conversation, once known.
+    pub executor_session_id: Option<String>,
+    pub status: ProcessStatus,
+    pub exit_code: Option<i32>,
+    pub exit_signal: Option<i32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowUp {
+    pub queue_id: QueueId,
+    pub prompt: String,
+    /// `None`: the variant of the turn before.
+    pub variant: Option<String>,
+    pub queued_at: Timestamp,
 }
 
 /// What `start_task_attempt` answers.
@@ -110,18 +133,139 @@ pub struct AttemptStopped {
     pub state: State,
     pub phase: Phase,
     pub forced: bool,
-    /// In the order in which they were sent.
     pub signals: Vec<String>,
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
-    /// Processes that lived on; anything but 0 is a fault.
+    /// Processes that could not be killed.
     pub survivors: u32,
-    /// Something of this could not be written down yet; it is as soon as it can be.
+    /// Part of this is not written down yet.
     #[serde(default)]
     pub unrecorded: bool,
 }
 
-/// The attempts, whole.
+/// What `follow_up` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FollowUpAction {
+    Send,
+    Queue,
+    Cancel,
+}
+
+/// What `follow_up` answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FollowedUp {
+    pub action: FollowUpAction,
+    pub attempt_id: AttemptId,
+    pub session_id: SessionId,
+    /// The process that runs the prompt, if the call began its turn.
+    pub execution_process_id: Option<ProcessId>,
+    pub held: bool,
+    pub length: usize,
+    /// The first of those that wait, their prompts cut.
+    pub waiting: Vec<Waiting>,
+}
+
+/// A follow-up that waits, as callers see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    pub queue_id: QueueId,
+    pub prompt: String,
+    pub queued_at: Timestamp,
+}
+
+/// A turn that has ended, for an agent that does not remember it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    pub turn: u32,
+    /// At most 8,000 characters of it.
+    pub prompt: String,
+    /// At most 8,000 characters of it.
+    pub final_message: Option<String>,
+    pub status: ProcessStatus,
+}
+
+/// A change of the rows of an attempt and its process, written at once.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Taken out of the queue for a slot: phase and state are those from before.
+    Unqueued {
+        phase: Phase,
+        state: State,
+        /// Waits again, before all others.
+        returned: Option<FollowUp>,
+    },
+    /// A stop holds the follow-ups and the resumption after a limit.
+    Held,
+    Preparing,
+    /// The child has written its `started.json`.
+    Running {
+        pid: i32,
+        start_time: u64,
+        boot_id: String,
+        /// Those that are set.
+        limits: Vec<Applied>,
+    },
+    Stopping,
+    /// `None`: its conversation is lost, the next turn begins a new one.
+    ExecutorSession(Option<String>),
+    Settled(Outcome, Box<Turnover>),
+    /// Nothing of the process is alive and the log holds all it wrote.
+    Closed,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// `Completed`, `Failed` or `Killed`.
+    pub status: ProcessStatus,
+    pub exit_code: Option<i32>,
+    pub exit_signal: Option<i32>,
+    pub failure_summary: Option<String>,
+    /// The last assistant message, at most 16,000 characters.
+    pub final_message: Option<String>,
+    pub usage: Option<Usage>,
+    /// A rate limit ended it, and it is to be resumed.
+    pub quota: Option<Quota>,
+    pub at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// When it ends, if the executor reported that.
+    pub resume_at: Option<Timestamp>,
+    /// The daemon resumes the attempt then.
+    pub resumes: bool,
+}
+
+/// What a step of a session's queue changes: written at once, or not at all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Turnover {
+    pub added: Option<FollowUp>,
+    pub taken: Vec<QueueId>,
+    pub held: bool,
+    /// The turn that it begins, with the attempt's next epoch.
+    pub begun: Option<Next>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Next {
+    pub process: Process,
+    /// It has a running slot; else it waits for one.
+    pub has_slot: bool,
+}
+
+impl Next {
+    /// The attempt's phase and state once the turn has begun.
+    #[must_use]
+    pub fn state(&self) -> (Phase, State) {
+        if self.has_slot {
+            (Phase::Preparing, State::Running)
+        } else {
+            (Phase::Queued, State::Idle)
+        }
+    }
+}
+
 #[async_trait]
 pub trait Attempts {
     /// Writes the attempt with its session and planned process, and the answer.
@@ -134,11 +278,45 @@ pub trait Attempts {
 
     async fn attempt(&self, attempt: AttemptId) -> Result<Option<Attempt>, Refusal>;
 
-    /// The attempts that are queued or active, or whose newest process has not been closed,
-    /// oldest first: all that need an owner.
+    /// The attempts that need an owner, oldest first: those that are queued or active, or
+    /// whose newest process is not closed.
     async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal>;
 
-    /// The attempts whose last turn was ended by a limit and that go on by themselves: which
-    /// turn that was, and when the limit is over.
+    /// The attempts that resume by themselves after a limit: the turn that the limit ended,
+    /// and when the limit ends.
     async fn resumable(&self) -> Result<Vec<(AttemptId, ProcessId, Timestamp)>, Refusal>;
+}
+
+#[async_trait]
+pub trait Processes {
+    /// Writes a change, if the attempt's row is still of this epoch.
+    async fn advance(
+        &self,
+        attempt: AttemptId,
+        epoch: u64,
+        process: ProcessId,
+        change: &Change,
+    ) -> Result<(), Refusal>;
+
+    /// Shows readers why an attempt waits for the disk; `None`: it no longer does. Kept in
+    /// memory, for there may be no room to write it.
+    fn waits_for_disk(&self, attempt: AttemptId, reason: Option<&str>);
+}
+
+/// The queues and the past of sessions.
+#[async_trait]
+pub trait Sessions {
+    /// Writes what a follow-up changes, and the answer, if the attempt's row is still of
+    /// this epoch and its task is on the board.
+    async fn record_follow_up(
+        &self,
+        key: Option<&Key>,
+        attempt: &Attempt,
+        turnover: &Turnover,
+        answer: &FollowedUp,
+    ) -> Result<Once<FollowedUp>, Refusal>;
+
+    /// The turns of an attempt that had ended before this process was planned, oldest
+    /// first: the first one, and the last of the others, 100 at most.
+    async fn past(&self, attempt: AttemptId, before: ProcessId) -> Result<Vec<Past>, Refusal>;
 }

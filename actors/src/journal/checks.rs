@@ -1,5 +1,5 @@
-//! The records of checks: what a report of done stands for, what ran on it, and the verdict.
-//! The judgement over receipts is here, and pure.
+//! The records of checks: what a report of completion refers to, what ran on it, and the
+//! verdict.
 
 use std::fmt;
 
@@ -21,19 +21,16 @@ pub enum CheckCommand {
 }
 
 impl CheckCommand {
-    /// What `/bin/sh` is given.
+    /// The arguments of `/bin/sh`.
     #[must_use]
     pub fn shell_arguments(&self) -> Vec<String> {
-        let given = |line: &str| vec!["-c".to_owned(), line.to_owned()];
-        match self {
-            Self::Line(line) => given(line),
-            Self::Words(words) => {
-                let mut arguments = given(r#"exec "$@""#);
-                arguments.push("sh".to_owned());
-                arguments.extend(words.iter().cloned());
-                arguments
-            }
-        }
+        let (line, words): (_, &[String]) = match self {
+            Self::Line(line) => (line.as_str(), &[]),
+            Self::Words(words) => (r#"exec "$@""#, words),
+        };
+        let name = (!words.is_empty()).then_some("sh");
+        let arguments = ["-c", line].into_iter().chain(name).map(str::to_owned);
+        arguments.chain(words.iter().cloned()).collect()
     }
 }
 
@@ -46,12 +43,12 @@ impl fmt::Display for CheckCommand {
     }
 }
 
-/// A check of a run: what the configuration said at the report.
+/// A check of a run, as configured at the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedCheck {
     pub name: String,
     pub command: CheckCommand,
-    /// The process that runs it: its folder in the run's is named by it.
+    /// Also the name of its folder in the run's.
     pub process_id: ProcessId,
 }
 
@@ -59,23 +56,21 @@ pub struct PlannedCheck {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedRepo {
     pub name: String,
-    /// The registered repository.
     pub path: String,
     pub commit: String,
-    /// The commit was made of what the worktree held, and is in no branch.
+    /// The commit was made from the worktree's files, and is in no branch.
     pub includes_uncommitted: bool,
 }
 
-/// What a report of done stands for.
+/// What a report of completion refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
     pub run_id: CheckRunId,
-    /// The attempt that reported: its agent is sent the checks that did not pass.
+    /// The attempt that reported.
     pub attempt_id: Option<AttemptId>,
     pub repos: Vec<CheckedRepo>,
     /// Nothing differs from the merge base; `None`: unknown.
     pub is_empty_diff: Option<bool>,
-    /// The checks to run on it.
     pub checks: Vec<PlannedCheck>,
 }
 
@@ -84,59 +79,52 @@ pub struct Delivered {
 pub struct CheckRun {
     pub run_id: CheckRunId,
     pub task_id: TaskId,
-    /// `TASK-001`.
     pub task_handle: String,
     pub task_title: String,
-    /// From within which it was reported.
+    /// The attempt that reported.
     pub attempt_id: Option<AttemptId>,
     pub repos: Vec<CheckedRepo>,
     pub checks: Vec<PlannedCheck>,
     /// The report says that its tests passed.
     pub claims_passed: bool,
-    /// In the order of the checks, as far as they have been run.
+    /// In the order of the checks.
     pub receipts: Vec<Receipt>,
     /// `None` until all checks have been run.
     pub verdict: Option<CheckVerdict>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckVerdict {
     /// All passed: the task is done.
     Verified,
-    /// The task is to be worked on again.
     Rework,
-    /// Somebody has changed the task meanwhile, or reported on it again: it was left
-    /// as it is.
+    /// The task was changed or reported on again meanwhile, and is left as it is.
     Overruled,
 }
 
-/// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckOutcome {
-    /// It exited with 0.
     Passed,
     Failed,
     TimedOut,
     NotRun,
 }
 
-/// The proof of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     pub name: String,
     pub command: String,
     pub outcome: CheckOutcome,
-    /// Why it was not run, or which limit it passed.
+    /// Why it was not run, or which limit it exceeded.
     pub reason: Option<String>,
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
     pub duration_ms: u64,
     /// The folder of its output.
     pub log: Option<String>,
-    /// When it ended.
     pub at: Timestamp,
 }
 
@@ -154,13 +142,12 @@ impl fmt::Display for Receipt {
     }
 }
 
-/// Whether nothing was found wrong.
 #[must_use]
 pub fn all_passed(receipts: &[Receipt]) -> bool {
     receipts.iter().all(|receipt| receipt.outcome == CheckOutcome::Passed)
 }
 
-/// In a sentence, what a report claimed that its receipts don't bear out.
+/// The sentence on a claim of the report that its receipts contradict.
 #[must_use]
 pub fn contradiction(claims_passed: bool, receipts: &[Receipt]) -> Option<String> {
     let is_proof = |receipt: &&Receipt| {
@@ -171,20 +158,18 @@ pub fn contradiction(claims_passed: bool, receipts: &[Receipt]) -> Option<String
         .then(|| format!("The report says that all tests passed; {}.", against.join("; ")))
 }
 
-/// The runs of checks.
 #[async_trait]
 pub trait Checks {
     /// The check runs that are not closed, in the order of their reports.
     async fn open_checks(&self) -> Result<Vec<CheckRun>, Refusal>;
 
-    /// Writes the receipt of a run's check. One that is there already stays.
+    /// Writes the receipt of a run's check, unless there is one.
     async fn keep_receipt(&self, run: CheckRunId, receipt: &Receipt) -> Result<(), Refusal>;
 
-    /// Decides a run whose receipts are all there, and changes its task accordingly. Decided
-    /// again, it is the same.
+    /// Decides a run that has all receipts, and changes its task accordingly. Idempotent.
     async fn conclude_checks(&self, run: CheckRunId) -> Result<CheckVerdict, Refusal>;
 
-    /// Notes that nothing is left to be done for a run that was concluded.
+    /// Nothing is left to do for a concluded run.
     async fn close_checks(&self, run: CheckRunId) -> Result<(), Refusal>;
 }
 

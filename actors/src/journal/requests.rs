@@ -1,12 +1,9 @@
-//! What makes a retried call the same call. A mutation takes the caller's [`Key`], and one
-//! transaction looks the key up, makes the change and keeps the answer under the key: a
-//! retry finds one effect or none, whatever crashed.
+//! Idempotent calls. A mutation takes the caller's [`Key`], and one transaction looks the key
+//! up, makes the change and keeps the answer: a retry finds one effect or none.
 //!
-//! A payload may leave something to defaults that have changed since ([`resolve`]). The same
-//! words again are the same call: their answer is found before anything is looked at. Other
-//! words may come to the same, which is known once they have been resolved, and decided in
-//! the transaction that keeps the answer. If they can't be resolved any more, they are
-//! another call's.
+//! A payload may leave something to defaults that have changed since ([`resolve`]). A call
+//! with the same payload gets its answer first of all. One with another payload that
+//! resolves to the same is also the same call; one that can't be resolved is not.
 
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
@@ -21,13 +18,10 @@ pub struct Key {
     pub tool: &'static str,
     /// Opaque: the client's own id or the bridge's, which can't clash.
     pub request_id: String,
-    /// [Hash](crate::payload::hash) of the payload as it was parsed, with the
-    /// tool's own defaults. The same words again are always the same call,
-    /// whatever has changed since.
+    /// [Hash](crate::payload::hash) of the payload with the tool's own defaults.
     pub payload_hash: String,
-    /// Hash of what the payload came to: with the project's defaults too. Other
-    /// words are the same call if they come to the same; `None` where a payload
-    /// says all by itself, or has not been resolved yet.
+    /// Hash of the payload with the project's defaults too; `None` where a payload depends
+    /// on none, or has not been resolved yet.
     pub resolved_hash: Option<String>,
 }
 
@@ -66,8 +60,7 @@ pub struct Once<T> {
     pub deduplicated: bool,
 }
 
-/// The effect of a call outside the database: enough to bring it about after a restart,
-/// whether or not the caller asks again.
+/// A call with an effect outside the database, which a restart repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tool", rename_all = "snake_case")]
 pub enum Intent {
@@ -75,7 +68,6 @@ pub enum Intent {
 }
 
 impl Intent {
-    /// The tool that was called.
     #[must_use]
     pub fn tool(&self) -> &'static str {
         match self {
@@ -87,18 +79,17 @@ impl Intent {
 /// What [`Requests::begin`] found under a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Begun {
-    /// Nothing: the call goes ahead.
+    /// Nothing.
     Go,
-    /// An intent without an answer: the call goes ahead, and its effect may be there already.
+    /// An intent without an answer: its effect may be there already.
     GoAgain,
-    /// The answer of the first call.
     Answered(serde_json::Value),
 }
 
 /// The kept answers, and the intents of calls whose effect lies outside the database.
 #[async_trait]
 pub trait Requests {
-    /// The answer kept under the key, if the call was made before.
+    /// The answer kept under the key, if any.
     async fn recall(&self, key: &Key) -> Result<Option<serde_json::Value>, Refusal>;
 
     /// Writes the intent of a call. One that is there already is fresh again.
@@ -107,14 +98,14 @@ pub trait Requests {
     /// The intents that were begun and not completed, oldest first.
     async fn open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal>;
 
-    /// Keeps the answer of a call that [`begin`](Self::begin) let go.
+    /// Keeps the answer of a call that [`begin`](Self::begin) allowed.
     async fn complete(&self, key: &Key, answer: serde_json::Value) -> Result<(), Refusal>;
 
     /// Forgets an intent whose call was refused: a refusal doesn't use up the key.
     async fn abandon(&self, key: &Key) -> Result<(), Refusal>;
 }
 
-/// The whole answer kept under a key, if the call was made before.
+/// The answer kept under a key, if any.
 pub async fn remembered<T: DeserializeOwned>(
     journal: &(impl Requests + Sync + ?Sized),
     key: Option<&Key>,
@@ -130,25 +121,19 @@ pub fn recalled<T: DeserializeOwned>(answer: serde_json::Value) -> Result<T, Ref
         .map_err(|error| Refusal::internal(format!("a kept answer can't be read: {error}")))
 }
 
-/// A call, resolved.
+/// A resolved call: made before, or to be made now under this key.
 pub enum Resolved<A, R> {
-    /// It was made before.
     Before(Once<A>),
-    /// It is to be made, under this key.
     Now(Option<Key>, R),
 }
 
-/// Resolves a call; two calls with the same `payload` of what it resolves to are the same.
-pub async fn resolve<A, R, P>(
+/// Resolves a call. Calls whose resolutions have the same `payload` are the same call.
+pub async fn resolve<A: DeserializeOwned, R, P: Serialize>(
     journal: &(impl Requests + Sync + ?Sized),
     key: Option<Key>,
     resolving: impl Future<Output = Result<R, Refusal>>,
     payload: impl FnOnce(&R) -> P,
-) -> Result<Resolved<A, R>, Refusal>
-where
-    A: DeserializeOwned,
-    P: Serialize,
-{
+) -> Result<Resolved<A, R>, Refusal> {
     let conflict = match remembered(journal, key.as_ref()).await {
         Ok(Some(answer)) => return Ok(Resolved::Before(answer)),
         Ok(None) => None,

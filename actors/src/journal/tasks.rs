@@ -34,7 +34,6 @@ pub enum TaskStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// Reported as done; its checks run.
     Reported,
     Verified,
     /// Its checks or its verification failed.
@@ -47,7 +46,7 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     pub task_id: TaskId,
-    /// What it is called in its project: `TASK-001`.
+    /// Its name in its project: `TASK-001`.
     #[serde(default)]
     pub handle: String,
     pub project_id: ProjectId,
@@ -56,20 +55,20 @@ pub struct Task {
     pub status: TaskStatus,
     pub priority: Priority,
     pub depends_on: Vec<TaskId>,
-    /// What a worker needs to know to do it, as JSON.
+    /// The instructions for its worker, as JSON.
     #[serde(default)]
     pub brief: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// All that starting an attempt of a task depends on.
+/// What a start of an attempt of a task depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartContext {
     pub task: Task,
     pub project_name: String,
     pub repos: Vec<Repo>,
-    /// The task's brief, for an agent to read.
+    /// The task's brief, as text.
     pub brief: Option<String>,
     /// Why a report made the task.
     pub reason: Option<String>,
@@ -96,9 +95,7 @@ pub struct Repo {
     pub default_target_branch: String,
 }
 
-/// The tasks that attempts are started for.
 #[async_trait]
 pub trait Tasks {
-    /// What a start of an attempt of this task depends on.
     async fn start_context(&self, task: TaskId) -> Result<StartContext, Refusal>;
 }

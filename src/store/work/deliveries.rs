@@ -10,8 +10,10 @@
 //! A daemon that dies while an answer is `sending` finds the row again at its next start and
 //! sends it once more.
 
+use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, QuestionId, TaskId};
+use provost_actors::journal::{Deliveries, Outgoing, Sending};
 use provost_actors::refusal::Refusal;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -21,23 +23,6 @@ use crate::store::codec::{Columns, Text};
 use crate::store::write_retry::Patience;
 use crate::store::{Result, Store, Writing};
 use crate::work::Worker;
-
-/// An answer on its way to a worker, as a follow-up.
-#[derive(Clone, Debug)]
-pub struct Sending {
-    pub attempt_id: AttemptId,
-    pub answer: LateAnswer,
-    /// When it was given: a later ruling is another answer.
-    pub answered_at: Timestamp,
-}
-
-/// The answers to be sent.
-#[derive(Clone, Debug)]
-pub struct Outgoing {
-    pub now: Vec<Sending>,
-    /// When to look again: until then calls wait for the answer.
-    pub later: Option<Timestamp>,
-}
 
 fn late(row: &SqliteRow) -> sqlx::Result<LateAnswer> {
     Ok(LateAnswer {
@@ -83,15 +68,23 @@ impl Store {
         if is_due { self.set_delivery(question, agent, "told").await } else { Ok(()) }
     }
 
-    /// The answers to be sent to the attempts that asked: chosen now, so that no call of
-    /// theirs is told them as well. An answer that a call waits for is left out, and so are
-    /// attempts that a follow-up can't or must not reach.
-    pub async fn answers_to_send(&self, question: QuestionId) -> Result<Outgoing, Refusal> {
+    /// A call no longer waits for the answer: now it comes by itself.
+    pub async fn wait_no_longer(&self, question: QuestionId, agent: &str) -> Result<(), Refusal> {
+        self.set_delivery(question, agent, "due").await
+    }
+}
+
+#[async_trait]
+impl Deliveries for Store {
+    async fn answers_to_send(&self, question: QuestionId) -> Result<Outgoing, Refusal> {
         let now = Timestamp::now().millis();
         let sending = |row: SqliteRow| {
             Ok(Sending {
                 attempt_id: row.text("attempt_id")?,
-                answer: late(&row)?,
+                handle: row.try_get("handle")?,
+                question: row.try_get("question")?,
+                answer: row.try_get("answer")?,
+                answered_by: row.try_get("answered_by")?,
                 answered_at: row.at("answered_at")?,
             })
         };
@@ -132,14 +125,8 @@ impl Store {
         .await
     }
 
-    /// A call no longer waits for the answer: now it comes by itself.
-    pub async fn wait_no_longer(&self, question: QuestionId, agent: &str) -> Result<(), Refusal> {
-        self.set_delivery(question, agent, "due").await
-    }
-
-    /// A follow-up carries the answer, or could not: then it waits for the next call. A
-    /// ruling that came meanwhile has made the row `due` again, and it stays so.
-    pub async fn answer_sent(
+    /// A ruling that came meanwhile has made the row `due` again, and it stays so.
+    async fn answer_sent(
         &self,
         question: QuestionId,
         attempt: AttemptId,
@@ -160,8 +147,7 @@ impl Store {
         .await
     }
 
-    /// The answered questions whose answer a follow-up may still have to carry.
-    pub async fn untold_questions(&self) -> Result<Vec<QuestionId>, Refusal> {
+    async fn undelivered_questions(&self) -> Result<Vec<QuestionId>, Refusal> {
         self.read(async |reading| {
             let ids: Vec<Text<QuestionId>> = sqlx::query_scalar(
                 "SELECT DISTINCT question_id
@@ -174,7 +160,9 @@ impl Store {
         })
         .await
     }
+}
 
+impl Store {
     async fn set_delivery(
         &self,
         question: QuestionId,

@@ -24,7 +24,6 @@ mod verification;
 
 pub(super) use cascade::{of_done, of_removed};
 pub use checks::LastRun;
-pub use deliveries::Sending;
 pub(super) use leases::let_go;
 pub use plans::{NewDocument, NewPlan};
 pub use questions::{NewQuestion, Question};

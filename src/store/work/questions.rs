@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProjectId, QuestionId, TaskId};
-use provost_actors::journal::{Priority, TaskStatus};
+use provost_actors::journal::{
+    AnswerProgress, Consultation, Consultations, Consulted, Phase, Priority, State, TaskStatus,
+};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::Value;
 use sqlx::FromRow;
@@ -14,8 +17,8 @@ use crate::api::worker::ticket::Urgency;
 use crate::store::changes::Watch;
 use crate::store::handles::{self, Prefix};
 use crate::store::tasks::{self, Draft};
-use crate::store::{Store, Writing, codec, commit, fault};
-use crate::work::answer::{Ruling, rulings};
+use crate::store::{Store, WorkspaceView, Writing, codec, commit, fault};
+use crate::work::answer::{Ruling, cite, rulings};
 use crate::work::{TaskKind, Worker};
 
 /// Rulings that a question is compared with, newest first.
@@ -48,6 +51,11 @@ pub struct Question {
 }
 
 impl Question {
+    fn consulted(self) -> Consulted {
+        let (answer, executor) = self.answered.unwrap_or_default();
+        Consulted { answer, executor }
+    }
+
     /// Whether a person or an orchestrator has decided it.
     pub fn is_ruled(&self) -> bool {
         self.answered.as_ref().is_some_and(|(_, by)| rulings::is_ruler(by))
@@ -166,7 +174,7 @@ impl Store {
     }
 
     /// The task of the executor that answers; created at the first call.
-    pub async fn answer_task(
+    async fn answer_task(
         &self,
         question: &Question,
         title: &str,
@@ -201,7 +209,7 @@ impl Store {
 
     /// When an executor's time to answer ends: `timeout` after its start or when the last call
     /// stops waiting, whichever is later, and `grace` on top.
-    pub async fn answering_until(
+    async fn answering_until(
         &self,
         question: QuestionId,
         attempt: AttemptId,
@@ -224,9 +232,70 @@ impl Store {
         .map_err(fault)?;
         Ok(Timestamp::from_millis(until))
     }
+}
 
-    /// The questions that an executor still works on.
-    pub async fn questions_with_executors(&self) -> Result<Vec<Question>, Refusal> {
+#[async_trait]
+impl Consultations for Store {
+    async fn consultation(
+        &self,
+        question: QuestionId,
+        asked_from: Option<AttemptId>,
+    ) -> Result<Consultation, Refusal> {
+        let question = self.question(question).await?;
+        let title = format!("Answer {}", question.handle);
+        let passages = self.search_plans(question.project_id, &question.text, &[], &[]).await?;
+        let passages = cite::prompt(&passages.best(cite::GIVEN));
+        let prompt = cite::consultation(&question.text, question.context.as_deref(), &passages);
+        let task_id = self.answer_task(&question, &title, &prompt).await?;
+        let repos = match asked_from {
+            // As the asker's last commits left them.
+            Some(attempt) => {
+                let WorkspaceView { branch, repos, .. } = self.workspace(attempt).await?;
+                Some(repos.into_iter().map(|it| (it.repo_id, Some(branch.clone()))).collect())
+            }
+            None => None,
+        };
+        Ok(Consultation { handle: question.handle, task_id, prompt, repos })
+    }
+
+    async fn await_answer(
+        &self,
+        question: QuestionId,
+        attempt: AttemptId,
+        timeout: Duration,
+        grace: Duration,
+    ) -> Result<AnswerProgress, Refusal> {
+        let (watch, ruled) = (self.watch(&[attempt]), self.watch_question(question));
+        loop {
+            let status = self.status(attempt).await?;
+            let (phase, executor) = (status.overview.phase, status.overview.executor);
+            if matches!(phase, Phase::Settled | Phase::Idle) {
+                let answer = status.final_message.filter(|answer| !answer.trim().is_empty());
+                return Ok(match (status.overview.state, answer) {
+                    (State::Completed, Some(answer)) => {
+                        AnswerProgress::Answered(Consulted { answer, executor })
+                    }
+                    _ => AnswerProgress::Failed(status.failure_summary),
+                });
+            }
+            let now = self.question(question).await?;
+            if now.is_ruled() {
+                return Ok(AnswerProgress::Ruled(now.consulted()));
+            }
+            let until = self.answering_until(question, attempt, timeout, grace).await?;
+            let left = until.since(Timestamp::now());
+            if left.is_zero() {
+                return Ok(AnswerProgress::OutOfTime);
+            }
+            tokio::select! {
+                () = watch.changed() => {}
+                () = ruled.changed() => {}
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+
+    async fn consultations(&self) -> Result<Vec<QuestionId>, Refusal> {
         let rows: Vec<Row> = sqlx::query_as(
             "SELECT questions.* FROM questions JOIN tasks ON task_id = answer_task
              WHERE (questions.status = 'open' AND tasks.status NOT IN ('done', 'cancelled'))
@@ -236,17 +305,14 @@ impl Store {
         .fetch_all(&self.reader)
         .await
         .map_err(fault)?;
-        rows.into_iter().map(Row::question).collect()
+        rows.into_iter().map(|row| Ok(row.question()?.id)).collect()
     }
 
-    /// Records an executor's answer unless the question was ruled on meanwhile; returns whether
-    /// it is recorded, now or before.
-    pub async fn executor_answered(
+    async fn executor_answered(
         &self,
         question: QuestionId,
-        answer: &str,
-        executor: &str,
-    ) -> Result<bool, Refusal> {
+        consulted: &Consulted,
+    ) -> Result<Consulted, Refusal> {
         let mut writing = self.writing_patiently().await?;
         sqlx::query(
             "UPDATE questions
@@ -254,8 +320,8 @@ impl Store {
              WHERE question_id = ?1 AND status = 'open'",
         )
         .bind(question.to_string())
-        .bind(answer)
-        .bind(executor)
+        .bind(&consulted.answer)
+        .bind(&consulted.executor)
         .bind(Timestamp::now().millis())
         .execute(&mut *writing)
         .await
@@ -263,16 +329,17 @@ impl Store {
         end_answer_task(&mut writing, question, TaskStatus::Done).await?;
         commit(writing, "executor_answer").await?;
         self.changes.announce(question);
-        Ok(!self.question(question).await?.is_ruled())
+        Ok(self.question(question).await?.consulted())
     }
 
-    /// Records that an executor gave no answer; the question stays in the inbox.
-    pub async fn executor_failed(&self, question: QuestionId) -> Result<(), Refusal> {
+    async fn executor_failed(&self, question: QuestionId) -> Result<(), Refusal> {
         let mut writing = self.writing_patiently().await?;
         end_answer_task(&mut writing, question, TaskStatus::Cancelled).await?;
         commit(writing, "executor_failed").await
     }
+}
 
+impl Store {
     /// The task that a worker names, or that of its attempt, and the sections of the plan
     /// that its brief names.
     pub async fn task_of(

@@ -33,6 +33,18 @@ pub fn prompt(passages: &[Hit]) -> String {
     prompt
 }
 
+/// What the executor that answers is asked, with the asker's context, if any, as JSON.
+pub fn consultation(question: &str, context: Option<&str>, passages: &str) -> String {
+    let context = context.map(|json| format!("\n\nThe asker's context, as JSON:\n{json}"));
+    format!(
+        "Another agent works on this code and asks:\n\n{question}{}{passages}\n\nLook at the \
+         code where that helps, and change nothing: this is a copy, and your changes are thrown \
+         away. Your last message is the answer: short, with the files and lines that support it. \
+         If you find no answer, say so.",
+        context.unwrap_or_default()
+    )
+}
+
 /// What an executor cites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Citation {

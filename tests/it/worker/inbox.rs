@@ -181,6 +181,35 @@ fn get_immediate_answer_times_out_with_high_severity_and_no_retry() {
     assert_eq!(late["result"]["answers"][0]["answer"], "GSAP", "{late}");
 }
 
+/// How many follow-ups brought an attempt the answer GSAP.
+fn answered(provost: &Provost, attempt: &str) -> usize {
+    let messages = provost.call("tail_session_messages", &json!({"attempt_id": attempt}));
+    let messages = messages["messages"].as_array().unwrap().iter();
+    let is_answer = |it: &&Value| {
+        it["role"] == "user" && it["text"].as_str().unwrap_or_default().contains("GSAP")
+    };
+    messages.filter(is_answer).count()
+}
+
+#[test]
+fn an_answer_reaches_an_attempt_though_the_store_fails_at_first() {
+    let asks =
+        agent(env!("CARGO_BIN_EXE_provost"), &[("askQuestion", json!({"question": UNKNOWN}))]);
+    let provost = Provost::new().executor("asker", "plain", &asks).started();
+    let attempt = provost.board().start("asker", "x");
+    attempt.settled();
+    provost.sql(&["CREATE TRIGGER no BEFORE UPDATE ON question_askers
+                   WHEN NEW.delivery = 'sending'
+                   BEGIN SELECT RAISE(ABORT, 'the disk is on fire'); END"]);
+    provost.call("answer_question", &json!({"question_id": "Q-001", "answer": "GSAP"}));
+    eventually("it fails", || provost.said().contains("the disk is on fire").then_some(()));
+    assert_eq!(answered(&provost, &attempt.id), 0);
+    provost.sql(&["DROP TRIGGER no"]);
+    eventually("it is delivered", || (answered(&provost, &attempt.id) > 0).then_some(()));
+    attempt.settled();
+    assert_eq!(answered(&provost, &attempt.id), 1);
+}
+
 #[test]
 fn an_answer_reaches_an_attempt_as_a_follow_up_once_wherever_the_daemon_dies() {
     let asks =
@@ -208,15 +237,7 @@ fn an_answer_reaches_an_attempt_as_a_follow_up_once_wherever_the_daemon_dies() {
             provost.start();
             provost.connect().call("answer_question", &answer).output();
         }
-        let prompts = || {
-            let messages =
-                provost.call("tail_session_messages", &json!({"attempt_id": attempt.id}));
-            let messages = messages["messages"].as_array().unwrap().clone();
-            let told = messages.iter().filter(|it| {
-                it["role"] == "user" && it["text"].as_str().unwrap_or_default().contains("GSAP")
-            });
-            told.count()
-        };
+        let prompts = || answered(&provost, &attempt.id);
         eventually("it is told", || (prompts() > 0).then_some(()));
         attempt.settled();
         provost.kill_and_start();

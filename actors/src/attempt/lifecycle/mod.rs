@@ -11,40 +11,37 @@
 //!                       └─ exited ─▶ SIGTERM ─ grace ──┘  └─ force
 //! ```
 //!
-//! An executor that has reported the end of its turn has to end too: its input is
-//! closed; if it lingers it gets SIGTERM, and then SIGKILL. What it left running lives
-//! on, as after any turn.
+//! An executor that has reported the end of its turn has to end too: its input is closed; if
+//! it lingers it gets SIGTERM, and then SIGKILL. What it left running lives on.
 //!
-//! A turn without a stop settles when its log is read to the last byte, for the
-//! executor's own last words outrank its exit code. A stopped one settles when its tree
-//! is dead; a log that lags then has only a moment's grace, so that a flood of output
-//! never delays a stop. If the disk takes no record of the leader's end, the stop is
-//! answered without it, and the turn settles once the record is there.
+//! A turn without a stop settles when its log is read to the last byte, for the executor's
+//! own report outranks its exit code. A stopped one settles when its tree is dead, and its
+//! log has only a moment's grace. If the disk takes no record of the leader's end, the stop
+//! is answered without it, and the turn settles once the record is there.
 //!
-//! Of the effects of a stop, the one that ends processes comes first and the row last: a
-//! failing write keeps no process alive.
+//! Of a stop's effects, the one that ends processes comes first and the row last: a failing
+//! write keeps no process alive.
 
 use crate::journal::Phase;
 use crate::process::manifest::{ExitRecord, StopKind};
 
-/// What a protocol's own interrupt is called among the signals of a stop.
+/// The name of a protocol's own interrupt among the signals of a stop.
 pub const INTERRUPT: &str = "interrupt";
 
-/// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LifeEvent {
     Prepared,
     /// The worktrees can't be made, or the process can't be started.
     NotStarted(String),
     Spawned,
-    /// The executor has reported the end of the turn.
+    /// As the executor reported.
     TurnEnded,
     Exited(ExitRecord),
     /// The log holds everything up to the exit.
     Drained,
+    /// `by_message`: its protocol has an interrupt, which is sent instead of SIGINT.
     Stop {
         force: bool,
-        /// Its protocol has an interrupt, which is sent instead of SIGINT.
         by_message: bool,
     },
     Timer(Timer),
@@ -78,7 +75,6 @@ pub enum Timer {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     Spawn,
-    /// Write the phase down.
     Enter(Phase),
     /// The protocol's own interrupt, or SIGINT to the leader's process group.
     Interrupt {
@@ -86,23 +82,19 @@ pub enum Effect {
     },
     /// End of file on stdin, after all messages.
     CloseStdin,
-    /// SIGTERM to the leader's process group.
     Dismiss,
-    /// SIGKILL to the leader's process group.
     KillLeader,
     /// SIGTERM to every descendant, and end of file on stdin.
     Terminate,
     KillTree,
-    /// Read the log up to the exit.
     Drain(ExitRecord),
     Arm(Timer),
     /// The turn is over: write its outcome and free the slot.
     Settle(Ending),
-    /// Answer the callers of the stop.
     Answer(Stopped),
 }
 
-/// What the outcome is made from, besides the executor's own words.
+/// What the outcome is made from, besides the executor's own report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
     pub exit: Option<ExitRecord>,
@@ -111,7 +103,6 @@ pub struct Ending {
     pub stopped: Option<StopFacts>,
 }
 
-/// How a stop proceeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StopFacts {
     pub forced: bool,
@@ -149,7 +140,6 @@ struct Stop {
     facts: StopFacts,
     /// The leader had ended by itself when the stop came.
     late: bool,
-    /// The kill is under way.
     killing: bool,
     /// The kill is over; the number of survivors.
     survivors: Option<u32>,
@@ -157,7 +147,6 @@ struct Stop {
     hurry: bool,
 }
 
-/// One turn's life.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Life {
     stage: Stage,
@@ -205,12 +194,10 @@ impl Life {
         Self { stage: Stage::Settled { exit: None }, tree: true, ..Self::preparing() }
     }
 
-    /// Nothing is alive and no event can come.
     pub fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Settled { .. }) && !self.tree && self.stop.is_none()
     }
 
-    /// Whether processes of its tree may be alive.
     pub fn has_tree(&self) -> bool {
         self.tree
     }
@@ -227,75 +214,62 @@ impl Life {
 
     /// Takes one step. Inputs that come too late, twice or out of turn change nothing.
     pub fn step(&mut self, input: LifeEvent) -> Vec<Effect> {
-        match input {
-            LifeEvent::Prepared => self.prepared(),
-            LifeEvent::NotStarted(reason) => self.not_started(reason),
-            LifeEvent::Spawned => self.spawned(),
-            LifeEvent::TurnEnded => self.turn_ended(),
-            LifeEvent::Exited(exit) => self.exited(exit),
-            LifeEvent::Drained => self.drained(),
-            LifeEvent::Stop { force, by_message } => self.stop(force, by_message),
-            LifeEvent::Timer(timer) => self.timer(timer),
-            LifeEvent::Killed { signalled, survivors } => self.killed(signalled, survivors),
-            LifeEvent::Terminated(count) => self.terminated(count),
-            LifeEvent::TreeGone => self.tree_gone(),
-            LifeEvent::Stalled(is_stalled) => {
+        match (input, &mut self.stage) {
+            (LifeEvent::Prepared, Stage::Preparing) => {
+                self.stage = Stage::Spawning;
+                vec![Effect::Spawn]
+            }
+            (LifeEvent::NotStarted(reason), Stage::Preparing | Stage::Spawning) => {
+                self.settle(None, Some(reason))
+            }
+            (LifeEvent::Spawned, Stage::Spawning) => self.spawned(),
+            (LifeEvent::TurnEnded, Stage::Running) => {
+                // During a stop its ladder goes on.
+                let arm = self.stop.is_none().then_some(Effect::Arm(Timer::Linger));
+                [Effect::CloseStdin].into_iter().chain(arm).collect()
+            }
+            (LifeEvent::Exited(exit), Stage::Spawning | Stage::Running) => self.exited(exit),
+            // Settled by an earlier daemon: the log may be the last to know.
+            (LifeEvent::Exited(exit), Stage::Settled { .. }) => vec![Effect::Drain(exit)],
+            (LifeEvent::Drained, stage) => {
+                if let Stage::Ended { drained, .. } = stage {
+                    *drained = true;
+                }
+                self.settle_when_ready()
+            }
+            (LifeEvent::Stop { force, by_message }, _) => self.stop(force, by_message),
+            (LifeEvent::Timer(timer), _) => self.timer(timer),
+            (LifeEvent::Killed { signalled, survivors }, _) => self.killed(signalled, survivors),
+            (LifeEvent::Terminated(count), _) => {
+                if let Some(stop) = self.stop.as_mut().filter(|_| count > 0)
+                    && stop.facts.signals.last() != Some(&"SIGTERM")
+                {
+                    stop.facts.signals.push("SIGTERM");
+                }
+                vec![]
+            }
+            (LifeEvent::TreeGone, _) => self.tree_gone(),
+            (LifeEvent::Stalled(is_stalled), _) => {
                 self.stalled = is_stalled;
                 self.answer_unsettled()
             }
-        }
-    }
-
-    fn prepared(&mut self) -> Vec<Effect> {
-        if self.stage != Stage::Preparing {
-            return vec![];
-        }
-        self.stage = Stage::Spawning;
-        vec![Effect::Spawn]
-    }
-
-    fn not_started(&mut self, reason: String) -> Vec<Effect> {
-        match self.stage {
-            Stage::Preparing | Stage::Spawning => self.settle(None, Some(reason)),
             _ => vec![],
         }
     }
 
     fn spawned(&mut self) -> Vec<Effect> {
-        if self.stage != Stage::Spawning {
-            return vec![];
+        (self.stage, self.tree) = (Stage::Running, true);
+        let mut effects = vec![Effect::Enter(Phase::Running)];
+        if let Some(stop) = self.stop.take() {
+            effects.extend(self.stop(stop.facts.forced, false));
         }
-        self.stage = Stage::Running;
-        self.tree = true;
-        match self.stop.take() {
-            None => vec![Effect::Enter(Phase::Running)],
-            Some(stop) => {
-                let mut effects = vec![Effect::Enter(Phase::Running)];
-                effects.extend(self.stop(stop.facts.forced, false));
-                effects
-            }
-        }
-    }
-
-    fn turn_ended(&self) -> Vec<Effect> {
-        match (&self.stage, &self.stop) {
-            (Stage::Running, None) => vec![Effect::CloseStdin, Effect::Arm(Timer::Linger)],
-            // Its ladder goes on.
-            (Stage::Running, Some(_)) => vec![Effect::CloseStdin],
-            _ => vec![],
-        }
+        effects
     }
 
     fn exited(&mut self, exit: ExitRecord) -> Vec<Effect> {
-        match self.stage {
-            Stage::Spawning | Stage::Running => {}
-            // Settled by an earlier daemon: the log may be the last to know.
-            Stage::Settled { .. } => return vec![Effect::Drain(exit)],
-            Stage::Preparing | Stage::Ended { .. } => return vec![],
-        }
         self.stage = Stage::Ended { exit: exit.clone(), drained: false };
         let mut effects = vec![Effect::Drain(exit)];
-        if let Some(stop) = &mut self.stop {
+        if let Some(stop) = &self.stop {
             effects.push(Effect::Arm(Timer::Drain));
             // Its descendants have the rest of the grace.
             if !stop.killing && stop.survivors.is_none() {
@@ -303,13 +277,6 @@ impl Life {
             }
         }
         effects
-    }
-
-    fn drained(&mut self) -> Vec<Effect> {
-        if let Stage::Ended { drained, .. } = &mut self.stage {
-            *drained = true;
-        }
-        self.settle_when_ready()
     }
 
     fn stop(&mut self, force: bool, by_message: bool) -> Vec<Effect> {
@@ -358,35 +325,24 @@ impl Life {
     }
 
     fn timer(&mut self, timer: Timer) -> Vec<Effect> {
-        let has_grace = self.has_grace();
-        let Some(stop) = &mut self.stop else { return self.lingers(timer) };
-        match timer {
-            Timer::Terminate if self.stage == Stage::Running && !stop.killing => {
+        let (has_grace, is_running) = (self.has_grace(), self.stage == Stage::Running);
+        match (timer, &mut self.stop) {
+            (Timer::Linger, None) if is_running => {
+                vec![Effect::Dismiss, Effect::Arm(Timer::Outstay)]
+            }
+            (Timer::Outstay, None) if is_running => vec![Effect::KillLeader],
+            (Timer::Terminate, Some(stop)) if is_running && !stop.killing => {
                 stop.facts.signals.push("SIGTERM");
                 vec![Effect::Terminate]
             }
-            Timer::Kill if has_grace => {
+            (Timer::Kill, Some(stop)) if has_grace => {
                 stop.killing = true;
                 vec![Effect::KillTree]
             }
-            Timer::Drain => {
+            (Timer::Drain, Some(stop)) => {
                 stop.hurry = true;
-                match self.stage {
-                    Stage::Running => self.answer_unsettled(),
-                    _ => self.settle_when_ready(),
-                }
+                if is_running { self.answer_unsettled() } else { self.settle_when_ready() }
             }
-            Timer::Terminate | Timer::Kill | Timer::Linger | Timer::Outstay => vec![],
-        }
-    }
-
-    /// No stop is under way.
-    fn lingers(&self, timer: Timer) -> Vec<Effect> {
-        match timer {
-            Timer::Linger if self.stage == Stage::Running => {
-                vec![Effect::Dismiss, Effect::Arm(Timer::Outstay)]
-            }
-            Timer::Outstay if self.stage == Stage::Running => vec![Effect::KillLeader],
             _ => vec![],
         }
     }
@@ -396,15 +352,6 @@ impl Life {
         let waits = |stop: &Stop| !stop.killing && !stop.late && stop.survivors.is_none();
         matches!(self.stage, Stage::Running | Stage::Ended { .. })
             && self.stop.as_ref().is_some_and(waits)
-    }
-
-    fn terminated(&mut self, count: u32) -> Vec<Effect> {
-        if let Some(stop) = self.stop.as_mut().filter(|_| count > 0)
-            && stop.facts.signals.last() != Some(&"SIGTERM")
-        {
-            stop.facts.signals.push("SIGTERM");
-        }
-        vec![]
     }
 
     fn killed(&mut self, signalled: u32, survivors: u32) -> Vec<Effect> {

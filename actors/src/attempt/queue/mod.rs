@@ -20,10 +20,8 @@ use crate::refusal::{Code, Refusal};
 /// Most follow-ups that wait in one session.
 pub const WAITING_MAX: usize = 100;
 
-/// What happens to a session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueueEvent {
-    /// A prompt to run now.
     Send(FollowUp),
     /// A prompt to run after all waiting ones.
     Queue(FollowUp),
@@ -31,24 +29,19 @@ pub enum QueueEvent {
     Stop,
     /// A stop took the turn out of the queue for a slot; its prompt waits again.
     Unqueued(Option<FollowUp>),
-    /// However it ended.
     TurnEnded,
 }
 
-/// The result of a step.
+/// The result of a step: the turn that begins, and the changes of the queue's rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
-    /// The turn that begins.
     pub begin: Option<FollowUp>,
-    /// To be written to the queue's rows.
     pub added: Option<FollowUp>,
-    /// To be taken from them.
     pub taken: Vec<QueueId>,
-    /// To be put before all of them.
+    /// To be put before all others.
     pub returned: Option<FollowUp>,
 }
 
-/// The session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queue {
     /// A turn runs, or waits for its slot.
@@ -59,7 +52,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// As it was written down.
     pub fn new(active: bool, waiting: Vec<FollowUp>, held: bool) -> Self {
         Self { active, waiting: waiting.into(), held }
     }
@@ -82,9 +74,9 @@ impl Queue {
         match input {
             QueueEvent::Send(_) if self.active => {
                 let message = "a turn of this session is running or waits for its slot";
-                Err(Refusal::new(Code::TurnActive, message).hint(
-                    "Call the tool again with action = \"queue\". It runs when the turn has ended.",
-                ))
+                let hint =
+                    "Call the tool again with action = \"queue\". It runs when the turn has ended.";
+                Err(Refusal::new(Code::TurnActive, message).hint(hint))
             }
             QueueEvent::Send(follow_up) => {
                 self.active = true;
@@ -134,7 +126,6 @@ impl Queue {
         }
     }
 
-    /// Begins the next turn, if it may.
     fn next(&mut self) -> Step {
         if self.active || self.held {
             return Step::default();

@@ -1,0 +1,161 @@
+//! Has the configured executor answer a question. It runs as an attempt of a task of its
+//! own, so that its log, limits, stop and restart are those of any other, and in worktrees
+//! of its own, so that it can't change the asker's files.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::gateway::{self, GatewayMessage, StartRequest};
+use crate::ids::{AttemptId, QuestionId};
+use crate::journal::{AnswerProgress, Consulted, Key};
+use crate::payload;
+use crate::refusal::{Code, Refusal};
+use crate::retry::while_store_fails;
+use crate::world::World;
+
+use super::Courier;
+
+/// Variants that only read, by the names that executors have for them.
+const READ_ONLY: [&str; 3] = ["plan", "read-only", "readonly"];
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Consultant {
+    pub courier: Courier,
+    pub executor: String,
+    /// Empty: a variant that only reads, if the executor has one.
+    pub variant: String,
+    /// How long the executor may take.
+    pub timeout: Duration,
+    /// How much longer a late answer is accepted; then the executor is stopped.
+    pub grace: Duration,
+}
+
+impl Consultant {
+    /// Asks the executor and records its answer; a ruling that comes first is the answer, and
+    /// stops the executor. Each step can be repeated: after a restart, or for another asker.
+    ///
+    /// # Errors
+    /// The executor can't start, or it ended without an answer.
+    pub async fn run(
+        self,
+        question: QuestionId,
+        asked_from: Option<AttemptId>,
+    ) -> Result<Consulted, Refusal> {
+        let answered = self.answered(question, asked_from).await;
+        if let Err(refusal) = &answered {
+            tracing::warn!(%refusal, %question, "the executor did not answer");
+            let what = format!("question {question}: recording that nothing answers it");
+            let journal = &self.world().journal;
+            while_store_fails(what, || journal.executor_failed(question)).await?;
+        }
+        // Calls that wait here take the answer themselves.
+        self.courier.deliver(question);
+        answered
+    }
+
+    /// Resumes the consultations that an earlier daemon left.
+    pub async fn take_up(&self) {
+        let journal = &self.world().journal;
+        let open = while_store_fails("reading the open questions", || journal.consultations());
+        let open = open.await.inspect_err(|refusal| {
+            tracing::error!(%refusal, "the open questions can't be read");
+        });
+        for question in open.unwrap_or_default() {
+            tokio::spawn(self.clone().run(question, None));
+        }
+    }
+
+    async fn answered(
+        &self,
+        question: QuestionId,
+        asked_from: Option<AttemptId>,
+    ) -> Result<Consulted, Refusal> {
+        let journal = &self.world().journal;
+        let what = format!("question {question}: asking the executor");
+        let (handle, attempt) =
+            while_store_fails(&what, || self.start(question, asked_from)).await?;
+        let (timeout, grace) = (self.timeout, self.grace);
+        let progress =
+            while_store_fails(&what, || journal.await_answer(question, attempt, timeout, grace));
+        let why = match progress.await? {
+            AnswerProgress::Answered(answer) => {
+                let what = format!("question {question}: recording its answer");
+                let record = || journal.executor_answered(question, &answer);
+                return while_store_fails(what, record).await;
+            }
+            AnswerProgress::Ruled(answer) => {
+                self.stop(attempt);
+                return Ok(answer);
+            }
+            AnswerProgress::OutOfTime => {
+                self.stop(attempt);
+                "it was stopped because it did not answer in time".to_owned()
+            }
+            AnswerProgress::Failed(why) => {
+                why.unwrap_or_else(|| "it ended without a message".to_owned())
+            }
+        };
+        Err(Refusal::new(
+            Code::SpawnFailed,
+            format!("the executor gave no answer to {handle}: {why}. The question is in the inbox"),
+        )
+        .hint(
+            "Call createTicket instead, or continue with other work: the answer is delivered later.",
+        )
+        .detail("question_id", handle)
+        .detail("attempt_id", attempt.to_string()))
+    }
+
+    /// Starts the executor, unless an earlier call did. Returns the question's handle too.
+    async fn start(
+        &self,
+        question: QuestionId,
+        asked_from: Option<AttemptId>,
+    ) -> Result<(String, AttemptId), Refusal> {
+        let plan = self.world().journal.consultation(question, asked_from).await?;
+        let request = StartRequest {
+            task_id: plan.task_id,
+            executor: self.executor.clone(),
+            variant: self.variant(),
+            repos: plan.repos,
+            prompt: Some(plan.prompt),
+            ignore_dependencies: true,
+            parent: None,
+        };
+        let key = Key {
+            tool: "start_task_attempt",
+            request_id: format!("consult:{question}"),
+            payload_hash: payload::hash(&json!({"question": question})),
+            resolved_hash: None,
+        };
+        let start = |port| GatewayMessage::Start(Some(key), request, port);
+        let started = gateway::ask(&self.courier.gateway, start).await?;
+        Ok((plan.handle, started.value.attempt_id))
+    }
+
+    /// Stops, in a task, an executor whose answer is not needed any more.
+    fn stop(&self, attempt: AttemptId) {
+        let gateway = self.courier.gateway.clone();
+        tokio::spawn(async move {
+            let stop = |port| GatewayMessage::Stop(None, attempt, false, port);
+            if let Err(refusal) = gateway::ask(&gateway, stop).await {
+                tracing::warn!(%refusal, %attempt, "an executor that answers could not be stopped");
+            }
+        });
+    }
+
+    /// The configured variant, or else one that only reads, if the executor has any.
+    fn variant(&self) -> Option<String> {
+        if !self.variant.is_empty() {
+            return Some(self.variant.clone());
+        }
+        let variants = self.world().executors.get(&self.executor)?.describe().variants;
+        READ_ONLY.iter().find_map(|name| variants.iter().find(|variant| variant == name).cloned())
+    }
+
+    fn world(&self) -> &World {
+        &self.courier.world
+    }
+}

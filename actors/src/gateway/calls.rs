@@ -1,0 +1,163 @@
+//! Calls that concern one attempt: checked, then handed to the attempt's owner.
+
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use serde_json::json;
+
+use crate::attempt::{self, AttemptMessage, FollowUpCall};
+use crate::event::Timestamp;
+use crate::ids::{ApprovalId, AttemptId, QueueId};
+use crate::journal::{
+    Approval, ApprovalStatus, Decision, FollowUp, FollowUpAction, FollowedUp, Key, Once, Resolved,
+    remembered, resolve,
+};
+use crate::refusal::{Code, Refusal};
+use crate::world::World;
+
+use super::message::{FollowUpRequest, GatewayMessage, Port, RespondRequest};
+use super::owners::{ask_owner, not_found};
+use super::{GatewayState, check, ending};
+
+impl GatewayState {
+    /// Answers a caller from a task.
+    pub(super) fn answer<T, F>(
+        &self,
+        port: Port<T>,
+        work: impl FnOnce(ActorRef<GatewayMessage>, Arc<World>) -> F,
+    ) where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Refusal>> + Send + 'static,
+    {
+        let answer = work(self.myself.clone(), Arc::clone(&self.world));
+        tokio::spawn(async move { drop(port.send(answer.await)) });
+    }
+}
+
+/// Asks the gateway. Whoever owns what is asked for answers the port.
+///
+/// # Errors
+/// The answer's own refusal, or `shutting_down`.
+pub async fn ask<T: Send + 'static>(
+    gateway: &ActorRef<GatewayMessage>,
+    message: impl FnOnce(Port<T>) -> GatewayMessage,
+) -> Result<T, Refusal> {
+    ractor::call!(gateway, message).unwrap_or_else(|_| Err(ending()))
+}
+
+/// Sends an attempt a follow-up of the daemon's own. `false`: the attempt takes none, for
+/// it was stopped.
+///
+/// # Errors
+/// It can't be sent now; the same call may work later.
+pub async fn notify_worker(
+    gateway: &ActorRef<GatewayMessage>,
+    key: Key,
+    attempt_id: AttemptId,
+    prompt: String,
+) -> Result<bool, Refusal> {
+    let request = FollowUpRequest {
+        attempt_id,
+        action: FollowUpAction::Queue,
+        prompt,
+        variant: None,
+        unless_stopped: true,
+    };
+    match ask(gateway, |port| GatewayMessage::FollowUp(Some(key), request, port)).await {
+        Ok(_) => Ok(true),
+        Err(refusal) if refusal.code.is_of_store() || refusal.code == Code::ShuttingDown => {
+            Err(refusal)
+        }
+        Err(refusal) => {
+            tracing::info!(attempt = %attempt_id, %refusal, "an attempt takes no follow-up");
+            Ok(false)
+        }
+    }
+}
+
+pub async fn follow_up(
+    gateway: ActorRef<GatewayMessage>,
+    world: Arc<World>,
+    key: Option<Key>,
+    request: FollowUpRequest,
+) -> Result<Once<FollowedUp>, Refusal> {
+    // Two follow-ups with this payload are the same call, however they name the session.
+    let payload = |(): &()| {
+        json!({
+            "attempt_id": request.attempt_id,
+            "action": request.action,
+            "prompt": request.prompt,
+            "variant": request.variant,
+        })
+    };
+    let key = match resolve(&*world.journal, key, check(&world, &request), payload).await? {
+        Resolved::Before(answer) => return Ok(answer),
+        Resolved::Now(key, ()) => key,
+    };
+    let FollowUpRequest { attempt_id: id, action, prompt, variant, unless_stopped } = request;
+    let runs = action != FollowUpAction::Cancel;
+    let queued_at = Timestamp::now();
+    let follow_up = FollowUp { queue_id: QueueId::new(), prompt, variant, queued_at };
+    ask_owner(&gateway, id, runs, |has_slot, port| {
+        let (key, follow_up) = (key.clone(), runs.then(|| follow_up.clone()));
+        let call = FollowUpCall { key, action, follow_up, has_slot, unless_stopped };
+        AttemptMessage::FollowUp(call, port)
+    })
+    .await
+}
+
+async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> {
+    let Some(attempt) = world.journal.attempt(request.attempt_id).await? else {
+        return Err(not_found(request.attempt_id));
+    };
+    if request.action == FollowUpAction::Cancel {
+        return Ok(());
+    }
+    if let Err(linked) = attempt::real_worktrees(world, &attempt).await {
+        return Err(Refusal::new(Code::WorkspaceFailed, linked).hint(
+            "Put the attempt's own worktree back in place of the link, then call the tool again.",
+        ));
+    }
+    let variant = request.variant.as_deref();
+    check::executor(&*world.executors, &attempt.executor, variant).map_err(|mut refusal| {
+        if refusal.code == Code::VariantNotFound {
+            return refusal;
+        }
+        // The executor is the session's: no other argument can fix the call.
+        refusal.details.remove("path");
+        refusal.hint(
+            "Fix the configuration of the session's executor, as the message says, then call the \
+             tool again. Or call start_task_attempt with another executor.",
+        )
+    })
+}
+
+/// The verdict on a permission that an executor waits for.
+pub async fn respond(
+    gateway: ActorRef<GatewayMessage>,
+    world: Arc<World>,
+    key: Option<Key>,
+    request: RespondRequest,
+) -> Result<Once<Approval>, Refusal> {
+    let RespondRequest { approval_id, verdict } = request;
+    if let Some(answer) = remembered(&*world.journal, key.as_ref()).await? {
+        return Ok(answer);
+    }
+    let Some(approval) = world.journal.approval(approval_id).await? else {
+        return Err(no_approval(approval_id));
+    };
+    if approval.status != ApprovalStatus::Pending {
+        let decision = Decision::Verdict(verdict);
+        return world.journal.decide(key.as_ref(), approval_id, &decision).await;
+    }
+    ask_owner(&gateway, approval.attempt_id, false, |_, port| {
+        AttemptMessage::Respond(key.clone(), approval_id, verdict.clone(), port)
+    })
+    .await
+}
+
+fn no_approval(id: ApprovalId) -> Refusal {
+    Refusal::new(Code::InvalidArgument, format!("there is no approval {id}"))
+        .hint("Call the tool again with approval_id from list_approvals.")
+        .detail("path", "approval_id")
+}

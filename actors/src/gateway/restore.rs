@@ -1,0 +1,146 @@
+//! What an earlier daemon left: attempts that need an owner, calls that were not completed,
+//! and attempts that resume by themselves when the limit that ended their last turn ends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use ractor::concurrency::oneshot;
+
+use crate::attempt::GO_ON;
+use crate::event::Timestamp;
+use crate::ids::{AttemptId, ProcessId};
+use crate::journal::{FollowUpAction, Intent, Key, Phase, Priority};
+use crate::payload;
+use crate::refusal::Refusal;
+use crate::world::World;
+
+use super::GatewayState;
+use super::calls::follow_up;
+use super::message::{FollowUpRequest, GatewayMessage, Left, Port};
+
+/// The longest sleep until a limit ends: the wall clock may be set meanwhile.
+const NAP: Duration = Duration::from_mins(1);
+
+impl GatewayState {
+    pub(super) fn restore(&self, port: Port<usize>) {
+        let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
+        tokio::spawn(async move {
+            let left = async {
+                Ok(Left {
+                    attempts: journal.unsettled().await?,
+                    intents: journal.open_intents().await?,
+                    resumable: journal.resumable().await?,
+                })
+            };
+            let _ = myself.send_message(GatewayMessage::Restored(left.await, port));
+        });
+    }
+
+    pub(super) async fn restored(&mut self, left: Result<Left, Refusal>, port: Port<usize>) {
+        let Left { attempts, intents, resumable } = match left {
+            Ok(left) => left,
+            Err(refusal) => return drop(port.send(Err(refusal))),
+        };
+        let count = attempts.len();
+        let queued = attempts.iter().filter(|attempt| attempt.phase == Phase::Queued);
+        let queued = queued.map(|attempt| (attempt.attempt_id, attempt.priority)).collect();
+        for attempt in attempts {
+            self.take_up(attempt).await;
+        }
+        self.complete_intents(intents, &queued);
+        for (attempt, process, at) in resumable {
+            self.resume_at(attempt, process, at);
+        }
+        self.grant();
+        let _ = port.send(Ok(count));
+    }
+
+    /// Makes each call again under its key; a client that retries joins it. Until such a stop
+    /// is answered, nothing of its attempt begins: neither a turn that waits for a slot, which
+    /// would run for a moment, nor a follow-up, which came after the stop.
+    fn complete_intents(
+        &mut self,
+        open: Vec<(Key, Intent)>,
+        queued: &HashMap<AttemptId, Priority>,
+    ) {
+        for (key, intent) in open {
+            let Intent::StopAttempt { attempt_id, force } = intent;
+            let held_back = queued.get(&attempt_id).copied();
+            if held_back.is_some() {
+                self.admission.leave(attempt_id);
+            }
+            self.stopping.insert(attempt_id, Vec::new());
+            let (port, answer) = oneshot();
+            self.stop(Some(key), attempt_id, force, port.into());
+            let myself = self.myself.clone();
+            tokio::spawn(async move {
+                let answer = answer.await;
+                tracing::info!(?intent, ?answer, "an earlier daemon's call was made again");
+                let queue_again = held_back.filter(|_| !matches!(answer, Ok(Ok(_))));
+                let _ = myself.send_message(GatewayMessage::Completed(attempt_id, queue_again));
+            });
+        }
+    }
+
+    /// A stop of an earlier daemon is over; the requests that waited for it go on.
+    pub(super) fn completed(&mut self, id: AttemptId, queue_again: Option<Priority>) {
+        if let Some(priority) = queue_again {
+            self.slot_wanted(id, priority);
+        }
+        for request in self.stopping.remove(&id).unwrap_or_default() {
+            self.owner(id, request);
+        }
+    }
+
+    /// Resumes an attempt at a time, unless something else happens to it before.
+    pub(super) fn resume_at(&self, attempt: AttemptId, process: ProcessId, at: Timestamp) {
+        let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
+        tokio::spawn(async move {
+            loop {
+                let left = at.since(Timestamp::now());
+                if !left.is_zero() {
+                    tokio::time::sleep(left.min(NAP)).await;
+                    continue;
+                }
+                let Err(refusal) = resume(&myself, &world, (attempt, process, at)).await else {
+                    return;
+                };
+                tracing::warn!(%attempt, %refusal, "an attempt could not resume by itself");
+                if !refusal.code.retryable() {
+                    return;
+                }
+                tokio::time::sleep(NAP).await;
+            }
+        });
+    }
+}
+
+/// Resumes an attempt if it still waits for this.
+async fn resume(
+    gateway: &ActorRef<GatewayMessage>,
+    world: &Arc<World>,
+    waits: (AttemptId, ProcessId, Timestamp),
+) -> Result<(), Refusal> {
+    if !world.journal.resumable().await?.contains(&waits) {
+        return Ok(());
+    }
+    let (attempt_id, process, _) = waits;
+    tracing::info!(attempt = %attempt_id, "an attempt's limit has ended: it resumes");
+    // Once after each turn.
+    let key = Key {
+        tool: "resume",
+        request_id: process.to_string(),
+        payload_hash: payload::hash(&process),
+        resolved_hash: None,
+    };
+    let request = FollowUpRequest {
+        attempt_id,
+        action: FollowUpAction::Queue,
+        prompt: GO_ON.to_owned(),
+        variant: None,
+        unless_stopped: false,
+    };
+    follow_up(gateway.clone(), Arc::clone(world), Some(key), request).await.map(drop)
+}
