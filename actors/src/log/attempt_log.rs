@@ -1,6 +1,5 @@
-//! An attempt's log as the rest of the daemon sees it: one pump that takes in
-//! what the executors wrote, any number of readers beside it. Theory of
-//! operation: the module above.
+//! An attempt's log as the rest of the daemon sees it: one writer at a time (`writer` has
+//! the changes), and any number of readers beside it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -9,16 +8,15 @@ use tokio::sync::watch;
 
 use super::live::Live;
 use super::normalized::NormalizedReader;
-use super::page::{self, Budget, Query, ReadError};
+use super::page::{self, Query, ReadError};
 use super::raw::{Floors, RawReader, process_dir};
-use super::ring::Entry;
+use super::ring::Ring;
 use super::spool::read::SpoolReader;
 use super::writer::LogWriter;
-use super::{LogError, LogLimits, Page, Pumped, Tip};
+use super::{LogError, LogLimits, Page, Tip};
 use crate::blocking::lock;
-use crate::event::{Channel, Event, Timestamp};
-use crate::executor::{InProgress, Normalizer, Observed};
-use crate::ids::{ApprovalId, ProcessId};
+use crate::event::{Channel, Timestamp};
+use crate::executor::InProgress;
 
 /// How often a page is begun anew because retention took what it was reading.
 const PAGE_TRIES: usize = 16;
@@ -61,79 +59,11 @@ impl AttemptLog {
         })
     }
 
-    /// A process begins; its spool is the folder `<attempt dir>/<process>`. The
-    /// opening events enter the normalized channel now.
-    ///
-    /// Called again with the same values, after a restart too, it goes on: what
-    /// is there already isn't entered twice. `turn` and `opening` must be those
-    /// of the first call.
-    pub fn begin(
-        &self,
-        process: ProcessId,
-        turn: u32,
-        normalizer: Box<dyn Normalizer>,
-        opening: Vec<(Timestamp, Event)>,
-    ) -> Result<(), LogError> {
-        self.write(|writer| writer.begin(process, turn, normalizer, opening))
-    }
-
-    /// Takes in what the process's spool holds beyond what was read, some 1 MiB
-    /// at most. [`LogError::NotBegun`] for a process that neither was begun nor
-    /// had finished.
-    ///
-    /// After [`finish`](Self::finish) it takes in what leftovers of the process
-    /// write later, each line as a `system_message` of the same turn.
-    pub fn pump(&self, process: ProcessId) -> Result<Pumped, LogError> {
-        self.write(|writer| writer.pump(process))
-    }
-
-    /// The process has ended, having written so many bytes (stdout, stderr):
-    /// takes in the rest of them, ends the open lines, lets the normalizer flush
-    /// and appends the closing events, which are asked for when all it said is
-    /// known. All on the disk itself when it returns.
-    ///
-    /// Once it has returned, further calls change nothing and give the newest
-    /// facts again. When it was cut short, the same call goes on.
-    pub fn finish(
-        &self,
-        process: ProcessId,
-        lengths: (u64, u64),
-        ended_at: Timestamp,
-        closing: impl FnOnce() -> Vec<(Timestamp, Event)>,
-    ) -> Result<Vec<Observed>, LogError> {
-        self.write(|writer| writer.finish(process, lengths, ended_at, closing))
-    }
-
-    /// Puts an entry of the daemon's own into the normalized channel. A crash
-    /// before this returns leaves it there whole or not at all.
-    pub fn append(
-        &self,
-        process: ProcessId,
-        turn: u32,
-        at: Timestamp,
-        event: Event,
-    ) -> Result<(), LogError> {
-        self.write(|writer| writer.append(process, turn, at, event))
-    }
-
-    /// Puts the verdict on what a process asked for into the normalized channel,
-    /// once for each approval. [`LogError::NotBegun`] as for [`pump`](Self::pump).
-    pub fn append_verdict(
-        &self,
-        process: ProcessId,
-        approval: ApprovalId,
-        at: Timestamp,
-        event: Event,
-    ) -> Result<(), LogError> {
-        self.write(|writer| writer.append_verdict(process, approval, at, event))
-    }
-
-    /// Where both channels stand.
     pub fn tip(&self) -> Tip {
         self.live.tip()
     }
 
-    /// When an executor last wrote anything, also what is not taken in yet.
+    /// When an executor last wrote anything, including what was not read yet.
     pub fn last_activity_at(&self) -> Result<Option<Timestamp>, LogError> {
         let taken_in = self.live.tip().last_activity_at;
         let Some(process) = self.live.processes().pop_last() else { return Ok(taken_in) };
@@ -165,46 +95,37 @@ impl AttemptLog {
     }
 
     fn try_page(&self, channel: Channel, query: &Query) -> Result<Page, ReadError> {
-        let next = self.live.with_ring(channel, super::ring::Ring::next);
+        let next = self.live.with_ring(channel, Ring::next);
         let in_progress = match channel {
             Channel::Normalized => self.live.in_progress(),
             Channel::Raw => None,
         };
         let held = self.oldest(channel, next)?..next;
         let (range, direction) = page::plan(&held, query);
-        let in_memory: Option<Vec<Entry>> = self
-            .live
-            .with_ring(channel, |ring| ring.get(&range).map(|entries| entries.cloned().collect()));
-        let mut budget = Budget::new(query.max_bytes);
-        let entries = match (in_memory, channel) {
-            (Some(entries), _) => page::collect(&entries, &range, direction, &mut budget)?,
-            (None, Channel::Raw) => page::collect(&self.raw, &range, direction, &mut budget)?,
-            (None, Channel::Normalized) => {
-                page::collect(&self.normalized, &range, direction, &mut budget)?
-            }
+        let in_memory = self.live.with_ring(channel, |ring| ring.get(&range));
+        let block = |entry, below| match (&in_memory, channel) {
+            (Some(entries), _) => Ok(entries.clone()),
+            (None, Channel::Raw) => self.raw.block(entry, below),
+            (None, Channel::Normalized) => self.normalized.block(entry, below),
         };
+        let entries = page::collect(block, &range, direction, query.max_bytes)?;
         let taken = match (entries.first(), entries.last()) {
             (Some(first), Some(last)) => first.index()..last.index() + 1,
             _ => range.start..range.start,
         };
-        let flags = page::flags(&held, query, &taken);
-        Ok(Page { entries, flags, in_progress })
+        Ok(Page { flags: page::flags(&held, query, &taken), entries, in_progress })
     }
 
     fn oldest(&self, channel: Channel, next: u64) -> Result<u64, ReadError> {
         Ok(match channel {
             Channel::Normalized => self.normalized.oldest(next)?,
-            Channel::Raw => {
-                let processes = self.live.processes();
-                let mut floors = lock(&self.floors);
-                floors.oldest(&self.raw, &processes, next)?
-            }
+            Channel::Raw => lock(&self.floors).oldest(&self.raw, &self.live.processes(), next)?,
         })
     }
 
     /// Runs a change. After one that failed or panicked, the next begins with
     /// what the files say.
-    fn write<T>(
+    pub(super) fn write<T>(
         &self,
         change: impl FnOnce(&mut LogWriter) -> Result<T, LogError>,
     ) -> Result<T, LogError> {

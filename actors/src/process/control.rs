@@ -1,8 +1,8 @@
-//! The daemon's end of a control socket: one task per connection, requests in,
-//! events out. Log bytes never pass here, only that there are more.
+//! The daemon's end of a control socket: one task per connection, requests in, events out.
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,17 +18,17 @@ use super::manifest::{ExitRecord, Started, StopKind};
 use super::wire::{self, STDIN_MESSAGE_MAX, ShimMessage, ShimRequest, Target};
 use crate::blocking::lock;
 
-/// How long a shim may take to answer, a kill's own time counted in.
+/// How long a shim may take to answer, a kill included.
 const ANSWER: Duration = kill::BUDGET.saturating_add(Duration::from_secs(8));
-/// Events not taken yet; beyond them the connection waits.
+/// Unread events; beyond them the connection waits.
 const EVENTS: usize = 64;
-/// Requests not sent yet; beyond them callers wait.
+/// Unsent requests; beyond them callers wait.
 const REQUESTS: usize = 16;
 
-/// Why a shim did not do what it was asked.
+/// Why a request to a shim failed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ControlError {
-    /// The shim has ended or died: its folder tells which.
+    /// The shim has ended or died; its folder tells which.
     #[error("the connection to the shim is closed")]
     Closed,
     #[error("the shim does not answer")]
@@ -39,19 +39,17 @@ pub enum ControlError {
     TooLong(usize),
 }
 
-/// What happens in an execution process.
+/// An event of an execution process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShimEvent {
     /// The leader has ended; the record is on disk.
     Exited(ExitRecord),
     /// Nothing of the process's tree is left.
     TreeGone,
-    /// The spool takes no bytes, and the executor waits; nothing is lost.
+    /// The spool has no room, and the executor waits; nothing is lost.
     Stalled(String),
     Resumed,
-    /// The connection has ended, so the shim has, or is dead: [`rescue`] tells.
-    ///
-    /// [`rescue`]: super::Shims::rescue
+    /// The shim has ended or died: call [`rescue`](super::Shims::rescue).
     Closed,
 }
 
@@ -60,12 +58,12 @@ pub enum ShimEvent {
 pub struct Shim {
     pub control: Control,
     pub events: mpsc::Receiver<ShimEvent>,
-    /// Moves whenever the spool may have grown.
+    /// Changes whenever the spool may have grown.
     pub lengths: watch::Receiver<u64>,
     pub started: Started,
 }
 
-/// Asks things of a shim. Clones share the connection.
+/// Sends requests to a shim. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Control {
     requests: mpsc::Sender<ShimRequest>,
@@ -73,14 +71,14 @@ pub struct Control {
     stdin: watch::Receiver<StdinState>,
 }
 
-/// What the connection's task and the callers both touch.
+/// The state that the connection's task and the callers share.
 #[derive(Debug)]
 struct Shared {
-    /// Whoever waits for an answer, by ticket; `None` once none can come.
+    /// The callers that wait for an answer, by ticket; `None` once none can come.
     waiting: Mutex<Option<HashMap<u32, oneshot::Sender<ShimMessage>>>>,
-    next_ticket: Mutex<u32>,
-    /// The last sequence number used. Held while a message is on its way, so
-    /// that a backlog delays other writers only.
+    next_ticket: AtomicU32,
+    /// The last sequence number used. Locked while a message is on its way, so that a backlog
+    /// delays other writers only.
     sequence: tokio::sync::Mutex<u64>,
     lifeline: Mutex<Lifeline>,
 }
@@ -92,7 +90,7 @@ struct StdinState {
 }
 
 impl Shim {
-    /// Goes on with an introduced connection. To be called within a runtime.
+    /// Goes on with a connection after its hello. To be called within a runtime.
     pub(super) fn connected(attached: Attached, started: Started) -> io::Result<Self> {
         let Attached { stream, hello, lifeline } = attached;
         let stdin =
@@ -103,7 +101,7 @@ impl Shim {
         Ok(shim)
     }
 
-    /// One whose process, and shim, ended before the daemon attached.
+    /// A shim that ended with its process before the daemon attached.
     pub(super) fn ended(record: ExitRecord, started: Started) -> Self {
         let stdin = StdinState { written: 0, is_closed: true };
         let (shim, ends) = Self::assemble(started, stdin, Lifeline::default());
@@ -121,7 +119,7 @@ impl Shim {
         let (ticks, lengths) = watch::channel(0);
         let shared = Arc::new(Shared {
             waiting: Mutex::new(Some(HashMap::new())),
-            next_ticket: Mutex::new(0),
+            next_ticket: AtomicU32::new(0),
             sequence: tokio::sync::Mutex::new(stdin.written),
             lifeline: Mutex::new(lifeline),
         });
@@ -133,19 +131,19 @@ impl Shim {
 }
 
 impl Control {
-    /// Signals the leader's process group, SIGCONT following, so that a stopped
-    /// one handles it. `false` if the leader is gone already.
+    /// Signals the leader's process group, and then sends SIGCONT, so that a stopped one handles
+    /// it. `false` if the leader is gone already.
     pub async fn signal_leader(&self, signal: Signal) -> Result<bool, ControlError> {
         Ok(self.signal(Target::Leader, signal).await? > 0)
     }
 
-    /// Signals every process of the tree, SIGCONT following. Returns how many.
+    /// Signals every process of the tree in the same way. Returns how many.
     pub async fn signal_tree(&self, signal: Signal) -> Result<u32, ControlError> {
         self.signal(Target::Tree, signal).await
     }
 
-    /// Has the record of the leader's end say that it was stopped. To be called
-    /// before the stop's first signal.
+    /// Makes the record of the leader's end mention the stop. To be called before the stop's first
+    /// signal.
     pub async fn stopping(&self, kind: StopKind) -> Result<(), ControlError> {
         self.requests.send(ShimRequest::Stopping(kind)).await.map_err(|_| ControlError::Closed)
     }
@@ -163,17 +161,16 @@ impl Control {
         self.ask(|ticket| ShimRequest::Ping { ticket }).await.map(drop)
     }
 
-    /// Writes a message to standard input, whole and once, after all earlier
-    /// ones. Waits until the pipe has taken it, as long as the executor takes to
-    /// read; a call given up meanwhile is written all the same. Returns its
-    /// sequence number.
+    /// Writes a message to standard input, whole and once, after all earlier ones. Waits until
+    /// the executor has read enough; the message of a dropped call is written all the same.
+    /// Returns its sequence number.
     pub async fn write_stdin(&self, bytes: Vec<u8>) -> Result<u64, ControlError> {
         if bytes.len() > STDIN_MESSAGE_MAX {
             return Err(ControlError::TooLong(bytes.len()));
         }
         let mut last = self.shared.sequence.lock().await;
         let mut state = self.stdin.clone();
-        // One given up before this one may still be on its way.
+        // The message of a dropped call may still be on its way.
         Self::written(&mut state, *last).await?;
         let sequence = *last + 1;
         let request = ShimRequest::Stdin { sequence, bytes };
@@ -183,9 +180,9 @@ impl Control {
         Ok(sequence)
     }
 
-    /// Closes standard input after what is on its way there.
+    /// Closes standard input after the queued messages.
     pub async fn close_stdin(&self) -> Result<(), ControlError> {
-        // Our copy first: as long as there is one, the executor sees no end.
+        // While our copy is open, the executor sees no end.
         lock(&self.shared.lifeline).stdin = None;
         self.requests.send(ShimRequest::CloseStdin).await.map_err(|_| ControlError::Closed)
     }
@@ -195,7 +192,7 @@ impl Control {
         !self.stdin.borrow().is_closed
     }
 
-    /// The last message for standard input that the shim has taken whole.
+    /// The last message for standard input that the shim has written.
     pub fn stdin_sequence(&self) -> u64 {
         self.stdin.borrow().written
     }
@@ -230,13 +227,12 @@ impl Control {
         timeout(ANSWER, ask).await.unwrap_or(Err(ControlError::Unresponsive))
     }
 
-    /// Tells a shim that took over how the leader ended, as a wait status.
+    /// Reports the leader's wait status to a shim that took over.
     pub(super) async fn leader_ended(&self, status: i32) -> Result<(), ControlError> {
         let request = ShimRequest::LeaderEnded { status };
         self.requests.send(request).await.map_err(|_| ControlError::Closed)
     }
 
-    /// Takes over what keeps the executor whole.
     pub(super) fn take_lifeline(&self) -> Lifeline {
         std::mem::take(&mut *lock(&self.shared.lifeline))
     }
@@ -244,23 +240,21 @@ impl Control {
 
 impl Shared {
     fn wait_for_answer(&self) -> Option<(u32, oneshot::Receiver<ShimMessage>)> {
-        let mut next = lock(&self.next_ticket);
-        *next = next.wrapping_add(1);
+        let ticket = self.next_ticket.fetch_add(1, Ordering::Relaxed);
         let (answer, receiver) = oneshot::channel();
-        lock(&self.waiting).as_mut()?.insert(*next, answer);
-        Some((*next, receiver))
+        lock(&self.waiting).as_mut()?.insert(ticket, answer);
+        Some((ticket, receiver))
     }
 
     fn answer(&self, ticket: u32, message: ShimMessage) {
         if let Some(waiting) = lock(&self.waiting).as_mut()
             && let Some(answer) = waiting.remove(&ticket)
         {
-            // Whoever asked may have given up.
+            // The caller may be gone.
             let _ = answer.send(message);
         }
     }
 
-    /// No answer will come any more.
     fn close(&self) {
         *lock(&self.waiting) = None;
     }
@@ -282,7 +276,7 @@ impl Connection {
         let mut inbox = Vec::new();
         let mut is_asked = true;
         loop {
-            // Writing fails once the shim is gone; what it said before is still to be read.
+            // Writing fails once the shim is gone; its last messages are still to be read.
             tokio::select! {
                 request = self.requested.recv(), if is_asked => match request {
                     Some(request) => drop(writer.write_all(&request.encode()).await),
@@ -308,8 +302,8 @@ impl Connection {
         let _ = self.events.send(ShimEvent::Closed).await;
     }
 
-    /// Handles the whole messages that have arrived. Returns whether a tick was among them,
-    /// which has to be answered.
+    /// Handles the complete messages in `inbox`. Returns whether a tick, which needs an answer,
+    /// was among them.
     async fn take_messages(&self, inbox: &mut Vec<u8>) -> Result<bool, wire::WireError> {
         let mut was_tick = false;
         while let Some((frame, used)) = wire::first_frame(inbox)? {
@@ -333,7 +327,6 @@ impl Connection {
                 }
                 ShimMessage::TreeGone => {
                     self.more();
-                    // Nothing is left to be kept whole.
                     drop(std::mem::take(&mut *lock(&self.shared.lifeline)));
                     self.emit(ShimEvent::TreeGone).await;
                 }

@@ -1,11 +1,11 @@
-//! What `/proc` shows of processes (proc(5)). Reads only; every answer may be out of date
-//! when it arrives, so none of them permits a signal.
+//! What `/proc` shows of processes (proc(5)). Every answer may be out of date when it arrives,
+//! so none of them permits a signal.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::paths::ARGUMENT;
+use super::shim::ARGUMENT;
 
 /// The fields of `/proc/PID/stat` that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,6 @@ pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim_end().to_owned())
 }
 
-/// Every process there is.
 pub fn all() -> Vec<i32> {
     numbers_in(Path::new("/proc"))
 }

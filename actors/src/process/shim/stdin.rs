@@ -1,5 +1,5 @@
-//! What is on its way to the executor's standard input: whole messages, in
-//! order, each once. Holds the pipe's writing end; never waits on it.
+//! The queue to the executor's standard input: whole messages, in order, each once. Never waits
+//! on the pipe.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,6 @@ use crate::process::wire::ShimMessage;
 /// Beyond so many bytes no further message is accepted.
 const BUFFER_MAX: usize = 1024 * 1024;
 
-/// Standard input, open or closed.
 #[derive(Debug, Default)]
 pub struct Stdin {
     pipe: Option<OwnedFd>,
@@ -32,24 +31,20 @@ struct Message {
 }
 
 impl Stdin {
-    /// Of a pipe that has been set not to block; closed from the start for
-    /// `None`. An earlier shim has received messages up to `last`.
+    /// `pipe` doesn't block; `None`: closed. An earlier shim received messages up to `last`.
     pub fn new(pipe: Option<OwnedFd>, last: u64) -> Self {
         Self { pipe, last, ..Self::default() }
     }
 
-    /// The last message received.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// Whether another message may come.
     pub fn has_room(&self) -> bool {
         self.queue.iter().map(|message| message.bytes.len()).sum::<usize>() < BUFFER_MAX
     }
 
-    /// Takes a message in, unless its number was seen before. Returns what to
-    /// report of it already.
+    /// Queues a message, unless its number was seen before. Returns what to report at once.
     pub fn push(&mut self, sequence: u64, bytes: Vec<u8>) -> Option<ShimMessage> {
         if self.open_pipe().is_none() {
             return Some(ShimMessage::StdinClosed);
@@ -88,7 +83,7 @@ impl Stdin {
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,
                 Err(_) => {
-                    // Nobody reads it any more, nor ever will.
+                    // The pipe has no reader, and will not get one.
                     self.closing = true;
                     self.queue.clear();
                     break;

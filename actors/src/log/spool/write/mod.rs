@@ -1,12 +1,10 @@
-//! The spool's only writer: moves bytes from a pipe into segments and records
-//! what came when. Knows nothing of processes; the shim drives it.
+//! The spool's only writer: moves bytes from a pipe into segments and records what came when.
 //!
-//! Bytes go by splice(2) from the pipe to the file and are never in this
-//! process's memory, so killing it loses none. Room for them is reserved before
-//! they are taken: on a full disk they stay in the pipe, and the writer at its
-//! other end waits. (Bytes that secrets are taken out of come from memory instead;
-//! the caller of [`append`](SpoolWriter::append) keeps what they are made from.) Every call
-//! leaves the folder such that [`SpoolWriter::open`] can go on from it.
+//! Bytes go by splice(2) from the pipe to the file and are never in this process's memory, so
+//! killing it loses none. Room for them is reserved before they are taken: on a full disk they
+//! stay in the pipe, and the writer at its other end waits. Bytes with secrets come from
+//! memory instead; the caller of [`append`](SpoolWriter::append) keeps their source. Every
+//! call leaves the folder such that [`SpoolWriter::open`] can go on from it.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -18,14 +16,13 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
 
-use super::format::{self, INDEX, RECORD_LEN, Record};
+use super::format::{self, FixedRecord, INDEX, RECORD_LEN, Record, STREAMS};
 use crate::event::{Stream, Timestamp};
 use crate::failpoint;
 
 /// Most bytes that one call takes, and so that one record covers.
 pub const CHUNK: usize = 64 * 1024;
 const NOWHERE: &str = "/dev/null";
-const BOTH: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
 /// The result of one read of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +31,7 @@ pub enum Taken {
     Bytes(usize),
     /// The pipe holds nothing now.
     Nothing,
-    /// Nobody can write to the pipe any more.
+    /// The pipe has no writer any more.
     End,
 }
 
@@ -85,12 +82,9 @@ struct Reserved {
 impl SpoolWriter {
     /// Opens or begins the spool of a folder: cuts torn records off the index
     /// and takes in the bytes that no record covers.
-    ///
-    /// # Errors
-    /// The folder's files can't be read, written or made room for.
     pub fn open(dir: &Path, max_bytes: u64) -> io::Result<Self> {
         let mut closed = Vec::new();
-        let mut tails = [Tail::new(Stream::Stdout), Tail::new(Stream::Stderr)];
+        let mut tails = STREAMS.map(Tail::new);
         for tail in &mut tails {
             let starts = format::segments(dir, tail.stream)?;
             // The clock may have been set back between two of them.
@@ -125,10 +119,8 @@ impl SpoolWriter {
         self.tails[stream as usize].end
     }
 
-    /// Takes what a pipe (set not to block) holds, [`CHUNK`] at most.
-    ///
-    /// # Errors
-    /// No room, or the disk fails. Nothing is lost by it: call again later.
+    /// Takes what a pipe (set not to block) holds, [`CHUNK`] at most. An error loses nothing:
+    /// call again later.
     pub fn take(&mut self, stream: Stream, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
         self.make_ready(stream)?;
         let tail = &mut self.tails[stream as usize];
@@ -140,10 +132,8 @@ impl SpoolWriter {
         Ok(taken)
     }
 
-    /// Appends the first of some bytes, [`CHUNK`] at most. Returns how many.
-    ///
-    /// # Errors
-    /// No room, or the disk fails. [`len`](Self::len) tells how much was written.
+    /// Appends the first of some bytes, [`CHUNK`] at most. Returns how many; after an error
+    /// [`len`](Self::len) tells how much was written.
     pub fn append(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<usize> {
         self.make_ready(stream)?;
         let tail = &mut self.tails[stream as usize];
@@ -178,9 +168,6 @@ impl SpoolWriter {
     }
 
     /// Writes everything through to the disk.
-    ///
-    /// # Errors
-    /// The disk fails, or lacks the room for the last record.
     pub fn sync(&mut self) -> io::Result<()> {
         self.index.flush()?;
         for tail in &self.tails {
@@ -207,7 +194,7 @@ impl SpoolWriter {
 
     /// Records bytes from `covered` on, for each stream, as of now.
     fn cover(&mut self, covered: [u64; 2]) -> io::Result<()> {
-        for stream in BOTH {
+        for stream in STREAMS {
             let tail = &self.tails[stream as usize];
             let current = (stream, tail.start, tail.end - tail.start);
             let held = self.closed.iter().copied().filter(|segment| segment.0 == stream);

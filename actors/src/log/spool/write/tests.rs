@@ -182,7 +182,7 @@ proptest! {
         SpoolWriter::open(dir.path(), NO_LIMIT).unwrap();
         let after = records(dir.path());
         prop_assert_eq!(&after[..at / RECORD_LEN], &before[..at / RECORD_LEN]);
-        for stream in BOTH {
+        for stream in STREAMS {
             held(dir.path(), stream);
         }
     }
