@@ -21,7 +21,6 @@ use crate::ids::{ApprovalId, ProcessId};
 const FILE: &str = "checkpoint.json";
 const VERSION: u32 = 1;
 
-/// The state of both channels at one moment.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Checkpoint {
     v: u32,

@@ -40,7 +40,6 @@ const fn stride<T: FixedRecord>() -> u64 {
     T::LEN as u64 + 4
 }
 
-/// The only writing end.
 pub struct RecordFile<T> {
     reader: RecordReader<T>,
     len: u64,

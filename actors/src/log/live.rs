@@ -78,11 +78,12 @@ impl Live {
         state.last_activity_at = at.or(state.last_activity_at);
     }
 
-    /// Shows new raw entries, after which the channel stands at `next`.
     pub fn show_raw(&self, entries: Vec<Entry>, next: u64) {
         let is_new = !entries.is_empty();
         let mut state = self.state();
-        entries.into_iter().for_each(|entry| state.raw.push(entry));
+        for entry in entries {
+            state.raw.push(entry);
+        }
         state.raw.reset(next);
         self.bump(is_new);
     }
@@ -91,7 +92,9 @@ impl Live {
     pub fn show_normalized(&self, process: ProcessId, entries: Vec<Entry>, streamed: Streamed) {
         let is_new = !entries.is_empty();
         let mut state = self.state();
-        entries.into_iter().for_each(|entry| state.normalized.push(entry));
+        for entry in entries {
+            state.normalized.push(entry);
+        }
         match streamed {
             Streamed::Unchanged => {}
             Streamed::Begun(message) => drop(state.in_progress.insert(process, tail(message))),

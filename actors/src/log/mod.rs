@@ -63,7 +63,6 @@ use page::ReadError;
 /// How much of a log is kept, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLimits {
-    /// Newest entries of each channel in memory.
     pub ring_entries: usize,
     /// Bytes of JSON of these, of each channel.
     pub ring_bytes: usize,

@@ -29,7 +29,6 @@ const INDEX: &str = "normalized.idx";
 const MARK_ENTRIES: u64 = 256;
 const MARK_BYTES: u64 = 32 * 1024;
 
-/// Where an entry comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -47,7 +46,6 @@ pub enum Origin {
     Daemon,
 }
 
-/// An entry before it is numbered.
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub at: Timestamp,
@@ -148,7 +146,6 @@ impl NormalizedWriter {
         Ok(Self { files, index, segment, segment_start, oldest, end, last_mark, max_bytes })
     }
 
-    /// Where the next entry goes.
     pub fn end(&self) -> Mark {
         self.end
     }
@@ -222,7 +219,6 @@ impl NormalizedWriter {
 }
 
 impl Draft {
-    /// The entry with this number, serialized.
     pub fn numbered(self, entry_index: u64) -> io::Result<Entry> {
         let Self { at, process: execution_process_id, turn, event, .. } = self;
         let entry = NormalizedEntry { entry_index, at, execution_process_id, turn, event };

@@ -93,7 +93,6 @@ pub fn flags(held: &Range<u64>, query: &Query, taken: &Range<u64>) -> Flags {
     }
 }
 
-/// Why entries can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// Retention removed them meanwhile.

@@ -62,7 +62,6 @@ impl Ring {
         Self { entries: VecDeque::new(), bytes: 0, next, max_entries, max_bytes }
     }
 
-    /// The number of the next entry.
     pub fn next(&self) -> u64 {
         self.next
     }

@@ -17,7 +17,6 @@ pub struct Series {
 }
 
 impl Series {
-    /// The segment that starts at `start`.
     pub fn path(&self, start: u64) -> PathBuf {
         self.dir.join(format!("{}-{start:020}.{}", self.prefix, self.suffix))
     }
@@ -37,7 +36,6 @@ impl Series {
     }
 }
 
-/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentRead {
     /// This many bytes, at least one.

@@ -39,7 +39,6 @@ pub struct RawLine {
     pub line: Line,
 }
 
-/// What comes next.
 #[derive(Debug)]
 pub enum ReadStep {
     Line(RawLine),
@@ -49,7 +48,6 @@ pub enum ReadStep {
     Idle,
 }
 
-/// Reads one process's lines.
 pub struct ProcessLines {
     spool: SpoolReader,
     cutters: [LineCutter; 2],
@@ -187,7 +185,6 @@ impl ProcessLines {
         lines.filter_map(|(stream, cutter)| Some((stream, cutter.end()?)))
     }
 
-    /// Where the open lines start.
     fn open(&self) -> [u64; 2] {
         self.cutters.each_ref().map(LineCutter::start)
     }

@@ -39,9 +39,7 @@ pub struct Lifeline {
     pub stdin: Option<OwnedFd>,
     /// Where both outputs lie between pipe and spool, if there are secrets.
     pub stages: Option<[OwnedFd; 2]>,
-    /// The leader, if it was alive when the daemon attached.
     pub leader: Option<PidFd>,
-    /// The shim itself.
     pub shim: Option<PidFd>,
 }
 

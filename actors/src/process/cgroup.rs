@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 /// The cgroup that a service's own process moves into: no cgroup with processes has controlled
 /// children.
 const LEAF: &str = "provost-daemon";
-/// The controllers that enforce limits.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 
 /// A cgroup by its folder.
@@ -33,7 +32,6 @@ impl Cgroup {
         }
     }
 
-    /// Sets one of its files, such as `pids.max`.
     pub fn set(&self, file: &str, value: u64) -> io::Result<()> {
         fs::write(self.dir.join(file), value.to_string())
     }

@@ -1,8 +1,7 @@
 //! The daemon's end of a control socket: one task per connection, requests in, events out.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -66,17 +65,16 @@ pub struct Shim {
 /// Sends requests to a shim. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Control {
-    requests: mpsc::Sender<ShimRequest>,
+    requests: mpsc::Sender<Request>,
     shared: Arc<Shared>,
     stdin: watch::Receiver<StdinState>,
 }
 
-/// The state that the connection's task and the callers share.
+/// A request, and where its answer goes, if it has one.
+type Request = (ShimRequest, Option<oneshot::Sender<ShimMessage>>);
+
 #[derive(Debug)]
 struct Shared {
-    /// The callers that wait for an answer, by ticket; `None` once none can come.
-    waiting: Mutex<Option<HashMap<u32, oneshot::Sender<ShimMessage>>>>,
-    next_ticket: AtomicU32,
     /// The last sequence number used. Locked while a message is on its way, so that a backlog
     /// delays other writers only.
     sequence: tokio::sync::Mutex<u64>,
@@ -95,38 +93,39 @@ impl Shim {
         let Attached { stream, hello, lifeline } = attached;
         let stdin =
             StdinState { written: hello.stdin_sequence, is_closed: lifeline.stdin.is_none() };
-        let (shim, ends) = Self::assemble(started, stdin, lifeline);
+        let (shim, ends, requested) = Self::assemble(started, stdin, lifeline);
         let stream = UnixStream::from_std(stream)?;
-        tokio::spawn(ends.serve(stream));
+        tokio::spawn(ends.serve(stream, requested));
         Ok(shim)
     }
 
     /// A shim that ended with its process before the daemon attached.
     pub(super) fn ended(record: ExitRecord, started: Started) -> Self {
         let stdin = StdinState { written: 0, is_closed: true };
-        let (shim, ends) = Self::assemble(started, stdin, Lifeline::default());
+        let (shim, ends, _) = Self::assemble(started, stdin, Lifeline::default());
         for event in [ShimEvent::Exited(record), ShimEvent::TreeGone, ShimEvent::Closed] {
             // There is room for these three.
             let _ = ends.events.try_send(event);
         }
-        ends.shared.close();
         shim
     }
 
-    fn assemble(started: Started, stdin: StdinState, lifeline: Lifeline) -> (Self, Connection) {
+    fn assemble(
+        started: Started,
+        stdin: StdinState,
+        lifeline: Lifeline,
+    ) -> (Self, Connection, mpsc::Receiver<Request>) {
         let (requests, requested) = mpsc::channel(REQUESTS);
         let (events, happened) = mpsc::channel(EVENTS);
         let (ticks, lengths) = watch::channel(0);
         let shared = Arc::new(Shared {
-            waiting: Mutex::new(Some(HashMap::new())),
-            next_ticket: AtomicU32::new(0),
             sequence: tokio::sync::Mutex::new(stdin.written),
             lifeline: Mutex::new(lifeline),
         });
         let (stdin_state, stdin) = watch::channel(stdin);
         let control = Control { requests, shared: Arc::clone(&shared), stdin };
-        let connection = Connection { requested, events, ticks, stdin: stdin_state, shared };
-        (Self { control, events: happened, lengths, started }, connection)
+        let connection = Connection { events, ticks, stdin: stdin_state, shared };
+        (Self { control, events: happened, lengths, started }, connection, requested)
     }
 }
 
@@ -145,20 +144,18 @@ impl Control {
     /// Makes the record of the leader's end mention the stop. To be called before the stop's first
     /// signal.
     pub async fn stopping(&self, kind: StopKind) -> Result<(), ControlError> {
-        self.requests.send(ShimRequest::Stopping(kind)).await.map_err(|_| ControlError::Closed)
+        self.send(ShimRequest::Stopping(kind)).await
     }
 
-    /// Kills every process of the tree, and returns when they are gone.
     pub async fn kill_tree(&self) -> Result<KillReport, ControlError> {
-        match self.ask(|ticket| ShimRequest::KillTree { ticket }).await? {
+        match self.ask(ShimRequest::KillTree { ticket: 0 }).await? {
             ShimMessage::Killed { report, .. } => Ok(report),
             _ => Err(ControlError::Closed),
         }
     }
 
-    /// Whether the shim answers.
     pub async fn ping(&self) -> Result<(), ControlError> {
-        self.ask(|ticket| ShimRequest::Ping { ticket }).await.map(drop)
+        self.ask(ShimRequest::Ping { ticket: 0 }).await.map(drop)
     }
 
     /// Writes a message to standard input, whole and once, after all earlier ones. Waits until
@@ -173,8 +170,7 @@ impl Control {
         // The message of a dropped call may still be on its way.
         Self::written(&mut state, *last).await?;
         let sequence = *last + 1;
-        let request = ShimRequest::Stdin { sequence, bytes };
-        self.requests.send(request).await.map_err(|_| ControlError::Closed)?;
+        self.send(ShimRequest::Stdin { sequence, bytes }).await?;
         *last = sequence;
         Self::written(&mut state, sequence).await?;
         Ok(sequence)
@@ -184,7 +180,7 @@ impl Control {
     pub async fn close_stdin(&self) -> Result<(), ControlError> {
         // While our copy is open, the executor sees no end.
         lock(&self.shared.lifeline).stdin = None;
-        self.requests.send(ShimRequest::CloseStdin).await.map_err(|_| ControlError::Closed)
+        self.send(ShimRequest::CloseStdin).await
     }
 
     /// Whether its standard input is a pipe that has not been closed.
@@ -208,29 +204,30 @@ impl Control {
 
     async fn signal(&self, target: Target, signal: Signal) -> Result<u32, ControlError> {
         let signal = signal as i32;
-        match self.ask(|ticket| ShimRequest::Signal { ticket, target, signal }).await? {
+        match self.ask(ShimRequest::Signal { ticket: 0, target, signal }).await? {
             ShimMessage::Signalled { count, .. } => Ok(count),
             _ => Err(ControlError::Closed),
         }
     }
 
-    async fn ask(
-        &self,
-        request: impl FnOnce(u32) -> ShimRequest,
-    ) -> Result<ShimMessage, ControlError> {
-        let (ticket, answer) = self.shared.wait_for_answer().ok_or(ControlError::Closed)?;
+    async fn send(&self, request: ShimRequest) -> Result<(), ControlError> {
+        self.requests.send((request, None)).await.map_err(|_| ControlError::Closed)
+    }
+
+    /// Answers come in the order of the requests, so all tickets may be the same.
+    async fn ask(&self, request: ShimRequest) -> Result<ShimMessage, ControlError> {
+        let (sender, answer) = oneshot::channel();
         attach::wake(lock(&self.shared.lifeline).shim.as_ref());
         let ask = async {
-            self.requests.send(request(ticket)).await.map_err(|_| ControlError::Closed)?;
+            let sent = self.requests.send((request, Some(sender))).await;
+            sent.map_err(|_| ControlError::Closed)?;
             answer.await.map_err(|_| ControlError::Closed)
         };
         timeout(ANSWER, ask).await.unwrap_or(Err(ControlError::Unresponsive))
     }
 
-    /// Reports the leader's wait status to a shim that took over.
     pub(super) async fn leader_ended(&self, status: i32) -> Result<(), ControlError> {
-        let request = ShimRequest::LeaderEnded { status };
-        self.requests.send(request).await.map_err(|_| ControlError::Closed)
+        self.send(ShimRequest::LeaderEnded { status }).await
     }
 
     pub(super) fn take_lifeline(&self) -> Lifeline {
@@ -238,31 +235,7 @@ impl Control {
     }
 }
 
-impl Shared {
-    fn wait_for_answer(&self) -> Option<(u32, oneshot::Receiver<ShimMessage>)> {
-        let ticket = self.next_ticket.fetch_add(1, Ordering::Relaxed);
-        let (answer, receiver) = oneshot::channel();
-        lock(&self.waiting).as_mut()?.insert(ticket, answer);
-        Some((ticket, receiver))
-    }
-
-    fn answer(&self, ticket: u32, message: ShimMessage) {
-        if let Some(waiting) = lock(&self.waiting).as_mut()
-            && let Some(answer) = waiting.remove(&ticket)
-        {
-            // The caller may be gone.
-            let _ = answer.send(message);
-        }
-    }
-
-    fn close(&self) {
-        *lock(&self.waiting) = None;
-    }
-}
-
-/// The task's side of the channels.
 struct Connection {
-    requested: mpsc::Receiver<ShimRequest>,
     events: mpsc::Sender<ShimEvent>,
     ticks: watch::Sender<u64>,
     stdin: watch::Sender<StdinState>,
@@ -271,15 +244,18 @@ struct Connection {
 
 impl Connection {
     /// Runs until the socket ends, or all callers and listeners are gone.
-    async fn serve(mut self, stream: UnixStream) {
+    async fn serve(self, stream: UnixStream, mut requested: mpsc::Receiver<Request>) {
         let (mut reader, mut writer) = stream.into_split();
-        let mut inbox = Vec::new();
+        let (mut inbox, mut waiting) = (Vec::new(), VecDeque::new());
         let mut is_asked = true;
         loop {
             // Writing fails once the shim is gone; its last messages are still to be read.
             tokio::select! {
-                request = self.requested.recv(), if is_asked => match request {
-                    Some(request) => drop(writer.write_all(&request.encode()).await),
+                request = requested.recv(), if is_asked => match request {
+                    Some((request, answer)) => {
+                        waiting.extend(answer);
+                        drop(writer.write_all(&request.encode()).await);
+                    }
                     None => is_asked = false,
                 },
                 () = self.events.closed(), if !is_asked => return,
@@ -288,7 +264,7 @@ impl Connection {
                     _ => break,
                 },
             }
-            match self.take_messages(&mut inbox).await {
+            match self.take_messages(&mut inbox, &mut waiting).await {
                 Ok(false) => {}
                 Ok(true) => drop(writer.write_all(&ShimRequest::TickSeen.encode()).await),
                 Err(error) => {
@@ -297,14 +273,19 @@ impl Connection {
                 }
             }
         }
-        self.shared.close();
+        // No answer will come any more.
+        drop((requested, waiting));
         self.more();
         let _ = self.events.send(ShimEvent::Closed).await;
     }
 
     /// Handles the complete messages in `inbox`. Returns whether a tick, which needs an answer,
     /// was among them.
-    async fn take_messages(&self, inbox: &mut Vec<u8>) -> Result<bool, wire::WireError> {
+    async fn take_messages(
+        &self,
+        inbox: &mut Vec<u8>,
+        waiting: &mut VecDeque<oneshot::Sender<ShimMessage>>,
+    ) -> Result<bool, wire::WireError> {
         let mut was_tick = false;
         while let Some((frame, used)) = wire::first_frame(inbox)? {
             let message = ShimMessage::decode(frame);
@@ -332,9 +313,14 @@ impl Connection {
                 }
                 ShimMessage::Stalled(reason) => self.emit(ShimEvent::Stalled(reason)).await,
                 ShimMessage::Resumed => self.emit(ShimEvent::Resumed).await,
-                message @ (ShimMessage::Signalled { ticket, .. }
-                | ShimMessage::Killed { ticket, .. }
-                | ShimMessage::Pong { ticket }) => self.shared.answer(ticket, message),
+                answer @ (ShimMessage::Signalled { .. }
+                | ShimMessage::Killed { .. }
+                | ShimMessage::Pong { .. }) => {
+                    if let Some(caller) = waiting.pop_front() {
+                        // The caller may be gone.
+                        let _ = caller.send(answer);
+                    }
+                }
                 ShimMessage::Hello(_) | ShimMessage::Subscribed | ShimMessage::Pipes { .. } => {}
             }
         }

@@ -10,7 +10,6 @@ use super::proc::Stat;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
     pub pid: i32,
-    /// Clock ticks after boot.
     pub start_time: u64,
 }
 

@@ -20,7 +20,6 @@ pub const BUDGET: Duration = Duration::from_secs(10);
 /// The result of a kill.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KillReport {
-    /// How many processes were signalled.
     pub signalled: usize,
     /// Processes that survived: a fault, for a person to look at.
     pub survivors: Vec<Survivor>,
@@ -30,7 +29,6 @@ pub struct KillReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survivor {
     pub pid: i32,
-    /// The command's name, 15 bytes at most.
     pub command: String,
 }
 

@@ -64,7 +64,6 @@ pub const STDIN_FILE: &str = "stdin";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StdinSource {
-    /// `/dev/null`.
     Empty,
     /// The file `stdin` beside the manifest, then end of file.
     File,
@@ -80,7 +79,6 @@ pub struct Started {
     pub pid: i32,
     /// Clock ticks after boot, field 22 of `/proc/PID/stat` (proc(5)).
     pub start_time: u64,
-    /// `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
     pub at: Timestamp,
     /// How its limits are enforced.

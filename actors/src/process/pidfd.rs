@@ -28,7 +28,6 @@ impl PidFd {
         Ok(Self(pidfd_open(pid, PidfdFlags::empty())?))
     }
 
-    /// Another handle on the same process.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
@@ -83,7 +82,6 @@ impl From<OwnedFd> for PidFd {
     }
 }
 
-/// The result of waiting for a child without blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
     /// This child is dead and its pid free.

@@ -28,7 +28,7 @@ use crate::ids::AttemptId;
 /// How often a line of ancestors that changes meanwhile is read again.
 const TRIES: u32 = 100;
 
-/// Where a process belongs.
+/// Whether a process belongs to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// All of its ancestors were seen, and none belongs to an attempt.
@@ -106,7 +106,6 @@ fn line_of(mut pid: i32, daemon: i32) -> Option<Vec<Link>> {
 pub(super) struct Roots(BTreeMap<Process, Option<AttemptId>>);
 
 impl Roots {
-    /// Adds one, and drops those that are gone.
     pub(super) fn insert(&mut self, process: Process, attempt: Option<AttemptId>) {
         self.0.retain(|process, _| process.holds_its_pid());
         self.0.insert(process, attempt);

@@ -17,7 +17,6 @@ pub struct Stat {
     pub threads: u32,
     /// Processor time of its own and of the children it has waited for, in ticks.
     pub cpu_ticks: u64,
-    /// Clock ticks after boot.
     pub start_time: u64,
 }
 
@@ -112,7 +111,6 @@ pub fn environ(pid: i32) -> Vec<u8> {
     fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
 }
 
-/// The command line's arguments. Empty for what is gone or dead.
 pub fn arguments(pid: i32) -> Vec<Vec<u8>> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     line.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect()
@@ -123,7 +121,6 @@ pub fn is_shim(pid: i32) -> bool {
     arguments(pid).get(1).is_some_and(|argument| argument == ARGUMENT.as_bytes())
 }
 
-/// The command's name, 15 bytes at most.
 pub fn command_name(pid: i32) -> String {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end().to_owned()

@@ -121,7 +121,6 @@ impl Shims {
         self.spawn_with(dir, manifest, stdin, &Secrets::default()).await
     }
 
-    /// Starts one with secrets, which the manifest names.
     pub async fn spawn_with(
         &self,
         dir: &Path,

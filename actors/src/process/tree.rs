@@ -49,7 +49,6 @@ impl Tree {
         }
     }
 
-    /// Whether no living process of it is found.
     pub fn is_gone(&self) -> bool {
         self.members().is_empty() && self.marked().is_empty()
     }
@@ -131,7 +130,6 @@ impl Tree {
         }
     }
 
-    /// Adds a process and all below it.
     fn add(&self, pid: i32, found: &mut BTreeSet<Process>) {
         let mut pids = vec![pid];
         while let Some(pid) = pids.pop() {

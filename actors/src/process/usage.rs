@@ -8,7 +8,6 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use super::identity::Process;
 use super::proc::{self, Stat};
 
-/// The sum over some processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Also of the dead that they have waited for.

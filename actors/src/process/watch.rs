@@ -17,11 +17,9 @@ const IDLE_LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::f
 pub struct Sample {
     /// Since the start of the process.
     pub at: Duration,
-    /// Bytes written to both streams.
     pub bytes: u64,
     /// Processor time of all members and of the dead they have waited for.
     pub cpu: Duration,
-    /// Private bytes in memory.
     pub memory: u64,
     pub processes: u64,
     /// Its output finds no room on the disk, so it may have to wait.
@@ -30,7 +28,6 @@ pub struct Sample {
     pub out_of_memory: bool,
 }
 
-/// An exceeded limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
     /// A sentence with the limit and its value.
@@ -74,7 +71,6 @@ impl Watch {
         (self.limits.wall_secs, self.limits.idle_secs) = (0, 0);
     }
 
-    /// Takes the next sample.
     pub fn look(&mut self, now: Sample) -> Option<Breach> {
         let slice = now.at.saturating_sub(self.last.at);
         let used = now.cpu.saturating_sub(self.last.cpu);

@@ -45,31 +45,21 @@ pub enum ShimRequest {
     TickSeen,
     /// One message for standard input, written whole or not at all. Numbers ascend; a repeated
     /// number is not written again.
-    Stdin {
-        sequence: u64,
-        bytes: Vec<u8>,
-    },
+    Stdin { sequence: u64, bytes: Vec<u8> },
     /// Close standard input after the queued messages.
     CloseStdin,
-    Signal {
-        ticket: u32,
-        target: Target,
-        signal: i32,
-    },
-    KillTree {
-        ticket: u32,
-    },
+    /// Signal some processes.
+    Signal { ticket: u32, target: Target, signal: i32 },
+    /// Kill every process of the tree.
+    KillTree { ticket: u32 },
     /// A stop begins; the record of the leader's end mentions it.
     Stopping(StopKind),
     /// Send the pipes' other ends.
     Pipes,
-    Ping {
-        ticket: u32,
-    },
+    /// Answer.
+    Ping { ticket: u32 },
     /// To a shim that isn't the leader's parent: the leader's wait status (wait(2)).
-    LeaderEnded {
-        status: i32,
-    },
+    LeaderEnded { status: i32 },
 }
 
 /// A message of a shim: an event or an answer.
@@ -77,16 +67,12 @@ pub enum ShimRequest {
 pub enum ShimMessage {
     /// First of all.
     Hello(Hello),
+    /// The answer to [`ShimRequest::Subscribe`].
     Subscribed,
     /// Bytes spooled so far. The next tick follows [`ShimRequest::TickSeen`].
-    Tick {
-        stdout: u64,
-        stderr: u64,
-    },
+    Tick { stdout: u64, stderr: u64 },
     /// All messages up to this one were written to standard input.
-    StdinWritten {
-        sequence: u64,
-    },
+    StdinWritten { sequence: u64 },
     /// Standard input is closed: on request, or because it has no reader.
     StdinClosed,
     /// The leader's end is on disk.
@@ -95,27 +81,17 @@ pub enum ShimMessage {
     TreeGone,
     /// The spool takes no bytes, and why.
     Stalled(String),
+    /// The spool has room again.
     Resumed,
-    /// How many a signal went to.
-    Signalled {
-        ticket: u32,
-        count: u32,
-    },
-    Killed {
-        ticket: u32,
-        report: KillReport,
-    },
+    /// How many processes got a signal.
+    Signalled { ticket: u32, count: u32 },
+    /// The result of a kill.
+    Killed { ticket: u32, report: KillReport },
     /// Comes with the descriptors of the open ones: stdout's and stderr's reading ends, standard
     /// input's writing end, and the stages of both outputs.
-    Pipes {
-        stdout: bool,
-        stderr: bool,
-        stdin: bool,
-        staged: bool,
-    },
-    Pong {
-        ticket: u32,
-    },
+    Pipes { stdout: bool, stderr: bool, stdin: bool, staged: bool },
+    /// The answer to [`ShimRequest::Ping`].
+    Pong { ticket: u32 },
 }
 
 /// The state of a shim when a client connects.

@@ -25,7 +25,6 @@ use crate::event::{RawEntry, Stream, Timestamp};
 use crate::failpoint;
 use crate::ids::ProcessId;
 
-/// The index file's name.
 const INDEX: &str = "raw.idx";
 
 /// A block is full with this many entries or bytes. Part of the format: what is
@@ -46,15 +45,13 @@ pub struct Block {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
+    /// Lines that follow the process's last ones.
     Lines,
     /// Lines after bytes that retention took unread. The number before `first`
     /// is left out, so that a reader can tell.
     AfterGap,
     /// The open lines, ended with the process: up to two entries.
-    Tails {
-        at: Timestamp,
-        end: [u64; 2],
-    },
+    Tails { at: Timestamp, end: [u64; 2] },
 }
 
 impl Block {
@@ -113,7 +110,6 @@ impl FixedRecord for Block {
     }
 }
 
-/// The block that grows.
 struct Growing {
     process: ProcessId,
     entries: u64,
@@ -158,7 +154,9 @@ impl RawWriter {
         let mut from = blocks.saturating_sub(1);
         if raw.index.len() < blocks {
             // A power cut took the end: what was known lies beyond it.
-            positions.values_mut().for_each(|position| *position = Position::default());
+            for position in positions.values_mut() {
+                *position = Position::default();
+            }
             from = 0;
         }
         for number in from..raw.index.len() {
@@ -171,12 +169,10 @@ impl RawWriter {
         Ok(raw)
     }
 
-    /// The number of the next entry.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// How many blocks are on file.
     pub fn blocks(&self) -> u64 {
         self.index.len()
     }
@@ -232,7 +228,6 @@ impl RawWriter {
         Ok(lines.position())
     }
 
-    /// Ends the process's open lines.
     pub fn end(
         &mut self,
         process: ProcessId,

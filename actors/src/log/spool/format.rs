@@ -10,7 +10,6 @@ use crate::log::segments::Series;
 
 /// Bytes of one index record.
 pub const RECORD_LEN: usize = Record::LEN + 4;
-/// The index file's name.
 pub const INDEX: &str = "spool.idx";
 /// Both streams, each at its number as an index.
 pub const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
@@ -56,7 +55,6 @@ impl Record {
     }
 }
 
-/// The segments of a stream.
 pub fn series(dir: &Path, stream: Stream) -> Series {
     let prefix = match stream {
         Stream::Stdout => "stdout",

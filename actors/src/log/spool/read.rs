@@ -10,7 +10,6 @@ use crate::event::Stream;
 use crate::log::index::RecordReader;
 use crate::log::segments::{SegmentRead, Segments};
 
-/// A reader of one process's spool.
 pub struct SpoolReader {
     dir: PathBuf,
     index: Option<RecordReader<Record>>,

@@ -97,7 +97,6 @@ impl Guard {
         self.kill_at.take().is_some()
     }
 
-    /// Looks, if it is time to.
     pub fn look(
         &mut self,
         now: Instant,
@@ -143,7 +142,6 @@ impl Guard {
     }
 }
 
-/// The limits that are set before the process runs.
 #[derive(Clone, Debug)]
 pub struct Bounds {
     limits: Limits,

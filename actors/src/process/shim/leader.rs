@@ -45,17 +45,12 @@ pub enum LeaderEnd {
 /// The state of the leader.
 #[derive(Debug)]
 pub enum LeaderState {
+    /// Alive, as far as is known.
     Running,
     /// Dead, status not known yet.
-    Dead {
-        since: Instant,
-    },
+    Dead { since: Instant },
     /// Dead; `left` bytes of its output in each pipe are not in the spool yet.
-    Draining {
-        ending: LeaderEnd,
-        at: Timestamp,
-        left: [u64; 2],
-    },
+    Draining { ending: LeaderEnd, at: Timestamp, left: [u64; 2] },
     /// The record is on disk.
     Recorded(ExitRecord),
 }

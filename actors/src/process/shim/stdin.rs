@@ -15,19 +15,14 @@ const BUFFER_MAX: usize = 1024 * 1024;
 #[derive(Debug, Default)]
 pub struct Stdin {
     pipe: Option<OwnedFd>,
-    queue: VecDeque<Message>,
+    /// Messages with their sequence numbers.
+    queue: VecDeque<(u64, Vec<u8>)>,
     /// How much of the first message is in the pipe already.
     written: usize,
     /// The highest sequence number received.
     last: u64,
     /// Close once the queue is empty.
     closing: bool,
-}
-
-#[derive(Debug)]
-struct Message {
-    sequence: u64,
-    bytes: Vec<u8>,
 }
 
 impl Stdin {
@@ -41,7 +36,7 @@ impl Stdin {
     }
 
     pub fn has_room(&self) -> bool {
-        self.queue.iter().map(|message| message.bytes.len()).sum::<usize>() < BUFFER_MAX
+        self.queue.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < BUFFER_MAX
     }
 
     /// Queues a message, unless its number was seen before. Returns what to report at once.
@@ -51,9 +46,9 @@ impl Stdin {
         }
         if sequence > self.last {
             self.last = sequence;
-            self.queue.push_back(Message { sequence, bytes });
+            self.queue.push_back((sequence, bytes));
         }
-        let waits = self.queue.iter().any(|message| message.sequence == sequence);
+        let waits = self.queue.iter().any(|(queued, _)| *queued == sequence);
         (!waits).then_some(ShimMessage::StdinWritten { sequence })
     }
 
@@ -76,9 +71,9 @@ impl Stdin {
     pub fn feed(&mut self) -> Vec<ShimMessage> {
         let mut messages = Vec::new();
         while let Some(pipe) = &self.pipe
-            && let Some(message) = self.queue.front()
+            && let Some((sequence, bytes)) = self.queue.front()
         {
-            match write(pipe, &message.bytes[self.written..]) {
+            match write(pipe, &bytes[self.written..]) {
                 Ok(count) => self.written += count,
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,
@@ -89,8 +84,8 @@ impl Stdin {
                     break;
                 }
             }
-            if self.written == message.bytes.len() {
-                messages.push(ShimMessage::StdinWritten { sequence: message.sequence });
+            if self.written == bytes.len() {
+                messages.push(ShimMessage::StdinWritten { sequence: *sequence });
                 self.written = 0;
                 self.queue.pop_front();
             }

@@ -176,7 +176,6 @@ impl Supervisor {
             && !matches!(self.leader.life, LeaderState::Running)
     }
 
-    /// Does what time and the leader's state require.
     fn advance(&mut self) {
         let now = Instant::now();
         if self.stalled.as_ref().is_some_and(|(_, at)| *at <= now) {
@@ -238,7 +237,6 @@ impl Supervisor {
         }
     }
 
-    /// Reaps dead children: the leader, and adopted orphans.
     fn reap(&mut self) {
         while let Ok(Some(_)) = self.signals.read_signal() {}
         loop {
@@ -424,7 +422,6 @@ impl Supervisor {
         }
     }
 
-    /// Moves some of a pipe's bytes to the spool.
     fn take(&mut self, stream: Stream) {
         for _ in 0..CHUNKS {
             match self.take_once(stream) {
@@ -487,7 +484,6 @@ impl Supervisor {
         }
     }
 
-    /// Sends a message to all subscribers.
     fn announce(&mut self, message: &ShimMessage) {
         for client in self.clients.iter_mut().filter(|client| client.is_subscribed) {
             client.send(message);
@@ -505,7 +501,6 @@ impl Supervisor {
     }
 }
 
-/// How many bytes a pipe holds now.
 fn bytes_in(pipe: &OwnedFd) -> u64 {
     ioctl_fionread(pipe).unwrap_or(0)
 }

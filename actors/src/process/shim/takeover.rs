@@ -20,7 +20,6 @@ const MESSAGE_MAX: usize = 128 * 1024;
 pub struct Takeover {
     /// The leader's wait status (wait(2)), if it has ended and the status is known.
     pub status: Option<i32>,
-    /// Orphans of its tree.
     pub roots: Vec<Process>,
     /// The last message for standard input that is known to be written.
     pub stdin_sequence: u64,

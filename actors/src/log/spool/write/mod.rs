@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -244,23 +244,23 @@ impl Tail {
         let Some(reserved) = &self.file else { return Ok(Taken::Nothing) };
 
         if *can_splice && self.unwritten.is_empty() {
-            let mut offset = at.cast_signed();
-            let flags = SpliceFFlags::SPLICE_F_NONBLOCK | SpliceFFlags::SPLICE_F_MOVE;
-            match splice(pipe, None, &reserved.file, Some(&mut offset), count, flags) {
-                Ok(0) => return Ok(Taken::End),
-                Ok(count) => {
-                    self.end += count as u64;
-                    return Ok(Taken::Bytes(count));
-                }
-                Err(Errno::EAGAIN | Errno::EINTR) => return Ok(Taken::Nothing),
+            match splice_into(&reserved.file, at, pipe, count) {
                 Err(Errno::EINVAL) => *can_splice = false,
-                Err(errno) => return Err(errno.into()),
+                taken => {
+                    let taken = taken?;
+                    if let Taken::Bytes(count) = taken {
+                        self.end += count as u64;
+                    }
+                    return Ok(taken);
+                }
             }
         }
         if self.unwritten.is_empty() {
-            match read_some(pipe, &mut self.unwritten, count)? {
-                Taken::Bytes(_) => {}
-                other => return Ok(other),
+            self.unwritten.resize(count, 0);
+            let read = nix::unistd::read(pipe, &mut self.unwritten);
+            self.unwritten.truncate(read.unwrap_or(0));
+            if self.unwritten.is_empty() {
+                return Ok(taken(read)?);
             }
         }
         reserved.file.write_all_at(&self.unwritten, at)?;
@@ -363,21 +363,29 @@ impl Reserved {
     }
 }
 
-/// Not for appending: splice(2) refuses such files.
-fn open(path: impl AsRef<Path>) -> io::Result<File> {
-    File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+/// Moves what a pipe holds, `count` bytes at most, to an offset of a file.
+pub fn splice_into(
+    file: &File,
+    offset: u64,
+    pipe: BorrowedFd<'_>,
+    count: usize,
+) -> nix::Result<Taken> {
+    let mut offset = offset.cast_signed();
+    taken(splice(pipe, None, file, Some(&mut offset), count, SpliceFFlags::SPLICE_F_NONBLOCK))
 }
 
-fn read_some(pipe: BorrowedFd<'_>, into: &mut Vec<u8>, count: usize) -> io::Result<Taken> {
-    into.resize(count, 0);
-    let result = nix::unistd::read(pipe.as_fd(), into);
-    into.truncate(result.unwrap_or(0));
-    match result {
+fn taken(count: nix::Result<usize>) -> nix::Result<Taken> {
+    match count {
         Ok(0) => Ok(Taken::End),
         Ok(count) => Ok(Taken::Bytes(count)),
         Err(Errno::EAGAIN | Errno::EINTR) => Ok(Taken::Nothing),
-        Err(errno) => Err(errno.into()),
+        Err(errno) => Err(errno),
     }
+}
+
+/// Not for appending: splice(2) refuses such files.
+fn open(path: impl AsRef<Path>) -> io::Result<File> {
+    File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// `false` when the file ends before the buffer is full.

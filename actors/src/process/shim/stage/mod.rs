@@ -17,13 +17,12 @@ use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::event::Stream;
 use crate::failpoint;
-use crate::log::spool::write::{CHUNK, SpoolWriter, Taken};
+use crate::log::spool::write::{CHUNK, SpoolWriter, Taken, splice_into};
 use crate::secret::Needle;
 use crate::secret::redact::Redactor;
 
@@ -97,9 +96,10 @@ impl Stage {
     /// error loses nothing: call again later.
     pub fn take(&mut self, spool: &mut SpoolWriter, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
         self.spool(spool, false)?;
-        let taken = self.fill(pipe)?;
+        let taken = splice_into(&self.file, self.start + self.len, pipe, CHUNK)?;
         failpoint::hit("stage", "filled");
         if let Taken::Bytes(count) = taken {
+            self.len += count as u64;
             self.untold += count;
         }
         self.spool(spool, taken == Taken::End)?;
@@ -112,20 +112,6 @@ impl Stage {
     /// Spools what is held back as well: the writer has ended.
     pub fn release(&mut self, spool: &mut SpoolWriter) -> io::Result<()> {
         self.spool(spool, true)
-    }
-
-    fn fill(&mut self, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
-        let mut end = (self.start + self.len).cast_signed();
-        let flags = SpliceFFlags::SPLICE_F_NONBLOCK;
-        match splice(pipe, None, &self.file, Some(&mut end), CHUNK, flags) {
-            Ok(0) => Ok(Taken::End),
-            Ok(count) => {
-                self.len += count as u64;
-                Ok(Taken::Bytes(count))
-            }
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Taken::Nothing),
-            Err(errno) => Err(errno.into()),
-        }
     }
 
     fn spool(&mut self, spool: &mut SpoolWriter, is_end: bool) -> io::Result<()> {
