@@ -96,8 +96,7 @@ impl Checkpoint {
         }
     }
 
-    /// Replaces the file: whole or not at all, also through a power cut. `durably`: the new
-    /// one is on the disk once this has returned.
+    /// Replaces the file, whole or not at all. `durably`: it is on the disk when this returns.
     pub fn write(&self, dir: &Path, durably: bool) -> io::Result<()> {
         let temporary = dir.join(".checkpoint.json.tmp");
         let mut file =

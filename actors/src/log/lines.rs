@@ -45,8 +45,7 @@ impl LineCutter {
         self.start + self.pending().len() as u64
     }
 
-    /// Takes the bytes at [`wanted`](Self::wanted). The caller takes all lines out before it
-    /// pushes again, which bounds the memory.
+    /// Takes the bytes at [`wanted`](Self::wanted). The caller takes all lines out before the next.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.head);
         self.head = 0;

@@ -71,8 +71,7 @@ impl Live {
         self.state().processes.insert(process);
     }
 
-    /// The executor wrote something at this time. A later call counts, even if the clock was
-    /// set back.
+    /// The executor wrote something at this time; the clock may have been set back.
     pub fn active(&self, at: Option<Timestamp>) {
         let mut state = self.state();
         state.last_activity_at = at.or(state.last_activity_at);

@@ -43,7 +43,6 @@ mod segments;
 mod source;
 pub mod spool;
 pub mod tail;
-mod writer;
 
 use std::io;
 
@@ -75,8 +74,7 @@ pub struct LogLimits {
 pub struct Pumped {
     /// It stopped at its limit: call again.
     pub more: bool,
-    /// Observations other than entries and messages in progress. After a restart the newest
-    /// of each kind is repeated.
+    /// Observations other than entries; after a restart the newest of each kind is repeated.
     pub observed: Vec<Observed>,
 }
 

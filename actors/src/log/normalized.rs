@@ -106,8 +106,7 @@ pub struct NormalizedWriter {
 }
 
 impl NormalizedWriter {
-    /// Opens the channel and cuts a torn line off its end. `on_file` gets every entry from
-    /// `from` on, in order.
+    /// Opens the channel and cuts a torn line off. `on_file` gets every entry from `from` on.
     pub fn open(
         dir: &Path,
         max_bytes: u64,
@@ -204,8 +203,7 @@ impl NormalizedWriter {
         self.index.sync()
     }
 
-    /// Marks the next entry in the index when a mark is due: regularly, and at the start of
-    /// each segment, so that retention leaves a marked entry the oldest.
+    /// Marks the next entry regularly, and at each segment's start, where retention cuts.
     fn mark(&mut self) -> io::Result<()> {
         let is_segment_start = self.end.offset == self.segment_start;
         let is_far = self.end.entry - self.last_mark.entry >= MARK_ENTRIES
@@ -262,8 +260,7 @@ fn open_segment(files: &Series, start: u64) -> io::Result<File> {
     File::options().append(true).create(true).mode(0o600).open(files.path(start))
 }
 
-/// A line's entry, its origin and its JSON, which never holds a bare tab; `None` if the line
-/// is damaged.
+/// A line's entry, origin and JSON, which never holds a bare tab; `None` for a damaged line.
 fn parse(line: &[u8]) -> Option<(Stored, Origin, &str)> {
     let (json, origin) = str::from_utf8(line).ok()?.rsplit_once('\t')?;
     Some((serde_json::from_str(json).ok()?, serde_json::from_str(origin).ok()?, json))

@@ -46,8 +46,7 @@ pub enum Direction {
 pub struct Flags {
     /// The cursor of the page before this one; `None` when nothing older is held.
     pub next_cursor: Option<u64>,
-    /// More is held in the page's direction: newer entries after
-    /// [`PagePosition::After`], older ones else.
+    /// More is held: newer entries after [`PagePosition::After`], older ones else.
     pub has_more: bool,
     /// Retention has removed the channel's first entries.
     pub history_truncated: bool,

@@ -95,8 +95,7 @@ pub fn replay(
     Ok(Replay::Same(count))
 }
 
-/// The processes that have ended, and the first raw entry of each that leftovers wrote;
-/// `u64::MAX`: none.
+/// The processes that have ended, and the first raw entry of leftovers; `u64::MAX`: none.
 fn ends(dir: &Path) -> Result<BTreeMap<ProcessId, u64>, LogError> {
     let mut ends: BTreeMap<ProcessId, u64> = BTreeMap::new();
     let mut file = OnFile::open(dir)?;

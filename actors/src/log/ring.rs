@@ -8,8 +8,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// An entry of either channel, in the compact JSON that clients get. Cheap to clone;
-/// [`parse`](Self::parse) gives a `RawEntry` or `NormalizedEntry`.
+/// An entry of either channel, in the compact JSON that clients get. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Entry {
     index: u64,
@@ -56,8 +55,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// An empty ring before entry `next`. It holds `max_entries` or `max_bytes` of JSON,
-    /// whichever is less.
+    /// An empty ring before entry `next`, with two limits; `max_bytes` counts JSON.
     pub fn new(next: u64, max_entries: usize, max_bytes: usize) -> Self {
         Self { entries: VecDeque::new(), bytes: 0, next, max_entries, max_bytes }
     }

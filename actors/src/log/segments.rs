@@ -62,8 +62,7 @@ impl Segments {
         Ok(self.series.starts()?.first().copied().unwrap_or(0))
     }
 
-    /// Reads what there is at `offset`, at most one buffer full, never across the end of a
-    /// segment.
+    /// Reads at `offset`, at most one buffer full, never across the end of a segment.
     pub fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<SegmentRead> {
         loop {
             let read = self.read_open(offset, buffer)?;

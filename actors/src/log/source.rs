@@ -53,8 +53,7 @@ pub struct ProcessLines {
     cutters: [LineCutter; 2],
     /// How far the open lines had been read before; read again first.
     known: [u64; 2],
-    /// Behind a hole, how far the end of the cut line has been looked for. Until it is
-    /// found, the position stays before the hole.
+    /// Behind a hole, how far the end of the cut line has been looked for.
     behind: [Option<u64>; 2],
     /// Number of `current`, or of the record that comes next.
     record: u64,
@@ -127,8 +126,7 @@ impl ProcessLines {
         }
     }
 
-    /// Reads a chunk of a stream's bytes before the offset `end` into its cutter; `Some`
-    /// when there is none.
+    /// Reads a chunk before the offset `end` into a stream's cutter; `Some` when there is none.
     fn read(&mut self, stream: Stream, end: u64) -> io::Result<Option<ReadStep>> {
         if let Some(from) = self.behind[stream as usize] {
             return self.pass_over(stream, from).map(Some);

@@ -16,8 +16,7 @@ pub struct Tail {
     pub is_cut: bool,
 }
 
-/// At most so many bytes from the end of the output in a process's folder. What
-/// retention has taken, or a dying shim did not write, is left out.
+/// At most `max_bytes` from the end of a process's output, as far as it is held.
 pub fn tail(dir: &Path, max_bytes: usize) -> io::Result<Tail> {
     let mut spool = SpoolReader::open(dir);
     let mut records: Vec<Record> = Vec::new();

@@ -19,7 +19,6 @@ use rustix::net::{
 };
 
 use super::pidfd::PidFd;
-use super::shims::AdoptError;
 use super::wire::{self, Hello, ShimMessage, ShimRequest, WireError};
 
 /// The control socket's name in the process's folder.
@@ -29,8 +28,20 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 /// Most descriptors that come with a message.
 const FDS_MAX: usize = 8;
 
-/// What keeps an executor whole when its shim dies: duplicates of its pipes' ends and of its
-/// stages, and a handle on it.
+/// Why the state of a process can't be found out.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    #[error("the shim is there and does not answer")]
+    Unresponsive,
+    #[error("the shim's socket belongs to another user")]
+    Foreign,
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error("can't read the process's folder or reach its shim: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Duplicates that keep an executor whole when its shim dies, and handles on both.
 #[derive(Debug, Default)]
 pub struct Lifeline {
     pub stdout: Option<OwnedFd>,
@@ -112,8 +123,7 @@ fn connect(dir: &Path) -> Result<Attached, AdoptError> {
     Ok(Attached { stream, hello, lifeline })
 }
 
-/// Reads one frame and no byte beyond it. Its descriptors, which come with its first bytes
-/// (unix(7)), go to `fds`.
+/// Reads one frame and no byte beyond it, and its descriptors.
 fn read_message(
     stream: &mut UnixStream,
     fds: &mut Vec<OwnedFd>,

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The cgroup that a service's own process moves into: no cgroup with processes has controlled
-/// children.
+/// A service's own process moves here: no cgroup with processes has controlled children.
 const LEAF: &str = "provost-daemon";
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 
@@ -86,8 +85,7 @@ pub fn controllers(place: &Path) -> Vec<&'static str> {
     CONTROLLERS.into_iter().filter(|name| lists(place, "cgroup.controllers", name)).collect()
 }
 
-/// The [place](place) with the available controllers enabled. The daemon calls it once: a
-/// service's own process may have to leave it.
+/// The [place](place) with its controllers enabled; the calling process may have to leave it.
 pub fn base() -> Result<PathBuf, String> {
     let base = place()?;
     for controller in CONTROLLERS {
@@ -122,8 +120,7 @@ fn is_alone(base: &Path) -> bool {
     procs.trim() == std::process::id().to_string()
 }
 
-/// The folder of this process's cgroup: its path (the line `0::` of proc_pid_cgroup(5)) below
-/// where the hierarchy is mounted (proc_pid_mountinfo(5)).
+/// This process's cgroup (proc_pid_cgroup(5)) below its mount (proc_pid_mountinfo(5)).
 fn locate(cgroups: &str, mounts: &str) -> Option<PathBuf> {
     let path = cgroups.lines().find_map(|line| line.strip_prefix("0::"))?;
     mounts.lines().find_map(|line| {

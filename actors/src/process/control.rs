@@ -75,8 +75,7 @@ type Request = (ShimRequest, Option<oneshot::Sender<ShimMessage>>);
 
 #[derive(Debug)]
 struct Shared {
-    /// The last sequence number used. Locked while a message is on its way, so that a backlog
-    /// delays other writers only.
+    /// The last sequence number used. Locked while a message is on its way.
     sequence: tokio::sync::Mutex<u64>,
     lifeline: Mutex<Lifeline>,
 }
@@ -141,8 +140,7 @@ impl Control {
         self.signal(Target::Tree, signal).await
     }
 
-    /// Makes the record of the leader's end mention the stop. To be called before the stop's first
-    /// signal.
+    /// Makes the record of the leader's end mention a stop. To be called before its first signal.
     pub async fn stopping(&self, kind: StopKind) -> Result<(), ControlError> {
         self.send(ShimRequest::Stopping(kind)).await
     }
@@ -279,8 +277,7 @@ impl Connection {
         let _ = self.events.send(ShimEvent::Closed).await;
     }
 
-    /// Handles the complete messages in `inbox`. Returns whether a tick, which needs an answer,
-    /// was among them.
+    /// Handles the complete messages in `inbox`. Returns whether a tick was among them.
     async fn take_messages(
         &self,
         inbox: &mut Vec<u8>,

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::proc;
 
-/// A process that uses something in the folder, if there is one. The caller itself
-/// doesn't count.
+/// A process other than the caller that uses something in the folder.
 pub fn user_of(folder: &Path) -> Option<i32> {
     let (folder, own) = (placed(folder), std::process::id().cast_signed());
     proc::all().into_iter().filter(|pid| *pid != own).find(|pid| uses(*pid, &folder))

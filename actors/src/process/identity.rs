@@ -30,8 +30,7 @@ impl Process {
         Stat::of(self.pid).is_some_and(|stat| stat.start_time == self.start_time)
     }
 
-    /// A handle on it, `None` when it is dead. The start time is read after the handle was
-    /// opened, so it holds for the handle.
+    /// A handle on it, `None` when it is dead. Checks the start time after opening.
     pub fn open(self) -> Option<PidFd> {
         let handle = PidFd::open(self.pid).ok()?;
         self.is_alive().then_some(handle)

@@ -85,8 +85,7 @@ fn freeze(find: impl Fn() -> Vec<Process>, deadline: Instant) -> BTreeSet<Proces
     }
 }
 
-/// Sends a signal to every member, and SIGCONT after it so that a stopped one
-/// gets to handle it. Returns how many were signalled.
+/// Sends a signal to every member, and then SIGCONT. Returns how many got it.
 pub fn signal_tree(tree: &Tree, signal: i32) -> usize {
     let signalled: Vec<Process> =
         tree.members().into_iter().filter(|process| process.signal(signal)).collect();

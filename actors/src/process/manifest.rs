@@ -33,8 +33,7 @@ pub struct Manifest {
     pub args: Vec<String>,
     /// The environment, secrets apart: nothing is inherited beyond it.
     pub env: BTreeMap<String, String>,
-    /// The variables that are or hold secrets: the shim gets their values in memory, and the
-    /// spool does not show them.
+    /// The variables with secrets: the shim gets their values in memory.
     #[serde(default)]
     pub secrets: Vec<String>,
     pub cwd: PathBuf,

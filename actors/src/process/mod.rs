@@ -42,6 +42,7 @@ pub mod pidfd;
 pub mod place;
 pub mod proc;
 mod rescue;
+mod roots;
 pub mod shim;
 mod shims;
 pub mod tree;
@@ -49,11 +50,12 @@ pub mod usage;
 pub mod watch;
 pub mod wire;
 
+pub use attach::AdoptError;
 pub use close_fds::{close_inherited, forbid_core_dumps};
 pub use control::{Control, ControlError, Shim, ShimEvent};
 pub use nix::sys::signal::Signal;
 pub use rescue::{LOST, Swept, become_subreaper};
-pub use shims::{AdoptError, Adopted, NEVER_STARTED, Shims, SpawnError};
+pub use shims::{Adopted, NEVER_STARTED, Shims, SpawnError};
 pub use tree::Marker;
 
 /// Sets the name that ps(1) shows, at most 15 bytes, instead of "exe".

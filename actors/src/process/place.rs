@@ -6,7 +6,6 @@
 //! leader. The daemon knows its shims and leaders by pid and start time. Of several above one
 //! process the outermost counts: a process that only poses as a shim can't be above a real one.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
@@ -22,6 +21,7 @@ use super::identity::Process;
 use super::manifest::{self, Started};
 use super::pidfd::PidFd;
 use super::proc::{self, Stat};
+use super::roots::attempt_of;
 use super::shims::Shims;
 use crate::ids::AttemptId;
 
@@ -85,8 +85,7 @@ struct Link {
     session: i32,
 }
 
-/// A process and its ancestors, itself first; the daemon, where it is one of them, last.
-/// `None` when one can't be looked at.
+/// A process and its ancestors, up to the daemon; `None` when one can't be looked at.
 fn line_of(mut pid: i32, daemon: i32) -> Option<Vec<Link>> {
     let mut line = Vec::new();
     loop {
@@ -100,42 +99,8 @@ fn line_of(mut pid: i32, daemon: i32) -> Option<Vec<Link>> {
     }
 }
 
-/// Processes whose descendants belong to attempts; `None`: to something else, such as a
-/// check.
-#[derive(Debug, Default)]
-pub(super) struct Roots(BTreeMap<Process, Option<AttemptId>>);
-
-impl Roots {
-    pub(super) fn insert(&mut self, process: Process, attempt: Option<AttemptId>) {
-        self.0.retain(|process, _| process.holds_its_pid());
-        self.0.insert(process, attempt);
-    }
-
-    pub(super) fn holds(&self, process: Process) -> bool {
-        self.0.contains_key(&process)
-    }
-
-    /// Whose a process is by itself, or by the session that a living leader began.
-    #[expect(clippy::option_option, reason = "a known process of no attempt is an answer")]
-    fn owner(&self, process: Process, session: i32) -> Option<Option<AttemptId>> {
-        let own = self.0.get(&process).copied();
-        own.or_else(|| {
-            let first = Process { pid: session, start_time: 0 };
-            let last = Process { start_time: process.start_time, ..first };
-            let mut leaders = self.0.range(first..=last);
-            leaders.find(|(leader, _)| leader.holds_its_pid()).map(|(_, attempt)| *attempt)
-        })
-    }
-}
-
-/// The attempt of a process's folder; `None` for a check's.
-pub(super) fn attempt_of(folder: &Path) -> Option<AttemptId> {
-    folder.parent()?.file_name()?.to_str()?.parse().ok()
-}
-
 impl Shims {
-    /// Where the process at the other end of a connection belongs. One that has ended, or that
-    /// can't be looked at, counts as inside.
+    /// Where a connection's peer belongs. One that has ended counts as inside.
     pub fn place_of(&self, peer: &Peer) -> Place {
         if peer.pid <= 0 {
             return Place::Inside(None);
@@ -157,8 +122,7 @@ impl Shims {
     fn place(&self, pid: i32) -> Place {
         let daemon = std::process::id().cast_signed();
         for _ in 0..TRIES {
-            // A parent that ends gives its children another: a line counts once it
-            // has been read twice.
+            // A parent that ends gives its children another: two equal reads count.
             let line = line_of(pid, daemon);
             if let Some(line) = line
                 && line_of(pid, daemon).as_ref() == Some(&line)

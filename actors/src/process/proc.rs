@@ -5,7 +5,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::shim::ARGUMENT;
+/// The first argument of a shim.
+pub const ARGUMENT: &str = "__shim";
+/// The second argument of a shim that takes over from one that has died.
+pub const RESCUE: &str = "rescue";
 
 /// The fields of `/proc/PID/stat` that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +29,7 @@ impl Stat {
         Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The command's name may hold anything, `)` and spaces too, so the fields
-    /// are counted from the last `)`.
+    /// The command's name may hold `)` and spaces, so fields are counted from the last `)`.
     fn parse(line: &[u8]) -> Option<Self> {
         let after_name = line.iter().rposition(|&byte| byte == b')')? + 1;
         let fields: Vec<&str> =
@@ -77,8 +79,7 @@ pub fn all() -> Vec<i32> {
     numbers_in(Path::new("/proc"))
 }
 
-/// The direct children of a process, by all of its threads; zombies too.
-/// Empty when it is gone.
+/// The direct children of a process, of all of its threads; zombies too.
 pub fn children(pid: i32) -> Vec<i32> {
     let tasks = format!("/proc/{pid}/task");
     let mut children = Vec::new();
@@ -105,8 +106,7 @@ pub fn real_uid(pid: i32) -> Option<u32> {
     uids.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The process's environment as the kernel shows it: `NAME=value` ended by NUL
-/// each. Empty for what is gone, dead or not ours to read.
+/// A process's environment: `NAME=value` ended by NUL each. Empty if it can't be read.
 pub fn environ(pid: i32) -> Vec<u8> {
     fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
 }

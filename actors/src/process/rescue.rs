@@ -16,18 +16,17 @@ use nix::libc;
 use nix::sys::prctl;
 use nix::unistd::getsid;
 
-use super::attach::{DEADLINE, Lifeline};
+use super::attach::{AdoptError, DEADLINE, Lifeline};
 use super::control::Control;
 use super::identity::Process;
 use super::kill::{KillReport, kill_tree};
 use super::lock::lock_soon;
 use super::manifest::{self, ExitRecord, Manifest, Started};
 use super::pidfd::PidFd;
-use super::place::attempt_of;
-use super::proc::{self, Stat};
-use super::shim::RESCUE;
+use super::proc::{self, RESCUE, Stat};
+use super::roots::attempt_of;
 use super::shim::takeover::{self, Takeover};
-use super::shims::{AdoptError, Adopted, Shims, SpawnError};
+use super::shims::{Adopted, Shims, SpawnError};
 use super::tree::{Marker, Tree};
 use crate::blocking::blocking;
 use crate::event::Stream;
@@ -51,8 +50,7 @@ pub struct Swept {
     pub report: KillReport,
 }
 
-/// What the daemon holds of a process whose shim has died. Until the next shim goes on, these
-/// copies keep the pipes whole.
+/// What the daemon holds of a process whose shim has died; it keeps the pipes whole.
 #[derive(Default)]
 struct Hold {
     lifeline: Lifeline,
@@ -111,15 +109,13 @@ impl Shims {
         blocking(move || shims.sweep_now(&dir, reason)).await
     }
 
-    /// The same for a process whose folder has been deleted: its shim can't be reached any
-    /// more and is killed as well.
+    /// The same for a process whose folder has been deleted; also kills its shim.
     pub async fn sweep_deleted(&self, marker: Marker) -> io::Result<ExitRecord> {
         let shims = self.clone();
         blocking(move || {
             let tree = Tree::without_shim(marker);
             for shim in tree.shims_above() {
-                // All below it first: once it is dead, nothing leads to processes that have
-                // removed the marker.
+                // First all below it: nothing else leads to processes that removed the marker.
                 kill_tree(&Tree { below: Some(shim.pid), ..tree.clone() }, &mut || {});
                 shim.signal(libc::SIGKILL);
                 if let Some(dying) = shim.open() {
@@ -202,8 +198,7 @@ impl Shims {
         }
     }
 
-    /// Completes what the next shim needs, and sends it on its way. Also returns a handle on
-    /// the leader, if its end is still to be waited for.
+    /// Sends the next shim what it needs. Also returns a handle on a leader still to be reaped.
     fn gather(
         &self,
         dir: &Path,
@@ -241,8 +236,7 @@ impl Shims {
         Ok(self.claim(orphans.collect(), attempt_of(dir)))
     }
 
-    /// Waits for a leader that has become our child, so that its end is known even where the
-    /// kernel does not keep the status of a reaped process.
+    /// Reaps a leader that has become our child: not every kernel keeps the status.
     async fn report_leader_end(self, dir: PathBuf, leader: Process, handle: PidFd) {
         if handle.dead().await.is_ok()
             && let Some(status) = self.reap_leader(leader)
@@ -257,8 +251,7 @@ impl Shims {
     }
 }
 
-/// Our children in another session than ours: shims, and orphans. What the daemon runs for
-/// itself stays in its session.
+/// Our children in another session than ours: shims, and orphans.
 fn strays() -> Vec<i32> {
     let own = std::process::id().cast_signed();
     let own_session = getsid(None).map_or(own, nix::unistd::Pid::as_raw);

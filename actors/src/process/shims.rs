@@ -20,16 +20,14 @@ use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::secret::Secrets;
 
-use super::attach::{self, SOCKET, attach};
+use super::attach::{self, AdoptError, SOCKET, attach};
 use super::control::Shim;
 use super::identity::Process;
 use super::lock::{AGAIN, try_lock};
 use super::manifest::{self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource};
 use super::pidfd::{Reaped, reap};
-use super::place::{Roots, attempt_of};
-use super::proc::Stat;
-use super::shim::{ARGUMENT, RESCUE};
-use super::wire::WireError;
+use super::proc::{ARGUMENT, RESCUE, Stat};
+use super::roots::{Roots, attempt_of};
 
 /// How long a shim may take from its spawn to its report that the executor runs.
 const START: Duration = Duration::from_secs(30);
@@ -67,8 +65,7 @@ pub enum SpawnError {
     /// The shim's own message: the program can't be run, the folder is not fit.
     #[error("{0}")]
     Refused(String),
-    /// The shim died, or took too long and was killed, before it reported: something may run.
-    /// To be followed by [`Shims::sweep`].
+    /// It died before it reported: something may run. To be followed by [`Shims::sweep`].
     #[error("the shim died while it was starting")]
     Died,
     /// To be followed by [`Shims::adopt`].
@@ -87,19 +84,6 @@ pub enum Adopted {
     NeverStarted,
     /// Its shim is dead; whether and how it ended is unknown.
     Lost { leader: Started },
-}
-
-/// Why the state of a process can't be found out.
-#[derive(Debug, thiserror::Error)]
-pub enum AdoptError {
-    #[error("the shim is there and does not answer")]
-    Unresponsive,
-    #[error("the shim's socket belongs to another user")]
-    Foreign,
-    #[error(transparent)]
-    Wire(#[from] WireError),
-    #[error("can't read the process's folder or reach its shim: {0}")]
-    Io(#[from] io::Error),
 }
 
 impl Shims {
@@ -171,8 +155,7 @@ impl Shims {
         }
     }
 
-    /// Finds out what became of the process of a folder: after a restart, or when its
-    /// connection closed. Takes some 5 s at most.
+    /// Finds out what became of the process of a folder. Takes some 5 s at most.
     pub async fn adopt(&self, dir: &Path) -> Result<Adopted, AdoptError> {
         let deadline = Instant::now() + attach::DEADLINE;
         loop {
@@ -270,8 +253,7 @@ impl Shims {
         self.known().waited_for.remove(&pid);
     }
 
-    /// Reaps a dead child of ours that no task waits for. A leader's shim may have died a
-    /// moment before it: its rescue will need the status.
+    /// Reaps a dead child of ours that no task waits for. A rescue may need a leader's status.
     pub(super) fn reap_stray(&self, stray: Process) {
         let mut known = self.known();
         if !known.waited_for.contains(&stray.pid)
@@ -293,8 +275,7 @@ impl Shims {
         })
     }
 
-    /// Claims orphans for a rescued process. Returns those that are no shims and that no
-    /// other process had claimed.
+    /// Claims orphans for a rescued process. Returns those that were free, and no shims.
     pub(super) fn claim(
         &self,
         mut orphans: Vec<Process>,
@@ -375,8 +356,7 @@ fn prepare(dir: &Path, manifest: &Manifest, stdin: Option<&[u8]>) -> io::Result<
     }
 }
 
-/// A shim's standard input: its secrets in a memfd, so that neither its environment nor a
-/// file shows them.
+/// A shim's standard input: its secrets in a memfd, which no file or environment shows.
 fn in_memfd(secrets: &Secrets) -> io::Result<Stdio> {
     if secrets.is_empty() {
         return Ok(Stdio::null());

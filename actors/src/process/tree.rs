@@ -77,8 +77,7 @@ impl Tree {
         found.into_iter().collect()
     }
 
-    /// The living ones that carry the marker and that no other shim supervises, with all below
-    /// them. Reads every process's environment.
+    /// The living ones that carry the marker and that no other shim supervises, and all below.
     pub fn marked(&self) -> Vec<Process> {
         let own = geteuid().as_raw();
         let mut found = BTreeSet::new();
@@ -94,8 +93,7 @@ impl Tree {
         found.into_iter().collect()
     }
 
-    /// The shims of this execution process above those that carry the marker. A shim works in
-    /// its process's folder, even after that has been deleted.
+    /// The shims of this execution process, by their working folder, which may be deleted.
     pub fn shims_above(&self) -> BTreeSet<Process> {
         let folder = format!("/{}/{}", self.marker.attempt, self.marker.process);
         let is_own = |shim: &i32| {
@@ -171,8 +169,7 @@ impl Marker {
         value(environ, Self::ATTEMPT).is_some()
     }
 
-    /// Whether a process with this environment (`NAME=value` ended by NUL each)
-    /// came from our execution process.
+    /// Whether this environment (`NAME=value`, NUL) is that of our execution process.
     pub fn claims(&self, environ: &[u8]) -> bool {
         let attempt = self.attempt.to_string();
         let process = self.process.to_string();

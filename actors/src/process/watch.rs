@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::limits::Limits;
 
-/// A process that uses less than this share of the elapsed time is idle: timers tick in idle
-/// processes, too.
+/// A process that uses less than 1/100 of the time is idle: timers tick in idle ones, too.
 const IDLE_SHARE: u32 = 100;
 /// Time between two looks, where memory or processes are watched.
 const CLOSE_LOOK: Duration = Duration::from_millis(100);

@@ -43,8 +43,7 @@ pub enum ShimRequest {
     Subscribe,
     /// The client has read the last tick.
     TickSeen,
-    /// One message for standard input, written whole or not at all. Numbers ascend; a repeated
-    /// number is not written again.
+    /// One message for standard input, written whole. A repeated number is not written again.
     Stdin { sequence: u64, bytes: Vec<u8> },
     /// Close standard input after the queued messages.
     CloseStdin,
@@ -87,8 +86,7 @@ pub enum ShimMessage {
     Signalled { ticket: u32, count: u32 },
     /// The result of a kill.
     Killed { ticket: u32, report: KillReport },
-    /// Comes with the descriptors of the open ones: stdout's and stderr's reading ends, standard
-    /// input's writing end, and the stages of both outputs.
+    /// Comes with the descriptors of the pipes' other ends, and of both outputs' stages.
     Pipes { stdout: bool, stderr: bool, stdin: bool, staged: bool },
     /// The answer to [`ShimRequest::Ping`].
     Pong { ticket: u32 },
@@ -214,8 +212,7 @@ impl ShimMessage {
     }
 }
 
-/// The first frame of `arrived` without its length, and how many bytes it took with it. `None`
-/// until it is complete.
+/// The first complete frame of `arrived` without its length, and how many bytes it took.
 pub fn first_frame(arrived: &[u8]) -> Result<Option<(&[u8], usize)>, WireError> {
     let Some((len, rest)) = arrived.split_first_chunk::<4>() else { return Ok(None) };
     let len = usize::try_from(u32::from_le_bytes(*len)).unwrap_or(usize::MAX);

@@ -18,8 +18,7 @@ use crate::blocking::blocking;
 /// Settings that decide how files are read and written.
 const HARMLESS: &str =
     r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|excludesfile)$";
-/// Where a partial clone or Git LFS fetches missing files from. `GIT_ALLOW_PROTOCOL` limits
-/// the programs that do so.
+/// Where a partial clone or Git LFS fetches missing files from.
 const REMOTES: &str = r"^(remote\..*\.(url|promisor|partialclonefilter)|lfs\.url)$";
 /// Which files are written.
 const SPARSE: &str = r"^core\.sparsecheckout(cone)?$";
@@ -39,8 +38,7 @@ pub struct Aside {
 }
 
 impl Aside {
-    /// Makes it in the folder `place`, beside the repository whose shared folder is
-    /// `common`.
+    /// Makes it in the folder `place`, for the repository with the shared folder `common`.
     pub async fn make(place: &Path, common: &Path) -> Result<Self, GitError> {
         let format = async { git::run(common, &["rev-parse", "--show-object-format"]).await };
         let config = settings(common, &["--get-regexp", HARMLESS]);
@@ -79,8 +77,7 @@ impl Aside {
     }
 }
 
-/// Writes the files of a worktree that git has registered and left empty, by way of an
-/// [`Aside`] with the person's configuration.
+/// Writes the files of an empty worktree by way of an [`Aside`] with the person's settings.
 pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), GitError> {
     let common = git::common_dir(worktree).await?;
     let admin = git::run(worktree, &["rev-parse", "--absolute-git-dir"]).await?;
@@ -151,8 +148,7 @@ fn scratch(place: &Path, common: &Path, format: &str) -> io::Result<TempDir> {
     Ok(dir)
 }
 
-/// Makes a folder a repository without its `config`: it borrows objects and has no branches,
-/// no history and no hooks.
+/// Makes a folder a repository with borrowed objects, and without a `config`.
 pub fn bare(path: &Path, lenders: &[&Path]) -> io::Result<()> {
     fs::create_dir_all(path.join("refs"))?;
     fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;

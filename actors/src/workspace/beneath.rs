@@ -24,8 +24,7 @@ pub fn folder(path: &Path) -> nix::Result<OwnedFd> {
     open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
 }
 
-/// Opens `path` beneath `root`. A path that leads out of it fails with `EXDEV`, or `ELOOP`
-/// where links are not followed.
+/// Opens `path` beneath `root`. A way out of it is `EXDEV`, or `ELOOP` without links.
 pub fn open_beneath(
     root: BorrowedFd<'_>,
     path: &Path,
@@ -49,8 +48,7 @@ pub fn open_beneath(
     Err(Errno::EAGAIN)
 }
 
-/// The same by steps, each from the folder that the last one opened. Follows no link at all:
-/// only openat2(2) can do that safely.
+/// The same step by step. Follows no link at all: only openat2(2) can do that safely.
 fn walk(root: BorrowedFd<'_>, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
     let mut at: Option<OwnedFd> = None;
     let mut parts = path.components().peekable();

@@ -92,8 +92,7 @@ pub fn find(changes: &[Change], path: &[u8]) -> Option<usize> {
     by_new.ok().or_else(|| changes.iter().position(|c| c.old_path.as_deref() == Some(path)))
 }
 
-/// Which changes must be applied together: both sides of a rename, and a file
-/// with those beneath a folder of its name.
+/// Which changes belong together: a rename's sides, and a file and those in its place.
 pub struct Groups<'c> {
     /// By change: the topmost changed paths at or above its names.
     roots: Vec<Vec<&'c [u8]>>,

@@ -42,8 +42,7 @@ impl Repositories {
         self.in_turn(repo, async move { forget(&path, &worktree).await }).await
     }
 
-    /// Runs a change once all earlier ones of this repository have ended. It goes on when the
-    /// caller is dropped.
+    /// Runs a change after all earlier ones of this repository, even if the caller is dropped.
     async fn in_turn(
         &self,
         repo: &Path,
@@ -69,8 +68,7 @@ async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
             GitError::Failed(format!("{} is in the way: {error}", new.path.display()))
         })?;
     }
-    // A killed try leaves a locked entry, which only goes when forced twice. Usually there is
-    // none.
+    // A killed try leaves a locked entry, which only goes when forced twice.
     let path = new.path.to_string_lossy();
     let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
     let added = try_add(repo, new).await;

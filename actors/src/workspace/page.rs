@@ -61,8 +61,7 @@ fn characters(window: &[u8], most: usize) -> usize {
     }
 }
 
-/// Cuts whole lines from a window that begins with one. A first line that does
-/// not fit is cut like bytes, so that there is always a step forward.
+/// Cuts whole lines from a window that begins with one, or a part of a long first line.
 pub fn lines(window: &[u8], count: u64, max_bytes: usize, is_end: bool) -> Cut {
     let mut cut = Cut { len: 0, lines: 0, in_line: false };
     while cut.lines < count {

@@ -237,8 +237,7 @@ impl Proof {
         Ok(Some(commit))
     }
 
-    /// The tree of an index: of a copy of the worktree's under this name, or of the scratch
-    /// repository's.
+    /// The tree of a copy of the worktree's index, or of the scratch repository's.
     async fn tree(&self, staged: Option<&'static str>) -> Result<String, Keep> {
         let index = match staged {
             Some(name) => Some(self.snapshot.copy_index(&self.admin, name).await?),

@@ -84,8 +84,7 @@ impl Piece {
 }
 
 impl Tree {
-    /// Opens `<worktrees>/<folder>/<name>`. No link on the way is followed: the
-    /// agent can write there.
+    /// Opens `<worktrees>/<folder>/<name>` and follows no link: the agent can write there.
     pub fn open(worktrees: &Path, folder: &str, name: &str) -> io::Result<Self> {
         let root = beneath::folder(worktrees)?;
         let path = Path::new(folder).join(name);
@@ -108,8 +107,7 @@ impl Tree {
         self.open_at(path, OFlag::O_PATH, Links::Follow).is_ok()
     }
 
-    /// What there is at a path now: a link stands for itself, and none on the way is followed,
-    /// as git follows none.
+    /// What there is at a path now. Follows no link, and a last one stands for itself.
     fn look(&self, path: &[u8]) -> Option<(OwnedFd, FileStat)> {
         let found = self.open_at(path, OFlag::O_PATH | OFlag::O_NOFOLLOW, Links::Refuse).ok()?;
         let stat = fstat(&found).ok()?;
@@ -126,8 +124,7 @@ impl Tree {
         }
     }
 
-    /// Opens what there is at a path, without following links and without waiting. Fails for
-    /// what exists and can't be read.
+    /// Opens what there is at a path, without following links and without waiting.
     pub fn entry(&self, path: &[u8]) -> io::Result<Entry> {
         let Some((found, stat)) = self.look(path) else { return Ok(Entry::Nothing) };
         match kind(&stat) {

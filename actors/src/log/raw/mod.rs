@@ -27,8 +27,7 @@ use crate::ids::ProcessId;
 
 const INDEX: &str = "raw.idx";
 
-/// A block is full with this many entries or bytes. Part of the format: what is
-/// read again after a crash depends on it.
+/// A block is full with this many entries or bytes. Part of the format.
 const BLOCK_ENTRIES: u64 = 256;
 const BLOCK_BYTES: u64 = 32 * 1024;
 
@@ -47,8 +46,7 @@ pub struct Block {
 pub enum BlockKind {
     /// Lines that follow the process's last ones.
     Lines,
-    /// Lines after bytes that retention took unread. The number before `first`
-    /// is left out, so that a reader can tell.
+    /// Lines after bytes that retention took unread; the number before `first` is left out.
     AfterGap,
     /// The open lines, ended with the process: up to two entries.
     Tails { at: Timestamp, end: [u64; 2] },
@@ -269,8 +267,7 @@ impl RawWriter {
         })
     }
 
-    /// Where the process of a block, its newest, stands after the block. For the
-    /// last block of all this also finds `next`.
+    /// Where a block's process stands after it. For the last block this also finds `next`.
     fn position_after(&mut self, number: u64) -> Result<Position, LogError> {
         let block = self.block(number)?;
         let is_last = number + 1 == self.index.len();
@@ -293,8 +290,7 @@ impl RawWriter {
         Ok(lines.position())
     }
 
-    /// Reads the last block again: as far as it can have been seen before a
-    /// crash, or further, up to its full size.
+    /// Reads the last block again, up to its full size.
     fn resume_block(&mut self, block: &Block, lines: &mut ProcessLines) -> Result<(), LogError> {
         let mut growing = Growing::new(block.process);
         self.next = block.first;
@@ -303,8 +299,7 @@ impl RawWriter {
                 ReadStep::Line(line) => growing.add(&line),
                 ReadStep::Idle if !lines.is_in_gap() => break,
                 ReadStep::Idle | ReadStep::Gap => {
-                    // How many entries it had is unknown: skip all the numbers it can
-                    // have used.
+                    // The number of its entries is unknown: skip all numbers that it can have used.
                     self.next = block.first + BLOCK_ENTRIES;
                     return Ok(self.gap(block.process, lines.position())?);
                 }

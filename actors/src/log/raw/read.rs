@@ -52,8 +52,7 @@ impl RawReader {
         read.iter().map(|raw| Ok(Entry::new(raw.entry_index, raw)?)).collect()
     }
 
-    /// The entries of one process, from its first; of what is not numbered yet
-    /// those that end before the offsets `until` (stdout's, stderr's).
+    /// The entries of one process; those not numbered yet must end before the offsets `until`.
     pub fn entries(&self, process: ProcessId, until: [u64; 2]) -> RawEntries {
         RawEntries { raw: self.clone(), process, until, block: 0, read: VecDeque::new() }
     }
@@ -149,8 +148,7 @@ impl RawEntries {
     }
 }
 
-/// Finds where the channel's history begins: the first entry from which on all are
-/// held, by the segments that are held, to the precision of a block.
+/// Finds the first entry from which on all are held, to the precision of a block.
 #[derive(Default)]
 pub struct Floors(BTreeMap<ProcessId, Floor>);
 
@@ -188,8 +186,7 @@ impl Floors {
 }
 
 impl Floor {
-    /// Goes on from the block found last. Without any block that is held, what
-    /// comes after the process's last one is; then the search isn't over.
+    /// Goes on from the block found last. Without a held block, all after the last one is held.
     fn look_for(
         &mut self,
         index: &RecordReader<Block>,

@@ -73,8 +73,7 @@ pub fn segments(dir: &Path, stream: Stream) -> io::Result<Vec<u64>> {
     series(dir, stream).starts()
 }
 
-/// How large a segment grows before the next one begins, in bytes: small enough that
-/// dropping the oldest frees little more than it must.
+/// Bytes of a full segment: small enough that retention frees little more than it must.
 pub fn segment_bytes(spool_max_bytes: u64) -> u64 {
     (spool_max_bytes / 16).clamp(64 * 1024, 16 * 1024 * 1024)
 }

@@ -23,8 +23,7 @@ impl SpoolReader {
         Self { dir: dir.to_owned(), index: None, streams }
     }
 
-    /// The record with this number, from 0; `None` when it isn't there yet, or is torn or
-    /// damaged.
+    /// The record with this number, from 0; `None` when it is missing, torn or damaged.
     pub fn record(&mut self, number: u64) -> io::Result<Option<Record>> {
         self.index()?.map_or(Ok(None), |index| index.get(number))
     }

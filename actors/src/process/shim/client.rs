@@ -147,8 +147,7 @@ impl Client {
         self.tick.is_unseen = false;
     }
 
-    /// Sends the lengths if they are new and it is time. Returns when it will be time, if only
-    /// that is missing.
+    /// Sends new lengths when it is time. Returns when it will be time, if only that is missing.
     pub fn offer_tick(&mut self, lengths: [u64; 2], now: Instant) -> Option<Instant> {
         if !self.is_subscribed || self.tick.is_unseen || self.tick.sent == lengths {
             return None;

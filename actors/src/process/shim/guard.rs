@@ -16,8 +16,7 @@ use crate::process::tree::Tree;
 use crate::process::usage::{Usage, tasks_of};
 use crate::process::watch::{Sample, Watch};
 
-/// Tasks that the kernel allows beyond a limit of processes: threads are tasks, too, and
-/// agents have a dozen each.
+/// Tasks beyond a limit of processes: threads are tasks, and agents have a dozen each.
 const TASKS_EACH: u64 = 16;
 const TASKS_MORE: u64 = 64;
 
@@ -75,8 +74,7 @@ impl Guard {
         self.cgroup.as_ref()
     }
 
-    /// The leader has ended, so limits of time no longer apply. Leftover processes still obey
-    /// the limits of memory and processes.
+    /// The leader has ended: leftovers only obey the limits of memory and processes.
     pub fn leader_ended(&mut self) {
         if self.is_over {
             return;
@@ -91,8 +89,7 @@ impl Guard {
         self.look_at = self.watch.pause(sample.at).map(|pause| Instant::now() + pause);
     }
 
-    /// Ends the grace of a tree that has to end; `false` if there is none. To be called once the
-    /// leader has ended, so that the next turn finds no process of it.
+    /// Ends the grace of a tree once the leader has ended; `false` if there is none.
     pub fn hurry(&mut self) -> bool {
         self.kill_at.take().is_some()
     }

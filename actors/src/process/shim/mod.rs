@@ -33,12 +33,8 @@ pub mod takeover;
 
 use std::process::ExitCode;
 
+use super::proc::{ARGUMENT, RESCUE};
 use crate::failpoint;
-
-/// The first argument of a shim.
-pub const ARGUMENT: &str = "__shim";
-/// The second argument of a shim that takes over from one that has died.
-pub const RESCUE: &str = "rescue";
 
 /// Runs as a shim if the command line says so, until it has nothing left to do; `None`: this is
 /// no shim. To be called first in `main`.

@@ -43,8 +43,7 @@ use crate::process::proc;
 use crate::process::usage;
 use crate::secret::Secrets;
 
-/// Wanted size of an output pipe, in bytes. Larger ones would soon use up what the kernel
-/// allows one user in all (`pipe-user-pages-soft`, pipe(7)).
+/// Wanted size of an output pipe, in bytes; a user's pipes have a limit in all (pipe(7)).
 const PIPE_BYTES: i32 = 256 * 1024;
 /// The executor and all it starts are killed for memory before the shim is (proc(5)).
 const OOM_SCORE_ADJ: i32 = 300;
@@ -278,8 +277,7 @@ fn take_lock() -> Result<File, String> {
     lock.ok_or_else(|| "another process holds the lock".to_owned())
 }
 
-/// Binds by a relative name, since `sun_path` (unix(7)) is too short for many folders. The
-/// lock's holder may remove a dead shim's socket.
+/// Binds by a relative name, since `sun_path` (unix(7)) is too short for many folders.
 fn listen() -> io::Result<UnixListener> {
     if_there(fs::remove_file(SOCKET))?;
     let listener = UnixListener::bind(SOCKET)?;
@@ -320,8 +318,7 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
     command.spawn()
 }
 
-/// The required working folder once it has been entered: a link that was put on the way there
-/// then prevents the start.
+/// The required working folder: a link that was put on the way there prevents the start.
 fn real_place(manifest: &Manifest) -> io::Result<Option<PathBuf>> {
     let Some(beneath) = &manifest.cwd_beneath else { return Ok(None) };
     let below = manifest.cwd.strip_prefix(beneath).map_err(|_| Errno::ELOOP)?;

@@ -169,8 +169,7 @@ impl Supervisor {
         [tick_due, retry, look, self.guard.due()].into_iter().flatten().min()
     }
 
-    /// Whether the shim has to poll for what comes next: how an adopted leader ended, and when
-    /// its tree is gone.
+    /// Whether to poll for an adopted leader's status and for the end of its tree.
     fn is_watching(&self) -> bool {
         matches!(self.leader.kinship, Kinship::Adopted { .. })
             && !matches!(self.leader.life, LeaderState::Running)
@@ -269,8 +268,7 @@ impl Supervisor {
         match self.listener.accept() {
             Ok((stream, _)) => {
                 let Ok(mut client) = Client::new(stream) else { return };
-                // A supervised process must not get the pipes, nor crowd the daemon's
-                // connection out.
+                // A supervised process must not get the pipes, nor crowd the daemon out.
                 if !self.tree().is_outside(client.pid) {
                     return;
                 }

@@ -23,8 +23,7 @@ pub struct Frozen {
     pub is_unchanged: bool,
 }
 
-/// Freezes a worktree. The new folder `objects` gets what the repository doesn't have; a
-/// [`checkout`](super::checkout) reads both.
+/// Freezes a worktree. The new folder `objects` gets what the repository doesn't have.
 pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotError> {
     let snapshot = Snapshot::take(source).await?;
     let (folder, lender) = (objects.to_owned(), snapshot.common().join("objects"));

@@ -139,8 +139,7 @@ fn reap_all(git: i32, ended: &mut Option<ExitStatus>) -> bool {
     }
 }
 
-/// Signals all children, and theirs once this process has adopted them, until none is left or
-/// the time is up.
+/// Signals all children, and adopted ones, until none is left or the time is up.
 fn end_children(signal: Signal, budget: Duration, deaths: &SignalFd) {
     let until = Instant::now() + budget;
     while reap_all(0, &mut None) && Instant::now() < until {

@@ -28,8 +28,7 @@ pub enum GitError {
 }
 
 impl GitError {
-    /// Whether the machine lacks descriptors, processes or memory to run git at all. The same
-    /// call may work later.
+    /// Whether the machine lacks descriptors, processes or memory to run git now.
     pub fn is_shortage(&self) -> bool {
         let Self::Spawn(error) = self else { return false };
         matches!(error.raw_os_error(), Some(EMFILE | ENFILE | EAGAIN | ENOMEM))
@@ -58,8 +57,7 @@ pub async fn current_branch(repo: &Path) -> Option<String> {
     run(repo, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok()
 }
 
-/// The commit at the tip of a local branch; `None` when there is no such branch. A tag or
-/// `main~1` is no branch.
+/// The commit at the tip of a local branch, if there is one; a tag is no branch.
 pub async fn branch_tip(repo: &Path, branch: &str) -> Result<Option<String>, GitError> {
     let reference = format!("refs/heads/{branch}");
     // git also lists longer names.

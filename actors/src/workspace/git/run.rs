@@ -71,8 +71,7 @@ impl Git {
             .arg(format!("core.packedRefsTimeout={LOCK_WAIT_MS}"))
             .env_clear()
             .envs(std::env::vars_os().filter(|(name, _)| is_passed_on(name)))
-            // For a missing commit, a partial clone would run the program that its
-            // configuration names.
+            // For a missing commit, a partial clone would run a configured program.
             .env("GIT_NO_LAZY_FETCH", "1")
             .env("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh")
             .env("GIT_TERMINAL_PROMPT", "0")
@@ -81,8 +80,7 @@ impl Git {
         Self { command, dir: dir.to_owned(), repository: None, deadline: DEADLINE }
     }
 
-    /// git in the open folder `dir`, whose name may lead elsewhere by now; it reads from this
-    /// repository.
+    /// git in the open folder `dir`, which reads from this repository.
     pub fn standing_in(dir: &Path, repository: &Path) -> Self {
         let mut git = Self::new(Path::new("."));
         git.command.current_dir(dir);

@@ -225,8 +225,7 @@ impl Snapshot {
         &self.base
     }
 
-    /// Everything that differs from the merge base, sorted by path. Lines of files beyond the
-    /// limits are not counted.
+    /// Everything that differs from the merge base, sorted by path.
     pub async fn changes(&self) -> Result<Vec<Change>, SnapshotError> {
         let mut by_name = self.diff(None, &["-z", "--raw", "--no-renames"]).await?;
         let tree = Arc::clone(&self.tree);

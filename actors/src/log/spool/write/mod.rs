@@ -80,8 +80,7 @@ struct Reserved {
 }
 
 impl SpoolWriter {
-    /// Opens or begins the spool of a folder: cuts torn records off the index
-    /// and takes in the bytes that no record covers.
+    /// Opens or begins a folder's spool: cuts torn records off, and records the bytes beyond them.
     pub fn open(dir: &Path, max_bytes: u64) -> io::Result<Self> {
         let mut closed = Vec::new();
         let mut tails = STREAMS.map(Tail::new);
@@ -278,8 +277,7 @@ impl Tail {
         Ok(count)
     }
 
-    /// Opens the current segment, and sets room aside for what one call may add
-    /// to it. Returns for how many bytes.
+    /// Opens the current segment, and reserves room for the returned number of bytes.
     fn make_room(&mut self, dir: &Path, segment_bytes: u64) -> io::Result<usize> {
         let at = self.end - self.start;
         let count = CHUNK.min(usize::try_from(segment_bytes - at).unwrap_or(CHUNK));
@@ -288,8 +286,7 @@ impl Tail {
             file => {
                 let path = format::segment_path(dir, self.stream, self.start);
                 let opened = match open(&path) {
-                    // The folder has been deleted, so no one will read it: the executor
-                    // must not wait for ever.
+                    // The folder has been deleted: the executor must not wait for ever.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => open(NOWHERE)?,
                     opened => opened?,
                 };
@@ -304,8 +301,7 @@ impl Tail {
 }
 
 impl Index {
-    /// Opens it, cut after the last good record. Also returns where the bytes
-    /// of each stream end that records cover; `ends` is where the streams do.
+    /// Opens it, cut after the last good record. Also returns where the recorded bytes end.
     fn open(dir: &Path, ends: [u64; 2]) -> io::Result<(Self, [u64; 2])> {
         let file = open(dir.join(INDEX))?;
         let mut covered = [0; 2];
@@ -337,8 +333,7 @@ impl Index {
 }
 
 impl Reserved {
-    /// Makes sure of room for `count` bytes at `at`; while at it, up to `goal`
-    /// if there is that much. File systems that can't reserve are accepted.
+    /// Reserves room for `count` bytes at `at`, or up to `goal`, where the file system can.
     fn reserve(&mut self, at: u64, count: u64, goal: u64) -> io::Result<()> {
         if at + count <= self.until {
             return Ok(());

@@ -28,8 +28,7 @@ use crate::secret::redact::Redactor;
 
 /// Version of the file, its first number.
 const VERSION: u64 = 1;
-/// Four numbers of 8 bytes, little endian: the version, where the stream starts
-/// in this file, and [`Progress`].
+/// Four little-endian numbers: the version, the stream's start in the file, [`Progress`].
 const HEAD: usize = 32;
 const PROGRESS: u64 = 16;
 /// Alignment of the stream's start, so that whole pages become free.

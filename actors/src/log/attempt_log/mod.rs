@@ -1,10 +1,14 @@
 //! An attempt's log as the rest of the daemon sees it: one writer at a time (`writer` has
 //! the changes), and any number of readers beside it.
 
+mod writer;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
+
+use writer::LogWriter;
 
 use super::live::Live;
 use super::normalized::NormalizedReader;
@@ -12,7 +16,6 @@ use super::page::{self, Query, ReadError};
 use super::raw::{Floors, RawReader, process_dir};
 use super::ring::Ring;
 use super::spool::read::SpoolReader;
-use super::writer::LogWriter;
 use super::{LogError, LogLimits, Page, Tip};
 use crate::blocking::lock;
 use crate::event::{Channel, Timestamp};
@@ -21,11 +24,8 @@ use crate::executor::InProgress;
 /// How often a page is begun anew because retention took what it was reading.
 const PAGE_TRIES: usize = 16;
 
-/// The two log channels of one attempt. Shared as `Arc<AttemptLog>`; there must
-/// be one for an attempt's folder at a time.
-///
-/// The methods read and write files and block: call them from `spawn_blocking`
-/// or a thread of their own. `tip`, `in_progress` and `changed` don't.
+/// The two log channels of one attempt, with one instance for an attempt's folder at a time.
+/// The methods read and write files and block, except `tip`, `in_progress` and `changed`.
 pub struct AttemptLog {
     dir: PathBuf,
     limits: LogLimits,
@@ -43,8 +43,7 @@ struct Guarded {
 }
 
 impl AttemptLog {
-    /// Opens the log in an attempt's folder, making the folder when there is
-    /// none. Costs what was written since the last checkpoint, 1 MiB or so.
+    /// Opens the log in an attempt's folder, which it makes. Reads what the last checkpoint lacks.
     pub fn open(attempt_dir: &Path, limits: LogLimits) -> Result<Self, LogError> {
         let live = Arc::new(Live::new(limits));
         let writer = LogWriter::open(attempt_dir, limits, Arc::clone(&live))?;
@@ -71,8 +70,7 @@ impl AttemptLog {
         Ok(last.map(|record| Timestamp::from_millis(record.at_ms)).or(taken_in))
     }
 
-    /// The end of the message that is being streamed, at most 4 KiB of it.
-    /// Forgotten by a restart until the executor writes more of it.
+    /// The end of the message that is being streamed, at most 4 KiB; `None` after a restart.
     pub fn in_progress(&self) -> Option<InProgress> {
         self.live.in_progress()
     }
@@ -82,8 +80,7 @@ impl AttemptLog {
         self.live.changed()
     }
 
-    /// A page of a channel. Costs the page and one block of entries, however
-    /// long the log is; runs beside the pump.
+    /// A page of a channel. Costs the page and one block of entries, however long the log is.
     pub fn page(&self, channel: Channel, query: &Query) -> Result<Page, LogError> {
         for _ in 0..PAGE_TRIES {
             match self.try_page(channel, query) {
@@ -123,9 +120,8 @@ impl AttemptLog {
         })
     }
 
-    /// Runs a change. After one that failed or panicked, the next begins with
-    /// what the files say.
-    pub(super) fn write<T>(
+    /// Runs a change. After one that failed or panicked, the next opens the files again.
+    fn write<T>(
         &self,
         change: impl FnOnce(&mut LogWriter) -> Result<T, LogError>,
     ) -> Result<T, LogError> {

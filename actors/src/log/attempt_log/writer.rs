@@ -7,19 +7,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::checkpoint::{Checkpoint, Progress};
-use super::live::{Live, Streamed};
-use super::normalized::{Draft, NormalizedReader, NormalizedWriter, Origin};
-use super::page::ReadError;
-use super::raw::{RawReader, RawWriter, process_dir};
-use super::ring::Entry;
-use super::source::{ALL, ProcessLines, ReadStep};
-use super::spool::read::SpoolReader;
-use super::{AttemptLog, LogError, LogLimits, Pumped};
+use super::AttemptLog;
 use crate::event::{Event, RawEntry, Timestamp};
 use crate::executor::{Normalizer, Observed, PlainLines};
 use crate::failpoint;
 use crate::ids::{ApprovalId, ProcessId};
+use crate::log::checkpoint::{Checkpoint, Progress};
+use crate::log::live::{Live, Streamed};
+use crate::log::normalized::{Draft, NormalizedReader, NormalizedWriter, Origin};
+use crate::log::page::ReadError;
+use crate::log::raw::{RawReader, RawWriter, process_dir};
+use crate::log::ring::Entry;
+use crate::log::source::{ALL, ProcessLines, ReadStep};
+use crate::log::spool::read::SpoolReader;
+use crate::log::{LogError, LogLimits, Pumped};
 
 /// Raw bytes numbered and normalized at a time.
 const BATCH_BYTES: u64 = 64 * 1024;
@@ -158,7 +159,6 @@ impl AttemptLog {
     }
 
     /// Appends the verdict on an approval to the normalized channel, once for each approval.
-    /// [`LogError::NotBegun`] as for [`pump`](Self::pump).
     pub fn append_verdict(
         &self,
         id: ProcessId,
@@ -236,8 +236,7 @@ impl LogWriter {
         self.processes.get_mut(&id).ok_or(LogError::NotBegun(id))
     }
 
-    /// Makes a process ready to be read: its normalizer goes on from the
-    /// checkpoint and is given what was numbered since.
+    /// Makes a process ready to be read: its normalizer gets what was numbered since a checkpoint.
     fn attach(&mut self, id: ProcessId) -> Result<(), LogError> {
         let dir = process_dir(&self.dir, id);
         let process = self.process(id)?;
@@ -309,8 +308,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Gives a process's raw entries to its normalizer and puts on file what
-    /// isn't there yet of what it makes of them.
+    /// Gives raw entries to a process's normalizer and puts its new entries on file.
     fn normalize(
         &mut self,
         id: ProcessId,
@@ -336,8 +334,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes a checkpoint and applies retention where they are due. Retention
-    /// never takes an entry that a restart would have to look at.
+    /// Writes a due checkpoint, and always one before retention drops entries.
     fn settle(&mut self) -> Result<(), LogError> {
         if self.normalized.is_over_limit() {
             self.save(false)?;
@@ -416,8 +413,7 @@ impl LoggedProcess {
         said
     }
 
-    /// Gives it a new normalizer, which goes on where an earlier one is; that of
-    /// a finished process only learns what was known at the end.
+    /// Gives it a new normalizer in the state of the earlier one.
     fn normalize_with(&mut self, mut normalizer: Box<dyn Normalizer>) {
         if self.progress.finished {
             if !self.progress.normalizer.is_null() {
