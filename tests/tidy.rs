@@ -14,12 +14,8 @@ const LINES_MAX: usize = 400;
 const LONGER: &[&str] = &[
     "actors/src/attempt/lifecycle/mod.rs",
     "actors/src/attempt/turn.rs",
-    "actors/src/log/normalized.rs",
-    "actors/src/log/raw/mod.rs",
-    "actors/src/log/spool/write/mod.rs",
-    "actors/src/log/writer.rs",
+    "actors/src/log/attempt_log/writer.rs",
     "actors/src/process/shim/supervisor.rs",
-    "actors/src/process/shims.rs",
     "actors/src/workspace/snapshot/mod.rs",
     "examples/crash_matrix/faults.rs",
     "examples/crash_matrix/judge.rs",

@@ -203,7 +203,7 @@ async fn start_actors(
         journal: Arc::new(store.clone()),
         executors: Arc::new(executors),
         shims,
-        repositories: Repositories::new(root.get_cell()),
+        repositories: Repositories::default(),
         logs: Logs::new(
             home.attempts(),
             provost_actors::log::LogLimits {

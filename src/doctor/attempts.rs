@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use provost_actors::attempt::{MARKER, locks};
 use provost_actors::event::Stream;
-use provost_actors::log::spool::format::{INDEX, RECORD_LEN, Record, segment_path, segments};
+use provost_actors::log::spool::format::{
+    FixedRecord, INDEX, RECORD_LEN, Record, segment_path, segments,
+};
 use provost_actors::process::manifest::{ExitRecord, Manifest};
 use provost_actors::workspace::git;
 

@@ -105,7 +105,7 @@ impl<'a> CheckProcess<'a> {
         }
         let alive = match self.end().await {
             Ok(0) => return None,
-            Err(AdoptError::Folder(error)) if error.kind() == io::ErrorKind::NotFound => {
+            Err(AdoptError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
                 return None;
             }
             Ok(alive) => format!("{alive} of its processes can't be killed"),

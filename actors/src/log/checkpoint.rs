@@ -1,4 +1,4 @@
-//! What a restart needs to know to go on from near the end instead of from the
+//! What a restart needs to know to go on from near the end of the log instead of from its
 //! beginning: one small file, replaced as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::LogError;
 use super::normalized::{Mark, Origin};
 use super::source::Position;
+use crate::blocking::if_there;
 use crate::event::{Timestamp, Usage};
 use crate::executor::{Observed, TurnEnded};
 use crate::failpoint;
@@ -20,7 +21,6 @@ use crate::ids::{ApprovalId, ProcessId};
 const FILE: &str = "checkpoint.json";
 const VERSION: u32 = 1;
 
-/// The state of both channels at one moment.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Checkpoint {
     v: u32,
@@ -50,10 +50,10 @@ pub struct Progress {
     pub opening: usize,
     pub end: usize,
     pub closing: usize,
-    /// The verdicts that entries on file tell.
+    /// Approvals whose verdict is on file.
     #[serde(default)]
     pub verdicts: BTreeSet<ApprovalId>,
-    /// The end was taken in whole; later lines are leftovers'.
+    /// All output up to the end was read; later lines come from leftover processes.
     pub finished: bool,
 }
 
@@ -72,12 +72,6 @@ pub struct Facts {
     turn_ended: Option<TurnEnded>,
 }
 
-impl Default for Checkpoint {
-    fn default() -> Self {
-        Self::new(0, Mark::default(), BTreeMap::new())
-    }
-}
-
 impl Checkpoint {
     pub fn new(blocks: u64, normalized: Mark, processes: BTreeMap<ProcessId, Progress>) -> Self {
         Self { v: VERSION, blocks, normalized, processes }
@@ -86,25 +80,23 @@ impl Checkpoint {
     /// The attempt's checkpoint; the beginning when there is none.
     pub fn read(dir: &Path) -> Result<Self, LogError> {
         let path = dir.join(FILE);
-        let damaged = |why: String| LogError::Damaged(format!("{}: {why}", path.display()));
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(error.into()),
-        };
-        // It only saves work: all of it can be made anew from the other files.
-        let Ok(checkpoint) = serde_json::from_slice::<Self>(&bytes) else {
-            tracing::error!(path = %path.display(), "it is damaged; the log is read from its beginning");
-            return Ok(Self::default());
-        };
-        if checkpoint.v != VERSION {
-            return Err(damaged(format!("version {} is not known", checkpoint.v)));
+        let beginning = || Self::new(0, Mark::default(), BTreeMap::new());
+        let Some(bytes) = if_there(fs::read(&path))? else { return Ok(beginning()) };
+        let path = path.display();
+        match serde_json::from_slice::<Self>(&bytes) {
+            Ok(Self { v, .. }) if v != VERSION => {
+                Err(LogError::Damaged(format!("{path}: version {v} is not known")))
+            }
+            Ok(checkpoint) => Ok(checkpoint),
+            // It only saves work: the other files hold all of it.
+            Err(_) => {
+                tracing::error!(%path, "the checkpoint is damaged; the log is read from its beginning");
+                Ok(beginning())
+            }
         }
-        Ok(checkpoint)
     }
 
-    /// Replaces the file: whole or not at all, also through a power cut.
-    /// `durably`: the new one, once this has returned.
+    /// Replaces the file, whole or not at all. `durably`: it is on the disk when this returns.
     pub fn write(&self, dir: &Path, durably: bool) -> io::Result<()> {
         let temporary = dir.join(".checkpoint.json.tmp");
         let mut file =
@@ -118,7 +110,7 @@ impl Checkpoint {
 }
 
 impl Progress {
-    /// Takes note of an entry on file.
+    /// Counts an entry that is on file.
     pub fn note(&mut self, origin: Origin) {
         match origin {
             Origin::Raw(raw) => {
@@ -145,7 +137,6 @@ impl Progress {
 }
 
 impl Facts {
-    /// Remembers what isn't an entry and outlasts the moment.
     pub fn note(&mut self, observed: &Observed) {
         match observed {
             Observed::ExecutorSession(id) => self.executor_session = Some(id.clone()),
@@ -155,7 +146,6 @@ impl Facts {
         }
     }
 
-    /// All of them, as they were observed.
     pub fn observed(&self) -> Vec<Observed> {
         let session = self.executor_session.clone().map(Observed::ExecutorSession);
         let usage = self.usage.map(Observed::Usage);

@@ -1,6 +1,6 @@
-//! Append-only files of fixed, checked records: what the sparse indexes are
-//! made of. A torn or damaged end is cut when the file is opened for writing
-//! and isn't there for a reader.
+//! Append-only files of fixed records, each followed by its CRC-32: the sparse indexes and
+//! the spool's records. Opening a file for writing cuts a torn or damaged end off; readers
+//! see a damaged record as a missing one.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,26 +11,41 @@ use std::sync::Arc;
 
 /// A value of a fixed length on disk.
 pub trait FixedRecord: Sized {
-    /// Bytes of the encoding, without its check.
+    /// Bytes of the value, without its check.
     const LEN: usize;
     /// Appends exactly `LEN` bytes.
-    fn encode(&self, out: &mut Vec<u8>);
-    /// `None` for bytes that no value encodes to.
-    fn decode(bytes: &[u8]) -> Option<Self>;
+    fn put(&self, out: &mut Vec<u8>);
+    /// `None` for bytes that encode no value.
+    fn take(bytes: &[u8]) -> Option<Self>;
+
+    /// The value and its check.
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::LEN + 4);
+        self.put(&mut bytes);
+        let check = crc32fast::hash(&bytes);
+        bytes.extend_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// `None` for a damaged record.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (value, check) = bytes.split_at_checked(Self::LEN)?;
+        let is_whole = crc32fast::hash(value).to_le_bytes() == check;
+        is_whole.then(|| Self::take(value)).flatten()
+    }
 }
 
-/// Bytes of a record with its CRC-32.
+/// Bytes of a record with its check.
 const fn stride<T: FixedRecord>() -> u64 {
     T::LEN as u64 + 4
 }
 
-/// The writing end; there is one.
 pub struct RecordFile<T> {
     reader: RecordReader<T>,
     len: u64,
 }
 
-/// A reading end; any number may be used beside the writer.
+/// A reading end, for use beside the writer.
 pub struct RecordReader<T> {
     file: Arc<File>,
     kind: PhantomData<fn() -> T>,
@@ -56,18 +71,13 @@ impl<T: FixedRecord> RecordFile<T> {
         Ok(records)
     }
 
-    /// How many records there are.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Puts a record on file; it is there for readers when this returns.
+    /// Appends a record; readers see it when this returns.
     pub fn push(&mut self, record: &T) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(T::LEN + 4);
-        record.encode(&mut bytes);
-        let check = crc32fast::hash(&bytes);
-        bytes.extend_from_slice(&check.to_le_bytes());
-        (&*self.reader.file).write_all(&bytes)?;
+        (&*self.reader.file).write_all(&record.encode())?;
         self.len += 1;
         Ok(())
     }
@@ -78,7 +88,6 @@ impl<T: FixedRecord> RecordFile<T> {
         self.reader.file.set_len(len * stride::<T>())
     }
 
-    /// The newest record.
     pub fn last(&self) -> io::Result<Option<T>> {
         self.len.checked_sub(1).map_or(Ok(None), |last| self.reader.get(last))
     }
@@ -87,14 +96,12 @@ impl<T: FixedRecord> RecordFile<T> {
         &self.reader
     }
 
-    /// Waits until all is on the disk itself.
     pub fn sync(&self) -> io::Result<()> {
         self.reader.file.sync_data()
     }
 }
 
 impl<T: FixedRecord> RecordReader<T> {
-    /// Opens the file to read it.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { file: Arc::new(File::open(path)?), kind: PhantomData })
     }
@@ -104,22 +111,17 @@ impl<T: FixedRecord> RecordReader<T> {
         Ok(self.file.metadata()?.len() / stride::<T>())
     }
 
-    /// The record with this number, from 0; `None` beyond the end and for a
-    /// damaged one.
+    /// The record with this number, from 0; `None` beyond the end and for a damaged one.
     pub fn get(&self, number: u64) -> io::Result<Option<T>> {
         let mut bytes = vec![0; T::LEN + 4];
         match self.file.read_exact_at(&mut bytes, number * stride::<T>()) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            Err(error) => return Err(error),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            read => read.map(|()| T::decode(&bytes)),
         }
-        let (record, check) = bytes.split_at(T::LEN);
-        let is_whole = crc32fast::hash(record).to_le_bytes() == check;
-        Ok(is_whole.then(|| T::decode(record)).flatten())
     }
 
-    /// The number of the first record for which `is_before` is false, given
-    /// that it is true for all before it: a binary search on the file.
+    /// The number of the first record for which `is_before` is false, given that it is true
+    /// for all earlier ones.
     pub fn partition_point(&self, is_before: impl Fn(&T) -> bool) -> io::Result<u64> {
         let (mut low, mut high) = (0, self.len()?);
         while low < high {
@@ -158,10 +160,10 @@ mod tests {
 
     impl FixedRecord for Number {
         const LEN: usize = 8;
-        fn encode(&self, out: &mut Vec<u8>) {
+        fn put(&self, out: &mut Vec<u8>) {
             out.extend_from_slice(&self.0.to_le_bytes());
         }
-        fn decode(bytes: &[u8]) -> Option<Self> {
+        fn take(bytes: &[u8]) -> Option<Self> {
             Fields(bytes).u64().map(Self)
         }
     }

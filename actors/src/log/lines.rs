@@ -1,10 +1,7 @@
-//! Cuts two byte streams into lines. Pure.
+//! Cuts a byte stream into lines. Pure.
 //!
-//! A line ends with `\n`; one `\r` before it is dropped. A line longer than
-//! [`MAX_LINE`] comes in parts. The result does not depend on how the bytes were cut on
-//! their way, and at most a part of each stream is held.
-
-use crate::event::Stream;
+//! A line ends with `\n`; one `\r` before it is dropped. A line longer than [`MAX_LINE`]
+//! comes in parts. The result does not depend on how the bytes were cut on their way.
 
 /// The longest text of one raw entry, in bytes as written.
 pub const MAX_LINE: usize = 64 * 1024;
@@ -15,72 +12,15 @@ pub struct Line {
     pub text: String,
     /// A part that isn't the line's last.
     pub continued: bool,
-    /// `text` has U+FFFD in place of bytes that were no UTF-8.
+    /// `text` has U+FFFD in place of bytes that are not UTF-8.
     pub lossy: bool,
     /// Bytes of the stream it stands for, its ending included.
     pub len: u64,
 }
 
-/// The lines of one process that are still open: stdout's and stderr's.
+/// The open line of one stream.
 #[derive(Debug, Default)]
 pub struct LineCutter {
-    streams: [OpenLine; 2],
-}
-
-impl LineCutter {
-    /// A cutter that goes on where the next line of each stream starts.
-    #[must_use]
-    pub fn at(open: [u64; 2]) -> Self {
-        Self { streams: open.map(|start| OpenLine { start, ..OpenLine::default() }) }
-    }
-
-    /// Where the open line (or part) of stdout and of stderr starts: all that
-    /// must be known to go on from here.
-    #[must_use]
-    pub fn open(&self) -> [u64; 2] {
-        [self.streams[0].start, self.streams[1].start]
-    }
-
-    /// The offset of the byte wanted next.
-    #[must_use]
-    pub fn wanted(&self, stream: Stream) -> u64 {
-        let open = &self.streams[slot(stream)];
-        open.start + open.pending().len() as u64
-    }
-
-    /// Takes in the bytes at [`wanted`](Self::wanted). The caller takes out all
-    /// lines before it pushes again, which is what bounds the memory.
-    pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
-        self.streams[slot(stream)].push(bytes);
-    }
-
-    /// The next finished line of what was pushed.
-    pub fn next_line(&mut self, stream: Stream) -> Option<Line> {
-        self.streams[slot(stream)].next_line()
-    }
-
-    /// Ends a stream's open line without a `\n`; `None` when there is none.
-    pub fn end(&mut self, stream: Stream) -> Option<Line> {
-        self.streams[slot(stream)].end()
-    }
-
-    /// Leaves out what lies before `offset`, the open line's start included.
-    pub fn skip_to(&mut self, stream: Stream, offset: u64) {
-        self.streams[slot(stream)] = OpenLine { start: offset, ..OpenLine::default() };
-    }
-}
-
-/// The place of a stream in pairs of offsets.
-#[must_use]
-pub fn slot(stream: Stream) -> usize {
-    match stream {
-        Stream::Stdout => 0,
-        Stream::Stderr => 1,
-    }
-}
-
-#[derive(Debug, Default)]
-struct OpenLine {
     /// Offset in the stream of the open line's first byte, `bytes[head]`.
     start: u64,
     bytes: Vec<u8>,
@@ -89,30 +29,37 @@ struct OpenLine {
     scanned: usize,
 }
 
-impl OpenLine {
-    fn pending(&self) -> &[u8] {
-        &self.bytes[self.head..]
+impl LineCutter {
+    /// A cutter whose next line starts at this offset.
+    pub fn at(start: u64) -> Self {
+        Self { start, ..Self::default() }
     }
 
-    fn push(&mut self, bytes: &[u8]) {
+    /// Where the open line (or part) starts.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The offset of the byte wanted next.
+    pub fn wanted(&self) -> u64 {
+        self.start + self.pending().len() as u64
+    }
+
+    /// Takes the bytes at [`wanted`](Self::wanted). The caller takes all lines out before the next.
+    pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.head);
         self.head = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    fn next_line(&mut self) -> Option<Line> {
+    /// The next finished line of what was pushed.
+    pub fn next_line(&mut self) -> Option<Line> {
         // A full line is at most MAX_LINE bytes and `\r\n`.
         let pending = self.pending();
         let window = &pending[..pending.len().min(MAX_LINE + 2)];
         let newline = window[self.scanned..].iter().position(|byte| *byte == b'\n');
         let content = newline.map_or(window, |at| &window[..self.scanned + at]);
-        let is_too_long = match content.len() {
-            0..=MAX_LINE => false,
-            // It still fits when this is the `\r` of its ending.
-            len if len == MAX_LINE + 1 => content[MAX_LINE] != b'\r',
-            _ => true,
-        };
-        if is_too_long {
+        if without_return(content).len() > MAX_LINE || content.len() > MAX_LINE + 1 {
             let cut = part_end(content);
             return Some(self.take(cut, cut, true));
         }
@@ -124,10 +71,15 @@ impl OpenLine {
         Some(self.take(text_len, len, false))
     }
 
-    fn end(&mut self) -> Option<Line> {
+    /// Ends the open line without a `\n`; `None` when there is none.
+    pub fn end(&mut self) -> Option<Line> {
         let pending = self.pending();
         let (text_len, len) = (without_return(pending).len(), pending.len());
         (len > 0).then(|| self.take(text_len, len, false))
+    }
+
+    fn pending(&self) -> &[u8] {
+        &self.bytes[self.head..]
     }
 
     /// Takes `len` bytes out, the first `text_len` of which are the text.
@@ -148,8 +100,8 @@ fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Where the first part of a too long line ends: at [`MAX_LINE`], or up to 3
-/// bytes before it so as not to cut a UTF-8 character.
+/// Where the first part of a too long line ends: at [`MAX_LINE`], or up to 3 bytes before it
+/// so as not to cut a UTF-8 character.
 fn part_end(line: &[u8]) -> usize {
     let is_character_start = |at: &usize| line[*at] & 0b1100_0000 != 0b1000_0000;
     (MAX_LINE - 3..=MAX_LINE).rev().find(is_character_start).unwrap_or(MAX_LINE)
@@ -169,12 +121,12 @@ mod tests {
         let mut rest = bytes;
         while !rest.is_empty() {
             let size = sizes.next().unwrap_or(usize::MAX).clamp(1, rest.len());
-            cutter.push(Stream::Stdout, &rest[..size]);
+            cutter.push(&rest[..size]);
             rest = &rest[size..];
-            lines.extend(std::iter::from_fn(|| cutter.next_line(Stream::Stdout)));
+            lines.extend(std::iter::from_fn(|| cutter.next_line()));
         }
-        lines.extend(cutter.end(Stream::Stdout));
-        assert_eq!(cutter.wanted(Stream::Stdout), bytes.len() as u64);
+        lines.extend(cutter.end());
+        assert_eq!(cutter.wanted(), bytes.len() as u64);
         lines
     }
 
@@ -245,13 +197,13 @@ mod tests {
         let chunk = vec![b'x'; 60_000];
         let mut parts = 0;
         for _ in 0..1000 {
-            cutter.push(Stream::Stderr, &chunk);
-            while cutter.next_line(Stream::Stderr).is_some() {
+            cutter.push(&chunk);
+            while cutter.next_line().is_some() {
                 parts += 1;
             }
         }
         assert_eq!(parts, 60_000_000 / MAX_LINE);
-        assert!(cutter.streams[1].bytes.capacity() <= 4 * MAX_LINE);
+        assert!(cutter.bytes.capacity() <= 4 * MAX_LINE);
     }
 
     fn bytes() -> impl Strategy<Value = Vec<u8>> {

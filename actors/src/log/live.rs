@@ -1,6 +1,5 @@
-//! What readers see of an attempt's log without touching a file: the newest
-//! entries, the tips, the message in progress. Written by the one writer, after
-//! the entries are on file.
+//! What readers see of an attempt's log without touching a file: the newest entries, the
+//! tips, the message in progress. The writer updates it once the entries are on file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
@@ -17,12 +16,11 @@ use crate::ids::ProcessId;
 /// How much of the end of a message in progress is shown, in bytes.
 const IN_PROGRESS_BYTES: usize = 4096;
 
-/// What became of a process's message in progress.
+/// A change of a process's message in progress.
 #[derive(Default)]
 pub enum Streamed {
     #[default]
     Unchanged,
-    /// So much of it is known.
     Begun(InProgress),
     /// It has become an entry, or never will.
     Ended,
@@ -54,7 +52,7 @@ impl Live {
         Self { state: Mutex::new(state), changed: watch::Sender::new(0) }
     }
 
-    /// The files say that the channels stand here.
+    /// Sets where the channels stand by the files.
     pub fn reset(
         &self,
         raw_next: u64,
@@ -73,14 +71,12 @@ impl Live {
         self.state().processes.insert(process);
     }
 
-    /// The executor wrote something at this time; what comes later counts, also
-    /// by a clock that was set back.
+    /// The executor wrote something at this time; the clock may have been set back.
     pub fn active(&self, at: Option<Timestamp>) {
         let mut state = self.state();
         state.last_activity_at = at.or(state.last_activity_at);
     }
 
-    /// New raw entries, after which the channel stands at `next`.
     pub fn show_raw(&self, entries: Vec<Entry>, next: u64) {
         let is_new = !entries.is_empty();
         let mut state = self.state();
@@ -88,11 +84,10 @@ impl Live {
             state.raw.push(entry);
         }
         state.raw.reset(next);
-        drop(state);
         self.bump(is_new);
     }
 
-    /// New normalized entries, and the message in progress at the same moment.
+    /// Shows new normalized entries, and the message in progress at the same moment.
     pub fn show_normalized(&self, process: ProcessId, entries: Vec<Entry>, streamed: Streamed) {
         let is_new = !entries.is_empty();
         let mut state = self.state();
@@ -104,7 +99,6 @@ impl Live {
             Streamed::Begun(message) => drop(state.in_progress.insert(process, tail(message))),
             Streamed::Ended => drop(state.in_progress.remove(&process)),
         }
-        drop(state);
         self.bump(is_new);
     }
 
@@ -126,7 +120,6 @@ impl Live {
         self.state().processes.clone()
     }
 
-    /// Looks at a channel's newest entries.
     pub fn with_ring<T>(&self, channel: Channel, look: impl FnOnce(&Ring) -> T) -> T {
         let state = self.state();
         look(match channel {
@@ -145,8 +138,6 @@ impl Live {
         }
     }
 
-    /// Every change is whole before the lock is let go, so a panic elsewhere
-    /// leaves nothing half done.
     fn state(&self) -> MutexGuard<'_, LiveState> {
         lock(&self.state)
     }

@@ -1,51 +1,32 @@
 //! An attempt's logs.
 //!
 //! ```text
-//!   executor ─pipe─▶ shim ─splice─▶ spool (one folder a process)
-//!                                     │ records in order, bytes by offset      spool/read
+//!   executor ─pipe─▶ shim ─splice─▶ spool (one folder a process)               spool
+//!                                     │ records in order, bytes by offset
 //!                                     ▼
 //!                                   lines of one process                       lines, source
-//!                                     │ numbered for the attempt; raw.idx says
-//!                                     │ whose lines come next, then
+//!                                     │ numbered for the attempt by raw.idx
 //!                                     ▼
 //!                                   raw channel ─────────────▶ ring ─▶ pages   raw
 //!                                     │ the executor's normalizer
-//!            the daemon's own events ─▶ appended to normalized-*.jsonl, then
+//!            the daemon's own events ─▶ appended to normalized-*.jsonl
 //!                                     ▼
 //!                                   normalized channel ──────▶ ring ─▶ pages   normalized
 //! ```
 //!
-//! Two channels, each with one count of entries for the attempt's whole life.
-//! The **raw** channel isn't stored: an entry's text is cut from the spool when
-//! it is asked for, and a sparse index tells where to cut. The **normalized**
-//! channel is stored, because what made it may be another version tomorrow.
+//! The **raw** channel isn't stored: an entry's text is cut from the spool on demand, and a
+//! sparse index tells where to cut. The **normalized** channel is stored, because another
+//! version may derive other entries. After a kill at any instant:
+//! - A number, once shown, is the same entry for ever: each channel's record is on file
+//!   before the entry is shown.
+//! - Nothing is missing and nothing doubled: a restart gives the raw entries since the
+//!   checkpoint to the normalizer again, and skips the results that are on file.
 //!
-//! What holds after a kill at any instant:
-//! - A number, once shown, is the same entry for ever. Each channel's record (the
-//!   block of the raw index, the line of the normalized file) is on file before
-//!   the entry is shown, and reading goes on behind what is on file.
-//! - Nothing is missing and nothing doubled. Behind each normalized entry stands
-//!   what it was made of. A restart gives the raw entries since the checkpoint to
-//!   the normalizer again, which makes the same of them, and leaves out what is
-//!   on file; so the files come out byte for byte as without the kill.
-//!
-//! ```text
-//!   a process:   (unknown) ─begin─▶ read ─finish─▶ finished: leftovers only
-//!                              ▲      │                  │
-//!                        begin └──────┴─── restart ──────┘ pump
-//! ```
-//!
-//! Retention removes whole segments, the shim those of the spool, this module
-//! those of the normalized channel. The channel then begins later; numbers never
-//! move. In the raw channel history begins where everything from there on is
-//! held, of both streams and of all processes. What was removed before it was
-//! read got no numbers; one number is left out in its place. If that befell
-//! while the daemon was away, up to a block of what it had numbered last may come
-//! once more, under new numbers and behind where history now begins.
-//!
-//! Only the shim writes below `<process>/`; only [`AttemptLog`] writes `raw.idx`,
-//! `normalized*` and `checkpoint.json` beside it. Nothing here spawns, or knows
-//! of sockets, actors or tools.
+//! Retention removes whole segments; the channel then begins later, and numbers never move.
+//! Raw bytes that were removed unread get no numbers; one number is left out in their place.
+//! If that happened while the daemon was away, up to a block of the last numbered entries may
+//! appear again, under new numbers. Only [`AttemptLog`] writes `raw.idx`, `normalized*` and
+//! `checkpoint.json`.
 
 mod attempt_log;
 mod checkpoint;
@@ -62,7 +43,6 @@ mod segments;
 mod source;
 pub mod spool;
 pub mod tail;
-mod writer;
 
 use std::io;
 
@@ -82,7 +62,6 @@ use page::ReadError;
 /// How much of a log is kept, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLimits {
-    /// Newest entries of each channel in memory.
     pub ring_entries: usize,
     /// Bytes of JSON of these, of each channel.
     pub ring_bytes: usize,
@@ -90,13 +69,12 @@ pub struct LogLimits {
     pub spool_max_bytes: u64,
 }
 
-/// What one call of `pump` took in.
+/// What one call of `pump` read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pumped {
     /// It stopped at its limit: call again.
     pub more: bool,
-    /// What was observed, save entries and messages in progress. After a restart
-    /// the newest of each kind comes once more, should it have been missed.
+    /// Observations other than entries; after a restart the newest of each kind is repeated.
     pub observed: Vec<Observed>,
 }
 
@@ -106,12 +84,11 @@ pub struct Tip {
     /// Number of the latest entry; `None` when there was none.
     pub raw: Option<u64>,
     pub normalized: Option<u64>,
-    /// When the executor last wrote anything that was taken in.
+    /// When the executor last wrote anything that was read.
     pub last_activity_at: Option<Timestamp>,
 }
 
-/// A page of one channel, its entries in ascending order. By default that of a
-/// channel without entries.
+/// A page of one channel, its entries in ascending order.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     pub entries: Vec<Entry>,

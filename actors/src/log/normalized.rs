@@ -1,14 +1,11 @@
-//! The normalized channel on disk: lines of JSON in segments, with a sparse
-//! index of where entries start.
+//! The normalized channel on disk: lines of JSON in segments, with a sparse index of where
+//! entries start. The origin behind each entry tells, after a crash, which entries are on
+//! file when the rest is derived again.
 //!
 //! ```text
 //! normalized-<offset>.jsonl   {"entry_index":7,…}<tab>{"raw":12}<newline>
 //! normalized.idx              entry 0 at 0 | entry 256 at 31337 | …
 //! ```
-//!
-//! Each entry is followed by its origin. An entry on file is there for good, also one
-//! made just before a crash; the origins tell which entries are there already when the
-//! rest is derived again.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -19,21 +16,19 @@ use serde::{Deserialize, Serialize};
 
 use super::LogError;
 use super::index::{Fields, FixedRecord, RecordFile, RecordReader};
-use super::page::{BlockSource, ReadError};
+use super::page::ReadError;
 use super::ring::Entry;
 use super::segments::{SegmentRead, Segments, Series};
 use super::spool::format::segment_bytes;
 use crate::event::{Event, NormalizedEntry, Timestamp};
 use crate::ids::{ApprovalId, ProcessId};
 
-/// The index file's name.
-pub const INDEX: &str = "normalized.idx";
+const INDEX: &str = "normalized.idx";
 
 /// How far apart the index's marks are, in entries or bytes.
 const MARK_ENTRIES: u64 = 256;
 const MARK_BYTES: u64 = 32 * 1024;
 
-/// Where an entry comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -51,7 +46,6 @@ pub enum Origin {
     Daemon,
 }
 
-/// An entry before it is numbered.
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub at: Timestamp,
@@ -73,52 +67,34 @@ pub struct Mark {
 impl FixedRecord for Mark {
     const LEN: usize = 16;
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.entry.to_le_bytes());
         out.extend_from_slice(&self.offset.to_le_bytes());
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    fn take(bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(bytes);
         Some(Self { entry: fields.u64()?, offset: fields.u64()? })
     }
 }
 
-/// What is read back of an entry on file.
+/// What is read back of an entry on file, beside its origin.
+#[derive(Clone, Copy, Deserialize)]
 pub struct Stored {
     pub entry_index: u64,
     pub at: Timestamp,
+    #[serde(rename = "execution_process_id")]
     pub process: ProcessId,
     pub turn: u32,
-    pub origin: Origin,
 }
 
-struct Files {
-    dir: PathBuf,
-}
-
-impl Series for Files {
-    fn path(&self, start: u64) -> PathBuf {
-        self.dir.join(format!("normalized-{start:020}.jsonl"))
-    }
-
-    fn starts(&self) -> io::Result<Vec<u64>> {
-        let mut starts = Vec::new();
-        for file in fs::read_dir(&self.dir)? {
-            let name = file?.file_name();
-            let digits = name
-                .to_str()
-                .and_then(|name| name.strip_prefix("normalized-")?.strip_suffix(".jsonl"));
-            starts.extend(digits.and_then(|digits| digits.parse::<u64>().ok()));
-        }
-        starts.sort_unstable();
-        Ok(starts)
-    }
+fn series(dir: &Path) -> Series {
+    Series { dir: dir.to_owned(), prefix: "normalized", suffix: "jsonl" }
 }
 
 /// The only writer of the channel's files. After an error it must be opened anew.
 pub struct NormalizedWriter {
-    files: Files,
+    files: Series,
     index: RecordFile<Mark>,
     segment: File,
     segment_start: u64,
@@ -130,15 +106,14 @@ pub struct NormalizedWriter {
 }
 
 impl NormalizedWriter {
-    /// Opens the channel and cuts a torn line off its end. `on_file` gets
-    /// every entry from `from` on, in order.
+    /// Opens the channel and cuts a torn line off. `on_file` gets every entry from `from` on.
     pub fn open(
         dir: &Path,
         max_bytes: u64,
         from: Mark,
-        mut on_file: impl FnMut(Stored),
+        mut on_file: impl FnMut(Stored, Origin),
     ) -> Result<Self, LogError> {
-        let files = Files { dir: dir.to_owned() };
+        let files = series(dir);
         let mut index: RecordFile<Mark> = RecordFile::open(&dir.join(INDEX))?;
         let starts = files.starts()?;
         let oldest = starts.first().copied().unwrap_or(0);
@@ -150,11 +125,11 @@ impl NormalizedWriter {
         let known = Some(from).filter(|from| from.offset <= written);
         let mut end =
             known.map_or_else(|| index.last(), |from| Ok(Some(from)))?.unwrap_or_default();
-        let mut lines = LineReader::new(Files { dir: dir.to_owned() }, end.offset);
+        let mut lines = LineReader::new(dir, end.offset);
         while let Some(line) = lines.next_line()? {
-            let Some(stored) = parse_stored(line) else { break };
+            let Some((stored, origin, _)) = parse(line) else { break };
             end = Mark { entry: end.entry + 1, offset: end.offset + line.len() as u64 + 1 };
-            on_file(stored);
+            on_file(stored, origin);
         }
         let torn_at = end.offset.checked_sub(segment_start).ok_or_else(|| {
             LogError::Damaged(format!("{} before its end", files.path(segment_start).display()))
@@ -163,14 +138,13 @@ impl NormalizedWriter {
         cut_marks(&mut index, end.offset)?;
         let is_marked = index.last()?.is_some_and(|mark| end.entry - mark.entry <= MARK_ENTRIES);
         if !is_marked && end.entry > 0 {
-            tracing::error!(path = %dir.join(INDEX).display(), "it is damaged, and made anew");
+            tracing::error!(path = %dir.join(INDEX).display(), "the index is damaged; it is built again");
             mark_anew(&mut index, dir, &starts, end)?;
         }
         let last_mark = index.last()?.unwrap_or_default();
         Ok(Self { files, index, segment, segment_start, oldest, end, last_mark, max_bytes })
     }
 
-    /// Where the next entry goes.
     pub fn end(&self) -> Mark {
         self.end
     }
@@ -191,8 +165,8 @@ impl NormalizedWriter {
                 self.segment_start = self.end.offset;
             }
             self.mark()?;
-            let (index, origin) = (self.end.entry, draft.origin);
-            let entry = Entry::new(index, &draft.numbered(index)).map_err(io::Error::from)?;
+            let origin = draft.origin;
+            let entry = draft.numbered(self.end.entry)?;
             let before = lines.len();
             lines.extend_from_slice(entry.json().as_bytes());
             lines.push(b'\t');
@@ -224,14 +198,12 @@ impl NormalizedWriter {
         Ok(())
     }
 
-    /// Waits until all is on the disk itself.
     pub fn sync(&self) -> io::Result<()> {
         self.segment.sync_data()?;
         self.index.sync()
     }
 
-    /// Marks the next entry in the index when one is due: regularly, and at the
-    /// start of each segment, so that retention leaves a marked entry the oldest.
+    /// Marks the next entry regularly, and at each segment's start, where retention cuts.
     fn mark(&mut self) -> io::Result<()> {
         let is_segment_start = self.end.offset == self.segment_start;
         let is_far = self.end.entry - self.last_mark.entry >= MARK_ENTRIES
@@ -245,15 +217,10 @@ impl NormalizedWriter {
 }
 
 impl Draft {
-    /// The entry with this number.
-    pub fn numbered(self, entry_index: u64) -> NormalizedEntry {
-        NormalizedEntry {
-            entry_index,
-            at: self.at,
-            execution_process_id: self.process,
-            turn: self.turn,
-            event: self.event,
-        }
+    pub fn numbered(self, entry_index: u64) -> io::Result<Entry> {
+        let Self { at, process: execution_process_id, turn, event, .. } = self;
+        let entry = NormalizedEntry { entry_index, at, execution_process_id, turn, event };
+        Ok(Entry::new(entry_index, &entry)?)
     }
 }
 
@@ -265,25 +232,20 @@ fn cut_marks(index: &mut RecordFile<Mark>, end: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the marks anew from the lines themselves.
+/// Builds the marks again from the lines themselves.
 fn mark_anew(
     index: &mut RecordFile<Mark>,
     dir: &Path,
     starts: &[u64],
     end: Mark,
 ) -> Result<(), LogError> {
-    #[derive(Deserialize)]
-    struct Head {
-        entry_index: u64,
-    }
     index.truncate(0)?;
     let mut offset = starts.first().copied().unwrap_or(0);
-    let mut lines = LineReader::new(Files { dir: dir.to_owned() }, offset);
+    let mut lines = LineReader::new(dir, offset);
     let mut due = 0;
     while let Some(line) = lines.next_line()?.filter(|_| offset < end.offset) {
-        let head = split_line(line).and_then(|(json, _)| serde_json::from_slice(json).ok());
-        // A damaged line is passed over: a mark before it leads there.
-        if let Some(Head { entry_index: entry }) = head
+        // A damaged line is skipped: a mark before it leads there.
+        if let Some((Stored { entry_index: entry, .. }, ..)) = parse(line)
             && (entry >= due || starts.contains(&offset))
         {
             index.push(&Mark { entry, offset })?;
@@ -294,29 +256,18 @@ fn mark_anew(
     Ok(())
 }
 
-fn open_segment(files: &Files, start: u64) -> io::Result<File> {
+fn open_segment(files: &Series, start: u64) -> io::Result<File> {
     File::options().append(true).create(true).mode(0o600).open(files.path(start))
 }
 
-fn parse_stored(line: &[u8]) -> Option<Stored> {
-    #[derive(Deserialize)]
-    struct Head {
-        entry_index: u64,
-        at: Timestamp,
-        execution_process_id: ProcessId,
-        turn: u32,
-    }
-    let (json, origin) = split_line(line)?;
-    let head: Head = serde_json::from_slice(json).ok()?;
-    let origin = serde_json::from_slice(origin).ok()?;
-    let Head { entry_index, at, execution_process_id: process, turn } = head;
-    Some(Stored { entry_index, at, process, turn, origin })
+/// A line's entry, origin and JSON, which never holds a bare tab; `None` for a damaged line.
+fn parse(line: &[u8]) -> Option<(Stored, Origin, &str)> {
+    let (json, origin) = str::from_utf8(line).ok()?.rsplit_once('\t')?;
+    Some((serde_json::from_str(json).ok()?, serde_json::from_str(origin).ok()?, json))
 }
 
-/// The entry and the origin of a line; JSON itself never holds a bare tab.
-fn split_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let tab = line.iter().rposition(|byte| *byte == b'\t')?;
-    Some((&line[..tab], &line[tab + 1..]))
+fn damaged(what: String) -> ReadError {
+    io::Error::new(io::ErrorKind::InvalidData, what).into()
 }
 
 /// Reads the channel from its beginning, entry by entry, beside its writer.
@@ -324,21 +275,16 @@ pub struct OnFile(LineReader);
 
 impl OnFile {
     pub fn open(dir: &Path) -> io::Result<Self> {
-        let files = Files { dir: dir.to_owned() };
-        let oldest = files.starts()?.first().copied().unwrap_or(0);
-        Ok(Self(LineReader::new(files, oldest)))
+        let oldest = series(dir).starts()?.first().copied().unwrap_or(0);
+        Ok(Self(LineReader::new(dir, oldest)))
     }
 
     /// The next entry; `None` after the last that is whole.
-    pub fn next_entry(&mut self) -> Result<Option<(Stored, Entry)>, ReadError> {
+    pub fn next_entry(&mut self) -> Result<Option<(Stored, Origin, Entry)>, ReadError> {
         let Some(line) = self.0.next_line()? else { return Ok(None) };
-        let stored = parse_stored(line);
-        let json = split_line(line).and_then(|(json, _)| str::from_utf8(json).ok());
-        let (Some(stored), Some(json)) = (stored, json) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "an entry is damaged").into());
-        };
-        let entry = Entry::from_json(stored.entry_index, json.to_owned())?;
-        Ok(Some((stored, entry)))
+        let parsed = parse(line).ok_or_else(|| damaged("an entry is damaged".to_owned()))?;
+        let (stored, origin, json) = parsed;
+        Ok(Some((stored, origin, Entry::from_json(stored.entry_index, json.to_owned())?)))
     }
 }
 
@@ -352,37 +298,33 @@ pub struct NormalizedReader {
 impl NormalizedReader {
     /// The number of the oldest entry held; `next` when none is.
     pub fn oldest(&self, next: u64) -> io::Result<u64> {
-        let offset = Segments::new(Files { dir: self.dir.clone() }).oldest()?;
+        let offset = Segments::new(series(&self.dir)).oldest()?;
         let mark = self.index.partition_point(|mark| mark.offset < offset)?;
         Ok(self.index.get(mark)?.map_or(next, |mark| mark.entry.min(next)))
     }
-}
 
-impl BlockSource for NormalizedReader {
-    fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
+    /// A run of entries for a [page](super::page::collect).
+    pub fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
         let after = self.index.partition_point(|mark| mark.entry <= entry)?;
         let number = after.checked_sub(1).ok_or(ReadError::Gone)?;
         let mark = self.index.get(number)?.ok_or(ReadError::Gone)?;
         let end = self.index.get(after)?.map_or(below, |next| next.entry.min(below));
-        let mut lines = LineReader::new(Files { dir: self.dir.clone() }, mark.offset);
+        let mut lines = LineReader::new(&self.dir, mark.offset);
         let mut entries = Vec::new();
         for index in mark.entry..end {
             let line = lines.next_line()?.ok_or(ReadError::Gone)?;
-            let json = split_line(line).and_then(|(json, _)| str::from_utf8(json).ok());
-            let json = json.ok_or_else(|| damaged(index))?.to_owned();
-            entries.push(Entry::from_json(index, json)?);
+            let json = str::from_utf8(line).ok().and_then(|line| line.rsplit_once('\t'));
+            let (json, _) =
+                json.ok_or_else(|| damaged(format!("normalized entry {index} is damaged")))?;
+            entries.push(Entry::from_json(index, json.to_owned())?);
         }
         Ok(entries)
     }
 }
 
-fn damaged(entry: u64) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("normalized entry {entry} is damaged"))
-}
-
 /// Reads whole lines from an offset on.
 struct LineReader {
-    segments: Segments<Files>,
+    segments: Segments,
     bytes: Vec<u8>,
     head: usize,
     /// Offset of the byte after `bytes`.
@@ -390,8 +332,8 @@ struct LineReader {
 }
 
 impl LineReader {
-    fn new(files: Files, offset: u64) -> Self {
-        Self { segments: Segments::new(files), bytes: Vec::new(), head: 0, offset }
+    fn new(dir: &Path, offset: u64) -> Self {
+        Self { segments: Segments::new(series(dir)), bytes: Vec::new(), head: 0, offset }
     }
 
     /// The next line without its `\n`; `None` while there is no whole one.
@@ -419,9 +361,6 @@ impl LineReader {
         let read = if let SegmentRead::Bytes(read) = found { read } else { 0 };
         self.bytes.truncate(len + read);
         self.offset += read as u64;
-        match found {
-            SegmentRead::Gone { .. } => Err(ReadError::Gone),
-            SegmentRead::Bytes(_) | SegmentRead::NotYet => Ok(read > 0),
-        }
+        if matches!(found, SegmentRead::Gone { .. }) { Err(ReadError::Gone) } else { Ok(read > 0) }
     }
 }

@@ -1,10 +1,8 @@
-//! Which entries a page holds: the cursor logic of both channels. Pure; the
-//! entries themselves come from a [`BlockSource`].
+//! Which entries a page holds: the cursor logic of both channels. Pure.
 //!
-//! A channel holds the entries `oldest..next`. Without a position a page is the
-//! newest of them, with a cursor those before it; both are filled from their new
-//! end and lead back in time. After an entry, it is filled from its old end and
-//! leads forward. Entries are in ascending order on every page.
+//! A channel holds the entries `oldest..next`. Without a position a page is the newest of
+//! them, with a cursor those before it; both are filled from their new end. A page after an
+//! entry is filled from its old end. Entries are in ascending order on every page.
 
 use std::io;
 use std::ops::Range;
@@ -14,13 +12,13 @@ use super::ring::Entry;
 /// The most entries on a page.
 pub const MAX_LIMIT: usize = 1000;
 
-/// What a page is asked for.
+/// A request for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     /// At most so many entries; taken as 1 to [`MAX_LIMIT`].
     pub limit: usize,
-    /// At most so many bytes of compact JSON, counted as one array of the
-    /// entries; a page holds one entry even when that alone is larger.
+    /// At most so many bytes of compact JSON, counted as one array of the entries; a page
+    /// holds one entry even when that alone is larger.
     pub max_bytes: usize,
     pub place: PagePosition,
 }
@@ -48,18 +46,16 @@ pub enum Direction {
 pub struct Flags {
     /// The cursor of the page before this one; `None` when nothing older is held.
     pub next_cursor: Option<u64>,
-    /// More is held in the page's direction: newer entries after
-    /// [`PagePosition::After`], older ones else.
+    /// More is held: newer entries after [`PagePosition::After`], older ones else.
     pub has_more: bool,
-    /// The channel's history doesn't begin with its first entry any more.
+    /// Retention has removed the channel's first entries.
     pub history_truncated: bool,
     /// The oldest and the newest entry held.
     pub oldest: Option<u64>,
     pub latest: Option<u64>,
 }
 
-/// The entries a query may hold of `held`, and the end to fill it from.
-#[must_use]
+/// The entries of `held` that a query may return, and the end to fill it from.
 pub fn plan(held: &Range<u64>, query: &Query) -> (Range<u64>, Direction) {
     let limit = query.limit.clamp(1, MAX_LIMIT) as u64;
     let before = |end: u64| {
@@ -79,7 +75,6 @@ pub fn plan(held: &Range<u64>, query: &Query) -> (Range<u64>, Direction) {
 }
 
 /// The flags of a page that took the entries `taken` of the planned ones.
-#[must_use]
 pub fn flags(held: &Range<u64>, query: &Query, taken: &Range<u64>) -> Flags {
     let is_older_held = !taken.is_empty() && taken.start > held.start;
     let (next_cursor, has_more) = match query.place {
@@ -97,32 +92,9 @@ pub fn flags(held: &Range<u64>, query: &Query, taken: &Range<u64>) -> Flags {
     }
 }
 
-/// Counts the bytes of a page's entries as one JSON array.
-pub struct Budget {
-    left: usize,
-    is_empty: bool,
-}
-
-impl Budget {
-    #[must_use]
-    pub fn new(max_bytes: usize) -> Self {
-        Self { left: max_bytes.saturating_sub(1), is_empty: true }
-    }
-
-    /// Whether one more entry may go onto the page; the first always may.
-    pub fn admits(&mut self, json: &str) -> bool {
-        let size = json.len() + 1;
-        let fits = self.is_empty || size <= self.left;
-        self.left = self.left.saturating_sub(size);
-        self.is_empty = false;
-        fits
-    }
-}
-
-/// Why entries can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Retention took them meanwhile.
+    /// Retention removed them meanwhile.
     #[error("removed by retention")]
     Gone,
     #[error(transparent)]
@@ -131,70 +103,43 @@ pub enum ReadError {
     Damaged(#[from] serde_json::Error),
 }
 
-/// A channel on disk, read a block of entries at a time.
-pub trait BlockSource {
-    /// The block that holds `entry`: its entries numbered below `below`, all of
-    /// them, in order.
-    fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError>;
-}
-
-/// Entries in memory are one block.
-impl BlockSource for Vec<Entry> {
-    fn block(&self, _entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
-        Ok(self.iter().filter(|entry| entry.index() < below).cloned().collect())
-    }
-}
-
-/// Takes the planned entries that fit, holding little more than them.
+/// Takes the planned entries that fit. `block(entry, below)` gives a run of consecutive
+/// entries that holds `entry`, as far as they are numbered below `below`.
 pub fn collect(
-    source: &impl BlockSource,
+    block: impl Fn(u64, u64) -> Result<Vec<Entry>, ReadError>,
     range: &Range<u64>,
     direction: Direction,
-    budget: &mut Budget,
+    max_bytes: usize,
 ) -> Result<Vec<Entry>, ReadError> {
-    let mut page = Vec::new();
-    let mut left = range.clone();
-    while !left.is_empty() {
-        let entry = match direction {
+    let (mut page, mut left, mut room) = (Vec::new(), range.clone(), max_bytes.saturating_sub(1));
+    'page: while !left.is_empty() {
+        let next = match direction {
             Direction::Forward => left.start,
             Direction::Backward => left.end - 1,
         };
-        let mut block = source.block(entry, left.end)?;
-        block.retain(|entry| left.contains(&entry.index()));
-        match (block.first(), block.last(), direction) {
-            (Some(_), Some(last), Direction::Forward) => left.start = last.index() + 1,
-            (Some(first), Some(_), Direction::Backward) => left.end = first.index(),
-            _ => return Err(ReadError::Gone),
+        let mut entries = block(next, left.end)?;
+        entries.retain(|entry| left.contains(&entry.index()));
+        if direction == Direction::Backward {
+            entries.reverse();
         }
-        if !fill(&mut page, block.into_iter(), direction, budget) {
-            break;
+        let last = entries.last().ok_or(ReadError::Gone)?.index();
+        match direction {
+            Direction::Forward => left.start = last + 1,
+            Direction::Backward => left.end = last,
+        }
+        for entry in entries {
+            let size = entry.json().len() + 1;
+            if !page.is_empty() && size > room {
+                break 'page;
+            }
+            room = room.saturating_sub(size);
+            page.push(entry);
         }
     }
     if direction == Direction::Backward {
         page.reverse();
     }
     Ok(page)
-}
-
-/// Adds entries, given in ascending order, in the page's direction; whether all
-/// of them fitted.
-fn fill(
-    page: &mut Vec<Entry>,
-    entries: impl DoubleEndedIterator<Item = Entry>,
-    direction: Direction,
-    budget: &mut Budget,
-) -> bool {
-    let mut entries: Box<dyn Iterator<Item = Entry>> = match direction {
-        Direction::Forward => Box::new(entries),
-        Direction::Backward => Box::new(entries.rev()),
-    };
-    entries.all(|entry| {
-        let fits = budget.admits(entry.json());
-        if fits {
-            page.push(entry);
-        }
-        fits
-    })
 }
 
 #[cfg(test)]
@@ -218,7 +163,8 @@ mod tests {
 
         fn page(&self, query: &Query) -> (Vec<u64>, Flags) {
             let (range, direction) = plan(&self.held, query);
-            let page = collect(self, &range, direction, &mut Budget::new(query.max_bytes)).unwrap();
+            let block = |entry, below| self.block(entry, below);
+            let page = collect(block, &range, direction, query.max_bytes).unwrap();
             let indexes: Vec<u64> = page.iter().map(Entry::index).collect();
             let taken = match (indexes.first(), indexes.last()) {
                 (Some(first), Some(last)) => *first..last + 1,
@@ -233,7 +179,7 @@ mod tests {
         }
     }
 
-    impl BlockSource for Sizes {
+    impl Sizes {
         fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
             assert!(self.held.contains(&entry));
             let first = entry / 7 * 7;

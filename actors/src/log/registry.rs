@@ -1,5 +1,4 @@
-//! The open logs: one [`AttemptLog`] per attempt at a time, opened when it is
-//! first asked for, kept open while it is in use and a while longer.
+//! The open logs: one [`AttemptLog`] per attempt at a time, opened at its first use.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::{AttemptLog, LogError, LogLimits};
-use crate::blocking::blocking;
+use crate::blocking::{blocking, if_there};
 use crate::ids::AttemptId;
 
 /// Logs that are not in use are closed when more than this many are open.
@@ -31,10 +30,9 @@ impl Logs {
 
     /// The log of an attempt, if anything was ever written to it.
     pub async fn find(&self, attempt: AttemptId) -> Result<Option<Arc<AttemptLog>>, LogError> {
-        match tokio::fs::metadata(self.dir(attempt)).await {
-            Ok(_) => self.get(attempt).await.map(Some),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
+        match if_there(tokio::fs::metadata(self.dir(attempt)).await)? {
+            Some(_) => self.get(attempt).await.map(Some),
+            None => Ok(None),
         }
     }
 
@@ -47,7 +45,10 @@ impl Logs {
         let slot = {
             let mut open = self.open.lock().await;
             if open.len() > KEPT {
-                open.retain(|_, slot| Arc::strong_count(slot) > 1 || is_in_use(slot));
+                let is_used = |log: &Arc<AttemptLog>| Arc::strong_count(log) > 1;
+                open.retain(|_, slot| {
+                    Arc::strong_count(slot) > 1 || slot.get().is_some_and(is_used)
+                });
             }
             Arc::clone(open.entry(attempt).or_default())
         };
@@ -57,8 +58,4 @@ impl Logs {
         });
         opened.await.cloned()
     }
-}
-
-fn is_in_use(slot: &Slot) -> bool {
-    slot.get().is_some_and(|log| Arc::strong_count(log) > 1)
 }

@@ -1,7 +1,6 @@
-//! The normalized channel derived again from the raw one, and compared with the file.
-//! The daemon's own entries, and the order of the processes' entries, are taken from the
-//! file; the output of a process's normalizer has to be the same byte for byte. Files are
-//! only read, also beside a writer.
+//! Derives the normalized channel again from the raw one and compares it with the file. The
+//! daemon's own entries, and the order of the processes' entries, come from the file; the
+//! output of a process's normalizer has to be the same byte for byte.
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, VecDeque};
@@ -56,7 +55,7 @@ pub fn replay(
     let mut processes: BTreeMap<ProcessId, ReplayedProcess> = BTreeMap::new();
     let mut file = OnFile::open(attempt_dir)?;
     let (mut count, mut is_cut) = (0, None);
-    while let Some((stored, entry)) = file.next_entry()? {
+    while let Some((stored, origin, entry)) = file.next_entry()? {
         let is_cut = *is_cut.get_or_insert(stored.entry_index > 0);
         let id = stored.process;
         if only.is_some_and(|only| only != id) {
@@ -65,21 +64,26 @@ pub fn replay(
         let process = match processes.entry(id) {
             Slot::Occupied(slot) => slot.into_mut(),
             Slot::Vacant(slot) => {
-                let end = ends.get(&id).copied();
-                // Unread output of leftovers does not belong to the process.
+                let leftovers = ends.get(&id).copied();
+                // Output of leftovers that was not read yet does not belong to the process.
                 let known = known.get(&id).filter(|known| known.finished);
-                let known = known.filter(|_| end.is_none_or(|end| end.leftovers == u64::MAX));
+                let known = known.filter(|_| leftovers.is_none_or(|first| first == u64::MAX));
                 let until = known.map_or(ALL, |known| known.position.read);
-                let is_late = is_cut && stored.origin != Origin::Opening;
-                slot.insert(ReplayedProcess::new(
-                    raw.entries(id, until),
-                    normalizer(id)?,
-                    end,
-                    is_late,
-                ))
+                let mut normalizer = normalizer(id)?;
+                // What it says at first becomes no entry.
+                normalizer.begin(&mut Vec::new());
+                slot.insert(ReplayedProcess {
+                    raw: raw.entries(id, until),
+                    normalizer,
+                    leftovers,
+                    drafts: VecDeque::new(),
+                    last_at: None,
+                    is_late: is_cut && origin != Origin::Opening,
+                    has_ended: false,
+                })
             }
         };
-        match process.hold(&stored, &entry) {
+        match process.hold(&stored, origin, &entry) {
             Ok(None) => {}
             Ok(Some(difference)) => return Ok(Replay::Differs(difference)),
             Err(LogError::Outrun) => return Ok(Replay::Gone(id)),
@@ -91,22 +95,14 @@ pub fn replay(
     Ok(Replay::Same(count))
 }
 
-/// The raw entries of a process from this number on were written by leftovers.
-#[derive(Clone, Copy)]
-struct End {
-    leftovers: u64,
-}
-
-/// The ends of the processes that have ended.
-fn ends(dir: &Path) -> Result<BTreeMap<ProcessId, End>, LogError> {
-    let mut ends = BTreeMap::new();
+/// The processes that have ended, and the first raw entry of leftovers; `u64::MAX`: none.
+fn ends(dir: &Path) -> Result<BTreeMap<ProcessId, u64>, LogError> {
+    let mut ends: BTreeMap<ProcessId, u64> = BTreeMap::new();
     let mut file = OnFile::open(dir)?;
-    while let Some((stored, _)) = file.next_entry()? {
-        match (stored.origin, ends.get_mut(&stored.process)) {
-            (Origin::Closing, None) => {
-                ends.insert(stored.process, End { leftovers: u64::MAX });
-            }
-            (Origin::Raw(raw), Some(end)) => end.leftovers = raw.min(end.leftovers),
+    while let Some((stored, origin, _)) = file.next_entry()? {
+        match (origin, ends.get_mut(&stored.process)) {
+            (Origin::Closing, None) => drop(ends.insert(stored.process, u64::MAX)),
+            (Origin::Raw(raw), Some(first)) => *first = raw.min(*first),
             _ => {}
         }
     }
@@ -117,7 +113,8 @@ fn ends(dir: &Path) -> Result<BTreeMap<ProcessId, End>, LogError> {
 struct ReplayedProcess {
     raw: RawEntries,
     normalizer: Box<dyn Normalizer>,
-    end: Option<End>,
+    /// The first raw entry of leftovers, once the process has ended.
+    leftovers: Option<u64>,
     /// Derived, and not yet met on file.
     drafts: VecDeque<(Origin, Option<Timestamp>, Event)>,
     last_at: Option<Timestamp>,
@@ -127,82 +124,54 @@ struct ReplayedProcess {
 }
 
 impl ReplayedProcess {
-    fn new(
-        raw: RawEntries,
-        mut normalizer: Box<dyn Normalizer>,
-        end: Option<End>,
-        is_late: bool,
-    ) -> Self {
-        // What it says at first is no entry's.
-        normalizer.begin(&mut Vec::new());
-        Self {
-            raw,
-            normalizer,
-            end,
-            drafts: VecDeque::new(),
-            last_at: None,
-            is_late,
-            has_ended: false,
-        }
-    }
-
     /// Derives what is on file next. `Some`: something else comes out.
-    fn hold(&mut self, stored: &Stored, on_file: &Entry) -> Result<Option<Difference>, LogError> {
-        match stored.origin {
+    fn hold(
+        &mut self,
+        stored: &Stored,
+        origin: Origin,
+        on_file: &Entry,
+    ) -> Result<Option<Difference>, LogError> {
+        let entry_index = stored.entry_index;
+        match origin {
             Origin::Opening | Origin::Daemon | Origin::Verdict(_) => return Ok(None),
             Origin::Closing => {
                 self.finish()?;
                 if self.is_late {
                     self.drafts.clear();
                 }
-                let Some(derived) = self.next(stored, on_file)? else { return Ok(None) };
-                let entry_index = on_file.index();
-                return Ok(Some(Difference {
-                    entry_index,
-                    on_file: None,
-                    derived: Some(derived.1),
-                }));
+                let derived = self.next(stored)?.map(|(_, entry)| entry);
+                let differs = |derived| Difference { entry_index, on_file: None, derived };
+                return Ok(derived.map(Some).map(differs));
             }
             Origin::Raw(raw) => self.give(raw.saturating_add(1))?,
             Origin::End => self.finish()?,
         }
         loop {
-            let derived = self.next(stored, on_file)?;
-            let is_same = |(origin, entry): &(Origin, Entry)| {
-                *origin == stored.origin && entry.json() == on_file.json()
-            };
-            if derived.as_ref().is_some_and(is_same) {
+            let derived = self.next(stored)?;
+            if derived.as_ref().is_some_and(|(of, it)| *of == origin && it.json() == on_file.json())
+            {
                 self.is_late = false;
                 return Ok(None);
             }
             if !self.is_late || derived.is_none() {
-                return Ok(Some(Difference {
-                    entry_index: on_file.index(),
-                    on_file: Some(on_file.clone()),
-                    derived: derived.map(|(_, entry)| entry),
-                }));
+                let (on_file, derived) = (Some(on_file.clone()), derived.map(|(_, entry)| entry));
+                return Ok(Some(Difference { entry_index, on_file, derived }));
             }
         }
     }
 
     /// The next derived entry, as it would be on file in this one's place.
-    fn next(
-        &mut self,
-        stored: &Stored,
-        on_file: &Entry,
-    ) -> Result<Option<(Origin, Entry)>, LogError> {
+    fn next(&mut self, stored: &Stored) -> Result<Option<(Origin, Entry)>, LogError> {
         let Some((origin, at, event)) = self.drafts.pop_front() else { return Ok(None) };
         let (process, turn, at) = (stored.process, stored.turn, at.unwrap_or(stored.at));
         let draft = Draft { at, process, turn, origin, event };
-        let index = on_file.index();
-        let entry = Entry::new(index, &draft.numbered(index)).map_err(io::Error::from)?;
-        Ok(Some((origin, entry)))
+        Ok(Some((origin, draft.numbered(stored.entry_index)?)))
     }
 
     /// Gives the normalizer its raw entries below this number.
     fn give(&mut self, below: u64) -> Result<(), LogError> {
         while let Some(entry) = self.raw.next_below(below)? {
-            let is_leftovers = self.end.is_some_and(|end| entry.entry_index >= end.leftovers);
+            let is_leftovers = self.leftovers.is_some_and(|first| entry.entry_index >= first);
             if is_leftovers && self.has_ended {
                 self.normalizer = Box::new(PlainLines);
             }
@@ -219,7 +188,7 @@ impl ReplayedProcess {
         if std::mem::replace(&mut self.has_ended, true) {
             return Ok(());
         }
-        self.give(self.end.map_or(u64::MAX, |end| end.leftovers))?;
+        self.give(self.leftovers.unwrap_or(u64::MAX))?;
         let mut out = Vec::new();
         self.normalizer.end(&mut out);
         self.take(Origin::End, self.last_at, out);

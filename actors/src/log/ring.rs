@@ -1,5 +1,5 @@
-//! The newest entries of a channel in memory, so that following an attempt needs no
-//! file. Pure.
+//! The newest entries of a channel in memory, so that following an attempt needs no file.
+//! Pure.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,8 +8,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// An entry of either channel, in the compact JSON in which it leaves. Cheap to
-/// clone; [`parse`](Self::parse) gives a `RawEntry` or `NormalizedEntry`.
+/// An entry of either channel, in the compact JSON that clients get. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Entry {
     index: u64,
@@ -27,19 +26,14 @@ impl Entry {
         Ok(Self { index, json: Arc::from(RawValue::from_string(json)?) })
     }
 
-    /// Its number in the channel.
-    #[must_use]
     pub fn index(&self) -> u64 {
         self.index
     }
 
-    /// Compact JSON, the same bytes at any time.
-    #[must_use]
     pub fn json(&self) -> &str {
         self.json.get()
     }
 
-    /// The entry as a value.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.json())
     }
@@ -61,20 +55,16 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// An empty ring before entry `next`. It holds `max_entries` or `max_bytes` of JSON,
-    /// whichever is less.
-    #[must_use]
+    /// An empty ring before entry `next`, with two limits; `max_bytes` counts JSON.
     pub fn new(next: u64, max_entries: usize, max_bytes: usize) -> Self {
         Self { entries: VecDeque::new(), bytes: 0, next, max_entries, max_bytes }
     }
 
-    /// The number of the next entry: one more than the channel's latest.
-    #[must_use]
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// The channel stands before entry `next`, whatever was here.
+    /// Empties the ring unless it ends before entry `next`.
     pub fn reset(&mut self, next: u64) {
         if next != self.next {
             self.entries.clear();
@@ -83,7 +73,7 @@ impl Ring {
         }
     }
 
-    /// Adds the newest entry and lets go of the oldest ones beyond the limits.
+    /// Adds the newest entry and drops the oldest ones beyond the limits.
     pub fn push(&mut self, entry: Entry) {
         self.reset(entry.index);
         self.next += 1;
@@ -96,12 +86,12 @@ impl Ring {
     }
 
     /// These entries, when all of them are here.
-    #[must_use]
-    pub fn get(&self, range: &Range<u64>) -> Option<impl DoubleEndedIterator<Item = &Entry>> {
+    pub fn get(&self, range: &Range<u64>) -> Option<Vec<Entry>> {
         let first = self.next - self.entries.len() as u64;
         let start = usize::try_from(range.start.checked_sub(first)?).ok()?;
         let end = usize::try_from(range.end.checked_sub(first)?).ok()?;
-        (start <= end && end <= self.entries.len()).then(|| self.entries.range(start..end))
+        let is_here = start <= end && end <= self.entries.len();
+        is_here.then(|| self.entries.range(start..end).cloned().collect())
     }
 }
 
@@ -116,7 +106,7 @@ mod tests {
     }
 
     fn held(ring: &Ring, range: Range<u64>) -> Option<Vec<u64>> {
-        ring.get(&range).map(|entries| entries.map(Entry::index).collect())
+        ring.get(&range).map(|entries| entries.iter().map(Entry::index).collect())
     }
 
     #[test]

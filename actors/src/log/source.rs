@@ -1,24 +1,22 @@
-//! One process's raw lines, in the order in which its spool's records tell
-//! them. Reads the spool only; from the same [`Position`] it gives the same
-//! lines at any time, as long as retention leaves them. Where retention took bytes
-//! that were not read yet, reading goes on at the beginning of a line: what is left
-//! of the line that the hole ends in is passed over with it.
+//! One process's raw lines, in the order of its spool's records. From the same [`Position`]
+//! it gives the same lines at any time, as long as retention leaves them. Where retention
+//! took bytes that were not read yet, reading goes on at the next beginning of a line.
 
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::lines::{Line, LineCutter, slot};
+use super::lines::{Line, LineCutter};
 use super::segments::SegmentRead;
-use super::spool::format::Record;
+use super::spool::format::{Record, STREAMS};
 use super::spool::read::SpoolReader;
 use crate::event::{Stream, Timestamp};
 
 /// Bytes taken from the spool at once.
 const CHUNK: usize = 64 * 1024;
 
-/// How far a process's streams may be read when all there is is wanted.
+/// How far to read a process's streams when all there is is wanted.
 pub const ALL: [u64; 2] = [u64::MAX; 2];
 
 /// Where reading goes on: everything a restart needs to know.
@@ -41,7 +39,6 @@ pub struct RawLine {
     pub line: Line,
 }
 
-/// What comes next.
 #[derive(Debug)]
 pub enum ReadStep {
     Line(RawLine),
@@ -51,20 +48,12 @@ pub enum ReadStep {
     Idle,
 }
 
-enum Read {
-    Some,
-    None,
-    Gap,
-}
-
-/// Reads one process's lines.
 pub struct ProcessLines {
     spool: SpoolReader,
-    cutter: LineCutter,
+    cutters: [LineCutter; 2],
     /// How far the open lines had been read before; read again first.
     known: [u64; 2],
-    /// Behind a hole, how far the end of the line has been looked for that it ends in.
-    /// Until it is found, the position stays before the hole.
+    /// Behind a hole, how far the end of the cut line has been looked for.
     behind: [Option<u64>; 2],
     /// Number of `current`, or of the record that comes next.
     record: u64,
@@ -74,11 +63,10 @@ pub struct ProcessLines {
 
 impl ProcessLines {
     /// Reads the spool in `dir` from `position` on.
-    #[must_use]
     pub fn at(dir: &Path, position: Position) -> Self {
         Self {
             spool: SpoolReader::open(dir),
-            cutter: LineCutter::at(position.open),
+            cutters: position.open.map(LineCutter::at),
             known: position.read,
             behind: [None; 2],
             record: position.record,
@@ -88,17 +76,16 @@ impl ProcessLines {
     }
 
     /// Where to go on after the last line that was given.
-    #[must_use]
     pub fn position(&self) -> Position {
         let wanted = self.wanted();
         let read = [wanted[0].max(self.known[0]), wanted[1].max(self.known[1])];
-        Position { record: self.record, open: self.cutter.open(), read }
+        Position { record: self.record, open: self.open(), read }
     }
 
     /// When the newest bytes read so far were written; `None` before the first.
     pub fn last_at(&mut self) -> io::Result<Option<Timestamp>> {
         let newest = match self.current_record()? {
-            Some(record) if self.cutter.wanted(record.stream) > record.offset => Some(record),
+            Some(record) if self.wanted()[record.stream as usize] > record.offset => Some(record),
             _ => match self.record.checked_sub(1) {
                 Some(before) => self.spool.record(before)?,
                 None => None,
@@ -109,54 +96,57 @@ impl ProcessLines {
 
     /// The next line that ends before the offsets `until` (stdout's, stderr's).
     pub fn next_step(&mut self, until: [u64; 2]) -> io::Result<ReadStep> {
-        for stream in [Stream::Stdout, Stream::Stderr] {
-            while self.cutter.wanted(stream) < self.known[slot(stream)] {
-                match self.read(stream, self.known[slot(stream)])? {
-                    Read::Some => {}
-                    Read::None => return Ok(ReadStep::Idle),
-                    Read::Gap => return Ok(ReadStep::Gap),
+        for stream in STREAMS {
+            let known = self.known[stream as usize];
+            while self.cutters[stream as usize].wanted() < known {
+                if let Some(step) = self.read(stream, known)? {
+                    return Ok(step);
                 }
             }
         }
         loop {
             let Some(record) = self.current_record()? else { return Ok(ReadStep::Idle) };
-            let at = Timestamp::from_millis(record.at_ms);
-            if let Some(line) = self.cutter.next_line(record.stream) {
-                return Ok(ReadStep::Line(RawLine { at, stream: record.stream, line }));
+            let Record { at_ms, stream, .. } = record;
+            let cutter = &mut self.cutters[stream as usize];
+            if let Some(line) = cutter.next_line() {
+                return Ok(ReadStep::Line(RawLine {
+                    at: Timestamp::from_millis(at_ms),
+                    stream,
+                    line,
+                }));
             }
-            if self.cutter.wanted(record.stream) >= record.end() {
+            if cutter.wanted() >= record.end() {
                 self.current = None;
                 self.record += 1;
-                continue;
-            }
-            match self.read(record.stream, record.end().min(until[slot(record.stream)]))? {
-                Read::Some => {}
-                Read::None => return Ok(ReadStep::Idle),
-                Read::Gap => return Ok(ReadStep::Gap),
+            } else if let Some(step) =
+                self.read(stream, record.end().min(until[stream as usize]))?
+            {
+                return Ok(step);
             }
         }
     }
 
-    /// Reads a chunk of a stream's bytes before the offset `end` into the cutter.
-    fn read(&mut self, stream: Stream, end: u64) -> io::Result<Read> {
-        if let Some(from) = self.behind[slot(stream)] {
-            return self.pass_over(stream, from);
+    /// Reads a chunk before the offset `end` into a stream's cutter; `Some` when there is none.
+    fn read(&mut self, stream: Stream, end: u64) -> io::Result<Option<ReadStep>> {
+        if let Some(from) = self.behind[stream as usize] {
+            return self.pass_over(stream, from).map(Some);
         }
-        let wanted = self.cutter.wanted(stream);
-        let left = usize::try_from(end.saturating_sub(wanted)).unwrap_or(CHUNK);
+        let cutter = &mut self.cutters[stream as usize];
+        let wanted = cutter.wanted();
+        let left = usize::try_from(end.saturating_sub(wanted)).unwrap_or(CHUNK).min(CHUNK);
         if left == 0 {
-            return Ok(Read::None);
+            return Ok(Some(ReadStep::Idle));
         }
-        match self.spool.read_at(stream, wanted, &mut self.chunk[..left.min(CHUNK)])? {
+        match self.spool.read_at(stream, wanted, &mut self.chunk[..left])? {
             SegmentRead::Bytes(read) => {
-                self.cutter.push(stream, &self.chunk[..read]);
-                Ok(Read::Some)
+                cutter.push(&self.chunk[..read]);
+                Ok(None)
             }
-            SegmentRead::NotYet => Ok(Read::None),
+            SegmentRead::NotYet => Ok(Some(ReadStep::Idle)),
             SegmentRead::Gone { resume } => {
                 // What was read of the open line has lost its end.
-                self.cutter.skip_to(stream, self.cutter.open()[slot(stream)]);
-                self.pass_over(stream, resume)
+                *cutter = LineCutter::at(cutter.start());
+                self.pass_over(stream, resume).map(Some)
             }
         }
     }
@@ -167,21 +157,20 @@ impl ProcessLines {
     }
 
     /// Looks for the end of the line that a hole ends in, from an offset on.
-    fn pass_over(&mut self, stream: Stream, from: u64) -> io::Result<Read> {
-        let mut from = from;
+    fn pass_over(&mut self, stream: Stream, mut from: u64) -> io::Result<ReadStep> {
         loop {
             match self.spool.read_at(stream, from, &mut self.chunk)? {
                 SegmentRead::Bytes(read) => {
                     if let Some(end) = self.chunk[..read].iter().position(|byte| *byte == b'\n') {
-                        self.behind[slot(stream)] = None;
-                        self.cutter.skip_to(stream, from + end as u64 + 1);
-                        return Ok(Read::Gap);
+                        self.behind[stream as usize] = None;
+                        self.cutters[stream as usize] = LineCutter::at(from + end as u64 + 1);
+                        return Ok(ReadStep::Gap);
                     }
                     from += read as u64;
                 }
                 SegmentRead::NotYet => {
-                    self.behind[slot(stream)] = Some(from);
-                    return Ok(Read::None);
+                    self.behind[stream as usize] = Some(from);
+                    return Ok(ReadStep::Idle);
                 }
                 SegmentRead::Gone { resume } => from = resume,
             }
@@ -190,21 +179,21 @@ impl ProcessLines {
 
     /// Ends the open lines: stdout's first, then stderr's.
     pub fn end(&mut self) -> impl Iterator<Item = (Stream, Line)> {
-        [Stream::Stdout, Stream::Stderr]
-            .into_iter()
-            .filter_map(|stream| Some((stream, self.cutter.end(stream)?)))
+        let lines = STREAMS.into_iter().zip(&mut self.cutters);
+        lines.filter_map(|(stream, cutter)| Some((stream, cutter.end()?)))
     }
 
-    /// Whether a stream has an open line.
-    #[must_use]
+    fn open(&self) -> [u64; 2] {
+        self.cutters.each_ref().map(LineCutter::start)
+    }
+
     pub fn has_open_line(&self) -> bool {
-        self.wanted() != self.cutter.open()
+        self.wanted() != self.open()
     }
 
     /// The offsets of the bytes wanted next.
-    #[must_use]
     pub fn wanted(&self) -> [u64; 2] {
-        [self.cutter.wanted(Stream::Stdout), self.cutter.wanted(Stream::Stderr)]
+        self.cutters.each_ref().map(LineCutter::wanted)
     }
 
     fn current_record(&mut self) -> io::Result<Option<Record>> {

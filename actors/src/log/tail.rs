@@ -1,4 +1,4 @@
-//! The end of a process's output, as text: both streams, in the order of arrival. Reads its spool only, and blocks.
+//! The end of a process's output, as text: both streams, in the order of arrival. Blocks.
 
 use std::io;
 use std::path::Path;
@@ -10,14 +10,13 @@ use super::spool::read::SpoolReader;
 /// The last bytes of a process's output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tail {
-    /// What is no UTF-8 is U+FFFD.
+    /// Bytes that are not UTF-8 are U+FFFD.
     pub text: String,
     /// There was more before it.
     pub is_cut: bool,
 }
 
-/// At most so many bytes from the end of the output in a process's folder. What
-/// retention has taken, or a dying shim did not write, is left out.
+/// At most `max_bytes` from the end of a process's output, as far as it is held.
 pub fn tail(dir: &Path, max_bytes: usize) -> io::Result<Tail> {
     let mut spool = SpoolReader::open(dir);
     let mut records: Vec<Record> = Vec::new();
@@ -52,7 +51,7 @@ pub fn tail(dir: &Path, max_bytes: usize) -> io::Result<Tail> {
 mod tests {
     use std::fs;
 
-    use super::super::spool::format::{INDEX, segment_path};
+    use super::super::spool::format::{FixedRecord, INDEX, segment_path};
     use super::*;
     use crate::event::Stream;
 

@@ -1,10 +1,10 @@
-//! Connecting to a shim: the first words, and the ends of its pipes. Blocks,
-//! for [`DEADLINE`] a read at most; what follows is the connection's.
+//! Connecting to a shim: the first messages, and the ends of its pipes. Blocks, for
+//! [`DEADLINE`] a read at most.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -13,48 +13,35 @@ use nix::libc;
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::geteuid;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
 
-use super::paths::SOCKET;
 use super::pidfd::PidFd;
 use super::wire::{self, Hello, ShimMessage, ShimRequest, WireError};
 
-/// How long a shim may take for its next word.
+/// The control socket's name in the process's folder.
+pub const SOCKET: &str = "sock";
+/// How long a shim may take for its next message.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 /// Most descriptors that come with a message.
 const FDS_MAX: usize = 8;
 
-/// Why the daemon can't attach.
+/// Why the state of a process can't be found out.
 #[derive(Debug, thiserror::Error)]
-pub enum AttachError {
-    #[error("no shim listens")]
-    Nobody,
-    #[error("the shim does not answer")]
+pub enum AdoptError {
+    #[error("the shim is there and does not answer")]
     Unresponsive,
     #[error("the shim's socket belongs to another user")]
     Foreign,
     #[error(transparent)]
     Wire(#[from] WireError),
-    #[error("can't talk to the shim: {0}")]
-    Io(io::Error),
+    #[error("can't read the process's folder or reach its shim: {0}")]
+    Io(#[from] io::Error),
 }
 
-impl From<io::Error> for AttachError {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::NotFound
-            | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::BrokenPipe
-            | io::ErrorKind::UnexpectedEof => Self::Nobody,
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Unresponsive,
-            _ => Self::Io(error),
-        }
-    }
-}
-
-/// What keeps an executor whole when its shim dies: duplicates of its pipes'
-/// ends, so that none of them breaks, of its stages, and a handle on it.
+/// Duplicates that keep an executor whole when its shim dies, and handles on both.
 #[derive(Debug, Default)]
 pub struct Lifeline {
     pub stdout: Option<OwnedFd>,
@@ -63,9 +50,7 @@ pub struct Lifeline {
     pub stdin: Option<OwnedFd>,
     /// Where both outputs lie between pipe and spool, if there are secrets.
     pub stages: Option<[OwnedFd; 2]>,
-    /// The leader, if it lived still when we attached.
     pub leader: Option<PidFd>,
-    /// The shim itself.
     pub shim: Option<PidFd>,
 }
 
@@ -77,24 +62,38 @@ pub struct Attached {
     pub lifeline: Lifeline,
 }
 
-/// Lets a shim go on that somebody has stopped (SIGSTOP): it would answer nobody.
-/// One that runs takes no message.
+/// Resumes a shim that was stopped (SIGSTOP); it would not answer.
 pub fn wake(shim: Option<&PidFd>) {
     if let Some(shim) = shim {
-        // It may be dead by now; then its socket tells.
+        // The shim may be dead by now; its socket tells.
         let _ = shim.signal(libc::SIGCONT);
     }
 }
 
-/// Attaches to the shim of a folder.
-pub fn attach(dir: &Path) -> Result<Attached, AttachError> {
+/// Attaches to the shim of a folder; `None`: no shim listens.
+pub fn attach(dir: &Path) -> Result<Option<Attached>, AdoptError> {
+    match connect(dir) {
+        Err(AdoptError::Io(error)) => match error.kind() {
+            io::ErrorKind::NotFound
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::UnexpectedEof => Ok(None),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Err(AdoptError::Unresponsive),
+            _ => Err(AdoptError::Io(error)),
+        },
+        attached => attached.map(Some),
+    }
+}
+
+fn connect(dir: &Path) -> Result<Attached, AdoptError> {
     // By way of the open folder: `sun_path` (unix(7)) is too short for many paths.
     let folder = File::open(dir)?;
     let socket = format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd());
     let mut stream = UnixStream::connect(socket)?;
     let peer = getsockopt(&stream, PeerCredentials).map_err(io::Error::from)?;
     if peer.uid() != geteuid().as_raw() {
-        return Err(AttachError::Foreign);
+        return Err(AdoptError::Foreign);
     }
     let shim = PidFd::open(peer.pid()).ok();
     wake(shim.as_ref());
@@ -112,29 +111,23 @@ pub fn attach(dir: &Path) -> Result<Attached, AttachError> {
     };
     let mut fds = fds.into_iter();
     let mut end = |is_open: bool| is_open.then(|| fds.next()).flatten();
-    let lifeline = Lifeline {
-        stdout: end(stdout),
-        stderr: end(stderr),
-        stdin: end(stdin),
-        stages: end(staged).zip(end(staged)).map(<[OwnedFd; 2]>::from),
-        leader: None,
-        shim,
-    };
+    let (stdout, stderr, stdin) = (end(stdout), end(stderr), end(stdin));
+    let stages = end(staged).zip(end(staged)).map(<[OwnedFd; 2]>::from);
     stream.write_all(&ShimRequest::Subscribe.encode())?;
     // A shim that is about to end may not read the request.
     let ShimMessage::Subscribed = read_message(&mut stream, &mut Vec::new())? else {
         return Err(WireError::Malformed(b'A').into());
     };
     stream.set_nonblocking(true)?;
+    let lifeline = Lifeline { stdout, stderr, stdin, stages, leader: None, shim };
     Ok(Attached { stream, hello, lifeline })
 }
 
-/// Reads one frame and no byte beyond it. The descriptors that came with it go
-/// to `fds`; they come with its first bytes (unix(7)).
+/// Reads one frame and no byte beyond it, and its descriptors.
 fn read_message(
     stream: &mut UnixStream,
     fds: &mut Vec<OwnedFd>,
-) -> Result<ShimMessage, AttachError> {
+) -> Result<ShimMessage, AdoptError> {
     let mut len = [0; 4];
     let got = receive(stream, &mut len, fds)?;
     stream.read_exact(&mut len[got..])?;
@@ -147,27 +140,16 @@ fn read_message(
     Ok(ShimMessage::decode(&frame)?)
 }
 
-/// Reads some bytes and takes in what descriptors come with them. The kernel does
-/// not restart a read with a deadline after a signal (signal(7)), and the daemon
-/// gets a SIGCHLD at any time.
+/// Reads some bytes and the descriptors that come with them. Retries after a signal: the
+/// kernel does not restart a read with a deadline (signal(7)), and the daemon gets a SIGCHLD
+/// at any time.
 pub fn receive(stream: &UnixStream, bytes: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
-    loop {
-        match receive_once(stream, bytes, fds) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            received => return received,
-        }
-    }
-}
-
-fn receive_once(
-    stream: &UnixStream,
-    bytes: &mut [u8],
-    fds: &mut Vec<OwnedFd>,
-) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut buffer = RecvAncillaryBuffer::new(&mut space);
-    let mut slices = [io::IoSliceMut::new(bytes)];
-    let message = recvmsg(stream, &mut slices, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
+    let message = rustix::io::retry_on_intr(|| {
+        let mut slices = [io::IoSliceMut::new(&mut *bytes)];
+        recvmsg(stream, &mut slices, &mut buffer, RecvFlags::CMSG_CLOEXEC)
+    })?;
     for part in buffer.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = part {
             fds.extend(received);
@@ -176,11 +158,22 @@ fn receive_once(
     if message.bytes == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(message.bytes) }
 }
 
+/// Sends all bytes at once with some descriptors, or fails. Never waits.
+pub fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let mut rights = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        rights.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let sent = sendmsg(stream, &[IoSlice::new(bytes)], &mut rights, flags)?;
+    if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::thread::JoinHandleExt;
 
-    use nix::libc;
     use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
     use super::*;

@@ -1,6 +1,5 @@
-//! A cgroup v2 for one execution process, where the daemon may make one
-//! (cgroups(7)): it holds limits that `/proc` can only watch, and nothing that
-//! was started in it leaves it without privilege.
+//! A cgroup v2 for one execution process, where the daemon may make one (cgroups(7)): it
+//! enforces limits that `/proc` can only show, and no member leaves it without privilege.
 
 use std::fs;
 use std::io;
@@ -8,10 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What a service's own process goes into, so that its cgroup may have others
-/// beside it: no cgroup with processes has controlled children.
+/// A service's own process moves here: no cgroup with processes has controlled children.
 const LEAF: &str = "provost-daemon";
-/// The controllers that limits are held by.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 
 /// A cgroup by its folder.
@@ -27,7 +24,6 @@ impl Cgroup {
         Self { dir: base.join(format!("provost-{name}")) }
     }
 
-    /// Makes it.
     pub fn make(&self) -> io::Result<()> {
         match fs::create_dir(&self.dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -35,17 +31,15 @@ impl Cgroup {
         }
     }
 
-    /// Sets one of its files, such as `pids.max`.
     pub fn set(&self, file: &str, value: u64) -> io::Result<()> {
         fs::write(self.dir.join(file), value.to_string())
     }
 
-    /// Takes the calling process in, and with it all that it will start.
+    /// Moves the calling process into it, and with it all that it will start.
     pub fn enter(&self) -> io::Result<()> {
         fs::write(self.dir.join("cgroup.procs"), "0")
     }
 
-    /// Who is in it.
     pub fn members(&self) -> Vec<i32> {
         let procs = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
         procs.lines().filter_map(|line| line.parse().ok()).collect()
@@ -53,18 +47,17 @@ impl Cgroup {
 
     /// Kills all that are in it in one step (Linux 5.14).
     pub fn kill(&self) {
-        // Without it they are killed one by one.
+        // On older kernels the caller kills them one by one.
         let _ = fs::write(self.dir.join("cgroup.kill"), "1");
     }
 
-    /// Whether the kernel has killed one of its processes for want of memory.
+    /// Whether the kernel has killed one of its processes for lack of memory.
     pub fn was_out_of_memory(&self) -> bool {
         let events = fs::read_to_string(self.dir.join("memory.events")).unwrap_or_default();
         let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
         kills.is_some_and(|count| count.trim() != "0")
     }
 
-    /// Removes it, once it is empty.
     pub fn remove(&self) {
         let _ = fs::remove_dir(&self.dir);
     }
@@ -72,14 +65,17 @@ impl Cgroup {
 
 /// The cgroup of this process, if others may be made below it. `Err` is a sentence.
 pub fn place() -> Result<PathBuf, String> {
-    let mut place = own()?;
-    // A service's process that went, or was put, into the leaf.
+    let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mut place = locate(&cgroups, &mounts).ok_or("no cgroup v2 is mounted")?;
+    // A service's process that was moved into the leaf.
     if place.ends_with(LEAF) {
         place.pop();
     }
     let probe = Cgroup::named(&place, &format!("probe-{}", std::process::id()));
-    let made = probe.make();
-    made.map_err(|error| format!("no cgroup can be made in {}: {error}", place.display()))?;
+    probe
+        .make()
+        .map_err(|error| format!("no cgroup can be made in {}: {error}", place.display()))?;
     probe.remove();
     Ok(place)
 }
@@ -89,8 +85,7 @@ pub fn controllers(place: &Path) -> Vec<&'static str> {
     CONTROLLERS.into_iter().filter(|name| lists(place, "cgroup.controllers", name)).collect()
 }
 
-/// The [place](place) with the controllers that there are. To be called once, by
-/// the daemon: a service's own process may have to leave it.
+/// The [place](place) with its controllers enabled; the calling process may have to leave it.
 pub fn base() -> Result<PathBuf, String> {
     let base = place()?;
     for controller in CONTROLLERS {
@@ -125,15 +120,7 @@ fn is_alone(base: &Path) -> bool {
     procs.trim() == std::process::id().to_string()
 }
 
-fn own() -> Result<PathBuf, String> {
-    let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    locate(&cgroups, &mounts).ok_or_else(|| "no cgroup v2 is mounted".to_owned())
-}
-
-/// The folder of this process's cgroup: its path in the hierarchy (the line `0::`
-/// of proc_pid_cgroup(5)), below where that hierarchy is mounted
-/// (proc_pid_mountinfo(5)).
+/// This process's cgroup (proc_pid_cgroup(5)) below its mount (proc_pid_mountinfo(5)).
 fn locate(cgroups: &str, mounts: &str) -> Option<PathBuf> {
     let path = cgroups.lines().find_map(|line| line.strip_prefix("0::"))?;
     mounts.lines().find_map(|line| {

@@ -7,23 +7,20 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Keeps this process, and what it starts, from dumping core: its memory may hold
-/// secrets, and its working folder lies in the home. Returns the soft limit that it
-/// had, in bytes, for programs that are to have it back.
+/// Keeps this process, and what it starts, from dumping core: its memory may hold secrets.
+/// Returns the former soft limit, in bytes, for programs that get it back.
 pub fn forbid_core_dumps() -> Option<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_CORE).ok()?;
     setrlimit(Resource::RLIMIT_CORE, 0, hard).ok()?;
     Some(soft)
 }
 
-/// Closes all descriptors but the standard three. Otherwise a pipe of the daemon's parent
-/// would stay open for the daemon's life, and its reader would wait for an end that never
-/// comes. To be called before this process opens any.
+/// Closes all descriptors but the standard three: a reader of an inherited pipe would wait for
+/// its end for the daemon's life. To be called before this process opens any.
 pub fn close_inherited() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;
     // SAFETY: close_range(2) takes no pointers, and nothing in this process owns
     // a descriptor yet that it could close.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) };
-    Errno::result(closed)?;
-    Ok(())
+    Ok(Errno::result(closed).map(drop)?)
 }

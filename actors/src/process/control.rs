@@ -1,7 +1,6 @@
-//! The daemon's end of a control socket: one task per connection, requests in,
-//! events out. Log bytes never pass here, only that there are more.
+//! The daemon's end of a control socket: one task per connection, requests in, events out.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,17 +17,17 @@ use super::manifest::{ExitRecord, Started, StopKind};
 use super::wire::{self, STDIN_MESSAGE_MAX, ShimMessage, ShimRequest, Target};
 use crate::blocking::lock;
 
-/// How long a shim may take to answer, a kill's own time counted in.
+/// How long a shim may take to answer, a kill included.
 const ANSWER: Duration = kill::BUDGET.saturating_add(Duration::from_secs(8));
-/// Events not taken yet; beyond them the connection waits.
+/// Unread events; beyond them the connection waits.
 const EVENTS: usize = 64;
-/// Requests not sent yet; beyond them callers wait.
+/// Unsent requests; beyond them callers wait.
 const REQUESTS: usize = 16;
 
-/// Why a shim did not do what it was asked.
+/// Why a request to a shim failed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ControlError {
-    /// The shim has ended or died: its folder tells which.
+    /// The shim has ended or died; its folder tells which.
     #[error("the connection to the shim is closed")]
     Closed,
     #[error("the shim does not answer")]
@@ -39,19 +38,17 @@ pub enum ControlError {
     TooLong(usize),
 }
 
-/// What happens in an execution process.
+/// An event of an execution process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShimEvent {
     /// The leader has ended; the record is on disk.
     Exited(ExitRecord),
     /// Nothing of the process's tree is left.
     TreeGone,
-    /// The spool takes no bytes, and the executor waits; nothing is lost.
+    /// The spool has no room, and the executor waits; nothing is lost.
     Stalled(String),
     Resumed,
-    /// The connection has ended, so the shim has, or is dead: [`rescue`] tells.
-    ///
-    /// [`rescue`]: super::Shims::rescue
+    /// The shim has ended or died: call [`rescue`](super::Shims::rescue).
     Closed,
 }
 
@@ -60,27 +57,25 @@ pub enum ShimEvent {
 pub struct Shim {
     pub control: Control,
     pub events: mpsc::Receiver<ShimEvent>,
-    /// Moves whenever the spool may have grown.
+    /// Changes whenever the spool may have grown.
     pub lengths: watch::Receiver<u64>,
     pub started: Started,
 }
 
-/// Asks things of a shim. Clones share the connection.
+/// Sends requests to a shim. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Control {
-    requests: mpsc::Sender<ShimRequest>,
+    requests: mpsc::Sender<Request>,
     shared: Arc<Shared>,
     stdin: watch::Receiver<StdinState>,
 }
 
-/// What the connection's task and the callers both touch.
+/// A request, and where its answer goes, if it has one.
+type Request = (ShimRequest, Option<oneshot::Sender<ShimMessage>>);
+
 #[derive(Debug)]
 struct Shared {
-    /// Whoever waits for an answer, by ticket; `None` once none can come.
-    waiting: Mutex<Option<HashMap<u32, oneshot::Sender<ShimMessage>>>>,
-    next_ticket: Mutex<u32>,
-    /// The last sequence number used. Held while a message is on its way, so
-    /// that a backlog delays other writers only.
+    /// The last sequence number used. Locked while a message is on its way.
     sequence: tokio::sync::Mutex<u64>,
     lifeline: Mutex<Lifeline>,
 }
@@ -92,102 +87,98 @@ struct StdinState {
 }
 
 impl Shim {
-    /// Goes on with an introduced connection. To be called within a runtime.
+    /// Goes on with a connection after its hello. To be called within a runtime.
     pub(super) fn connected(attached: Attached, started: Started) -> io::Result<Self> {
         let Attached { stream, hello, lifeline } = attached;
         let stdin =
             StdinState { written: hello.stdin_sequence, is_closed: lifeline.stdin.is_none() };
-        let (shim, ends) = Self::assemble(started, stdin, lifeline);
+        let (shim, ends, requested) = Self::assemble(started, stdin, lifeline);
         let stream = UnixStream::from_std(stream)?;
-        tokio::spawn(ends.serve(stream));
+        tokio::spawn(ends.serve(stream, requested));
         Ok(shim)
     }
 
-    /// One whose process, and shim, ended before the daemon attached.
+    /// A shim that ended with its process before the daemon attached.
     pub(super) fn ended(record: ExitRecord, started: Started) -> Self {
         let stdin = StdinState { written: 0, is_closed: true };
-        let (shim, ends) = Self::assemble(started, stdin, Lifeline::default());
+        let (shim, ends, _) = Self::assemble(started, stdin, Lifeline::default());
         for event in [ShimEvent::Exited(record), ShimEvent::TreeGone, ShimEvent::Closed] {
             // There is room for these three.
             let _ = ends.events.try_send(event);
         }
-        ends.shared.close();
         shim
     }
 
-    fn assemble(started: Started, stdin: StdinState, lifeline: Lifeline) -> (Self, Connection) {
+    fn assemble(
+        started: Started,
+        stdin: StdinState,
+        lifeline: Lifeline,
+    ) -> (Self, Connection, mpsc::Receiver<Request>) {
         let (requests, requested) = mpsc::channel(REQUESTS);
         let (events, happened) = mpsc::channel(EVENTS);
         let (ticks, lengths) = watch::channel(0);
         let shared = Arc::new(Shared {
-            waiting: Mutex::new(Some(HashMap::new())),
-            next_ticket: Mutex::new(0),
             sequence: tokio::sync::Mutex::new(stdin.written),
             lifeline: Mutex::new(lifeline),
         });
         let (stdin_state, stdin) = watch::channel(stdin);
         let control = Control { requests, shared: Arc::clone(&shared), stdin };
-        let connection = Connection { requested, events, ticks, stdin: stdin_state, shared };
-        (Self { control, events: happened, lengths, started }, connection)
+        let connection = Connection { events, ticks, stdin: stdin_state, shared };
+        (Self { control, events: happened, lengths, started }, connection, requested)
     }
 }
 
 impl Control {
-    /// Signals the leader's process group, SIGCONT following, so that a stopped
-    /// one handles it. `false` if the leader is gone already.
+    /// Signals the leader's process group, and then sends SIGCONT, so that a stopped one handles
+    /// it. `false` if the leader is gone already.
     pub async fn signal_leader(&self, signal: Signal) -> Result<bool, ControlError> {
         Ok(self.signal(Target::Leader, signal).await? > 0)
     }
 
-    /// Signals every process of the tree, SIGCONT following. Returns how many.
+    /// Signals every process of the tree in the same way. Returns how many.
     pub async fn signal_tree(&self, signal: Signal) -> Result<u32, ControlError> {
         self.signal(Target::Tree, signal).await
     }
 
-    /// Has the record of the leader's end say that it was stopped. To be called
-    /// before the stop's first signal.
+    /// Makes the record of the leader's end mention a stop. To be called before its first signal.
     pub async fn stopping(&self, kind: StopKind) -> Result<(), ControlError> {
-        self.requests.send(ShimRequest::Stopping(kind)).await.map_err(|_| ControlError::Closed)
+        self.send(ShimRequest::Stopping(kind)).await
     }
 
-    /// Kills every process of the tree, and returns when they are gone.
     pub async fn kill_tree(&self) -> Result<KillReport, ControlError> {
-        match self.ask(|ticket| ShimRequest::KillTree { ticket }).await? {
+        match self.ask(ShimRequest::KillTree { ticket: 0 }).await? {
             ShimMessage::Killed { report, .. } => Ok(report),
             _ => Err(ControlError::Closed),
         }
     }
 
-    /// Whether the shim answers.
     pub async fn ping(&self) -> Result<(), ControlError> {
-        self.ask(|ticket| ShimRequest::Ping { ticket }).await.map(drop)
+        self.ask(ShimRequest::Ping { ticket: 0 }).await.map(drop)
     }
 
-    /// Writes a message to standard input, whole and once, after all earlier
-    /// ones. Waits until the pipe has taken it, as long as the executor takes to
-    /// read; a call given up meanwhile is written all the same. Returns its
-    /// sequence number.
+    /// Writes a message to standard input, whole and once, after all earlier ones. Waits until
+    /// the executor has read enough; the message of a dropped call is written all the same.
+    /// Returns its sequence number.
     pub async fn write_stdin(&self, bytes: Vec<u8>) -> Result<u64, ControlError> {
         if bytes.len() > STDIN_MESSAGE_MAX {
             return Err(ControlError::TooLong(bytes.len()));
         }
         let mut last = self.shared.sequence.lock().await;
         let mut state = self.stdin.clone();
-        // One given up before this one may still be on its way.
+        // The message of a dropped call may still be on its way.
         Self::written(&mut state, *last).await?;
         let sequence = *last + 1;
-        let request = ShimRequest::Stdin { sequence, bytes };
-        self.requests.send(request).await.map_err(|_| ControlError::Closed)?;
+        self.send(ShimRequest::Stdin { sequence, bytes }).await?;
         *last = sequence;
         Self::written(&mut state, sequence).await?;
         Ok(sequence)
     }
 
-    /// Closes standard input after what is on its way there.
+    /// Closes standard input after the queued messages.
     pub async fn close_stdin(&self) -> Result<(), ControlError> {
-        // Our copy first: as long as there is one, the executor sees no end.
+        // While our copy is open, the executor sees no end.
         lock(&self.shared.lifeline).stdin = None;
-        self.requests.send(ShimRequest::CloseStdin).await.map_err(|_| ControlError::Closed)
+        self.send(ShimRequest::CloseStdin).await
     }
 
     /// Whether its standard input is a pipe that has not been closed.
@@ -195,7 +186,7 @@ impl Control {
         !self.stdin.borrow().is_closed
     }
 
-    /// The last message for standard input that the shim has taken whole.
+    /// The last message for standard input that the shim has written.
     pub fn stdin_sequence(&self) -> u64 {
         self.stdin.borrow().written
     }
@@ -211,64 +202,38 @@ impl Control {
 
     async fn signal(&self, target: Target, signal: Signal) -> Result<u32, ControlError> {
         let signal = signal as i32;
-        match self.ask(|ticket| ShimRequest::Signal { ticket, target, signal }).await? {
+        match self.ask(ShimRequest::Signal { ticket: 0, target, signal }).await? {
             ShimMessage::Signalled { count, .. } => Ok(count),
             _ => Err(ControlError::Closed),
         }
     }
 
-    async fn ask(
-        &self,
-        request: impl FnOnce(u32) -> ShimRequest,
-    ) -> Result<ShimMessage, ControlError> {
-        let (ticket, answer) = self.shared.wait_for_answer().ok_or(ControlError::Closed)?;
+    async fn send(&self, request: ShimRequest) -> Result<(), ControlError> {
+        self.requests.send((request, None)).await.map_err(|_| ControlError::Closed)
+    }
+
+    /// Answers come in the order of the requests, so all tickets may be the same.
+    async fn ask(&self, request: ShimRequest) -> Result<ShimMessage, ControlError> {
+        let (sender, answer) = oneshot::channel();
         attach::wake(lock(&self.shared.lifeline).shim.as_ref());
         let ask = async {
-            self.requests.send(request(ticket)).await.map_err(|_| ControlError::Closed)?;
+            let sent = self.requests.send((request, Some(sender))).await;
+            sent.map_err(|_| ControlError::Closed)?;
             answer.await.map_err(|_| ControlError::Closed)
         };
         timeout(ANSWER, ask).await.unwrap_or(Err(ControlError::Unresponsive))
     }
 
-    /// Tells a shim that took over how the leader ended, as a wait status.
     pub(super) async fn leader_ended(&self, status: i32) -> Result<(), ControlError> {
-        let request = ShimRequest::LeaderEnded { status };
-        self.requests.send(request).await.map_err(|_| ControlError::Closed)
+        self.send(ShimRequest::LeaderEnded { status }).await
     }
 
-    /// Takes over what keeps the executor whole.
     pub(super) fn take_lifeline(&self) -> Lifeline {
         std::mem::take(&mut *lock(&self.shared.lifeline))
     }
 }
 
-impl Shared {
-    fn wait_for_answer(&self) -> Option<(u32, oneshot::Receiver<ShimMessage>)> {
-        let mut next = lock(&self.next_ticket);
-        *next = next.wrapping_add(1);
-        let (answer, receiver) = oneshot::channel();
-        lock(&self.waiting).as_mut()?.insert(*next, answer);
-        Some((*next, receiver))
-    }
-
-    fn answer(&self, ticket: u32, message: ShimMessage) {
-        if let Some(waiting) = lock(&self.waiting).as_mut()
-            && let Some(answer) = waiting.remove(&ticket)
-        {
-            // Whoever asked may have given up.
-            let _ = answer.send(message);
-        }
-    }
-
-    /// No answer will come any more.
-    fn close(&self) {
-        *lock(&self.waiting) = None;
-    }
-}
-
-/// The task's side of the channels.
 struct Connection {
-    requested: mpsc::Receiver<ShimRequest>,
     events: mpsc::Sender<ShimEvent>,
     ticks: watch::Sender<u64>,
     stdin: watch::Sender<StdinState>,
@@ -277,15 +242,18 @@ struct Connection {
 
 impl Connection {
     /// Runs until the socket ends, or all callers and listeners are gone.
-    async fn serve(mut self, stream: UnixStream) {
+    async fn serve(self, stream: UnixStream, mut requested: mpsc::Receiver<Request>) {
         let (mut reader, mut writer) = stream.into_split();
-        let mut inbox = Vec::new();
+        let (mut inbox, mut waiting) = (Vec::new(), VecDeque::new());
         let mut is_asked = true;
         loop {
-            // Writing fails once the shim is gone; what it said before is still to be read.
+            // Writing fails once the shim is gone; its last messages are still to be read.
             tokio::select! {
-                request = self.requested.recv(), if is_asked => match request {
-                    Some(request) => drop(writer.write_all(&request.encode()).await),
+                request = requested.recv(), if is_asked => match request {
+                    Some((request, answer)) => {
+                        waiting.extend(answer);
+                        drop(writer.write_all(&request.encode()).await);
+                    }
                     None => is_asked = false,
                 },
                 () = self.events.closed(), if !is_asked => return,
@@ -294,7 +262,7 @@ impl Connection {
                     _ => break,
                 },
             }
-            match self.take_messages(&mut inbox).await {
+            match self.take_messages(&mut inbox, &mut waiting).await {
                 Ok(false) => {}
                 Ok(true) => drop(writer.write_all(&ShimRequest::TickSeen.encode()).await),
                 Err(error) => {
@@ -303,14 +271,18 @@ impl Connection {
                 }
             }
         }
-        self.shared.close();
+        // No answer will come any more.
+        drop((requested, waiting));
         self.more();
         let _ = self.events.send(ShimEvent::Closed).await;
     }
 
-    /// Handles the whole messages that have arrived. Returns whether a tick was among them,
-    /// which has to be answered.
-    async fn take_messages(&self, inbox: &mut Vec<u8>) -> Result<bool, wire::WireError> {
+    /// Handles the complete messages in `inbox`. Returns whether a tick was among them.
+    async fn take_messages(
+        &self,
+        inbox: &mut Vec<u8>,
+        waiting: &mut VecDeque<oneshot::Sender<ShimMessage>>,
+    ) -> Result<bool, wire::WireError> {
         let mut was_tick = false;
         while let Some((frame, used)) = wire::first_frame(inbox)? {
             let message = ShimMessage::decode(frame);
@@ -333,15 +305,19 @@ impl Connection {
                 }
                 ShimMessage::TreeGone => {
                     self.more();
-                    // Nothing is left to be kept whole.
                     drop(std::mem::take(&mut *lock(&self.shared.lifeline)));
                     self.emit(ShimEvent::TreeGone).await;
                 }
                 ShimMessage::Stalled(reason) => self.emit(ShimEvent::Stalled(reason)).await,
                 ShimMessage::Resumed => self.emit(ShimEvent::Resumed).await,
-                message @ (ShimMessage::Signalled { ticket, .. }
-                | ShimMessage::Killed { ticket, .. }
-                | ShimMessage::Pong { ticket }) => self.shared.answer(ticket, message),
+                answer @ (ShimMessage::Signalled { .. }
+                | ShimMessage::Killed { .. }
+                | ShimMessage::Pong { .. }) => {
+                    if let Some(caller) = waiting.pop_front() {
+                        // The caller may be gone.
+                        let _ = caller.send(answer);
+                    }
+                }
                 ShimMessage::Hello(_) | ShimMessage::Subscribed | ShimMessage::Pipes { .. } => {}
             }
         }

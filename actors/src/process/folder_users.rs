@@ -1,14 +1,12 @@
-//! What uses a folder: processes that work in it or have a file of it open, and file
-//! systems that are mounted in it. Reads `/proc`, sends no signal. Only root can see
-//! other users' processes.
+//! What uses a folder: processes that work in it or have a file of it open, and file systems
+//! that are mounted in it. Only root can see other users' processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::proc;
 
-/// A process that uses something in the folder, if there is one. The caller itself
-/// doesn't count.
+/// A process other than the caller that uses something in the folder.
 pub fn user_of(folder: &Path) -> Option<i32> {
     let (folder, own) = (placed(folder), std::process::id().cast_signed());
     proc::all().into_iter().filter(|pid| *pid != own).find(|pid| uses(*pid, &folder))
@@ -21,8 +19,7 @@ pub fn mount_below(folder: &Path) -> Option<PathBuf> {
     points.map(|point| PathBuf::from(unescaped(point))).find(|point| point.starts_with(&folder))
 }
 
-/// A path as the kernel shows it: without links above it. What is a link itself
-/// stands for itself.
+/// A path as the kernel shows it: without links above it.
 fn placed(path: &Path) -> PathBuf {
     let above = path.parent().and_then(|above| above.canonicalize().ok());
     above.zip(path.file_name()).map_or_else(|| path.to_owned(), |(above, name)| above.join(name))
@@ -36,7 +33,7 @@ fn uses(pid: i32, folder: &Path) -> bool {
         || open().any(|entry| leads_in(entry.path()))
 }
 
-/// Blanks and the like are written as three octal digits.
+/// Undoes the kernel's octal escapes.
 fn unescaped(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()

@@ -1,19 +1,15 @@
-//! The identity of a process: its pid, when it started, and in which boot. A pid alone
-//! identifies no process, since the kernel reuses it.
-
-use std::io;
+//! The identity of a process: its pid and when it started. A pid alone identifies no process,
+//! since the kernel reuses it.
 
 use serde::{Deserialize, Serialize};
 
-use super::manifest::Started;
 use super::pidfd::PidFd;
-use super::proc::{self, Stat};
+use super::proc::Stat;
 
 /// A process of this boot, as [`Stat`] shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
     pub pid: i32,
-    /// Clock ticks after boot.
     pub start_time: u64,
 }
 
@@ -24,18 +20,17 @@ impl Process {
         Some(Self { pid, start_time: stat.start_time })
     }
 
-    /// Whether it lives still; a zombie is dead.
+    /// Whether it is alive; a zombie is dead.
     pub fn is_alive(self) -> bool {
         Self::of(self.pid) == Some(self)
     }
 
-    /// Whether it is there, alive or as a zombie: so its pid is taken.
+    /// Whether it exists, alive or as a zombie, so that its pid is taken.
     pub fn holds_its_pid(self) -> bool {
         Stat::of(self.pid).is_some_and(|stat| stat.start_time == self.start_time)
     }
 
-    /// A handle on it, `None` when it is dead. The start time is read after
-    /// the handle is open: what it tells holds for the handle from then on.
+    /// A handle on it, `None` when it is dead. Checks the start time after opening.
     pub fn open(self) -> Option<PidFd> {
         let handle = PidFd::open(self.pid).ok()?;
         self.is_alive().then_some(handle)
@@ -47,44 +42,6 @@ impl Process {
     }
 }
 
-/// A process of any boot, as it is written down.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
-    pub process: Process,
-    /// `/proc/sys/kernel/random/boot_id`.
-    pub boot_id: String,
-}
-
-impl Identity {
-    /// The living process that has this pid now.
-    ///
-    /// # Errors
-    /// `NotFound` when there is none; else the boot id can't be read.
-    pub fn of(pid: i32) -> io::Result<Self> {
-        let process = Process::of(pid).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Self { process, boot_id: proc::boot_id()? })
-    }
-
-    /// Whether it lives still; a zombie is dead, and so is all of another boot.
-    pub fn is_alive(&self) -> bool {
-        self.of_this_boot().is_some_and(Process::is_alive)
-    }
-
-    /// The process, unless it is one of another boot.
-    pub fn of_this_boot(&self) -> Option<Process> {
-        proc::boot_id().is_ok_and(|boot_id| boot_id == self.boot_id).then_some(self.process)
-    }
-}
-
-impl From<&Started> for Identity {
-    fn from(started: &Started) -> Self {
-        Self {
-            process: Process { pid: started.pid, start_time: started.start_time },
-            boot_id: started.boot_id.clone(),
-        }
-    }
-}
-
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests need real children")]
 mod tests {
@@ -92,20 +49,32 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::event::Timestamp;
+    use crate::process::manifest::{Started, VERSION};
+    use crate::process::proc;
 
     #[test]
-    fn another_process_with_the_same_pid_is_somebody_else() {
-        let own = Identity::of(std::process::id().cast_signed()).unwrap();
+    fn another_process_with_the_same_pid_is_a_different_one() {
+        let own = Process::of(std::process::id().cast_signed()).unwrap();
         assert!(own.is_alive());
 
-        let mut earlier = own.clone();
-        earlier.process.start_time -= 1;
+        let earlier = Process { start_time: own.start_time - 1, ..own };
         assert!(!earlier.is_alive());
-        assert!(earlier.process.open().is_none());
-        assert!(!earlier.process.signal(nix::libc::SIGKILL));
+        assert!(earlier.open().is_none());
+        assert!(!earlier.signal(nix::libc::SIGKILL));
 
-        let before_the_reboot = Identity { boot_id: "another".into(), ..own };
-        assert!(!before_the_reboot.is_alive());
+        let mut started = Started {
+            v: VERSION,
+            epoch: 1,
+            pid: own.pid,
+            start_time: own.start_time,
+            boot_id: proc::boot_id().unwrap(),
+            at: Timestamp::now(),
+            limits: Vec::new(),
+        };
+        assert_eq!(started.of_this_boot(), Some(own));
+        started.boot_id = "another".into();
+        assert_eq!(started.of_this_boot(), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The lock of an execution process's folder: who holds it supervises the process, or
-//! decides that no shim does.
+//! The lock of an execution process's folder: its holder supervises the process, or decides
+//! that no shim does.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -7,9 +7,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::attach::DEADLINE;
-use super::paths::LOCK;
 
-/// How often a folder is looked at whose shim is neither there nor gone.
+/// The file whose flock(2) a shim holds for life.
+const LOCK: &str = "lock";
+
+/// The pause between two looks at a folder whose shim neither answers nor has ended.
 pub const AGAIN: Duration = Duration::from_millis(20);
 
 /// The lock, unless a shim holds it.
@@ -22,9 +24,9 @@ pub fn try_lock(dir: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// The same for a caller that knows that no shim should hold it. A process that is being
-/// spawned has a copy of every open file until its exec, and with it a lock that the
-/// daemon has given back already: the lock is waited for. Blocks for [`DEADLINE`] at most.
+/// The same for a caller that knows that no shim should hold it. Waits: a process that is
+/// being spawned holds a copy of every open file, and so the lock, until its exec. Blocks for
+/// [`DEADLINE`] at most.
 #[expect(clippy::disallowed_methods, reason = "it runs where blocking is allowed")]
 pub fn lock_soon(dir: &Path) -> io::Result<Option<File>> {
     let deadline = Instant::now() + DEADLINE;

@@ -1,5 +1,4 @@
-//! The small files beside a spool: what to run, who runs, how it ended. Data
-//! and its durable reading and writing; no decisions.
+//! The small files beside a spool: what to run, who runs, how it ended.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,6 +14,10 @@ use crate::ids::{AttemptId, ProcessId};
 use crate::limits::{Applied, Limits, SoftLimits};
 
 use super::cgroup::Cgroup;
+use super::identity::Process;
+use super::proc;
+use super::tree::Marker;
+use crate::blocking::if_there;
 
 /// What the shim has to run: the intent, on disk before anything is spawned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,44 +33,44 @@ pub struct Manifest {
     pub args: Vec<String>,
     /// The environment, secrets apart: nothing is inherited beyond it.
     pub env: BTreeMap<String, String>,
-    /// The variables that are or hold secrets: their values are handed to the
-    /// shim in memory, and do not show in the spool.
+    /// The variables with secrets: the shim gets their values in memory.
     #[serde(default)]
     pub secrets: Vec<String>,
     pub cwd: PathBuf,
     pub stdin: StdinSource,
-    /// Oldest segments go when more is held, in bytes.
+    /// Bytes beyond which the oldest segments are removed.
     pub spool_max_bytes: u64,
     #[serde(default)]
     pub limits: Limits,
-    /// What holds them, where the daemon may make such.
+    /// Enforces the limits, where the daemon may make one.
     #[serde(default)]
     pub cgroup: Option<Cgroup>,
-    /// From the SIGTERM of a passed limit to its SIGKILL, in milliseconds.
+    /// From the SIGTERM of an exceeded limit to its SIGKILL, in milliseconds.
     #[serde(default)]
     pub grace_ms: u64,
-    /// Given back before the program runs.
+    /// Restored before the program runs.
     #[serde(flatten)]
     pub soft_limits: SoftLimits,
-    /// The folder beneath which `cwd` must lie without any link on the way; `None`:
-    /// anywhere.
+    /// The folder beneath which `cwd` must lie without any link on the way, if any.
     #[serde(default)]
     pub cwd_beneath: Option<PathBuf>,
 }
+
+/// What standard input is read from with [`StdinSource::File`].
+pub const STDIN_FILE: &str = "stdin";
 
 /// Where the process's standard input comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StdinSource {
-    /// `/dev/null`.
     Empty,
     /// The file `stdin` beside the manifest, then end of file.
     File,
-    /// A pipe fed through the control socket.
+    /// A pipe that the control socket feeds.
     Pipe,
 }
 
-/// Who runs: written by the child itself, after its fork and before its exec.
+/// Who runs: the child itself writes it, after its fork and before its exec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     pub v: u32,
@@ -75,10 +78,9 @@ pub struct Started {
     pub pid: i32,
     /// Clock ticks after boot, field 22 of `/proc/PID/stat` (proc(5)).
     pub start_time: u64,
-    /// `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
     pub at: Timestamp,
-    /// How its limits are held.
+    /// How its limits are enforced.
     #[serde(default)]
     pub limits: Vec<Applied>,
 }
@@ -91,15 +93,15 @@ pub struct ExitRecord {
     pub exit_signal: Option<i32>,
     /// Why neither is known, or why the program could not be run at all.
     pub reason: Option<String>,
-    /// The limit for which it was ended, in a sentence.
+    /// The limit that it exceeded and was ended for, in a sentence.
     #[serde(default)]
     pub limit: Option<String>,
-    /// A stop had been asked for when it ended.
+    /// A stop had been requested when it ended.
     #[serde(default)]
     pub stopped: Option<StopKind>,
     pub at: Timestamp,
-    /// Bytes of each stream spooled when the end had been seen and the pipes
-    /// held no more; what daemonized children write later comes after these.
+    /// Bytes of each stream that were spooled when the leader had ended and its pipes were
+    /// empty; daemonized children may write more later.
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
 }
@@ -114,28 +116,40 @@ pub enum StopKind {
     Forced,
 }
 
-/// The current version of all these.
+/// The current version of these files.
 pub const VERSION: u32 = 1;
 
 impl Manifest {
     pub const FILE: &str = "manifest.json";
+
+    pub fn marker(&self) -> Marker {
+        Marker { attempt: self.attempt_id, process: self.process_id }
+    }
 }
 
 impl Started {
     pub const FILE: &str = "started.json";
+
+    /// The leader, in the boot in which it was started.
+    pub fn process(&self) -> Process {
+        Process { pid: self.pid, start_time: self.start_time }
+    }
+
+    /// The leader, unless it was started in another boot.
+    pub fn of_this_boot(&self) -> Option<Process> {
+        proc::boot_id().is_ok_and(|boot_id| boot_id == self.boot_id).then(|| self.process())
+    }
 }
 
 impl ExitRecord {
     pub const FILE: &str = "exit.json";
 
-    /// Whether it tells how a process that ran has ended.
-    #[must_use]
+    /// Whether the leader ran and its status is known.
     pub fn is_known(&self) -> bool {
         self.exit_code.is_some() || self.exit_signal.is_some()
     }
 
-    /// Of an end that was not seen, as of now.
-    #[must_use]
+    /// A record of an unknown end, as of now.
     pub fn unknown(reason: &str) -> Self {
         Self {
             v: VERSION,
@@ -151,8 +165,7 @@ impl ExitRecord {
     }
 }
 
-/// Writes `value` so that the file is there whole or not at all, also after a
-/// power cut: a temporary file, fsync, rename, fsync of the folder.
+/// Writes `value` so that the file is there whole or not at all, also after a power cut.
 pub fn write_durably<T: Serialize>(dir: &Path, name: &str, value: &T) -> io::Result<()> {
     let temporary = dir.join(format!(".{name}.tmp"));
     let mut file =
@@ -169,9 +182,6 @@ pub fn write_durably<T: Serialize>(dir: &Path, name: &str, value: &T) -> io::Res
 
 /// Reads what [`write_durably`] wrote; `None` when the file isn't there.
 pub fn read<T: DeserializeOwned>(dir: &Path, name: &str) -> io::Result<Option<T>> {
-    match fs::read(dir.join(name)) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    let bytes = if_there(fs::read(dir.join(name)))?;
+    bytes.map(|bytes| Ok(serde_json::from_slice(&bytes)?)).transpose()
 }

@@ -22,27 +22,17 @@ use tokio::io::unix::AsyncFd;
 pub struct PidFd(OwnedFd);
 
 impl PidFd {
-    /// The process that has this pid now.
-    ///
-    /// # Errors
-    /// ESRCH when there is none.
+    /// The process that has this pid now; ESRCH when there is none.
     pub fn open(pid: i32) -> io::Result<Self> {
         let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Self(pidfd_open(pid, PidfdFlags::empty())?))
     }
 
-    /// Another handle on the same process.
-    ///
-    /// # Errors
-    /// No descriptor is left.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
-    /// Sends a signal, by its number in signal(7); not a real-time one.
-    ///
-    /// # Errors
-    /// ESRCH once the process is dead and reaped.
+    /// Sends a signal by its number, not a real-time one; ESRCH once the process is reaped.
     pub fn signal(&self, signal: i32) -> io::Result<()> {
         let signal = Signal::from_named_raw(signal).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(pidfd_send_signal(&self.0, signal)?)
@@ -56,13 +46,10 @@ impl PidFd {
     }
 
     /// Waits until the process is dead, reaped or not, without holding a thread.
-    ///
-    /// # Errors
-    /// The runtime can't watch one more descriptor.
     pub async fn dead(self) -> io::Result<()> {
         // SAFETY: this is the handle's own descriptor, always the same one, and
         // open until the handle is dropped, after its registration.
-        let handle = unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) };
+        let handle = unsafe { AsyncFd::register_with_interest(self.0, Interest::READABLE) };
         let handle = handle.map_err(|error| error.into_parts().1)?;
         handle.readable().await.map(drop)
     }
@@ -89,25 +76,12 @@ impl AsFd for PidFd {
     }
 }
 
-impl AsRawFd for PidFd {
-    fn as_raw_fd(&self) -> i32 {
-        self.0.as_raw_fd()
-    }
-}
-
 impl From<OwnedFd> for PidFd {
     fn from(fd: OwnedFd) -> Self {
         Self(fd)
     }
 }
 
-impl From<PidFd> for OwnedFd {
-    fn from(pidfd: PidFd) -> Self {
-        pidfd.0
-    }
-}
-
-/// The result of waiting for a child without blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
     /// This child is dead and its pid free.

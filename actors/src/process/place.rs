@@ -1,11 +1,10 @@
-//! Where a process stands to the attempts, by what the kernel shows of its
-//! ancestors. Whatever a process says of itself is not asked.
+//! Whether a process belongs to an attempt, by what the kernel shows of its ancestors. What a
+//! process says of itself doesn't count.
 //!
-//! Everything that an attempt starts stays below its shim, which adopts its
-//! orphans (prctl(2)). Those of a killed shim become children of the daemon, or stay below
-//! their leader. The daemon knows its shims and their leaders by pid and
-//! start time. Of several above one process the outermost counts: one that only
-//! poses as a shim can't stand above a real one.
+//! Everything that an attempt starts stays below its shim, which adopts its orphans
+//! (prctl(2)). Those of a killed shim become children of the daemon, or stay below their
+//! leader. The daemon knows its shims and leaders by pid and start time. Of several above one
+//! process the outermost counts: a process that only poses as a shim can't be above a real one.
 
 use std::fs;
 use std::io;
@@ -18,7 +17,7 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::{PeerCredentials, PeerPidfd};
 use nix::unistd::geteuid;
 
-use super::identity::{Identity, Process};
+use super::identity::Process;
 use super::manifest::{self, Started};
 use super::pidfd::PidFd;
 use super::proc::{self, Stat};
@@ -26,16 +25,15 @@ use super::roots::attempt_of;
 use super::shims::Shims;
 use crate::ids::AttemptId;
 
-/// How often a line of ancestors is read that changes while it is read.
+/// How often a line of ancestors that changes meanwhile is read again.
 const TRIES: u32 = 100;
 
-/// Where a process stands.
+/// Whether a process belongs to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The line of its ancestors was seen to its end, and none is of an attempt.
+    /// All of its ancestors were seen, and none belongs to an attempt.
     Outside,
-    /// It is part of an attempt, or nothing proves that it is not; `None`: of which
-    /// one is not known.
+    /// It is part of an attempt (`None`: an unknown one), or nothing proves that it is not.
     Inside(Option<AttemptId>),
 }
 
@@ -44,7 +42,6 @@ impl Place {
         self != Self::Outside
     }
 
-    /// The attempt that it is part of, where that is known.
     pub fn attempt(self) -> Option<AttemptId> {
         match self {
             Self::Inside(attempt) => attempt,
@@ -63,10 +60,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Who is at the other end of a connected Unix socket.
-    ///
-    /// # Errors
-    /// It is no such socket.
+    /// The process at the other end of a connected Unix socket.
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {
         let pid = getsockopt(socket, PeerCredentials)?.pid();
         let handle = match getsockopt(socket, PeerPidfd) {
@@ -83,49 +77,40 @@ impl Peer {
     }
 }
 
-/// One in a line of ancestors.
+/// One in a line of ancestors: what must not change while the line is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
     process: Process,
-    stat: LinkStat,
-}
-
-/// What must not change while a line is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct LinkStat {
     parent: i32,
     session: i32,
 }
 
-/// A process and its ancestors, itself first; the daemon, where it is one of them,
-/// last. `None` when one can't be looked at.
+/// A process and its ancestors, up to the daemon; `None` when one can't be looked at.
 fn line_of(mut pid: i32, daemon: i32) -> Option<Vec<Link>> {
     let mut line = Vec::new();
     loop {
-        let Stat { ppid, session, start_time, .. } = Stat::of(pid)?;
-        let stat = LinkStat { parent: ppid, session };
-        line.push(Link { process: Process { pid, start_time }, stat });
+        let Stat { ppid: parent, session, start_time, .. } = Stat::of(pid)?;
+        line.push(Link { process: Process { pid, start_time }, parent, session });
         // The parent of the first process, and of one that came from outside the namespace.
-        if ppid == 0 || pid == daemon {
+        if parent == 0 || pid == daemon {
             return Some(line);
         }
-        pid = ppid;
+        pid = parent;
     }
 }
 
 impl Shims {
-    /// Where the process at the other end of a connection stands. One that has ended,
-    /// or that can't be looked at, counts as inside.
+    /// Where a connection's peer belongs. One that has ended counts as inside.
     pub fn place_of(&self, peer: &Peer) -> Place {
         if peer.pid <= 0 {
             return Place::Inside(None);
         }
         let place = self.place(peer.pid);
-        // Alive now, it had its pid all along.
+        // A process that is alive now had its pid all along.
         if peer.is_alive() { place } else { Place::Inside(None) }
     }
 
-    /// The same of this process, which has no peer.
+    /// The same for this process, which has no peer.
     pub fn own_place(&self) -> Place {
         match nix::unistd::getppid().as_raw() {
             // The first process of its namespace.
@@ -137,8 +122,7 @@ impl Shims {
     fn place(&self, pid: i32) -> Place {
         let daemon = std::process::id().cast_signed();
         for _ in 0..TRIES {
-            // A parent that ends gives its children another: a line counts once it
-            // has been read twice.
+            // A parent that ends gives its children another: two equal reads count.
             let line = line_of(pid, daemon);
             if let Some(line) = line
                 && line_of(pid, daemon).as_ref() == Some(&line)
@@ -152,9 +136,8 @@ impl Shims {
     fn judge(&self, line: &[Link], daemon: i32) -> Place {
         let known = self.known();
         let roots = [&known.shims, &known.leaders, &known.claims];
-        let owner = |link: &Link| {
-            roots.iter().find_map(|roots| roots.owner(link.process, link.stat.session))
-        };
+        let owner =
+            |link: &Link| roots.iter().find_map(|roots| roots.owner(link.process, link.session));
         match line.iter().rev().find_map(owner) {
             Some(attempt) => Place::Inside(attempt),
             // What the daemon runs, and orphans of a shim that was killed.
@@ -165,11 +148,9 @@ impl Shims {
         }
     }
 
-    /// Learns the shims and leaders that earlier daemons left, by the folders that
-    /// shims work in: whatever is below `homes`. To be called before any place is
-    /// asked for.
-    ///
-    /// What a shim looks like is enough here, since the outermost counts.
+    /// Learns the shims and leaders that earlier daemons left: shims that work in a folder
+    /// below `homes`. To be called before [`place_of`](Self::place_of). Looking like a shim is
+    /// enough here, since the outermost counts.
     pub fn recognise(&self, homes: &[PathBuf]) {
         let homes: Vec<PathBuf> =
             homes.iter().filter_map(|home| fs::canonicalize(home).ok()).collect();
@@ -189,9 +170,8 @@ impl Shims {
         }
     }
 
-    /// Remembers the leader of a process folder.
     pub(super) fn learn_leader(&self, started: &Started, folder: &Path) {
-        if let Some(leader) = Identity::from(started).of_this_boot() {
+        if let Some(leader) = started.of_this_boot() {
             self.known().leaders.insert(leader, attempt_of(folder));
         }
     }

@@ -1,11 +1,14 @@
-//! What `/proc` shows of processes (proc(5)). Reads only; every answer may be out of date
-//! when it arrives, so none of them permits a signal.
+//! What `/proc` shows of processes (proc(5)). Every answer may be out of date when it arrives,
+//! so none of them permits a signal.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::paths::ARGUMENT;
+/// The first argument of a shim.
+pub const ARGUMENT: &str = "__shim";
+/// The second argument of a shim that takes over from one that has died.
+pub const RESCUE: &str = "rescue";
 
 /// The fields of `/proc/PID/stat` that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +20,6 @@ pub struct Stat {
     pub threads: u32,
     /// Processor time of its own and of the children it has waited for, in ticks.
     pub cpu_ticks: u64,
-    /// Clock ticks after boot.
     pub start_time: u64,
 }
 
@@ -27,8 +29,7 @@ impl Stat {
         Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The command's name may hold anything, `)` and spaces too, so the fields
-    /// are counted from the last `)`.
+    /// The command's name may hold `)` and spaces, so fields are counted from the last `)`.
     fn parse(line: &[u8]) -> Option<Self> {
         let after_name = line.iter().rposition(|&byte| byte == b')')? + 1;
         let fields: Vec<&str> =
@@ -74,13 +75,11 @@ pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim_end().to_owned())
 }
 
-/// Every process there is.
 pub fn all() -> Vec<i32> {
     numbers_in(Path::new("/proc"))
 }
 
-/// The direct children of a process, by all of its threads; zombies too.
-/// Empty when it is gone.
+/// The direct children of a process, of all of its threads; zombies too.
 pub fn children(pid: i32) -> Vec<i32> {
     let tasks = format!("/proc/{pid}/task");
     let mut children = Vec::new();
@@ -107,13 +106,11 @@ pub fn real_uid(pid: i32) -> Option<u32> {
     uids.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The process's environment as the kernel shows it: `NAME=value` ended by NUL
-/// each. Empty for what is gone, dead or not ours to read.
+/// A process's environment: `NAME=value` ended by NUL each. Empty if it can't be read.
 pub fn environ(pid: i32) -> Vec<u8> {
     fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
 }
 
-/// The command line's arguments. Empty for what is gone or dead.
 pub fn arguments(pid: i32) -> Vec<Vec<u8>> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     line.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect()
@@ -124,7 +121,6 @@ pub fn is_shim(pid: i32) -> bool {
     arguments(pid).get(1).is_some_and(|argument| argument == ARGUMENT.as_bytes())
 }
 
-/// The command's name, 15 bytes at most.
 pub fn command_name(pid: i32) -> String {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end().to_owned()

@@ -1,13 +1,10 @@
-//! Going on when a shim has died: its executor must not notice, and neither may
-//! the log.
+//! Goes on when a shim has died: neither its executor nor the log must notice.
 //!
-//! The daemon holds a duplicate of each pipe, so none breaks; it is a subreaper
-//! (prctl(2)), so the orphans become its own children and it learns how the
-//! leader ended. All that it hands to a new shim, so that afterwards it may die
-//! in its turn. If the daemon died too, the leftovers are killed and the end is recorded
-//! as unknown.
+//! The daemon holds a duplicate of each pipe, so none breaks; it is a subreaper (prctl(2)), so
+//! the orphans become its children and it learns how the leader ended. It hands all of that
+//! to a new shim. If the daemon died too, the next one kills the leftovers and records the
+//! end as unknown.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -19,18 +16,17 @@ use nix::libc;
 use nix::sys::prctl;
 use nix::unistd::getsid;
 
-use super::attach::{DEADLINE, Lifeline};
+use super::attach::{AdoptError, DEADLINE, Lifeline};
 use super::control::Control;
-use super::identity::{Identity, Process};
+use super::identity::Process;
 use super::kill::{KillReport, kill_tree};
 use super::lock::lock_soon;
 use super::manifest::{self, ExitRecord, Manifest, Started};
-use super::paths::RESCUE;
 use super::pidfd::PidFd;
-use super::proc::{self, Stat};
+use super::proc::{self, RESCUE, Stat};
 use super::roots::attempt_of;
-use super::shim::takeover::{self, Ends, Takeover};
-use super::shims::{AdoptError, Adopted, Shims, SpawnError};
+use super::shim::takeover::{self, Takeover};
+use super::shims::{Adopted, Shims, SpawnError};
 use super::tree::{Marker, Tree};
 use crate::blocking::blocking;
 use crate::event::Stream;
@@ -40,11 +36,11 @@ use crate::log::spool::write::SpoolWriter;
 /// How many shims are started one after another while each is killed on its way.
 const RESCUE_TRIES: u32 = 10;
 
-/// Why nothing is known of a process's end after its shim and the daemon died.
+/// The reason in the record of a process whose shim and daemon died.
 pub const LOST: &str = "the supervising process and the daemon died while it ran";
 
-/// Why nothing is known of a process's end when its folder is not there any more.
-pub const DELETED: &str = "the folder with its output and its records was deleted while it ran";
+/// The reason in the record of a process whose folder was deleted.
+const DELETED: &str = "the folder with its output and its records was deleted while it ran";
 
 /// The result of a sweep.
 #[derive(Clone, Debug)]
@@ -54,61 +50,33 @@ pub struct Swept {
     pub report: KillReport,
 }
 
-/// What the daemon holds of a process whose shim has died.
+/// What the daemon holds of a process whose shim has died; it keeps the pipes whole.
 #[derive(Default)]
 struct Hold {
     lifeline: Lifeline,
-    /// How the leader ended, if we have learnt it.
-    status: Option<i32>,
-    /// The orphans of its tree so far.
-    roots: Vec<Process>,
-    stdin_sequence: u64,
-}
-
-/// What goes from a dead shim to the next, and stays with us as well: until that
-/// one is seen to go on, our copies keep the pipes whole.
-struct Handover {
     takeover: Takeover,
-    ends: Ends,
-    /// The leader, if its end is still to be waited for.
-    watched: Option<PidFd>,
 }
 
-impl Handover {
-    /// What is held again, the lock apart.
-    fn back(self) -> Hold {
-        let Ends { stdout, stderr, stdin, leader, stages, .. } = self.ends;
-        Hold {
-            lifeline: Lifeline { stdout, stderr, stdin, stages, leader, shim: None },
-            status: self.takeover.status,
-            roots: self.takeover.roots,
-            stdin_sequence: self.takeover.stdin_sequence,
-        }
-    }
-}
-
-/// Makes this process the parent of its descendants' orphans. The daemon's
-/// first step: without it a dead shim's executor would become another process's child.
-///
-/// # Errors
-/// The kernel refuses.
+/// Makes this process the parent of its descendants' orphans. The daemon's first step:
+/// without it a dead shim's executor would become another process's child.
 pub fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
 }
 
 impl Shims {
-    /// Finds out why a connection closed, and sees to it that the process has a
-    /// shim as long as anything of its tree is left. `control` is that of the
-    /// shim whose [`Closed`](super::control::ShimEvent::Closed) came.
+    /// Finds out why a connection closed, and starts another shim as long as anything of the
+    /// process's tree is left. `control` is that of the shim whose
+    /// [`Closed`](super::control::ShimEvent::Closed) came.
     pub async fn rescue(&self, dir: &Path, control: Control) -> Result<Adopted, AdoptError> {
         let stdin_sequence = control.stdin_sequence();
         let mut lifeline = control.take_lifeline();
         drop(control);
         if let Some(dead) = lifeline.shim.take() {
-            // Its children are ours only once it is quite dead.
+            // Its children become ours only once it is dead.
             blocking(move || io::Result::Ok(dead.wait_dead(DEADLINE))).await?;
         }
-        let mut hold = Hold { lifeline, stdin_sequence, ..Hold::default() };
+        let takeover = Takeover { stdin_sequence, ..Takeover::default() };
+        let mut hold = Hold { lifeline, takeover };
         // A rescuing shim can be killed as well: then another goes on.
         for _ in 0..RESCUE_TRIES {
             let (record, started) = match self.adopt(dir).await? {
@@ -122,9 +90,8 @@ impl Shims {
                 }
                 settled => return Ok(settled),
             };
-            let leader = Identity::from(&started).process;
-            match self.hand_over(dir, leader, record.is_some(), &mut hold).await {
-                // Who goes on is seen when it is looked for.
+            match self.hand_over(dir, started.process(), record.is_some(), &mut hold).await {
+                // The next look shows who goes on.
                 Ok(()) | Err(SpawnError::Died) => {}
                 Err(error) => {
                     tracing::error!(%error, dir = %dir.display(), "can't rescue a process");
@@ -135,37 +102,20 @@ impl Shims {
         self.adopt(dir).await
     }
 
-    /// Kills what is left of an orphan, reads its last output, and records its end as
-    /// unknown for this reason, unless it is known.
-    ///
-    /// # Errors
-    /// A shim supervises it after all, or the folder can't be read or written.
+    /// Kills what is left of an orphan, reads its last output, and records its end as unknown
+    /// for this reason, unless it is known. Fails while a shim supervises it.
     pub async fn sweep(&self, dir: &Path, reason: &'static str) -> Result<Swept, AdoptError> {
         let (shims, dir) = (self.clone(), dir.to_owned());
         blocking(move || shims.sweep_now(&dir, reason)).await
     }
 
-    /// The same for a process whose folder has been deleted: its shim can't be
-    /// reached any more and goes as well.
-    ///
-    /// # Errors
-    /// The work panicked.
+    /// The same for a process whose folder has been deleted; also kills its shim.
     pub async fn sweep_deleted(&self, marker: Marker) -> io::Result<ExitRecord> {
         let shims = self.clone();
         blocking(move || {
-            let own = std::process::id().cast_signed();
-            let tree = Tree {
-                below: None,
-                roots: Vec::new(),
-                session_of: None,
-                adopter: Some(own),
-                cgroup: None,
-                marker,
-                spared: BTreeSet::from([own]),
-            };
+            let tree = Tree::without_shim(marker);
             for shim in tree.shims_above() {
-                // Before it, all below it: once it is dead, nothing leads to those
-                // that have shaken the marker off.
+                // First all below it: nothing else leads to processes that removed the marker.
                 kill_tree(&Tree { below: Some(shim.pid), ..tree.clone() }, &mut || {});
                 shim.signal(libc::SIGKILL);
                 if let Some(dying) = shim.open() {
@@ -220,18 +170,21 @@ impl Shims {
         hold: &mut Hold,
     ) -> Result<(), SpawnError> {
         self.wait_for(leader.pid);
-        let (shims, folder, held) = (self.clone(), dir.to_owned(), std::mem::take(hold));
-        let gathered = blocking(move || shims.gather(&folder, leader, is_recorded, held)).await;
+        let (shims, folder, mut held) = (self.clone(), dir.to_owned(), std::mem::take(hold));
+        let gathered = blocking(move || {
+            let (theirs, watched) = shims.gather(&folder, leader, is_recorded, &mut held)?;
+            io::Result::Ok((held, theirs, watched))
+        });
+        let gathered = gathered.await.map_err(SpawnError::Prepare);
         failpoint::hit("rescue", "gathered");
         let launched = match gathered {
-            Ok((mut handover, theirs)) => {
-                let watched = handover.watched.take();
+            Ok((held, theirs, watched)) => {
+                *hold = held;
                 let launched = self.launch(dir, &[RESCUE], OwnedFd::from(theirs).into()).await;
                 failpoint::hit("rescue", "launched");
-                *hold = handover.back();
                 launched.map(|()| watched)
             }
-            Err(error) => Err(SpawnError::Prepare(error)),
+            Err(error) => Err(error),
         };
         match launched {
             Ok(Some(handle)) => {
@@ -245,36 +198,34 @@ impl Shims {
         }
     }
 
-    /// Brings together what the next shim needs, and sends it on its way.
+    /// Sends the next shim what it needs. Also returns a handle on a leader still to be reaped.
     fn gather(
         &self,
         dir: &Path,
         leader: Process,
         is_recorded: bool,
-        hold: Hold,
-    ) -> io::Result<(Handover, UnixStream)> {
+        hold: &mut Hold,
+    ) -> io::Result<(UnixStream, Option<PidFd>)> {
         let lock = lock_soon(dir)?.ok_or(io::ErrorKind::WouldBlock)?;
-        let Hold { lifeline, status, mut roots, stdin_sequence } = hold;
-        roots.extend(self.claim_orphans(dir)?);
-        let learn = || self.reap_leader(leader).map(ExitStatusExt::into_raw);
-        let status = if is_recorded { None } else { status.or_else(learn) };
-        let Lifeline { stdout, stderr, stdin, stages, leader: handle, .. } = lifeline;
-        let watched = match &handle {
-            Some(handle) if !is_recorded && status.is_none() => Some(handle.try_clone()?),
-            _ => None,
-        };
-        let takeover = Takeover { leader, status, roots, stdin_sequence };
-        let ends = Ends { lock, stdout, stderr, stdin, leader: handle, stages };
+        let Hold { lifeline, takeover } = hold;
+        takeover.roots.extend(self.claim_orphans(dir)?);
+        let mut watched = None;
+        if !is_recorded {
+            let learn = || self.reap_leader(leader).map(ExitStatusExt::into_raw);
+            takeover.status = takeover.status.or_else(learn);
+            let handle = lifeline.leader.as_ref().filter(|_| takeover.status.is_none());
+            watched = handle.map(PidFd::try_clone).transpose()?;
+        }
         let (ours, theirs) = UnixStream::pair()?;
-        takeover::send(&ours, takeover.clone(), &ends)?;
+        // A descriptor on its way keeps the lock held.
+        takeover::send(&ours, takeover, &lock, lifeline)?;
         ours.shutdown(Shutdown::Write)?;
-        Ok((Handover { takeover, ends, watched }, theirs))
+        Ok((theirs, watched))
     }
 
     /// The living orphans that became our children with the death of this folder's shim:
     /// those with its marker, and those without any marker that no rescued process has
-    /// claimed. Our shims are our children too, and are known. Of
-    /// two shims that die at once, the first rescue claims those without a marker.
+    /// claimed. Of two shims that die at once, the first rescue claims those without one.
     fn claim_orphans(&self, dir: &Path) -> io::Result<Vec<Process>> {
         let (_, tree) = read_tree(dir)?;
         let may_be_ours = |orphan: &Process| {
@@ -282,18 +233,17 @@ impl Shims {
             tree.marker.claims(&environ) || !Marker::is_in(&environ)
         };
         let orphans = strays().into_iter().filter_map(Process::of).filter(may_be_ours);
-        Ok(self.claim(&orphans.collect::<Vec<_>>(), attempt_of(dir)))
+        Ok(self.claim(orphans.collect(), attempt_of(dir)))
     }
 
-    /// Waits for a leader that has become our child, so that its end is known
-    /// even where the kernel does not keep the status of what is reaped.
+    /// Reaps a leader that has become our child: not every kernel keeps the status.
     async fn report_leader_end(self, dir: PathBuf, leader: Process, handle: PidFd) {
         if handle.dead().await.is_ok()
             && let Some(status) = self.reap_leader(leader)
             && let Ok(Adopted::Live(shim)) = self.adopt(&dir).await
         {
             let control: Control = shim.control;
-            // It may have learnt it from the kernel, and ended.
+            // The shim may have learnt it from the kernel, and ended.
             let _ = control.leader_ended(status.into_raw()).await;
             let _ = control.ping().await;
         }
@@ -301,8 +251,7 @@ impl Shims {
     }
 }
 
-/// Our children that are in another session than ours: shims, and orphans. What
-/// the daemon runs for itself stays in its session.
+/// Our children in another session than ours: shims, and orphans.
 fn strays() -> Vec<i32> {
     let own = std::process::id().cast_signed();
     let own_session = getsid(None).map_or(own, nix::unistd::Pid::as_raw);
@@ -311,27 +260,22 @@ fn strays() -> Vec<i32> {
     proc::children(own).into_iter().filter(is_stray).collect()
 }
 
-/// Who led the tree of which something is left.
+/// The leader of a tree of which something is left.
 fn leftovers_of(dir: &Path) -> io::Result<Option<Started>> {
     let (_, tree) = read_tree(dir)?;
-    let is_gone = tree.members().is_empty() && tree.marked().is_empty();
-    if is_gone { Ok(None) } else { manifest::read(dir, Started::FILE) }
+    if tree.is_gone() { Ok(None) } else { manifest::read(dir, Started::FILE) }
 }
 
 /// A process's tree as far as it is known without its shim.
 fn read_tree(dir: &Path) -> io::Result<(Manifest, Tree)> {
     let manifest: Manifest = manifest::read(dir, Manifest::FILE)?.ok_or(io::ErrorKind::NotFound)?;
     let started: Option<Started> = manifest::read(dir, Started::FILE)?;
-    let leader = started.as_ref().map(Identity::from).and_then(|leader| leader.of_this_boot());
-    let own = std::process::id().cast_signed();
+    let leader = started.and_then(|started| started.of_this_boot());
     let tree = Tree {
-        below: None,
         roots: leader.into_iter().collect(),
         session_of: leader,
-        adopter: Some(own),
         cgroup: manifest.cgroup.clone(),
-        marker: Marker { attempt: manifest.attempt_id, process: manifest.process_id },
-        spared: BTreeSet::from([own]),
+        ..Tree::without_shim(manifest.marker())
     };
     Ok((manifest, tree))
 }

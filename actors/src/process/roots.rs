@@ -7,13 +7,11 @@ use std::path::Path;
 use super::identity::Process;
 use crate::ids::AttemptId;
 
-/// Processes whose descendants belong to attempts; `None`: to something else, such as a
-/// check.
+/// Processes whose descendants belong to attempts; `None`: to a check, for example.
 #[derive(Debug, Default)]
 pub(super) struct Roots(BTreeMap<Process, Option<AttemptId>>);
 
 impl Roots {
-    /// Adds one; those that are gone are forgotten.
     pub(super) fn insert(&mut self, process: Process, attempt: Option<AttemptId>) {
         self.0.retain(|process, _| process.holds_its_pid());
         self.0.insert(process, attempt);
@@ -39,20 +37,4 @@ impl Roots {
 /// The attempt of a process's folder; `None` for a check's.
 pub(super) fn attempt_of(folder: &Path) -> Option<AttemptId> {
     folder.parent()?.file_name()?.to_str()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use super::*;
-    use crate::ids::ProcessId;
-
-    #[test]
-    fn a_folder_tells_its_attempt() {
-        let (attempt, process) = (AttemptId::new(), ProcessId::new());
-        let folder = PathBuf::from(format!("/home/attempts/{attempt}/{process}"));
-        assert_eq!(attempt_of(&folder), Some(attempt));
-        assert_eq!(attempt_of(Path::new("/home/checks/x/lint")), None);
-    }
 }

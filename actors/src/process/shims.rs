@@ -1,15 +1,16 @@
-//! The daemon's side of shims: starting one, and finding out after a restart
-//! what became of one. All state is in the folders; this holds next to none.
+//! The daemon's side of shims: starts one, and finds out after a restart what became of one.
+//! All state is in the folders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
@@ -19,58 +20,55 @@ use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::secret::Secrets;
 
-use super::attach::{self, AttachError, Attached, attach};
+use super::attach::{self, AdoptError, SOCKET, attach};
 use super::control::Shim;
-use super::identity::{Identity, Process};
+use super::identity::Process;
 use super::lock::{AGAIN, try_lock};
-use super::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
-use super::paths::{ARGUMENT, RESCUE, SOCKET, STDIN_FILE};
+use super::manifest::{self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource};
 use super::pidfd::{Reaped, reap};
-use super::proc::Stat;
+use super::proc::{ARGUMENT, RESCUE, Stat};
 use super::roots::{Roots, attempt_of};
-use super::secret_memfd;
 
-/// How long a shim may take from its spawn to its word that the executor runs.
+/// How long a shim may take from its spawn to its report that the executor runs.
 const START: Duration = Duration::from_secs(30);
-/// The reason in the record of a process that was given up before it started.
+/// The reason in the record of a process that was abandoned before it started.
 pub const NEVER_STARTED: &str = "it was never started: the daemon died while it was starting it";
 
-/// Starts and finds shims. Clones share what they know.
+/// Starts and finds shims. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Shims {
     program: PathBuf,
     known: Arc<Mutex<Known>>,
 }
 
-/// What this process has to keep apart among its children.
+/// The daemon's children, by what they are.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// A task waits for each of these pids; no other may reap them.
     waited_for: BTreeSet<i32>,
     /// How leaders ended that were reaped before their rescue asked.
     ended: BTreeMap<Process, ExitStatus>,
-    /// All that this daemon started or found.
+    /// All shims that this daemon started or found.
     pub(super) shims: Roots,
     pub(super) leaders: Roots,
     /// Orphans that belong to a rescued process.
     pub(super) claims: Roots,
 }
 
-/// Why no process was started. Unless said otherwise none runs.
+/// Why no process was started. Unless stated otherwise none runs.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     #[error("can't write down what to run: {0}")]
     Prepare(io::Error),
     #[error("can't start a shim: {0}")]
     Shim(io::Error),
-    /// The shim's own words: the program can't be run, the folder is not fit.
+    /// The shim's own message: the program can't be run, the folder is not fit.
     #[error("{0}")]
     Refused(String),
-    /// The shim died, or took too long and was killed, before it said a word:
-    /// something may run. To be followed by [`Shims::sweep`].
+    /// It died before it reported: something may run. To be followed by [`Shims::sweep`].
     #[error("the shim died while it was starting")]
     Died,
-    /// It was started, and can't be reached. To be followed by [`Shims::adopt`].
+    /// To be followed by [`Shims::adopt`].
     #[error("it was started and can't be reached: {0}")]
     Unreachable(#[from] AdoptError),
 }
@@ -78,38 +76,26 @@ pub enum SpawnError {
 /// What became of an execution process.
 #[derive(Debug)]
 pub enum Adopted {
-    /// Its shim is there; the leader may have ended.
+    /// Its shim runs; the leader may have ended.
     Live(Shim),
     /// It has ended, and no shim is left.
     Ended(ExitRecord),
-    /// It was not started, and can't be any more: the folder is closed, until
-    /// it is [reopened](Shims::reopen).
+    /// It was not started, and can't be until the folder is [reopened](Shims::reopen).
     NeverStarted,
-    /// Its shim is dead; how it ended, or whether it has, is unknown.
+    /// Its shim is dead; whether and how it ended is unknown.
     Lost { leader: Started },
-}
-
-/// Why it can't be found out what became of a process.
-#[derive(Debug, thiserror::Error)]
-pub enum AdoptError {
-    #[error("the shim is there and does not answer")]
-    Unresponsive,
-    #[error(transparent)]
-    Attach(AttachError),
-    #[error("can't read the process's folder: {0}")]
-    Folder(#[from] io::Error),
 }
 
 impl Shims {
     /// `program` is started as the shim and must call [`shim::enter`](super::shim::enter) first
-    /// thing in its `main`; normally `/proc/self/exe`, which is this program
-    /// even after its file has been replaced.
+    /// in its `main`; normally `/proc/self/exe`, which is this program even after its file has
+    /// been replaced.
     pub fn new(program: PathBuf) -> Self {
         Self { program, known: Arc::default() }
     }
 
-    /// Starts an execution process without secrets in a folder of its own, which
-    /// is made if need be. `stdin` goes with [`StdinSource::File`].
+    /// Starts an execution process without secrets in a folder of its own, which is created if
+    /// it is missing. `stdin` goes with [`StdinSource::File`].
     pub async fn spawn(
         &self,
         dir: &Path,
@@ -119,7 +105,6 @@ impl Shims {
         self.spawn_with(dir, manifest, stdin, &Secrets::default()).await
     }
 
-    /// Starts one with secrets, which the manifest names.
     pub async fn spawn_with(
         &self,
         dir: &Path,
@@ -132,7 +117,7 @@ impl Shims {
             .await
             .map_err(SpawnError::Prepare)?;
         failpoint::hit("manifest", "written");
-        let handed = secret_memfd::pack(secrets).map_err(SpawnError::Shim)?;
+        let handed = in_memfd(secrets).map_err(SpawnError::Shim)?;
         let refused = match self.launch(dir, &[], handed).await {
             Ok(()) => None,
             // Perhaps because another came first.
@@ -143,18 +128,19 @@ impl Shims {
         match self.adopt(dir).await? {
             Adopted::Live(shim) => Ok(shim),
             Adopted::Ended(record) if refused.is_none() || record.is_known() => {
-                let started = blocking_read(dir, Started::FILE).await?.ok_or(SpawnError::Died)?;
+                let folder = dir.to_owned();
+                let started = blocking(move || manifest::read(&folder, Started::FILE)).await;
+                let started = started.map_err(AdoptError::Io)?.ok_or(SpawnError::Died)?;
                 Ok(Shim::ended(record, started))
             }
             _ => Err(refused.map_or(SpawnError::Died, SpawnError::Refused)),
         }
     }
 
-    /// Makes a folder that was [closed](Adopted::NeverStarted) fit for a start
-    /// again. A shim that a dead daemon sent may still come: one of the two gets
-    /// the lock, the other is refused, and `spawn` attaches to whichever runs. One
-    /// that comes while the folder is closed holds the lock for a moment, to be
-    /// refused: its end is waited for.
+    /// Makes a folder that was [closed](Adopted::NeverStarted) fit for a start again. A shim
+    /// that a dead daemon started may still arrive: one of the two gets the lock, the other is
+    /// refused, and `spawn` attaches to whichever runs. A shim that is being refused holds the
+    /// lock for a moment; this waits for its end.
     pub async fn reopen(&self, dir: &Path) -> io::Result<()> {
         let deadline = Instant::now() + attach::DEADLINE;
         loop {
@@ -169,28 +155,35 @@ impl Shims {
         }
     }
 
-    /// Finds out what became of the process of a folder: after a restart, or
-    /// when its connection closed. Takes some 5 s at most.
+    /// Finds out what became of the process of a folder. Takes some 5 s at most.
     pub async fn adopt(&self, dir: &Path) -> Result<Adopted, AdoptError> {
         let deadline = Instant::now() + attach::DEADLINE;
         loop {
-            let folder = dir.to_owned();
-            let found = blocking(move || look(&folder)).await?;
-            return Ok(match found {
-                FolderState::Live(attached, started) => {
-                    self.learn_leader(&started, dir);
-                    Adopted::Live(Shim::connected(attached, started)?)
-                }
-                FolderState::Ended(record) => Adopted::Ended(record),
-                FolderState::NeverStarted => Adopted::NeverStarted,
-                FolderState::Lost(leader) => Adopted::Lost { leader },
-                FolderState::Unsettled if Instant::now() < deadline => {
-                    sleep(AGAIN).await;
-                    continue;
-                }
-                FolderState::Unsettled => return Err(AdoptError::Unresponsive),
-            });
+            let (shims, folder) = (self.clone(), dir.to_owned());
+            if let Some(found) = blocking(move || shims.look(&folder)).await? {
+                return Ok(found);
+            }
+            if Instant::now() >= deadline {
+                return Err(AdoptError::Unresponsive);
+            }
+            sleep(AGAIN).await;
         }
+    }
+
+    /// `None`: a shim holds the lock and does not listen, for it is starting or ending.
+    fn look(&self, dir: &Path) -> Result<Option<Adopted>, AdoptError> {
+        if !dir.join(Manifest::FILE).exists() {
+            return Ok(Some(Adopted::NeverStarted));
+        }
+        let Some(mut attached) = attach(dir)? else {
+            // Until the lock is dropped no shim can start here.
+            let lock = try_lock(dir)?;
+            return Ok(lock.map(|_lock| judge(dir)).transpose()?);
+        };
+        let Some(started) = manifest::read::<Started>(dir, Started::FILE)? else { return Ok(None) };
+        attached.lifeline.leader = started.of_this_boot().and_then(Process::open);
+        self.learn_leader(&started, dir);
+        Ok(Some(Adopted::Live(Shim::connected(attached, started)?)))
     }
 
     /// Starts a shim in a folder and reads its handshake.
@@ -200,10 +193,9 @@ impl Shims {
         arguments: &[&str],
         stdin: Stdio,
     ) -> Result<(), SpawnError> {
-        // Whose death a test may ask for.
+        // The process whose death a test may request.
         let kind = if arguments.contains(&RESCUE) { RESCUE } else { "shim" };
-        // Nothing here makes the standard library fork: a daemon's memory is not
-        // copied, and the executor's surroundings are the shim's to make.
+        // Nothing here makes the standard library fork: it does not copy a daemon's memory.
         #[expect(clippy::disallowed_methods, reason = "this is where shims are spawned")]
         let mut command = Command::new(&self.program);
         command
@@ -223,12 +215,10 @@ impl Shims {
         if let Some(mut stdout) = child.stdout.take()
             && timeout(START, stdout.read_to_string(&mut word)).await.is_err()
         {
-            // It is ours and not reaped; one that is gone already is as well.
             let _ = child.start_kill();
         }
         let shims = self.clone();
         tokio::spawn(async move {
-            // Whenever it ends; how, its folder tells.
             let _ = child.wait().await;
             shims.no_longer_wait_for(pid);
         });
@@ -263,8 +253,7 @@ impl Shims {
         self.known().waited_for.remove(&pid);
     }
 
-    /// Reaps a dead child of ours that no task waits for. A leader's shim may have died
-    /// a moment before it: its rescue will ask how it ended.
+    /// Reaps a dead child of ours that no task waits for. A rescue may need a leader's status.
     pub(super) fn reap_stray(&self, stray: Process) {
         let mut known = self.known();
         if !known.waited_for.contains(&stray.pid)
@@ -286,53 +275,22 @@ impl Shims {
         })
     }
 
-    /// Remembers orphans as a rescued process's. Returns those that were not
-    /// another's already, and no shims; the dead are forgotten.
-    pub(super) fn claim(&self, orphans: &[Process], attempt: Option<AttemptId>) -> Vec<Process> {
+    /// Claims orphans for a rescued process. Returns those that were free, and no shims.
+    pub(super) fn claim(
+        &self,
+        mut orphans: Vec<Process>,
+        attempt: Option<AttemptId>,
+    ) -> Vec<Process> {
         let mut known = self.known();
-        let mut ours = orphans.to_vec();
-        ours.retain(|orphan| !known.claims.holds(*orphan) && !known.shims.holds(*orphan));
-        for orphan in &ours {
+        orphans.retain(|orphan| !known.claims.holds(*orphan) && !known.shims.holds(*orphan));
+        for orphan in &orphans {
             known.claims.insert(*orphan, attempt);
         }
-        ours
+        orphans
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         lock(&self.known)
-    }
-}
-
-/// What one look at a folder tells.
-enum FolderState {
-    Live(Attached, Started),
-    Ended(ExitRecord),
-    NeverStarted,
-    Lost(Started),
-    /// A shim holds the lock and does not listen: it is starting, or ending.
-    Unsettled,
-}
-
-fn look(dir: &Path) -> Result<FolderState, AdoptError> {
-    if !dir.join(Manifest::FILE).exists() {
-        return Ok(FolderState::NeverStarted);
-    }
-    match attach(dir) {
-        Ok(mut attached) => {
-            let Some(started) = manifest::read::<Started>(dir, Started::FILE)? else {
-                return Ok(FolderState::Unsettled);
-            };
-            attached.lifeline.leader =
-                Identity::from(&started).of_this_boot().and_then(Process::open);
-            Ok(FolderState::Live(attached, started))
-        }
-        Err(AttachError::Nobody) => match try_lock(dir)? {
-            // Dropped at the end of this: until then no shim can start here.
-            Some(_lock) => judge(dir).map_err(AdoptError::Folder),
-            None => Ok(FolderState::Unsettled),
-        },
-        Err(AttachError::Unresponsive) => Err(AdoptError::Unresponsive),
-        Err(error) => Err(AdoptError::Attach(error)),
     }
 }
 
@@ -352,36 +310,35 @@ fn try_reopen(dir: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// What a folder without a shim tells, its lock being held.
-fn judge(dir: &Path) -> io::Result<FolderState> {
-    // Of a shim that was killed; best effort, for no shim listens there any more.
+/// The state of a folder without a shim. The caller holds its lock.
+fn judge(dir: &Path) -> io::Result<Adopted> {
+    // A killed shim leaves it; best effort, for no shim listens there any more.
     let _ = std::fs::remove_file(dir.join(SOCKET));
     let record: Option<ExitRecord> = manifest::read(dir, ExitRecord::FILE)?;
     let manifest: Option<Manifest> = manifest::read(dir, Manifest::FILE).unwrap_or_default();
     if let Some(cgroup) = manifest.and_then(|manifest| manifest.cgroup) {
-        // Best effort, too; while a process is in it, it stays.
         cgroup.remove();
     }
     let started: Option<Started> = manifest::read(dir, Started::FILE)?;
     Ok(match (record, started) {
         (Some(record), _) if record.reason.as_deref() == Some(NEVER_STARTED) => {
-            FolderState::NeverStarted
+            Adopted::NeverStarted
         }
-        (Some(record), _) => FolderState::Ended(record),
-        (None, Some(started)) => FolderState::Lost(started),
+        (Some(record), _) => Adopted::Ended(record),
+        (None, Some(started)) => Adopted::Lost { leader: started },
         (None, None) => {
-            // A shim on its way here may come yet; with a record here it won't start.
+            // A shim on its way may still arrive; with a record here it won't start.
             let record = ExitRecord::unknown(NEVER_STARTED);
             manifest::write_durably(dir, ExitRecord::FILE, &record)?;
-            FolderState::NeverStarted
+            Adopted::NeverStarted
         }
     })
 }
 
-/// Everything a shim needs is on the disk before it is spawned.
+/// Puts everything that a shim needs on the disk.
 fn prepare(dir: &Path, manifest: &Manifest, stdin: Option<&[u8]>) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    // A second try: a shim of the first may be reading these files.
+    // A second try: the first try's shim may be reading these files.
     if manifest::read(dir, Manifest::FILE)?.as_ref() == Some(manifest) {
         return Ok(());
     }
@@ -399,10 +356,13 @@ fn prepare(dir: &Path, manifest: &Manifest, stdin: Option<&[u8]>) -> io::Result<
     }
 }
 
-async fn blocking_read<T>(dir: &Path, name: &'static str) -> Result<Option<T>, AdoptError>
-where
-    T: serde::de::DeserializeOwned + Send + 'static,
-{
-    let dir = dir.to_owned();
-    Ok(blocking(move || manifest::read(&dir, name)).await?)
+/// A shim's standard input: its secrets in a memfd, which no file or environment shows.
+fn in_memfd(secrets: &Secrets) -> io::Result<Stdio> {
+    if secrets.is_empty() {
+        return Ok(Stdio::null());
+    }
+    let mut file = File::from(memfd_create(c"provost-secrets", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(&serde_json::to_vec(secrets)?)?;
+    file.rewind()?;
+    Ok(file.into())
 }

@@ -1,10 +1,9 @@
-//! Which processes belong to one execution process: everything that its leader
-//! started, whatever session, group or parent it has by now. Reads `/proc`,
-//! sends no signal.
+//! Which processes belong to one execution process: everything that its leader started,
+//! whatever session, group or parent it has by now.
 //!
-//! A living shim is a subreaper, so all of them are below it (prctl(2)). Without
-//! it they are identified by the leader, the leader's session, and the environment that
-//! they inherited; only the last of these can be removed on purpose.
+//! A living shim is a subreaper, so all of them are below it (prctl(2)). Without it they are
+//! identified by the leader, the leader's session, and the environment that they inherited;
+//! only the last of these can be removed on purpose.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,11 +23,11 @@ pub struct Tree {
     pub below: Option<i32>,
     /// These and all below them.
     pub roots: Vec<Process>,
-    /// Whoever is in the session of this one, the leader.
+    /// All in the session of this one, the leader.
     pub session_of: Option<Process>,
-    /// Whose orphans may be ours: the subreaper above a shim that has died.
+    /// The subreaper above a shim that has died; its orphans may be ours.
     pub adopter: Option<i32>,
-    /// All that is in it.
+    /// All in this cgroup.
     pub cgroup: Option<Cgroup>,
     pub marker: Marker,
     /// Never part of the tree, nor what is below them: the daemon, ourselves.
@@ -36,6 +35,24 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// A tree whose shim has died, and of which only the marker is known.
+    pub fn without_shim(marker: Marker) -> Self {
+        let own = std::process::id().cast_signed();
+        Self {
+            below: None,
+            roots: Vec::new(),
+            session_of: None,
+            adopter: Some(own),
+            cgroup: None,
+            marker,
+            spared: BTreeSet::from([own]),
+        }
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.members().is_empty() && self.marked().is_empty()
+    }
+
     /// The living members that parents and sessions lead to.
     pub fn members(&self) -> Vec<Process> {
         let mut found = BTreeSet::new();
@@ -60,22 +77,23 @@ impl Tree {
         found.into_iter().collect()
     }
 
-    /// The living ones that carry the marker and that no other shim answers
-    /// for, with all below them. Costs a read of every process's environment.
+    /// The living ones that carry the marker and that no other shim supervises, and all below.
     pub fn marked(&self) -> Vec<Process> {
         let own = geteuid().as_raw();
         let mut found = BTreeSet::new();
         for pid in proc::all() {
             let ours = fs::metadata(format!("/proc/{pid}")).is_ok_and(|meta| meta.uid() == own);
-            if ours && self.marker.claims(&proc::environ(pid)) && !self.has_other_shim_above(pid) {
+            if ours
+                && self.marker.claims(&proc::environ(pid))
+                && shim_above(pid, &self.spared).is_none()
+            {
                 self.add(pid, &mut found);
             }
         }
         found.into_iter().collect()
     }
 
-    /// The shims of this very process above those who carry the marker. A shim works
-    /// in its process's folder, and still does when that has been deleted.
+    /// The shims of this execution process, by their working folder, which may be deleted.
     pub fn shims_above(&self) -> BTreeSet<Process> {
         let folder = format!("/{}/{}", self.marker.attempt, self.marker.process);
         let is_own = |shim: &i32| {
@@ -87,8 +105,7 @@ impl Tree {
         proc::all().into_iter().filter(carries).filter_map(shim).collect()
     }
 
-    /// Whether a process is seen to be none that the leader started. One that can't
-    /// be looked at, because it is gone, is not.
+    /// Whether a process was certainly not started by the leader. `false` for one that is gone.
     pub fn is_outside(&self, pid: i32) -> bool {
         // Without the shim that started it, an orphan's parents prove nothing.
         if self.below.is_none() && self.marker.claims(&proc::environ(pid)) {
@@ -111,7 +128,6 @@ impl Tree {
         }
     }
 
-    /// Adds a process and all below it.
     fn add(&self, pid: i32, found: &mut BTreeSet<Process>) {
         let mut pids = vec![pid];
         while let Some(pid) = pids.pop() {
@@ -124,14 +140,8 @@ impl Tree {
         }
     }
 
-    /// Whether a living shim that isn't ours answers for the process.
-    fn has_other_shim_above(&self, pid: i32) -> bool {
-        shim_above(pid, &self.spared).is_some()
-    }
-
-    /// A session's number is its first process's pid, and stays taken while the
-    /// session has members. Once both are gone another session may have it, so
-    /// without its leader a session proves something of our orphans alone.
+    /// A session's number is its first process's pid. Once the session is gone another one may
+    /// have it, so without its leader a session proves something only of our orphans.
     fn is_in_session(&self, leader: Process, stat: &Stat) -> bool {
         let leader_is_there =
             || Stat::of(leader.pid).is_some_and(|stat| stat.start_time == leader.start_time);
@@ -141,7 +151,7 @@ impl Tree {
     }
 }
 
-/// The environment that tells an attempt's processes from all others.
+/// The environment that identifies an attempt's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
     pub attempt: AttemptId,
@@ -159,8 +169,7 @@ impl Marker {
         value(environ, Self::ATTEMPT).is_some()
     }
 
-    /// Whether a process with this environment (`NAME=value` ended by NUL each)
-    /// came from our execution process.
+    /// Whether this environment (`NAME=value`, NUL) is that of our execution process.
     pub fn claims(&self, environ: &[u8]) -> bool {
         let attempt = self.attempt.to_string();
         let process = self.process.to_string();

@@ -1,14 +1,13 @@
-//! The resources that a tree uses, as `/proc` shows them (proc(5)). Reads only.
+//! The resources that a tree uses, as `/proc` shows them (proc(5)).
 
 use std::fs;
 use std::time::Duration;
 
-use nix::unistd::{SysconfVar, sysconf};
+use rustix::param::{clock_ticks_per_second, page_size};
 
 use super::identity::Process;
 use super::proc::{self, Stat};
 
-/// The sum over some processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Also of the dead that they have waited for.
@@ -19,7 +18,7 @@ pub struct Usage {
 
 impl Usage {
     pub fn of(processes: &[Process]) -> Self {
-        let (tick, page) = (per_second(), page_bytes());
+        let (tick, page) = (clock_ticks_per_second(), page_size() as u64);
         let mut usage = Self::default();
         for process in processes {
             if let Some(stat) = Stat::of(process.pid) {
@@ -31,12 +30,11 @@ impl Usage {
     }
 }
 
-/// Time since a process was started, suspended time not counted out: what a shim
-/// that takes over can know.
+/// Time since a process was started, suspended time included.
 pub fn age(process: Process) -> Duration {
     let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
     let uptime = uptime.split('.').next().and_then(|secs| secs.parse().ok());
-    let started = process.start_time / per_second();
+    let started = process.start_time / clock_ticks_per_second();
     Duration::from_secs(uptime.map_or(0, |uptime: u64| uptime.saturating_sub(started)))
 }
 
@@ -53,19 +51,6 @@ fn private_pages(pid: i32) -> Option<u64> {
     let mut fields = statm.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
     let (resident, shared) = (fields.next()?.ok()?, fields.next()?.ok()?);
     Some(resident.saturating_sub(shared))
-}
-
-fn per_second() -> u64 {
-    positive(SysconfVar::CLK_TCK, 100)
-}
-
-fn page_bytes() -> u64 {
-    positive(SysconfVar::PAGE_SIZE, 4096)
-}
-
-fn positive(variable: SysconfVar, default: u64) -> u64 {
-    let value = sysconf(variable).ok().flatten();
-    value.and_then(|value| u64::try_from(value).ok()).filter(|value| *value > 0).unwrap_or(default)
 }
 
 #[cfg(test)]

@@ -1,47 +1,40 @@
-//! When a limit has been passed: looks at what a tree uses, one sample after
-//! another. Pure; time is what the samples say.
+//! Decides from samples of a tree's usage when it has exceeded a limit. Pure.
 
 use std::time::Duration;
 
 use crate::limits::Limits;
 
-/// Processor time under this share of the time gone by is none: timers tick in
-/// processes that do nothing, too.
+/// A process that uses less than 1/100 of the time is idle: timers tick in idle ones, too.
 const IDLE_SHARE: u32 = 100;
-/// Between two looks, where memory or processes are watched: how far a limit can
-/// be passed.
+/// Time between two looks, where memory or processes are watched.
 const CLOSE_LOOK: Duration = Duration::from_millis(100);
 /// Bounds of the time between two looks for idleness.
 const IDLE_LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// What a tree had used by some moment.
+/// The usage of a tree up to some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Since the start of the process.
     pub at: Duration,
-    /// Bytes written to both streams.
     pub bytes: u64,
     /// Processor time of all members and of the dead they have waited for.
     pub cpu: Duration,
-    /// Private bytes in memory.
     pub memory: u64,
     pub processes: u64,
-    /// Its output finds no room on the disk: it may only be able to wait.
+    /// Its output finds no room on the disk, so it may have to wait.
     pub stalled: bool,
-    /// The kernel has killed one for want of memory in its cgroup.
+    /// The kernel has killed a member for lack of memory in its cgroup.
     pub out_of_memory: bool,
 }
 
-/// A limit that has been passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// A sentence: which limit, and by how much it is set.
+    /// A sentence with the limit and its value.
     pub reason: String,
-    /// Without grace: the damage grows by the moment.
+    /// Without grace, for the damage grows.
     pub at_once: bool,
 }
 
-/// Watches one process's limits.
 #[derive(Debug)]
 pub struct Watch {
     limits: Limits,
@@ -51,12 +44,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// From `now` on; idleness is counted from here.
+    /// Counts idleness from `now` on.
     pub fn new(limits: Limits, now: Sample) -> Self {
         Self { limits, busy: now, last: now }
     }
 
-    /// How long nothing needs to be looked at; `None`: ever.
+    /// How long no look is needed; `None`: for ever.
     pub fn pause(&self, now: Duration) -> Option<Duration> {
         let Limits { wall_secs, idle_secs, memory_bytes, processes, .. } = self.limits;
         let wall = (wall_secs > 0).then(|| Duration::from_secs(wall_secs).saturating_sub(now));
@@ -66,18 +59,17 @@ impl Watch {
         [wall, idle, close].into_iter().flatten().min()
     }
 
-    /// Whether what a look costs is needed: processor time, memory, processes.
+    /// Whether a look needs processor time, memory or the number of processes.
     pub fn needs_tree(&self) -> bool {
         let Limits { idle_secs, memory_bytes, processes, .. } = self.limits;
         idle_secs > 0 || memory_bytes > 0 || processes > 0
     }
 
-    /// From here on time is no matter.
+    /// Stops watching time.
     pub fn turn_ended(&mut self) {
         (self.limits.wall_secs, self.limits.idle_secs) = (0, 0);
     }
 
-    /// Takes the next sample.
     pub fn look(&mut self, now: Sample) -> Option<Breach> {
         let slice = now.at.saturating_sub(self.last.at);
         let used = now.cpu.saturating_sub(self.last.cpu);

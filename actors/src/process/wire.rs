@@ -1,9 +1,8 @@
 //! The control socket's frames, between a shim and its clients. Pure.
 //!
-//! A frame is its length (u32, kind and body together), a kind (one ASCII
-//! byte) and a body; numbers are little endian, reports are JSON. A shim may be
-//! years older than the daemon that attaches to it: kinds and bodies may be
-//! added, never changed, and the shim says its version first.
+//! A frame is its length (u32, kind and body together), a kind (one ASCII byte) and a body;
+//! numbers are little endian, reports are JSON. A shim may be older than the daemon: kinds and
+//! bodies may be added, never changed, and the shim sends its version first.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,36 +41,24 @@ pub enum Target {
 pub enum ShimRequest {
     /// Report every event from now on.
     Subscribe,
-    /// The last tick has been seen: the next may come.
+    /// The client has read the last tick.
     TickSeen,
-    /// One message for standard input, written whole or not at all. Numbers
-    /// ascend; a number seen before is not written again.
-    Stdin {
-        sequence: u64,
-        bytes: Vec<u8>,
-    },
-    /// Close standard input after what is on its way there.
+    /// One message for standard input, written whole. A repeated number is not written again.
+    Stdin { sequence: u64, bytes: Vec<u8> },
+    /// Close standard input after the queued messages.
     CloseStdin,
-    Signal {
-        ticket: u32,
-        target: Target,
-        signal: i32,
-    },
-    KillTree {
-        ticket: u32,
-    },
-    /// A stop begins; the record of the leader's end will say so.
+    /// Signal some processes.
+    Signal { ticket: u32, target: Target, signal: i32 },
+    /// Kill every process of the tree.
+    KillTree { ticket: u32 },
+    /// A stop begins; the record of the leader's end mentions it.
     Stopping(StopKind),
     /// Send the pipes' other ends.
     Pipes,
-    Ping {
-        ticket: u32,
-    },
-    /// To a shim that isn't the leader's parent: how the leader ended, as a
-    /// wait status (wait(2)).
-    LeaderEnded {
-        status: i32,
-    },
+    /// Answer.
+    Ping { ticket: u32 },
+    /// To a shim that isn't the leader's parent: the leader's wait status (wait(2)).
+    LeaderEnded { status: i32 },
 }
 
 /// A message of a shim: an event or an answer.
@@ -79,47 +66,30 @@ pub enum ShimRequest {
 pub enum ShimMessage {
     /// First of all.
     Hello(Hello),
-    /// From here on the client gets every event.
+    /// The answer to [`ShimRequest::Subscribe`].
     Subscribed,
-    /// Bytes spooled so far. The next tick follows the answer to this one.
-    Tick {
-        stdout: u64,
-        stderr: u64,
-    },
-    /// All messages up to this one have gone to standard input whole.
-    StdinWritten {
-        sequence: u64,
-    },
-    /// Standard input is closed: on request, or because no one reads it.
+    /// Bytes spooled so far. The next tick follows [`ShimRequest::TickSeen`].
+    Tick { stdout: u64, stderr: u64 },
+    /// All messages up to this one were written to standard input.
+    StdinWritten { sequence: u64 },
+    /// Standard input is closed: on request, or because it has no reader.
     StdinClosed,
     /// The leader's end is on disk.
     Exited(ExitRecord),
-    /// The last process of the tree is gone; so will the shim be.
+    /// The last process of the tree is gone; the shim ends.
     TreeGone,
     /// The spool takes no bytes, and why.
     Stalled(String),
+    /// The spool has room again.
     Resumed,
-    /// How many a signal went to.
-    Signalled {
-        ticket: u32,
-        count: u32,
-    },
-    Killed {
-        ticket: u32,
-        report: KillReport,
-    },
-    /// Descriptors come with this frame: stdout's and stderr's reading ends,
-    /// as far as they are open, standard input's writing end, and the stages of
-    /// both outputs.
-    Pipes {
-        stdout: bool,
-        stderr: bool,
-        stdin: bool,
-        staged: bool,
-    },
-    Pong {
-        ticket: u32,
-    },
+    /// How many processes got a signal.
+    Signalled { ticket: u32, count: u32 },
+    /// The result of a kill.
+    Killed { ticket: u32, report: KillReport },
+    /// Comes with the descriptors of the pipes' other ends, and of both outputs' stages.
+    Pipes { stdout: bool, stderr: bool, stdin: bool, staged: bool },
+    /// The answer to [`ShimRequest::Ping`].
+    Pong { ticket: u32 },
 }
 
 /// The state of a shim when a client connects.
@@ -132,7 +102,6 @@ pub struct Hello {
 }
 
 impl ShimRequest {
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Subscribe => frame(b'A', &[]),
@@ -155,13 +124,10 @@ impl ShimRequest {
     }
 
     /// Whether the frame is a [`ShimRequest::Stdin`], without copying it.
-    #[must_use]
     pub fn is_stdin(frame: &[u8]) -> bool {
         frame.first() == Some(&b'I')
     }
 
-    /// # Errors
-    /// An unknown kind, or a body that doesn't fit its kind.
     pub fn decode(frame: &[u8]) -> Result<Self, WireError> {
         let mut body = Body::of(frame);
         Ok(match body.kind {
@@ -192,7 +158,6 @@ impl ShimRequest {
 }
 
 impl ShimMessage {
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Hello(hello) => frame(b'H', &[&[VERSION], &json(hello)]),
@@ -217,8 +182,6 @@ impl ShimMessage {
         }
     }
 
-    /// # Errors
-    /// An unknown kind, or a body that doesn't fit its kind; another version.
     pub fn decode(frame: &[u8]) -> Result<Self, WireError> {
         let mut body = Body::of(frame);
         Ok(match body.kind {
@@ -240,7 +203,7 @@ impl ShimMessage {
                 stdout: body.u8()? != 0,
                 stderr: body.u8()? != 0,
                 stdin: body.u8()? != 0,
-                // Shims that know of no stages end here.
+                // Older shims end here.
                 staged: body.rest().first().is_some_and(|&is| is != 0),
             },
             b'p' => Self::Pong { ticket: body.u32()? },
@@ -249,11 +212,7 @@ impl ShimMessage {
     }
 }
 
-/// The first frame of what has arrived, without its length, and how many bytes
-/// it took with it. `None` until it is there whole.
-///
-/// # Errors
-/// A length beyond [`FRAME_MAX`], or none at all.
+/// The first complete frame of `arrived` without its length, and how many bytes it took.
 pub fn first_frame(arrived: &[u8]) -> Result<Option<(&[u8], usize)>, WireError> {
     let Some((len, rest)) = arrived.split_first_chunk::<4>() else { return Ok(None) };
     let len = usize::try_from(u32::from_le_bytes(*len)).unwrap_or(usize::MAX);
@@ -267,7 +226,7 @@ pub fn first_frame(arrived: &[u8]) -> Result<Option<(&[u8], usize)>, WireError> 
 fn frame(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     let len = 1 + parts.iter().map(|part| part.len()).sum::<usize>();
     let mut frame = Vec::with_capacity(4 + len);
-    // Senders keep below FRAME_MAX; were one not to, the receiver would refuse the frame.
+    // Senders keep below FRAME_MAX; the receiver would refuse a longer frame.
     frame.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
     frame.push(kind);
     for part in parts {

@@ -1,10 +1,9 @@
-//! The forms in which a text stands within JSON, as the usual encoders write it
-//! (RFC 8259, 7: any character may be escaped). Pure.
+//! The forms of a text within JSON, as the usual encoders write it (RFC 8259, 7). Pure.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// How an encoder goes beyond what has to be escaped.
+/// What an encoder escapes beyond the necessary.
 #[derive(Clone, Copy)]
 struct Encoder {
     /// Characters beyond ASCII become `\uXXXX`.
@@ -13,7 +12,7 @@ struct Encoder {
     more: &'static str,
     /// `/` becomes `\/`.
     slash: bool,
-    /// Hexadecimal digits are large.
+    /// Hexadecimal digits are upper case.
     upper: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Secrets: which variables hold one, and what of them no file may show. Pure.
+//! Secrets: which variables hold one, and which texts no file may show. Pure.
 //!
 //! ```text
 //!  the environment made ─┬─ without a secret ──▶ manifest.json
@@ -14,9 +14,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the shortest value that is a secret: shorter ones are everywhere.
+/// Bytes of the shortest secret value: shorter texts occur everywhere.
 const VALUE_MIN: usize = 4;
-/// Bytes of the shortest line of a secret that is one by itself.
+/// Bytes of the shortest line that is a secret by itself.
 const LINE_MIN: usize = 8;
 
 /// Which variables hold secrets: `NAME`, `PREFIX_*` or `*_SUFFIX` each.
@@ -24,23 +24,20 @@ const LINE_MIN: usize = 8;
 pub struct SecretNames(Vec<String>);
 
 impl SecretNames {
-    /// What is a secret unless the configuration says otherwise.
+    /// The default patterns.
     pub const DEFAULT: [&str; 4] = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"];
 
-    #[must_use]
     pub fn new(patterns: Vec<String>) -> Self {
         Self(patterns)
     }
 
     /// Whether a text can be one of these patterns.
-    #[must_use]
     pub fn is_pattern(text: &str) -> bool {
         let stem = text.strip_suffix('*').or_else(|| text.strip_prefix('*')).unwrap_or(text);
         !stem.is_empty() && !stem.contains(['*', '=', '\0'])
     }
 
     /// Whether a variable of this name holds a secret.
-    #[must_use]
     pub fn name(&self, variable: &str) -> bool {
         self.0.iter().any(|pattern| match (pattern.strip_suffix('*'), pattern.strip_prefix('*')) {
             (Some(prefix), _) => variable.starts_with(prefix),
@@ -49,10 +46,8 @@ impl SecretNames {
         })
     }
 
-    /// Takes what must not be written down out of an executor's environment.
-    /// `own` is the daemon's: a variable of it that is named without a `*` is a
-    /// secret as well, given to the executor or not.
-    #[must_use]
+    /// Moves secrets out of an executor's environment. `own` is the daemon's environment: its
+    /// variables that are named without a `*` are secrets as well.
     pub fn take_out(
         &self,
         env: &mut BTreeMap<String, String>,
@@ -70,13 +65,13 @@ impl SecretNames {
 /// What a shim gets in memory only.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secrets {
-    /// Variables of the executor whose values are secrets or hold one.
+    /// Variables of the executor whose values hold a secret.
     pub env: BTreeMap<String, String>,
-    /// What its output must not show.
+    /// Texts that its output must not show.
     pub needles: Vec<Needle>,
 }
 
-/// A text that stands for a secret, and the name of the variable that has it.
+/// A text that reveals a secret, and the name of its variable.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Needle {
     pub name: String,
@@ -85,13 +80,10 @@ pub struct Needle {
 }
 
 impl Secrets {
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.env.is_empty() && self.needles.is_empty()
     }
 
-    /// The variables concerned, in order.
-    #[must_use]
     pub fn names(&self) -> Vec<String> {
         let needles = self.needles.iter().map(|needle| &needle.name);
         let names: BTreeSet<&String> = self.env.keys().chain(needles).collect();
@@ -111,12 +103,12 @@ impl fmt::Debug for Needle {
     }
 }
 
-/// The forms in which values may show: as they are, within JSON, and line by line.
+/// The forms in which values may appear: as they are, within JSON, and line by line.
 fn needles<'v>(values: impl Iterator<Item = (&'v String, &'v String)>) -> Vec<Needle> {
     let mut seen = BTreeSet::new();
     let mut needles = Vec::new();
     for (name, value) in values {
-        // What ends a file that a value was read from is no part of the secret.
+        // A line end of the file that a value came from is no part of the secret.
         let value = value.trim_matches(['\r', '\n']);
         if value.len() < VALUE_MIN {
             continue;

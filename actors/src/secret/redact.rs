@@ -1,8 +1,7 @@
-//! Taking secrets out of a stream that comes in pieces. Pure.
+//! Redacts secrets in a stream that comes in pieces. Pure.
 //!
-//! The input is read from the left: at the leftmost match the longest needle becomes
-//! `[redacted:NAME]`. A possible beginning of a needle whose rest may still come is held
-//! back. So the output does not depend on how the stream was cut, and only ever grows.
+//! At the leftmost match the longest needle becomes `[redacted:NAME]`. Bytes that may begin a
+//! needle are held back. So the output does not depend on how the stream was cut.
 
 use std::fmt;
 
@@ -10,7 +9,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, MatchKind};
 
 use super::Needle;
 
-/// A set of needles ready to be looked for.
+/// A set of needles to search for.
 pub struct Redactor {
     automaton: AhoCorasick,
     needles: Vec<Needle>,
@@ -18,30 +17,26 @@ pub struct Redactor {
     longest: usize,
 }
 
-/// The result for some input bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redacted {
     pub bytes: Vec<u8>,
-    /// How many input bytes it covers; the others have to be given again with what
-    /// follows them.
+    /// How many input bytes it covers; the next call repeats the others.
     pub used: usize,
 }
 
 impl Redactor {
-    /// # Errors
-    /// There are too many needles.
+    /// Fails for too many needles.
     pub fn new(needles: Vec<Needle>) -> Result<Self, BuildError> {
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            // Every shim has one: small goes before fast.
+            // Every shim has one, so it must be small.
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(needles.iter().map(|needle| &needle.text))?;
         let longest = needles.iter().map(|needle| needle.text.len()).max().unwrap_or(0);
         Ok(Self { automaton, needles, longest })
     }
 
-    /// Redacts what of `bytes` can be decided now: all of it at the end.
-    #[must_use]
+    /// Redacts the bytes that can be decided now: all of them at the end.
     pub fn redact(&self, bytes: &[u8], is_end: bool) -> Redacted {
         let open_from =
             |from: usize| if is_end { bytes.len() } else { self.open_from(bytes, from) };
@@ -64,8 +59,7 @@ impl Redactor {
         Redacted { bytes: redacted, used: until }
     }
 
-    /// The first place, `from` or later, at which a needle may lie whose end is
-    /// still to come.
+    /// The first place, `from` or later, at which a needle may begin whose end is still to come.
     fn open_from(&self, bytes: &[u8], from: usize) -> usize {
         let first = from.max((bytes.len() + 1).saturating_sub(self.longest));
         let is_open = |place: &usize| {

@@ -1,7 +1,7 @@
-//! A repository of ours beside the real one: it borrows the objects and has no
-//! branches, no history and no hooks. Of the real one's configuration, which an agent
-//! can write, it takes what makes git run nothing. Filters are the person's and the
-//! system's alone.
+//! A scratch repository beside the real one: it borrows the objects and has no branches, no
+//! history and no hooks. Of the real one's configuration, which an agent can write, it takes
+//! only settings by which git runs nothing. Filters come from the person's and the system's
+//! configuration alone.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,48 +15,41 @@ use super::git::{self, Git, GitError};
 use super::{quote, regular};
 use crate::blocking::blocking;
 
-/// What of the repository's configuration decides how files are read and written.
+/// Settings that decide how files are read and written.
 const HARMLESS: &str =
     r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|excludesfile)$";
-/// Where the files come from that a partial clone has yet to fetch, or Git LFS. By
-/// which program, git decides: `GIT_ALLOW_PROTOCOL` is set.
+/// Where a partial clone or Git LFS fetches missing files from.
 const REMOTES: &str = r"^(remote\..*\.(url|promisor|partialclonefilter)|lfs\.url)$";
-/// Which of the files are laid out.
+/// Which files are written.
 const SPARSE: &str = r"^core\.sparsecheckout(cone)?$";
-/// Files over this many bytes are handled as binary ones, and never held in memory.
+/// git treats larger files as binary, and never holds them in memory.
 const BIG: &str = "core.bigFileThreshold=16m";
-/// Bytes of a list of patterns or attributes that is copied; longer ones are left out.
+/// Longest list of patterns or attributes that is copied, in bytes.
 const LIST_MAX: u64 = 16 << 20;
 
-/// A repository of ours, removed when this is dropped.
+/// A scratch repository, removed when this is dropped.
 #[derive(Debug)]
 pub struct Aside {
     dir: TempDir,
-    /// What the real repository's worktrees share.
+    /// The folder that the real repository's worktrees share.
     common: PathBuf,
-    /// `-c` and a setting, in turns.
+    /// `-c` and a setting, alternating.
     config: Vec<OsString>,
 }
 
 impl Aside {
-    /// Makes it in the folder `place`, beside the repository whose shared folder is
-    /// `common`.
-    pub async fn make(place: &Path, common: &Path) -> Result<Self, AsideError> {
+    /// Makes it in the folder `place`, for the repository with the shared folder `common`.
+    pub async fn make(place: &Path, common: &Path) -> Result<Self, GitError> {
         let format = async { git::run(common, &["rev-parse", "--show-object-format"]).await };
         let config = settings(common, &["--get-regexp", HARMLESS]);
         let (format, mut config) = tokio::try_join!(format, config)?;
         config.extend(["-c".into(), BIG.into()]);
         let (place, common) = (place.to_owned(), common.to_owned());
-        let made = blocking(move || {
-            let dir = scratch(&place, &common, &format)?;
-            Ok(Self { dir, common, config })
-        });
-        made.await
+        blocking(move || Ok(Self { dir: scratch(&place, &common, &format)?, common, config })).await
     }
 
-    /// Adds the filters that the person or the system has set up (Git LFS, say), for a
-    /// git that is given nothing else of their configuration.
-    pub async fn with_filters(mut self) -> Result<Self, AsideError> {
+    /// Adds the filters (such as Git LFS) of the person's and the system's configuration.
+    pub async fn with_filters(mut self) -> Result<Self, GitError> {
         let filters = async |of| settings(&self.common, &[of, "--get-regexp", r"^filter\."]).await;
         let (system, person) = tokio::try_join!(filters("--system"), filters("--global"))?;
         self.config.extend([system, person].concat());
@@ -67,7 +60,6 @@ impl Aside {
         self.dir.path()
     }
 
-    /// The folder that the real repository's worktrees share.
     pub fn common(&self) -> &Path {
         &self.common
     }
@@ -85,18 +77,8 @@ impl Aside {
     }
 }
 
-/// Why the repository can't be made.
-#[derive(Debug, thiserror::Error)]
-pub enum AsideError {
-    #[error(transparent)]
-    Git(#[from] GitError),
-    #[error("git can't be prepared: {0}")]
-    Io(#[from] io::Error),
-}
-
-/// Lays out the files of a worktree that git has registered and left empty: what is
-/// checked out in it, as [`Aside`] has it, with the person's configuration.
-pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), AsideError> {
+/// Writes the files of an empty worktree by way of an [`Aside`] with the person's settings.
+pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), GitError> {
     let common = git::common_dir(worktree).await?;
     let admin = git::run(worktree, &["rev-parse", "--absolute-git-dir"]).await?;
     let admin = PathBuf::from(admin);
@@ -109,7 +91,7 @@ pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), AsideError> {
         let prepared = blocking(move || {
             let patterns = "info/sparse-checkout";
             regular::copy_small(&admin.join(patterns), &git_dir.join(patterns), LIST_MAX)?;
-            // Git LFS keeps the files there that it has fetched.
+            // Git LFS keeps its files there.
             let fetched = common.join("lfs");
             if fetched.is_dir() {
                 std::os::unix::fs::symlink(fetched, git_dir.join("lfs"))?;
@@ -124,7 +106,7 @@ pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), AsideError> {
         .args(sparse)
         .args(remotes)
         .env("GIT_INDEX_FILE", admin.join("index"))
-        // What is fetched is kept.
+        // Keeps what is fetched.
         .env("GIT_OBJECT_DIRECTORY", common.join("objects"))
         .env_remove("GIT_NO_LAZY_FETCH")
         .env_remove("GIT_OPTIONAL_LOCKS");
@@ -132,7 +114,7 @@ pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), AsideError> {
     Ok(())
 }
 
-/// `-c` and a setting, in turns, for what `git config` gives.
+/// `-c` and a setting, alternating, for each result of `git config`.
 async fn settings(dir: &Path, which: &[&str]) -> Result<Vec<OsString>, GitError> {
     let args = [&["config", "-z"], which].concat();
     let output = Git::new(dir).output(&args, 64 * 1024).await?;
@@ -154,8 +136,8 @@ fn scratch(place: &Path, common: &Path, format: &str) -> io::Result<TempDir> {
     let path = dir.path();
     bare(path, &[&common.join("objects")])?;
     fs::create_dir(path.join("info"))?;
-    // Sparse checkout is on for its side effect: a file that is there counts, even
-    // when the index says to look past it. safecrlf would warn of every file.
+    // With sparse checkout, git looks at an existing file even when the index says to skip it.
+    // safecrlf would warn about every file.
     let config = format!(
         "[core]\nrepositoryformatversion = 1\nsparseCheckout = true\nsafecrlf = false\n[extensions]\nobjectFormat = {format}\n"
     );
@@ -166,8 +148,7 @@ fn scratch(place: &Path, common: &Path, format: &str) -> io::Result<TempDir> {
     Ok(dir)
 }
 
-/// What makes a folder a repository, its `config` apart: no branches, no history,
-/// no hooks, the objects of others.
+/// Makes a folder a repository with borrowed objects, and without a `config`.
 pub fn bare(path: &Path, lenders: &[&Path]) -> io::Result<()> {
     fs::create_dir_all(path.join("refs"))?;
     fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
@@ -177,7 +158,7 @@ pub fn bare(path: &Path, lenders: &[&Path]) -> io::Result<()> {
 /// Makes a folder of objects that borrows from others (gitrepository-layout(5)).
 pub fn lend_objects(objects: &Path, lenders: &[&Path]) -> io::Result<()> {
     fs::create_dir_all(objects.join("info"))?;
-    // Quoted, a path may have line feeds.
+    // A quoted path may have line feeds.
     let lines = lenders.iter().map(|lender| quote::quoted(lender.as_os_str().as_bytes()) + "\n");
     fs::write(objects.join("info/alternates"), lines.collect::<String>())
 }

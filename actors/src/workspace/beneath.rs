@@ -1,5 +1,5 @@
-//! Opens what lies beneath a folder and nothing else: no symbolic link, `..` or
-//! rename under way leads out of it.
+//! Opens what lies beneath a folder and nothing else: no symbolic link, `..` or rename leads
+//! out of it.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2};
 use nix::sys::stat::Mode;
 
-/// openat2(2): EAGAIN asks to try again, for something was renamed meanwhile.
+/// openat2(2) fails with EAGAIN when something was renamed meanwhile.
 const TRIES: usize = 128;
 
 /// Whether links that stay beneath the folder are followed.
@@ -24,8 +24,7 @@ pub fn folder(path: &Path) -> nix::Result<OwnedFd> {
     open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
 }
 
-/// Opens `path` beneath `root`. What leads out of it is `EXDEV`, or `ELOOP` where
-/// links are not followed.
+/// Opens `path` beneath `root`. A way out of it is `EXDEV`, or `ELOOP` without links.
 pub fn open_beneath(
     root: BorrowedFd<'_>,
     path: &Path,
@@ -41,7 +40,7 @@ pub fn open_beneath(
     for _ in 0..TRIES {
         match openat2(root, path, how) {
             Err(Errno::EAGAIN | Errno::EINTR) => {}
-            // Linux before 5.6, and sandboxes that don't know the call.
+            // Linux before 5.6, and some sandboxes.
             Err(Errno::ENOSYS | Errno::EPERM) => return walk(root, path, flags),
             opened => return opened,
         }
@@ -49,8 +48,7 @@ pub fn open_beneath(
     Err(Errno::EAGAIN)
 }
 
-/// The same by steps, each from the folder that the last one opened. No link is
-/// followed at all: resolving one safely is what openat2(2) is there for.
+/// The same step by step. Follows no link at all: only openat2(2) can do that safely.
 fn walk(root: BorrowedFd<'_>, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
     let mut at: Option<OwnedFd> = None;
     let mut parts = path.components().peekable();
@@ -66,8 +64,7 @@ fn walk(root: BorrowedFd<'_>, path: &Path, flags: OFlag) -> nix::Result<OwnedFd>
     at.ok_or(Errno::ENOENT)
 }
 
-/// Where an open file lies beneath an open folder now; `None` when it was moved
-/// out of it.
+/// Where an open file lies beneath an open folder now; `None` when it was moved out of it.
 pub fn place(root: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Option<PathBuf> {
     let path = |fd: BorrowedFd<'_>| std::fs::read_link(proc_path(fd)).ok();
     Some(path(file)?.strip_prefix(path(root)?).ok()?.to_owned())
@@ -78,13 +75,13 @@ pub fn proc_path(fd: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
-/// Whether a path leads into what is git's own. Some file systems know no case.
+/// Whether a path leads into a `.git`. Some file systems ignore case.
 pub fn is_of_git(path: &Path) -> bool {
     path.iter().any(|part: &OsStr| part.eq_ignore_ascii_case(".git"))
 }
 
-/// Refuses a folder beneath `root` that is only reached through a link, or is none
-/// itself. A missing one is no error here. `Err` is a sentence.
+/// Refuses something beneath `root` that is no folder, or only reached through a link. A missing
+/// one is no error here. `Err` is a sentence.
 pub fn refuse_links(root: &Path, below: &Path) -> Result<(), String> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
     let opened =

@@ -1,9 +1,9 @@
-//! What changed in a worktree, as `git diff --raw --numstat -z` tells it, and
-//! which of it can only be applied together. Pure.
+//! What changed in a worktree, by `git diff --raw --numstat -z`, and which changes can only be
+//! applied together. Pure.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// What became of a file.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Added,
@@ -12,20 +12,20 @@ pub enum Status {
     Renamed,
 }
 
-/// A file that is not as it was at the merge base.
+/// A file that differs from the merge base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its path in the repository; bytes, for git knows no encoding.
+    /// Its path in the repository, in no certain encoding.
     pub path: Vec<u8>,
-    /// What it was called before a rename.
+    /// Its name before a rename.
     pub old_path: Option<Vec<u8>>,
     pub status: Status,
     /// Lines; 0 for a binary file.
     pub added: u64,
     pub deleted: u64,
-    /// Its size as it is now; 0 when it is deleted.
+    /// Its size now; 0 when it is deleted.
     pub bytes: u64,
-    /// Whether its lines were counted: it is no more than is read.
+    /// Whether its lines were counted: it is within the limits.
     pub is_read: bool,
 }
 
@@ -36,13 +36,12 @@ impl Change {
     }
 }
 
-/// git printed what its manual does not say.
+/// git's output is not as its manual says.
 #[derive(Debug, thiserror::Error)]
 #[error("git's list of changes can't be understood")]
 pub struct Unreadable;
 
-/// Reads git-diff(1)'s "raw output format" and, after it, "other diff formats",
-/// numstat, both with `-z`. Sorted by path.
+/// Reads git-diff(1)'s raw output and, after it, numstat, both with `-z`. Sorted by path.
 pub fn parse(listing: &[u8]) -> Result<Vec<Change>, Unreadable> {
     let mut fields = listing.split(|byte| *byte == 0).peekable();
     let mut changes = Vec::new();
@@ -93,10 +92,9 @@ pub fn find(changes: &[Change], path: &[u8]) -> Option<usize> {
     by_new.ok().or_else(|| changes.iter().position(|c| c.old_path.as_deref() == Some(path)))
 }
 
-/// Which changes must be applied together: both sides of a rename, and a file
-/// with those beneath a folder of its name.
+/// Which changes belong together: a rename's sides, and a file and those in its place.
 pub struct Groups<'c> {
-    /// By change: the topmost changed paths that its names lie at or beneath.
+    /// By change: the topmost changed paths at or above its names.
     roots: Vec<Vec<&'c [u8]>>,
     members: HashMap<&'c [u8], Vec<usize>>,
 }
@@ -115,7 +113,7 @@ impl<'c> Groups<'c> {
         Self { roots, members }
     }
 
-    /// All that goes with a change, and itself.
+    /// A change and all that must be applied with it.
     pub fn with(&self, index: usize) -> BTreeSet<usize> {
         let mut group = BTreeSet::new();
         let mut open = vec![index];

@@ -1,6 +1,6 @@
-//! A clean checkout of a commit in a repository of its own: it borrows the objects,
-//! and has no remote, no hooks and no configuration but the person's. What is done in
-//! it leaves no trace in the repository that the commit is from.
+//! A clean checkout of a commit in a repository of its own: it borrows the objects, and has no
+//! remote, no hooks and no configuration but the person's. It leaves no trace in the
+//! repository that has the commit.
 
 use std::fs;
 use std::io;
@@ -10,38 +10,26 @@ use super::git::{self, Git, GitError};
 use super::{aside, regular};
 use crate::blocking::blocking;
 
-/// Bytes of a list of commits at which the history of a shallow clone ends.
+/// Longest list of the commits at which a shallow clone's history ends, in bytes.
 const SHALLOW_MAX: u64 = 64 << 20;
 
-/// A commit to be laid out.
+/// A checkout to be made.
 #[derive(Clone, Debug)]
 pub struct Checkout {
     /// The repository that has it.
     pub repo: PathBuf,
     pub commit: String,
-    /// Where else its objects are looked for; need not be there.
+    /// Another folder with its objects; may be missing.
     pub objects: PathBuf,
-    /// Where it is laid out; must not be there.
+    /// The new folder.
     pub path: PathBuf,
 }
 
-/// Why a commit can't be laid out.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckoutError {
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    #[error("git can't lay it out: {0}")]
-    Git(#[from] GitError),
-}
-
-/// Lays it out.
-pub async fn make(checkout: &Checkout) -> Result<(), CheckoutError> {
+pub async fn make(checkout: &Checkout) -> Result<(), GitError> {
     let common = git::common_dir(&checkout.repo).await?;
     let format = git::run(&common, &["rev-parse", "--show-object-format"]).await?;
-    {
-        let checkout = checkout.clone();
-        blocking(move || repository(&checkout, &common, &format)).await?;
-    }
+    let new = checkout.clone();
+    blocking(move || repository(&new, &common, &format)).await?;
     let args = ["checkout", "--quiet", "--force", "--detach", &checkout.commit];
     Git::new(&checkout.path).patient().text(&args).await?;
     Ok(())
@@ -61,6 +49,5 @@ fn repository(checkout: &Checkout, common: &Path, format: &str) -> io::Result<()
         "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = {format}\n"
     );
     fs::write(git_dir.join("config"), config)?;
-    // The history of a shallow clone ends where this says.
     regular::copy_small(&common.join("shallow"), &git_dir.join("shallow"), SHALLOW_MAX)
 }

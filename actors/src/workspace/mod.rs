@@ -1,20 +1,11 @@
 //! The git side of an attempt: its branch and its worktrees.
 //!
-//! ```text
-//!   attempt ──▶ Repositories ──▶ one owner per repository ──▶ git
-//!                  (finds or spawns)   (writes one after another)
-//! ```
-//!
-//! git locks its own files only for moments and fails when two writers meet, so
-//! all writes to one repository go through one actor, however many attempts
-//! start in it at once. Reads need no owner and go straight to git: a
-//! [`snapshot`] of a worktree shows what an attempt changed, the open [`tree`] what is in a
-//! file, and a [`proof`] whether its removal would lose anything. A worktree
-//! is [`frozen`] as a commit, and a commit laid out in a [`checkout`], beside the
-//! repository and without a trace in it. What reads or lays out files does so from a
-//! repository of ours (`aside`): no program that an agent configures is ever run. Nothing
-//! here knows what a task or an executor is; nothing is ever deleted, what stands in
-//! the way of a worktree is moved to the trash folder.
+//! git locks its own files only for moments and fails when two writers meet, so [`Repositories`]
+//! runs one change of a repository at a time. Reads go straight to git: a [`snapshot`] of a
+//! worktree shows what an attempt changed, the open [`tree`] a file's content, and a [`proof`]
+//! whether a removal would lose anything. What reads or writes a worktree's files does so from
+//! a scratch repository (`aside`), so no program that an agent configures ever runs. Nothing is
+//! deleted: what stands in a worktree's way moves to the trash folder.
 
 mod aside;
 mod beneath;

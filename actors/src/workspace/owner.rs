@@ -1,15 +1,13 @@
-//! The owner of one repository: an actor that makes worktrees, and forgets those
-//! that were taken away, one at a time.
+//! Writes to repositories: makes worktrees, and forgets those that are gone, one change at a
+//! time in each repository.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort};
-use tokio::sync::Mutex;
-
-use super::aside::{self, AsideError};
 use super::git::{self, GitError};
-use super::proof;
+use super::{aside, proof};
+use crate::blocking::lock;
 
 /// A worktree to be made.
 #[derive(Clone, Debug)]
@@ -18,53 +16,49 @@ pub struct NewWorktree {
     pub branch: String,
     /// The commit to start from.
     pub base: String,
-    /// Where something that stands in the way is moved.
+    /// Takes what stands in the way.
     pub trash: PathBuf,
-    /// Takes a repository of ours while the files are laid out.
+    /// Takes the scratch repository.
     pub scratch: PathBuf,
 }
 
-pub(super) enum GitMessage {
-    Add(NewWorktree, RpcReplyPort<Result<(), GitError>>),
-    Forget(PathBuf, RpcReplyPort<Result<(), GitError>>),
+/// The repositories that were written to.
+#[derive(Default)]
+pub struct Repositories {
+    /// By the folder that a repository's worktrees share.
+    turns: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-struct Owner;
-
-impl Actor for Owner {
-    type Msg = GitMessage;
-    type State = PathBuf;
-    type Arguments = PathBuf;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<GitMessage>,
-        repo: PathBuf,
-    ) -> Result<PathBuf, ActorProcessingErr> {
-        Ok(repo)
+impl Repositories {
+    /// Adds a worktree to the repository at `repo`, after all earlier changes.
+    pub async fn add_worktree(&self, repo: &Path, new: NewWorktree) -> Result<(), GitError> {
+        let path = repo.to_owned();
+        self.in_turn(repo, async move { add(&path, &new).await }).await
     }
 
-    // Awaiting git here is what serialises the writes.
-    async fn handle(
+    /// Ends the registration of a worktree in the repository at `repo`, if it is gone.
+    pub async fn forget_worktree(&self, repo: &Path, worktree: PathBuf) -> Result<(), GitError> {
+        let path = repo.to_owned();
+        self.in_turn(repo, async move { forget(&path, &worktree).await }).await
+    }
+
+    /// Runs a change after all earlier ones of this repository, even if the caller is dropped.
+    async fn in_turn(
         &self,
-        _: ActorRef<GitMessage>,
-        message: GitMessage,
-        repo: &mut PathBuf,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            GitMessage::Add(worktree, reply) => {
-                let _ = reply.send(add(repo, &worktree).await);
-            }
-            GitMessage::Forget(worktree, reply) => {
-                let _ = reply.send(forget(repo, &worktree).await);
-            }
-        }
-        Ok(())
+        repo: &Path,
+        change: impl Future<Output = Result<(), GitError>> + Send + 'static,
+    ) -> Result<(), GitError> {
+        let key = git::common_dir(repo).await?;
+        let turn = Arc::clone(lock(&self.turns).entry(key).or_default());
+        let changed = tokio::spawn(async move {
+            let _turn = turn.lock_owned().await;
+            change.await
+        });
+        changed.await.map_err(|error| GitError::Failed(error.to_string()))?
     }
 }
 
-/// Makes the worktree, also when an earlier try was cut off in the middle.
-/// Only called while nothing has run in it yet.
+/// Makes the worktree, also after an interrupted try. Only called while nothing has run in it.
 async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     if try_add(repo, new).await.is_ok() {
         return Ok(());
@@ -74,13 +68,12 @@ async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
             GitError::Failed(format!("{} is in the way: {error}", new.path.display()))
         })?;
     }
-    // A try that was killed leaves its entry behind, and locked; forced twice it
-    // goes, and none but it. Mostly there is none, and that is no fault.
+    // A killed try leaves a locked entry, which only goes when forced twice.
     let path = new.path.to_string_lossy();
     let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
     let added = try_add(repo, new).await;
-    // Only this attempt writes its branch, and git has waited longer for the lock than a
-    // git that is ended can hold it: the lock was left by one that was killed.
+    // Only this attempt writes its branch, and git has waited longer for the lock than a git
+    // that is being ended can hold it: a killed git left the lock.
     if added.is_err()
         && let Ok(common) = git::common_dir(repo).await
         && let lock = common.join(format!("refs/heads/{}.lock", new.branch))
@@ -93,7 +86,7 @@ async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
 
 /// Ends the registration of a worktree that is gone, and no other.
 async fn forget(repo: &Path, worktree: &Path) -> Result<(), GitError> {
-    // git would delete what is there; it may have been made anew.
+    // git would delete a folder that was created again.
     let is_there = tokio::fs::symlink_metadata(worktree).await.is_ok();
     if is_there || proof::registration(repo, worktree).await?.is_none() {
         return Ok(());
@@ -102,8 +95,8 @@ async fn forget(repo: &Path, worktree: &Path) -> Result<(), GitError> {
     git::run(repo, &["worktree", "remove", "--force", &path]).await.map(drop)
 }
 
-/// git makes the worktree empty: laying out the files itself, it would run the filters
-/// of the repository's configuration, which agents can write.
+/// git makes the worktree empty: if it wrote the files, it would run the filters of the
+/// repository's configuration, which agents can write.
 async fn try_add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     let path = new.path.to_string_lossy();
     let add = ["worktree", "add", "--quiet", "--no-checkout"];
@@ -115,60 +108,16 @@ async fn try_add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     git::run(repo, &[&add, what].concat()).await?;
     let laid_out = aside::lay_out(&new.path, &new.scratch).await;
     if laid_out.is_err() {
-        // Nothing has run in it, and it may be what fills the disk.
+        // Nothing has run in it, and it may fill the disk.
         let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
     }
-    laid_out.map_err(|error| match error {
-        AsideError::Git(error) => error,
-        AsideError::Io(error) => GitError::Failed(error.to_string()),
-    })
+    laid_out
 }
 
 async fn set_aside(new: &NewWorktree) -> std::io::Result<()> {
     tokio::fs::create_dir_all(&new.trash).await?;
     let name = format!("{}-{}", uuid::Uuid::now_v7(), new.branch.replace('/', "-"));
     tokio::fs::rename(&new.path, new.trash.join(name)).await
-}
-
-/// Finds the owner of a repository, or spawns it under the given supervisor.
-pub struct Repositories {
-    supervisor: ActorCell,
-    owners: Mutex<HashMap<PathBuf, ActorRef<GitMessage>>>,
-}
-
-impl Repositories {
-    pub fn new(supervisor: ActorCell) -> Self {
-        Self { supervisor, owners: Mutex::default() }
-    }
-
-    /// Adds a worktree to the repository at `repo`, after all that were asked before.
-    pub async fn add_worktree(&self, repo: &Path, worktree: NewWorktree) -> Result<(), GitError> {
-        let owner = self.owner(repo).await?;
-        ractor::call!(owner, |reply| GitMessage::Add(worktree, reply))
-            .unwrap_or_else(|error| Err(GitError::Failed(format!("the git owner ended: {error}"))))
-    }
-
-    /// Ends the registration of a worktree in the repository at `repo`, if it is gone.
-    pub async fn forget_worktree(&self, repo: &Path, worktree: PathBuf) -> Result<(), GitError> {
-        let owner = self.owner(repo).await?;
-        ractor::call!(owner, |reply| GitMessage::Forget(worktree, reply))
-            .unwrap_or_else(|error| Err(GitError::Failed(format!("the git owner ended: {error}"))))
-    }
-
-    async fn owner(&self, repo: &Path) -> Result<ActorRef<GitMessage>, GitError> {
-        let key = git::common_dir(repo).await?;
-        let mut owners = self.owners.lock().await;
-        if let Some(owner) = owners.get(&key)
-            && owner.get_status() == ractor::ActorStatus::Running
-        {
-            return Ok(owner.clone());
-        }
-        let (owner, _) = Actor::spawn_linked(None, Owner, repo.to_owned(), self.supervisor.clone())
-            .await
-            .map_err(|error| GitError::Failed(error.to_string()))?;
-        owners.insert(key, owner.clone());
-        Ok(owner)
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Which piece of a file to return: bytes or lines, never a character cut in two, and
-//! always progress. Pure: the caller reads the bytes.
+//! Which piece of a file to return: bytes or lines, never a character cut in two, and never
+//! an empty piece before the end. Pure.
 
-/// Which piece is asked for.
+/// The requested piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
     /// From a byte on.
@@ -11,7 +11,6 @@ pub enum Range {
 }
 
 impl Range {
-    /// Most bytes of it.
     pub fn max_bytes(self) -> usize {
         match self {
             Self::Bytes { max_bytes, .. } | Self::Lines { max_bytes, .. } => max_bytes,
@@ -19,7 +18,7 @@ impl Range {
     }
 }
 
-/// How much of a window that was read is given.
+/// How much of a window is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Bytes.
@@ -30,8 +29,7 @@ pub struct Cut {
     pub in_line: bool,
 }
 
-/// Bytes to read beyond the most that is given, so that a cut character is seen
-/// whole: the longest one in UTF-8 has 4.
+/// Bytes to read beyond the limit, so that the last character is complete: it has 4 at most.
 pub const BEYOND: usize = 3;
 
 /// Cuts a window of bytes. `is_end`: the file ends with it.
@@ -44,13 +42,12 @@ pub fn bytes(window: &[u8], max_bytes: usize, is_end: bool) -> usize {
     if at > 0 {
         return at;
     }
-    // Not even one character fits: it is given whole all the same.
+    // Not even one character fits: return it all the same.
     let end = (most..=window.len()).find(|end| std::str::from_utf8(&window[..*end]).is_ok());
     end.filter(|end| *end > 0).unwrap_or(most)
 }
 
-/// The last place up to `most` that is in no character; `most` in bytes that are
-/// no UTF-8.
+/// The last place up to `most` that cuts no character; `most` in bytes that are not UTF-8.
 fn characters(window: &[u8], most: usize) -> usize {
     match std::str::from_utf8(&window[..most]) {
         // `None`: it ends in what may be the beginning of a character.
@@ -64,8 +61,7 @@ fn characters(window: &[u8], most: usize) -> usize {
     }
 }
 
-/// Cuts whole lines from a window that begins with one. A first line that does
-/// not fit is cut like bytes, so that there is always a step forward.
+/// Cuts whole lines from a window that begins with one, or a part of a long first line.
 pub fn lines(window: &[u8], count: u64, max_bytes: usize, is_end: bool) -> Cut {
     let mut cut = Cut { len: 0, lines: 0, in_line: false };
     while cut.lines < count {

@@ -1,10 +1,8 @@
-//! Whether a worktree may be removed: only if nothing would be lost with it. Everything is
-//! read from a [`Snapshot`], so the worktree is not touched and nothing runs that the
-//! agent configured. In doubt the worktree is kept.
+//! Whether a worktree may be removed: only if that loses nothing. Everything is read from a
+//! [`Snapshot`], so nothing runs that the agent configured. In doubt the worktree is kept.
 //!
-//! Lost with a worktree are what is not committed, its own HEAD with the log of
-//! where it was, the git of its submodules, and repositories that lie in it.
-//! Branches, tags and stashes are the repository's and stay.
+//! A removal loses what is not committed, the worktree's own HEAD and its log, the git of its
+//! submodules, and repositories in it. Branches, tags and stashes belong to the repository.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,13 +11,12 @@ use std::path::{Path, PathBuf};
 use super::git::{self, GitError};
 use super::regular;
 use super::snapshot::{self, Snapshot, SnapshotError, Source};
-use crate::blocking::blocking;
+use crate::blocking::{blocking, if_there};
 
-/// Commits that only a worktree's HEAD was at; more are not looked into.
+/// Most commits that only a worktree's HEAD was at.
 const STRAYS_MAX: usize = 100;
-/// Bytes of a log of where HEAD was.
 const LOG_MAX: u64 = 256 << 20;
-/// Files and folders of git's that stand for something begun and not ended.
+/// git's files and folders of an operation under way.
 const UNDER_WAY: [&str; 7] = [
     "MERGE_HEAD",
     "CHERRY_PICK_HEAD",
@@ -30,10 +27,10 @@ const UNDER_WAY: [&str; 7] = [
     "sequencer",
 ];
 
-/// What is known of a readable worktree.
+/// The state of a readable worktree.
 #[derive(Debug)]
 pub struct Proof {
-    /// What would be lost with it, in words; `None`: nothing.
+    /// What a removal would lose, in words; `None`: nothing.
     pub unsaved: Option<String>,
     /// Files and folders in it that git ignores.
     pub ignored: usize,
@@ -45,7 +42,7 @@ pub struct Proof {
     strays: Vec<String>,
 }
 
-/// Why a worktree has to stay in any case: part of a sentence.
+/// Why a worktree can't be removed: part of a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum Keep {
     #[error("{0}")]
@@ -68,12 +65,9 @@ pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
         .await
         .map_err(|why| SnapshotError::Repository { repo: source.repo.clone(), why })?;
     let (_, admin) = snapshot::open_worktree(source, &common).await?;
-    {
-        let (source, admin) = (source.clone(), admin.clone());
-        let looked = blocking(move || obstacle(&source.worktree(), &admin));
-        if let Some(reason) = looked.await? {
-            return Err(because(reason));
-        }
+    let (worktree, folder) = (source.worktree(), admin.clone());
+    if let Some(reason) = blocking(move || obstacle(&worktree, &folder)).await? {
+        return Err(Keep::Because(reason));
     }
     let head = snapshot::head(&source.repo, &admin)
         .await
@@ -107,7 +101,7 @@ pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
     Ok(Proof { unsaved, ignored, snapshot, admin, common, head, strays })
 }
 
-/// The commits that references of the worktree's alone name (gitrepository-layout(5)).
+/// The commits of the worktree's own references (gitrepository-layout(5)).
 async fn own_references(repo: &Path, admin: &Path) -> Result<String, GitError> {
     let admin = admin.to_string_lossy();
     let kinds = ["refs/worktree", "refs/bisect", "refs/rewritten"];
@@ -115,19 +109,17 @@ async fn own_references(repo: &Path, admin: &Path) -> Result<String, GitError> {
     git::run(repo, &[&list[..], &kinds].concat()).await
 }
 
-/// How many commits there are in a range.
 async fn count(repo: &Path, range: &[&str]) -> Result<usize, GitError> {
     let args = [&["rev-list", "--count", "--ignore-missing"], range].concat();
     let counted = git::run(repo, &args).await?;
     counted.parse().map_err(|_| GitError::Failed(format!("rev-list said {counted:?}")))
 }
 
-/// Whether the worktree, or its index, is not as HEAD is. What git ignores is
-/// not looked at.
+/// Whether the worktree or its index differs from HEAD, ignored files aside.
 async fn uncommitted(snapshot: &Snapshot, head: &str) -> Result<bool, Keep> {
     for args in [
         &["diff", "--quiet", "--no-ext-diff", "--no-textconv", head, "--"][..],
-        // Staged and then taken back in the file alone.
+        // A change that was staged and then undone in the file alone.
         &["diff", "--quiet", "--cached", "--no-ext-diff", head, "--"],
     ] {
         let output = snapshot.git(args, usize::MAX).await?;
@@ -140,8 +132,8 @@ async fn uncommitted(snapshot: &Snapshot, head: &str) -> Result<bool, Keep> {
     Ok(false)
 }
 
-/// The commits that the worktree's HEAD is or was at and that neither these
-/// commits nor the branch's own log hold: their record goes with the worktree.
+/// The commits that the worktree's HEAD is or was at and that neither the commits `held` nor the
+/// branch's own reflog hold: their record goes with the worktree.
 async fn strays(
     source: &Source,
     common: &Path,
@@ -168,13 +160,10 @@ async fn strays(
     Ok(found)
 }
 
-/// The commits that a log of git's names (gitformat: old, new, who, when).
+/// The commits that a reflog names.
 fn logged(log: &Path) -> std::io::Result<BTreeSet<String>> {
-    let text = match regular::read(log, LOG_MAX) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error),
-    };
+    let bytes = if_there(regular::read(log, LOG_MAX))?.unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
     let is_commit = |id: &&str| {
         id.len() >= 40 && id.bytes().all(|b| b.is_ascii_hexdigit()) && id.contains(|c| c != '0')
     };
@@ -187,20 +176,18 @@ fn obstacle(worktree: &Path, admin: &Path) -> std::io::Result<Option<String>> {
     if !is_registration_of(admin, worktree) {
         return Ok(Some("git has it registered at another place".to_owned()));
     }
-    if admin.join("locked").exists() {
-        return Ok(Some("it is locked (`git worktree lock`)".to_owned()));
-    }
-    if admin.join("index.lock").exists() {
-        return Ok(Some("a git command is, or was, at work in it (index.lock)".to_owned()));
+    for (sign, reason) in [
+        ("locked", "it is locked (`git worktree lock`)"),
+        ("index.lock", "a git command is, or was, at work in it (index.lock)"),
+        ("reftable", "its references are of a form (reftable) that is not looked into"),
+        ("modules", "it has submodules, whose git is its own"),
+    ] {
+        if admin.join(sign).exists() {
+            return Ok(Some(reason.to_owned()));
+        }
     }
     if let Some(sign) = UNDER_WAY.iter().find(|sign| admin.join(sign).exists()) {
         return Ok(Some(format!("something is under way in it ({sign})")));
-    }
-    if admin.join("reftable").exists() {
-        return Ok(Some("its references are of a form (reftable) that is not looked into".into()));
-    }
-    if admin.join("modules").exists() {
-        return Ok(Some("it has submodules, whose git is its own".to_owned()));
     }
     let nested = nested_repository(worktree)?;
     Ok(nested.map(|path| format!("it holds another repository, {}", path.display())))
@@ -225,8 +212,8 @@ fn nested_repository(worktree: &Path) -> std::io::Result<Option<PathBuf>> {
 }
 
 impl Proof {
-    /// Keeps what would be lost, under a reference of this name. `None`: the
-    /// branch has it all. What the reference held before, it holds still.
+    /// Saves what a removal would lose under a reference of this name, which keeps what it held
+    /// before. `None`: the branch has it all.
     pub async fn save(&self, reference: &str) -> Result<Option<String>, Keep> {
         let tree_of = format!("{}^{{tree}}", self.head);
         let before = git::run(&self.common, &["rev-parse", &tree_of]).await?;
@@ -250,8 +237,7 @@ impl Proof {
         Ok(Some(commit))
     }
 
-    /// The tree of an index: a copy of the worktree's under this name, or that of
-    /// the scratch repository.
+    /// The tree of a copy of the worktree's index, or of the scratch repository's.
     async fn tree(&self, staged: Option<&'static str>) -> Result<String, Keep> {
         let index = match staged {
             Some(name) => Some(self.snapshot.copy_index(&self.admin, name).await?),
@@ -266,7 +252,7 @@ impl Proof {
         self.write(&args, None).await
     }
 
-    /// git from the scratch repository, its objects kept in the real one.
+    /// Runs git from the scratch repository, and writes objects to the real one.
     async fn write(&self, args: &[&str], index: Option<&Path>) -> Result<String, Keep> {
         let mut git = self.snapshot.writing(&self.common.join("objects"));
         git.command
@@ -276,8 +262,7 @@ impl Proof {
     }
 }
 
-/// Where git keeps what it has registered for this worktree, whether that is
-/// there or not.
+/// The folder of this worktree, existing or not, in the repository.
 pub async fn registration(repo: &Path, worktree: &Path) -> Result<Option<PathBuf>, GitError> {
     let common = git::common_dir(repo).await?;
     let worktree = worktree.to_owned();
@@ -288,15 +273,14 @@ pub async fn registration(repo: &Path, worktree: &Path) -> Result<Option<PathBuf
     found.await.map_err(|error| GitError::Failed(error.to_string()))
 }
 
-/// Whether this folder of git's is that of the worktree, which need not be there.
-#[must_use]
+/// Whether this folder of the repository is that of the worktree, existing or not.
 pub fn is_registration_of(admin: &Path, worktree: &Path) -> bool {
     let Ok(link) = regular::text(&admin.join("gitdir")) else { return false };
     // Relative with `worktree.useRelativePaths` (git-config(1)).
     real(&admin.join(link.trim_end())) == real(worktree).join(".git")
 }
 
-/// A path without links and `..`, as far as there is anything at it.
+/// A path without links and `..`, as far as it exists.
 fn real(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     let Some((above, there)) = there else { return path.to_owned() };

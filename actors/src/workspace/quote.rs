@@ -1,31 +1,15 @@
-//! Paths as text. git knows paths as bytes, JSON only Unicode: a path that is no
-//! UTF-8 is written as git writes it, in double quotes with octal escapes. Pure.
+//! Paths as text. A path that is not UTF-8 is written as git writes it, in double quotes with
+//! octal escapes (git-config(1), core.quotePath). Pure.
 
 use std::fmt::Write;
 
-/// The escapes of a letter that git writes, beside the octal ones (git-config(1),
-/// core.quotePath).
-const LETTERS: &[(u8, u8)] = &[
-    (b'a', 0x07),
-    (b'b', 0x08),
-    (b't', b'\t'),
-    (b'n', b'\n'),
-    (b'v', 0x0b),
-    (b'f', 0x0c),
-    (b'r', b'\r'),
-    (b'"', b'"'),
-    (b'\\', b'\\'),
-];
-
 /// `<repo>/<path>`, as clients see it.
-#[must_use]
 pub fn show(repo: &str, path: &[u8]) -> String {
     let bytes = [repo.as_bytes(), b"/", path].concat();
     String::from_utf8(bytes).unwrap_or_else(|error| quoted(error.as_bytes()))
 }
 
 /// The path in quotes, all of it printable ASCII.
-#[must_use]
 pub fn quoted(path: &[u8]) -> String {
     let mut text = String::from('"');
     for byte in path {
@@ -43,7 +27,6 @@ pub fn quoted(path: &[u8]) -> String {
 }
 
 /// The bytes of a path that a client gave.
-#[must_use]
 pub fn read(text: &str) -> Vec<u8> {
     unquote(text).unwrap_or_else(|| text.as_bytes().to_vec())
 }
@@ -63,7 +46,10 @@ fn unquote(text: &str) -> Option<Vec<u8>> {
                 let digits = std::str::from_utf8(&digits).ok()?.to_owned();
                 bytes.push(u8::from_str_radix(&digits, 8).ok()?);
             }
-            letter => bytes.push(LETTERS.iter().find(|(name, _)| *name == letter)?.1),
+            letter => {
+                let at = b"abtnvfr\"\\".iter().position(|name| *name == letter)?;
+                bytes.push(b"\x07\x08\t\n\x0b\x0c\r\"\\"[at]);
+            }
         }
     }
     Some(bytes)

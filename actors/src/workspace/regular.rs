@@ -1,5 +1,5 @@
-//! Reads files of git's that an agent can put anything in the place of: only regular
-//! files are read, a limited number of bytes, and no open waits. Everything here blocks.
+//! Reads git's files, which an agent can replace by anything: only regular files, a limited
+//! number of bytes, and no open waits. Everything here blocks.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -34,9 +34,8 @@ pub fn text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path, TEXT_MAX)?).map_err(io::Error::other)
 }
 
-/// Copies a file, as long as it is now, with the time it was changed at. git takes
-/// files younger than its index for unknown ("racy git"): a copy of the index has to
-/// be as old as what it is a copy of. Links are not followed.
+/// Copies a file with its time, but follows no link. git does not trust files younger than its
+/// index ("racy git"), so a copy of the index has to be as old as the original.
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let source = open(from, O_NOFOLLOW)?;
     let found = source.metadata()?;

@@ -1,6 +1,5 @@
-//! A worktree as it lies on disk, held open, and pieces of the files in it. The
-//! agent works in it at the same time and may change anything: what is read is
-//! what was opened. Everything here blocks.
+//! An open worktree, and pieces of the files in it. The agent may change anything at the same
+//! time, so only what was opened is read. Everything here blocks.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -17,11 +16,11 @@ use nix::sys::stat::{FileStat, SFlag, fstat};
 use super::beneath::{self, Links};
 use super::page::{self, Range};
 
-/// Bytes of a file in which a line is looked for.
+/// Bytes of a file that are searched for a line.
 pub const SCAN_MAX: u64 = 64 << 20;
-/// Entries of a folder that are told.
+/// Entries of a folder that an error lists.
 const ENTRIES_MAX: usize = 40;
-/// Entries of a folder that are looked at.
+/// Entries read of a folder.
 const LISTED_MAX: usize = 10_000;
 
 /// An open worktree.
@@ -37,14 +36,12 @@ pub enum FileError {
     Outside,
     #[error("it is not a regular file")]
     NotAFile,
-    /// A folder has these files and folders, the latter with a slash at the end.
+    /// Its files and folders, the latter with a slash at the end.
     #[error("it is a folder")]
     Folder(Vec<String>),
-    /// The line lies beyond what is looked through.
     #[error("the line begins beyond the first {SCAN_MAX} bytes")]
     TooFar,
-    /// The caller has gone.
-    #[error("no one waits for it any more")]
+    #[error("the caller is gone")]
     Unwanted,
     #[error("it does not exist")]
     NotFound,
@@ -53,17 +50,6 @@ pub enum FileError {
 }
 
 /// What there is at a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryKind {
-    Nothing,
-    File,
-    Link,
-    Folder,
-    /// A pipe, a socket or a device.
-    Special,
-}
-
-/// What there is at a path, to be read.
 #[derive(Debug)]
 pub enum Entry {
     Nothing,
@@ -71,6 +57,7 @@ pub enum Entry {
     /// Where it leads.
     Link(OsString),
     Folder,
+    /// A pipe, a socket or a device.
     Special,
 }
 
@@ -97,8 +84,7 @@ impl Piece {
 }
 
 impl Tree {
-    /// Opens `<worktrees>/<folder>/<name>`. No link on the way is followed: the
-    /// agent can write there.
+    /// Opens `<worktrees>/<folder>/<name>` and follows no link: the agent can write there.
     pub fn open(worktrees: &Path, folder: &str, name: &str) -> io::Result<Self> {
         let root = beneath::folder(worktrees)?;
         let path = Path::new(folder).join(name);
@@ -112,58 +98,55 @@ impl Tree {
         beneath::proc_path(self.dir.as_fd())
     }
 
+    fn open_at(&self, path: &[u8], flags: OFlag, links: Links) -> nix::Result<OwnedFd> {
+        beneath::open_beneath(self.dir.as_fd(), as_path(path), flags, links)
+    }
+
     /// Whether there is anything of this name.
     pub fn has(&self, path: &[u8]) -> bool {
-        beneath::open_beneath(self.dir.as_fd(), as_path(path), OFlag::O_PATH, Links::Follow).is_ok()
+        self.open_at(path, OFlag::O_PATH, Links::Follow).is_ok()
     }
 
-    /// What there is at a path now, and its bytes; a link counts for itself. No link
-    /// on the way is followed, as git follows none.
-    pub fn look(&self, path: &[u8]) -> (EntryKind, u64) {
-        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
-        let found = beneath::open_beneath(self.dir.as_fd(), as_path(path), flags, Links::Refuse);
-        let Some(stat) = found.ok().and_then(|fd| fstat(fd).ok()) else {
-            return (EntryKind::Nothing, 0);
-        };
-        let bytes = || u64::try_from(stat.st_size).unwrap_or_default();
+    /// What there is at a path now. Follows no link, and a last one stands for itself.
+    fn look(&self, path: &[u8]) -> Option<(OwnedFd, FileStat)> {
+        let found = self.open_at(path, OFlag::O_PATH | OFlag::O_NOFOLLOW, Links::Refuse).ok()?;
+        let stat = fstat(&found).ok()?;
+        Some((found, stat))
+    }
+
+    /// The bytes of a file or link; 0 for a folder or nothing, `None` for anything else.
+    pub fn size(&self, path: &[u8]) -> Option<u64> {
+        let Some((_, stat)) = self.look(path) else { return Some(0) };
         match kind(&stat) {
-            kind @ (EntryKind::File | EntryKind::Link) => (kind, bytes()),
-            kind => (kind, 0),
+            SFlag::S_IFREG | SFlag::S_IFLNK => u64::try_from(stat.st_size).ok(),
+            SFlag::S_IFDIR => Some(0),
+            _ => None,
         }
     }
 
-    /// Opens what there is at a path; nothing on the way is followed, and nothing
-    /// makes it wait.
-    ///
-    /// # Errors
-    /// It is there and can't be read.
+    /// Opens what there is at a path, without following links and without waiting.
     pub fn entry(&self, path: &[u8]) -> io::Result<Entry> {
-        let open = |flags| {
-            let flags = flags | OFlag::O_NOFOLLOW;
-            beneath::open_beneath(self.dir.as_fd(), as_path(path), flags, Links::Refuse)
-        };
-        match self.look(path).0 {
-            EntryKind::Nothing => Ok(Entry::Nothing),
-            EntryKind::Folder => Ok(Entry::Folder),
-            EntryKind::Special => Ok(Entry::Special),
-            EntryKind::Link => match open(OFlag::O_PATH) {
-                Ok(link) => Ok(readlinkat(&link, "").map_or(Entry::Nothing, Entry::Link)),
-                Err(_) => Ok(Entry::Nothing),
-            },
-            // It may be something else by now.
-            EntryKind::File => match open(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY) {
-                Ok(file) if kind(&fstat(&file)?) == EntryKind::File => Ok(Entry::File(file.into())),
-                Ok(_) => Ok(Entry::Special),
-                Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::EXDEV) => {
-                    Ok(Entry::Nothing)
-                }
-                Err(error) => Err(error.into()),
-            },
+        let Some((found, stat)) = self.look(path) else { return Ok(Entry::Nothing) };
+        match kind(&stat) {
+            SFlag::S_IFREG => {}
+            SFlag::S_IFDIR => return Ok(Entry::Folder),
+            SFlag::S_IFLNK => {
+                return Ok(readlinkat(&found, "").map_or(Entry::Nothing, Entry::Link));
+            }
+            _ => return Ok(Entry::Special),
+        }
+        let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_NOFOLLOW;
+        match self.open_at(path, flags, Links::Refuse) {
+            Ok(file) if kind(&fstat(&file)?) == SFlag::S_IFREG => Ok(Entry::File(file.into())),
+            // It was replaced meanwhile.
+            Ok(_) => Ok(Entry::Special),
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::EXDEV) => Ok(Entry::Nothing),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// The path that may be meant by one at which there is nothing: in each folder the
-    /// name that is the same but for its case, else the one that is most like it.
+    /// The existing path nearest to a missing one: in each folder the name that only differs in
+    /// case, else the one that `most_like` picks.
     pub fn nearest(
         &self,
         path: &[u8],
@@ -188,14 +171,12 @@ impl Tree {
         Some(at)
     }
 
-    /// What a folder has, sorted, folders with a slash at the end; git's own is left out.
+    /// A folder's entries, sorted, folders with a slash at the end, without `.git`.
     fn names(&self, folder: &[u8], max: usize) -> io::Result<Vec<String>> {
         let listed = if folder.is_empty() {
             fs::read_dir(self.path())?
         } else {
-            let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
-            let fd = self.dir.as_fd();
-            let fd = beneath::open_beneath(fd, as_path(folder), flags, Links::Follow)?;
+            let fd = self.open_at(folder, OFlag::O_RDONLY | OFlag::O_DIRECTORY, Links::Follow)?;
             fs::read_dir(beneath::proc_path(fd.as_fd()))?
         };
         let mut names = Vec::new();
@@ -214,7 +195,7 @@ impl Tree {
     /// All of a small file of git's own in the worktree.
     pub fn read_own(&self, name: &str) -> io::Result<String> {
         let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK;
-        let fd = beneath::open_beneath(self.dir.as_fd(), Path::new(name), flags, Links::Refuse)?;
+        let fd = self.open_at(name.as_bytes(), flags, Links::Refuse)?;
         let mut text = String::new();
         File::from(fd).take(64 * 1024).read_to_string(&mut text)?;
         Ok(text)
@@ -250,7 +231,7 @@ impl Tree {
         let most = most.unwrap_or(u64::MAX).min(size - offset);
         let mut content = Vec::new();
         file.take(most).read_to_end(&mut content)?;
-        // Shorter than it was: it ends where it ends.
+        // It may have become shorter meanwhile.
         let size = if (content.len() as u64) < most { offset + content.len() as u64 } else { size };
         let is_end = offset + content.len() as u64 == size;
         let (mut lines, mut in_line) = (0, false);
@@ -287,7 +268,7 @@ fn open_file(root: BorrowedFd<'_>, path: &Path) -> Result<File, FileError> {
             Errno::ENXIO | Errno::ENODEV => FileError::NotAFile,
             other => FileError::Io(other.into()),
         })?;
-    // A link within the worktree may have led to what is git's own.
+    // A link within the worktree may lead into `.git`.
     if beneath::place(root, fd.as_fd()).is_none_or(|place| beneath::is_of_git(&place)) {
         return Err(FileError::Outside);
     }
@@ -302,16 +283,11 @@ fn open_file(root: BorrowedFd<'_>, path: &Path) -> Result<File, FileError> {
     }
 }
 
-fn kind(stat: &FileStat) -> EntryKind {
-    match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
-        SFlag::S_IFREG => EntryKind::File,
-        SFlag::S_IFLNK => EntryKind::Link,
-        SFlag::S_IFDIR => EntryKind::Folder,
-        _ => EntryKind::Special,
-    }
+fn kind(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
 }
 
-/// Where the line after so many begins; the end where there are fewer.
+/// Where the line after `count` others begins; the end of the file where there are fewer.
 fn skip_lines(
     file: &mut impl BufRead,
     mut count: u64,

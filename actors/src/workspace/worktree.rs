@@ -2,9 +2,8 @@
 
 use crate::ids::AttemptId;
 
-/// A title cut down to what reads well in a branch and a path: ASCII letters
-/// and digits, lower case, words joined by one `-`, at most 40 characters.
-#[must_use]
+/// A title as part of a branch and a path: lower case ASCII letters and digits, words joined by
+/// one `-`, at most 40 characters.
 pub fn slug(title: &str) -> String {
     const MAX: usize = 40;
     let mut slug = String::new();
@@ -22,7 +21,6 @@ pub fn slug(title: &str) -> String {
 
 /// `<short id>-<slug>`: the attempt's folder under `worktrees/`, and with the
 /// configured prefix its branch. The id comes first, so no slug can clash.
-#[must_use]
 pub fn folder(attempt: AttemptId, title: &str) -> String {
     format!("{}-{}", attempt.short(), slug(title))
 }

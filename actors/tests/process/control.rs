@@ -7,7 +7,7 @@ use std::path::Path;
 
 use provost_actors::event::Stream;
 use provost_actors::process::Adopted;
-use provost_actors::process::identity::{Identity, Process};
+use provost_actors::process::identity::Process;
 use provost_actors::process::wire::{ShimMessage, ShimRequest, first_frame};
 use provost_actors::process::{ControlError, Shim, ShimEvent};
 use tokio::time::timeout;
@@ -152,7 +152,7 @@ async fn a_shim_ends_by_itself_with_nobody_attached() {
     let bench = Bench::new();
     let (dir, shim) = bench.run("read line; sleep 0.1; echo $line; exit 6").await;
     shim.control.write_stdin(b"alone\n".to_vec()).await.unwrap();
-    let leader = Identity::from(&shim.started);
+    let leader = shim.started.process();
     drop(shim);
     until("the socket is gone", || !dir.join("sock").exists()).await;
     assert!(!leader.is_alive());

@@ -9,7 +9,9 @@ use std::{fs, io};
 use provost_actors::event::Stream;
 use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::limits::Limits;
-use provost_actors::log::spool::format::{INDEX, RECORD_LEN, Record, segment_path, segments};
+use provost_actors::log::spool::format::{
+    FixedRecord, INDEX, RECORD_LEN, Record, segment_path, segments,
+};
 use provost_actors::process::Shims;
 use provost_actors::process::identity::Process;
 use provost_actors::process::manifest::{ExitRecord, Manifest, StdinSource};
@@ -143,7 +145,7 @@ pub fn spooled(dir: &Path, stream: Stream) -> u64 {
 
 pub fn records(dir: &Path) -> Vec<Record> {
     let bytes = fs::read(dir.join(INDEX)).unwrap();
-    bytes.chunks_exact(RECORD_LEN).map(|b| Record::decode(b.try_into().unwrap()).unwrap()).collect()
+    bytes.chunks_exact(RECORD_LEN).map(|b| Record::decode(b).unwrap()).collect()
 }
 
 /// Where a stream's records end; they cover it from 0 without gap or overlap.

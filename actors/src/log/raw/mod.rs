@@ -1,46 +1,37 @@
 //! The raw channel: the lines of all of an attempt's processes under one count.
 //!
-//! The lines of one process follow from its spool; which process's lines come
-//! next is written down in `raw.idx`. Its records cut the channel into blocks of
-//! one process's consecutive entries. A block is on file before its entries are
-//! seen by anyone, and how much fits in one is fixed; so after a crash the last
-//! block, read again, holds all the entries that anyone can have seen.
+//! Each record of `raw.idx` begins a block: a run of one process's consecutive entries. A
+//! block is on file before readers see its entries, and its size is limited; so after a crash
+//! the last block, read again, holds all the entries that readers can have seen.
 //!
 //! ```text
 //! raw.idx   | block 0: entry 0, P, start | block 1: entry 256, P, start | block 2: entry 300, Q, start |
 //!              256 lines of P               44 lines of P                  still growing
 //! ```
 
-mod entries;
+mod read;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-pub use entries::RawEntries;
+pub use read::{Floors, RawEntries, RawReader};
 
 use super::LogError;
-use super::index::{Fields, FixedRecord, RecordFile, RecordReader};
-use super::lines::{Line, LineCutter, MAX_LINE, slot};
-use super::page::{BlockSource, ReadError};
-use super::ring::Entry;
-use super::segments::SegmentRead;
+use super::index::{Fields, FixedRecord, RecordFile};
 use super::source::{ALL, Position, ProcessLines, RawLine, ReadStep};
-use super::spool::read::SpoolReader;
+use super::spool::format::STREAMS;
 use crate::event::{RawEntry, Stream, Timestamp};
 use crate::failpoint;
 use crate::ids::ProcessId;
 
-/// The index file's name.
-pub const INDEX: &str = "raw.idx";
+const INDEX: &str = "raw.idx";
 
-/// A block is full with this many entries or bytes. Part of the format: what is
-/// read again after a crash depends on it.
+/// A block is full with this many entries or bytes. Part of the format.
 const BLOCK_ENTRIES: u64 = 256;
 const BLOCK_BYTES: u64 = 32 * 1024;
 
-/// One record of `raw.idx`: a run of consecutive entries of one process.
+/// One record of `raw.idx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Number of its first entry; a block without entries shares it with the next.
@@ -53,15 +44,12 @@ pub struct Block {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
+    /// Lines that follow the process's last ones.
     Lines,
-    /// Lines after bytes that retention took unread. The number before `first`
-    /// was left out, so that a reader can tell.
+    /// Lines after bytes that retention took unread; the number before `first` is left out.
     AfterGap,
     /// The open lines, ended with the process: up to two entries.
-    Tails {
-        at: Timestamp,
-        end: [u64; 2],
-    },
+    Tails { at: Timestamp, end: [u64; 2] },
 }
 
 impl Block {
@@ -73,9 +61,9 @@ impl Block {
     /// The tails' streams, in the order of their entries.
     fn tails(&self) -> impl Iterator<Item = Stream> + use<> {
         let (start, kind) = (self.start.open, self.kind);
-        [Stream::Stdout, Stream::Stderr].into_iter().filter(move |stream| {
-            let slot = slot(*stream);
-            matches!(kind, BlockKind::Tails { end, .. } if end[slot] > start[slot])
+        STREAMS.into_iter().filter(move |stream| {
+            let at = *stream as usize;
+            matches!(kind, BlockKind::Tails { end, .. } if end[at] > start[at])
         })
     }
 }
@@ -83,7 +71,7 @@ impl Block {
 impl FixedRecord for Block {
     const LEN: usize = 8 + 36 + 4 + 40 + 24;
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn put(&self, out: &mut Vec<u8>) {
         let (kind, at, end) = match self.kind {
             BlockKind::Lines => (0_u32, 0, [0; 2]),
             BlockKind::AfterGap => (1, 0, [0; 2]),
@@ -93,37 +81,33 @@ impl FixedRecord for Block {
         out.extend_from_slice(self.process.to_string().as_bytes());
         out.extend_from_slice(&kind.to_le_bytes());
         let Position { record, open, read } = self.start;
-        for number in [record, open[0], open[1], read[0], read[1]] {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        out.extend_from_slice(&at.to_le_bytes());
-        for number in end {
+        for number in
+            [record, open[0], open[1], read[0], read[1], at.cast_unsigned(), end[0], end[1]]
+        {
             out.extend_from_slice(&number.to_le_bytes());
         }
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    fn take(bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(bytes);
         let first = fields.u64()?;
         let process = str::from_utf8(&fields.take::<36>()?).ok()?.parse().ok()?;
         let kind = u32::from_le_bytes(fields.take()?);
-        let start = Position {
-            record: fields.u64()?,
-            open: [fields.u64()?, fields.u64()?],
-            read: [fields.u64()?, fields.u64()?],
-        };
-        let at = Timestamp::from_millis(i64::from_le_bytes(fields.take()?));
+        let mut pair = || Some([fields.u64()?, fields.u64()?]);
+        let ([record, out], [err, read_out], [read_err, at], end) =
+            (pair()?, pair()?, pair()?, pair()?);
+        let at = Timestamp::from_millis(at.cast_signed());
         let kind = match kind {
             0 => BlockKind::Lines,
             1 => BlockKind::AfterGap,
-            2 => BlockKind::Tails { at, end: [fields.u64()?, fields.u64()?] },
+            2 => BlockKind::Tails { at, end },
             _ => return None,
         };
+        let start = Position { record, open: [out, err], read: [read_out, read_err] };
         Some(Self { first, process, start, kind })
     }
 }
 
-/// The block that grows.
 struct Growing {
     process: ProcessId,
     entries: u64,
@@ -131,6 +115,10 @@ struct Growing {
 }
 
 impl Growing {
+    fn new(process: ProcessId) -> Self {
+        Self { process, entries: 0, bytes: 0 }
+    }
+
     fn is_full(&self) -> bool {
         self.entries >= BLOCK_ENTRIES || self.bytes >= BLOCK_BYTES
     }
@@ -150,10 +138,9 @@ pub struct RawWriter {
 }
 
 impl RawWriter {
-    /// Opens an attempt's index and finds where the channel and its processes
-    /// stand. `positions` are those of when the index had `blocks` records, and
-    /// are brought up to date; with fewer records, the caller [numbers the
-    /// rest again](Self::number_again).
+    /// Opens an attempt's index and finds where the channel and its processes stand.
+    /// `positions` are those of when the index had `blocks` records, and are brought up to
+    /// date; with fewer records, the caller [numbers the rest again](Self::number_again).
     pub fn open(
         dir: &Path,
         blocks: u64,
@@ -180,12 +167,10 @@ impl RawWriter {
         Ok(raw)
     }
 
-    /// The number of the next entry.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// How many blocks are on file.
     pub fn blocks(&self) -> u64 {
         self.index.len()
     }
@@ -212,15 +197,14 @@ impl RawWriter {
         Ok(raw_entry(self.next - 1, process, line))
     }
 
-    /// Bytes of the process were taken by retention before they were read; it
-    /// now stands at `after`.
+    /// Retention took bytes of the process before they were read; it now stands at `after`.
     pub fn gap(&mut self, process: ProcessId, after: Position) -> io::Result<()> {
         self.next += 1;
         self.start_block(process, after, BlockKind::AfterGap)
     }
 
-    /// Numbers all lines of a process again, when the end of the index was lost.
-    /// They get the numbers they had, unless other processes wrote at the same time.
+    /// Numbers all lines of a process again, when the end of the index was lost. They get
+    /// the numbers they had, unless other processes wrote at the same time.
     pub fn number_again(
         &mut self,
         process: ProcessId,
@@ -242,7 +226,6 @@ impl RawWriter {
         Ok(lines.position())
     }
 
-    /// Ends the process's open lines.
     pub fn end(
         &mut self,
         process: ProcessId,
@@ -262,7 +245,6 @@ impl RawWriter {
         Ok(entries)
     }
 
-    /// Waits until the index is on the disk itself.
     pub fn sync(&self) -> io::Result<()> {
         self.index.sync()
     }
@@ -275,7 +257,7 @@ impl RawWriter {
     ) -> io::Result<()> {
         self.index.push(&Block { first: self.next, process, start, kind })?;
         failpoint::hit("block", "begun");
-        self.growing = Some(Growing { process, entries: 0, bytes: 0 });
+        self.growing = Some(Growing::new(process));
         Ok(())
     }
 
@@ -285,8 +267,7 @@ impl RawWriter {
         })
     }
 
-    /// Where the process of a block, its newest, stands after the block. For the
-    /// last block of all this also finds `next`.
+    /// Where a block's process stands after it. For the last block this also finds `next`.
     fn position_after(&mut self, number: u64) -> Result<Position, LogError> {
         let block = self.block(number)?;
         let is_last = number + 1 == self.index.len();
@@ -309,103 +290,24 @@ impl RawWriter {
         Ok(lines.position())
     }
 
-    /// Reads the last block again: as far as it can have been seen before a
-    /// crash, or further, up to its full size.
+    /// Reads the last block again, up to its full size.
     fn resume_block(&mut self, block: &Block, lines: &mut ProcessLines) -> Result<(), LogError> {
-        let mut growing = Growing { process: block.process, entries: 0, bytes: 0 };
+        let mut growing = Growing::new(block.process);
         self.next = block.first;
         while !growing.is_full() {
             match lines.next_step(ALL)? {
                 ReadStep::Line(line) => growing.add(&line),
                 ReadStep::Idle if !lines.is_in_gap() => break,
                 ReadStep::Idle | ReadStep::Gap => {
-                    // How many entries it had is unknown: skip all the numbers it can
-                    // have used.
+                    // The number of its entries is unknown: skip all numbers that it can have used.
                     self.next = block.first + BLOCK_ENTRIES;
-                    self.gap(block.process, lines.position())?;
-                    return Ok(());
+                    return Ok(self.gap(block.process, lines.position())?);
                 }
             }
         }
         self.next += growing.entries;
         self.growing = Some(growing);
         Ok(())
-    }
-}
-
-/// Reads the channel beside its writer.
-#[derive(Clone)]
-pub struct RawReader {
-    index: RecordReader<Block>,
-    dir: PathBuf,
-}
-
-impl RawReader {
-    /// The block that holds `entry`, and the numbers of its entries below `below`.
-    pub fn locate(&self, entry: u64, below: u64) -> Result<(Block, Range<u64>), ReadError> {
-        let after = self.index.partition_point(|block| block.first <= entry)?;
-        let number = after.checked_sub(1).ok_or(ReadError::Gone)?;
-        let block = self.index.get(number)?.ok_or(ReadError::Gone)?;
-        let end = self.index.get(after)?.map_or(below, |next| next.end_before().min(below));
-        Ok((block, block.first..end))
-    }
-
-    /// A block's entries with these numbers, which must be its first ones.
-    pub fn read(&self, block: &Block, entries: Range<u64>) -> Result<Vec<RawEntry>, ReadError> {
-        let dir = process_dir(&self.dir, block.process);
-        if let BlockKind::Tails { at, end } = block.kind {
-            let mut spool = SpoolReader::open(&dir);
-            let tails = entries.zip(block.tails());
-            return tails
-                .map(|(index, stream)| {
-                    let line = read_tail(&mut spool, stream, block.start.open, end)?;
-                    Ok(raw_entry(index, block.process, RawLine { at, stream, line }))
-                })
-                .collect();
-        }
-        let mut lines = ProcessLines::at(&dir, block.start);
-        let mut read = Vec::new();
-        for index in entries {
-            match lines.next_step(ALL)? {
-                ReadStep::Line(line) => read.push(raw_entry(index, block.process, line)),
-                ReadStep::Gap | ReadStep::Idle => return Err(ReadError::Gone),
-            }
-        }
-        Ok(read)
-    }
-}
-
-impl BlockSource for RawReader {
-    fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
-        let (block, entries) = self.locate(entry, below)?;
-        self.read(&block, entries)?
-            .iter()
-            .map(|raw| Entry::new(raw.entry_index, raw).map_err(ReadError::from))
-            .collect()
-    }
-}
-
-/// An open line that was ended with its process: the bytes of `stream` between
-/// the offsets `open` and `end`.
-fn read_tail(
-    spool: &mut SpoolReader,
-    stream: Stream,
-    open: [u64; 2],
-    end: [u64; 2],
-) -> Result<Line, ReadError> {
-    let mut cutter = LineCutter::at(open);
-    let mut buffer = vec![0; MAX_LINE + 2];
-    loop {
-        let wanted = cutter.wanted(stream);
-        let left = usize::try_from(end[slot(stream)] - wanted).unwrap_or(usize::MAX);
-        if left == 0 {
-            return cutter.end(stream).ok_or(ReadError::Gone);
-        }
-        let len = left.min(buffer.len());
-        match spool.read_at(stream, wanted, &mut buffer[..len])? {
-            SegmentRead::Bytes(read) => cutter.push(stream, &buffer[..read]),
-            SegmentRead::NotYet | SegmentRead::Gone { .. } => return Err(ReadError::Gone),
-        }
     }
 }
 
@@ -422,74 +324,8 @@ fn raw_entry(entry_index: u64, process: ProcessId, line: RawLine) -> RawEntry {
 }
 
 /// Where a process's spool lies.
-#[must_use]
 pub fn process_dir(attempt_dir: &Path, process: ProcessId) -> PathBuf {
     attempt_dir.join(process.to_string())
-}
-
-/// Finds where the channel's history begins: the first entry from which on all are
-/// held, by the segments that are held, to the precision of a block.
-#[derive(Default)]
-pub struct Floors {
-    found: BTreeMap<ProcessId, Floor>,
-}
-
-/// What was found for one process.
-#[derive(Clone, Copy, Default)]
-struct Floor {
-    /// The oldest offsets held when it was found; zero while it wasn't.
-    oldest: [u64; 2],
-    /// All blocks of the process from this one on are held.
-    block: u64,
-}
-
-impl Floor {
-    /// Goes on from the block found last. Without any block that is held, what
-    /// comes after the process's last one is; then the search isn't over.
-    fn look_for(
-        &mut self,
-        index: &RecordReader<Block>,
-        process: ProcessId,
-        oldest: [u64; 2],
-    ) -> io::Result<()> {
-        let mut number = self.block;
-        while let Some(block) = index.get(number)? {
-            if block.process == process {
-                self.block = number;
-                if block.start.open[0] >= oldest[0] && block.start.open[1] >= oldest[1] {
-                    self.oldest = oldest;
-                    return Ok(());
-                }
-                self.block += 1;
-            }
-            number += 1;
-        }
-        Ok(())
-    }
-}
-
-impl Floors {
-    /// The number of the oldest entry held; `next` when none is.
-    pub fn oldest(
-        &mut self,
-        raw: &RawReader,
-        processes: &BTreeSet<ProcessId>,
-        next: u64,
-    ) -> io::Result<u64> {
-        let mut newest = None;
-        for process in processes {
-            let oldest = SpoolReader::open(&process_dir(&raw.dir, *process)).oldest()?;
-            if oldest != [0, 0] {
-                let floor = self.found.entry(*process).or_default();
-                if floor.oldest != oldest {
-                    floor.look_for(&raw.index, *process, oldest)?;
-                }
-                newest = newest.max(Some(floor.block));
-            }
-        }
-        let Some(newest) = newest else { return Ok(0) };
-        Ok(raw.index.get(newest)?.map_or(next, |block| block.first.min(next)))
-    }
 }
 
 #[cfg(test)]
@@ -503,8 +339,8 @@ mod tests {
         for kind in [BlockKind::Lines, BlockKind::AfterGap, tails] {
             let block = Block { first: 77, process: ProcessId::new(), start, kind };
             let mut bytes = Vec::new();
-            block.encode(&mut bytes);
-            assert_eq!((bytes.len(), Block::decode(&bytes)), (Block::LEN, Some(block)));
+            block.put(&mut bytes);
+            assert_eq!((bytes.len(), Block::take(&bytes)), (Block::LEN, Some(block)));
         }
     }
 }

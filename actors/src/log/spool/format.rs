@@ -1,14 +1,18 @@
-//! The spool's names and index records. Pure, but for listing a folder.
+//! The spool's file names and index records.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::event::Stream;
+use crate::log::index::Fields;
+pub use crate::log::index::FixedRecord;
+use crate::log::segments::Series;
 
 /// Bytes of one index record.
-pub const RECORD_LEN: usize = 32;
-/// The index file's name.
+pub const RECORD_LEN: usize = Record::LEN + 4;
 pub const INDEX: &str = "spool.idx";
+/// Both streams, each at its number as an index.
+pub const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
 /// One piece of one stream, as it came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,84 +26,56 @@ pub struct Record {
     pub len: u32,
 }
 
+impl FixedRecord for Record {
+    /// Little endian: `at_ms` 8, `offset` 8, `len` 4, `stream` 1, zero 7.
+    const LEN: usize = 28;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.at_ms.to_le_bytes());
+        out.extend_from_slice(&self.offset.to_le_bytes());
+        out.extend_from_slice(&self.len.to_le_bytes());
+        out.extend_from_slice(&[self.stream as u8, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    fn take(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        let at_ms = i64::from_le_bytes(fields.take()?);
+        let offset = fields.u64()?;
+        let len = u32::from_le_bytes(fields.take()?);
+        let [stream] = fields.take()?;
+        let stream = *STREAMS.get(usize::from(stream))?;
+        (len > 0).then_some(Self { at_ms, stream, offset, len })
+    }
+}
+
 impl Record {
-    /// Little endian: `at_ms` 8, `offset` 8, `len` 4, `stream` 1, zero 7, CRC-32 of these 4.
-    #[must_use]
-    pub fn encode(&self) -> [u8; RECORD_LEN] {
-        let mut bytes = [0; RECORD_LEN];
-        bytes[..8].copy_from_slice(&self.at_ms.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.len.to_le_bytes());
-        bytes[20] = match self.stream {
-            Stream::Stdout => 0,
-            Stream::Stderr => 1,
-        };
-        let check = crc32fast::hash(&bytes[..28]);
-        bytes[28..].copy_from_slice(&check.to_le_bytes());
-        bytes
-    }
-
-    /// `None` for a torn or damaged record.
-    #[must_use]
-    pub fn decode(bytes: &[u8; RECORD_LEN]) -> Option<Self> {
-        let (body, check) = bytes.split_at(28);
-        if crc32fast::hash(body).to_le_bytes() != check {
-            return None;
-        }
-        let record = Self {
-            at_ms: i64::from_le_bytes(body[..8].try_into().ok()?),
-            offset: u64::from_le_bytes(body[8..16].try_into().ok()?),
-            len: u32::from_le_bytes(body[16..20].try_into().ok()?),
-            stream: match body[20] {
-                0 => Stream::Stdout,
-                1 => Stream::Stderr,
-                _ => return None,
-            },
-        };
-        (record.len > 0).then_some(record)
-    }
-
     /// Where the bytes end in their stream.
-    #[must_use]
     pub fn end(&self) -> u64 {
         self.offset + u64::from(self.len)
     }
 }
 
+pub fn series(dir: &Path, stream: Stream) -> Series {
+    let prefix = match stream {
+        Stream::Stdout => "stdout",
+        Stream::Stderr => "stderr",
+    };
+    Series { dir: dir.to_owned(), prefix, suffix: "log" }
+}
+
 /// The segment of a stream that starts at `offset`.
-#[must_use]
 pub fn segment_path(dir: &Path, stream: Stream, offset: u64) -> PathBuf {
-    dir.join(format!("{}-{offset:020}.log", stream_name(stream)))
+    series(dir, stream).path(offset)
 }
 
 /// The start offsets of a stream's segments still held, ascending.
 pub fn segments(dir: &Path, stream: Stream) -> io::Result<Vec<u64>> {
-    let prefix = stream_name(stream);
-    let mut starts = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let name = entry?.file_name();
-        let start: Option<u64> = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(prefix)?.strip_prefix('-')?.strip_suffix(".log"))
-            .and_then(|digits| digits.parse().ok());
-        starts.extend(start);
-    }
-    starts.sort_unstable();
-    Ok(starts)
+    series(dir, stream).starts()
 }
 
-/// How large a segment grows before the next one begins, in bytes: small enough
-/// that dropping the oldest frees little more than it must.
-#[must_use]
+/// Bytes of a full segment: small enough that retention frees little more than it must.
 pub fn segment_bytes(spool_max_bytes: u64) -> u64 {
     (spool_max_bytes / 16).clamp(64 * 1024, 16 * 1024 * 1024)
-}
-
-fn stream_name(stream: Stream) -> &'static str {
-    match stream {
-        Stream::Stdout => "stdout",
-        Stream::Stderr => "stderr",
-    }
 }
 
 #[cfg(test)]
@@ -117,7 +93,7 @@ mod tests {
         let bytes = record.encode();
         assert_eq!(Record::decode(&bytes), Some(record));
         for bit in 0..RECORD_LEN * 8 {
-            let mut damaged = bytes;
+            let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Record::decode(&damaged), None, "bit {bit}");
         }

@@ -12,10 +12,8 @@
 //!   spool.idx                32-byte records: when which bytes of which stream came in
 //! ```
 //!
-//! The shim writes, everyone else reads; nothing but the shim (or the daemon,
-//! once it holds `lock`) ever changes a file here. The order of the records IS
-//! the order of the raw channel, so that channel is a pure function of this
-//! folder and needs no other record of what came first.
+//! Only the shim, or the daemon while it holds `lock`, writes here. The order of the records
+//! is the order of the raw channel, which is a pure function of this folder.
 
 pub mod format;
 pub mod read;

@@ -1,81 +1,39 @@
-//! Reading a spool while it is written: records by number, bytes by offset.
-//! Reads files only; a folder or file that isn't there yet is an empty one.
+//! Reads a spool beside its writer: records by number, bytes by offset. A folder or file
+//! that isn't there yet counts as empty.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::format::{INDEX, RECORD_LEN, Record, segment_path, segments};
+use super::format::{INDEX, Record, STREAMS, series};
+use crate::blocking::if_there;
 use crate::event::Stream;
-use crate::log::segments::{SegmentRead, Segments, Series};
+use crate::log::index::RecordReader;
+use crate::log::segments::{SegmentRead, Segments};
 
-/// Records read from the index at once.
-const RECORDS_AT_ONCE: usize = 128;
-
-/// A cursor's view of one process's spool.
 pub struct SpoolReader {
     dir: PathBuf,
-    index: Option<File>,
-    /// Records already read, from number `first` on.
-    records: Vec<Record>,
-    first: u64,
-    stdout: Segments<SpoolStream>,
-    stderr: Segments<SpoolStream>,
-}
-
-struct SpoolStream {
-    dir: PathBuf,
-    stream: Stream,
-}
-
-impl Series for SpoolStream {
-    fn path(&self, start: u64) -> PathBuf {
-        segment_path(&self.dir, self.stream, start)
-    }
-
-    fn starts(&self) -> io::Result<Vec<u64>> {
-        segments(&self.dir, self.stream)
-    }
+    index: Option<RecordReader<Record>>,
+    streams: [Segments; 2],
 }
 
 impl SpoolReader {
-    /// A reader of the spool in `dir`; opens files when they are first needed.
-    #[must_use]
+    /// A reader of the spool in `dir`; opens files when it first needs them.
     pub fn open(dir: &Path) -> Self {
-        let stream = |stream| Segments::new(SpoolStream { dir: dir.to_owned(), stream });
-        Self {
-            dir: dir.to_owned(),
-            index: None,
-            records: Vec::new(),
-            first: 0,
-            stdout: stream(Stream::Stdout),
-            stderr: stream(Stream::Stderr),
-        }
+        let streams = STREAMS.map(|stream| Segments::new(series(dir, stream)));
+        Self { dir: dir.to_owned(), index: None, streams }
     }
 
-    /// The record with this number, from 0; `None` when it isn't there yet,
-    /// which is also what a torn or damaged one means.
+    /// The record with this number, from 0; `None` when it is missing, torn or damaged.
     pub fn record(&mut self, number: u64) -> io::Result<Option<Record>> {
-        if let Some(record) = self.cached(number) {
-            return Ok(Some(record));
-        }
-        let Some(index) = self.index()? else { return Ok(None) };
-        let mut bytes = [0; RECORDS_AT_ONCE * RECORD_LEN];
-        let read = index.read_at(&mut bytes, number * RECORD_LEN as u64)?;
-        let (whole, _torn) = bytes[..read].as_chunks::<RECORD_LEN>();
-        self.records = whole.iter().map_while(Record::decode).collect();
-        self.first = number;
-        Ok(self.cached(number))
+        self.index()?.map_or(Ok(None), |index| index.get(number))
     }
 
-    /// How many records there are, torn or damaged ones counted.
+    /// How many records there are, damaged ones included.
     pub fn records(&mut self) -> io::Result<u64> {
-        let Some(index) = self.index()? else { return Ok(0) };
-        Ok(index.metadata()?.len() / RECORD_LEN as u64)
+        self.index()?.map_or(Ok(0), RecordReader::len)
     }
 
-    /// The newest record there is.
+    /// The newest record that is whole.
     pub fn last_record(&mut self) -> io::Result<Option<Record>> {
         let mut number = self.records()?;
         while let Some(before) = number.checked_sub(1) {
@@ -94,29 +52,17 @@ impl SpoolReader {
         offset: u64,
         buffer: &mut [u8],
     ) -> io::Result<SegmentRead> {
-        match stream {
-            Stream::Stdout => self.stdout.read_at(offset, buffer),
-            Stream::Stderr => self.stderr.read_at(offset, buffer),
-        }
+        self.streams[stream as usize].read_at(offset, buffer)
     }
 
     /// The first offset still held of stdout and of stderr.
     pub fn oldest(&self) -> io::Result<[u64; 2]> {
-        Ok([self.stdout.oldest()?, self.stderr.oldest()?])
+        Ok([self.streams[0].oldest()?, self.streams[1].oldest()?])
     }
 
-    fn cached(&self, number: u64) -> Option<Record> {
-        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        self.records.get(at).copied()
-    }
-
-    fn index(&mut self) -> io::Result<Option<&File>> {
+    fn index(&mut self) -> io::Result<Option<&RecordReader<Record>>> {
         if self.index.is_none() {
-            match File::open(self.dir.join(INDEX)) {
-                Ok(file) => self.index = Some(file),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
+            self.index = if_there(RecordReader::open(&self.dir.join(INDEX)))?;
         }
         Ok(self.index.as_ref())
     }
@@ -126,6 +72,7 @@ impl SpoolReader {
 mod tests {
     use std::fs;
 
+    use super::super::format::{FixedRecord, RECORD_LEN, segment_path};
     use super::*;
 
     fn record(number: u64) -> Record {

@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::spool::format::{INDEX, Record, segment_path, segments};
+use super::spool::format::{FixedRecord, INDEX, Record, segment_path, segments};
 use super::{AttemptLog, Entry, LogLimits, PagePosition, Query};
 use crate::event::{Channel, Event, NormalizedEntry, RawEntry, Stream, Timestamp};
 use crate::executor::{InProgress, Normalizer, Observed};

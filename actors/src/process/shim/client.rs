@@ -1,25 +1,24 @@
-//! One connection to the control socket: frames in, frames out, ticks no faster
-//! than the peer takes them. Never waits; a peer that does not read is dropped.
+//! One connection to the control socket. Never waits; a peer that does not read is dropped.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
-use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg};
 use nix::unistd::geteuid;
 
+use crate::process::attach::send_with_fds;
 use crate::process::wire::{self, ShimMessage, ShimRequest};
 
-/// Least time between two ticks: a flood must not become one of wake-ups.
+/// Least time between two ticks: a flood of output must not cause a flood of wake-ups.
 const TICK_FLOOR: Duration = Duration::from_millis(3);
-/// A peer that leaves more than this unread is not there any more, in bytes.
+/// A peer that leaves more than this unread counts as gone, in bytes.
 const UNREAD_MAX: usize = 1024 * 1024;
-/// Most bytes read in one turn.
 const READ_MAX: usize = 64 * 1024;
 
-/// Somebody of our own user, connected.
+/// A connected peer of the same user.
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
@@ -34,7 +33,7 @@ pub struct Client {
     pub is_gone: bool,
 }
 
-/// How the peer and the spool's lengths stand.
+/// The state of the reports of the spool's lengths.
 #[derive(Debug, Default)]
 struct Tick {
     sent: [u64; 2],
@@ -43,8 +42,7 @@ struct Tick {
 }
 
 impl Client {
-    /// # Errors
-    /// The peer is another user's, or gone already.
+    /// Fails for a peer that is another user's, or gone already.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         let peer = getsockopt(&stream, PeerCredentials)?;
         if peer.uid() != geteuid().as_raw() {
@@ -63,7 +61,6 @@ impl Client {
         })
     }
 
-    /// Reads what has arrived.
     pub fn receive(&mut self) {
         let mut buffer = vec![0; READ_MAX];
         match self.stream.read(&mut buffer) {
@@ -74,11 +71,9 @@ impl Client {
         }
     }
 
-    /// The next request that has arrived whole. One for standard input stays
-    /// where it is, and whatever follows it, unless there `has_room`.
-    ///
-    /// One of a kind unknown here is passed over: a newer daemon's, who has been
-    /// sent our version.
+    /// The next request that has arrived whole. A message for standard input, and whatever
+    /// follows it, stays unless there `has_room`. A request of an unknown kind, from a newer
+    /// daemon, is skipped.
     pub fn next_request(&mut self, has_room: bool) -> Option<ShimRequest> {
         loop {
             let Ok(first) = wire::first_frame(&self.inbox) else {
@@ -93,7 +88,7 @@ impl Client {
             let request = ShimRequest::decode(frame);
             self.inbox.drain(..used);
             if self.inbox.is_empty() {
-                // What a long message took is not kept.
+                // Frees the room of a long message.
                 self.inbox = Vec::new();
             }
             if let Ok(request) = request {
@@ -102,17 +97,15 @@ impl Client {
         }
     }
 
-    /// Whether to read from it.
     pub fn wants_read(&self) -> bool {
         !self.is_parked
     }
 
-    /// Whether something waits to be sent.
     pub fn wants_write(&self) -> bool {
         !self.outbox.is_empty()
     }
 
-    /// Says something, at once or as soon as the peer reads.
+    /// Sends a message, at once or as soon as the peer reads.
     pub fn send(&mut self, message: &ShimMessage) {
         self.outbox.extend(message.encode());
         self.flush();
@@ -121,7 +114,6 @@ impl Client {
         }
     }
 
-    /// Sends what waits, as far as the peer takes it.
     pub fn flush(&mut self) {
         while !self.outbox.is_empty() && !self.is_gone {
             match self.stream.write(&self.outbox) {
@@ -132,8 +124,7 @@ impl Client {
         }
     }
 
-    /// Says which pipes there are, and passes them (unix(7), `SCM_RIGHTS`), and
-    /// the stages if there are any.
+    /// Sends the pipes that are open, and the stages if there are any.
     pub fn send_pipes(
         &mut self,
         [stdout, stderr, stdin]: [Option<BorrowedFd<'_>>; 3],
@@ -146,29 +137,17 @@ impl Client {
             staged: stages.is_some(),
         };
         let pipes = [stdout, stderr, stdin].into_iter().flatten();
-        let fds: Vec<RawFd> =
-            pipes.chain(stages.into_iter().flatten()).map(|end| end.as_raw_fd()).collect();
-        let rights = [ControlMessage::ScmRights(&fds)];
-        let rights = if fds.is_empty() { &[] } else { &rights[..] };
-        let frame = message.encode();
-        let sent = sendmsg::<()>(
-            self.stream.as_raw_fd(),
-            &[io::IoSlice::new(&frame)],
-            rights,
-            MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
-            None,
-        );
-        // Whoever asks for pipes has just connected and has nothing unread.
-        self.is_gone |= self.wants_write() || sent != Ok(frame.len());
+        let fds: Vec<_> = pipes.chain(stages.into_iter().flatten()).collect();
+        // A peer asks for pipes right after it connected, and has nothing unread.
+        self.is_gone |=
+            self.wants_write() || send_with_fds(&self.stream, &message.encode(), &fds).is_err();
     }
 
-    /// The peer has seen the last tick.
     pub fn tick_seen(&mut self) {
         self.tick.is_unseen = false;
     }
 
-    /// Sends the lengths if they are news and it is time. Returns when it will
-    /// be time, if only that is missing.
+    /// Sends new lengths when it is time. Returns when it will be time, if only that is missing.
     pub fn offer_tick(&mut self, lengths: [u64; 2], now: Instant) -> Option<Instant> {
         if !self.is_subscribed || self.tick.is_unseen || self.tick.sent == lengths {
             return None;

@@ -1,5 +1,5 @@
-//! Enforces a process's limits: sets those that the kernel holds, watches the others, and
-//! decides when the tree has to end. Works without a daemon.
+//! Enforces a process's limits: sets those that the kernel enforces, watches the others, and
+//! decides when the tree has to end.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -16,20 +16,18 @@ use crate::process::tree::Tree;
 use crate::process::usage::{Usage, tasks_of};
 use crate::process::watch::{Sample, Watch};
 
-/// Tasks that the kernel allows beyond a limit of processes, which is looked at
-/// in any case: threads are tasks, too, and agents have a dozen each.
+/// Tasks beyond a limit of processes: threads are tasks, and agents have a dozen each.
 const TASKS_EACH: u64 = 16;
 const TASKS_MORE: u64 = 64;
 
-/// What a tree over its limits gets.
+/// How to end a tree that exceeded a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// SIGTERM.
+    /// By SIGTERM.
     Terminate,
     Kill,
 }
 
-/// One process's limits.
 #[derive(Debug)]
 pub struct Guard {
     limits: Limits,
@@ -42,12 +40,10 @@ pub struct Guard {
     /// Why the tree has to end.
     reason: Option<String>,
     kill_at: Option<Instant>,
-    /// The leader has ended.
     is_over: bool,
 }
 
 impl Guard {
-    /// Of a process that is `age` old.
     pub fn new(manifest: &Manifest, age: Duration) -> Self {
         let now = Instant::now();
         let watch = Watch::new(manifest.limits, Sample { at: age, ..Sample::default() });
@@ -70,7 +66,6 @@ impl Guard {
         self.look_at.or(self.kill_at)
     }
 
-    /// Why the tree was ended, once it was.
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
@@ -79,15 +74,14 @@ impl Guard {
         self.cgroup.as_ref()
     }
 
-    /// The leader has ended, and with it what its turn may take of time. What it
-    /// leaves behind may take no more memory and processes than before.
+    /// The leader has ended: leftovers only obey the limits of memory and processes.
     pub fn leader_ended(&mut self) {
         if self.is_over {
             return;
         }
         self.is_over = true;
         let sample = self.sample(0, false, None);
-        // What killed it is known by now.
+        // Lack of memory may have killed it.
         if self.reason.is_none() && sample.out_of_memory {
             self.reason = self.watch.look(sample).map(|breach| breach.reason);
         }
@@ -95,13 +89,11 @@ impl Guard {
         self.look_at = self.watch.pause(sample.at).map(|pause| Instant::now() + pause);
     }
 
-    /// Ends the grace of a tree that has to end; `false` if there is none. To be called
-    /// once the leader has ended, for the next turn must find no process of it.
+    /// Ends the grace of a tree once the leader has ended; `false` if there is none.
     pub fn hurry(&mut self) -> bool {
         self.kill_at.take().is_some()
     }
 
-    /// Looks, if it is time to.
     pub fn look(
         &mut self,
         now: Instant,
@@ -147,36 +139,33 @@ impl Guard {
     }
 }
 
-/// What is set before the process runs.
 #[derive(Clone, Debug)]
 pub struct Bounds {
     limits: Limits,
-    /// Made, and why not if it should have been.
+    /// The created cgroup, or why there is none.
     cgroup: Result<Cgroup, String>,
-    /// Tasks that the user may have then, in all.
+    /// Tasks that the user may have in all.
     tasks: u64,
-    /// Those that are given back, open files when no limit is set.
+    /// The limits to restore.
     soft: SoftLimits,
 }
 
 impl Bounds {
-    /// Makes ready what can be made ready before the fork.
+    /// Prepares before the fork.
     pub fn prepare(manifest: &Manifest) -> Self {
         let limits = manifest.limits;
-        let cgroup = match &manifest.cgroup {
-            Some(cgroup) => match cgroup.make() {
-                Ok(()) => Ok(cgroup.clone()),
-                Err(error) => Err(format!("its cgroup can't be made: {error}")),
-            },
-            None => Err("there is no cgroup v2 that may be used".to_owned()),
-        };
+        let none = || "there is no cgroup v2 that may be used".to_owned();
+        let cgroup = manifest.cgroup.clone().ok_or_else(none).and_then(|cgroup| {
+            cgroup.make().map_err(|error| format!("its cgroup can't be made: {error}"))?;
+            Ok(cgroup)
+        });
         let uid = getuid();
         let is_counted = limits.processes > 0 && !uid.is_root();
         let tasks = if is_counted { tasks_of(uid.as_raw()) + tasks(limits.processes) } else { 0 };
         Self { limits, cgroup, tasks, soft: manifest.soft_limits }
     }
 
-    /// Sets them for the calling process, open files apart, and tells which hold how.
+    /// Sets them for the calling process, except open files. Returns how each is enforced.
     pub fn apply(&self) -> Vec<Applied> {
         let entered = self.cgroup.as_ref().map_err(Clone::clone).and_then(|cgroup| {
             cgroup.enter().map_err(|error| format!("its cgroup can't be entered: {error}"))?;
@@ -196,7 +185,7 @@ impl Bounds {
         applied
     }
 
-    /// Last of all before the program runs: what comes before may need more.
+    /// To be called last before the program runs: earlier steps may need more.
     pub fn limit_open_files(&self) -> io::Result<()> {
         let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
         let (soft, hard) = match (self.limits.open_files, self.soft.open_files) {
@@ -208,7 +197,7 @@ impl Bounds {
         Ok(setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?)
     }
 
-    /// Gives the program the core dump limit of the daemon's parent.
+    /// Restores the core dump limit of the daemon's parent.
     pub fn allow_core_dumps(&self) -> io::Result<()> {
         let Some(soft) = self.soft.core_bytes else { return Ok(()) };
         let (_, hard) = getrlimit(Resource::RLIMIT_CORE)?;
@@ -231,9 +220,8 @@ impl Bounds {
     }
 }
 
-/// Gives this process priority over the tree that it watches, if it may: a tree that
-/// forks without end leaves no time to others. Its children have normal priority
-/// (sched(7)).
+/// Gives this process priority over the tree that it watches, if it may: a tree that forks
+/// without end leaves no time to others. Children get normal priority (sched(7)).
 pub fn go_first(limits: &Limits) {
     if limits.processes > 0 {
         let priority = libc::sched_param { sched_priority: 1 };
@@ -253,7 +241,7 @@ fn tasks(processes: u64) -> u64 {
     processes.saturating_mul(TASKS_EACH).saturating_add(TASKS_MORE)
 }
 
-/// By a file of the cgroup, else by looking.
+/// Enforces a limit by a file of the cgroup, else by watching.
 fn held_by(cgroup: Result<&&Cgroup, &String>, file: &str, value: u64) -> (Hold, Option<String>) {
     match cgroup.map_err(Clone::clone).and_then(|cgroup| {
         cgroup.set(file, value).map_err(|error| format!("{file} can't be set: {error}"))

@@ -1,7 +1,6 @@
-//! The leader: the one process whose end is the end of the execution process.
-//! Its states, and how its end is learnt; the supervisor acts on them.
+//! The leader: the process whose end is the end of the execution process. Its states, and how
+//! the shim learns its end.
 
-use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{self, ExitStatus};
 use std::time::{Duration, Instant};
@@ -9,60 +8,53 @@ use std::time::{Duration, Instant};
 use crate::event::Timestamp;
 use crate::process::cgroup::Cgroup;
 use crate::process::identity::Process;
-use crate::process::manifest::{ExitRecord, VERSION};
+use crate::process::manifest::ExitRecord;
 use crate::process::pidfd::PidFd;
 use crate::process::tree::{Marker, Tree};
 
-/// How long a status may take that the adopter has to report.
+/// How long the adopter may take to report a status.
 const STATUS_BUDGET: Duration = Duration::from_secs(5);
-/// Why a status is not known.
-pub const STATUS_LOST: &str =
+/// The reason in the record of an unknown status.
+const STATUS_LOST: &str =
     "the exit status is lost: the supervising process was killed and no parent was left to tell";
 
 /// Whose child the leader is.
 #[derive(Debug)]
 pub enum Kinship {
-    /// Ours: waiting for it tells its status.
+    /// Ours: wait(2) gives its status.
     Own,
-    /// It was the child of a shim that has died, and now is the adopter's. Its handle
-    /// shows that it died; the adopter reports its status, or the kernel once it is
-    /// reaped.
+    /// It was the child of a shim that has died, and is the adopter's now. Its handle shows
+    /// that it died; the adopter reports its status, or the kernel once it is reaped.
     Adopted {
         /// `None` when it died before a handle on it was opened.
         handle: Option<PidFd>,
         adopter: i32,
-        /// Its orphans, as far as they were known when it was taken over.
+        /// Its orphans that were known at the takeover.
         roots: Vec<Process>,
     },
 }
 
-/// How the leader ended, as far as that is known.
+/// How the leader ended.
 #[derive(Clone, Copy, Debug)]
 pub enum LeaderEnd {
     Known(ExitStatus),
-    /// No process is left that knows it.
+    /// No process knows it any more.
     Lost,
 }
 
-/// Where the leader stands.
+/// The state of the leader.
 #[derive(Debug)]
 pub enum LeaderState {
+    /// Alive, as far as is known.
     Running,
     /// Dead, status not known yet.
-    Dead {
-        since: Instant,
-    },
-    /// Dead; so many bytes of what it left in each pipe are not in the spool yet.
-    Draining {
-        ending: LeaderEnd,
-        at: Timestamp,
-        left: [u64; 2],
-    },
+    Dead { since: Instant },
+    /// Dead; `left` bytes of its output in each pipe are not in the spool yet.
+    Draining { ending: LeaderEnd, at: Timestamp, left: [u64; 2] },
     /// The record is on disk.
     Recorded(ExitRecord),
 }
 
-/// The leader and what is known of it.
 #[derive(Debug)]
 pub struct Leader {
     pub process: Process,
@@ -71,7 +63,7 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Its handle, when its death has to be watched for.
+    /// Its handle, while its death has to be watched for.
     pub fn watched(&self) -> Option<&PidFd> {
         match (&self.kinship, &self.life) {
             (Kinship::Adopted { handle, .. }, LeaderState::Running) => handle.as_ref(),
@@ -79,7 +71,7 @@ impl Leader {
         }
     }
 
-    /// Whether its end is known and on disk.
+    /// The record of its end, once it is on disk.
     pub fn record(&self) -> Option<&ExitRecord> {
         match &self.life {
             LeaderState::Recorded(record) => Some(record),
@@ -96,27 +88,22 @@ impl Leader {
 
     /// Where to look for the processes that it has started.
     pub fn tree(&self, marker: Marker, cgroup: Option<Cgroup>) -> Tree {
-        let own = process::id().cast_signed();
-        let mut tree = Tree {
-            below: Some(own),
-            roots: Vec::new(),
-            session_of: None,
-            adopter: None,
-            cgroup,
-            marker,
-            spared: BTreeSet::from([own]),
+        let tree = Tree { cgroup, ..Tree::without_shim(marker) };
+        let Kinship::Adopted { adopter, roots, .. } = &self.kinship else {
+            return Tree { below: Some(process::id().cast_signed()), adopter: None, ..tree };
         };
-        if let Kinship::Adopted { adopter, roots, .. } = &self.kinship {
-            tree.below = None;
-            tree.roots = roots.iter().copied().chain([self.process]).collect();
-            tree.session_of = Some(self.process);
-            tree.adopter = Some(*adopter);
-            tree.spared.insert(*adopter);
+        let mut spared = tree.spared;
+        spared.insert(*adopter);
+        Tree {
+            roots: roots.iter().copied().chain([self.process]).collect(),
+            session_of: Some(self.process),
+            adopter: Some(*adopter),
+            spared,
+            ..tree
         }
-        tree
     }
 
-    /// How an adopted leader that is dead has ended; `None` when that may still come.
+    /// How a dead adopted leader ended; `None` while a report may still come.
     pub fn ending(&self, now: Instant) -> Option<LeaderEnd> {
         let (Kinship::Adopted { handle, .. }, LeaderState::Dead { since }) =
             (&self.kinship, &self.life)
@@ -128,7 +115,7 @@ impl Leader {
         status.map(LeaderEnd::Known).or(is_late.then_some(LeaderEnd::Lost))
     }
 
-    /// It has ended, and the pipes held so many bytes then.
+    /// It has ended, and the pipes hold `left` bytes.
     pub fn ended(&mut self, ending: LeaderEnd, left: [u64; 2]) {
         if matches!(self.life, LeaderState::Running | LeaderState::Dead { .. }) {
             self.life = LeaderState::Draining { ending, at: Timestamp::now(), left };
@@ -142,12 +129,12 @@ impl Leader {
         }
     }
 
-    /// Whether it has ended and its pipes hold no more of what it wrote.
+    /// Whether it has ended and all that it wrote is in the spool.
     pub fn is_drained(&self) -> bool {
         matches!(self.life, LeaderState::Draining { left: [0, 0], .. })
     }
 
-    /// What to write down, once all that it wrote is in the spool.
+    /// The record to write, once all that it wrote is in the spool.
     pub fn record_due(&self, lengths: [u64; 2]) -> Option<ExitRecord> {
         let LeaderState::Draining { ending, at, left: [0, 0] } = &self.life else { return None };
         let status = match ending {
@@ -155,15 +142,13 @@ impl Leader {
             LeaderEnd::Lost => None,
         };
         Some(ExitRecord {
-            v: VERSION,
             exit_code: status.and_then(ExitStatus::code),
             exit_signal: status.and_then(ExitStatusExt::signal),
             reason: status.is_none().then(|| STATUS_LOST.to_owned()),
-            limit: None,
-            stopped: None,
             at: *at,
             stdout_bytes: lengths[0],
             stderr_bytes: lengths[1],
+            ..ExitRecord::unknown(STATUS_LOST)
         })
     }
 }

@@ -1,9 +1,10 @@
-//! From a bare process in an execution process's folder to a supervisor with a
-//! running leader: one that it starts, or one that it takes over.
+//! From a bare process in an execution process's folder to a supervisor with a leader: one that
+//! it starts, or one that it takes over.
 
+use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -19,6 +20,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signa
 use nix::sys::signal::{sigaction, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
+use serde::de::DeserializeOwned;
 
 use super::guard::{Bounds, Guard, go_first};
 use super::leader::{Kinship, Leader, LeaderEnd, LeaderState};
@@ -26,49 +28,57 @@ use super::stage::Stage;
 use super::stdin::Stdin;
 use super::supervisor::Supervisor;
 use super::takeover;
+use crate::blocking::if_there;
 use crate::event::{Stream, Timestamp};
 use crate::failpoint;
 use crate::log::spool::write::SpoolWriter;
+use crate::process::attach::SOCKET;
 use crate::process::forbid_core_dumps;
 use crate::process::identity::Process;
 use crate::process::lock::lock_soon;
-use crate::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource, VERSION};
-use crate::process::paths::{SOCKET, STDIN_FILE};
+use crate::process::manifest::{
+    self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, VERSION,
+};
 use crate::process::proc;
-use crate::process::secret_memfd;
-use crate::process::tree::Marker;
 use crate::process::usage;
 use crate::secret::Secrets;
 
-/// Wanted size of an output pipe, in bytes. Larger ones would soon use up what
-/// the kernel allows one user's pipes in all (`pipe-user-pages-soft`, pipe(7)).
+/// Wanted size of an output pipe, in bytes; a user's pipes have a limit in all (pipe(7)).
 const PIPE_BYTES: i32 = 256 * 1024;
-/// Of the executor and all it starts: sooner killed for memory than the shim (proc(5)).
+/// The executor and all it starts are killed for memory before the shim is (proc(5)).
 const OOM_SCORE_ADJ: i32 = 300;
+/// A shim works in its process's folder.
+const HERE: &str = ".";
 
-/// Starts what the manifest asks for. The error is for people.
+/// Starts the manifest's program. The error is a sentence.
 pub fn start() -> Result<Supervisor, String> {
-    let signals = become_shim().map_err(|error| format!("can't become a shim: {error}"))?;
+    let signals = become_shim()?;
     refuse_a_second_start()?;
     let lock = take_lock()?;
     refuse_a_second_start()?;
-    let mut manifest = read_manifest()?;
-    let (spool, listener) = prepare(&manifest)?;
-    let secrets = receive_secrets(&manifest)?;
-    let stages = make_stages(&secrets, &spool)
-        .map_err(|error| format!("no memory to redact output in: {error}"))?;
+    let mut place = Place::open(signals, lock)?;
+    let manifest = &mut place.manifest;
+    let secrets = receive_secrets().map_err(because("can't receive secrets"))?;
+    if secrets.names() != manifest.secrets {
+        return Err("the secrets are not those of the manifest".to_owned());
+    }
+    let stages =
+        make_stages(&secrets, &place.spool).map_err(because("no memory to redact output in"))?;
     manifest.env.extend(secrets.env);
     failpoint::hit("executor", "next");
     go_first(&manifest.limits);
-    let mut child = spawn(&manifest).map_err(|error| {
-        let reason = reason_not_started(&manifest, &error);
-        give_up(&reason);
+    let mut child = spawn(manifest).map_err(|error| {
+        let reason = reason_not_started(manifest, &error);
+        // Best effort: the handshake reports it as well.
+        let record = ExitRecord::unknown(&reason);
+        let _ = manifest::write_durably(HERE.as_ref(), ExitRecord::FILE, &record);
+        let _ = fs::remove_file(SOCKET);
         reason
     })?;
 
     failpoint::hit("executor", "spawned");
 
-    let started: Option<Started> = manifest::read(Path::new("."), Started::FILE).ok().flatten();
+    let started: Option<Started> = manifest::read(HERE.as_ref(), Started::FILE).ok().flatten();
     let process = Process {
         pid: child.id().cast_signed(),
         start_time: started.map_or(0, |started| started.start_time),
@@ -76,77 +86,50 @@ pub fn start() -> Result<Supervisor, String> {
     let stdin = child.stdin.take().map(OwnedFd::from);
     let pipes = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
     for pipe in pipes.iter().flatten() {
-        // Without it the pipe is as large as any.
+        // Best effort: without it the pipe has the usual size.
         let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
     }
     for pipe in pipes.iter().flatten().chain(&stdin) {
-        set_nonblocking(pipe).map_err(|error| format!("can't set up a pipe: {error}"))?;
+        set_nonblocking(pipe).map_err(because("can't set up a pipe"))?;
     }
-    Ok(Supervisor {
-        leader: Leader { process, kinship: Kinship::Own, life: LeaderState::Running },
-        marker: Marker { attempt: manifest.attempt_id, process: manifest.process_id },
-        guard: Guard::new(&manifest, Duration::ZERO),
-        spool,
-        pipes,
-        stages,
-        stdin: Stdin::new(stdin, 0),
-        listener,
-        signals,
-        clients: Vec::new(),
-        stalled: None,
-        announced_stall: None,
-        stopped: None,
-        is_tree_gone: false,
-        look_at: Instant::now(),
-        lock,
-    })
+    let leader = Leader { process, kinship: Kinship::Own, life: LeaderState::Running };
+    Ok(place.supervisor(leader, Duration::ZERO, pipes, stages, Stdin::new(stdin, 0)))
 }
 
-/// Takes over from a shim that has died, with what the daemon passes on.
+/// Takes over from a shim that has died, with what the daemon hands over.
 pub fn take_over() -> Result<Supervisor, String> {
-    let signals = become_shim().map_err(|error| format!("can't become a shim: {error}"))?;
-    let (takeover, ends) = takeover::receive()
-        .map_err(|error| format!("can't receive what to go on with: {error}"))?;
+    let signals = become_shim()?;
+    let (takeover, lock, ends) =
+        takeover::receive().map_err(because("can't receive what to go on with"))?;
     failpoint::hit("takeover", "received");
-    let manifest = read_manifest()?;
-    let (spool, listener) = prepare(&manifest)?;
-    let stages = take_over_stages(&manifest, ends.stages)?;
+    let place = Place::open(signals, lock)?;
+    let stages = match ends.stages {
+        Some(stages) => Some(open_stages(stages).map_err(because("can't go on with its stages"))?),
+        None if place.manifest.secrets.is_empty() => None,
+        // No output is better than output that shows secrets.
+        None => return Err("its stages are lost".to_owned()),
+    };
     failpoint::hit("takeover", "prepared");
-    let record: Option<ExitRecord> = manifest::read(Path::new("."), ExitRecord::FILE)
-        .map_err(|error| format!("can't read {}: {error}", ExitRecord::FILE))?;
-    let life = match record {
+    let started: Started = read_here(Started::FILE)?.ok_or("there is no started.json")?;
+    let life = match read_here(ExitRecord::FILE)? {
         Some(record) => LeaderState::Recorded(record),
         None if ends.leader.is_some() => LeaderState::Running,
         None => LeaderState::Dead { since: Instant::now() },
     };
-    go_first(&manifest.limits);
-    let mut guard = Guard::new(&manifest, usage::age(takeover.leader));
-    if matches!(life, LeaderState::Recorded(_)) {
-        guard.leader_ended();
-    }
+    go_first(&place.manifest.limits);
     let kinship = Kinship::Adopted {
         handle: ends.leader,
         adopter: getppid().as_raw(),
         roots: takeover.roots,
     };
-    let mut supervisor = Supervisor {
-        leader: Leader { process: takeover.leader, kinship, life },
-        marker: Marker { attempt: manifest.attempt_id, process: manifest.process_id },
-        guard,
-        spool,
-        pipes: [ends.stdout, ends.stderr],
-        stages,
-        stdin: Stdin::new(ends.stdin, takeover.stdin_sequence),
-        listener,
-        signals,
-        clients: Vec::new(),
-        stalled: None,
-        announced_stall: None,
-        stopped: None,
-        is_tree_gone: false,
-        look_at: Instant::now(),
-        lock: ends.lock,
-    };
+    let leader = Leader { process: started.process(), kinship, life };
+    let (pipes, stdin) =
+        ([ends.stdout, ends.stderr], Stdin::new(ends.stdin, takeover.stdin_sequence));
+    let age = usage::age(leader.process);
+    let mut supervisor = place.supervisor(leader, age, pipes, stages, stdin);
+    if supervisor.leader.record().is_some() {
+        supervisor.guard.leader_ended();
+    }
     supervisor.take_all();
     if let Some(status) = takeover.status {
         supervisor.leader_ended(LeaderEnd::Known(ExitStatus::from_raw(status)));
@@ -154,23 +137,67 @@ pub fn take_over() -> Result<Supervisor, String> {
     Ok(supervisor)
 }
 
-fn read_manifest() -> Result<Manifest, String> {
-    manifest::read(Path::new("."), Manifest::FILE)
-        .map_err(|error| format!("can't read {}: {error}", Manifest::FILE))?
-        .ok_or_else(|| format!("there is no {}", Manifest::FILE))
+/// A process's folder, ready to be supervised.
+struct Place {
+    manifest: Manifest,
+    spool: SpoolWriter,
+    listener: UnixListener,
+    signals: SignalFd,
+    lock: File,
 }
 
-fn prepare(manifest: &Manifest) -> Result<(SpoolWriter, UnixListener), String> {
-    SpoolWriter::open(Path::new("."), manifest.spool_max_bytes)
-        .and_then(|spool| Ok((spool, listen()?)))
-        .map_err(|error| format!("can't prepare the folder: {error}"))
+impl Place {
+    fn open(signals: SignalFd, lock: File) -> Result<Self, String> {
+        let manifest: Manifest = read_here(Manifest::FILE)?.ok_or("there is no manifest.json")?;
+        let (spool, listener) = SpoolWriter::open(HERE.as_ref(), manifest.spool_max_bytes)
+            .and_then(|spool| Ok((spool, listen()?)))
+            .map_err(because("can't prepare the folder"))?;
+        Ok(Self { manifest, spool, listener, signals, lock })
+    }
+
+    fn supervisor(
+        self,
+        leader: Leader,
+        age: Duration,
+        pipes: [Option<OwnedFd>; 2],
+        stages: Option<[Stage; 2]>,
+        stdin: Stdin,
+    ) -> Supervisor {
+        Supervisor {
+            leader,
+            marker: self.manifest.marker(),
+            guard: Guard::new(&self.manifest, age),
+            spool: self.spool,
+            pipes,
+            stages,
+            stdin,
+            listener: self.listener,
+            signals: self.signals,
+            clients: Vec::new(),
+            stalled: None,
+            announced_stall: None,
+            stopped: None,
+            is_tree_gone: false,
+            look_at: Instant::now(),
+            lock: self.lock,
+        }
+    }
 }
 
-fn receive_secrets(manifest: &Manifest) -> Result<Secrets, String> {
-    let secrets =
-        secret_memfd::unpack().map_err(|error| format!("can't receive secrets: {error}"))?;
-    let named = secrets.names() == manifest.secrets;
-    named.then_some(secrets).ok_or_else(|| "the secrets are not those of the manifest".to_owned())
+/// Turns an error into a sentence.
+fn because<E: Display>(what: &str) -> impl FnOnce(E) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+fn read_here<T: DeserializeOwned>(name: &str) -> Result<Option<T>, String> {
+    manifest::read(HERE.as_ref(), name).map_err(because(&format!("can't read {name}")))
+}
+
+/// The secrets on this shim's standard input.
+fn receive_secrets() -> io::Result<Secrets> {
+    let mut bytes = Vec::new();
+    File::from(io::stdin().as_fd().try_clone_to_owned()?).read_to_end(&mut bytes)?;
+    if bytes.is_empty() { Ok(Secrets::default()) } else { Ok(serde_json::from_slice(&bytes)?) }
 }
 
 /// Only secrets need stages: without them bytes go straight from pipe to spool.
@@ -182,18 +209,8 @@ fn make_stages(secrets: &Secrets, spool: &SpoolWriter) -> io::Result<Option<[Sta
     Ok(Some([stage(Stream::Stdout)?, stage(Stream::Stderr)?]))
 }
 
-fn take_over_stages(
-    manifest: &Manifest,
-    stages: Option<[OwnedFd; 2]>,
-) -> Result<Option<[Stage; 2]>, String> {
-    let Some([stdout, stderr]) = stages else {
-        // Sooner no output than one that shows secrets.
-        let is_plain = manifest.secrets.is_empty();
-        return is_plain.then_some(None).ok_or_else(|| "its stages are lost".to_owned());
-    };
-    Stage::open(Stream::Stdout, stdout)
-        .and_then(|stdout| Ok(Some([stdout, Stage::open(Stream::Stderr, stderr)?])))
-        .map_err(|error| format!("can't go on with its stages: {error}"))
+fn open_stages([stdout, stderr]: [OwnedFd; 2]) -> io::Result<[Stage; 2]> {
+    Ok([Stage::open(Stream::Stdout, stdout)?, Stage::open(Stream::Stderr, stderr)?])
 }
 
 /// Reports the result to the daemon, then leaves its pipe and terminal.
@@ -207,9 +224,13 @@ pub fn hand_shake(word: &str) {
     }
 }
 
-/// Without core dumps, in a session of its own, adopter of its descendants' orphans, deaf to every
-/// signal but the deaths of children, which the descriptor tells.
-fn become_shim() -> io::Result<SignalFd> {
+fn become_shim() -> Result<SignalFd, String> {
+    set_up_process().map_err(because("can't become a shim"))
+}
+
+/// Forbids core dumps, begins a session, adopts its descendants' orphans, and ignores every
+/// signal but the deaths of children, which the descriptor reports.
+fn set_up_process() -> io::Result<SignalFd> {
     for signal in [
         Signal::SIGHUP,
         Signal::SIGINT,
@@ -219,14 +240,13 @@ fn become_shim() -> io::Result<SignalFd> {
         Signal::SIGUSR1,
         Signal::SIGUSR2,
         Signal::SIGALRM,
-        // A file size limit is then an error, not a death.
+        // Exceeding a file size limit is then an error, not a death.
         Signal::SIGXFSZ,
     ] {
         dispose(signal, SigHandler::SigIgn)?;
     }
-    // A daemon without them has started it, unless it is of an earlier version.
     let _ = forbid_core_dumps();
-    // Ignoring it would make the kernel reap children unasked.
+    // Ignoring it would make the kernel reap children.
     dispose(Signal::SIGCHLD, SigHandler::SigDfl)?;
     let children = SigSet::from(Signal::SIGCHLD);
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&children), None)?;
@@ -242,7 +262,7 @@ fn dispose(signal: Signal, handler: SigHandler) -> io::Result<()> {
     Ok(())
 }
 
-/// Asked before the lock as well: then a second shim need not wait for it.
+/// Called before the lock is taken as well: then a second shim need not wait for it.
 fn refuse_a_second_start() -> Result<(), String> {
     let already = |name: &str| Path::new(name).exists();
     if already(Started::FILE) || already(ExitRecord::FILE) {
@@ -251,22 +271,15 @@ fn refuse_a_second_start() -> Result<(), String> {
     Ok(())
 }
 
-/// The folder's lock, waited for: the daemon may have looked at the folder just before.
+/// Waits for the folder's lock: the daemon may have looked at the folder just before.
 fn take_lock() -> Result<File, String> {
-    match lock_soon(Path::new(".")) {
-        Ok(Some(lock)) => Ok(lock),
-        Ok(None) => Err("another process holds the lock".into()),
-        Err(error) => Err(format!("can't lock: {error}")),
-    }
+    let lock = lock_soon(HERE.as_ref()).map_err(because("can't lock"))?;
+    lock.ok_or_else(|| "another process holds the lock".to_owned())
 }
 
-/// Binds by a relative name, since `sun_path` (unix(7)) is too short for many
-/// folders. Whoever holds the lock may take a dead one's socket away.
+/// Binds by a relative name, since `sun_path` (unix(7)) is too short for many folders.
 fn listen() -> io::Result<UnixListener> {
-    match fs::remove_file(SOCKET) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    if_there(fs::remove_file(SOCKET))?;
     let listener = UnixListener::bind(SOCKET)?;
     fs::set_permissions(SOCKET, fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
@@ -280,6 +293,7 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
         StdinSource::File => File::open(STDIN_FILE)?.into(),
         StdinSource::Pipe => Stdio::piped(),
     };
+    // Absolute: by the time of its use, the child works in the executor's folder.
     let folder = std::env::current_dir()?;
     let place = real_place(manifest)?;
     let (epoch, bounds) = (manifest.epoch, Bounds::prepare(manifest));
@@ -292,7 +306,6 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // By its absolute path: the child's working folder is the executor's by then.
     // SAFETY: the shim has one thread, so the child of its fork may do what it likes.
     unsafe {
         command.pre_exec(move || {
@@ -305,15 +318,14 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Where the working folder has to be once it has been entered, if that is bound:
-/// then a link that is put on the way there leads to no start.
+/// The required working folder: a link that was put on the way there prevents the start.
 fn real_place(manifest: &Manifest) -> io::Result<Option<PathBuf>> {
     let Some(beneath) = &manifest.cwd_beneath else { return Ok(None) };
     let below = manifest.cwd.strip_prefix(beneath).map_err(|_| Errno::ELOOP)?;
     Ok(Some(fs::canonicalize(beneath)?.join(below)))
 }
 
-/// Runs in the child, before its exec: who it will be is on disk before it is.
+/// Runs in the child, before its exec: its identity is on disk before the program runs.
 fn become_leader(folder: &Path, epoch: u64, bounds: &Bounds) -> io::Result<()> {
     setsid()?;
     for signal in 1..=libc::SIGRTMAX() {
@@ -334,7 +346,7 @@ fn become_leader(folder: &Path, epoch: u64, bounds: &Bounds) -> io::Result<()> {
     };
     manifest::write_durably(folder, Started::FILE, &started)?;
     bounds.allow_core_dumps()?;
-    // Last of all: what was done here needed some, too.
+    // Last of all: the steps before open files, too.
     bounds.limit_open_files()
 }
 
@@ -347,7 +359,7 @@ fn raise_oom_score() {
     }
 }
 
-/// exec(2) and chdir(2) fail with the same errors; people need to know which.
+/// exec(2) and chdir(2) fail with the same errors; the reason tells them apart.
 fn reason_not_started(manifest: &Manifest, error: &io::Error) -> String {
     if error.raw_os_error() == Some(libc::ELOOP) {
         format!("can't run in {}: a link stands on the way there", manifest.cwd.display())
@@ -356,12 +368,6 @@ fn reason_not_started(manifest: &Manifest, error: &io::Error) -> String {
     } else {
         format!("can't run in {}: it is not a folder that can be entered", manifest.cwd.display())
     }
-}
-
-/// Best effort: the handshake reports it as well.
-fn give_up(reason: &str) {
-    let _ = manifest::write_durably(Path::new("."), ExitRecord::FILE, &ExitRecord::unknown(reason));
-    let _ = fs::remove_file(SOCKET);
 }
 
 fn set_nonblocking(pipe: &OwnedFd) -> nix::Result<()> {

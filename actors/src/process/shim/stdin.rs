@@ -1,5 +1,5 @@
-//! What is on its way to the executor's standard input: whole messages, in
-//! order, each once. Holds the pipe's writing end; never waits on it.
+//! The queue to the executor's standard input: whole messages, in order, each once. Never waits
+//! on the pipe.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,11 +12,11 @@ use crate::process::wire::ShimMessage;
 /// Beyond so many bytes no further message is accepted.
 const BUFFER_MAX: usize = 1024 * 1024;
 
-/// Standard input, open or closed.
 #[derive(Debug, Default)]
 pub struct Stdin {
     pipe: Option<OwnedFd>,
-    queue: VecDeque<Message>,
+    /// Messages with their sequence numbers.
+    queue: VecDeque<(u64, Vec<u8>)>,
     /// How much of the first message is in the pipe already.
     written: usize,
     /// The highest sequence number received.
@@ -25,40 +25,30 @@ pub struct Stdin {
     closing: bool,
 }
 
-#[derive(Debug)]
-struct Message {
-    sequence: u64,
-    bytes: Vec<u8>,
-}
-
 impl Stdin {
-    /// Of a pipe that has been set not to block; closed from the start for
-    /// `None`. An earlier shim has received messages up to `last`.
+    /// `pipe` doesn't block; `None`: closed. An earlier shim received messages up to `last`.
     pub fn new(pipe: Option<OwnedFd>, last: u64) -> Self {
         Self { pipe, last, ..Self::default() }
     }
 
-    /// The last message received.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// Whether another message may come.
     pub fn has_room(&self) -> bool {
-        self.queue.iter().map(|message| message.bytes.len()).sum::<usize>() < BUFFER_MAX
+        self.queue.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < BUFFER_MAX
     }
 
-    /// Takes a message in, unless its number was seen before. Returns what to
-    /// report of it already.
+    /// Queues a message, unless its number was seen before. Returns what to report at once.
     pub fn push(&mut self, sequence: u64, bytes: Vec<u8>) -> Option<ShimMessage> {
         if self.open_pipe().is_none() {
             return Some(ShimMessage::StdinClosed);
         }
         if sequence > self.last {
             self.last = sequence;
-            self.queue.push_back(Message { sequence, bytes });
+            self.queue.push_back((sequence, bytes));
         }
-        let waits = self.queue.iter().any(|message| message.sequence == sequence);
+        let waits = self.queue.iter().any(|(queued, _)| *queued == sequence);
         (!waits).then_some(ShimMessage::StdinWritten { sequence })
     }
 
@@ -81,21 +71,21 @@ impl Stdin {
     pub fn feed(&mut self) -> Vec<ShimMessage> {
         let mut messages = Vec::new();
         while let Some(pipe) = &self.pipe
-            && let Some(message) = self.queue.front()
+            && let Some((sequence, bytes)) = self.queue.front()
         {
-            match write(pipe, &message.bytes[self.written..]) {
+            match write(pipe, &bytes[self.written..]) {
                 Ok(count) => self.written += count,
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,
                 Err(_) => {
-                    // Nobody reads it any more, nor ever will.
+                    // The pipe has no reader, and will not get one.
                     self.closing = true;
                     self.queue.clear();
                     break;
                 }
             }
-            if self.written == message.bytes.len() {
-                messages.push(ShimMessage::StdinWritten { sequence: message.sequence });
+            if self.written == bytes.len() {
+                messages.push(ShimMessage::StdinWritten { sequence: *sequence });
                 self.written = 0;
                 self.queue.pop_front();
             }

@@ -1,5 +1,5 @@
-//! The shim's loop: one `poll`, then a bounded piece of work for each thing
-//! that is ready, requests first. So no flood of output is ever before a kill.
+//! The shim's loop: one `poll`, then a bounded piece of work for each source that is ready,
+//! requests first, so that no flood of output delays a kill.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
@@ -23,25 +23,25 @@ use super::stage::Stage;
 use super::stdin::Stdin;
 use crate::event::Stream;
 use crate::failpoint;
+use crate::log::spool::format::STREAMS;
 use crate::log::spool::write::{SpoolWriter, Taken};
+use crate::process::attach::SOCKET;
 use crate::process::kill::{KillReport, kill_tree, signal_tree};
 use crate::process::manifest::{self, ExitRecord, StopKind};
-use crate::process::paths::SOCKET;
 use crate::process::pidfd::{Reaped, reap};
 use crate::process::tree::{Marker, Tree};
 use crate::process::wire::{Hello, ShimMessage, ShimRequest, Target};
 
-/// How soon what failed for want of room is tried again.
+/// When to retry a write that failed for lack of room.
 const RETRY: Duration = Duration::from_millis(250);
-/// How often an adopted tree is looked at: nothing reports its last death.
+/// How often to look at an adopted tree: nothing reports its last death.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// Chunks taken from one pipe in one turn.
 const CHUNKS: usize = 4;
-/// Connections at once; when there are more, the oldest goes.
+/// Connections at once; beyond them the oldest is dropped.
 const CLIENTS_MAX: usize = 4;
-const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
-/// All that a shim holds. The working folder is the process's folder.
+/// The shim's state. The working folder is the process's folder.
 #[derive(Debug)]
 pub struct Supervisor {
     pub leader: Leader,
@@ -50,24 +50,23 @@ pub struct Supervisor {
     pub spool: SpoolWriter,
     /// The reading ends of standard output and error, until their end.
     pub pipes: [Option<OwnedFd>; 2],
-    /// What they wrote passes through these if there are secrets.
+    /// Output passes through these if there are secrets.
     pub stages: Option<[Stage; 2]>,
     pub stdin: Stdin,
     pub listener: UnixListener,
-    /// Tells of dead children.
+    /// Reports dead children.
     pub signals: SignalFd,
     pub clients: Vec<Client>,
     /// Why nothing can be written, and when to try again.
     pub stalled: Option<(String, Instant)>,
-    /// What the clients were sent of that.
+    /// The stall that the clients know of.
     pub announced_stall: Option<String>,
-    /// A stop was asked for while the leader ran.
+    /// A stop was requested while the leader ran.
     pub stopped: Option<StopKind>,
-    /// No process of the tree is left.
     pub is_tree_gone: bool,
     /// When to look at an adopted tree next.
     pub look_at: Instant,
-    /// Held for life, by being open.
+    /// Held by being open.
     pub lock: fs::File,
 }
 
@@ -113,7 +112,7 @@ impl Supervisor {
             cgroup.remove();
         }
         failpoint::hit("tree", "gone");
-        // Whoever comes from here on finds the exit record instead.
+        // Later callers find the exit record instead.
         let _ = fs::remove_file(SOCKET);
         drop(self.lock);
     }
@@ -125,14 +124,13 @@ impl Supervisor {
             PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
         ];
         for (number, client) in self.clients.iter().enumerate() {
-            if !client.wants_read() && !client.wants_write() {
-                continue;
-            }
             let mut events = PollFlags::empty();
             events.set(PollFlags::POLLIN, client.wants_read());
             events.set(PollFlags::POLLOUT, client.wants_write());
-            sources.push(Ready::Client(number));
-            fds.push(PollFd::new(client.as_fd(), events));
+            if !events.is_empty() {
+                sources.push(Ready::Client(number));
+                fds.push(PollFd::new(client.as_fd(), events));
+            }
         }
         if let Some(handle) = self.leader.watched() {
             sources.push(Ready::Leader);
@@ -153,32 +151,30 @@ impl Supervisor {
 
         let timeout = self.next_deadline(tick_due).map_or(PollTimeout::NONE, |deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
-            // Rounded up: waking a little early would only mean waiting again.
+            // Rounded up, so as not to wake too early.
             PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
         });
         if poll(&mut fds, timeout).is_err() {
-            // EINTR at most: every descriptor here is open and ours.
+            // Only EINTR is possible: every descriptor here is open and ours.
             return Vec::new();
         }
         let is_ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
         sources.into_iter().zip(&fds).filter(|(_, fd)| is_ready(fd)).map(|(s, _)| s).collect()
     }
 
-    /// When there is something to do even if nothing happens.
+    /// When there is something to do even without an event.
     fn next_deadline(&self, tick_due: Option<Instant>) -> Option<Instant> {
         let retry = self.stalled.as_ref().map(|(_, at)| *at);
         let look = self.is_watching().then_some(self.look_at);
         [tick_due, retry, look, self.guard.due()].into_iter().flatten().min()
     }
 
-    /// Whether nothing but looking tells what comes next: how an adopted leader
-    /// ended, and when its tree is gone.
+    /// Whether to poll for an adopted leader's status and for the end of its tree.
     fn is_watching(&self) -> bool {
         matches!(self.leader.kinship, Kinship::Adopted { .. })
             && !matches!(self.leader.life, LeaderState::Running)
     }
 
-    /// What time and the leader's state ask for.
     fn advance(&mut self) {
         let now = Instant::now();
         if self.stalled.as_ref().is_some_and(|(_, at)| *at <= now) {
@@ -203,8 +199,7 @@ impl Supervisor {
         self.keep_to_limits(now);
         if self.is_watching() && self.look_at <= now {
             self.look_at = now + LOOK_AROUND;
-            let tree = self.tree();
-            self.is_tree_gone = tree.members().is_empty() && tree.marked().is_empty();
+            self.is_tree_gone = self.tree().is_gone();
         }
     }
 
@@ -219,9 +214,7 @@ impl Supervisor {
                 self.stdin.close();
                 self.feed_stdin();
             }
-            Some(Measure::Kill) => {
-                self.kill();
-            }
+            Some(Measure::Kill) => drop(self.kill()),
             None => {}
         }
     }
@@ -234,7 +227,7 @@ impl Supervisor {
             .and_then(|()| manifest::write_durably(Path::new("."), ExitRecord::FILE, &record));
         match written {
             Err(error) if error.kind() != io::ErrorKind::NotFound => self.stall(&error),
-            // Written, or the folder has been deleted and no one will read it.
+            // Written, or the folder has been deleted.
             _ => {
                 failpoint::hit("exit", "recorded");
                 self.announce(&ShimMessage::Exited(record.clone()));
@@ -243,7 +236,6 @@ impl Supervisor {
         }
     }
 
-    /// Reaps dead children: the leader, and adopted orphans.
     fn reap(&mut self) {
         while let Ok(Some(_)) = self.signals.read_signal() {}
         loop {
@@ -276,8 +268,7 @@ impl Supervisor {
         match self.listener.accept() {
             Ok((stream, _)) => {
                 let Ok(mut client) = Client::new(stream) else { return };
-                // What a shim supervises has no say in how: it could have the pipes,
-                // or keep the daemon's connection from being served.
+                // A supervised process must not get the pipes, nor crowd the daemon out.
                 if !self.tree().is_outside(client.pid) {
                     return;
                 }
@@ -287,7 +278,7 @@ impl Supervisor {
                 }));
                 self.clients.push(client);
             }
-            // No descriptor left: the oldest connection is the likeliest to be stale.
+            // No descriptor is left: the oldest connection is the likeliest to be stale.
             Err(error) if error.raw_os_error() == Some(libc::EMFILE) => self.drop_oldest_client(),
             Err(_) => {}
         }
@@ -356,7 +347,7 @@ impl Supervisor {
         }
     }
 
-    /// From here on the client gets every event, and now the earlier ones that matter.
+    /// The client gets every event from now on, and the earlier ones that matter.
     fn subscribe(&mut self, number: usize) {
         let client = &mut self.clients[number];
         client.is_subscribed = true;
@@ -377,7 +368,7 @@ impl Supervisor {
 
     fn signal(&mut self, target: Target, signal: i32) -> u32 {
         match target {
-            // As long as it has not been reaped its group's number is no other's.
+            // Until it is reaped its group's number belongs to no other.
             Target::Leader if self.leader.process.holds_its_pid() => {
                 let group = Pid::from_raw(self.leader.process.pid);
                 let sent = Signal::try_from(signal).is_ok_and(|it| killpg(group, it).is_ok());
@@ -422,14 +413,13 @@ impl Supervisor {
         }
     }
 
-    /// Moves some of what waits in pipes and stages to the spool.
+    /// Moves some of the bytes in pipes and stages to the spool.
     pub fn take_all(&mut self) {
         for stream in STREAMS {
             self.take(stream);
         }
     }
 
-    /// Moves some of what a pipe holds to the spool.
     fn take(&mut self, stream: Stream) {
         for _ in 0..CHUNKS {
             match self.take_once(stream) {
@@ -452,14 +442,14 @@ impl Supervisor {
         }
     }
 
-    /// Spools what the stages hold back. `false` if there is no room.
+    /// Spools the bytes that the stages hold back. `false` if there is no room.
     fn release(&mut self) -> bool {
         let mut stages = self.stages.iter_mut().flatten();
         let released = stages.try_for_each(|stage| stage.release(&mut self.spool));
         released.map_err(|error| self.stall(&error)).is_ok()
     }
 
-    /// Takes what the pipes hold at the very end. `false` if there is no room.
+    /// Moves the last bytes in the pipes to the spool. `false` if there is no room.
     fn take_the_rest(&mut self) -> bool {
         if self.stalled.is_some() {
             return false;
@@ -492,7 +482,6 @@ impl Supervisor {
         }
     }
 
-    /// Sends a message to all subscribed clients.
     fn announce(&mut self, message: &ShimMessage) {
         for client in self.clients.iter_mut().filter(|client| client.is_subscribed) {
             client.send(message);
@@ -510,7 +499,6 @@ impl Supervisor {
     }
 }
 
-/// How much a pipe holds now.
 fn bytes_in(pipe: &OwnedFd) -> u64 {
     ioctl_fionread(pipe).unwrap_or(0)
 }

@@ -1,15 +1,14 @@
-//! What a daemon hands to a shim that goes on where another has died: one
-//! message over a socket pair, with the descriptors that must not be closed.
+//! What a daemon hands to a shim that goes on where another has died: one message over a
+//! socket pair, with the descriptors that must not be closed.
 
 use std::fs::File;
-use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde::{Deserialize, Serialize};
 
-use crate::process::attach::receive as receive_some;
+use crate::process::attach::{Lifeline, receive as receive_some, send_with_fds};
 use crate::process::identity::Process;
 use crate::process::pidfd::PidFd;
 
@@ -17,61 +16,34 @@ use crate::process::pidfd::PidFd;
 const MESSAGE_MAX: usize = 128 * 1024;
 
 /// What is known of the process to go on with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Takeover {
-    pub leader: Process,
-    /// Its wait status (wait(2)), if it has ended and the status is known.
+    /// The leader's wait status (wait(2)), if it has ended and the status is known.
     pub status: Option<i32>,
-    /// Orphans of its tree.
     pub roots: Vec<Process>,
     /// The last message for standard input that is known to be written.
     pub stdin_sequence: u64,
 }
 
-/// The descriptors: the folder's lock, held, and what a lifeline saved.
-#[derive(Debug)]
-pub struct Ends {
-    pub lock: File,
-    pub stdout: Option<OwnedFd>,
-    pub stderr: Option<OwnedFd>,
-    pub stdin: Option<OwnedFd>,
-    pub leader: Option<PidFd>,
-    pub stages: Option<[OwnedFd; 2]>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct TakeoverMessage {
-    takeover: Takeover,
-    /// Which of stdout, stderr, stdin, leader and the two stages come after the lock.
-    present: [bool; 6],
-}
-
-/// Sends it; it is received even if we are gone by then.
-pub fn send(stream: &UnixStream, takeover: Takeover, ends: &Ends) -> io::Result<()> {
-    let pipes = [&ends.stdout, &ends.stderr, &ends.stdin].map(|end| end.as_ref().map(AsFd::as_fd));
-    let [stdout, stderr, stdin] = pipes;
-    let [out_stage, err_stage] =
-        [0, 1].map(|number| ends.stages.as_ref().map(|stages| stages[number].as_fd()));
-    let leader = ends.leader.as_ref().map(AsFd::as_fd);
-    let optional = [stdout, stderr, stdin, leader, out_stage, err_stage];
-    let present = optional.map(|end| end.is_some());
-    let fds: Vec<RawFd> = std::iter::once(ends.lock.as_fd())
-        .chain(optional.into_iter().flatten())
-        .map(|end| end.as_raw_fd())
-        .collect();
-    let message = serde_json::to_vec(&TakeoverMessage { takeover, present })?;
-    let sent = sendmsg::<()>(
-        stream.as_raw_fd(),
-        &[IoSlice::new(&message)],
-        &[ControlMessage::ScmRights(&fds)],
-        MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT,
-        None,
-    )?;
-    if sent == message.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+/// Sends it with the folder's lock and the lifeline's ends, which then survive this process.
+pub fn send(
+    stream: &UnixStream,
+    takeover: &Takeover,
+    lock: &File,
+    lifeline: &Lifeline,
+) -> io::Result<()> {
+    let Lifeline { stdout, stderr, stdin, stages, leader, .. } = lifeline;
+    let [stdout, stderr, stdin] = [stdout, stderr, stdin].map(|end| end.as_ref().map(AsFd::as_fd));
+    let stage = |number: usize| stages.as_ref().map(|stages| stages[number].as_fd());
+    let leader = leader.as_ref().map(AsFd::as_fd);
+    let ends = [stdout, stderr, stdin, leader, stage(0), stage(1)];
+    let message = serde_json::to_vec(&(takeover, ends.map(|end| end.is_some())))?;
+    let fds: Vec<_> = std::iter::once(lock.as_fd()).chain(ends.into_iter().flatten()).collect();
+    send_with_fds(stream, &message, &fds)
 }
 
 /// Receives it from standard input, which the sender has closed for writing.
-pub fn receive() -> io::Result<(Takeover, Ends)> {
+pub fn receive() -> io::Result<(Takeover, File, Lifeline)> {
     let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (mut bytes, mut fds) = (Vec::new(), Vec::new());
     let mut buffer = vec![0; 4096];
@@ -82,12 +54,12 @@ pub fn receive() -> io::Result<(Takeover, Ends)> {
             Err(error) => return Err(error),
         }
     }
-    let TakeoverMessage { takeover, present } = serde_json::from_slice(&bytes)?;
+    let (takeover, present): (Takeover, [bool; 6]) = serde_json::from_slice(&bytes)?;
     let mut fds = fds.into_iter();
     let lock = fds.next().ok_or(io::ErrorKind::InvalidData)?.into();
     let [stdout, stderr, stdin, leader, out_stage, err_stage] =
         present.map(|is| is.then(|| fds.next()).flatten());
-    let leader = leader.map(PidFd::from);
     let stages = out_stage.zip(err_stage).map(<[OwnedFd; 2]>::from);
-    Ok((takeover, Ends { lock, stdout, stderr, stdin, leader, stages }))
+    let leader = leader.map(PidFd::from);
+    Ok((takeover, lock, Lifeline { stdout, stderr, stdin, stages, leader, shim: None }))
 }

@@ -1,10 +1,7 @@
-//! A worktree as it is at a moment, as a commit: its HEAD, or where something is
-//! not committed, one made of all that git does not ignore. That one is written to
-//! a folder of objects beside the repository: no branch, index or reference of the
-//! worktree's changes, and the repository gets no object.
+//! A worktree's content at a moment as a commit: its HEAD, or where something is not committed,
+//! one made of all that git does not ignore. That one goes to a folder of objects beside the
+//! repository, which itself does not change.
 
-use std::fs::File;
-use std::io::{self, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,28 +10,24 @@ use super::tree::Tree;
 use super::{aside, git};
 use crate::blocking::blocking;
 
-/// Bytes that are taken in of what is not committed; git reads them all, and writes
-/// them.
+/// Most bytes that are not committed; git reads and writes them all.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// What a worktree held.
+/// A worktree's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frozen {
     pub commit: String,
     /// The commit was made for it.
     pub includes_uncommitted: bool,
-    /// Nothing in it is other than at the merge base with the target branch.
+    /// It equals the merge base with the target branch.
     pub is_unchanged: bool,
 }
 
-/// Freezes a worktree. `objects` gets what the repository doesn't have, and is
-/// made; a [`checkout`](super::checkout) reads both.
+/// Freezes a worktree. The new folder `objects` gets what the repository doesn't have.
 pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotError> {
     let snapshot = Snapshot::take(source).await?;
-    {
-        let (objects, lender) = (objects.to_owned(), snapshot.common().join("objects"));
-        blocking(move || aside::lend_objects(&objects, &[&lender])).await?;
-    }
+    let (folder, lender) = (objects.to_owned(), snapshot.common().join("objects"));
+    blocking(move || aside::lend_objects(&folder, &[&lender])).await?;
     take_in(&snapshot, objects).await?;
     let tree = snapshot.writing(objects).text(&["write-tree"]).await?;
     let head = snapshot.head();
@@ -51,11 +44,10 @@ pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotE
     Ok(Frozen { commit, includes_uncommitted: true, is_unchanged })
 }
 
-/// Puts the files as they are into the snapshot's index. Not by `git add`, which asks
-/// the git of each submodule how it stands and so runs what its configuration says;
-/// this reads of a submodule nothing but its HEAD.
+/// Puts the files into the snapshot's index. Not by `git add`, which runs git in each submodule
+/// and so what its configuration says; this reads only a submodule's HEAD.
 async fn take_in(snapshot: &Snapshot, objects: &Path) -> Result<(), SnapshotError> {
-    // Other than `git ls-files --modified`, it reads no file.
+    // Unlike `git ls-files --modified`, it reads no file.
     let list = ["diff-files", "--name-only", "--ignore-submodules=dirty", "-z"];
     let changed = snapshot.listing(&list).await?;
     if changed.is_empty() {
@@ -64,16 +56,16 @@ async fn take_in(snapshot: &Snapshot, objects: &Path) -> Result<(), SnapshotErro
     let tree = Arc::clone(snapshot.tree());
     let stdin = blocking(move || measured(&tree, &changed).map(|()| changed)).await?;
     let mut git = snapshot.writing(objects);
-    git.command.stdin(blocking(move || anonymous(&stdin)).await?);
+    git.command.stdin(snapshot.as_stdin(stdin).await?);
     git.text(&["update-index", "--add", "--remove", "--replace", "-z", "--stdin"]).await?;
     Ok(())
 }
 
-/// That the files are no more than can be taken in; paths end with a NUL each.
+/// Checks the total size of the files; paths end with a NUL each.
 fn measured(tree: &Tree, paths: &[u8]) -> Result<(), SnapshotError> {
     let mut total = 0;
     for path in paths.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
-        let (_, bytes) = tree.look(path);
+        let bytes = tree.size(path).unwrap_or_default();
         total += bytes;
         if total > BYTES_MAX {
             let path = String::from_utf8_lossy(path).into_owned();
@@ -81,14 +73,6 @@ fn measured(tree: &Tree, paths: &[u8]) -> Result<(), SnapshotError> {
         }
     }
     Ok(())
-}
-
-/// A file without a name, at its beginning.
-fn anonymous(content: &[u8]) -> io::Result<File> {
-    let mut file = tempfile::tempfile()?;
-    file.write_all(content)?;
-    file.rewind()?;
-    Ok(file)
 }
 
 #[cfg(test)]

@@ -11,11 +11,13 @@ use nix::libc::{EAGAIN, EMFILE, ENFILE, ENOMEM};
 pub use keeper::enter;
 pub(super) use run::{Git, Output};
 
-/// A git command that did not do what it was asked.
+/// Why a git command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("git can't be run: {0}")]
     Spawn(#[source] std::io::Error),
+    #[error("git can't be prepared: {0}")]
+    Prepare(#[from] std::io::Error),
     /// What git said, or its exit status when it said nothing.
     #[error("{0}")]
     Failed(String),
@@ -26,9 +28,7 @@ pub enum GitError {
 }
 
 impl GitError {
-    /// Whether the machine has too little of something to run git at all: descriptors,
-    /// processes, memory. The same call works when there is more.
-    #[must_use]
+    /// Whether the machine lacks descriptors, processes or memory to run git now.
     pub fn is_shortage(&self) -> bool {
         let Self::Spawn(error) = self else { return false };
         matches!(error.raw_os_error(), Some(EMFILE | ENFILE | EAGAIN | ENOMEM))
@@ -57,19 +57,17 @@ pub async fn current_branch(repo: &Path) -> Option<String> {
     run(repo, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok()
 }
 
-/// The commit at the tip of a local branch; `None` when there is no such branch.
-/// `main~1`, a tag or another name of a commit is no branch.
+/// The commit at the tip of a local branch, if there is one; a tag is no branch.
 pub async fn branch_tip(repo: &Path, branch: &str) -> Result<Option<String>, GitError> {
     let reference = format!("refs/heads/{branch}");
-    // It lists what begins so, too.
+    // git also lists longer names.
     let format = "--format=%(objectname) %(refname)";
     let listed = run(repo, &["for-each-ref", format, "--", &reference]).await?;
     let mut tips = listed.lines().filter_map(|line| line.split_once(' '));
     Ok(tips.find(|(_, name)| *name == reference).map(|(tip, _)| tip.to_owned()))
 }
 
-/// A commit that both are descended from, the best one git knows; `None` when
-/// they have nothing in common.
+/// The best common ancestor of two commits; `None` when they have none.
 pub async fn merge_base(repo: &Path, one: &str, other: &str) -> Result<Option<String>, GitError> {
     let output = Git::new(repo).output(&["merge-base", "--", one, other], usize::MAX).await?;
     match output.status.code() {

@@ -1,5 +1,5 @@
-//! One run of git: a made environment, a closed stdin, no prompts, no hooks, a
-//! deadline. Neither git nor what it starts outlives the caller.
+//! One run of git: its own environment, a closed stdin, no prompts, no hooks, a deadline.
+//! Neither git nor what it starts outlives the caller.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use crate::base::is_base;
 const DEADLINE: Duration = Duration::from_mins(2);
 /// For writing: the files of a large repository take minutes.
 const WRITING: Duration = Duration::from_mins(10);
-/// How long git waits for a lock of a ref: longer than a git that is ended can hold it.
+/// How long git waits for a lock of a ref: longer than a git that is being ended can hold it.
 const LOCK_WAIT_MS: u128 = keeper::GRACE.as_millis() + 1000;
-/// After this time a file is searched for that git waits for.
+/// After this time, look for a file that git waits for.
 const LONG: Duration = Duration::from_secs(2);
-/// Complaints longer than this say nothing new.
+/// Bytes of standard error that are kept.
 const STDERR_MAX: u64 = 16 * 1024;
 
 /// The result of a run of git with limited output.
@@ -30,12 +30,12 @@ pub struct Output {
     pub stdout: Vec<u8>,
     /// Its standard error, cut.
     pub stderr: String,
-    /// It would have given more; it was ended.
+    /// It had more output than the limit, and was ended.
     pub is_cut: bool,
 }
 
 impl Output {
-    /// What git said, or its exit status when it said nothing.
+    /// git's message, or its exit status when it printed none.
     pub fn failure(&self) -> GitError {
         let said = self.stderr.trim();
         let said = if said.is_empty() { self.status.to_string() } else { said.to_owned() };
@@ -53,28 +53,25 @@ pub struct Git {
 }
 
 impl Git {
-    /// git in `dir`, with nothing of this process about it but what executors get, too.
+    /// git in `dir`, with the base environment that executors get, too.
     pub fn new(dir: &Path) -> Self {
         let mut command = keeper::git();
         let is_passed_on = |name: &OsString| name.to_str().is_some_and(is_base);
         command
             .arg("-C")
             .arg(dir)
-            // A hook that hangs or fails would hang or fail the making of a worktree.
-            // Those of the agent's own git are not touched. Nor is anything tidied up
-            // here: from a repository of ours, all that is in the real one is unused.
+            // A hook that hangs or fails would hang or fail the making of a worktree. To a
+            // scratch repository, all objects of the real one look unused: no gc here.
             .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
             .args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"])
-            // A daemon that was killed leaves a git that is being ended, and that holds its
-            // locks meanwhile.
+            // The git of a killed daemon holds its locks while it is being ended.
             .arg("-c")
             .arg(format!("core.filesRefLockTimeout={LOCK_WAIT_MS}"))
             .arg("-c")
             .arg(format!("core.packedRefsTimeout={LOCK_WAIT_MS}"))
             .env_clear()
             .envs(std::env::vars_os().filter(|(name, _)| is_passed_on(name)))
-            // A commit that is missing from a partial clone would be asked for at its
-            // remote, by whatever program the configuration names.
+            // For a missing commit, a partial clone would run a configured program.
             .env("GIT_NO_LAZY_FETCH", "1")
             .env("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh")
             .env("GIT_TERMINAL_PROMPT", "0")
@@ -83,8 +80,7 @@ impl Git {
         Self { command, dir: dir.to_owned(), repository: None, deadline: DEADLINE }
     }
 
-    /// git in the open folder `dir` (its name may lead elsewhere by now), which reads
-    /// from this repository.
+    /// git in the open folder `dir`, which reads from this repository.
     pub fn standing_in(dir: &Path, repository: &Path) -> Self {
         let mut git = Self::new(Path::new("."));
         git.command.current_dir(dir);
@@ -97,8 +93,7 @@ impl Git {
         self
     }
 
-    /// Runs it, and reads `limit` bytes of its stdout at most: one that gives more is
-    /// ended.
+    /// Runs it, and ends it once it has printed more than `limit` bytes.
     pub async fn output<A: AsRef<OsStr>>(
         mut self,
         args: &[A],
@@ -106,7 +101,7 @@ impl Git {
     ) -> Result<Output, GitError> {
         self.command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (dir, repository, deadline) = (self.dir, self.repository, self.deadline);
-        // Whichever is first, the others are dropped, and with them git ends.
+        // The first one counts; dropping `run` ends git.
         tokio::select! {
             output = run(self.command, limit) => output.map_err(GitError::Spawn),
             path = obstacle(&dir, repository.as_deref()) => Err(GitError::Waits(path)),
@@ -118,7 +113,7 @@ impl Git {
         }
     }
 
-    /// What it says, less the newline at its end.
+    /// Its output without the newline at the end.
     pub async fn text<A: AsRef<OsStr>>(self, args: &[A]) -> Result<String, GitError> {
         let output = self.output(args, usize::MAX).await?;
         if !output.status.success() {
@@ -149,7 +144,7 @@ async fn run(mut command: Command, limit: usize) -> std::io::Result<Output> {
     Ok(Output { status, stdout, stderr, is_cut })
 }
 
-/// Reads to the end, or one byte beyond `limit` to know that there is more.
+/// Reads up to `limit` bytes; also returns whether there is more.
 async fn read_up_to(
     from: Option<impl AsyncRead + Unpin>,
     limit: usize,
@@ -164,7 +159,7 @@ async fn read_up_to(
     Ok((bytes, is_cut))
 }
 
-/// The file that git waits for; never, as long as there is none.
+/// Waits until it finds a file that git waits for.
 async fn obstacle(dir: &Path, repository: Option<&Path>) -> PathBuf {
     let mut pause = LONG;
     loop {

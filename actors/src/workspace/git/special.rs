@@ -1,26 +1,25 @@
-//! Finds what keeps git waiting: a named pipe or a device where git reads a file. An
-//! agent can put one into its worktree and into what it shares with the repository.
-//! Everything here blocks; it is asked only when git takes long.
+//! Finds what keeps git waiting: a named pipe or a device where git reads a file. An agent can
+//! put one into its worktree and into the repository. Everything here blocks.
 
-use std::fs::{self, DirEntry, FileType};
+use std::fs::{self, FileType};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::workspace::regular;
 
-/// Entries that are looked at in one look.
+/// Most entries of one search.
 const ENTRIES_MAX: usize = 1_000_000;
-/// Bytes of a configuration file that are looked at.
+/// Bytes read of a configuration file.
 const CONFIG_MAX: u64 = 1 << 20;
 /// How deep configuration files that include others are followed.
 const INCLUDES_MAX: usize = 5;
-/// What git reads in the folders of a worktree beside the files that it tracks.
+/// What git reads in a worktree beside the files that it tracks.
 const READ_BY_GIT: [&str; 4] = [".git", ".gitattributes", ".gitignore", ".gitmodules"];
 
-/// The first file that git may wait for in a worktree or a repository, or in what
-/// their configuration names. `repository` is added where `dir` does not lead to it.
+/// The first file that git may wait for in a worktree or a repository, or that their
+/// configuration names. `repository` is given where `dir` does not lead to it.
 pub fn find(dir: &Path, repository: Option<&Path>) -> Option<PathBuf> {
-    // An open folder has a name that says more.
+    // The real name of an open folder.
     let dir = &fs::canonicalize(dir).ok()?;
     let own = shared_by(dir);
     let shared = repository.map(Path::to_owned).or(own)?;
@@ -57,7 +56,7 @@ fn in_folder(folder: &Path, is_gits: bool) -> Option<PathBuf> {
             if kind.is_dir() {
                 folders.push((entry.path(), is_gits || name == ".git"));
             } else if (is_gits || READ_BY_GIT.iter().any(|read| name == *read))
-                && keeps_waiting(&entry, kind)
+                && (is_special(kind) || (kind.is_symlink() && leads_to_special(&entry.path())))
             {
                 return Some(entry.path());
             }
@@ -69,15 +68,11 @@ fn in_folder(folder: &Path, is_gits: bool) -> Option<PathBuf> {
     None
 }
 
-fn keeps_waiting(entry: &DirEntry, kind: FileType) -> bool {
-    is_special(kind) || (kind.is_symlink() && leads_to_special(&entry.path()))
-}
-
 fn leads_to_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| is_special(found.file_type()))
 }
 
-/// /dev/null is read at once, and is what a person empties a setting with.
+/// Not a character device: people empty a setting with /dev/null.
 fn is_special(kind: FileType) -> bool {
     kind.is_fifo() || kind.is_block_device()
 }
@@ -100,11 +95,11 @@ fn in_config(config: &Path, depth: usize) -> Option<PathBuf> {
         if leads_to_special(&named) {
             return Some(named);
         }
-        if key.trim().eq_ignore_ascii_case("path") && depth > 0 {
-            let found = in_config(&named, depth - 1);
-            if found.is_some() {
-                return found;
-            }
+        if key.trim().eq_ignore_ascii_case("path")
+            && depth > 0
+            && let Some(found) = in_config(&named, depth - 1)
+        {
+            return Some(found);
         }
     }
     None

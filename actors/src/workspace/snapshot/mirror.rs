@@ -1,6 +1,5 @@
-//! A copy of the files that are to be in a patch. Each is opened beneath the worktree,
-//! by no link: git, which looks up paths again and again, reads the copy and so nothing
-//! that an agent puts in a folder's place meanwhile.
+//! A copy of the files of a patch. Each is opened beneath the worktree without links. git, which
+//! looks paths up repeatedly, reads the copy, and so nothing that an agent swaps in meanwhile.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read};
@@ -11,28 +10,25 @@ use std::sync::Arc;
 
 use super::plenty::{FILE_MAX, TOTAL_MAX};
 use super::{GitError, Snapshot, SnapshotError};
-use crate::blocking::blocking;
+use crate::blocking::{blocking, if_there};
 use crate::workspace::tree::{Entry, Tree};
 
 /// Bytes of a file of attributes; git reads no more (gitattributes(5)).
 const ATTRIBUTES_MAX: u64 = 100 << 20;
 const ATTRIBUTES: &[u8] = b".gitattributes";
 
-/// Copies the files at these paths, and returns the folder; `None` when they are more
-/// than is read. Of a repository among them the snapshot's index gets the commit.
+/// Copies the files at these paths, and returns the folder; `None` when they exceed the limits.
+/// The snapshot's index gets the commit of a repository among them.
 pub async fn make(
     snapshot: &Snapshot,
     paths: &[Vec<u8>],
 ) -> Result<Option<PathBuf>, SnapshotError> {
     let root = snapshot.aside.path().join("files");
-    let copied = {
-        let (root, tree, paths) = (root.clone(), Arc::clone(&snapshot.tree), paths.to_vec());
-        blocking(move || copy_all(&tree, &paths, &root)).await
-    };
-    let repositories = match copied {
-        Ok(Copied::All { repositories }) => repositories,
-        Ok(Copied::TooMuch) => return Ok(None),
-        // A folder became a file, or the like.
+    let (to, tree, paths) = (root.clone(), Arc::clone(&snapshot.tree), paths.to_vec());
+    let repositories = match blocking(move || copy_all(&tree, &paths, &to)).await {
+        Ok(Some(repositories)) => repositories,
+        Ok(None) => return Ok(None),
+        // A folder became a file, for example.
         Err(error)
             if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::AlreadyExists) =>
         {
@@ -47,19 +43,10 @@ pub async fn make(
     Ok(Some(root))
 }
 
-enum Copied {
-    /// With the paths that are repositories of their own.
-    All {
-        repositories: Vec<Vec<u8>>,
-    },
-    TooMuch,
-}
-
-fn copy_all(tree: &Tree, paths: &[Vec<u8>], root: &Path) -> io::Result<Copied> {
-    match fs::remove_dir_all(root) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => fs::create_dir(root)?,
-    }
+/// Also returns the paths that are repositories of their own.
+fn copy_all(tree: &Tree, paths: &[Vec<u8>], root: &Path) -> io::Result<Option<Vec<Vec<u8>>>> {
+    if_there(fs::remove_dir_all(root))?;
+    fs::create_dir(root)?;
     let mut repositories = Vec::new();
     let mut left = TOTAL_MAX;
     for path in paths {
@@ -69,7 +56,7 @@ fn copy_all(tree: &Tree, paths: &[Vec<u8>], root: &Path) -> io::Result<Copied> {
             Entry::File(file) => {
                 make_room(&to)?;
                 let Some(bytes) = copy_file(file, &to, left.min(FILE_MAX))? else {
-                    return Ok(Copied::TooMuch);
+                    return Ok(None);
                 };
                 left -= bytes;
             }
@@ -86,21 +73,18 @@ fn copy_all(tree: &Tree, paths: &[Vec<u8>], root: &Path) -> io::Result<Copied> {
             Entry::Special | Entry::Nothing => {}
         }
     }
-    Ok(Copied::All { repositories })
+    Ok(Some(repositories))
 }
 
-/// Makes the folders above. A file of attributes may be copied already.
+/// Makes the folders above, and removes a file of attributes that was copied before.
 fn make_room(to: &Path) -> io::Result<()> {
     if let Some(above) = to.parent() {
         fs::create_dir_all(above)?;
     }
-    match fs::remove_file(to) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    if_there(fs::remove_file(to)).map(drop)
 }
 
-/// Copies a file of `max` bytes at most; returns how many they are.
+/// Copies a file and returns its size; `None` if it is larger than `max` bytes.
 fn copy_file(file: File, to: &Path, max: u64) -> io::Result<Option<u64>> {
     let is_program = file.metadata()?.permissions().mode() & 0o100 != 0;
     let mut copy = File::create(to)?;
@@ -109,7 +93,7 @@ fn copy_file(file: File, to: &Path, max: u64) -> io::Result<Option<u64>> {
     Ok((bytes <= max).then_some(bytes))
 }
 
-/// Copies the attributes that apply to a path: those of each folder above it.
+/// Copies the attributes of each folder above a path.
 fn copy_attributes(tree: &Tree, path: &[u8], root: &Path) -> io::Result<()> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at + 1);
     for at in std::iter::once(0).chain(slashes) {

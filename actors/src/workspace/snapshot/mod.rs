@@ -1,11 +1,9 @@
 //! What an attempt changed in one repository, read without touching it.
 //!
-//! git reads the worktree from a repository of ours ([`Aside`]) that has a copy of the
-//! worktree's index. So nothing is written where the agent works, no lock of its git
-//! is in the way, and no configuration that the agent can write (filters,
-//! `core.fsmonitor`, external diffs, textconv, includes) makes git run anything. Files
-//! that are too large to read ([`plenty`]) are listed by size. A patch is made of a
-//! [`mirror`], a copy of the files that are in it.
+//! git reads the worktree from a scratch repository ([`Aside`]) with a copy of the worktree's
+//! index. So nothing is written where the agent works, no lock of its git is in the way, and no
+//! configuration that the agent can write makes git run anything. Files that are too large to
+//! read ([`plenty`]) are listed by size. A patch is made from a [`mirror`] of its files.
 
 mod mirror;
 mod plenty;
@@ -13,12 +11,12 @@ mod plenty;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Seek, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::aside::{Aside, AsideError};
+use super::aside::Aside;
 use super::changes::{self, Change, Unreadable};
 use super::git::{self, Git, GitError, Output};
 use super::regular;
@@ -31,13 +29,11 @@ const LISTING_MAX: usize = 256 << 20;
 /// One repository of an attempt.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The registered repository.
     pub repo: PathBuf,
     /// The worktree is `<worktrees>/<folder>/<name>`.
     pub worktrees: PathBuf,
     pub folder: String,
     pub name: String,
-    /// The attempt's branch.
     pub branch: String,
     pub target_branch: String,
     /// Takes the scratch repository.
@@ -45,8 +41,6 @@ pub struct Source {
 }
 
 impl Source {
-    /// Where the worktree lies.
-    #[must_use]
     pub fn worktree(&self) -> PathBuf {
         self.worktrees.join(&self.folder).join(&self.name)
     }
@@ -66,7 +60,7 @@ pub enum SnapshotError {
     #[error("more files changed than can be listed")]
     TooMany,
     #[error("git can't tell what changed: {}", gist(.0))]
-    Git(#[from] GitError),
+    Git(GitError),
     #[error("git can't be prepared: {0}")]
     Io(#[from] io::Error),
     #[error(
@@ -78,15 +72,12 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
-    /// Whether another look may find what this one didn't: git failed, for a file
-    /// changed while it was read, say.
-    #[must_use]
+    /// Whether a retry may succeed: git failed, perhaps because a file changed meanwhile.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Git(GitError::Failed(_)))
     }
 
-    /// Whether the machine has too little of something to run git at all.
-    #[must_use]
+    /// Whether the machine lacks something to run git at all.
     pub fn is_shortage(&self) -> bool {
         match self {
             Self::Repository { why, .. } | Self::Git(why) => why.is_shortage(),
@@ -95,20 +86,20 @@ impl SnapshotError {
     }
 }
 
-impl From<AsideError> for SnapshotError {
-    fn from(error: AsideError) -> Self {
+impl From<GitError> for SnapshotError {
+    fn from(error: GitError) -> Self {
         match error {
-            AsideError::Git(error) => Self::Git(error),
-            AsideError::Io(error) => Self::Io(error),
+            GitError::Prepare(error) => Self::Io(error),
+            error => Self::Git(error),
         }
     }
 }
 
-/// What matters of git's complaints: its errors without the warnings, cut.
+/// git's errors without the warnings, cut.
 fn gist(error: &GitError) -> String {
     const LONGEST: usize = 300;
     let said = error.to_string();
-    // git maps files into memory, and mmap(2) has this for one that was cut.
+    // git maps files into memory; access to a truncated one fails so (mmap(2)).
     if said.contains("SIGBUS") {
         return "a file was cut short while it was read".to_owned();
     }
@@ -126,19 +117,18 @@ pub enum Part {
     TooLong,
 }
 
-/// A worktree and the commit that its changes are told against.
+/// A worktree and the commit that its changes are compared with.
 #[derive(Debug)]
 pub struct Snapshot {
     tree: Arc<Tree>,
     aside: Aside,
     head: String,
     base: String,
-    /// The files that git does not track, which the index has by name only.
+    /// The untracked files; the index has only their names.
     untracked: HashSet<Vec<u8>>,
 }
 
 impl Snapshot {
-    /// Makes the scratch repository.
     pub async fn take(source: &Source) -> Result<Self, SnapshotError> {
         let repo = &source.repo;
         let common = git::common_dir(repo)
@@ -150,23 +140,19 @@ impl Snapshot {
             Ok(aside.with_filters().await?)
         };
         let ((head, base), aside) = tokio::try_join!(parting(source, &admin), aside)?;
-        {
-            let git_dir = aside.path().to_owned();
-            blocking(move || copy_indexes(&admin, &git_dir)).await?;
-        }
+        let git_dir = aside.path().to_owned();
+        blocking(move || copy_indexes(&admin, &git_dir)).await?;
         let untracked = HashSet::new();
         let mut snapshot = Self { tree: Arc::new(tree), aside, head, base, untracked };
-        // Without it, files marked as unchanged would count as such whatever is in
-        // them. It fails when any has changed, which is no fault.
+        // Otherwise files marked as unchanged would count as such whatever is in them. It fails
+        // when any has changed, which is no fault.
         snapshot.git(&["update-index", "-q", "--really-refresh"], usize::MAX).await?;
         snapshot.add_untracked().await?;
         Ok(snapshot)
     }
 
-    /// Makes untracked files known, by name only: their content is read when it is
-    /// needed. `git add` would ask the git of each submodule how it stands, and so
-    /// run what its configuration says; it is let near nothing but repositories
-    /// that are new, and of those it takes the commit.
+    /// Adds the names of untracked files to the index. `git add` would run git in each submodule
+    /// and so what its configuration says; it only adds the commits of new repositories here.
     async fn add_untracked(&mut self) -> Result<(), SnapshotError> {
         let list = ["ls-files", "--others", "--exclude-standard", "-z"];
         let listed = self.listing(&list).await?;
@@ -174,7 +160,7 @@ impl Snapshot {
         let (nested, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.ends_with(b"/"));
         let mut entries = Vec::new();
         for path in files {
-            // Any object will do: an entry without times is never taken for current.
+            // Any object will do: git never trusts an entry without times.
             entries.extend([b"100644 ", self.base.as_bytes(), b"\t", path, b"\0"].concat());
             self.untracked.insert(path.to_vec());
         }
@@ -187,32 +173,39 @@ impl Snapshot {
         let added =
             self.git(&add.into_iter().chain(nested).collect::<Vec<_>>(), usize::MAX).await?;
         match added.status.code() {
-            // 1: one has no commit yet, so there is nothing of it that git could keep.
+            // 1: one has no commit yet, so git can't add it.
             Some(0 | 1) => Ok(()),
             _ => Err(added.failure().into()),
         }
     }
 
-    /// `git update-index` with something on its standard input, of the snapshot's own
-    /// index or another one.
+    /// Runs `git update-index` with this input, on the snapshot's own index or another one.
     async fn update_index(
         &self,
         options: &[&str],
         input: Vec<u8>,
         index: Option<&Path>,
     ) -> Result<(), SnapshotError> {
-        let file = self.aside.path().join("input");
-        let stdin = blocking(move || {
-            fs::write(&file, input)?;
-            File::open(&file)
-        });
         let mut git = self.run();
-        git.command.stdin(stdin.await?).envs(index.map(|index| ("GIT_INDEX_FILE", index)));
+        git.command
+            .stdin(self.as_stdin(input).await?)
+            .envs(index.map(|index| ("GIT_INDEX_FILE", index)));
         git.text(&[&["update-index"], options].concat()).await?;
         Ok(())
     }
 
-    /// The worktree itself.
+    /// An unnamed file with this content, for git to read.
+    pub(super) async fn as_stdin(&self, input: Vec<u8>) -> io::Result<File> {
+        let folder = self.aside.path().to_owned();
+        blocking(move || {
+            let mut file = tempfile::tempfile_in(folder)?;
+            file.write_all(&input)?;
+            file.rewind()?;
+            Ok(file)
+        })
+        .await
+    }
+
     pub fn tree(&self) -> &Arc<Tree> {
         &self.tree
     }
@@ -222,18 +215,17 @@ impl Snapshot {
         self.aside.common()
     }
 
-    /// The commit that is checked out; of a branch without one, that of the attempt's.
+    /// The commit that is checked out; for a branch without one, the attempt's commit.
     pub(super) fn head(&self) -> &str {
         &self.head
     }
 
-    /// The commit that changes are told against.
+    /// The commit that changes are compared with.
     pub fn base(&self) -> &str {
         &self.base
     }
 
-    /// Everything that is not as it was at the merge base, sorted by path. Of files
-    /// that are too much to be read no lines are counted.
+    /// Everything that differs from the merge base, sorted by path.
     pub async fn changes(&self) -> Result<Vec<Change>, SnapshotError> {
         let mut by_name = self.diff(None, &["-z", "--raw", "--no-renames"]).await?;
         let tree = Arc::clone(&self.tree);
@@ -260,8 +252,7 @@ impl Snapshot {
         Ok(changes::parse(&whole(git.output(&args, LISTING_MAX).await?)?)?)
     }
 
-    /// An index by which git takes what is not read for unchanged; `None` where all is
-    /// read.
+    /// An index by which git skips the files that are not read; `None` where all are read.
     async fn index_without(&self, changes: &[Change]) -> Result<Option<PathBuf>, SnapshotError> {
         let unread = changes.iter().filter(|change| !change.is_read).map(|change| &change.path);
         let (gone, kept): (Vec<_>, Vec<_>) =
@@ -269,11 +260,7 @@ impl Snapshot {
         if gone.is_empty() && kept.is_empty() {
             return Ok(None);
         }
-        let index = {
-            let (from, to) =
-                (self.aside.path().join("index"), self.aside.path().join("index.read"));
-            blocking(move || regular::copy(&from, &to).map(|()| to)).await?
-        };
+        let index = self.copy_index(self.aside.path(), "index.read").await?;
         for (option, paths) in [("--force-remove", gone), ("--assume-unchanged", kept)] {
             let list = paths.into_iter().flat_map(|path| [path.as_slice(), b"\0"].concat());
             self.update_index(&[option, "-z", "--stdin"], list.collect(), Some(&index)).await?;
@@ -288,9 +275,8 @@ impl Snapshot {
         whole(self.git(args, LISTING_MAX).await?)
     }
 
-    /// The patch of these paths, `limit` bytes at most. With `below`, the paths in
-    /// it begin with that folder; git has no such form of a rename, so there it is
-    /// a deletion and an addition.
+    /// The patch of these paths, `limit` bytes at most. With `below`, the paths in it begin with
+    /// that folder; a rename is a deletion and an addition there.
     pub async fn patch(
         &mut self,
         paths: &[Vec<u8>],
@@ -341,7 +327,7 @@ impl Snapshot {
         whole(output).map(Some)
     }
 
-    /// A copy, under this name, of the index that the worktree has now.
+    /// A copy, under this name, of the index in the folder `admin`.
     pub(super) async fn copy_index(&self, admin: &Path, name: &str) -> io::Result<PathBuf> {
         let (from, to) = (admin.join("index"), self.aside.path().join(name));
         blocking(move || regular::copy(&from, &to).map(|()| to)).await
@@ -355,7 +341,7 @@ impl Snapshot {
         self.run().output(args, limit).await
     }
 
-    /// git that writes objects, to this folder of them.
+    /// git that writes objects to this folder.
     pub(super) fn writing(&self, objects: &Path) -> Git {
         let mut git = self.run().patient();
         git.command.env("GIT_OBJECT_DIRECTORY", objects);
@@ -366,13 +352,11 @@ impl Snapshot {
         git
     }
 
-    /// git that reads the worktree.
     pub(super) fn run(&self) -> Git {
         // The open folder, not its name: that may be a link by now.
         self.beside(&self.tree.path())
     }
 
-    /// git that reads the files in a folder.
     fn beside(&self, files: &Path) -> Git {
         let mut git = self.aside.git(files);
         git.command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
@@ -380,7 +364,6 @@ impl Snapshot {
     }
 }
 
-/// All that git gave.
 fn whole(output: Output) -> Result<Vec<u8>, SnapshotError> {
     if output.is_cut {
         return Err(SnapshotError::TooMany);
@@ -398,8 +381,7 @@ fn diff(options: &[&str]) -> Vec<OsString> {
     common.iter().chain(options).map(OsString::from).collect()
 }
 
-/// Opens the worktree and finds what git keeps of it in the repository, whose
-/// shared folder is `common`.
+/// Opens the worktree and finds its folder in the repository, whose shared folder is `common`.
 pub(super) async fn open_worktree(
     source: &Source,
     common: &Path,
@@ -423,7 +405,7 @@ fn open(source: &Source, common: &Path) -> Result<(Tree, PathBuf), SnapshotError
     }
 }
 
-/// The commit that is checked out in a worktree, by what git keeps of it.
+/// The commit that is checked out in a worktree, by its folder in the repository.
 pub(super) async fn head(repo: &Path, admin: &Path) -> Result<String, GitError> {
     let admin = admin.to_string_lossy();
     git::run(repo, &["--git-dir", &*admin, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
@@ -451,12 +433,12 @@ async fn parting(source: &Source, admin: &Path) -> Result<(String, String), Snap
     Err(SnapshotError::NoMergeBase { repo, branch })
 }
 
-/// Copies the index of a worktree from what git keeps of it.
+/// Copies the index of a worktree from its folder in the repository.
 fn copy_indexes(admin: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(admin)? {
         let entry = entry?;
         let name = entry.file_name();
-        // A split index has its greater part in a file of its own.
+        // The larger part of a split index is a file of its own.
         if name == "index" || name.as_bytes().starts_with(b"sharedindex.") {
             regular::copy(&entry.path(), &to.join(name))?;
         }

@@ -1,31 +1,28 @@
-//! The spool's only writer: moves bytes from a pipe into segments and records
-//! what came when. Knows nothing of processes; the shim drives it.
+//! The spool's only writer: moves bytes from a pipe into segments and records what came when.
 //!
-//! Bytes go by splice(2) from the pipe to the file and are never in this
-//! process's memory, so killing it loses none. Room for them is reserved before
-//! they are taken: on a full disk they stay in the pipe, and the writer at its
-//! other end waits. (Bytes that secrets are taken out of come from memory instead;
-//! the caller of [`append`](SpoolWriter::append) keeps what they are made from.) Every call
-//! leaves the folder such that [`SpoolWriter::open`] can go on from it.
+//! Bytes go by splice(2) from the pipe to the file and are never in this process's memory, so
+//! killing it loses none. Room for them is reserved before they are taken: on a full disk they
+//! stay in the pipe, and the writer at its other end waits. Bytes with secrets come from
+//! memory instead; the caller of [`append`](SpoolWriter::append) keeps their source. Every
+//! call leaves the folder such that [`SpoolWriter::open`] can go on from it.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
 
-use super::format::{self, INDEX, RECORD_LEN, Record};
+use super::format::{self, FixedRecord, INDEX, RECORD_LEN, Record, STREAMS};
 use crate::event::{Stream, Timestamp};
 use crate::failpoint;
 
 /// Most bytes that one call takes, and so that one record covers.
 pub const CHUNK: usize = 64 * 1024;
 const NOWHERE: &str = "/dev/null";
-const BOTH: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
 /// The result of one read of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +31,7 @@ pub enum Taken {
     Bytes(usize),
     /// The pipe holds nothing now.
     Nothing,
-    /// Nobody can write to the pipe any more.
+    /// The pipe has no writer any more.
     End,
 }
 
@@ -83,14 +80,10 @@ struct Reserved {
 }
 
 impl SpoolWriter {
-    /// Opens or begins the spool of a folder: cuts torn records off the index
-    /// and takes in the bytes that no record covers.
-    ///
-    /// # Errors
-    /// The folder's files can't be read, written or made room for.
+    /// Opens or begins a folder's spool: cuts torn records off, and records the bytes beyond them.
     pub fn open(dir: &Path, max_bytes: u64) -> io::Result<Self> {
         let mut closed = Vec::new();
-        let mut tails = [Tail::new(Stream::Stdout), Tail::new(Stream::Stderr)];
+        let mut tails = STREAMS.map(Tail::new);
         for tail in &mut tails {
             let starts = format::segments(dir, tail.stream)?;
             // The clock may have been set back between two of them.
@@ -125,10 +118,8 @@ impl SpoolWriter {
         self.tails[stream as usize].end
     }
 
-    /// Takes what a pipe (set not to block) holds, [`CHUNK`] at most.
-    ///
-    /// # Errors
-    /// No room, or the disk fails. Nothing is lost by it: call again later.
+    /// Takes what a pipe (set not to block) holds, [`CHUNK`] at most. An error loses nothing:
+    /// call again later.
     pub fn take(&mut self, stream: Stream, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
         self.make_ready(stream)?;
         let tail = &mut self.tails[stream as usize];
@@ -140,10 +131,8 @@ impl SpoolWriter {
         Ok(taken)
     }
 
-    /// Appends the first of some bytes, [`CHUNK`] at most. Returns how many.
-    ///
-    /// # Errors
-    /// No room, or the disk fails. [`len`](Self::len) tells how much was written.
+    /// Appends the first of some bytes, [`CHUNK`] at most. Returns how many; after an error
+    /// [`len`](Self::len) tells how much was written.
     pub fn append(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<usize> {
         self.make_ready(stream)?;
         let tail = &mut self.tails[stream as usize];
@@ -178,9 +167,6 @@ impl SpoolWriter {
     }
 
     /// Writes everything through to the disk.
-    ///
-    /// # Errors
-    /// The disk fails, or lacks the room for the last record.
     pub fn sync(&mut self) -> io::Result<()> {
         self.index.flush()?;
         for tail in &self.tails {
@@ -207,7 +193,7 @@ impl SpoolWriter {
 
     /// Records bytes from `covered` on, for each stream, as of now.
     fn cover(&mut self, covered: [u64; 2]) -> io::Result<()> {
-        for stream in BOTH {
+        for stream in STREAMS {
             let tail = &self.tails[stream as usize];
             let current = (stream, tail.start, tail.end - tail.start);
             let held = self.closed.iter().copied().filter(|segment| segment.0 == stream);
@@ -257,23 +243,23 @@ impl Tail {
         let Some(reserved) = &self.file else { return Ok(Taken::Nothing) };
 
         if *can_splice && self.unwritten.is_empty() {
-            let mut offset = at.cast_signed();
-            let flags = SpliceFFlags::SPLICE_F_NONBLOCK | SpliceFFlags::SPLICE_F_MOVE;
-            match splice(pipe, None, &reserved.file, Some(&mut offset), count, flags) {
-                Ok(0) => return Ok(Taken::End),
-                Ok(count) => {
-                    self.end += count as u64;
-                    return Ok(Taken::Bytes(count));
-                }
-                Err(Errno::EAGAIN | Errno::EINTR) => return Ok(Taken::Nothing),
+            match splice_into(&reserved.file, at, pipe, count) {
                 Err(Errno::EINVAL) => *can_splice = false,
-                Err(errno) => return Err(errno.into()),
+                taken => {
+                    let taken = taken?;
+                    if let Taken::Bytes(count) = taken {
+                        self.end += count as u64;
+                    }
+                    return Ok(taken);
+                }
             }
         }
         if self.unwritten.is_empty() {
-            match read_some(pipe, &mut self.unwritten, count)? {
-                Taken::Bytes(_) => {}
-                other => return Ok(other),
+            self.unwritten.resize(count, 0);
+            let read = nix::unistd::read(pipe, &mut self.unwritten);
+            self.unwritten.truncate(read.unwrap_or(0));
+            if self.unwritten.is_empty() {
+                return Ok(taken(read)?);
             }
         }
         reserved.file.write_all_at(&self.unwritten, at)?;
@@ -291,8 +277,7 @@ impl Tail {
         Ok(count)
     }
 
-    /// Opens the current segment, and sets room aside for what one call may add
-    /// to it. Returns for how many bytes.
+    /// Opens the current segment, and reserves room for the returned number of bytes.
     fn make_room(&mut self, dir: &Path, segment_bytes: u64) -> io::Result<usize> {
         let at = self.end - self.start;
         let count = CHUNK.min(usize::try_from(segment_bytes - at).unwrap_or(CHUNK));
@@ -301,8 +286,7 @@ impl Tail {
             file => {
                 let path = format::segment_path(dir, self.stream, self.start);
                 let opened = match open(&path) {
-                    // The folder has been deleted, so no one will read it: the executor
-                    // must not wait for ever.
+                    // The folder has been deleted: the executor must not wait for ever.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => open(NOWHERE)?,
                     opened => opened?,
                 };
@@ -317,8 +301,7 @@ impl Tail {
 }
 
 impl Index {
-    /// Opens it, cut after the last good record. Also returns where the bytes
-    /// of each stream end that records cover; `ends` is where the streams do.
+    /// Opens it, cut after the last good record. Also returns where the recorded bytes end.
     fn open(dir: &Path, ends: [u64; 2]) -> io::Result<(Self, [u64; 2])> {
         let file = open(dir.join(INDEX))?;
         let mut covered = [0; 2];
@@ -350,8 +333,7 @@ impl Index {
 }
 
 impl Reserved {
-    /// Makes sure of room for `count` bytes at `at`; while at it, up to `goal`
-    /// if there is that much. File systems that can't reserve are accepted.
+    /// Reserves room for `count` bytes at `at`, or up to `goal`, where the file system can.
     fn reserve(&mut self, at: u64, count: u64, goal: u64) -> io::Result<()> {
         if at + count <= self.until {
             return Ok(());
@@ -376,21 +358,29 @@ impl Reserved {
     }
 }
 
-/// Not for appending: splice(2) refuses such files.
-fn open(path: impl AsRef<Path>) -> io::Result<File> {
-    File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+/// Moves what a pipe holds, `count` bytes at most, to an offset of a file.
+pub fn splice_into(
+    file: &File,
+    offset: u64,
+    pipe: BorrowedFd<'_>,
+    count: usize,
+) -> nix::Result<Taken> {
+    let mut offset = offset.cast_signed();
+    taken(splice(pipe, None, file, Some(&mut offset), count, SpliceFFlags::SPLICE_F_NONBLOCK))
 }
 
-fn read_some(pipe: BorrowedFd<'_>, into: &mut Vec<u8>, count: usize) -> io::Result<Taken> {
-    into.resize(count, 0);
-    let result = nix::unistd::read(pipe.as_fd(), into);
-    into.truncate(result.unwrap_or(0));
-    match result {
+fn taken(count: nix::Result<usize>) -> nix::Result<Taken> {
+    match count {
         Ok(0) => Ok(Taken::End),
         Ok(count) => Ok(Taken::Bytes(count)),
         Err(Errno::EAGAIN | Errno::EINTR) => Ok(Taken::Nothing),
-        Err(errno) => Err(errno.into()),
+        Err(errno) => Err(errno),
     }
+}
+
+/// Not for appending: splice(2) refuses such files.
+fn open(path: impl AsRef<Path>) -> io::Result<File> {
+    File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// `false` when the file ends before the buffer is full.

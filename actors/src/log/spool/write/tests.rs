@@ -1,4 +1,5 @@
 use std::io::{PipeReader, PipeWriter, Write, pipe};
+use std::os::fd::AsFd;
 use std::thread;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -27,7 +28,7 @@ fn feed(spool: &mut SpoolWriter, stream: Stream, bytes: &[u8]) {
 fn records(dir: &Path) -> Vec<Record> {
     let bytes = fs::read(dir.join(INDEX)).unwrap();
     assert_eq!(bytes.len() % RECORD_LEN, 0);
-    let record = |bytes: &[u8]| Record::decode(bytes.try_into().unwrap()).unwrap();
+    let record = |bytes: &[u8]| Record::decode(bytes).unwrap();
     bytes.chunks(RECORD_LEN).map(record).collect()
 }
 
@@ -182,7 +183,7 @@ proptest! {
         SpoolWriter::open(dir.path(), NO_LIMIT).unwrap();
         let after = records(dir.path());
         prop_assert_eq!(&after[..at / RECORD_LEN], &before[..at / RECORD_LEN]);
-        for stream in BOTH {
+        for stream in STREAMS {
             held(dir.path(), stream);
         }
     }

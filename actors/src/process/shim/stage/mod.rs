@@ -1,19 +1,15 @@
-//! Where one stream's bytes lie between the pipe and the spool while secrets are
-//! taken out of them: a file in memory alone, of which the daemon holds a
-//! duplicate, so that what is on its way outlives this process like what is
-//! still in the pipe.
+//! Where one stream's bytes lie between the pipe and the spool while secrets are taken out: a
+//! memfd of which the daemon holds a duplicate, so that the bytes outlive this process.
 //!
 //! ```text
 //!  pipe ──splice──▶ [ head | needles | …used… | held back, or just come in ]
 //!                              read, redact ▶ spool, then the head says so
 //! ```
 //!
-//! How many bytes have come in is the file's length, which the kernel moves
-//! together with them. The head says how many of them are used up, and how long
-//! the spool was then. Between the two, what the spool gets next is a function
-//! of the bytes here: after a shim that was killed while writing it, the next one finds
-//! the spool longer than the head says, and writes the rest.
-//! Used bytes are given back to the kernel; no offset here ever starts anew.
+//! The file's length, which the kernel moves with the bytes, tells how many have come in; the
+//! head tells how many of them are used, and how long the spool was then. Between the two, the
+//! spool's next bytes are a function of the bytes here: after a kill the next shim finds the
+//! spool longer than the head says, and writes the rest.
 
 use std::fs::File;
 use std::io;
@@ -21,26 +17,24 @@ use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::event::Stream;
 use crate::failpoint;
-use crate::log::spool::write::{CHUNK, SpoolWriter, Taken};
+use crate::log::spool::write::{CHUNK, SpoolWriter, Taken, splice_into};
 use crate::secret::Needle;
 use crate::secret::redact::Redactor;
 
-/// Version of what is in the file, its first number: shims hand it on.
+/// Version of the file, its first number.
 const VERSION: u64 = 1;
-/// Four numbers of 8 bytes, little endian: the version, where the stream starts
-/// in this file, and [`Progress`].
+/// Four little-endian numbers: the version, the stream's start in the file, [`Progress`].
 const HEAD: usize = 32;
 const PROGRESS: u64 = 16;
-/// What the stream's start is aligned to, so that whole pages become free.
+/// Alignment of the stream's start, so that whole pages become free.
 const PAGE: u64 = 4096;
 
-/// One stream on its way. At most [`CHUNK`] bytes and a needle's length wait here.
+/// One stream's stage. At most [`CHUNK`] bytes and a needle's length wait here.
 #[derive(Debug)]
 pub struct Stage {
     stream: Stream,
@@ -64,8 +58,6 @@ struct Progress {
 }
 
 impl Stage {
-    /// # Errors
-    /// There is no memory for it.
     pub fn create(stream: Stream, needles: &[Needle], spool: &SpoolWriter) -> io::Result<Self> {
         let file = File::from(memfd_create(c"provost-stage", MFdFlags::MFD_CLOEXEC)?);
         let needles = serde_json::to_vec(needles)?;
@@ -78,10 +70,7 @@ impl Stage {
         Self::open(stream, file.into())
     }
 
-    /// Goes on with one that another shim has made.
-    ///
-    /// # Errors
-    /// It is of another version, or not whole.
+    /// Opens the stage of another shim; fails for another version.
     pub fn open(stream: Stream, file: OwnedFd) -> io::Result<Self> {
         let file = File::from(file);
         let number = |place| {
@@ -102,15 +91,14 @@ impl Stage {
         Ok(Self { stream, file, redactor, start, len, progress, untold: 0 })
     }
 
-    /// Takes what a pipe holds, [`CHUNK`] at most, and spools what is certainly no secret.
-    ///
-    /// # Errors
-    /// No room, or the disk fails. Nothing is lost by it: call again later.
+    /// Takes what a pipe holds, [`CHUNK`] at most, and spools what is certainly no secret. An
+    /// error loses nothing: call again later.
     pub fn take(&mut self, spool: &mut SpoolWriter, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
         self.spool(spool, false)?;
-        let taken = self.fill(pipe)?;
+        let taken = splice_into(&self.file, self.start + self.len, pipe, CHUNK)?;
         failpoint::hit("stage", "filled");
         if let Taken::Bytes(count) = taken {
+            self.len += count as u64;
             self.untold += count;
         }
         self.spool(spool, taken == Taken::End)?;
@@ -121,25 +109,8 @@ impl Stage {
     }
 
     /// Spools what is held back as well: the writer has ended.
-    ///
-    /// # Errors
-    /// As for [`take`](Self::take).
     pub fn release(&mut self, spool: &mut SpoolWriter) -> io::Result<()> {
         self.spool(spool, true)
-    }
-
-    fn fill(&mut self, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
-        let mut end = (self.start + self.len).cast_signed();
-        let flags = SpliceFFlags::SPLICE_F_NONBLOCK;
-        match splice(pipe, None, &self.file, Some(&mut end), CHUNK, flags) {
-            Ok(0) => Ok(Taken::End),
-            Ok(count) => {
-                self.len += count as u64;
-                Ok(Taken::Bytes(count))
-            }
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Taken::Nothing),
-            Err(errno) => Err(errno.into()),
-        }
     }
 
     fn spool(&mut self, spool: &mut SpoolWriter, is_end: bool) -> io::Result<()> {
@@ -153,7 +124,7 @@ impl Stage {
         let there = usize::try_from(there).map_err(io::Error::other)?;
         let mut redacted = self.redactor.redact(&bytes, is_end);
         if there > redacted.bytes.len() {
-            // What was held back is being written: at an end, which is gone through with.
+            // An earlier shim was writing the held back bytes at an end: go on with it.
             redacted = self.redactor.redact(&bytes, true);
         }
         let mut rest = redacted.bytes.get(there..).unwrap_or_default();
@@ -164,7 +135,7 @@ impl Stage {
         self.advance(redacted.used, spool.len(self.stream))
     }
 
-    /// So many bytes are used up. One write within a page: all of it, or nothing.
+    /// Records that so many bytes are used up, in one write within a page: whole or not at all.
     fn advance(&mut self, count: usize, spooled: u64) -> io::Result<()> {
         let progress = Progress { used: self.progress.used + count as u64, spooled };
         let mut bytes = [0; 16];
@@ -177,7 +148,7 @@ impl Stage {
         if !free.is_empty() {
             let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
             let from = (self.start + free.start).cast_signed();
-            // What can't be given back takes memory, and nothing worse.
+            // Best effort: a failure only costs memory.
             let _ = fallocate(&self.file, punch, from, (free.end - free.start).cast_signed());
         }
         Ok(())

@@ -1,26 +1,26 @@
-//! The one writer of an attempt's channels: takes in what the spools hold,
-//! numbers it, normalizes it, puts it on file and shows it to the readers, in
-//! that order. Whatever fails half-way, the files tell how to go on: after an
-//! error a writer is opened anew.
+//! The one writer of an attempt's channels: reads what the spools hold, numbers it,
+//! normalizes it, puts it on file and shows it to the readers, in that order. After an error
+//! a writer is opened anew, from the files.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::checkpoint::{Checkpoint, Progress};
-use super::live::{Live, Streamed};
-use super::normalized::{Draft, NormalizedReader, NormalizedWriter, Origin};
-use super::page::ReadError;
-use super::raw::{RawReader, RawWriter, process_dir};
-use super::ring::Entry;
-use super::source::{ALL, ProcessLines, ReadStep};
-use super::spool::read::SpoolReader;
-use super::{LogError, LogLimits, Pumped};
+use super::AttemptLog;
 use crate::event::{Event, RawEntry, Timestamp};
 use crate::executor::{Normalizer, Observed, PlainLines};
 use crate::failpoint;
 use crate::ids::{ApprovalId, ProcessId};
+use crate::log::checkpoint::{Checkpoint, Progress};
+use crate::log::live::{Live, Streamed};
+use crate::log::normalized::{Draft, NormalizedReader, NormalizedWriter, Origin};
+use crate::log::page::ReadError;
+use crate::log::raw::{RawReader, RawWriter, process_dir};
+use crate::log::ring::Entry;
+use crate::log::source::{ALL, ProcessLines, ReadStep};
+use crate::log::spool::read::SpoolReader;
+use crate::log::{LogError, LogLimits, Pumped};
 
 /// Raw bytes numbered and normalized at a time.
 const BATCH_BYTES: u64 = 64 * 1024;
@@ -42,18 +42,141 @@ pub struct LogWriter {
 struct LoggedProcess {
     progress: Progress,
     normalizer: Option<Box<dyn Normalizer>>,
-    /// There once the normalizer has been given all that is numbered.
+    /// `Some` once the normalizer has been given all that is numbered.
     lines: Option<ProcessLines>,
     /// The caller may not know the facts yet.
     facts_due: bool,
 }
 
-/// What a normalizer said, apart from what is on file already.
+/// A normalizer's output, without what is on file already.
 #[derive(Default)]
 struct Said {
     drafts: Vec<Draft>,
     observed: Vec<Observed>,
     streamed: Streamed,
+}
+
+impl AttemptLog {
+    /// A process begins; its spool is the folder `<attempt dir>/<process>`. The opening
+    /// events enter the normalized channel now. A second call with the same `turn` and
+    /// `opening`, after a restart too, adds nothing that is there already.
+    pub fn begin(
+        &self,
+        id: ProcessId,
+        turn: u32,
+        normalizer: Box<dyn Normalizer>,
+        opening: Vec<(Timestamp, Event)>,
+    ) -> Result<(), LogError> {
+        self.write(|log| {
+            if !log.processes.contains_key(&id) {
+                let (given, normalizer) = (log.raw.next(), normalizer.checkpoint());
+                let progress = Progress { turn, given, normalizer, ..Progress::default() };
+                log.processes.insert(id, LoggedProcess::new(progress));
+                log.live.add_process(id);
+                log.save(false)?;
+            }
+            let process = log.process(id)?;
+            process.facts_due = true;
+            process.normalize_with(normalizer);
+            let on_file = process.progress.opening;
+            let drafts = process.drafts(id, Origin::Opening, opening.into_iter().skip(on_file));
+            log.commit(id, Said { drafts, ..Said::default() })?;
+            log.attach(id)
+        })
+    }
+
+    /// Reads what the process's spool holds beyond what was read, some 1 MiB at most.
+    /// [`LogError::NotBegun`] for a process that neither was begun nor had finished. After
+    /// [`finish`](Self::finish), each line of a leftover process becomes a `system_message`.
+    pub fn pump(&self, id: ProcessId) -> Result<Pumped, LogError> {
+        self.write(|log| {
+            log.attach(id)?;
+            let mut observed = log.process(id)?.due_facts();
+            let mut taken = 0;
+            while taken < PUMP_BYTES {
+                let (bytes, is_idle) = log.take_in(id, ALL, &mut observed)?;
+                if is_idle {
+                    return Ok(Pumped { more: false, observed });
+                }
+                taken += bytes;
+            }
+            Ok(Pumped { more: true, observed })
+        })
+    }
+
+    /// The process has ended, having written so many bytes (stdout, stderr): reads the rest
+    /// of them, ends the open lines, flushes the normalizer and appends the closing events,
+    /// which are asked for once all observations are known. All of it is on the disk when
+    /// this returns. Further calls change nothing and return the newest facts again; after
+    /// a failure the same call goes on.
+    pub fn finish(
+        &self,
+        id: ProcessId,
+        lengths: (u64, u64),
+        ended_at: Timestamp,
+        closing: impl FnOnce() -> Vec<(Timestamp, Event)>,
+    ) -> Result<Vec<Observed>, LogError> {
+        self.write(|log| {
+            log.attach(id)?;
+            let process = log.process(id)?;
+            if process.progress.finished {
+                return Ok(process.progress.facts.observed());
+            }
+            let mut observed = process.due_facts();
+            while !log.take_in(id, lengths.into(), &mut observed)?.1 {}
+            if let Some(lines) = log.processes.get_mut(&id).and_then(|it| it.lines.as_mut()) {
+                let tails = log.raw.end(id, lines)?;
+                log.show_raw(&tails)?;
+                observed.extend(log.normalize(id, &tails)?);
+            }
+            let process = log.process(id)?;
+            let mut said = process.end(id, ended_at);
+            let closing = closing().into_iter().skip(process.progress.closing);
+            said.drafts.extend(process.drafts(id, Origin::Closing, closing));
+            observed.append(&mut said.observed);
+            log.commit(id, said)?;
+            log.process(id)?.progress.finished = true;
+            log.save(true)?;
+            log.process(id)?.normalizer = Some(Box::new(PlainLines));
+            log.settle()?;
+            Ok(observed)
+        })
+    }
+
+    /// Appends an entry of the daemon's own to the normalized channel, whole or not at all.
+    pub fn append(
+        &self,
+        process: ProcessId,
+        turn: u32,
+        at: Timestamp,
+        event: Event,
+    ) -> Result<(), LogError> {
+        let drafts = vec![Draft { at, process, turn, origin: Origin::Daemon, event }];
+        self.write(|log| {
+            log.commit(process, Said { drafts, ..Said::default() })?;
+            log.settle()
+        })
+    }
+
+    /// Appends the verdict on an approval to the normalized channel, once for each approval.
+    pub fn append_verdict(
+        &self,
+        id: ProcessId,
+        approval: ApprovalId,
+        at: Timestamp,
+        event: Event,
+    ) -> Result<(), LogError> {
+        self.write(|log| {
+            let process = log.process(id)?;
+            if process.progress.verdicts.contains(&approval) {
+                return Ok(());
+            }
+            let verdict = std::iter::once((at, event));
+            let drafts = process.drafts(id, Origin::Verdict(approval), verdict);
+            log.commit(id, Said { drafts, ..Said::default() })?;
+            log.settle()
+        })
+    }
 }
 
 impl LogWriter {
@@ -62,12 +185,13 @@ impl LogWriter {
         fs::create_dir_all(dir)?;
         let Checkpoint { blocks, normalized: from, processes: mut known, .. } =
             Checkpoint::read(dir)?;
-        let normalized = NormalizedWriter::open(dir, limits.spool_max_bytes, from, |stored| {
-            if stored.origin != Origin::Daemon {
-                let new = || Progress { turn: stored.turn, ..Progress::default() };
-                known.entry(stored.process).or_insert_with(new).note(stored.origin);
-            }
-        })?;
+        let normalized =
+            NormalizedWriter::open(dir, limits.spool_max_bytes, from, |stored, origin| {
+                if origin != Origin::Daemon {
+                    let new = || Progress { turn: stored.turn, ..Progress::default() };
+                    known.entry(stored.process).or_insert_with(new).note(origin);
+                }
+            })?;
         let mut positions = known.iter().map(|(id, known)| (*id, known.position)).collect();
         let mut raw = RawWriter::open(dir, blocks, &mut positions)?;
         for (process, position) in positions {
@@ -108,110 +232,11 @@ impl LogWriter {
         self.normalized.reader()
     }
 
-    pub fn begin(
-        &mut self,
-        id: ProcessId,
-        turn: u32,
-        normalizer: Box<dyn Normalizer>,
-        opening: Vec<(Timestamp, Event)>,
-    ) -> Result<(), LogError> {
-        if !self.processes.contains_key(&id) {
-            let (given, normalizer) = (self.raw.next(), normalizer.checkpoint());
-            let progress = Progress { turn, given, normalizer, ..Progress::default() };
-            self.processes.insert(id, LoggedProcess::new(progress));
-            self.live.add_process(id);
-            self.save(false)?;
-        }
-        let process = self.process(id)?;
-        process.facts_due = true;
-        process.normalize_with(normalizer);
-        let on_file = process.progress.opening;
-        let drafts = process.drafts(id, Origin::Opening, opening.into_iter().skip(on_file));
-        self.commit(id, Said { drafts, ..Said::default() })?;
-        self.attach(id)
-    }
-
-    pub fn pump(&mut self, id: ProcessId) -> Result<Pumped, LogError> {
-        self.attach(id)?;
-        let mut observed = self.process(id)?.due_facts();
-        let mut taken = 0;
-        while taken < PUMP_BYTES {
-            let (bytes, is_idle) = self.take_in(id, ALL, &mut observed)?;
-            if is_idle {
-                return Ok(Pumped { more: false, observed });
-            }
-            taken += bytes;
-        }
-        Ok(Pumped { more: true, observed })
-    }
-
-    pub fn finish(
-        &mut self,
-        id: ProcessId,
-        lengths: (u64, u64),
-        ended_at: Timestamp,
-        closing: impl FnOnce() -> Vec<(Timestamp, Event)>,
-    ) -> Result<Vec<Observed>, LogError> {
-        self.attach(id)?;
-        let process = self.process(id)?;
-        if process.progress.finished {
-            return Ok(process.progress.facts.observed());
-        }
-        let mut observed = process.due_facts();
-        while !self.take_in(id, [lengths.0, lengths.1], &mut observed)?.1 {}
-        if let Some(lines) = self.processes.get_mut(&id).and_then(|it| it.lines.as_mut()) {
-            let tails = self.raw.end(id, lines)?;
-            self.show_raw(&tails)?;
-            observed.extend(self.normalize(id, &tails)?);
-        }
-        let process = self.process(id)?;
-        let mut said = process.end(id, ended_at);
-        let on_file = process.progress.closing;
-        let closing = closing().into_iter().skip(on_file);
-        said.drafts.extend(process.drafts(id, Origin::Closing, closing));
-        observed.append(&mut said.observed);
-        self.commit(id, said)?;
-        self.process(id)?.progress.finished = true;
-        self.save(true)?;
-        self.process(id)?.normalizer = Some(Box::new(PlainLines));
-        self.settle()?;
-        Ok(observed)
-    }
-
-    pub fn append(
-        &mut self,
-        id: ProcessId,
-        turn: u32,
-        at: Timestamp,
-        event: Event,
-    ) -> Result<(), LogError> {
-        let draft = Draft { at, process: id, turn, origin: Origin::Daemon, event };
-        self.commit(id, Said { drafts: vec![draft], ..Said::default() })?;
-        self.settle()
-    }
-
-    pub fn append_verdict(
-        &mut self,
-        id: ProcessId,
-        approval: ApprovalId,
-        at: Timestamp,
-        event: Event,
-    ) -> Result<(), LogError> {
-        let process = self.process(id)?;
-        if process.progress.verdicts.contains(&approval) {
-            return Ok(());
-        }
-        let drafts = process.drafts(id, Origin::Verdict(approval), std::iter::once((at, event)));
-        self.commit(id, Said { drafts, ..Said::default() })?;
-        self.settle()
-    }
-
     fn process(&mut self, id: ProcessId) -> Result<&mut LoggedProcess, LogError> {
         self.processes.get_mut(&id).ok_or(LogError::NotBegun(id))
     }
 
-    /// Makes a process ready to be read: its normalizer goes on from the
-    /// checkpoint and is given what was numbered since.
+    /// Makes a process ready to be read: its normalizer gets what was numbered since a checkpoint.
     fn attach(&mut self, id: ProcessId) -> Result<(), LogError> {
         let dir = process_dir(&self.dir, id);
         let process = self.process(id)?;
@@ -247,7 +272,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Takes in one batch of lines: how many bytes, and whether that was all.
+    /// Reads one batch of lines: how many bytes, and whether that was all.
     fn take_in(
         &mut self,
         id: ProcessId,
@@ -278,14 +303,12 @@ impl LogWriter {
     }
 
     fn show_raw(&self, entries: &[RawEntry]) -> Result<(), LogError> {
-        let shown: Result<Vec<_>, _> =
-            entries.iter().map(|entry| Entry::new(entry.entry_index, entry)).collect();
-        self.live.show_raw(shown.map_err(std::io::Error::from)?, self.raw.next());
+        let shown = entries.iter().map(|entry| Ok(Entry::new(entry.entry_index, entry)?));
+        self.live.show_raw(shown.collect::<std::io::Result<_>>()?, self.raw.next());
         Ok(())
     }
 
-    /// Gives a process's raw entries to its normalizer and puts on file what
-    /// isn't there yet of what it makes of them.
+    /// Gives raw entries to a process's normalizer and puts its new entries on file.
     fn normalize(
         &mut self,
         id: ProcessId,
@@ -311,8 +334,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes a checkpoint and applies retention where they are due. Retention
-    /// never takes an entry that a restart would have to look at.
+    /// Writes a due checkpoint, and always one before retention drops entries.
     fn settle(&mut self) -> Result<(), LogError> {
         if self.normalized.is_over_limit() {
             self.save(false)?;
@@ -333,8 +355,8 @@ impl LogWriter {
         }
         let processes =
             self.processes.iter().map(|(id, process)| (*id, process.progress.clone())).collect();
-        Checkpoint::new(self.raw.blocks(), self.normalized.end(), processes)
-            .write(&self.dir, durably)?;
+        let checkpoint = Checkpoint::new(self.raw.blocks(), self.normalized.end(), processes);
+        checkpoint.write(&self.dir, durably)?;
         self.unsaved = 0;
         Ok(())
     }
@@ -391,8 +413,7 @@ impl LoggedProcess {
         said
     }
 
-    /// Gives it a new normalizer, which goes on where an earlier one is; that of
-    /// a finished process only learns what was known at the end.
+    /// Gives it a new normalizer in the state of the earlier one.
     fn normalize_with(&mut self, mut normalizer: Box<dyn Normalizer>) {
         if self.progress.finished {
             if !self.progress.normalizer.is_null() {
