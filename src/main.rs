@@ -3,6 +3,9 @@
 //! A shim, a fake executor and a keeper of git are entered before anything else: they need no
 //! runtime and no argument parser, and there may be a thousand of them.
 
+#[macro_use]
+extern crate macro_rules_attribute;
+
 mod api;
 mod bridge;
 mod cli;

@@ -1,7 +1,7 @@
 //! Log lines go to stderr, never to stdout, filtered by `PROVOST_LOG` in the
-//! syntax of tracing's filters (`info,provost::bridge=debug`). The MCP library tells
-//! whole messages from `debug` on, with all that files and patches hold, so it stays
-//! quiet unless the filter names it (`debug,rmcp=debug`).
+//! syntax of tracing's filters (`info,provost::bridge=debug`). From
+//! `debug` on, the MCP library logs whole messages with the contents of files and patches,
+//! so it stays quiet unless the filter names it (`debug,rmcp=debug`).
 
 use std::io::{self, IsTerminal};
 
@@ -20,8 +20,7 @@ pub struct TelemetryError {
 
 /// What is logged when `PROVOST_LOG` is not set.
 pub const CLIENT_DEFAULT: &str = "warn";
-/// The same for the daemon; its MCP library tells of every connection, and of every
-/// request that was refused.
+/// The same for the daemon; its MCP library logs every connection and refused request.
 pub const DAEMON_DEFAULT: &str = "info,rmcp=error";
 
 /// Starts logging. Called once in a process; later calls change nothing.
@@ -30,12 +29,12 @@ pub fn start(default: &'static str) -> Result<(), TelemetryError> {
     let filter = filter(given.as_deref().unwrap_or(default))?;
     let ansi = io::stderr().is_terminal()
         && anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
-    // The only failure is that a subscriber is there already.
+    // It fails only if a subscriber exists already.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(ansi)
-        // It would be told on stderr, which has just failed, by a panic.
+        // It would panic, because stderr has just failed.
         .log_internal_errors(false)
         .try_init();
     Ok(())
@@ -43,11 +42,11 @@ pub fn start(default: &'static str) -> Result<(), TelemetryError> {
 
 fn filter(given: &str) -> Result<EnvFilter, TelemetryError> {
     let parse = |given: &str| EnvFilter::builder().parse(given);
-    let tells_messages = |filter: &EnvFilter| filter.max_level_hint() > Some(LevelFilter::INFO);
+    let logs_messages = |filter: &EnvFilter| filter.max_level_hint() > Some(LevelFilter::INFO);
     let filter = parse(given);
     let filter = match &filter {
         // The most exact directive counts, wherever it stands.
-        Ok(all) if tells_messages(all) && !given.contains("rmcp") => {
+        Ok(all) if logs_messages(all) && !given.contains("rmcp") => {
             parse(&format!("{given},rmcp=warn"))
         }
         _ => filter,

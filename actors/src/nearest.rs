@@ -1,14 +1,16 @@
 //! The name that a slightly wrong one means. Pure.
 
+use heck::ToSnakeCase;
+
 /// How alike two names must be for one to be taken for the other (Jaro-Winkler).
 const ALIKE: f64 = 0.84;
 
 /// The name most like the one given; `taskId` is like `task_id`.
 pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let given = snake_case(given);
+    let given = given.to_snake_case();
     names
         .into_iter()
-        .map(|name| (strsim::jaro_winkler(&given, &snake_case(name)), name))
+        .map(|name| (strsim::jaro_winkler(&given, &name.to_snake_case()), name))
         .filter(|(likeness, _)| *likeness >= ALIKE)
         .max_by(|(one, _), (other, _)| one.total_cmp(other))
         .map(|(_, name)| name)
@@ -16,24 +18,9 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
 
 /// The nearest name, if it is only a letter or two away.
 pub fn slip<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let short = snake_case(given);
+    let short = given.to_snake_case();
     let most = (short.chars().count() / 4).clamp(1, 2);
-    nearest(given, names).filter(|name| strsim::osa_distance(&short, &snake_case(name)) <= most)
-}
-
-/// `startTask`, `Start Task` and `start-task` become `start_task`.
-#[must_use]
-pub fn snake_case(name: &str) -> String {
-    let mut snake = String::with_capacity(name.len() + 4);
-    let mut after_lower = false;
-    for letter in name.trim().chars() {
-        if letter.is_uppercase() && after_lower {
-            snake.push('_');
-        }
-        after_lower = letter.is_lowercase() || letter.is_ascii_digit();
-        snake.extend(letter.to_lowercase());
-    }
-    snake.replace(['-', ' ', '.'], "_")
+    nearest(given, names).filter(|name| strsim::osa_distance(&short, &name.to_snake_case()) <= most)
 }
 
 #[cfg(test)]

@@ -1,67 +1,58 @@
 //! The kinds of values that tools take, each with its published schema and its
 //! parser side by side, so that the two can't part. Pure.
 
-use std::borrow::Cow;
 use std::ops::Deref;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error, IntoDeserializer, Unexpected};
-use serde::ser::{Serialize, Serializer};
+use schemars::{JsonSchema, Schema, json_schema};
+use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 /// The pattern of an id. It lets a client's validator catch names and short
 /// ids; the parser of the typed id has the last word.
 pub const ID_PATTERN: &str = "^[0-9A-Fa-f-]{36}$";
 
-macro_rules! inline_schema {
-    ($name:literal, $($schema:tt)*) => {
-        fn inline_schema() -> bool {
-            true
-        }
-
-        fn schema_name() -> Cow<'static, str> {
-            Cow::Borrowed($name)
-        }
-
-        fn json_schema(_: &mut SchemaGenerator) -> Schema {
-            json_schema!($($schema)*)
-        }
-    };
-}
+/// The pattern of a task's name: its id, or its handle.
+pub const TASK_PATTERN: &str = "^([0-9A-Fa-f-]{36}|[A-Za-z][A-Za-z-]*-[0-9]+)$";
 
 /// The schema of an id in an input. The field itself is of a type of
 /// `provost_actors::ids`. `format: uuid` is left out: one API refuses it.
 pub struct Id;
-
-impl JsonSchema for Id {
-    inline_schema!("Id", { "type": "string", "pattern": ID_PATTERN });
-}
-
-/// The pattern of a task's name: its id, or its handle.
-pub const TASK_PATTERN: &str = "^([0-9A-Fa-f-]{36}|[A-Za-z][A-Za-z-]*-[0-9]+)$";
+schema!([] Id, |_| json_schema!({ "type": "string", "pattern": ID_PATTERN }));
 
 /// The schema of a task by its id or handle. The field itself is a `TaskRef`.
 pub struct TaskName;
-
-impl JsonSchema for TaskName {
-    inline_schema!("TaskName", { "type": "string", "pattern": TASK_PATTERN });
-}
-
-/// A plain enum of strings, for a field whose type is no `JsonSchema`.
-pub fn one_of(names: &[&str]) -> Schema {
-    schemars::json_schema!({ "type": "string", "enum": names })
-}
+schema!([] TaskName, |_| json_schema!({ "type": "string", "pattern": TASK_PATTERN }));
 
 /// The schema of a time: RFC 3339. The field itself is a `Timestamp`.
 pub struct Time;
+schema!([] Time, |_| json_schema!({ "type": "string", "format": "date-time" }));
 
-impl JsonSchema for Time {
-    inline_schema!("Time", { "type": "string", "format": "date-time" });
+/// A plain enum of strings, for a field whose type is no `JsonSchema`.
+pub fn one_of(names: &[&str]) -> Schema {
+    json_schema!({ "type": "string", "enum": names })
 }
 
-/// A text of `MIN` to `MAX` Unicode scalar values. One that has to be there is not blank.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A text of `MIN` to `MAX` Unicode scalar values; blank only where `MIN` is 0.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Text<const MIN: usize, const MAX: usize>(String);
+
+schema!([const MIN: usize, const MAX: usize] Text<MIN, MAX>, |_| match MIN {
+    0 => json_schema!({ "type": "string", "maxLength": MAX }),
+    _ => json_schema!({ "type": "string", "minLength": MIN, "maxLength": MAX }),
+});
+
+impl<const MIN: usize, const MAX: usize> TryFrom<String> for Text<MIN, MAX> {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_blank = MIN > 0 && text.trim().is_empty();
+        if is_blank || !(MIN..=MAX).contains(&text.chars().count()) {
+            return Err(format!("not a text of {MIN} to {MAX} characters"));
+        }
+        Ok(Self(text))
+    }
+}
 
 impl<const MIN: usize, const MAX: usize> From<Text<MIN, MAX>> for String {
     fn from(text: Text<MIN, MAX>) -> Self {
@@ -77,63 +68,19 @@ impl<const MIN: usize, const MAX: usize> Deref for Text<MIN, MAX> {
     }
 }
 
-impl<const MIN: usize, const MAX: usize> JsonSchema for Text<MIN, MAX> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        Cow::Owned(format!("Text_{MIN}_{MAX}"))
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        match MIN {
-            0 => json_schema!({ "type": "string", "maxLength": MAX }),
-            _ => json_schema!({ "type": "string", "minLength": MIN, "maxLength": MAX }),
-        }
-    }
-}
-
-impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for Text<MIN, MAX> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        if MIN > 0 && text.trim().is_empty() {
-            return Err(D::Error::invalid_value(
-                Unexpected::Str(&text),
-                &"a text that is not blank",
-            ));
-        }
-        let length = text.chars().count();
-        if (MIN..=MAX).contains(&length) {
-            Ok(Self(text))
-        } else {
-            Err(D::Error::invalid_length(length, &format!("{MIN} to {MAX} characters").as_str()))
-        }
-    }
-}
-
-impl<const MIN: usize, const MAX: usize> TryFrom<String> for Text<MIN, MAX> {
-    type Error = serde::de::value::Error;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Self::deserialize(text.into_deserializer())
-    }
-}
-
-impl<const MIN: usize, const MAX: usize> Serialize for Text<MIN, MAX> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-/// A task's title and description, by whatever way it comes to the board.
+/// A task's title and description, from any source.
 pub type Title = Text<1, 1000>;
 pub type Description = Text<0, 1_000_000>;
 
 /// A number of things or bytes: 1 or more, `DEFAULT` when left out, clamped to
 /// `CAP`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Number")]
 pub struct Limit<const DEFAULT: usize, const CAP: usize>(usize);
+
+schema!([const DEFAULT: usize, const CAP: usize] Limit<DEFAULT, CAP>, |_| {
+    json_schema!({ "type": "integer", "minimum": 1 })
+});
 
 impl<const DEFAULT: usize, const CAP: usize> Limit<DEFAULT, CAP> {
     pub fn get(self) -> usize {
@@ -147,26 +94,23 @@ impl<const DEFAULT: usize, const CAP: usize> Default for Limit<DEFAULT, CAP> {
     }
 }
 
-impl<const DEFAULT: usize, const CAP: usize> JsonSchema for Limit<DEFAULT, CAP> {
-    inline_schema!("Limit", { "type": "integer", "minimum": 1 });
-}
+impl<const DEFAULT: usize, const CAP: usize> TryFrom<Number> for Limit<DEFAULT, CAP> {
+    type Error = String;
 
-impl<'de, const DEFAULT: usize, const CAP: usize> Deserialize<'de> for Limit<DEFAULT, CAP> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = integer(deserializer, 1)?;
+    fn try_from(number: Number) -> Result<Self, String> {
+        let number = integer(&number, 1, i64::MAX)?;
         Ok(Self(usize::try_from(number).unwrap_or(CAP).min(CAP)))
     }
 }
 
-impl<const DEFAULT: usize, const CAP: usize> Serialize for Limit<DEFAULT, CAP> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
 /// An integer from `MIN` to `MAX`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Number")]
 pub struct Between<const MIN: i64, const MAX: i64>(i64);
+
+schema!([const MIN: i64, const MAX: i64] Between<MIN, MAX>, |_| {
+    json_schema!({ "type": "integer", "minimum": MIN, "maximum": MAX })
+});
 
 impl<const MIN: i64, const MAX: i64> Between<MIN, MAX> {
     pub fn get(self) -> i64 {
@@ -174,38 +118,22 @@ impl<const MIN: i64, const MAX: i64> Between<MIN, MAX> {
     }
 }
 
-impl<const MIN: i64, const MAX: i64> JsonSchema for Between<MIN, MAX> {
-    fn inline_schema() -> bool {
-        true
-    }
+impl<const MIN: i64, const MAX: i64> TryFrom<Number> for Between<MIN, MAX> {
+    type Error = String;
 
-    fn schema_name() -> Cow<'static, str> {
-        Cow::Owned(format!("Between_{MIN}_{MAX}"))
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": MIN, "maximum": MAX })
-    }
-}
-
-impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Between<MIN, MAX> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = integer(deserializer, MIN)?;
-        let expected = format!("an integer from {MIN} to {MAX}");
-        let wrong = || D::Error::invalid_value(Unexpected::Signed(number), &expected.as_str());
-        if number <= MAX { Ok(Self(number)) } else { Err(wrong()) }
-    }
-}
-
-impl<const MIN: i64, const MAX: i64> Serialize for Between<MIN, MAX> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+    fn try_from(number: Number) -> Result<Self, String> {
+        integer(&number, MIN, MAX).map(Self)
     }
 }
 
 /// A number from `MIN` to `MAX`, whole or not; it stays as it was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Number")]
 pub struct Quantity<const MIN: i64, const MAX: i64>(Number);
+
+schema!([const MIN: i64, const MAX: i64] Quantity<MIN, MAX>, |_| {
+    json_schema!({ "type": "number", "minimum": MIN, "maximum": MAX })
+});
 
 impl<const MIN: i64, const MAX: i64> Quantity<MIN, MAX> {
     pub fn number(&self) -> &Number {
@@ -213,43 +141,23 @@ impl<const MIN: i64, const MAX: i64> Quantity<MIN, MAX> {
     }
 }
 
-impl<const MIN: i64, const MAX: i64> JsonSchema for Quantity<MIN, MAX> {
-    fn inline_schema() -> bool {
-        true
-    }
+impl<const MIN: i64, const MAX: i64> TryFrom<Number> for Quantity<MIN, MAX> {
+    type Error = String;
 
-    fn schema_name() -> Cow<'static, str> {
-        Cow::Owned(format!("Quantity_{MIN}_{MAX}"))
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "number", "minimum": MIN, "maximum": MAX })
-    }
-}
-
-impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Quantity<MIN, MAX> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = Number::deserialize(deserializer)?;
-        let expected = format!("a number from {MIN} to {MAX}");
+    fn try_from(number: Number) -> Result<Self, String> {
         let value = number.as_f64().unwrap_or(f64::NAN);
         #[expect(clippy::cast_precision_loss, reason = "bounds are small")]
-        if (MIN as f64..=MAX as f64).contains(&value) {
-            Ok(Self(number))
-        } else {
-            Err(D::Error::invalid_value(Unexpected::Float(value), &expected.as_str()))
-        }
-    }
-}
-
-impl<const MIN: i64, const MAX: i64> Serialize for Quantity<MIN, MAX> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        let is_within = (MIN as f64..=MAX as f64).contains(&value);
+        if is_within { Ok(Self(number)) } else { Err(format!("not a number from {MIN} to {MAX}")) }
     }
 }
 
 /// The index of a log entry or a message: 0 or more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Number")]
 pub struct Index(u64);
+
+schema!([] Index, |_| json_schema!({ "type": "integer", "minimum": 0 }));
 
 impl Index {
     pub fn get(self) -> u64 {
@@ -257,19 +165,20 @@ impl Index {
     }
 }
 
-impl JsonSchema for Index {
-    inline_schema!("Index", { "type": "integer", "minimum": 0 });
-}
+impl TryFrom<Number> for Index {
+    type Error = String;
 
-impl<'de> Deserialize<'de> for Index {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        integer(deserializer, 0).map(|number| Self(number.unsigned_abs()))
+    fn try_from(number: Number) -> Result<Self, String> {
+        integer(&number, 0, i64::MAX).map(|number| Self(number.unsigned_abs()))
     }
 }
 
 /// An index to read on from: -1 (from the beginning) or more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Number")]
 pub struct After(i64);
+
+schema!([] After, |_| json_schema!({ "type": "integer", "minimum": -1 }));
 
 impl After {
     /// The first index wanted.
@@ -278,34 +187,49 @@ impl After {
     }
 }
 
-impl JsonSchema for After {
-    inline_schema!("After", { "type": "integer", "minimum": -1 });
-}
+impl TryFrom<Number> for After {
+    type Error = String;
 
-impl<'de> Deserialize<'de> for After {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        integer(deserializer, -1).map(Self)
+    fn try_from(number: Number) -> Result<Self, String> {
+        integer(&number, -1, i64::MAX).map(Self)
     }
 }
 
-/// An integer of at least `minimum`. JSON knows one kind of number, so `5.0`
+/// An integer from `least` to `most`. JSON knows one kind of number, so `5.0`
 /// is one too (JSON Schema 2020-12 §6.1.1), and a giant one is only large.
-fn integer<'de, D: Deserializer<'de>>(deserializer: D, minimum: i64) -> Result<i64, D::Error> {
-    let number = Number::deserialize(deserializer)?;
-    let wrong = || D::Error::invalid_value(Unexpected::Other("number"), &"an integer in range");
+fn integer(number: &Number, least: i64, most: i64) -> Result<i64, String> {
     let value = match (number.as_i64(), number.as_u64(), number.as_f64()) {
-        (Some(value), _, _) => value,
-        (None, Some(_), _) => i64::MAX,
+        (Some(value), _, _) => Some(value),
+        (None, Some(_), _) => Some(i64::MAX),
         #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, which is meant")]
-        (None, None, Some(value)) if value.fract() == 0.0 => value as i64,
-        _ => return Err(wrong()),
+        (None, None, Some(value)) => (value.fract() == 0.0).then_some(value as i64),
+        _ => None,
     };
-    if value < minimum { Err(wrong()) } else { Ok(value) }
+    let value = value.filter(|value| (least..=most).contains(value));
+    value.ok_or_else(|| format!("not an integer from {least} to {most}"))
 }
 
 /// A list of `MIN` to `MAX` items.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<T>", bound(deserialize = "T: Deserialize<'de>"))]
 pub struct List<T, const MIN: usize, const MAX: usize>(Vec<T>);
+
+schema!([T: JsonSchema, const MIN: usize, const MAX: usize] List<T, MIN, MAX>, |generator| {
+    let items = generator.subschema_for::<T>();
+    match MIN {
+        0 => json_schema!({ "type": "array", "items": items, "maxItems": MAX }),
+        _ => json_schema!({ "type": "array", "items": items, "minItems": MIN, "maxItems": MAX }),
+    }
+});
+
+impl<T, const MIN: usize, const MAX: usize> TryFrom<Vec<T>> for List<T, MIN, MAX> {
+    type Error = String;
+
+    fn try_from(items: Vec<T>) -> Result<Self, String> {
+        let fits = (MIN..=MAX).contains(&items.len());
+        if fits { Ok(Self(items)) } else { Err(format!("not {MIN} to {MAX} items")) }
+    }
+}
 
 impl<T, const MIN: usize, const MAX: usize> IntoIterator for List<T, MIN, MAX> {
     type Item = T;
@@ -321,46 +245,6 @@ impl<T, const MIN: usize, const MAX: usize> Deref for List<T, MIN, MAX> {
 
     fn deref(&self) -> &[T] {
         &self.0
-    }
-}
-
-impl<T: JsonSchema, const MIN: usize, const MAX: usize> JsonSchema for List<T, MIN, MAX> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        Cow::Owned(format!("List_{}_{MIN}_{MAX}", T::schema_name()))
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let items = generator.subschema_for::<T>();
-        match MIN {
-            0 => json_schema!({ "type": "array", "items": items, "maxItems": MAX }),
-            _ => {
-                json_schema!({ "type": "array", "items": items, "minItems": MIN, "maxItems": MAX })
-            }
-        }
-    }
-}
-
-impl<'de, T, const MIN: usize, const MAX: usize> Deserialize<'de> for List<T, MIN, MAX>
-where
-    T: Deserialize<'de>,
-{
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let items = Vec::deserialize(deserializer)?;
-        if (MIN..=MAX).contains(&items.len()) {
-            Ok(Self(items))
-        } else {
-            Err(D::Error::invalid_length(items.len(), &format!("{MIN} to {MAX} items").as_str()))
-        }
-    }
-}
-
-impl<T: Serialize, const MIN: usize, const MAX: usize> Serialize for List<T, MIN, MAX> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
     }
 }
 

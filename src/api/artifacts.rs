@@ -1,13 +1,11 @@
 //! What an attempt made: the list of its changes, its files, its patch.
 
-use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::args::{Id, Index, Limit, List, Text};
+use crate::api::args::{Index, Limit, List, Text};
 use crate::api::field_rules::FieldRule;
-use crate::api::{Refusable, Session};
 
 /// A path as clients give it: PATH_MAX of Linux.
 pub type ArtifactPath = Text<1, 4096>;
@@ -40,14 +38,11 @@ Avoid: many paths at once; a file that does not fit is left out whole.";
 pub const FILE_RULES: &[FieldRule] =
     &[FieldRule::Apart(&["start_line", "line_count"], &["offset", "max_bytes"])];
 
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct GetAttemptChangesInput {
     /// Attempt whose changes are wanted, a UUID from start_task_attempt or list_task_attempts.
-    #[schemars(with = "Id")]
     pub attempt_id: AttemptId,
-    /// true lists the files also when a guard would block; 5000 at most. false if left out.
-    #[serde(default)]
+    /// true lists the files (5000 at most) even if a guard would block. Default false.
     pub force: bool,
 }
 
@@ -64,8 +59,7 @@ pub struct ChangesSummary {
     pub total_bytes: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum ChangeStatus {
     Added,
     Modified,
@@ -73,7 +67,7 @@ pub enum ChangeStatus {
     Renamed,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct ChangedFile {
     /// <repository>/<path>; bytes that are not UTF-8 as git quotes them.
     pub path: String,
@@ -97,11 +91,11 @@ pub enum BlockedReason {
     NotAFile,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct GetAttemptChangesOutput {
     /// Everything since the merge base with the target branch, committed or not.
     pub summary: ChangesSummary,
-    /// Whether a guard keeps the list back.
+    /// Whether a guard blocks the list.
     pub blocked: bool,
     /// threshold_exceeded; null if not blocked.
     #[schemars(with = "Option<String>")]
@@ -110,16 +104,14 @@ pub struct GetAttemptChangesOutput {
     pub files: Vec<ChangedFile>,
     /// Whether files holds only the first of them.
     pub truncated: bool,
-    /// The next call that helps; null if there is no need.
+    /// The next useful call; null if there is none.
     pub hint: Option<String>,
 }
 
 /// Either lines or bytes are asked for, or neither.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct GetAttemptFileInput {
     /// Attempt whose file is wanted, a UUID from start_task_attempt or list_task_attempts.
-    #[schemars(with = "Id")]
     pub attempt_id: AttemptId,
     /// <repository>/<path>, as get_attempt_changes gives it; also of an unchanged file.
     pub path: ArtifactPath,
@@ -141,16 +133,16 @@ pub enum Encoding {
     Base64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct GetAttemptFileOutput {
     /// <repository>/<path> of the file.
     pub path: String,
     /// The piece of the file; empty if blocked or beyond its end.
     pub content: String,
-    /// utf-8, or base64 for bytes that are none or have NUL among them.
+    /// utf-8, or base64 for bytes that are not UTF-8 or contain NUL.
     #[schemars(with = "String")]
     pub encoding: Encoding,
-    /// Bytes of the whole file; 0 if there is none.
+    /// Bytes of the whole file; 0 if it does not exist.
     pub size_bytes: u64,
     /// First line of content, from 1; null when bytes were asked for.
     pub start_line: Option<u64>,
@@ -160,22 +152,20 @@ pub struct GetAttemptFileOutput {
     pub offset: Option<u64>,
     /// First byte after content; null at the end of the file.
     pub next_offset: Option<u64>,
-    /// Whether nothing is given, for blocked_reason.
+    /// Whether the content is withheld, for blocked_reason.
     pub blocked: bool,
     /// path_outside_workspace, size_exceeded or not_a_file; null if not blocked.
     #[schemars(with = "Option<String>")]
     pub blocked_reason: Option<BlockedReason>,
-    /// Whether there is more of what was asked for.
+    /// Whether more of the requested part follows.
     pub truncated: bool,
-    /// The next call that helps; null if there is no need.
+    /// The next useful call; null if there is none.
     pub hint: Option<String>,
 }
 
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct GetAttemptPatchInput {
     /// Attempt whose patch is wanted, a UUID from start_task_attempt or list_task_attempts.
-    #[schemars(with = "Id")]
     pub attempt_id: AttemptId,
     /// Changed files as get_attempt_changes gives them; over the limit of the daemon (100 unless set) it blocks.
     pub paths: List<ArtifactPath, 1, 5000>,
@@ -183,48 +173,36 @@ pub struct GetAttemptPatchInput {
     pub max_bytes: Option<Count>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct GetAttemptPatchOutput {
     /// Applies with git apply on the merge base: in the repository, or with several beside each other.
     pub patch: String,
     /// The files in the patch.
     pub files: Vec<ChangedFile>,
-    /// Whether nothing is given, for blocked_reason.
+    /// Whether the content is withheld, for blocked_reason.
     pub blocked: bool,
     /// path_outside_workspace, size_exceeded or too_many_paths; null if not blocked.
     #[schemars(with = "Option<String>")]
     pub blocked_reason: Option<BlockedReason>,
-    /// Whether a changed file is omitted.
+    /// Whether a changed file was left out.
     pub truncated: bool,
-    /// Paths asked for that are not in the patch: they did not fit, or are not changed.
+    /// Requested paths that are not in the patch: too large, or unchanged.
     pub omitted: Vec<String>,
-    /// The next call that helps; null if there is no need.
+    /// The next useful call; null if there is none.
     pub hint: Option<String>,
 }
 
-#[async_trait]
-pub trait ChangesTool: Send + Sync {
-    async fn get_attempt_changes(
-        &self,
-        session: &Session,
-        input: GetAttemptChangesInput,
-    ) -> Refusable<GetAttemptChangesOutput>;
+tools! {
+    ChangesTool:
+    read get_attempt_changes(GetAttemptChangesInput) -> GetAttemptChangesOutput;
 }
 
-#[async_trait]
-pub trait FileTool: Send + Sync {
-    async fn get_attempt_file(
-        &self,
-        session: &Session,
-        input: GetAttemptFileInput,
-    ) -> Refusable<GetAttemptFileOutput>;
+tools! {
+    FileTool:
+    read get_attempt_file(GetAttemptFileInput) -> GetAttemptFileOutput;
 }
 
-#[async_trait]
-pub trait PatchTool: Send + Sync {
-    async fn get_attempt_patch(
-        &self,
-        session: &Session,
-        input: GetAttemptPatchInput,
-    ) -> Refusable<GetAttemptPatchOutput>;
+tools! {
+    PatchTool:
+    read get_attempt_patch(GetAttemptPatchInput) -> GetAttemptPatchOutput;
 }

@@ -1,7 +1,5 @@
 //! Attempts: starting, watching and stopping the runs of a task.
 
-use crate::api::RecentAttempt;
-use async_trait::async_trait;
 use std::collections::BTreeMap;
 
 use provost_actors::event::{Timestamp, Usage};
@@ -10,13 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::api::args::{Id, Limit, List, TaskName, Text, Time};
+use crate::api::args::{Id, Limit, List, Text};
 use crate::api::field_rules::FieldRule;
-use crate::api::{Key, Once, Refusable, Session};
+use crate::api::{RecentAttempt, Refusable};
 
 /// Where an attempt stands, for those who wait for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum AttemptState {
     /// Nothing has run yet.
     Idle,
@@ -29,8 +26,7 @@ pub enum AttemptState {
 }
 
 /// What is being done about an attempt right now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum AttemptPhase {
     /// Waits for a place among the running ones.
     Queued,
@@ -49,62 +45,52 @@ pub enum AttemptPhase {
 }
 
 pub const START_TASK_ATTEMPT: &str = "\
-Use when: an agent is to work on a task, in a git worktree and branch of its own.
+Use when: an agent should work on a task, in its own git worktree and branch.
 Required: task_id, executor.
 Optional: variant, repos, prompt, ignore_dependencies, request_id.
 Next: wait_for_attempts with the attempt_id, or with those of several.
 Avoid: guessing executor names (list_executors has them); retrying without request_id.";
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct StartTaskAttemptInput {
     /// Task to work on: UUID or handle.
-    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
-    /// Who does the work: an executor from list_executors, as it is.
+    /// Executor that does the work: a name from list_executors.
     pub executor: Text<1, 128>,
     /// A variant of that executor from list_executors; its default if left out.
     pub variant: Option<Text<1, 128>>,
     /// Which repositories, 1 to 50; all of the project's at their default branch if left out.
     pub repos: Option<List<AttemptRepo, 1, 50>>,
-    /// What to tell the agent; the task's title and description if left out.
+    /// The agent's prompt; the task's title and description if left out.
     pub prompt: Option<Text<1, 1_000_000>>,
     /// Start even though tasks in depends_on are not done.
-    #[serde(default)]
     pub ignore_dependencies: bool,
 }
 
 /// A repository of an attempt.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct AttemptRepo {
     /// The repository, a UUID from list_repos.
-    #[schemars(with = "Id")]
     pub repo_id: RepoId,
     /// Branch to start from; the repository's default if left out.
     pub target_branch: Option<Text<1, 255>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct StartTaskAttemptOutput {
     /// Id of the new attempt, a UUID.
-    #[schemars(with = "String")]
     pub attempt_id: AttemptId,
     /// Id of its task, a UUID.
-    #[schemars(with = "String")]
     pub task_id: TaskId,
     /// The task's handle: TASK-001.
     pub handle: String,
     /// Git branch that the attempt works on.
     pub workspace_branch: String,
     /// Absolute path of its worktree; of several, each by its repository's name.
-    #[schemars(with = "Value")]
     pub worktree: Worktree,
     /// Id of its first session, a UUID.
-    #[schemars(with = "String")]
     pub session_id: SessionId,
     /// Id of its first process, a UUID; null while it is queued.
-    #[schemars(with = "Option<String>")]
     pub execution_process_id: Option<ProcessId>,
     /// idle, running, completed or failed.
     pub state: AttemptState,
@@ -126,13 +112,11 @@ Use when: you need the attempts of a task, or lost an attempt_id.
 Required: task_id.
 Optional: limit, cursor.
 Next: get_attempt_status with an attempt_id.
-Avoid: polling it; get_attempt_status tells more about one attempt.";
+Avoid: polling it; get_attempt_status says more about one attempt.";
 
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct ListTaskAttemptsInput {
     /// Task whose attempts to list: UUID or handle.
-    #[schemars(with = "TaskName")]
     pub task_id: TaskId,
     /// Most attempts to return; more than 200 counts as 200.
     #[serde(default)]
@@ -141,15 +125,13 @@ pub struct ListTaskAttemptsInput {
     pub cursor: Option<Text<1, 512>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct ListTaskAttemptsOutput {
     /// The attempts, newest first.
     pub attempts: Vec<AttemptSummary>,
     /// The most recently created attempt of the task, a UUID; null if there is none.
-    #[schemars(with = "Option<String>")]
     pub latest_attempt_id: Option<AttemptId>,
     /// That attempt's latest session, a UUID; null if it has none yet.
-    #[schemars(with = "Option<String>")]
     pub latest_session_id: Option<SessionId>,
     /// Give it as cursor to get the next page; null on the last one.
     pub next_cursor: Option<String>,
@@ -157,26 +139,21 @@ pub struct ListTaskAttemptsOutput {
     pub has_more: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct AttemptSummary {
     /// Id of the attempt, a UUID.
-    #[schemars(with = "String")]
     pub attempt_id: AttemptId,
     /// Git branch that the attempt works on.
     pub workspace_branch: String,
     /// Absolute path of its worktree; of several, each by its repository's name.
-    #[schemars(with = "Value")]
     pub worktree: Worktree,
     /// idle, running, completed or failed.
     pub state: AttemptState,
     /// When it was created, RFC 3339 UTC.
-    #[schemars(with = "Time")]
     pub created_at: Timestamp,
     /// When it last changed, RFC 3339 UTC.
-    #[schemars(with = "Time")]
     pub updated_at: Timestamp,
     /// Its latest session, a UUID; null if it has none yet.
-    #[schemars(with = "Option<String>")]
     pub latest_session_id: Option<SessionId>,
     /// Executor of that session.
     pub latest_session_executor: Option<String>,
@@ -192,16 +169,14 @@ Avoid: one call per attempt, attempt_ids takes up to 50; polling, wait_for_attem
 pub const STATUS_RULES: &[FieldRule] = &[FieldRule::OneTarget("attempt_id", "attempt_ids")];
 
 /// One of the two is there.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct GetAttemptStatusInput {
     /// One attempt, a UUID from start_task_attempt or list_task_attempts. Not with attempt_ids.
-    #[schemars(with = "Option<Id>")]
     pub attempt_id: Option<AttemptId>,
     /// 1 to 50 attempts, UUIDs; the answer has them in attempts. Not with attempt_id.
     #[schemars(with = "Option<List<Id, 1, 50>>")]
     pub attempt_ids: Option<List<AttemptId, 1, 50>>,
-    /// Most bytes to answer attempt_ids with, 1048576 at most; over it each status is told in short.
+    /// Most bytes to answer attempt_ids with, 1048576 at most; above it each status is shortened.
     #[serde(default)]
     pub max_bytes: Limit<16_384, 1_048_576>,
 }
@@ -214,14 +189,13 @@ pub enum AttemptStatusOutput {
     Many(AttemptStatuses),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct AttemptStatuses {
     /// Only with attempt_ids: a status for each, in the order asked, with these same fields.
     // Its members stand in the schema once: a list of tools may be only so long.
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub attempts: Vec<ToldStatus>,
-    /// Only with attempt_ids: whether each is told in short, without what is null, long or
-    /// seldom asked for.
+    /// Only with attempt_ids: whether the statuses are shortened to what is not null, long or rare.
     pub truncated: bool,
 }
 
@@ -254,13 +228,11 @@ pub struct ShortStatus {
     pub latest_entry_index: LatestEntryIndex,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct AttemptStatus {
     /// Id of the attempt, a UUID.
-    #[schemars(with = "String")]
     pub attempt_id: AttemptId,
     /// Id of its task, a UUID.
-    #[schemars(with = "String")]
     pub task_id: TaskId,
     /// The task's handle: TASK-001.
     pub handle: String,
@@ -277,26 +249,20 @@ pub struct AttemptStatus {
     /// a running slot, approval (list_approvals), disk, or quota (a rate limit ended its turn); null if nothing.
     pub waiting_on: Option<String>,
     /// When the limit of waiting_on = quota is over, RFC 3339 UTC; null if unknown.
-    #[schemars(with = "Option<Time>")]
     pub resume_at: Option<Timestamp>,
-    /// Who does the work.
+    /// Executor that does the work.
     pub executor: String,
     /// The executor's variant; null for its default.
     pub variant: Option<String>,
     /// When it was created, RFC 3339 UTC.
-    #[schemars(with = "Time")]
     pub created_at: Timestamp,
     /// When it last changed, RFC 3339 UTC.
-    #[schemars(with = "Time")]
     pub updated_at: Timestamp,
     /// When its executor last wrote anything, RFC 3339 UTC; null before that.
-    #[schemars(with = "Option<Time>")]
     pub last_activity_at: Option<Timestamp>,
     /// Its latest session, a UUID; null before the first.
-    #[schemars(with = "Option<String>")]
     pub latest_session_id: Option<SessionId>,
     /// Its latest process, a UUID; null before the first.
-    #[schemars(with = "Option<String>")]
     pub latest_execution_process_id: Option<ProcessId>,
     /// Exit code of that process; null while it runs or if a signal ended it.
     pub exit_code: Option<i32>,
@@ -306,33 +272,33 @@ pub struct AttemptStatus {
     pub failure_summary: Option<String>,
     /// How many follow-ups wait.
     pub queued_follow_ups: u32,
-    /// Whether a stop holds them until the next follow_up.
+    /// Whether a stop holds the queue until the next follow_up.
     pub queue_held: bool,
-    /// Tokens that its turns used so far, all together; null if the executor does not tell.
+    /// Tokens that all its turns used so far; null if the executor does not report them.
     pub usage: Option<AttemptUsage>,
-    /// Limits of that process that the configuration sets.
+    /// Limits that the configuration sets for that process.
     pub limits: Vec<AttemptLimit>,
     /// Last message of the agent in the last finished turn, at most 2000 characters; 200 with attempt_ids.
     pub final_message: Option<String>,
     /// Where the logs end: each channel's number is an after_entry_index of tail_attempt_logs.
     pub latest_entry_index: LatestEntryIndex,
-    /// The call that helps most now; null if there is none.
+    /// The most useful next call; null if there is none.
     pub next_action: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct AttemptLimit {
     /// Its name in the configuration, such as wall_secs.
     pub limit: String,
     /// What it is set to.
     pub value: u64,
-    /// kernel (can't be passed), watched (looked at all the time) or no (not held).
+    /// kernel (can't be exceeded), watched (polled) or no (not enforced).
     pub hold: String,
-    /// Why it is not held by the kernel, if it might be; null otherwise.
+    /// Why the kernel does not enforce it though it could; null otherwise.
     pub reason: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct AttemptUsage {
     /// Tokens read.
     pub input_tokens: u64,
@@ -349,7 +315,7 @@ impl From<Usage> for AttemptUsage {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct LatestEntryIndex {
     /// Newest index of the normalized channel; null while it is empty.
     pub normalized: Option<u64>,
@@ -358,35 +324,29 @@ pub struct LatestEntryIndex {
 }
 
 pub const STOP_ATTEMPT: &str = "\
-Use when: a running or queued attempt is to end now.
+Use when: a running or queued attempt must end now.
 Required: attempt_id.
 Optional: force, request_id.
 Next: get_attempt_status with the attempt_id, to see how it ended.
-Avoid: force at first, which leaves the agent no moment to save; stopping to give a hint.";
+Avoid: force first, because the agent can't save its work then; stopping to give a hint.";
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct StopAttemptInput {
     /// Attempt to stop, a UUID from start_task_attempt or list_task_attempts.
-    #[schemars(with = "Id")]
     pub attempt_id: AttemptId,
-    /// true: kill at once. false: interrupt, then terminate, then kill after a grace.
-    #[serde(default)]
+    /// true: kill at once. false: interrupt, terminate, then kill after a grace period.
     pub force: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct StopAttemptOutput {
     /// Id of the attempt, a UUID.
-    #[schemars(with = "String")]
     pub attempt_id: AttemptId,
     /// Absolute path of its worktree; of several, each by its repository's name.
-    #[schemars(with = "Value")]
     pub worktree: Worktree,
     /// The process that was stopped, a UUID; null if none ran.
-    #[schemars(with = "Option<String>")]
     pub execution_process_id: Option<ProcessId>,
-    /// Whether anything had to be stopped; false if nothing ran.
+    /// Whether something was stopped; false if nothing ran.
     pub stopped: bool,
     /// idle, running, completed or failed.
     pub state: AttemptState,
@@ -400,40 +360,19 @@ pub struct StopAttemptOutput {
     pub exit_code: Option<i32>,
     /// Number of the signal that ended the process; null if none did.
     pub exit_signal: Option<i32>,
-    /// How many processes of the attempt could not be killed; 0 if all is well.
+    /// Number of processes that could not be killed; normally 0.
     pub survivors: u32,
-    /// True if the stop could not be written down yet; it is as soon as it can be.
+    /// true if the stop is not recorded yet; it is retried.
     pub unrecorded: bool,
 }
 
-/// What the tools about attempts ask of the daemon.
-#[async_trait]
-pub trait AttemptTools: Send + Sync {
-    async fn start_task_attempt(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: StartTaskAttemptInput,
-    ) -> Refusable<Once<StartTaskAttemptOutput>>;
-
-    async fn list_task_attempts(
-        &self,
-        session: &Session,
-        input: ListTaskAttemptsInput,
-    ) -> Refusable<ListTaskAttemptsOutput>;
-
-    async fn get_attempt_status(
-        &self,
-        session: &Session,
-        input: GetAttemptStatusInput,
-    ) -> Refusable<AttemptStatusOutput>;
-
-    async fn stop_attempt(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: StopAttemptInput,
-    ) -> Refusable<Once<StopAttemptOutput>>;
+tools! {
+    /// What the tools about attempts ask of the daemon.
+    AttemptTools:
+    change start_task_attempt(StartTaskAttemptInput) -> StartTaskAttemptOutput;
+    read list_task_attempts(ListTaskAttemptsInput) -> ListTaskAttemptsOutput;
+    read get_attempt_status(GetAttemptStatusInput) -> AttemptStatusOutput;
+    change stop_attempt(StopAttemptInput) -> StopAttemptOutput;
 
     /// The newest attempts of all projects, newest first.
     async fn recent_attempts(&self, most: usize) -> Refusable<Vec<RecentAttempt>>;

@@ -1,7 +1,7 @@
-//! What is to be known to do a task: the worker API's `superDetailedPrompt` and what goes
-//! with it. Read from whatever spelling it comes in, kept in one, and written out
-//! for an agent. Pure.
+//! A task's brief: the worker API's `superDetailedPrompt` and what goes with it. It is read
+//! from any spelling, stored in one, and written out for an agent. Pure.
 
+use heck::ToLowerCamelCase;
 use provost_actors::nearest::nearest;
 use provost_actors::refusal::{Code, Refusal};
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use serde_json::{Map, Number, Value};
 /// The largest brief, in bytes of compact JSON.
 const BYTES_MAX: usize = 262_144;
 
-/// A task's brief, as it is kept.
+/// A task's brief, as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Brief {
@@ -21,10 +21,10 @@ pub struct Brief {
     /// The part of the plan that the task comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_reference: Option<PlanReference>,
-    /// Tasks to know of, as the brief names them.
+    /// Related tasks, as the brief names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub related_tasks: Vec<String>,
-    /// How long the task is likely to take, in hours.
+    /// Estimated duration of the task in hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_hours: Option<Number>,
 }
@@ -33,21 +33,21 @@ pub struct Brief {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Prompt {
-    /// What is to be made.
+    /// The result wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Why, and what depends on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// What has to hold of it.
+    /// What the result must satisfy.
     pub requirements: Vec<String>,
-    /// Design decisions to keep to: fromPlan says where they stand.
+    /// Design decisions to follow; fromPlan says where they are.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub design_references: Map<String, Value>,
-    /// The files that matter; left out when they are not asked for.
+    /// The relevant files; absent if not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Files>,
-    /// What is checked when it is done; counted from 0.
+    /// Criteria checked when it is done, numbered from 0.
     pub acceptance_criteria: Vec<String>,
     /// In hours.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,19 +55,19 @@ pub struct Prompt {
     /// easy, medium, hard or expert.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub complexity_level: Option<String>,
-    /// What one has to be good at.
+    /// Skills needed.
     pub skills_required: Vec<String>,
 }
 
-/// The files that matter, by their paths.
+/// Paths of the relevant files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Files {
-    /// To be read first.
+    /// Read these first.
     pub read_from: Vec<String>,
-    /// To be made or changed.
+    /// Create or change these.
     pub write_to: Vec<String>,
-    /// Those that use what is made.
+    /// These use the result.
     pub referenced_in: Vec<String>,
 }
 
@@ -100,7 +100,6 @@ const MOST_HOURS: f64 = 100_000.0;
 
 const COMPLEXITIES: [&str; 4] = ["easy", "medium", "hard", "expert"];
 
-/// The member that holds what may also stand beside it.
 use Shape::{Complexity, Free, Hours, Members, Text, Texts};
 
 const PROMPT: &str = "superDetailedPrompt";
@@ -156,7 +155,7 @@ impl Brief {
         serde_json::from_value(brief).map_err(|error| Refusal::internal(error.to_string()))
     }
 
-    /// Reads what is kept: nothing, of what can't be read.
+    /// Reads a stored brief; `None` if it can't be read.
     pub fn kept(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
@@ -165,22 +164,22 @@ impl Brief {
         *self == Self::default()
     }
 
-    /// As it is kept.
+    /// As it is stored.
     pub fn to_json(&self) -> String {
         // Strings, numbers and maps of JSON always serialize.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// How long the task is likely to take, in hours.
+    /// Estimated duration of the task in hours.
     pub fn hours(&self) -> Option<Number> {
         let prompt = self.super_detailed_prompt.as_ref();
         self.estimated_hours.clone().or_else(|| prompt?.estimated_hours.clone())
     }
 }
 
-/// A brief as a call gives it. It is read at once, so that two spellings of one
-/// brief are one call; what is wrong with it is told by [`GivenBrief::check`].
-#[derive(Clone, Debug)]
+/// A brief as a call gives it. It is read at once, so that two spellings of one brief are
+/// one call; [`GivenBrief::check`] returns its fault.
+#[derive(Clone, Debug, PartialEq)]
 pub struct GivenBrief(Result<Brief, Refusal>);
 
 impl GivenBrief {
@@ -202,36 +201,12 @@ impl Serialize for GivenBrief {
     }
 }
 
-impl JsonSchema for GivenBrief {
-    fn inline_schema() -> bool {
-        true
-    }
+schema!([] GivenBrief, |_| schemars::json_schema!({ "type": "object" }));
 
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Brief".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "object" })
-    }
-}
-
-/// The member that a name stands for, in either spelling.
+/// The member that a name stands for, in any spelling.
 fn find<'a>(known: &'a [Member], name: &str) -> Option<&'a Member> {
-    let camel = camel_case(name);
+    let camel = name.to_lower_camel_case();
     known.iter().find(|(member, _)| *member == camel)
-}
-
-/// `write_to` becomes `writeTo`.
-fn camel_case(name: &str) -> String {
-    let mut words = name.split('_');
-    let first = words.next().unwrap_or_default().to_owned();
-    words.fold(first, |mut camel, word| {
-        let mut letters = word.chars();
-        camel.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
-        camel.push_str(letters.as_str());
-        camel
-    })
 }
 
 /// The value in our spelling, if it is of the shape; its fault else.

@@ -1,13 +1,11 @@
-//! Executors: who can be set to work.
+//! Executors: the agents that can work on a task.
 
-use crate::api::{Refusable, Session};
-use async_trait::async_trait;
 use provost_actors::executor::Description;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 pub const LIST_EXECUTORS: &str = "\
-Use when: you choose who works on a task.
+Use when: you choose an executor for a task.
 Required: none.
 Optional: none.
 Next: start_task_attempt with an executor of available = true.
@@ -17,20 +15,20 @@ Avoid: executors that are not available; names from memory.";
 #[serde(deny_unknown_fields)]
 pub struct ListExecutorsInput {}
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct ListExecutorsOutput {
     /// Executors, available ones first, a stand-in last.
     pub executors: Vec<ExecutorSummary>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 #[expect(clippy::struct_excessive_bools, reason = "the shape of the answer is given")]
 pub struct ExecutorSummary {
     /// Its name.
     pub executor: String,
     /// Protocol it speaks.
     pub protocol: String,
-    /// Its version, if told.
+    /// Its version, if known.
     pub version: Option<String>,
     /// Variants for start_task_attempt.
     pub variants: Vec<String>,
@@ -44,7 +42,7 @@ pub struct ExecutorSummary {
     pub unavailable_reason: Option<String>,
     /// How to install it.
     pub install: Option<String>,
-    /// Follow-ups go on in its conversation.
+    /// Follow-ups continue its conversation.
     pub supports_resume: bool,
     /// A turn can be interrupted.
     pub supports_interrupt: bool,
@@ -52,7 +50,7 @@ pub struct ExecutorSummary {
     pub supports_approvals: bool,
     /// What to know before choosing it.
     pub note: Option<String>,
-    /// A scripted stand-in without a model, for tests and demos: never the one to choose.
+    /// A scripted stand-in without a model, for tests and demos: do not choose it.
     pub stand_in: bool,
 }
 
@@ -79,12 +77,8 @@ impl ExecutorSummary {
     }
 }
 
-/// What the tool about executors asks of the daemon.
-#[async_trait]
-pub trait ExecutorTools: Send + Sync {
-    async fn list_executors(
-        &self,
-        session: &Session,
-        input: ListExecutorsInput,
-    ) -> Refusable<ListExecutorsOutput>;
+tools! {
+    /// What the tool about executors asks of the daemon.
+    ExecutorTools:
+    read list_executors(ListExecutorsInput) -> ListExecutorsOutput;
 }

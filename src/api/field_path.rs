@@ -6,7 +6,7 @@ use provost_actors::text::cut;
 /// does not name.
 pub const BRANCH_FIELD: &str = "branch_field";
 
-/// The tool whose answer has the values of a field, for the fields that name things.
+/// The tool that returns the values of a field, for the fields that name things.
 pub fn source(field: &str) -> Option<&'static str> {
     Some(match field {
         "project_id" => "list_projects",
@@ -25,7 +25,7 @@ pub fn name_of(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path).split('[').next().unwrap_or(path)
 }
 
-/// How much of a path is told, in characters.
+/// How much of a path is shown, in characters.
 const PATH_TOLD: usize = 200;
 
 /// `/repos/0` and `path` make `repos[0].path`.

@@ -53,19 +53,18 @@ impl Case {
             let message = format!("{tool} needs `{missing}` when {field} is {value}.");
             let hint =
                 format!("Call {tool} again with {missing}, which {field} = \"{value}\" needs.");
-            let refusal = Refusal::new(Code::MissingRequired, message).hint(hint);
-            return Some(refusal.detail("path", *missing));
+            return Some(refusal(Code::MissingRequired, message, hint, missing));
         }
         let extra = self.forbids.iter().find(|name| arguments.contains_key(**name))?;
         let message =
             format!("{tool} takes no `{extra}` when {field} is {value}: it would be left out.");
         let hint = format!("Call {tool} again without {extra}.");
-        Some(Refusal::new(Code::InvalidArgument, message).hint(hint).detail("path", *extra))
+        Some(refusal(Code::InvalidArgument, message, hint, extra))
     }
 }
 
 impl FieldRule {
-    /// The fields of which one has to name the target.
+    /// The fields one of which must name the target.
     pub fn targets(&self) -> Vec<&'static str> {
         match *self {
             Self::OneTarget(one, other) => vec![one, other],
@@ -112,54 +111,46 @@ impl FieldRule {
     /// What the arguments do against the rule, if anything.
     pub fn check(&self, tool: &str, arguments: &Map<String, Value>) -> Option<Refusal> {
         let has = |field: &str| arguments.contains_key(field);
+        let both = |one: &str, other: &str| format!("{tool} got both {one} and {other}.");
         match *self {
             Self::OneTarget(one, other) if has(one) == has(other) => {
-                let message = if has(one) {
-                    format!("{tool} got both {one} and {other}.")
-                } else {
-                    format!("{tool} got neither {one} nor {other}.")
-                };
+                let neither = || format!("{tool} got neither {one} nor {other}.");
+                let message = if has(one) { both(one, other) } else { neither() };
                 let hint = format!("Call {tool} again with exactly one of {one} and {other}.");
-                let refusal = Refusal::new(Code::AmbiguousTarget, message).hint(hint);
-                Some(refusal.detail("path", one).detail("fields", vec![one, other]))
+                let refusal = refusal(Code::AmbiguousTarget, message, hint, one);
+                Some(refusal.detail("fields", vec![one, other]))
             }
             Self::OnePaging(one, other) if has(one) && has(other) => {
-                let message = format!("{tool} got both {one} and {other}.");
                 let hint = format!(
                     "Call {tool} again with exactly one of {one} (older entries) and {other} (newer ones)."
                 );
-                let refusal = Refusal::new(Code::MixedPagination, message).hint(hint);
-                Some(refusal.detail("path", other).detail("fields", vec![one, other]))
+                let refusal = refusal(Code::MixedPagination, both(one, other), hint, other);
+                Some(refusal.detail("fields", vec![one, other]))
             }
             Self::Apart(ones, others) => {
                 let one = ones.iter().find(|field| has(field))?;
                 let other = others.iter().find(|field| has(field))?;
-                let message = format!("{tool} got both {one} and {other}.");
                 let hint = format!(
                     "Call {tool} again without {other}. It goes by {} or by {}, not by both.",
                     ones.join(" and "),
                     others.join(" and ")
                 );
-                let refusal = Refusal::new(Code::MixedPagination, message).hint(hint);
-                Some(refusal.detail("path", *other).detail("fields", vec![*one, *other]))
+                let refusal = refusal(Code::MixedPagination, both(one, other), hint, other);
+                Some(refusal.detail("fields", vec![*one, *other]))
             }
             Self::Together(fields, all) => {
                 let given = fields.iter().find(|field| has(field))?;
                 let missing = all.iter().find(|field| !has(field))?;
                 let message = format!("{tool} needs `{missing}` beside {given}.");
                 let hint = format!("Call {tool} again with {missing}, which {given} asks for.");
-                Some(
-                    Refusal::new(Code::MissingRequired, message)
-                        .hint(hint)
-                        .detail("path", *missing),
-                )
+                Some(refusal(Code::MissingRequired, message, hint, missing))
             }
             Self::AnyOf(fields) if !fields.iter().any(|field| has(field)) => {
                 let list = fields.join(", ");
                 let message = format!("{tool} needs at least one of {list}.");
                 let hint = format!("Call {tool} again with one or more of {list}.");
-                let refusal = Refusal::new(Code::MissingRequired, message).hint(hint);
-                Some(refusal.detail("path", fields[0]).detail("fields", fields.to_vec()))
+                let refusal = refusal(Code::MissingRequired, message, hint, fields[0]);
+                Some(refusal.detail("fields", fields.to_vec()))
             }
             Self::ByValue(field, cases) => {
                 let given = arguments.get(field)?;
@@ -169,6 +160,10 @@ impl FieldRule {
             Self::OneTarget(..) | Self::OnePaging(..) | Self::AnyOf(_) => None,
         }
     }
+}
+
+fn refusal(code: Code, message: String, hint: String, path: &str) -> Refusal {
+    Refusal::new(code, message).hint(hint).detail("path", path)
 }
 
 /// Requires one of `fields`. Where a field is always there, the condition hangs

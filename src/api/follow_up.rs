@@ -1,20 +1,14 @@
 //! Further turns of an attempt's session: sent now, queued, or cancelled.
 
-use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProcessId, QueueId, SessionId};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::attempts::Worktree;
-use crate::api::args::{Id, Text, Time};
+use crate::api::args::Text;
 use crate::api::field_rules::{Case, FieldRule};
-use crate::api::{Key, Once, Refusable, Session};
 
 /// What to do with the prompt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum FollowUpAction {
     /// Run it now; refused while a turn runs.
     Send,
@@ -25,7 +19,7 @@ pub enum FollowUpAction {
 }
 
 pub const FOLLOW_UP: &str = "\
-Use when: the agent of an attempt is to go on with another prompt, in the same session.
+Use when: the agent of an attempt should continue with another prompt, in the same session.
 Required: action, exactly one of attempt_id and session_id; prompt for send and queue.
 Optional: variant (send, queue), request_id.
 Next: wait_for_attempts with attempt_ids, then tail_attempt_logs.
@@ -45,44 +39,37 @@ pub const FOLLOW_UP_RULES: &[FieldRule] = &[
 ];
 
 /// One of the two ids is there, and the prompt unless it cancels.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct FollowUpInput {
     /// send: run the prompt now. queue: when the turns before it have ended. cancel: drop all that waits.
     pub action: FollowUpAction,
     /// The attempt whose latest session to continue, a UUID. Not with session_id.
-    #[schemars(with = "Option<Id>")]
     pub attempt_id: Option<AttemptId>,
     /// The session to continue, a UUID. Not with attempt_id.
-    #[schemars(with = "Option<Id>")]
     pub session_id: Option<SessionId>,
-    /// What to tell the agent. Required for send and queue; not with cancel.
+    /// The agent's prompt. Required for send and queue; not with cancel.
     pub prompt: Option<Text<1, 1_000_000>>,
     /// Variant of the executor from list_executors; that of the turn before if left out. Not with cancel.
     pub variant: Option<Text<1, 128>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct FollowUpOutput {
     /// send, queue or cancel.
     pub action: FollowUpAction,
     /// Id of the attempt, a UUID.
-    #[schemars(with = "String")]
     pub attempt_id: AttemptId,
     /// Absolute path of its worktree; of several, each by its repository's name.
-    #[schemars(with = "Value")]
     pub worktree: Worktree,
     /// Id of the session, a UUID.
-    #[schemars(with = "String")]
     pub session_id: SessionId,
     /// The process whose turn this call began, a UUID; null if none.
-    #[schemars(with = "Option<String>")]
     pub execution_process_id: Option<ProcessId>,
-    /// What waits in the session.
+    /// The queue of the session.
     pub queue: FollowUpQueue,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct FollowUpQueue {
     /// started (this call began a turn), else queued (some wait) or empty.
     pub status: QueueStatus,
@@ -94,33 +81,25 @@ pub struct FollowUpQueue {
     pub messages: Vec<QueuedMessage>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum QueueStatus {
     Empty,
     Queued,
     Started,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct QueuedMessage {
     /// Id of the message, a UUID.
-    #[schemars(with = "String")]
     pub queue_id: QueueId,
     /// Its prompt, cut to 300 characters.
     pub prompt: String,
     /// When it was queued, RFC 3339 UTC.
-    #[schemars(with = "Time")]
     pub queued_at: Timestamp,
 }
 
-/// What the tool that continues an attempt asks of the daemon.
-#[async_trait]
-pub trait FollowUpTools: Send + Sync {
-    async fn follow_up(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: FollowUpInput,
-    ) -> Refusable<Once<FollowUpOutput>>;
+tools! {
+    /// What the tool that continues an attempt asks of the daemon.
+    FollowUpTools:
+    change follow_up(FollowUpInput) -> FollowUpOutput;
 }

@@ -1,4 +1,4 @@
-//! What a caller inside an attempt is told when it asks for more than it may. Pure.
+//! Refusals for a caller inside an attempt that asks for more than it may. Pure.
 
 use provost_actors::refusal::{Code, Refusal};
 
@@ -32,7 +32,7 @@ fn way_out(session: &Session) -> &'static str {
 /// A tool or a method that is not for a caller inside an attempt.
 pub fn refused(session: &Session, what: &str) -> Refusal {
     let message = format!("{what} is not permitted: {}", caller(session));
-    told(session, what, Refusal::new(Code::NotPermitted, message).hint(way_out(session)))
+    detailed(session, what, Refusal::new(Code::NotPermitted, message).hint(way_out(session)))
 }
 
 /// A call that names something beyond the caller's reach.
@@ -43,7 +43,7 @@ pub fn too_far(session: &Session, tool: &str, argument: &str, id: &str) -> Refus
         caller(session)
     );
     let hint = "Call get_context for its project_id, or start_task_attempt to start an attempt.";
-    told(session, tool, Refusal::new(Code::NotPermitted, message).hint(hint))
+    detailed(session, tool, Refusal::new(Code::NotPermitted, message).hint(hint))
         .detail("path", argument)
 }
 
@@ -51,11 +51,11 @@ pub fn too_far(session: &Session, tool: &str, argument: &str, id: &str) -> Refus
 pub fn lacking(session: &Session, tool: &str, argument: &str) -> Refusal {
     let message = format!("{tool} is permitted with {argument} only: {}", caller(session));
     let hint = format!("Call {tool} again with {argument}.");
-    told(session, tool, Refusal::new(Code::NotPermitted, message).hint(hint))
+    detailed(session, tool, Refusal::new(Code::NotPermitted, message).hint(hint))
         .detail("path", argument)
 }
 
-fn told(session: &Session, what: &str, refusal: Refusal) -> Refusal {
+fn detailed(session: &Session, what: &str, refusal: Refusal) -> Refusal {
     let refusal = refusal.detail("tool", what);
     match session.place.attempt() {
         Some(attempt) => refusal.detail("attempt_id", attempt.to_string()),

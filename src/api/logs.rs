@@ -1,34 +1,27 @@
 //! What an attempt's executor said and did.
 
-use async_trait::async_trait;
-use std::borrow::Cow;
-
 use provost_actors::event::{Channel, NormalizedEntry, RawEntry};
 use provost_actors::executor::InProgress;
 use provost_actors::ids::{AttemptId, ProcessId};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::api::args::one_of;
-use crate::api::args::{After, Id, Index, Limit};
+use crate::api::args::{After, Index, Limit, one_of};
 use crate::api::field_rules::FieldRule;
-use crate::api::{Refusable, Session};
 
 pub const TAIL_ATTEMPT_LOGS: &str = "\
 Use when: you want to read what an attempt's agent says and does, or only what is new.
 Required: attempt_id.
 Optional: channel, limit, max_bytes, cursor or after_entry_index (never both).
 Next: the same with after_entry_index = latest_entry_index for news; get_attempt_status.
-Avoid: reading the newest page over and over; cursor together with after_entry_index.";
+Avoid: reading the newest page repeatedly; cursor together with after_entry_index.";
 
 pub const TAIL_RULES: &[FieldRule] = &[FieldRule::OnePaging("cursor", "after_entry_index")];
 
 /// At most one of `cursor` and `after_entry_index` is there.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct TailAttemptLogsInput {
     /// Attempt to read, a UUID from start_task_attempt or list_task_attempts.
-    #[schemars(with = "Id")]
     pub attempt_id: AttemptId,
     /// normalized (messages, tool calls, results) or raw (lines as written).
     #[serde(default = "normalized")]
@@ -83,24 +76,22 @@ fn channel(_: &mut SchemaGenerator) -> Schema {
     one_of(&["normalized", "raw"])
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct TailAttemptLogsOutput {
     /// Id of the attempt, a UUID.
-    #[schemars(with = "String")]
     pub attempt_id: AttemptId,
     /// Its latest process, a UUID; null before the first.
-    #[schemars(with = "Option<String>")]
     pub execution_process_id: Option<ProcessId>,
     /// normalized or raw.
     #[schemars(schema_with = "channel")]
     pub channel: Channel,
     /// The entries, oldest first.
     pub entries: Vec<LogEntry>,
-    /// Give it as cursor to get older entries; null if none are held.
+    /// Give it as cursor to get older entries; null if there are none.
     pub next_cursor: Option<u64>,
-    /// Whether there are more in the direction of reading: newer with after_entry_index, else older.
+    /// Whether there are more in reading direction: newer with after_entry_index, else older.
     pub has_more: bool,
-    /// Whether the oldest entries are gone.
+    /// Whether the oldest entries were deleted.
     pub history_truncated: bool,
     /// Index of the oldest entry held; null if there is none.
     pub oldest_entry_index: Option<u64>,
@@ -129,68 +120,54 @@ struct InProgressSchema {
     text: String,
 }
 
-impl JsonSchema for LogEntry {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        Cow::Borrowed("LogEntry")
-    }
-
-    /// One flat object with the fields of all kinds: far shorter than a union,
-    /// and a reader looks at `kind` anyway.
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let text = |says: &str| json_schema!({ "type": "string", "description": says });
-        let number = |says: &str| json_schema!({ "type": "integer", "description": says });
-        let flag = |says: &str| json_schema!({ "type": "boolean", "description": says });
-        json_schema!({
-            "type": "object",
-            "required": ["entry_index", "at", "execution_process_id", "text"],
-            "properties": {
-                "entry_index": number("Index in its channel, counted over the whole attempt."),
-                "at": text("When it was written, RFC 3339 UTC."),
-                "execution_process_id": text("Process that wrote it, a UUID."),
-                "text": text("The line, or what to show for the entry."),
-                "stream": text("raw: stdout or stderr."),
-                "continued": flag("The next entry of the stream goes on with the same line."),
-                "lossy": flag("raw: the line had bytes that are not UTF-8."),
-                "turn": number("normalized: number of the turn, from 1."),
-                "kind": text("normalized: user_message, assistant_message, thinking, tool_use, tool_result, token_usage, error_message, system_message, process_start or process_end."),
-                "tool_call_id": text("tool_use, tool_result: ties the two together."),
-                "tool_name": text("tool_use: name of the agent's tool."),
-                "action": {
-                    "type": "object",
-                    "description": "tool_use: what the call does.",
-                    "properties": {
-                        "type": text("file_read, file_edit, command, search, web_fetch, mcp, todo, plan, task or other; further fields by type."),
-                    },
+// One flat object with the fields of all kinds: far shorter than a union,
+// and a reader looks at `kind` anyway.
+schema!([] LogEntry, |_| {
+    let text = |says: &str| json_schema!({ "type": "string", "description": says });
+    let number = |says: &str| json_schema!({ "type": "integer", "description": says });
+    let flag = |says: &str| json_schema!({ "type": "boolean", "description": says });
+    json_schema!({
+        "type": "object",
+        "required": ["entry_index", "at", "execution_process_id", "text"],
+        "properties": {
+            "entry_index": number("Index in its channel, counted over the whole attempt."),
+            "at": text("When it was written, RFC 3339 UTC."),
+            "execution_process_id": text("Process that wrote it, a UUID."),
+            "text": text("The line, or what to show for the entry."),
+            "stream": text("raw: stdout or stderr."),
+            "continued": flag("The next entry of the stream goes on with the same line."),
+            "lossy": flag("raw: the line had bytes that are not UTF-8."),
+            "turn": number("normalized: number of the turn, from 1."),
+            "kind": text("normalized: user_message, assistant_message, thinking, tool_use, tool_result, token_usage, error_message, system_message, process_start or process_end."),
+            "tool_call_id": text("tool_use, tool_result: ties the two together."),
+            "tool_name": text("tool_use: name of the agent's tool."),
+            "action": {
+                "type": "object",
+                "description": "tool_use: what the call does.",
+                "properties": {
+                    "type": text("file_read, file_edit, command, search, web_fetch, mcp, todo, plan, task or other; further fields by type."),
                 },
-                "status": text("tool_result: success, failed or denied. process_end: completed, failed or killed."),
-                "exit_code": { "type": ["integer", "null"], "description": "Exit code of the command or process." },
-                "exit_signal": { "type": ["integer", "null"], "description": "process_end: number of the signal." },
-                "input_tokens": number("token_usage: tokens read."),
-                "output_tokens": number("token_usage: tokens written."),
-                "cached_tokens": number("token_usage: tokens read from a cache."),
-                "cost_usd": { "type": "number", "description": "token_usage: cost in US dollars." },
-                "error_type": text("error_message: auth, quota, overloaded, setup or other."),
-                "command": {
-                    "type": "array",
-                    "items": { "type": "string" },
-                    "description": "process_start: program and arguments.",
-                },
-                "run_reason": text("process_start: coding_agent, setup_script, cleanup_script or dev_server."),
             },
-        })
-    }
-}
+            "status": text("tool_result: success, failed or denied. process_end: completed, failed or killed."),
+            "exit_code": { "type": ["integer", "null"], "description": "Exit code of the command or process." },
+            "exit_signal": { "type": ["integer", "null"], "description": "process_end: number of the signal." },
+            "input_tokens": number("token_usage: tokens read."),
+            "output_tokens": number("token_usage: tokens written."),
+            "cached_tokens": number("token_usage: tokens read from a cache."),
+            "cost_usd": { "type": "number", "description": "token_usage: cost in US dollars." },
+            "error_type": text("error_message: auth, quota, overloaded, setup or other."),
+            "command": {
+                "type": "array",
+                "items": { "type": "string" },
+                "description": "process_start: program and arguments.",
+            },
+            "run_reason": text("process_start: coding_agent, setup_script, cleanup_script or dev_server."),
+        },
+    })
+});
 
-/// What the tool about logs asks of the daemon.
-#[async_trait]
-pub trait LogTools: Send + Sync {
-    async fn tail_attempt_logs(
-        &self,
-        session: &Session,
-        input: TailAttemptLogsInput,
-    ) -> Refusable<TailAttemptLogsOutput>;
+tools! {
+    /// What the tool about logs asks of the daemon.
+    LogTools:
+    read tail_attempt_logs(TailAttemptLogsInput) -> TailAttemptLogsOutput;
 }

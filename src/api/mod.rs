@@ -1,6 +1,8 @@
-//! The tools as the daemon knows them, whoever speaks: inputs, outputs,
-//! descriptions and field rules, and beside each group of tools the trait that
-//! answers it. Pure: it knows no protocol, database or actor.
+//! The tools as the daemon knows them, for every protocol: inputs, outputs, descriptions
+//! and field rules, and beside each group of tools the trait that answers it. Pure: it knows no protocol, database or actor.
+
+#[macro_use]
+mod macros;
 
 pub mod approvals;
 pub mod args;
@@ -43,21 +45,21 @@ pub struct Session {
     pub place: Place,
     /// A person's command line outside of all attempts: it has bare methods of its own.
     pub is_person: bool,
-    /// Who calls, as far as limits and leases go: the attempt, or the bridge.
+    /// The caller for limits and leases: the attempt, or the bridge.
     pub agent: String,
     pub access: Access,
     /// The caller's working directory, if it said.
     pub cwd: Option<PathBuf>,
 }
 
-/// An attempt as a list of resources shows it.
+/// An attempt in a list of resources.
 #[derive(Clone, Debug)]
 pub struct RecentAttempt {
     pub attempt_id: AttemptId,
     pub task_title: String,
 }
 
-/// Why a method outside MCP was refused, as JSON-RPC says it. Any code is allowed.
+/// A JSON-RPC error of a method outside MCP. Any code is allowed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CustomError {
     pub code: i32,
@@ -81,9 +83,9 @@ impl CustomError {
 
 pub type Refusable<T> = Result<T, Refusal>;
 
-/// All that the faces ask of the daemon. A future may be dropped at any await when
-/// its caller cancels or disconnects: by then a change has either been handed to its
-/// owner or not begun. `key` is `None` when the caller asked for no idempotency.
+/// What the daemon offers to its faces. A future may be dropped at any await when its caller
+/// cancels or disconnects: by then a change has either been handed to its owner or not begun.
+/// `key` is `None` when the caller gave no idempotency key.
 pub trait Service:
     approvals::ApprovalTools
     + artifacts::ChangesTool
@@ -98,7 +100,14 @@ pub trait Service:
     + sessions::SessionTools
     + tasks::TaskTools
     + waits::WaitTools
-    + worker::tools::WorkerTools
+    + worker::consult::ConsultTools
+    + worker::immediate::ImmediateTools
+    + worker::inbox::InboxTools
+    + worker::next::NextTools
+    + worker::question::AskTools
+    + worker::ticket::TicketTools
+    + worker::tools::NoteTools
+    + worker::tools::ReportTools
     + Reach
     + TaskNames
     + Clarify
@@ -154,8 +163,7 @@ impl Callee {
 /// Refusals made useful.
 #[async_trait]
 pub trait Clarify: Send + Sync {
-    /// Completes a refusal for a caller that cut an id short or took one kind of id for
-    /// another.
+    /// Completes a refusal for a caller that shortened an id or gave one of another kind.
     async fn clarify(&self, callee: &Callee, arguments: &Value, refusal: Refusal) -> Refusal;
 }
 

@@ -1,14 +1,10 @@
 //! What was said in a session, turn by turn.
 
-use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, SessionId};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::api::args::{Id, Index, Limit, Time};
+use crate::api::args::{Index, Limit};
 use crate::api::field_rules::FieldRule;
-use crate::api::{Refusable, Session};
 
 pub const TAIL_SESSION_MESSAGES: &str = "\
 Use when: you want what was asked and the final answers, turn by turn, without tool calls.
@@ -20,14 +16,11 @@ Avoid: both ids at once; waiting with it (wait_for_attempts wakes you).";
 pub const MESSAGES_RULES: &[FieldRule] = &[FieldRule::OneTarget("attempt_id", "session_id")];
 
 /// Exactly one of `attempt_id` and `session_id` is there.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct TailSessionMessagesInput {
     /// Attempt whose latest session to read, a UUID. Not with session_id.
-    #[schemars(with = "Option<Id>")]
     pub attempt_id: Option<AttemptId>,
     /// Session to read, a UUID: latest_session_id of get_attempt_status. Not with attempt_id.
-    #[schemars(with = "Option<Id>")]
     pub session_id: Option<SessionId>,
     /// Most messages to return; more than 200 counts as 200.
     #[serde(default)]
@@ -39,10 +32,9 @@ pub struct TailSessionMessagesInput {
     pub cursor: Option<Index>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct TailSessionMessagesOutput {
     /// Id of the session, a UUID.
-    #[schemars(with = "String")]
     pub session_id: SessionId,
     /// The messages, oldest first.
     pub messages: Vec<SessionMessage>,
@@ -52,7 +44,7 @@ pub struct TailSessionMessagesOutput {
     pub has_more: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct SessionMessage {
     /// 0, 1, 2 and so on over the session; it stays the same.
     pub message_index: u64,
@@ -63,23 +55,17 @@ pub struct SessionMessage {
     /// What was said; an answer has at most 16000 characters.
     pub text: String,
     /// When: the prompt was given, or the turn ended. RFC 3339 UTC.
-    #[schemars(with = "Time")]
     pub at: Timestamp,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum MessageRole {
     User,
     Assistant,
 }
 
-/// What the tool about sessions asks of the daemon.
-#[async_trait]
-pub trait SessionTools: Send + Sync {
-    async fn tail_session_messages(
-        &self,
-        session: &Session,
-        input: TailSessionMessagesInput,
-    ) -> Refusable<TailSessionMessagesOutput>;
+tools! {
+    /// What the tool about sessions asks of the daemon.
+    SessionTools:
+    read tail_session_messages(TailSessionMessagesInput) -> TailSessionMessagesOutput;
 }

@@ -1,13 +1,9 @@
 //! Waiting for attempts, many at once.
 
-use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, ProcessId};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::attempts::{AttemptPhase, AttemptState, LatestEntryIndex};
 use crate::api::args::{Id, Limit, List, Text};
-use crate::api::{Refusable, Session};
 
 pub const WAIT_FOR_ATTEMPTS: &str = "\
 Use when: attempts run and you want to be woken when one ends, or all do, or anything changes.
@@ -17,8 +13,8 @@ Next: the same with after from the answer; once settled, tail_session_messages o
 Avoid: polling get_attempt_status; an after of other attempts, which may miss what those did.";
 
 /// What is waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
+#[derive(Default)]
 pub enum Until {
     #[default]
     AnySettled,
@@ -26,39 +22,36 @@ pub enum Until {
     AnyChange,
 }
 
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct WaitForAttemptsInput {
     /// Attempts to wait for, 1 to 50 UUIDs from start_task_attempt or list_task_attempts.
     #[schemars(with = "List<Id, 1, 50>")]
     pub attempt_ids: List<AttemptId, 1, 50>,
-    /// any_settled (the default: nothing runs or waits in one of them), all_settled, or any_change
-    /// (of state, phase, queue, turn or a wait for the disk; log lines don't count).
+    /// any_settled (default: one of them neither runs nor waits), all_settled, or any_change (of state,
+    /// phase, queue, turn or a wait for the disk; not log lines).
     #[serde(default)]
     pub until: Until,
-    /// The `after` of the last answer for the same attempts: then nothing in between is missed.
-    /// Leave it out once attempts were added.
+    /// The `after` of the last answer for the same attempts, so that no change is missed.
     pub after: Option<Text<1, 64>>,
     /// How long to wait at most, in milliseconds; more than 50000 counts as 50000.
     #[serde(default)]
     pub timeout_ms: Limit<30_000, 50_000>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct WaitForAttemptsOutput {
     /// Each attempt once, in the order asked.
     pub attempts: Vec<WaitedAttempt>,
-    /// Whether the time was over first; the same call with after waits on.
+    /// Whether the timeout passed first; the same call with after waits on.
     pub timed_out: bool,
     /// Give it as after in the next call.
     pub after: String,
 }
 
 /// A status in short: 50 of them take 19 KiB at most.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct WaitedAttempt {
     /// Id of the attempt, a UUID.
-    #[schemars(with = "String")]
     pub attempt_id: AttemptId,
     /// idle, running, completed or failed.
     pub state: AttemptState,
@@ -69,7 +62,6 @@ pub struct WaitedAttempt {
     /// Whether it changed since after; without after, since the call began.
     pub changed: bool,
     /// Its latest process, a UUID; null before the first.
-    #[schemars(with = "Option<String>")]
     pub latest_execution_process_id: Option<ProcessId>,
     /// Exit code of that process; null while it runs or if a signal ended it.
     pub exit_code: Option<i32>,
@@ -81,12 +73,8 @@ pub struct WaitedAttempt {
     pub latest_entry_index: LatestEntryIndex,
 }
 
-/// What the tool that waits asks of the daemon.
-#[async_trait]
-pub trait WaitTools: Send + Sync {
-    async fn wait_for_attempts(
-        &self,
-        session: &Session,
-        input: WaitForAttemptsInput,
-    ) -> Refusable<WaitForAttemptsOutput>;
+tools! {
+    /// What the tool that waits asks of the daemon.
+    WaitTools:
+    read wait_for_attempts(WaitForAttemptsInput) -> WaitForAttemptsOutput;
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use provost_actors::executor::OnQuota;
 use provost_actors::nearest::nearest;
 
-use super::ConfigError;
+use super::Result;
 use super::reader::{Item, Source, Table};
 use super::settings::{TABLE, Value};
 use crate::role::Role;
@@ -59,10 +59,7 @@ impl Protocol {
 
     /// `builtin`: the built-in executors, one of whose names may stand where the name
     /// of a protocol belongs.
-    fn read(
-        item: &Item<'_>,
-        builtin: &BTreeMap<String, ExecutorConfig>,
-    ) -> Result<Self, ConfigError> {
+    fn read(item: &Item<'_>, builtin: &BTreeMap<String, ExecutorConfig>) -> Result<Self> {
         let text = item.text()?;
         if let Some((_, protocol)) = Self::ALL.iter().find(|(name, _)| *name == text) {
             return Ok(*protocol);
@@ -156,7 +153,7 @@ pub(super) const KEYS: &[&str] = &[
 ];
 
 /// The built-in executors, overridden by the table `[executors]`.
-pub fn read(executors: Option<&Item<'_>>) -> Result<BTreeMap<String, ExecutorConfig>, ConfigError> {
+pub fn read(executors: Option<&Item<'_>>) -> Result<BTreeMap<String, ExecutorConfig>> {
     let mut all = builtin()?;
     let Some(executors) = executors else { return Ok(all) };
     for (name, item) in executors.table()?.items() {
@@ -167,7 +164,7 @@ pub fn read(executors: Option<&Item<'_>>) -> Result<BTreeMap<String, ExecutorCon
     Ok(all)
 }
 
-fn builtin() -> Result<BTreeMap<String, ExecutorConfig>, ConfigError> {
+fn builtin() -> Result<BTreeMap<String, ExecutorConfig>> {
     let source = Source { file: Path::new("builtin.toml"), text: BUILTIN };
     let document = source.parse()?;
     let tables = Table::root(source, &document);
@@ -184,7 +181,7 @@ fn read_one(
     item: &Item<'_>,
     name: &str,
     builtin: &BTreeMap<String, ExecutorConfig>,
-) -> Result<ExecutorConfig, ConfigError> {
+) -> Result<ExecutorConfig> {
     let table = item.table()?;
     table.only(KEYS)?;
     let protocol = table.get("protocol").map(|item| Protocol::read(&item, builtin)).transpose()?;
@@ -257,13 +254,13 @@ fn without_protocol(table: &Table<'_>) -> String {
 
 const COMMAND: &str = "the program and its arguments, such as [\"/usr/bin/agent\", \"-b\"]";
 
-fn read_command(item: &Item<'_>) -> Result<Vec<String>, ConfigError> {
+fn read_command(item: &Item<'_>) -> Result<Vec<String>> {
     let command = item.texts().ok();
     let command = command.filter(|words| words.first().is_some_and(|program| !program.is_empty()));
     command.ok_or_else(|| item.invalid(COMMAND))
 }
 
-fn read_env_pass(item: &Item<'_>) -> Result<Vec<String>, ConfigError> {
+fn read_env_pass(item: &Item<'_>) -> Result<Vec<String>> {
     let names = item.texts()?;
     let is_good = |name: &String| {
         let stem = name.strip_suffix('*').unwrap_or(name);
@@ -276,10 +273,7 @@ fn read_env_pass(item: &Item<'_>) -> Result<Vec<String>, ConfigError> {
     }
 }
 
-fn read_variants(
-    item: &Item<'_>,
-    protocol: Protocol,
-) -> Result<BTreeMap<String, VariantConfig>, ConfigError> {
+fn read_variants(item: &Item<'_>, protocol: Protocol) -> Result<BTreeMap<String, VariantConfig>> {
     let one = |(name, item): (&str, Item<'_>)| {
         item.is_named_well(name)?;
         let table = item.table()?;
@@ -294,10 +288,7 @@ fn read_variants(
     item.table()?.items().map(one).collect()
 }
 
-fn read_options(
-    item: &Item<'_>,
-    protocol: Protocol,
-) -> Result<BTreeMap<String, String>, ConfigError> {
+fn read_options(item: &Item<'_>, protocol: Protocol) -> Result<BTreeMap<String, String>> {
     let table = item.table()?;
     if let Some(known) = protocol.options() {
         table.only(known)?;
@@ -305,7 +296,7 @@ fn read_options(
     table.items().map(|(name, item)| Ok((name.to_owned(), item.text()?))).collect()
 }
 
-fn read_limits(item: &Item<'_>) -> Result<BTreeMap<&'static str, u64>, ConfigError> {
+fn read_limits(item: &Item<'_>) -> Result<BTreeMap<&'static str, u64>> {
     let table = item.table()?;
     let known = || TABLE.iter().filter(|setting| setting.section == "limits");
     table.only(&known().map(|setting| setting.key).collect::<Vec<_>>())?;
@@ -321,7 +312,7 @@ fn read_limits(item: &Item<'_>) -> Result<BTreeMap<&'static str, u64>, ConfigErr
 fn read_default(
     item: &Item<'_>,
     variants: &BTreeMap<String, VariantConfig>,
-) -> Result<Option<String>, ConfigError> {
+) -> Result<Option<String>> {
     let name = item.text()?;
     if variants.contains_key(&name) {
         return Ok(Some(name));

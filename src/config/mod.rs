@@ -73,7 +73,7 @@ pub struct Config {
 
 impl Config {
     /// Reads `file`, which may be missing; the environment and `flags` override it.
-    pub fn load(file: &Path, flags: &[Override]) -> Result<Self, ConfigError> {
+    pub fn load(file: &Path, flags: &[Override]) -> Result<Self> {
         let text = match std::fs::read_to_string(file) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -100,7 +100,7 @@ impl Config {
         source: Source<'_>,
         environment: &dyn Fn(&str) -> Option<String>,
         flags: &[Override],
-    ) -> Result<Self, ConfigError> {
+    ) -> Result<Self> {
         let document = source.parse()?;
         let root = Table::root(source, &document);
         check_keys(&root)?;
@@ -127,7 +127,7 @@ impl Config {
 
 /// Refuses unknown sections and keys. The tables of executors and projects check their
 /// own keys.
-fn check_keys(root: &Table<'_>) -> Result<(), ConfigError> {
+fn check_keys(root: &Table<'_>) -> Result<()> {
     let mut sections: Vec<&str> = TABLE.iter().map(|setting| setting.section).collect();
     sections.dedup();
     let mut known = sections.clone();
@@ -142,7 +142,8 @@ fn check_keys(root: &Table<'_>) -> Result<(), ConfigError> {
     Ok(())
 }
 
-type Given = Result<(Value, Origin), ConfigError>;
+type Result<T, E = ConfigError> = std::result::Result<T, E>;
+type Given = Result<(Value, Origin)>;
 
 fn from_flag(setting: &Setting, flags: &[Override]) -> Option<Given> {
     let given = flags.iter().find(|flag| flag.path == setting.path())?;

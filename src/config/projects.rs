@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use provost_actors::journal::checks::CheckCommand;
 
-use super::ConfigError;
+use super::Result;
 use super::reader::Item;
 
 /// The configuration of one project, under its name or its id.
@@ -18,13 +18,13 @@ pub struct ProjectConfig {
 }
 
 /// Reads the table `[projects]`.
-pub fn read(projects: Option<&Item<'_>>) -> Result<BTreeMap<String, ProjectConfig>, ConfigError> {
+pub fn read(projects: Option<&Item<'_>>) -> Result<BTreeMap<String, ProjectConfig>> {
     let Some(projects) = projects else { return Ok(BTreeMap::new()) };
     let one = |(name, item): (&str, Item<'_>)| Ok((name.to_owned(), read_one(&item)?));
     projects.table()?.items().map(one).collect()
 }
 
-fn read_one(item: &Item<'_>) -> Result<ProjectConfig, ConfigError> {
+fn read_one(item: &Item<'_>) -> Result<ProjectConfig> {
     let table = item.table()?;
     table.only(&["checks"])?;
     let checks = match table.get("checks") {
@@ -34,7 +34,7 @@ fn read_one(item: &Item<'_>) -> Result<ProjectConfig, ConfigError> {
     Ok(ProjectConfig { checks, line: item.line() })
 }
 
-fn read_check((name, item): (&str, Item<'_>)) -> Result<(String, CheckCommand), ConfigError> {
+fn read_check((name, item): (&str, Item<'_>)) -> Result<(String, CheckCommand)> {
     item.is_named_well(name)?;
     let expected = "a command line, or an array of a program and its arguments";
     let command = match (item.text(), item.texts()) {

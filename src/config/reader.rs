@@ -7,7 +7,7 @@ use provost_actors::nearest::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::ConfigError;
+use super::{ConfigError, Result};
 
 /// A `config.toml`: its name, for messages, and its text, for line numbers.
 #[derive(Clone, Copy)]
@@ -18,7 +18,7 @@ pub struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// The whole file as its root table.
-    pub fn parse(self) -> Result<DeTable<'a>, ConfigError> {
+    pub fn parse(self) -> Result<DeTable<'a>> {
         DeTable::parse(self.text).map(Spanned::into_inner).map_err(|error| ConfigError::Syntax {
             file: self.file.to_owned(),
             line: self.line(error.span().map_or(0, |span| span.start)),
@@ -46,7 +46,7 @@ impl<'a> Table<'a> {
     }
 
     /// Refuses keys that are not among `known`.
-    pub fn only(&self, known: &[&str]) -> Result<(), ConfigError> {
+    pub fn only(&self, known: &[&str]) -> Result<()> {
         match self.entries.keys().find(|key| !known.contains(&key.get_ref().as_ref())) {
             None => Ok(()),
             Some(key) => Err(ConfigError::UnknownKey {
@@ -69,8 +69,8 @@ impl<'a> Table<'a> {
         &self,
         key: &str,
         target: &mut T,
-        read: impl FnOnce(&Item<'a>) -> Result<T, ConfigError>,
-    ) -> Result<(), ConfigError> {
+        read: impl FnOnce(&Item<'a>) -> Result<T>,
+    ) -> Result<()> {
         if let Some(item) = self.get(key) {
             *target = read(&item)?;
         }
@@ -81,8 +81,8 @@ impl<'a> Table<'a> {
     pub fn value<T: Default>(
         &self,
         key: &str,
-        read: impl FnOnce(&Item<'a>) -> Result<T, ConfigError>,
-    ) -> Result<T, ConfigError> {
+        read: impl FnOnce(&Item<'a>) -> Result<T>,
+    ) -> Result<T> {
         self.get(key).map_or_else(|| Ok(T::default()), |item| read(&item))
     }
 
@@ -111,12 +111,12 @@ impl<'a> Item<'a> {
         self.source.line(self.value.span().start)
     }
 
-    pub fn table(&self) -> Result<Table<'a>, ConfigError> {
+    pub fn table(&self) -> Result<Table<'a>> {
         let entries = self.value.get_ref().as_table().ok_or_else(|| self.invalid("a table"))?;
         Ok(Table { source: self.source, path: self.path.clone(), entries })
     }
 
-    pub fn text(&self) -> Result<String, ConfigError> {
+    pub fn text(&self) -> Result<String> {
         let text = self.value.get_ref().as_str().ok_or_else(|| self.invalid("a string"))?;
         if text.contains('\0') {
             return Err(self.invalid("a string without NUL characters"));
@@ -124,12 +124,12 @@ impl<'a> Item<'a> {
         Ok(text.to_owned())
     }
 
-    pub fn boolean(&self) -> Result<bool, ConfigError> {
+    pub fn boolean(&self) -> Result<bool> {
         self.value.get_ref().as_bool().ok_or_else(|| self.invalid("true or false"))
     }
 
     /// The value that its text is the name of.
-    pub fn one_of<T: Copy>(&self, named: &[(&str, T)]) -> Result<T, ConfigError> {
+    pub fn one_of<T: Copy>(&self, named: &[(&str, T)]) -> Result<T> {
         let text = self.text()?;
         let found = named.iter().find(|(name, _)| *name == text);
         found.map(|(_, value)| *value).ok_or_else(|| {
@@ -146,7 +146,7 @@ impl<'a> Item<'a> {
 
     /// Refuses a key that is no plain name: such names appear in tool calls, on command
     /// lines and in messages.
-    pub fn is_named_well(&self, name: &str) -> Result<(), ConfigError> {
+    pub fn is_named_well(&self, name: &str) -> Result<()> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if (1..=64).contains(&name.len()) && name.chars().all(plain) {
             return Ok(());
@@ -154,7 +154,7 @@ impl<'a> Item<'a> {
         Err(self.invalid("a name of 1 to 64 letters, digits, `.`, `_` or `-`"))
     }
 
-    pub fn texts(&self) -> Result<Vec<String>, ConfigError> {
+    pub fn texts(&self) -> Result<Vec<String>> {
         let array = self.value.get_ref().as_array();
         let array = array.ok_or_else(|| self.invalid("an array of strings"))?;
         let item = |(index, value)| Item {
@@ -166,7 +166,7 @@ impl<'a> Item<'a> {
     }
 
     /// A table of strings that can be an environment.
-    pub fn environment(&self) -> Result<BTreeMap<String, String>, ConfigError> {
+    pub fn environment(&self) -> Result<BTreeMap<String, String>> {
         let pair = |(key, item): (&str, Item<'_>)| {
             if key.is_empty() || key.contains(['=', '\0']) {
                 return Err(self.invalid("names without `=` for its keys"));

@@ -15,56 +15,79 @@ const CONTENTS: [&str; 5] = ["content", "contents", "file_text", "fileText", "ne
 const REPLACED: [(&str, &str); 3] =
     [("old_string", "new_string"), ("oldString", "newString"), ("old_str", "new_str")];
 
+/// The CLIs' names for tools, separated by blanks, with the field that says what a call is
+/// about.
+const TOOLS: [(ActionKind, &str, &str); 9] = [
+    (
+        ActionKind::FileEdit,
+        "path",
+        "Write Edit MultiEdit NotebookEdit write_file replace edit notebook_edit write multiedit \
+         create str_replace str_replace_editor apply_patch patch file_change editor",
+    ),
+    (
+        ActionKind::FileRead,
+        "path",
+        "Read NotebookRead ReadMediaFile read_file read_many_files read view view_image zoom_image",
+    ),
+    (
+        ActionKind::Command,
+        "command",
+        "Bash BashOutput exec_command run_shell_command shell bash local_shell run_commands \
+         write_stdin",
+    ),
+    (
+        ActionKind::Search,
+        "query",
+        "Grep grep_search search_file_content grep search_codebase rg codesearch Glob glob LS \
+         list_directory list ls",
+    ),
+    (ActionKind::WebFetch, "query", "WebSearch web_search google_web_search websearch SearchWeb"),
+    (ActionKind::WebFetch, "url", "WebFetch web_fetch webfetch FetchURL fetch_web_content fetch"),
+    (
+        ActionKind::Todo,
+        "",
+        "TodoWrite TaskCreate TaskUpdate TaskList TaskGet write_todos todo_write todowrite \
+         todoread TodoList update_plan",
+    ),
+    (
+        ActionKind::Plan,
+        "",
+        "EnterPlanMode ExitPlanMode enter_plan_mode exit_plan_mode plan_enter plan_exit",
+    ),
+    (ActionKind::Task, "description", "Agent Task agent task spawn_agent invoke_agent"),
+];
+
+/// The CLIs' names for those fields.
+const SPELLINGS: [(&str, &str); 5] = [
+    ("path", "path file_path filePath filepath notebook_path absolute_path file_name fileName"),
+    ("command", "command cmd script"),
+    ("query", "query pattern path"),
+    ("url", "url prompt"),
+    ("description", "description title prompt"),
+];
+
 /// What a tool call does, with the text that it would write.
 pub fn action(tool_name: &str, input: &Value) -> Action {
     if let Some((server, tool)) = mcp_name(tool_name) {
         return mcp(server, tool, input);
     }
-    let (kind, detail) = match tool_name {
-        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" | "write_file" | "replace" | "edit"
-        | "notebook_edit" | "write" | "multiedit" | "create" | "str_replace"
-        | "str_replace_editor" | "apply_patch" | "patch" | "file_change" | "editor" => {
-            (ActionKind::FileEdit, "path")
+    // A tool that a search found is called through another tool.
+    if let ("tool_call", Some(name)) = (tool_name, input["name"].as_str()) {
+        return action(name, &input["arguments"]);
+    }
+    let known = TOOLS.iter().find(|(_, _, names)| names.split(' ').any(|it| it == tool_name));
+    let (kind, detail, _) = known.copied().unwrap_or((ActionKind::Other, "", ""));
+    let names = SPELLINGS.iter().filter(|(name, _)| *name == detail);
+    let mut names = names.flat_map(|(_, names)| names.split(' '));
+    let value = names.find_map(|name| match &input[name] {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(words) => {
+            Some(words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
         }
-        "Read" | "NotebookRead" | "ReadMediaFile" | "read_file" | "read_many_files" | "read"
-        | "view" | "view_image" | "zoom_image" => (ActionKind::FileRead, "path"),
-        "Bash" | "BashOutput" | "exec_command" | "run_shell_command" | "shell" | "bash"
-        | "local_shell" | "run_commands" | "write_stdin" => (ActionKind::Command, "command"),
-        "Grep"
-        | "grep_search"
-        | "search_file_content"
-        | "grep"
-        | "search_codebase"
-        | "rg"
-        | "codesearch"
-        | "Glob"
-        | "glob"
-        | "LS"
-        | "list_directory"
-        | "list"
-        | "ls" => (ActionKind::Search, "query"),
-        "WebSearch" | "web_search" | "google_web_search" | "websearch" | "SearchWeb" => {
-            (ActionKind::WebFetch, "query")
-        }
-        "WebFetch" | "web_fetch" | "webfetch" | "FetchURL" | "fetch_web_content" | "fetch" => {
-            (ActionKind::WebFetch, "url")
-        }
-        "TodoWrite" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" | "write_todos"
-        | "todo_write" | "todowrite" | "todoread" | "TodoList" | "update_plan" => {
-            (ActionKind::Todo, "")
-        }
-        "EnterPlanMode" | "ExitPlanMode" | "enter_plan_mode" | "exit_plan_mode" | "plan_enter"
-        | "plan_exit" => (ActionKind::Plan, ""),
-        "Agent" | "Task" | "agent" | "task" | "spawn_agent" | "invoke_agent" => {
-            (ActionKind::Task, "description")
-        }
-        // A tool that a search found is called through another tool.
-        "tool_call" if input["name"].is_string() => {
-            return action(input["name"].as_str().unwrap_or_default(), &input["arguments"]);
-        }
-        _ => (ActionKind::Other, ""),
-    };
-    act(kind, detail, input)
+        _ => None,
+    });
+    let detail = value.map(|value| (detail.to_owned(), Value::from(value)));
+    with_effect(Action { kind, detail: detail.into_iter().collect() }, input)
 }
 
 /// A call of a tool of an MCP server.
@@ -85,41 +108,6 @@ fn mcp_name(name: &str) -> Option<(&str, &str)> {
         // The server's name is assumed to have no `_`.
         None => name.strip_prefix("mcp_")?.split_once('_'),
     }
-}
-
-/// The CLIs' names for the fields of an action's detail.
-const SPELLINGS: [(&str, &[&str]); 5] = [
-    (
-        "path",
-        &[
-            "path",
-            "file_path",
-            "filePath",
-            "filepath",
-            "notebook_path",
-            "absolute_path",
-            "file_name",
-            "fileName",
-        ],
-    ),
-    ("command", &["command", "cmd", "script"]),
-    ("query", &["query", "pattern", "path"]),
-    ("url", &["url", "prompt"]),
-    ("description", &["description", "title", "prompt"]),
-];
-
-fn act(kind: ActionKind, detail: &str, input: &Value) -> Action {
-    let spellings = SPELLINGS.iter().find(|(name, _)| *name == detail);
-    let value =
-        spellings.into_iter().flat_map(|(_, names)| *names).find_map(|name| match &input[*name] {
-            Value::String(text) => Some(text.clone()),
-            Value::Array(words) => {
-                Some(words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
-            }
-            _ => None,
-        });
-    let detail = value.map(|value| (detail.to_owned(), Value::from(value)));
-    with_effect(Action { kind, detail: detail.into_iter().collect() }, input)
 }
 
 /// The short fields of an action's detail, which say what it is about.

@@ -10,15 +10,14 @@ use provost_actors::executor::{
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::adapter::{Adapter, Call};
-use super::program;
+use super::call::Call;
 use super::version::Version;
+use super::{acp, claude, codex, fake, lines, program};
 use crate::config::{ExecutorConfig, Protocol, VariantConfig};
 
 pub struct Configured {
     name: String,
     config: ExecutorConfig,
-    adapter: &'static dyn Adapter,
     search: String,
     /// The variables that `env_pass` takes from the daemon's environment.
     passed: BTreeMap<String, String>,
@@ -31,7 +30,6 @@ impl Configured {
     pub fn new(
         name: String,
         config: ExecutorConfig,
-        adapter: &'static dyn Adapter,
         environment: &BTreeMap<String, String>,
     ) -> Self {
         let search = environment.get("PATH").cloned().unwrap_or_default();
@@ -42,16 +40,28 @@ impl Configured {
             .collect();
         let base = environment.iter().filter(|(name, _)| is_base(name));
         let base = base.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { name, config, adapter, search, passed, base, version: Mutex::default() }
+        Self { name, config, search, passed, base, version: Mutex::default() }
     }
 
     /// A reader for one process that was launched with this dialogue.
     pub fn reader(&self, dialogue: &Value) -> Result<Box<dyn Normalizer>, String> {
-        if self.adapter.is_own(dialogue) {
-            return Ok(self.adapter.normalizer(dialogue));
+        let is_own = match self.config.protocol {
+            Protocol::Claude => claude::is_own(dialogue),
+            Protocol::Codex => codex::is_own(dialogue),
+            Protocol::Acp => acp::is_own(dialogue),
+            Protocol::Plain | Protocol::Events | Protocol::Fake => dialogue.is_null(),
+        };
+        if is_own {
+            return Ok(self.normalizer(dialogue));
         }
         let (name, protocol) = (&self.name, self.config.protocol.as_str());
         Err(format!("executor {name} did not speak {protocol} when this was recorded"))
+    }
+
+    /// Whether the client talks to the program while a turn runs: it can then be interrupted
+    /// and ask for permission, and it keeps its sessions under ids.
+    fn is_two_way(&self) -> bool {
+        matches!(self.config.protocol, Protocol::Claude | Protocol::Codex | Protocol::Acp)
     }
 
     fn variant(&self, name: Option<&String>) -> Result<Option<&VariantConfig>, String> {
@@ -87,16 +97,16 @@ impl Configured {
 #[async_trait]
 impl Executor for Configured {
     fn describe(&self) -> Description {
-        let abilities = self.adapter.abilities();
+        let is_two_way = self.is_two_way();
         Description {
             name: self.name.clone(),
             protocol: self.config.protocol.as_str(),
             variants: self.config.variants.keys().cloned().collect(),
             default_variant: self.config.default_variant.clone(),
             supports_mcp: self.config.supports_mcp,
-            supports_resume: abilities.resume,
-            supports_interrupt: abilities.interrupt,
-            supports_approvals: abilities.approvals,
+            supports_resume: self.config.protocol != Protocol::Plain,
+            supports_interrupt: is_two_way,
+            supports_approvals: is_two_way,
             stand_in: self.config.protocol == Protocol::Fake,
             unavailable_reason: self.call(None).err(),
             install: self.config.install.clone(),
@@ -119,19 +129,37 @@ impl Executor for Configured {
 
     fn launch(&self, turn: &Turn) -> Result<Launch, String> {
         let variant = self.variant(turn.variant.as_ref())?;
-        self.adapter.launch(turn, self.call(variant)?)
+        let call = self.call(variant)?;
+        match self.config.protocol {
+            Protocol::Plain | Protocol::Events => call.with_prompt(&turn.prompt),
+            Protocol::Fake => Ok(fake::launch(turn, call)),
+            Protocol::Claude => Ok(claude::launch(turn, call)),
+            Protocol::Codex => codex::launch(turn, call),
+            Protocol::Acp => acp::launch(turn, call),
+        }
     }
 
     fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
-        self.adapter.normalizer(dialogue)
+        match self.config.protocol {
+            Protocol::Plain => Box::new(lines::PlainLines),
+            Protocol::Events | Protocol::Fake => lines::normalizer(),
+            Protocol::Claude => claude::normalizer(dialogue),
+            Protocol::Codex => codex::normalizer(dialogue),
+            Protocol::Acp => acp::normalizer(dialogue),
+        }
     }
 
     fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
-        self.adapter.answer(request, verdict)
+        match self.config.protocol {
+            Protocol::Claude => Some(claude::answer(request, verdict)),
+            Protocol::Codex => Some(codex::answer(request, verdict)),
+            Protocol::Acp => acp::answer(request, verdict),
+            Protocol::Plain | Protocol::Events | Protocol::Fake => None,
+        }
     }
 
     fn keeps_sessions(&self) -> bool {
-        self.adapter.abilities().sessions
+        self.is_two_way()
     }
 
     fn on_quota(&self) -> OnQuota {
@@ -155,7 +183,6 @@ fn matches(pattern: &str, name: &str) -> bool {
 mod tests {
     use provost_actors::executor::Stdin;
 
-    use super::super::lines;
     use super::*;
     use crate::config::PromptVia;
 
@@ -178,7 +205,7 @@ mod tests {
             ("KEY_A".into(), "a".into()),
             ("SECRET".into(), "s".into()),
         ]);
-        Configured::new("echo".into(), config, &lines::Plain, &environment)
+        Configured::new("echo".into(), config, &environment)
     }
 
     fn turn(variant: Option<&str>) -> Turn {

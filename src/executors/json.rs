@@ -8,16 +8,19 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+/// What a reader makes of its lines, in order.
+pub type Out = Vec<Observed>;
+
 /// Longest line parsed as one, in bytes. A longer line is read in pieces.
 const LINE_MAX: usize = 16 * 1024 * 1024;
 
 /// Reads the messages of one process. Its whole state is what it serializes.
 pub trait Dialect: Serialize + DeserializeOwned + Send {
     /// The process is about to start.
-    fn begin(&mut self, _out: &mut Vec<Observed>) {}
+    fn begin(&mut self, _out: &mut Out) {}
 
     /// A line of stdout.
-    fn line(&mut self, line: String, at: Timestamp, out: &mut Vec<Observed>) {
+    fn line(&mut self, line: String, at: Timestamp, out: &mut Out) {
         let message: Option<Value> = serde_json::from_str(&line).ok();
         let is_known = message.is_some_and(|message| self.message(&message, at, out));
         if !is_known && !line.is_empty() {
@@ -27,12 +30,12 @@ pub trait Dialect: Serialize + DeserializeOwned + Send {
 
     /// A line of stdout that is JSON. `false`: the dialect does not know it, and made
     /// nothing of it.
-    fn message(&mut self, _message: &Value, _at: Timestamp, _out: &mut Vec<Observed>) -> bool {
+    fn message(&mut self, _message: &Value, _at: Timestamp, _out: &mut Out) -> bool {
         false
     }
 
     /// The process has ended: flush what is open.
-    fn end(&mut self, out: &mut Vec<Observed>);
+    fn end(&mut self, out: &mut Out);
 }
 
 /// The normalizer of a dialect.
@@ -49,11 +52,11 @@ impl<D: Dialect + 'static> Json<D> {
 }
 
 impl<D: Dialect + 'static> Normalizer for Json<D> {
-    fn begin(&mut self, out: &mut Vec<Observed>) {
+    fn begin(&mut self, out: &mut Out) {
         self.dialect.begin(out);
     }
 
-    fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
+    fn raw(&mut self, entry: &RawEntry, out: &mut Out) {
         if entry.stream == Stream::Stderr {
             out.push(system(entry.text.clone()));
             return;
@@ -64,7 +67,7 @@ impl<D: Dialect + 'static> Normalizer for Json<D> {
         }
     }
 
-    fn end(&mut self, out: &mut Vec<Observed>) {
+    fn end(&mut self, out: &mut Out) {
         // A line that was cut off is no message.
         if !self.open.is_empty() {
             out.push(system(std::mem::take(&mut self.open)));

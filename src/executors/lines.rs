@@ -7,26 +7,13 @@ use provost_actors::executor::{Normalizer, Observed};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::adapter::{Abilities, Adapter};
-use super::json::{Dialect, Json, system};
+use super::json::{Dialect, Json, Out, system};
 
-/// The protocol `plain`.
-pub struct Plain;
-
-impl Adapter for Plain {
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
-    }
-
-    fn normalizer(&self, _: &Value) -> Box<dyn Normalizer> {
-        Box::new(PlainLines)
-    }
-}
-
-struct PlainLines;
+/// Reads a program of the protocol `plain`.
+pub struct PlainLines;
 
 impl Normalizer for PlainLines {
-    fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
+    fn raw(&mut self, entry: &RawEntry, out: &mut Out) {
         let text = entry.text.clone();
         out.push(Observed::Entry(match entry.stream {
             Stream::Stdout => Event::AssistantMessage { text, continued: entry.continued },
@@ -34,24 +21,10 @@ impl Normalizer for PlainLines {
         }));
     }
 
-    fn end(&mut self, _: &mut Vec<Observed>) {}
+    fn end(&mut self, _: &mut Out) {}
 }
 
-/// The protocol `events`.
-pub struct Events;
-
-impl Adapter for Events {
-    fn abilities(&self) -> Abilities {
-        // The program gets the id of its earlier session, and may use it.
-        Abilities { resume: true, ..Abilities::default() }
-    }
-
-    fn normalizer(&self, _: &Value) -> Box<dyn Normalizer> {
-        normalizer()
-    }
-}
-
-/// Reads the output of a program that writes entries.
+/// Reads a program of the protocol `events`.
 pub fn normalizer() -> Box<dyn Normalizer> {
     Json::reader(EventLines {})
 }
@@ -60,11 +33,11 @@ pub fn normalizer() -> Box<dyn Normalizer> {
 struct EventLines {}
 
 impl Dialect for EventLines {
-    fn line(&mut self, line: String, _: Timestamp, out: &mut Vec<Observed>) {
+    fn line(&mut self, line: String, _: Timestamp, out: &mut Out) {
         out.push(read(&line).unwrap_or_else(|| system(line)));
     }
 
-    fn end(&mut self, _: &mut Vec<Observed>) {}
+    fn end(&mut self, _: &mut Out) {}
 }
 
 fn read(line: &str) -> Option<Observed> {

@@ -1,10 +1,9 @@
 //! The executors that a call can name: the built-in ones and the configured ones. Each
-//! protocol is an [`adapter::Adapter`]: it launches a CLI, reads what the CLI writes, and
-//! does no I/O.
+//! protocol has a module that launches a CLI, reads what it writes, and does no I/O.
 
 mod acp;
 mod action;
-mod adapter;
+mod call;
 mod claude;
 mod codex;
 mod configured;
@@ -24,7 +23,6 @@ use provost_actors::limits::Limits;
 use serde_json::Value;
 
 use crate::config::{self, Config, ExecutorConfig, Protocol};
-use adapter::Adapter;
 use configured::Configured;
 
 /// All executors, by name. Built once, when the daemon starts.
@@ -46,8 +44,7 @@ impl Registry {
             if configured.orchestrates() {
                 orchestrators.insert(name.clone());
             }
-            let adapter = adapter(configured.protocol);
-            let executor = Configured::new(name.clone(), configured, adapter, environment);
+            let executor = Configured::new(name.clone(), configured, environment);
             executors.insert(name, Arc::new(executor));
         }
         let limits = executors.keys().map(|name| (name.clone(), limits(&config.limits(name))));
@@ -79,17 +76,6 @@ impl Executors for Registry {
 
     fn all(&self) -> Vec<Arc<dyn Executor>> {
         self.executors.values().map(|executor| Arc::clone(executor) as Arc<dyn Executor>).collect()
-    }
-}
-
-fn adapter(protocol: Protocol) -> &'static dyn Adapter {
-    match protocol {
-        Protocol::Plain => &lines::Plain,
-        Protocol::Fake => &fake::Fake,
-        Protocol::Acp => &acp::Acp,
-        Protocol::Claude => &claude::Claude,
-        Protocol::Codex => &codex::Codex,
-        Protocol::Events => &lines::Events,
     }
 }
 

@@ -5,6 +5,8 @@ use provost_actors::event::Event;
 use provost_actors::executor::{InProgress, Observed};
 use serde::{Deserialize, Serialize};
 
+use crate::executors::json::Out;
+
 /// How much of the end is shown while a text streams, in bytes.
 const SHOWN: usize = 4096;
 
@@ -51,7 +53,7 @@ impl Streamed {
     }
 
     /// More of the newest text, or of a new one if the newest is of another kind.
-    pub fn add(&mut self, kind: Kind, delta: &str, out: &mut Vec<Observed>) {
+    pub fn add(&mut self, kind: Kind, delta: &str, out: &mut Out) {
         if self.0.last().is_none_or(|last| last.kind != kind) {
             self.begin(kind);
         }
@@ -59,7 +61,7 @@ impl Streamed {
     }
 
     /// More of the text with this id, which begins if there is none.
-    pub fn add_to(&mut self, id: &str, kind: Kind, delta: &str, out: &mut Vec<Observed>) {
+    pub fn add_to(&mut self, id: &str, kind: Kind, delta: &str, out: &mut Out) {
         let at = self.0.iter().position(|text| text.id.as_deref() == Some(id));
         let at = at.unwrap_or_else(|| {
             self.0.push(Text { kind, id: Some(id.to_owned()), so_far: String::new() });
@@ -68,7 +70,7 @@ impl Streamed {
         self.grow(at, delta, out);
     }
 
-    fn grow(&mut self, at: usize, delta: &str, out: &mut Vec<Observed>) {
+    fn grow(&mut self, at: usize, delta: &str, out: &mut Out) {
         let Text { kind, so_far: text, .. } = &mut self.0[at];
         text.push_str(delta);
         let tail = text.ceil_char_boundary(text.len().saturating_sub(SHOWN));
@@ -77,24 +79,24 @@ impl Streamed {
     }
 
     /// Takes the oldest text of `kind`, whose whole has come.
-    pub fn whole(&mut self, kind: Kind, out: &mut Vec<Observed>) -> Option<String> {
+    pub fn whole(&mut self, kind: Kind, out: &mut Out) -> Option<String> {
         self.take(|text| text.kind == kind, out).map(|text| text.so_far)
     }
 
     /// Takes the text with this id, as an entry.
-    pub fn whole_of(&mut self, id: &str, out: &mut Vec<Observed>) -> Option<Observed> {
+    pub fn whole_of(&mut self, id: &str, out: &mut Out) -> Option<Observed> {
         let text = self.take(|text| text.id.as_deref() == Some(id), out)?;
         Some(text.kind.entry(text.so_far))
     }
 
-    fn take(&mut self, is_it: impl Fn(&Text) -> bool, out: &mut Vec<Observed>) -> Option<Text> {
+    fn take(&mut self, is_it: impl Fn(&Text) -> bool, out: &mut Out) -> Option<Text> {
         let at = self.0.iter().position(is_it)?;
         out.push(Observed::InProgress(None));
         Some(self.0.remove(at))
     }
 
     /// No more will come: what came becomes entries.
-    pub fn flush(&mut self, out: &mut Vec<Observed>) {
+    pub fn flush(&mut self, out: &mut Out) {
         if !self.0.is_empty() {
             out.push(Observed::InProgress(None));
         }

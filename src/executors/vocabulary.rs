@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::action::title;
+use crate::executors::json::Out;
 
 /// All of a text in one line, so that a person who permits something sees all of it.
 pub fn one_line(text: &str) -> String {
@@ -62,17 +63,12 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
 
 /// Whether a text, in small letters, says that the model does not exist.
 fn is_no_model(text: &str) -> bool {
-    const WORDS: [&str; 6] = [
-        "model_not_found",
-        "modelnotfound",
-        "unknown model",
-        "no model",
-        "invalid model",
-        "issue with the selected model",
-    ];
-    const MISSING: [&str; 2] = ["not found", "does not exist"];
+    const WORDS: &str = "model_not_found|modelnotfound|unknown model|no model|invalid model|\
+        issue with the selected model";
+    const MISSING: &str = "not found|does not exist";
+    let holds = |text: &str, words: &str| words.split('|').any(|word| text.contains(word));
     let after = text.split_once("model").map_or("", |(_, rest)| rest);
-    WORDS.iter().any(|words| text.contains(words)) || MISSING.iter().any(|it| after.contains(it))
+    holds(text, WORDS) || holds(after, MISSING)
 }
 
 /// The HTTP status in a text: `API Error: 429 …`, `status 503`, `429 …`.
@@ -92,19 +88,11 @@ fn status_in(text: &str) -> Option<u16> {
 /// When a limit ends, as a text says it: in seconds since 1970 after a bar, in RFC 3339,
 /// or as a duration from `now`. Only a time after `now` counts.
 pub fn resume_at(text: &str, now: Timestamp) -> Option<Timestamp> {
-    const IN: [&str; 8] = [
-        "again in",
-        "retry in",
-        "retry after",
-        "retry-after",
-        "retrydelay",
-        "resets in",
-        "reset in",
-        "reset after",
-    ];
+    const IN: &str = "again in|retry in|retry after|retry-after|retrydelay|resets in|reset in|\
+        reset after";
     let text = text.to_lowercase();
-    let after = |word: &&str| text.split_once(*word).map(|(_, rest)| rest.to_owned());
-    let millis = IN.iter().find_map(after).and_then(|rest| duration(&rest));
+    let after = |word: &str| text.split_once(word).map(|(_, rest)| rest.to_owned());
+    let millis = IN.split('|').find_map(after).and_then(|rest| duration(&rest));
     let from_now = millis.map(|millis| Timestamp::from_millis(now.millis().saturating_add(millis)));
     let found = from_now.or_else(|| epoch(&text)).or_else(|| moment(&text));
     found.filter(|at| *at > now)
@@ -182,7 +170,7 @@ impl Tokens {
     }
 
     /// Reports them as the turn's usage and its `token_usage` entry, if there are any.
-    pub fn report(self, out: &mut Vec<Observed>) {
+    pub fn report(self, out: &mut Out) {
         let is_free = self.cost_usd.is_none_or(|cost| cost <= 0.0);
         if self.input == 0 && self.output == 0 && is_free {
             return;
@@ -217,7 +205,7 @@ pub fn fail(
     status: Option<u16>,
     limit: Option<Timestamp>,
     at: Timestamp,
-    out: &mut Vec<Observed>,
+    out: &mut Out,
 ) {
     let kind = error_type(status, &error);
     if is_lost_session(&error) {
@@ -257,12 +245,7 @@ const LOST_SESSION: [&str; 8] = [
 ];
 
 /// Ends a turn with a failure of this kind.
-pub fn fail_as(
-    error: String,
-    error_type: ErrorType,
-    resume_at: Option<Timestamp>,
-    out: &mut Vec<Observed>,
-) {
+pub fn fail_as(error: String, error_type: ErrorType, resume_at: Option<Timestamp>, out: &mut Out) {
     let text = error.clone();
     out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
     let (error, error_type) = (Some(error), Some(error_type));

@@ -1,6 +1,6 @@
 //! What one connection keeps in memory for its peer: the requests that are not
 //! answered yet, and the answers that the peer has not read yet. It counts bytes, and
-//! holds back whoever would add more than the limit. It does no I/O.
+//! makes callers wait that would add more than the limit. It does no I/O.
 //!
 //! ```text
 //!   admit(line) ─▶ reserve(largest answer) ─▶ answered(actual bytes) ─▶ written

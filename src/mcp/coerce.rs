@@ -11,7 +11,7 @@ use super::suggest;
 pub const LONGEST: usize = 300;
 
 /// The first guess that the schema takes.
-pub fn mend(node: &Value, value: &Value) -> Option<Value> {
+pub fn coerced(node: &Value, value: &Value) -> Option<Value> {
     guesses(node, value)
         .into_iter()
         .find(|guess| guess != value && takes(node, guess) && guess.to_string().len() <= LONGEST)
@@ -39,13 +39,13 @@ fn guesses(node: &Value, value: &Value) -> Vec<Value> {
         Value::Array(items) => {
             if let [only] = items.as_slice() {
                 guesses.push(only.clone());
-                guesses.extend(mend(node, only));
+                guesses.extend(coerced(node, only));
             }
             if let Some(node) = node.get("items") {
-                let mended = items.iter().map(|item| {
-                    if takes(node, item) { Some(item.clone()) } else { mend(node, item) }
+                let fixed = items.iter().map(|item| {
+                    if takes(node, item) { Some(item.clone()) } else { coerced(node, item) }
                 });
-                guesses.extend(mended.collect::<Option<Vec<_>>>().map(Value::Array));
+                guesses.extend(fixed.collect::<Option<Vec<_>>>().map(Value::Array));
             }
         }
         // An item of another tool's list, of which the field wants the id.
@@ -64,14 +64,14 @@ fn guesses(node: &Value, value: &Value) -> Vec<Value> {
             let parts = text.split([',', '\n', ' ']).filter(|part| !part.is_empty());
             let parts = parts.map(|part| match json!(part) {
                 part if takes(items, &part) => Some(part),
-                part => mend(items, &part),
+                part => coerced(items, &part),
             });
             let is_of_ids = items.get("pattern").is_some();
             guesses
                 .extend(parts.collect::<Option<Vec<_>>>().filter(|_| is_of_ids).map(Value::Array));
         }
         guesses.push(json!([value]));
-        guesses.extend(mend(items, value).map(|item| json!([item])));
+        guesses.extend(coerced(items, value).map(|item| json!([item])));
     }
     let required = node.get("required").and_then(Value::as_array);
     if let Some([Value::String(only)]) = required.map(Vec::as_slice) {
@@ -177,7 +177,7 @@ mod tests {
             (&ids, json!(format!("{ID}, {ID}")), Some(json!([ID, ID]))),
             (&ids, json!([{"attempt_id": ID}]), Some(json!([ID]))),
         ] {
-            assert_eq!(mend(node, &given), meant, "{given}");
+            assert_eq!(coerced(node, &given), meant, "{given}");
         }
     }
 }

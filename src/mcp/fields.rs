@@ -2,8 +2,11 @@
 //! spelling, by what other systems call the same thing, or worked out of its value.
 //! Pure.
 
-use provost_actors::nearest::{slip, snake_case};
+use heck::ToSnakeCase;
+use provost_actors::nearest::slip;
 use serde_json::{Map, Value, json};
+
+use super::suggest::is_among;
 
 /// A field that a tool does not have, and what stands around it.
 pub struct Stranger<'a> {
@@ -29,163 +32,136 @@ pub enum Sense {
     Values(Vec<(String, Value)>, &'static str),
     /// A branch for the attempt's repositories, which only the board knows.
     Branch,
-    /// It names something else: this tool tells of it, by this field.
+    /// It names another kind of thing: this tool returns it, by this field.
     Other(&'static str, &'static str),
     /// No field says it: what Provost does instead.
     Nothing(&'static str),
 }
 
-/// A list of words for a field, where it exists. The first column has the tools that a
-/// line is for, all if it is empty; `repos` are the items of that list.
-type Line = (&'static str, &'static str, &'static [&'static str]);
+/// Words for a field, where it exists, separated by blanks. The first column has the tools
+/// that a line is for, all if it is empty; `repos` are the items of that list.
+type Line = (&'static str, &'static str, &'static str);
 
 const TASKS: &str = "create_task update_task";
 
 const NAMES: &[Line] = &[
     ("repos", "target_branch", BRANCHES),
-    ("repos", "repo_id", &["id", "repository_id", "repo"]),
-    ("repos", "path", &["repo_path", "git_repo_path", "dir", "directory", "folder", "root"]),
-    (TASKS, "brief.acceptanceCriteria", &["acceptance_criteria", "acceptance", "criteria"]),
-    (TASKS, "brief.requirements", &["requirements"]),
-    (TASKS, "brief.context", &["context", "background"]),
-    (TASKS, "brief.estimatedHours", &["estimated_hours", "estimate", "hours"]),
-    (TASKS, "brief.skillsRequired", &["skills_required", "skills"]),
-    (TASKS, "brief.complexityLevel", &["complexity_level", "complexity", "difficulty"]),
-    (TASKS, "brief.relatedTasks", &["related_tasks", "related"]),
-    (TASKS, "brief.files.writeTo", &["files", "paths"]),
-    (
-        TASKS,
-        "description",
-        &["prompt", "body", "details", "instructions", "text", "content", "message", "goal"],
-    ),
-    ("update_task list_tasks", "status", &["state", "new_status", "column", "stage"]),
+    ("repos", "repo_id", "id repository_id repo"),
+    ("repos", "path", "repo_path git_repo_path dir directory folder root"),
+    (TASKS, "brief.acceptanceCriteria", "acceptance_criteria acceptance criteria"),
+    (TASKS, "brief.requirements", "requirements"),
+    (TASKS, "brief.context", "context background"),
+    (TASKS, "brief.estimatedHours", "estimated_hours estimate hours"),
+    (TASKS, "brief.skillsRequired", "skills_required skills"),
+    (TASKS, "brief.complexityLevel", "complexity_level complexity difficulty"),
+    (TASKS, "brief.relatedTasks", "related_tasks related"),
+    (TASKS, "brief.files.writeTo", "files paths"),
+    (TASKS, "description", "prompt body details instructions text content message goal"),
+    ("update_task list_tasks", "status", "state new_status column stage"),
     (
         "follow_up start_task_attempt",
         "prompt",
-        &["message", "text", "instructions", "input", "content", "body", "description"],
+        "message text instructions input content body description",
     ),
-    ("follow_up", "action", &["mode", "type", "kind", "command", "operation"]),
-    ("respond_approval", "decision", &["action", "response", "answer", "status", "verdict"]),
-    ("respond_approval", "reason", &["message", "comment", "feedback", "text", "note"]),
-    ("answer_question", "answer", &["response", "text", "content", "message", "body", "reply"]),
-    ("tail_attempt_logs", "channel", &["stream", "kind", "type", "mode", "format"]),
+    ("follow_up", "action", "mode type kind command operation"),
+    ("respond_approval", "decision", "action response answer status verdict"),
+    ("respond_approval", "reason", "message comment feedback text note"),
+    ("answer_question", "answer", "response text content message body reply"),
+    ("tail_attempt_logs", "channel", "stream kind type mode format"),
     ("get_attempt_file", "path", FILES),
     ("get_attempt_patch", "paths", FILES),
-    ("get_attempt_patch", "paths", &["path", "files", "file_paths"]),
-    (
-        "get_attempt_file",
-        "start_line",
-        &["line", "line_number", "from_line", "line_start", "first_line"],
-    ),
-    ("get_attempt_file", "line_count", &["limit", "count", "num_lines", "max_lines", "n"]),
-    ("wait_for_attempts", "until", &["mode", "wait_for", "condition", "type", "wait_until"]),
-    ("wait_for_attempts", "after", &["token", "cursor", "since"]),
-    ("wait_for_attempts", "attempt_ids", &["attempt_id", "id", "workspace_id"]),
-    ("", "attempt_ids", &["ids", "attempts", "workspace_ids"]),
-    ("start_task_attempt", "variant", &["mode", "profile_variant", "executor_variant"]),
+    ("get_attempt_patch", "paths", "path files file_paths"),
+    ("get_attempt_file", "start_line", "line line_number from_line line_start first_line"),
+    ("get_attempt_file", "line_count", "limit count num_lines max_lines n"),
+    ("wait_for_attempts", "until", "mode wait_for condition type wait_until"),
+    ("wait_for_attempts", "after", "token cursor since"),
+    ("wait_for_attempts", "attempt_ids", "attempt_id id workspace_id"),
+    ("", "attempt_ids", "ids attempts workspace_ids"),
+    ("start_task_attempt", "variant", "mode profile_variant executor_variant"),
     (
         "start_task_attempt",
         "executor",
-        &["agent", "profile", "executor_profile", "executor_profile_id", "coding_agent"],
+        "agent profile executor_profile executor_profile_id coding_agent",
     ),
-    ("create_project", "repos", &["repositories", "repo", "repository", "repo_paths"]),
+    ("create_project", "repos", "repositories repo repository repo_paths"),
     ("create_project", "repos", PATHS),
-    ("start_task_attempt", "repos", &["repositories", "repo_ids", "repo_id", "repo"]),
-    ("stop_attempt", "force", &["hard", "kill", "force_kill", "immediate"]),
-    ("", "attempt_id", &["workspace_id", "run_id", "task_attempt_id", ID]),
-    ("", "approval_id", &["approval", ID]),
-    ("", "question_id", &["question", "ticket_id", "ticket", ID]),
-    ("", "task_id", &["task", "handle", "task_handle", ID]),
-    ("", "project_id", &["project", ID]),
-    ("", "description", &["body", "details", "instructions", "text"]),
-    ("", "title", &["name", "summary", "subject", "task_title"]),
-    ("", "name", &["title", "project_name"]),
+    ("start_task_attempt", "repos", "repositories repo_ids repo_id repo"),
+    ("stop_attempt", "force", "hard kill force_kill immediate"),
+    ("", "attempt_id", "workspace_id run_id task_attempt_id id"),
+    ("", "approval_id", "approval id"),
+    ("", "question_id", "question ticket_id ticket id"),
+    ("", "task_id", "task handle task_handle id"),
+    ("", "project_id", "project id"),
+    ("", "description", "body details instructions text"),
+    ("", "title", "name summary subject task_title"),
+    ("", "name", "title project_name"),
     ("", "target_branch", BRANCHES),
     ("", "path", PATHS),
     (
         "",
         "limit",
-        &[
-            "count",
-            "page_size",
-            "max_results",
-            "per_page",
-            "size",
-            "n",
-            "lines",
-            "max_lines",
-            "num_lines",
-            "max_entries",
-            "max_items",
-            "tail",
-            "last",
-        ],
+        "count page_size max_results per_page size n lines max_lines num_lines max_entries \
+         max_items tail last",
     ),
-    ("", "cursor", &["page_token", "next_cursor", "before"]),
-    ("", "after_entry_index", &["after", "since", "offset", "from", "after_index"]),
-    ("", "updated_since", &["since", "updated_after", "modified_since"]),
-    ("", "request_id", &["idempotency_key", "client_request_id"]),
-    ("", "depends_on", &["dependencies", "blocked_by", "parents", "requires"]),
-    ("", "priority", &["prio", "urgency", "importance"]),
+    ("", "cursor", "page_token next_cursor before"),
+    ("", "after_entry_index", "after since offset from after_index"),
+    ("", "updated_since", "since updated_after modified_since"),
+    ("", "request_id", "idempotency_key client_request_id"),
+    ("", "depends_on", "dependencies blocked_by parents requires"),
+    ("", "priority", "prio urgency importance"),
 ];
 
 /// Stands for the one id that a call is about, if it can't be without.
 const ID: &str = "id";
-const BRANCHES: &[&str] =
-    &["branch", "base_branch", "target_branch", "default_branch", "default_target_branch", "base"];
-const FILES: &[&str] = &["file_path", "file", "filename", "file_name", "filepath"];
-const PATHS: &[&str] =
-    &["path", "paths", "repo_path", "git_repo_path", "dir", "directory", "folder"];
+const BRANCHES: &str = "branch base_branch target_branch default_branch default_target_branch base";
+const FILES: &str = "file_path file filename file_name filepath";
+const PATHS: &str = "path paths repo_path git_repo_path dir directory folder";
 
 /// What no field says.
 const NOTHING: &[Line] = &[
     (
         "create_task",
         "start_task_attempt sets an agent to work on the task",
-        &["executor", "agent", "variant", "auto_start", "start"],
+        "executor agent variant auto_start start",
     ),
-    (
-        "create_task",
-        "a new task is todo, and update_task sets another status",
-        &["status", "state"],
-    ),
+    ("create_task", "a new task is todo, and update_task sets another status", "status state"),
     (
         "start_task_attempt follow_up",
         "the executor's variant sets its model, and list_executors has the variants",
-        &["model"],
+        "model",
     ),
-    ("start_task_attempt", "update_task sets the task's title", &["title", "name"]),
-    ("stop_attempt", "no reason is kept for a stop", &["reason", "message"]),
+    ("start_task_attempt", "update_task sets the task's title", "title name"),
+    ("stop_attempt", "no reason is kept for a stop", "reason message"),
     (
         "stop_attempt",
         "stop_grace_ms in config.toml says how long each signal has",
-        &["timeout", "timeout_ms", "timeout_seconds", "grace", "grace_ms"],
+        "timeout timeout_ms timeout_seconds grace grace_ms",
     ),
     (
         "delete_task",
         "it deletes at once, except while an attempt of the task runs",
-        &["confirm", "force", "cascade", "yes"],
+        "confirm force cascade yes",
     ),
-    ("", "pages go by cursor, the next_cursor of the answer before", &["page", "skip"]),
-    ("list_tasks", "status and updated_since narrow the list", &["query", "search", "filter"]),
-    ("tail_attempt_logs", "wait_for_attempts waits for news", &["follow", "watch", "wait"]),
+    ("", "pages go by cursor, the next_cursor of the answer before", "page skip"),
+    ("list_tasks", "status and updated_since narrow the list", "query search filter"),
+    ("tail_attempt_logs", "wait_for_attempts waits for news", "follow watch wait"),
     (
         "create_project add_repo repos",
         "Provost clones nothing, path is a repository on this machine",
-        &["url", "remote", "clone_url", "git_url"],
+        "url remote clone_url git_url",
     ),
-    ("", "ids are unique, and need no project beside them", &["project_id", "project"]),
+    ("", "ids are unique, and need no project beside them", "project_id project"),
 ];
 
-/// Fields for other kinds of things than the tool is about, and who tells of them.
+/// Fields for other kinds of things than the tool is about, and the tools that return them.
 const OTHERS: &[(&str, &str)] =
     &[("task_id", "list_task_attempts"), ("attempt_id", "get_attempt_status")];
 
 impl Stranger<'_> {
     /// What the field says, if that is known.
     pub fn sense(&self) -> Option<Sense> {
-        let name = snake_case(self.name);
-        let spelled = self.known.iter().find(|known| snake_case(known) == name);
+        let name = self.name.to_snake_case();
+        let spelled = self.known.iter().find(|known| known.to_snake_case() == name);
         if let Some(field) = spelled {
             return Some(Sense::Name((*field).to_owned()));
         }
@@ -207,8 +183,8 @@ impl Stranger<'_> {
     fn lines<'l>(&'l self, lines: &'l [Line], name: &'l str) -> impl Iterator<Item = &'l Line> {
         let place = if self.is_nested { "repos" } else { self.tool };
         lines.iter().filter(move |(tools, _, words)| {
-            let is_here = tools.split(' ').any(|tool| tool == place) || tools.is_empty();
-            is_here && words.contains(&name)
+            let is_here = tools.is_empty() || is_among(tools, place);
+            is_here && is_among(words, name)
         })
     }
 
@@ -216,7 +192,7 @@ impl Stranger<'_> {
         let field = self.lines(NAMES, name).map(|(_, field, _)| *field).find(|field| {
             let (first, rest) = field.split_once('.').unwrap_or((field, ""));
             let taken = self.beside.get(first);
-            // A second value for the same field is told as such, if it is not the same.
+            // A second, different value for the same field is reported as such.
             let is_free = match (taken, rest) {
                 (None, _) => true,
                 (Some(taken), "") => taken == self.value,
@@ -247,7 +223,7 @@ impl Stranger<'_> {
             "respond_approval" => decision(name, self.value),
             "stop_attempt" if matches!(name, "signal" | "sig") => signal(self.value),
             "start_task_attempt" | "create_project" if !self.is_nested => {
-                if !BRANCHES.contains(&name) {
+                if !is_among(BRANCHES, name) {
                     return None;
                 }
                 match self.beside.get("repos").and_then(Value::as_array).map(Vec::as_slice) {
@@ -285,7 +261,7 @@ impl Stranger<'_> {
 }
 
 /// Milliseconds from a time in another unit. A bare `timeout` of at most 600 is one in
-/// seconds: no one waits so few milliseconds.
+/// seconds: so few milliseconds make no sense.
 fn millis(name: &str, value: &Value) -> Option<u64> {
     let (number, unit) = match value {
         Value::String(text) => {

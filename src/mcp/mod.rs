@@ -1,27 +1,28 @@
 //! The daemon's MCP face: everything between a byte stream and the domain.
 //!
 //! ```text
-//!   bytes ▸ transport ▸ rmcp ▸ server ▸ tool ──────────────▸ service ▸ the daemon
+//!   bytes ▸ transport ▸ rmcp ▸ server ▸ tool ────────▸ service ▸ the daemon
 //!           wire        eras   guards   check, parse, render
-//!           backlog            envelope schema, validation, repair, fields, coerce, suggest, key
-//!   bytes ◂ transport ◂ rmcp ◂ server ◂ tool ◂──────────────┘
+//!           backlog            envelope row, schema, contract, validation, repair, coerce
+//!   bytes ◂ transport ◂ rmcp ◂ server ◂ tool ◂────────┘
 //! ```
 //!
-//! `tools` is the table of all there is to call, `resources` the same by URI,
-//! `prompts` what teaches it, and [`Service`](crate::api::Service) the only way out of here. Nothing in
-//! this folder owns state that outlives a connection, and nothing in it knows SQL,
-//! actors or processes.
+//! [`Service`](crate::api::Service) is the only way out of here. Nothing in this folder owns
+//! state that outlives a connection, or knows SQL, actors or processes.
 
 mod backlog;
 mod coerce;
+mod contract;
 mod envelope;
 mod fields;
 mod instructions;
-mod key;
+mod limits;
 mod prompts;
 mod rates;
+mod refusals;
 mod repair;
 mod resources;
+mod row;
 mod schema;
 mod server;
 mod suggest;
@@ -36,5 +37,6 @@ mod worker_error;
 mod tests;
 
 pub use backlog::Shared;
+pub use limits::Limits;
 pub use rates::{Rate, Rates};
-pub use server::{Limits, serve};
+pub use server::serve;

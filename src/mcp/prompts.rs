@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use crate::api::{Role as Audience, Session};
 
 const NAME: &str = "orchestrate";
-const ABOUT: &str = "Have a goal carried out by coding agents: plan, start, wait, check, mend.";
+const ABOUT: &str = "Have coding agents carry out a goal: plan, start, wait, check, correct.";
 const ARGUMENTS: [(&str, &str); 2] = [
     ("project_id", "The project to work in, a UUID; the agent finds one if left out."),
-    ("goal", "What is to be achieved; the agent asks if left out."),
+    ("goal", "The goal; the agent asks if left out."),
 ];
 
-/// The closed loop, for whoever is to run it.
+/// The closed loop, for the agent that runs it.
 pub const ORCHESTRATE: &str = "\
 You direct coding agents through Provost's tools: you plan, they write, you check.
 1. Look: list_tasks with the project_id (list_projects if you have none). Split the goal into \
@@ -26,10 +26,10 @@ Don't poll.
 4. Read: tail_session_messages for each that has settled. If its state is failed, read \
 failure_summary in get_attempt_status, then tail_attempt_logs.
 5. Check: get_attempt_changes, then get_attempt_patch or get_attempt_file for what matters.
-6. Decide: follow_up with action send to have the same agent mend it; stop_attempt for one that \
-goes astray; start_task_attempt for a fresh try; update_task with status done when it is good.
-Go on until every task is done or cancelled. Then say what was done, on which branches \
-(workspace_branch), and what is left. Provost merges nothing: that is for a person to decide.";
+6. Decide: follow_up with action send to have the same agent correct it; stop_attempt for one that \
+goes wrong; start_task_attempt for a fresh try; update_task with status done when it is good.
+Continue until every task is done or cancelled. Then say what was done, on which branches \
+(workspace_branch), and what is left. Provost merges nothing: a person decides that.";
 
 /// The prompts that a caller may be given: those who run the board.
 pub fn list(session: &Session) -> Vec<Prompt> {
@@ -50,7 +50,7 @@ pub fn get(
 ) -> Result<GetPromptResult, ErrorData> {
     if name != NAME || session.role == Audience::Worker {
         let shown = cut(name.to_owned(), NAME_TOLD);
-        let hint = json!({"hint": "Use one of the prompts that prompts/list gives."});
+        let hint = json!({"hint": "Use one of the prompts in prompts/list."});
         return Err(ErrorData::invalid_params(
             format!("There is no prompt `{shown}`."),
             Some(hint),

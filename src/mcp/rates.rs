@@ -43,7 +43,7 @@ impl Rates {
         }
     }
 
-    /// Takes one call's token, or tells how long to wait.
+    /// Takes one call's token, or returns how long to wait.
     pub fn take(&self, agent: &str) -> Result<(), Refusal> {
         let now = Instant::now();
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);

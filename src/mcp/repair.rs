@@ -4,9 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::coerce::{LONGEST, mend, takes};
+use super::coerce::{LONGEST, coerced, takes};
+use super::contract::{Fault, ToolContract, shown};
 use super::fields::{Sense, Stranger};
-use super::validation::{Fault, ToolContract, shown};
 use crate::api::field_path::{join, pointer_of};
 
 /// The most faults of one call that are repaired together.
@@ -59,7 +59,7 @@ impl Repair {
     fn unknown(&mut self, contract: &ToolContract<'_>, pointer: &str, fields: &[String]) -> bool {
         let Some(Value::Object(beside)) = self.arguments.pointer(pointer) else { return false };
         let beside = beside.clone();
-        let known: Vec<&str> = contract.fields(pointer).collect();
+        let known = contract.fields(pointer);
         let needed = contract.needed(pointer);
         let sense = |field: &str| {
             let mut others: Map<String, Value> = beside.clone();
@@ -100,8 +100,8 @@ impl Repair {
                     // At once, for another stranger may have to stand in it.
                     let node = contract.node(&pointer_of(&to));
                     let misfit = node.filter(|node| !takes(node, &value));
-                    let mended = misfit.and_then(|node| mend(node, &value));
-                    self.put(&to, mended.unwrap_or(value));
+                    let fixed = misfit.and_then(|node| coerced(node, &value));
+                    self.put(&to, fixed.unwrap_or(value));
                     self.moved.push((path, to));
                 } else {
                     self.lost.push((path, format!("{to} is given as well")));
@@ -136,8 +136,8 @@ impl Repair {
             return false;
         }
         let path = join(pointer, "");
-        if let Some(mended) = mend(node, &value) {
-            self.put(&path, mended);
+        if let Some(fixed) = coerced(node, &value) {
+            self.put(&path, fixed);
             self.set.push(path);
             return true;
         }
@@ -201,26 +201,26 @@ impl Repair {
         let mut paths: Vec<&str> = self.moved.iter().map(|(_, to)| to.as_str()).collect();
         paths.extend(self.set.iter().map(String::as_str));
         paths.dedup();
-        // What stands within a value that is told whole needs no telling.
+        // A value within another one that is spelled out is left out.
         let within = |path: &str, whole: &str| {
             path.strip_prefix(whole).is_some_and(|rest| rest.starts_with(['.', '[']))
         };
-        let mut told: Vec<(&str, &Value)> = Vec::new();
+        let mut values: Vec<(&str, &Value)> = Vec::new();
         for path in &paths {
             let is_part = paths.iter().any(|whole| within(path, whole));
-            if !is_part && !told.iter().any(|(there, _)| there == path) {
-                told.push((path, self.at(path)?));
+            if !is_part && !values.iter().any(|(there, _)| there == path) {
+                values.push((path, self.at(path)?));
             }
         }
-        if told.is_empty() {
+        if values.is_empty() {
             let left_out = left_out.join(" and ");
             return (!left_out.is_empty())
                 .then(|| format!("Call {tool} again without {left_out}."));
         }
         let is_same =
             |(from, to): &(String, String)| given.pointer(&pointer_of(from)) == self.at(to);
-        let is_one_name = told.len() == 1 && left_out.len() == 1;
-        let is_long = told.iter().any(|(_, value)| value.to_string().len() > LONGEST);
+        let is_one_name = values.len() == 1 && left_out.len() == 1;
+        let is_long = values.iter().any(|(_, value)| value.to_string().len() > LONGEST);
         match self.moved.first() {
             Some(moved) if is_same(moved) && (is_one_name || is_long) => {
                 Some(format!("Call {tool} again with {} instead of {}.", moved.1, moved.0))
@@ -231,11 +231,11 @@ impl Repair {
                 let left_out = left_out.join(" and ");
                 Some(format!(
                     "Call {tool} again with {}, which says what {left_out} does.",
-                    told[0].0
+                    values[0].0
                 ))
             }
             _ => {
-                let values = told.iter().map(|(path, value)| format!("{path} = {value}"));
+                let values = values.iter().map(|(path, value)| format!("{path} = {value}"));
                 let values = values.collect::<Vec<_>>().join(" and ");
                 let instead = match left_out.join(" and ") {
                     none if none.is_empty() => none,

@@ -32,13 +32,13 @@ const VIEWS: [View; 3] = [
         path: "",
         tool: "get_attempt_status",
         title: "Attempt status",
-        description: "How an attempt stands, as get_attempt_status tells it.",
+        description: "The status of an attempt, as get_attempt_status returns it.",
     },
     View {
         path: "/log",
         tool: "tail_attempt_logs",
         title: "Attempt log",
-        description: "The newest entries of an attempt's log, as tail_attempt_logs gives them.",
+        description: "The newest entries of an attempt's log, as tail_attempt_logs returns them.",
     },
     View {
         path: "/changes",
@@ -98,7 +98,7 @@ pub fn contents(uri: &str, output: &Value) -> ReadResourceResult {
 /// A URI that stands for nothing.
 pub fn unknown(uri: &str) -> ErrorData {
     let shown = cut(uri.to_owned(), NAME_TOLD);
-    let hint = "Read one of those that resources/list and resources/templates/list give.";
+    let hint = "Read one from resources/list or resources/templates/list.";
     let data = json!({"uri": uri, "hint": hint});
     ErrorData::resource_not_found(format!("There is no resource `{shown}`."), Some(data))
 }

@@ -5,11 +5,10 @@
 //! passes everywhere: a flat object root, no `$ref`, no type arrays or nulls in
 //! inputs, plain enums, no formats beyond `date-time`.
 
-use std::sync::Arc;
-
 use rmcp::model::JsonObject;
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use super::worker_error;
@@ -22,92 +21,62 @@ pub type RequestId = Text<1, 128>;
 /// The name of that field.
 pub const REQUEST_ID: &str = "request_id";
 
-const REQUEST_ID_MEANS: &str =
-    "Idempotency key, 1 to 128 characters: the same call with it again acts once.";
-
-/// The input schema of a tool: the type's, the rules' rules, and `request_id`
+/// The input schema of a tool: the type's, its field rules, and `request_id`
 /// for a tool that changes something.
-pub fn input<T: JsonSchema>(rules: &[FieldRule], changes: bool) -> Arc<JsonObject> {
-    let settings = settings().for_deserialize();
-    let mut root = settings.into_generator().into_root_schema_for::<T>().to_value();
-    tidy(&mut root, Side::Input);
-    let mut root = object(root);
+pub fn input<T: JsonSchema>(rules: &[FieldRule], changes: bool) -> JsonObject {
+    let mut root = root::<T>(settings().for_deserialize(), tidy_input);
     let mut properties = object(root.remove("properties").unwrap_or_default());
     if changes {
-        let key = json!({
-            "type": "string", "minLength": 1, "maxLength": 128, "description": REQUEST_ID_MEANS,
-        });
+        let means = "Idempotency key, 1 to 128 characters: the same call with it again acts once.";
+        let key = json!({"type": "string", "minLength": 1, "maxLength": 128, "description": means});
         properties.insert(REQUEST_ID.to_owned(), key);
     }
-    let required = root.remove("required").unwrap_or_else(|| json!([]));
-    let mut published = Map::new();
-    published.insert("type".to_owned(), json!("object"));
-    published.insert("properties".to_owned(), Value::Object(properties));
-    published.insert("required".to_owned(), required);
-    published.insert("additionalProperties".to_owned(), json!(false));
+    let mut schema = object(json!({
+        "type": "object",
+        "properties": properties,
+        "required": root.remove("required").unwrap_or_else(|| json!([])),
+        "additionalProperties": false,
+    }));
     for rule in rules {
-        rule.publish(&mut published);
+        rule.publish(&mut schema);
     }
-    Arc::new(published)
+    schema
 }
 
-/// A schema without what a caller rarely needs and a refusal tells anyway: lengths,
-/// defaults, and that nested objects have no other members. Lists of tools are to be
-/// short, and the calls are held against the whole schema.
-pub fn lean(schema: &JsonObject) -> Arc<JsonObject> {
-    let mut lean = schema.clone();
-    if let Some(properties) = lean.get_mut("properties") {
-        const SPARED: [&str; 6] =
-            ["minLength", "maxLength", "maxItems", "default", "pattern", "additionalProperties"];
-        spare(properties, &SPARED);
-    }
-    Arc::new(lean)
-}
-
-/// A schema without patterns. Clients that check arguments themselves show their model
-/// only that one did not match, in place of our hint.
-pub fn without_patterns(schema: &JsonObject) -> Arc<JsonObject> {
-    let mut schema = schema.clone();
-    if let Some(properties) = schema.get_mut("properties") {
-        spare(properties, &["pattern"]);
-    }
-    Arc::new(schema)
-}
-
-/// Takes keywords away at every depth.
-fn spare(schema: &mut Value, keywords: &[&str]) {
-    match schema {
-        Value::Object(members) => {
-            // A property may have such a name; its schema is an object.
-            members.retain(|name, value| value.is_object() || !keywords.contains(&name.as_str()));
-            members.values_mut().for_each(|member| spare(member, keywords));
+/// What is published of an input schema. Clients that check patterns themselves show their
+/// model only that one did not match, in place of our hint. The worker API also leaves out
+/// what a caller rarely needs and a refusal names anyway: lists of tools are to be short,
+/// and calls are checked against the whole schema.
+pub fn published(mut schema: JsonObject, is_workers: bool) -> JsonObject {
+    const SPARED: [&str; 6] =
+        ["pattern", "minLength", "maxLength", "maxItems", "default", "additionalProperties"];
+    let spared = if is_workers { &SPARED[..] } else { &SPARED[..1] };
+    let mut spare = RecursiveTransform(|schema: &mut Schema| {
+        for keyword in spared {
+            // The values of a map keep their schema.
+            if schema.get(*keyword).is_some_and(|value| !value.is_object()) {
+                schema.remove(*keyword);
+            }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| spare(item, keywords)),
-        _ => {}
+    });
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(Map::values_mut) {
+        if let Ok(property) = <&mut Schema>::try_from(property) {
+            spare.transform(property);
+        }
     }
-}
-
-/// In which words a tool says no.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errors {
-    House,
-    /// The worker API's own.
-    Worker,
+    schema
 }
 
 /// The output schema of a tool. It admits the error envelope too, since some
-/// clients hold failures against it. An untagged enum of structs becomes one
+/// clients check failures against it. An untagged enum of structs becomes one
 /// object that may have the fields of any of them.
-pub fn output<T: JsonSchema>(errors: Errors) -> Arc<JsonObject> {
-    let settings = settings().for_serialize();
-    let mut root = settings.into_generator().into_root_schema_for::<T>().to_value();
-    tidy(&mut root, Side::Output);
-    let mut root = object(root);
+pub fn output<T: JsonSchema>(is_workers: bool) -> JsonObject {
+    let mut root = root::<T>(settings().for_serialize(), tidy_output);
     let shapes = match root.remove("anyOf") {
         Some(Value::Array(shapes)) => shapes.into_iter().map(object).collect(),
         _ => vec![root],
     };
-
     let mut properties = Map::new();
     let mut branches = Vec::new();
     for mut shape in shapes {
@@ -119,22 +88,16 @@ pub fn output<T: JsonSchema>(errors: Errors) -> Arc<JsonObject> {
         }
         branches.push(json!({"required": shape.remove("required").unwrap_or_else(|| json!([]))}));
     }
-    let (envelope, required) = match errors {
-        Errors::House => {
-            (object(envelope()), json!(["error", "code", "message", "retryable", "hint"]))
-        }
-        Errors::Worker => (worker_error::schema(), json!(worker_error::REQUIRED)),
+    let (envelope, required) = if is_workers {
+        (worker_error::schema(), json!(["success", "error", "context"]))
+    } else {
+        (envelope(), json!(["error", "code", "message", "retryable", "hint"]))
     };
-    for (name, property) in envelope {
+    for (name, property) in object(envelope) {
         properties.entry(name).or_insert(property);
     }
     branches.push(json!({"required": required}));
-
-    let mut published = Map::new();
-    published.insert("type".to_owned(), json!("object"));
-    published.insert("properties".to_owned(), Value::Object(properties));
-    published.insert("anyOf".to_owned(), Value::Array(branches));
-    Arc::new(published)
+    object(json!({"type": "object", "properties": properties, "anyOf": branches}))
 }
 
 /// Lets a property that several shapes have be what any of them says: a number in one
@@ -151,6 +114,11 @@ fn settings() -> SchemaSettings {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     })
+}
+
+fn root<T: JsonSchema>(settings: SchemaSettings, tidy: fn(&mut Schema)) -> JsonObject {
+    let generator = settings.with_transform(RecursiveTransform(tidy)).into_generator();
+    object(generator.into_root_schema_for::<T>().to_value())
 }
 
 fn object(value: Value) -> Map<String, Value> {
@@ -171,20 +139,22 @@ fn envelope() -> Value {
     })
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Side {
-    Input,
-    Output,
+fn tidy_input(schema: &mut Schema) {
+    drop_null_branch(schema);
+    tidy(schema);
 }
 
-/// Rewrites what schemars makes into what is published, at every depth.
-fn tidy(schema: &mut Value, side: Side) {
-    let Value::Object(schema) = schema else { return };
-    if side == Side::Input {
-        drop_null_branch(schema);
+/// A reader of results needs no bounds, and they cost bytes.
+fn tidy_output(schema: &mut Schema) {
+    tidy(schema);
+    for bound in ["minimum", "additionalProperties"] {
+        schema.remove(bound);
     }
+}
+
+/// Rewrites what schemars makes into what is published.
+fn tidy(schema: &mut Schema) {
     flatten_enum(schema);
-    schema.remove("$schema");
     schema.remove("title");
     if schema.get("default") == Some(&Value::Null) {
         schema.remove("default");
@@ -192,36 +162,13 @@ fn tidy(schema: &mut Value, side: Side) {
     if schema.get("format").is_some_and(|format| format != "date-time") {
         schema.remove("format");
     }
-    if side == Side::Output {
-        // A reader of results needs no bounds, and they cost bytes.
-        for bound in ["minimum", "additionalProperties"] {
-            schema.remove(bound);
-        }
-    }
     if let Some(Value::String(text)) = schema.get_mut("description") {
         *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    }
-    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        for property in properties.values_mut() {
-            tidy(property, side);
-        }
-    }
-    for keyword in ["items", "additionalProperties"] {
-        if let Some(values) = schema.get_mut(keyword) {
-            tidy(values, side);
-        }
-    }
-    for keyword in ["anyOf", "oneOf", "allOf"] {
-        if let Some(Value::Array(branches)) = schema.get_mut(keyword) {
-            for branch in branches {
-                tidy(branch, side);
-            }
-        }
     }
 }
 
 /// `T or null` becomes `T`: in an input, a null counts as absent.
-fn drop_null_branch(schema: &mut Map<String, Value>) {
+fn drop_null_branch(schema: &mut Schema) {
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         types.retain(|kind| kind != "null");
         if let [only] = types.as_slice() {
@@ -236,7 +183,7 @@ fn drop_null_branch(schema: &mut Map<String, Value>) {
     branches.retain(|branch| branch.get("type") != Some(&json!("null")));
     if branches.len() == 1 {
         for (keyword, value) in branches.into_iter().flat_map(object) {
-            schema.entry(keyword).or_insert(value);
+            schema.ensure_object().entry(keyword).or_insert(value);
         }
     } else {
         schema.insert("anyOf".to_owned(), Value::Array(branches));
@@ -244,7 +191,7 @@ fn drop_null_branch(schema: &mut Map<String, Value>) {
 }
 
 /// schemars writes documented enums as `oneOf` of constants.
-fn flatten_enum(schema: &mut Map<String, Value>) {
+fn flatten_enum(schema: &mut Schema) {
     let Some(Value::Array(branches)) = schema.get("oneOf") else { return };
     let mut names = Vec::new();
     for branch in branches {
@@ -288,7 +235,7 @@ mod tests {
 
     #[test]
     fn inputs_have_no_nulls_formats_or_references() {
-        let schema = Value::Object((*input::<Painted>(&[], false)).clone());
+        let schema = Value::Object(input::<Painted>(&[], false));
         assert_eq!(
             schema,
             json!({
@@ -306,7 +253,7 @@ mod tests {
 
     #[test]
     fn outputs_say_null_and_admit_the_envelope() {
-        let schema = output::<Painted>(Errors::House);
+        let schema = output::<Painted>(false);
         assert_eq!(schema["properties"]["count"]["type"], json!(["integer", "null"]));
         assert_eq!(schema["anyOf"][0]["required"], json!(["title", "count", "colour"]));
         assert_eq!(

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use provost_actors::refusal::{Code, Refusal};
-use provost_actors::text::{NAME_TOLD, cut};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode,
@@ -22,82 +21,26 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer, serve_directly_with_ct};
 use rmcp::{ErrorData, ServerHandler};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::backlog::{Backlog, Shared};
+use super::backlog::Backlog;
 use super::envelope::{self, Success};
 use super::instructions;
-#[cfg(test)]
-use super::rates::Rate;
-use super::rates::Rates;
-use super::suggest::{self, Meant};
+use super::limits::Limits;
+use super::row::Kind;
 use super::tool::{Call, Tool};
-use super::transport::{LineTransport, MAX_LINE};
-use super::{prompts, resources, tools, worker_error};
-use crate::api::inside;
-use crate::api::{Access, CustomError, Role, Service, Session};
+use super::transport::LineTransport;
+use super::{prompts, refusals, resources, tools, worker_error};
+use crate::api::{CustomError, Role, Service, Session};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
 const CALL_ID: &str = "provost/call_id";
 
 /// How long a client may keep a list of tools, in milliseconds.
 const LIST_TTL_MS: u64 = 3_600_000;
-
-/// What one connection may use.
-#[derive(Clone)]
-pub struct Limits {
-    /// Calls in flight; more are refused as `rate_limited`.
-    pub calls: usize,
-    /// The same for calls that sleep until there is news: they cost next to
-    /// nothing, and must not stand in the way of those that work.
-    pub sleepers: usize,
-    /// The longest a call may take.
-    pub time: Duration,
-    /// How long calls in flight may still be answered once the peer has sent
-    /// its last line.
-    pub grace: Duration,
-    /// How often a call that sleeps tells that it goes on. No timeout that is likely to be
-    /// asked for is a multiple of it: a client may take a sign of life that comes right
-    /// before the answer for one of an unknown call.
-    pub beat: Duration,
-    /// The longest line, in bytes.
-    pub line: usize,
-    /// How long a peer may leave what waits for it unread, before its connection ends.
-    /// A bridge connects again and repeats what was not answered.
-    pub stalled: Duration,
-    /// How often workers may call, over all connections.
-    pub rates: Arc<Rates>,
-    /// What the answers of all connections may hold in memory.
-    pub shared: Shared,
-}
-
-impl Limits {
-    /// Those of one connection, under those of all.
-    pub fn new(rates: Arc<Rates>, shared: Shared) -> Self {
-        Self {
-            calls: 256,
-            sleepers: 2048,
-            time: Duration::from_mins(10),
-            grace: Duration::from_secs(1),
-            beat: Duration::from_secs(7),
-            line: MAX_LINE,
-            stalled: Duration::from_mins(1),
-            rates,
-            shared,
-        }
-    }
-}
-
-#[cfg(test)]
-impl Default for Limits {
-    fn default() -> Self {
-        let none = Rate { agent_per_minute: 0, all_per_minute: 0, burst_per_second: 0 };
-        Self::new(Arc::new(Rates::new(none)), Shared::default())
-    }
-}
 
 /// Serves one connection until the peer ends it or `stop` is cancelled.
 pub async fn serve<S>(
@@ -130,6 +73,10 @@ pub async fn serve<S>(
     }
 }
 
+type Context = RequestContext<RoleServer>;
+type Page = Option<PaginatedRequestParams>;
+type Result<T, E = ErrorData> = std::result::Result<T, E>;
+
 struct Server {
     service: Arc<dyn Service>,
     session: Session,
@@ -147,24 +94,24 @@ impl Server {
         tool: &Tool,
         arguments: JsonObject,
         bridge_id: Option<String>,
-        context: &RequestContext<RoleServer>,
+        context: &Context,
     ) -> Result<Success, Refusal> {
         if tool.access() > self.session.access {
-            return Err(beyond_access(tool, &self.session));
+            return Err(refusals::beyond_access(tool, &self.session));
         }
         if !self.session.is_person && (tool.is_workers() || self.session.role == Role::Worker) {
             self.limits.rates.take(&self.session.agent)?;
         }
         let call = Call { service: &*self.service, session: &self.session, arguments, bridge_id };
-        let room = if tool.sleeps() { &self.sleepers } else { &self.calls };
+        let room = if tool.kind == Kind::Wait { &self.sleepers } else { &self.calls };
         let work = self.beating(tool, tool.call(call), context);
         let refusal = match self.guarded(room, tool.large_answer(), work, context).await {
             Ok(Ok(success)) => return Ok(success),
             Ok(Err(refusal)) => refusal,
-            Err(fault) => fault.refusal(tool.name(), &self.limits),
+            Err(fault) => fault.refusal(tool.name, &self.limits),
         };
         if refusal.code == Code::Internal {
-            tracing::error!(tool = tool.name(), message = refusal.message, "internal fault");
+            tracing::error!(tool = tool.name, message = refusal.message, "internal fault");
         }
         Err(refusal)
     }
@@ -174,13 +121,13 @@ impl Server {
         &self,
         tool: &Tool,
         params: Option<Value>,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<CustomResult, ErrorData> {
+        context: &Context,
+    ) -> Result<CustomResult> {
         let mut arguments = match params {
             None | Some(Value::Null) => JsonObject::new(),
             Some(Value::Object(arguments)) => arguments,
             Some(_) => {
-                let message = format!("the params of {} must be an object", tool.name());
+                let message = format!("the params of {} must be an object", tool.name);
                 return Err(ErrorData::invalid_params(message, None));
             }
         };
@@ -190,7 +137,7 @@ impl Server {
         match self.call(tool, arguments.clone(), bridge_id, context).await {
             Ok(success) => Ok(CustomResult::new(success.output)),
             Err(refusal) => {
-                let refusal = refusal.of_tool(tool.name());
+                let refusal = refusal.of_tool(tool.name);
                 Err(worker_error::error(&refusal, &self.session.agent, &Value::Object(arguments)))
             }
         }
@@ -203,7 +150,7 @@ impl Server {
         room: &Semaphore,
         large_answer: Option<usize>,
         work: impl Future<Output = T>,
-        context: &RequestContext<RoleServer>,
+        context: &Context,
     ) -> Result<T, Fault> {
         let admitted = async {
             if let Some(bytes) = large_answer {
@@ -220,8 +167,8 @@ impl Server {
         }
     }
 
-    /// Resolves when no one waits for the answer any more. A peer that closed
-    /// its side after its last request (a pipe) still gets what is quick.
+    /// Resolves when the caller no longer waits for the answer. A peer that closed
+    /// its side after its last request (a pipe) still gets quick answers.
     async fn given_up(&self, cancelled: &CancellationToken) {
         // A request's own token is cancelled at the end of the stream only once rmcp has
         // waited for its answer.
@@ -231,15 +178,10 @@ impl Server {
         }
     }
 
-    /// Tells the peer that a call which sleeps still goes on, if it asked for that: some
-    /// clients give up on a call of which they hear nothing.
-    async fn beating<T>(
-        &self,
-        tool: &Tool,
-        work: impl Future<Output = T>,
-        context: &RequestContext<RoleServer>,
-    ) -> T {
-        let token = context.meta.get_progress_token().filter(|_| tool.sleeps());
+    /// Reports progress of a sleeping call, if the peer asked for that: some clients give up on
+    /// a silent call.
+    async fn beating<T>(&self, tool: &Tool, work: impl Future<Output = T>, context: &Context) -> T {
+        let token = context.meta.get_progress_token().filter(|_| tool.kind == Kind::Wait);
         let Some(token) = token else { return work.await };
         let mut work = std::pin::pin!(work);
         let mut since = Duration::ZERO;
@@ -285,7 +227,7 @@ impl Fault {
                     .copied()
                     .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
                 tracing::error!(what, panic = text.unwrap_or("?"), "a call panicked");
-                Refusal::internal(format!("{what} broke down in the daemon."))
+                Refusal::internal(format!("{what} failed in the daemon."))
             }
         }
     }
@@ -310,19 +252,15 @@ impl ServerHandler for Server {
     async fn initialize(
         &self,
         request: InitializeRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<InitializeResult, ErrorData> {
+        context: Context,
+    ) -> Result<InitializeResult> {
         let result = self.negotiate_initialize(&request)?;
         let negotiated = result.protocol_version.clone();
         context.peer.set_peer_info(request.with_protocol_version(negotiated));
         Ok(result)
     }
 
-    async fn list_tools(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
+    async fn list_tools(&self, request: Page, _: Context) -> Result<ListToolsResult> {
         only_page(request)?;
         let access = self.session.access;
         let visible = tools::all()
@@ -335,22 +273,22 @@ impl ServerHandler for Server {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
+        context: Context,
+    ) -> Result<CallToolResponse> {
         let Some(tool) = tools::find(&request.name) else {
-            return Err(unknown_tool(&request.name, &self.session));
+            return Err(refusals::unknown_tool(&request.name, &self.session));
         };
         let arguments = request.arguments.unwrap_or_default();
         let outcome = if tool.is_for(&self.session) {
             let bridge_id = call_id(&context.meta);
             self.call(tool, arguments.clone(), bridge_id, &context).await
         } else {
-            Err(not_permitted(tool, &self.session))
+            Err(refusals::not_permitted(tool, &self.session))
         };
         let result = match outcome {
             Ok(success) => envelope::success(success),
             Err(refusal) if tool.is_workers() => envelope::failure(worker_error::envelope(
-                &refusal.of_tool(tool.name()),
+                &refusal.of_tool(tool.name),
                 &self.session.agent,
                 &Value::Object(arguments),
             )),
@@ -359,11 +297,7 @@ impl ServerHandler for Server {
         Ok(result.into())
     }
 
-    async fn list_resources(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
+    async fn list_resources(&self, request: Page, context: Context) -> Result<ListResourcesResult> {
         only_page(request)?;
         // An attempt that may start others knows their ids.
         if !resources::are_for(&self.session) || self.session.place.is_inside() {
@@ -379,9 +313,9 @@ impl ServerHandler for Server {
 
     async fn list_resource_templates(
         &self,
-        request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        request: Page,
+        _: Context,
+    ) -> Result<ListResourceTemplatesResult> {
         only_page(request)?;
         Ok(ListResourceTemplatesResult::with_all_items(resources::templates(&self.session)))
     }
@@ -389,8 +323,8 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ReadResourceResponse, ErrorData> {
+        context: Context,
+    ) -> Result<ReadResourceResponse> {
         let Some((tool, arguments)) = resources::call(&request.uri, &self.session) else {
             return Err(resources::unknown(&request.uri));
         };
@@ -399,19 +333,11 @@ impl ServerHandler for Server {
     }
 
     /// None are offered, so the method is not there.
-    async fn complete(
-        &self,
-        _: CompleteRequestParams,
-        _: RequestContext<RoleServer>,
-    ) -> Result<CompleteResult, ErrorData> {
+    async fn complete(&self, _: CompleteRequestParams, _: Context) -> Result<CompleteResult> {
         Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
-    async fn list_prompts(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
+    async fn list_prompts(&self, request: Page, _: Context) -> Result<ListPromptsResult> {
         only_page(request)?;
         Ok(ListPromptsResult::with_all_items(prompts::list(&self.session)))
     }
@@ -419,8 +345,8 @@ impl ServerHandler for Server {
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        _: RequestContext<RoleServer>,
-    ) -> Result<GetPromptResponse, ErrorData> {
+        _: Context,
+    ) -> Result<GetPromptResponse> {
         let arguments = request.arguments.unwrap_or_default();
         Ok(prompts::get(&request.name, &arguments, &self.session)?.into())
     }
@@ -428,8 +354,8 @@ impl ServerHandler for Server {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CustomResult, ErrorData> {
+        context: Context,
+    ) -> Result<CustomResult> {
         let CustomRequest { method, params, .. } = request;
         if let Some(tool) = tools::find(&method).filter(|tool| tool.is_workers()) {
             return self.bare(tool, params, &context).await;
@@ -449,8 +375,8 @@ impl ServerHandler for Server {
     }
 }
 
-/// Every list is told in one page, so that no cursor is one of ours.
-fn only_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+/// Every list has one page, so that no cursor is one of ours.
+fn only_page(request: Page) -> Result<()> {
     let cursor = request.and_then(|request| request.cursor);
     if cursor.is_none_or(|cursor| cursor.is_empty()) {
         return Ok(());
@@ -462,51 +388,4 @@ fn only_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
 /// The bridge's id of a call.
 fn call_id(meta: &RequestMetaObject) -> Option<String> {
     meta.get(CALL_ID).and_then(|id| id.as_str()).map(str::to_owned)
-}
-
-fn beyond_access(tool: &Tool, session: &Session) -> Refusal {
-    let (name, needed, access) = (tool.name(), tool.access(), session.access);
-    if session.place.is_inside() && (session.attempt.is_none() || needed == Access::Admin) {
-        return inside::refused(session, name);
-    }
-    let message = format!("{name} needs {needed} access, and this connection has {access} access");
-    Refusal::new(Code::NotPermitted, message)
-        .hint(format!("Connect with `provost mcp --access {needed}`, then call {name} again."))
-        .detail("tool", name)
-        .detail("access", access.to_string())
-        .detail("needed", needed.to_string())
-}
-
-fn not_permitted(tool: &Tool, session: &Session) -> Refusal {
-    let name = tool.name();
-    let role = session.role;
-    if session.place.is_inside() {
-        return inside::refused(session, name).detail("role", role.to_string());
-    }
-    let refusal = if tool.is_for_role(role) && !tool.is_workers() {
-        Refusal::new(Code::NotPermitted, format!("{name} works only inside an attempt."))
-            .hint("Call list_projects instead.")
-    } else {
-        Refusal::new(Code::NotPermitted, format!("{name} is not a tool of the role {role}."))
-    };
-    refusal.detail("tool", name).detail("role", role.to_string())
-}
-
-/// Most clients show the message alone, so that all stands in it.
-fn unknown_tool(name: &str, session: &Session) -> ErrorData {
-    let visible: Vec<_> = tools::all().iter().filter(|tool| tool.is_for(session)).collect();
-    let shown = cut(name.to_owned(), NAME_TOLD);
-    let names: Vec<&str> = visible.iter().map(|tool| tool.name()).collect();
-    let use_another = "Use one of the tools that tools/list gives.".to_owned();
-    let (message, hint, nearest) = match suggest::tool(&shown, &visible) {
-        Meant::Tool(near) => (
-            format!("There is no tool `{shown}`; did you mean {near}?"),
-            format!("Call {near} instead."),
-            Some(near),
-        ),
-        Meant::Absent(why) => (format!("There is no tool `{shown}`. {why}"), use_another, None),
-        Meant::Unknown => (format!("There is no tool `{shown}`."), use_another, None),
-    };
-    let data = json!({"hint": hint, "nearest": nearest, "tools": names});
-    ErrorData::invalid_params(message, Some(data))
 }

@@ -1,96 +1,35 @@
-//! What a tool is: its definition as clients see it, and the path of a call
-//! through it: prepare, check, parse, ask, render. The table of all tools is
-//! `tools`.
+//! A tool: its definition as clients see it, and the path of a call through it:
+//! prepare, check, parse, ask, render. The table of all tools is `tools`.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use jsonschema::Validator;
 use provost_actors::failpoint;
 use provost_actors::ids::TaskRef;
+use provost_actors::payload;
 use provost_actors::refusal::Refusal;
-use rmcp::model::{JsonObject, MetaObject, ToolAnnotations};
+use rmcp::model::{JsonObject, MetaObject};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::contract::ToolContract;
 use super::envelope::Success;
-use super::key;
-use super::schema::{self, Errors, REQUEST_ID};
-use super::validation::ToolContract;
+use super::row::{Audience, Kind, Load, Row};
+use super::schema::{self, REQUEST_ID};
 use crate::api::args::TASK_PATTERN;
-use crate::api::field_rules::FieldRule;
-use crate::api::{Access, Callee, Key, Once, Role, Service, Session};
+use crate::api::{Callee, Key, Once, Service, Session};
 
 /// Arguments that clients are known to add by themselves; Gemini CLI 0.61 adds
 /// this one to every call.
 const FOREIGN: [&str; 1] = ["wait_for_previous"];
 
-/// What a large answer may weigh, in bytes: a patch or a page of a log, once as text
-/// and once as structure.
+/// The most bytes of a large answer, which stands in the result once as text and once as
+/// structure.
 const LARGE_ANSWER: usize = 4 * 1024 * 1024;
-
-/// Whom a tool is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Audience {
-    /// Those who run the board: orchestrators and persons.
-    Board,
-    /// Whoever pulls work from it. These tools speak the worker API's own words.
-    Worker,
-    /// Whoever calls from inside an attempt.
-    Inside,
-}
-
-/// What a tool does to the world, as MCP's annotations say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Changes nothing.
-    Reads,
-    /// Answers, and may leave something behind: a question passed on, a task taken.
-    Asks,
-    /// Adds something; asking twice adds two.
-    Adds,
-    /// Sets an agent to work, which may reach anything.
-    Starts,
-    /// The same, or drops what was to come.
-    Steers,
-    /// Overwrites or ends what was there; asking twice is asking once.
-    Replaces,
-    /// Takes something off the board for good.
-    Removes,
-}
-
-impl Effect {
-    /// What a caller must be allowed to do.
-    pub fn access(self) -> Access {
-        match self {
-            Self::Reads | Self::Asks => Access::Read,
-            Self::Adds | Self::Starts | Self::Steers | Self::Replaces => Access::Write,
-            Self::Removes => Access::Admin,
-        }
-    }
-}
-
-/// When a client's model gets to see the tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
-    /// At once.
-    Always,
-    /// When it searches, with clients that defer tools.
-    Search,
-}
-
-/// The name, title and reach of a tool: its line in the table.
-pub struct Row {
-    pub name: &'static str,
-    pub title: &'static str,
-    pub audience: Audience,
-    pub effect: Effect,
-    pub load: Load,
-    pub description: &'static str,
-    pub rules: &'static [FieldRule],
-}
 
 /// A call on its way to the domain.
 pub struct Call<'a> {
@@ -101,25 +40,31 @@ pub struct Call<'a> {
     pub bridge_id: Option<String>,
 }
 
-/// Arguments passed the schema and not the parser; this is the path of the fault.
+/// The path of a value that passed the schema and not the parser.
 struct Misfit(String);
 
-type Outcome<'a> = BoxFuture<'a, Result<Success, Refusal>>;
-type Run = dyn for<'a> Fn(Call<'a>) -> Result<Outcome<'a>, Misfit> + Send + Sync;
+type Answer<'a, O> = BoxFuture<'a, Result<O, Refusal>>;
+type Run = dyn for<'a> Fn(Call<'a>) -> Result<Answer<'a, Success>, Misfit> + Send + Sync;
 
 /// A tool, ready to be listed and called.
 pub struct Tool {
     row: Row,
     input: Arc<JsonObject>,
     output: Arc<JsonObject>,
-    /// What calls are held against: `input`, and what it leaves out to be short.
+    /// The whole schema that calls are checked against; `input` leaves some of it out.
     schema: Value,
     validator: Validator,
     run: Box<Run>,
-    sleeps: bool,
-    is_large: bool,
     #[cfg(test)]
     parses: fn(Map<String, Value>) -> bool,
+}
+
+impl Deref for Tool {
+    type Target = Row;
+
+    fn deref(&self) -> &Row {
+        &self.row
+    }
 }
 
 impl Tool {
@@ -128,42 +73,13 @@ impl Tool {
     where
         I: DeserializeOwned + JsonSchema,
         O: Serialize + JsonSchema + 'static,
-        F: for<'a> Fn(&'a dyn Service, &'a Session, I) -> BoxFuture<'a, Result<O, Refusal>>
-            + Send
-            + Sync
-            + 'static,
+        F: for<'a> Fn(&'a dyn Service, &'a Session, I) -> Answer<'a, O> + Send + Sync + 'static,
     {
         let run: Box<Run> = Box::new(move |call| {
             let asked = method(call.service, call.session, parse::<I>(call.arguments)?);
-            Ok(rendered(asked, |output| (output, false)))
+            Ok(Box::pin(async move { rendered(asked.await?, false) }))
         });
-        Self::new::<I, O>(row, false, run)
-    }
-
-    /// A tool that changes nothing and sleeps until there is news.
-    pub fn wait<I, O, F>(row: Row, method: F) -> Self
-    where
-        I: DeserializeOwned + JsonSchema,
-        O: Serialize + JsonSchema + 'static,
-        F: for<'a> Fn(&'a dyn Service, &'a Session, I) -> BoxFuture<'a, Result<O, Refusal>>
-            + Send
-            + Sync
-            + 'static,
-    {
-        Self { sleeps: true, ..Self::read(row, method) }
-    }
-
-    /// A tool that changes nothing and whose answers may be megabytes.
-    pub fn bulk<I, O, F>(row: Row, method: F) -> Self
-    where
-        I: DeserializeOwned + JsonSchema,
-        O: Serialize + JsonSchema + 'static,
-        F: for<'a> Fn(&'a dyn Service, &'a Session, I) -> BoxFuture<'a, Result<O, Refusal>>
-            + Send
-            + Sync
-            + 'static,
-    {
-        Self { is_large: true, ..Self::read(row, method) }
+        Self::new::<I, O>(row, run)
     }
 
     /// A tool with an effect: it also takes `request_id`.
@@ -171,56 +87,46 @@ impl Tool {
     where
         I: DeserializeOwned + JsonSchema + Serialize,
         O: Serialize + JsonSchema + 'static,
-        F: for<'a> Fn(
-                &'a dyn Service,
-                &'a Session,
-                Option<Key>,
-                I,
-            ) -> BoxFuture<'a, Result<Once<O>, Refusal>>
+        F: for<'a> Fn(&'a dyn Service, &'a Session, Option<Key>, I) -> Answer<'a, Once<O>>
             + Send
             + Sync
             + 'static,
     {
-        let name = row.name;
+        let tool = row.name;
         let run: Box<Run> = Box::new(move |mut call| {
             let given = take_request_id(&mut call.arguments)?;
             let input = parse::<I>(call.arguments)?;
-            let key = key::of(name, given.as_deref(), call.bridge_id.as_deref(), &input);
+            // Each origin has a prefix of its own, so that neither can forge the other.
+            let request_id = given.map(|id| format!("request:{}", &*id));
+            let request_id = request_id.or(call.bridge_id.map(|id| format!("call:{id}")));
+            let key = request_id.map(|request_id| {
+                let payload_hash = payload::hash(&input);
+                Key { tool, request_id, payload_hash, resolved_hash: None }
+            });
             let asked = method(call.service, call.session, key, input);
-            Ok(rendered(asked, |answer: Once<O>| (answer.value, answer.deduplicated)))
+            Ok(Box::pin(async move {
+                let Once { value, deduplicated, .. } = asked.await?;
+                rendered(value, deduplicated)
+            }))
         });
-        Self::new::<I, O>(row, true, run)
+        Self::new::<I, O>(row, run)
     }
 
-    fn new<I, O>(row: Row, changes: bool, run: Box<Run>) -> Self
-    where
-        I: DeserializeOwned + JsonSchema,
-        O: JsonSchema,
-    {
-        let input = schema::input::<I>(row.rules, changes);
-        let schema = Value::Object((*input).clone());
+    fn new<I: DeserializeOwned + JsonSchema, O: JsonSchema>(row: Row, run: Box<Run>) -> Self {
+        let input = schema::input::<I>(row.rules, row.kind == Kind::Change);
+        let schema = Value::Object(input.clone());
         #[expect(clippy::expect_used, reason = "the schemas are constants; a test compiles each")]
         let validator = jsonschema::draft202012::options()
             .should_validate_formats(true)
             .build(&schema)
             .expect("a published schema compiles");
-        let errors = match row.audience {
-            Audience::Worker => Errors::Worker,
-            Audience::Board | Audience::Inside => Errors::House,
-        };
-        let input = match row.audience {
-            Audience::Worker => schema::lean(&input),
-            Audience::Board | Audience::Inside => schema::without_patterns(&input),
-        };
         Self {
+            input: Arc::new(schema::published(input, row.is_workers())),
+            output: Arc::new(schema::output::<O>(row.is_workers())),
             row,
-            input,
-            output: schema::output::<O>(errors),
             schema,
             validator,
             run,
-            sleeps: false,
-            is_large: false,
             #[cfg(test)]
             parses: |mut arguments| {
                 take_request_id(&mut arguments).is_ok() && parse::<I>(arguments).is_ok()
@@ -228,67 +134,18 @@ impl Tool {
         }
     }
 
-    pub fn name(&self) -> &'static str {
-        self.row.name
-    }
-
-    /// Whether a call sleeps more than it works.
-    pub fn sleeps(&self) -> bool {
-        self.sleeps
-    }
-
     /// The most bytes that an answer may hold, where that is much.
     pub fn large_answer(&self) -> Option<usize> {
-        self.is_large.then_some(LARGE_ANSWER)
-    }
-
-    /// Whether a connection may see and call the tool.
-    pub fn is_for(&self, session: &Session) -> bool {
-        match self.row.audience {
-            Audience::Inside => session.attempt.is_some(),
-            Audience::Board | Audience::Worker => self.is_for_role(session.role),
-        }
-    }
-
-    /// Whether a role may ever see the tool.
-    pub fn is_for_role(&self, role: Role) -> bool {
-        match self.row.audience {
-            Audience::Board => role != Role::Worker,
-            Audience::Worker => role != Role::Orchestrator,
-            Audience::Inside => true,
-        }
-    }
-
-    /// Whether it is one of the worker API's, which are also there as bare methods.
-    pub fn is_workers(&self) -> bool {
-        self.row.audience == Audience::Worker
-    }
-
-    /// What it does to the world.
-    pub fn effect(&self) -> Effect {
-        self.row.effect
-    }
-
-    /// What a caller must be allowed to do.
-    pub fn access(&self) -> Access {
-        self.row.effect.access()
+        (self.kind == Kind::Bulk).then_some(LARGE_ANSWER)
     }
 
     /// The definition as `tools/list` gives it.
     pub fn definition(&self) -> rmcp::model::Tool {
         let row = &self.row;
-        let adds = matches!(row.effect, Effect::Adds | Effect::Asks);
-        let reads = row.effect == Effect::Reads;
-        let starts = matches!(row.effect, Effect::Starts | Effect::Steers);
-        let annotations = ToolAnnotations::with_title(row.title)
-            .read_only(reads)
-            .destructive(self.is_destructive())
-            .idempotent(!adds && !starts)
-            .open_world(starts);
         let mut tool = rmcp::model::Tool::new(row.name, row.description, Arc::clone(&self.input))
             .with_title(row.title)
             .with_raw_output_schema(Arc::clone(&self.output))
-            .with_annotations(annotations);
+            .with_annotations(row.annotations());
         if row.load == Load::Always {
             let always = Map::from_iter([("anthropic/alwaysLoad".to_owned(), json!(true))]);
             tool.meta = Some(MetaObject(always));
@@ -299,37 +156,31 @@ impl Tool {
     /// Runs one call from the raw arguments to its outcome. The domain is asked
     /// once, and only with arguments that fit.
     pub async fn call(&self, mut call: Call<'_>) -> Result<Success, Refusal> {
-        let contract = ToolContract {
-            tool: self.row.name,
-            schema: &self.schema,
-            validator: &self.validator,
-            rules: self.row.rules,
-            is_workers: self.is_workers(),
-        };
         call.arguments.retain(|name, _| !FOREIGN.contains(&name.as_str()));
         let mut arguments = Value::Object(std::mem::take(&mut call.arguments));
         drop_nulls(&mut arguments);
-        let (tool, service) = (self.row.name, call.service);
-        let is_inside = call.session.place.is_inside();
-        let outcome = self.outcome(&contract, call, &arguments).await;
-        failpoint::hit(tool, "answering");
+        let service = call.service;
+        // What a hint would name may be beyond an attempt's reach.
+        let is_clarified = !self.is_workers() && !call.session.place.is_inside();
+        let outcome = self.outcome(call, &arguments).await;
+        failpoint::hit(self.name, "answering");
         match outcome {
-            Ok(success) => Ok(success),
-            // What a hint would name may be beyond an attempt's reach.
-            Err(refusal) if self.is_workers() || is_inside => Err(refusal.of_tool(tool)),
-            Err(refusal) => {
+            Err(refusal) if is_clarified => {
                 let refusal = service.clarify(&self.callee(), &arguments, refusal).await;
-                Err(refusal.of_tool(tool))
+                Err(refusal.of_tool(self.name))
             }
+            outcome => outcome.map_err(|refusal| refusal.of_tool(self.name)),
         }
     }
 
-    async fn outcome(
-        &self,
-        contract: &ToolContract<'_>,
-        mut call: Call<'_>,
-        arguments: &Value,
-    ) -> Result<Success, Refusal> {
+    async fn outcome(&self, mut call: Call<'_>, arguments: &Value) -> Result<Success, Refusal> {
+        let contract = ToolContract {
+            tool: self.name,
+            schema: &self.schema,
+            validator: &self.validator,
+            rules: self.rules,
+            is_workers: self.is_workers(),
+        };
         if let Some(refusal) = contract.fault(arguments) {
             return Err(refusal);
         }
@@ -337,9 +188,9 @@ impl Tool {
         if !self.is_workers() {
             self.name_tasks(&mut call).await?;
         }
-        if self.row.audience == Audience::Board && call.session.place.is_inside() {
+        if self.audience == Audience::Board && call.session.place.is_inside() {
             let Call { service, session, arguments, .. } = &call;
-            service.permit(session, self.row.name, self.access(), arguments).await?;
+            service.permit(session, self.name, self.access(), arguments).await?;
         }
         match (self.run)(call) {
             Ok(outcome) => outcome.await,
@@ -347,9 +198,8 @@ impl Tool {
         }
     }
 
-    /// Puts ids in place of tasks' handles, so that all behind here knows ids alone, and a
-    /// call by either name is the same call. Lists of tasks are the store's to resolve:
-    /// their project is in the call.
+    /// Puts ids in place of tasks' handles, so that a call by either name is the same call.
+    /// Lists of tasks are resolved by the store: their project is in the call.
     async fn name_tasks(&self, call: &mut Call<'_>) -> Result<(), Refusal> {
         let project = call.arguments.get("project_id").and_then(Value::as_str).map(str::to_owned);
         for (name, value) in &mut call.arguments {
@@ -363,15 +213,10 @@ impl Tool {
         Ok(())
     }
 
-    /// Whether a call may end or overwrite what is there.
-    pub fn is_destructive(&self) -> bool {
-        matches!(self.row.effect, Effect::Replaces | Effect::Removes | Effect::Steers)
-    }
-
     fn callee(&self) -> Callee {
         let fields = self.schema["properties"].as_object();
         Callee {
-            name: self.row.name,
+            name: self.name,
             fields: fields.into_iter().flat_map(Map::keys).cloned().collect(),
             is_destructive: self.is_destructive(),
         }
@@ -387,11 +232,6 @@ impl Tool {
     #[cfg(test)]
     pub fn parses(&self, arguments: &Value) -> bool {
         (self.parses)(arguments.as_object().cloned().unwrap_or_default())
-    }
-
-    #[cfg(test)]
-    pub fn row(&self) -> &Row {
-        &self.row
     }
 }
 
@@ -419,18 +259,8 @@ fn take_request_id(
     given.map_err(|_| Misfit(REQUEST_ID.to_owned()))
 }
 
-fn rendered<'a, T, O>(
-    asked: BoxFuture<'a, Result<T, Refusal>>,
-    parts: fn(T) -> (O, bool),
-) -> Outcome<'a>
-where
-    T: 'a,
-    O: Serialize + 'a,
-{
-    Box::pin(async move {
-        let (output, deduplicated) = parts(asked.await?);
-        let output = serde_json::to_value(output)
-            .map_err(|fault| Refusal::internal(format!("the result can't be written: {fault}")))?;
-        Ok(Success { output, deduplicated })
-    })
+fn rendered(output: impl Serialize, deduplicated: bool) -> Result<Success, Refusal> {
+    let output = serde_json::to_value(output)
+        .map_err(|fault| Refusal::internal(format!("the result can't be written: {fault}")))?;
+    Ok(Success { output, deduplicated })
 }

@@ -26,11 +26,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::backlog::{Backlog, Unread};
-use super::server::Limits;
+use super::limits::Limits;
 use super::wire::{self, Line, Rejection};
-
-/// The longest line that is read, in bytes, without its `\n`.
-pub const MAX_LINE: usize = 16 * 1024 * 1024;
 
 /// The answer to `tools/list`, in bytes: it is far larger than its request.
 const LIST_BYTES: usize = 128 * 1024;

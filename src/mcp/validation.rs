@@ -1,39 +1,17 @@
-//! Why arguments don't fit a tool's schema, said so that the caller can mend
-//! the call: the field, what it should be, and where its values come from. Pure.
+//! Refuses arguments that don't fit a tool so that the caller can fix the call: names the
+//! field, what it should be, and where its values come from. Pure.
 
-use jsonschema::error::ValidationErrorKind;
-use jsonschema::{ValidationError, Validator};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::Value;
 
+use super::contract::{Fault, ToolContract, property, shown};
 use super::repair::repair;
 use super::schema::REQUEST_ID;
 use crate::api::args::{ID_PATTERN, TASK_PATTERN};
-use crate::api::field_path::{BRANCH_FIELD, join, name_of, pointer_of, source};
-use crate::api::field_rules::FieldRule;
-
-/// What is needed of a tool to judge arguments for it.
-pub struct ToolContract<'a> {
-    pub tool: &'a str,
-    pub schema: &'a Value,
-    pub validator: &'a Validator,
-    pub rules: &'a [FieldRule],
-    /// It is one of the worker API's.
-    pub is_workers: bool,
-}
-
-/// What is wrong with arguments, and at which JSON pointer.
-pub enum Fault {
-    /// The object there has these fields that it should not have.
-    Unknown(String, Vec<String>),
-    /// The object there lacks a field.
-    Missing(String, String),
-    Invalid(String),
-}
+use crate::api::field_path::{BRANCH_FIELD, join, name_of, pointer_of};
 
 impl ToolContract<'_> {
-    /// Holds arguments against the published schema. Tells the first fault, in
-    /// the order in which a caller would mend them.
+    /// Checks arguments against the whole schema, and refuses the first fault.
     pub fn fault(&self, arguments: &Value) -> Option<Refusal> {
         if self.validator.is_valid(arguments) {
             return None;
@@ -53,39 +31,13 @@ impl ToolContract<'_> {
         self.invalid(&pointer_of(path), arguments)
     }
 
-    /// The tool whose answer has the values of a field, as far as the caller has it.
-    fn source(&self, field: &str) -> Option<&'static str> {
-        if !self.is_workers {
-            return source(field);
-        }
-        let names_a_task = matches!(field, "task_id" | "depends_on") || field.ends_with("askId");
-        names_a_task.then_some("getNextTask")
-    }
-
     fn refuse_rule(&self, arguments: &Value) -> Refusal {
-        let broken = arguments
-            .as_object()
-            .and_then(|arguments| self.rules.iter().find_map(|m| m.check(self.tool, arguments)));
+        let broken = arguments.as_object().and_then(|arguments| {
+            self.rules.iter().find_map(|rule| rule.check(self.tool, arguments))
+        });
         broken.unwrap_or_else(|| {
             let message = format!("The fields given to {} don't go together.", self.tool);
             Refusal::new(Code::InvalidArgument, message)
-        })
-    }
-
-    /// The first fault, in the order in which a caller would mend them.
-    pub fn first_fault(&self, arguments: &Value) -> Option<Fault> {
-        let errors = self.validator.iter_errors(arguments);
-        let error =
-            errors.filter(|error| !is_of_modes(error)).min_by_key(|error| rank(error.kind()))?;
-        let pointer = error.instance_path().as_str().to_owned();
-        Some(match error.kind() {
-            ValidationErrorKind::AdditionalProperties { unexpected } => {
-                Fault::Unknown(pointer, unexpected.clone())
-            }
-            ValidationErrorKind::Required { property } => {
-                Fault::Missing(pointer, property.as_str().unwrap_or_default().to_owned())
-            }
-            _ => Fault::Invalid(pointer),
         })
     }
 
@@ -105,7 +57,7 @@ impl ToolContract<'_> {
         let refusal = Refusal::new(Code::UnknownField, message).detail("path", path.as_str());
         let refusal = match repair.nearest() {
             Some(near) => refusal.detail("nearest", near),
-            None => refusal.detail("fields", self.fields(pointer).collect::<Vec<_>>()),
+            None => refusal.detail("fields", self.fields(pointer)),
         };
         let refusal = match repair.branch() {
             Some(field) => refusal.detail(BRANCH_FIELD, field),
@@ -155,72 +107,6 @@ impl ToolContract<'_> {
         };
         refusal.hint(hint)
     }
-
-    /// The fields that can stand in the object that a pointer names.
-    pub fn fields(&self, pointer: &str) -> impl Iterator<Item = &str> {
-        properties(self.node(pointer))
-    }
-
-    /// Those of them without which the call can't be, alone or with another one.
-    pub fn needed(&self, pointer: &str) -> Vec<&str> {
-        let required = self.node(pointer).and_then(|node| node.get("required"));
-        let required = required.and_then(Value::as_array).into_iter().flatten();
-        let mut needed: Vec<&str> = required.filter_map(Value::as_str).collect();
-        for rule in self.rules.iter().filter(|_| pointer.is_empty()) {
-            needed.extend(rule.targets());
-        }
-        needed
-    }
-
-    /// Whether the call can do without the field: neither its schema nor, with the
-    /// other fields as they are, a rule asks for it.
-    fn is_optional(&self, pointer: &str, arguments: &Value) -> bool {
-        let Some((parent, field)) = pointer.rsplit_once('/') else { return false };
-        if let (Some(arguments), "") = (arguments.as_object(), parent) {
-            let mut rest = arguments.clone();
-            rest.shift_remove(field);
-            if self.rules.iter().any(|rule| rule.check(self.tool, &rest).is_some()) {
-                return false;
-            }
-        }
-        let parent = self.node(parent);
-        let required = parent.and_then(|node| node.get("required")).and_then(Value::as_array);
-        parent.and_then(|node| property(node, field)).is_some()
-            && required.is_none_or(|names| names.iter().all(|name| name != field))
-    }
-
-    /// The schema of what a JSON pointer into the arguments points at.
-    pub fn node(&self, pointer: &str) -> Option<&Value> {
-        let mut steps = pointer.split('/').skip(1).filter(|step| !step.is_empty());
-        steps.try_fold(self.schema, |node, step| {
-            let of_any_name = || node.get("additionalProperties").filter(|node| node.is_object());
-            node.get("items").or_else(|| property(node, step)).or_else(of_any_name)
-        })
-    }
-}
-
-fn is_of_modes(error: &ValidationError<'_>) -> bool {
-    let path = error.schema_path().as_str();
-    path.starts_with("/dependentSchemas") || path == "/minProperties"
-}
-
-/// The order in which faults are told: a misspelt field explains a missing one.
-fn rank(kind: &ValidationErrorKind) -> u8 {
-    match kind {
-        ValidationErrorKind::AdditionalProperties { .. } => 0,
-        ValidationErrorKind::Required { .. } => 1,
-        ValidationErrorKind::Type { .. } => 2,
-        _ => 3,
-    }
-}
-
-fn property<'a>(node: &'a Value, name: &str) -> Option<&'a Value> {
-    node.get("properties")?.get(name)
-}
-
-fn properties(node: Option<&Value>) -> impl Iterator<Item = &str> {
-    let fields = node.and_then(|node| node.get("properties")).and_then(Value::as_object);
-    fields.into_iter().flatten().map(|(name, _)| name.as_str())
 }
 
 /// What a schema asks for, in words that end a sentence.
@@ -283,19 +169,3 @@ fn is_too_long(node: Option<&Value>, value: &Value) -> bool {
     let most = node.and_then(|node| node.get("maxItems")).and_then(Value::as_u64);
     most.zip(value.as_array()).is_some_and(|(most, items)| items.len() as u64 > most)
 }
-
-/// A value as a sentence can bear it: short.
-pub fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::String(text) if !text.is_empty() && text.trim().is_empty() => "blank".to_owned(),
-        Value::String(text) if text.chars().count() <= 60 => format!("the string {value}"),
-        Value::String(text) => format!("a string of {} characters", text.chars().count()),
-        Value::Array(items) => format!("an array of {} items", items.len()),
-        Value::Object(_) => "an object".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {}

@@ -152,21 +152,11 @@ pub fn cancelled_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
 
 /// The methods that are served and have parameters of their own, of both eras of the
 /// protocol. Others are not there, whatever their parameters are.
+const SERVED: &str = "initialize server/discover ping prompts/get prompts/list resources/list \
+    resources/templates/list resources/read subscriptions/listen tools/list tools/call";
+
 fn is_served(method: &str) -> bool {
-    matches!(
-        method,
-        "initialize"
-            | "server/discover"
-            | "ping"
-            | "prompts/get"
-            | "prompts/list"
-            | "resources/list"
-            | "resources/templates/list"
-            | "resources/read"
-            | "subscriptions/listen"
-            | "tools/list"
-            | "tools/call"
-    )
+    SERVED.split(' ').any(|served| served == method)
 }
 
 fn params_fault(method: &str, params: Option<&Value>) -> String {

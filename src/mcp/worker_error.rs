@@ -1,5 +1,5 @@
-//! How the worker's API says no: its one error schema for all tools, and the
-//! numbers that its bare methods add. Pure; every refusal has a line here.
+//! How the worker API refuses: one error schema for all its tools, and the numbers that
+//! its bare methods add. Pure; every refusal has a line here.
 
 use provost_actors::event::Timestamp;
 use provost_actors::refusal::{Code, Refusal};
@@ -21,104 +21,45 @@ struct Kind {
     severity: &'static str,
     priority_impact: &'static str,
     log_level: &'static str,
-    /// Seconds, where the refusal itself does not tell.
+    /// In seconds, for a refusal that names no time itself.
     retry_after: Option<u64>,
     /// Whether to go another way, such as a ticket, is better than to try again.
     fallback: bool,
 }
 
-const PARAM: Kind = Kind {
-    code: "INVALID_PARAM",
-    number: 400,
-    severity: "LOW",
-    priority_impact: "NONE",
-    log_level: "INFO",
-    retry_after: None,
-    fallback: false,
-};
-const MISSING: Kind = Kind {
-    code: "RESOURCE_NOT_FOUND",
-    number: 404,
-    severity: "MEDIUM",
-    priority_impact: "P2_DELAYED",
-    log_level: "WARN",
-    ..PARAM
-};
-const STATE: Kind = Kind { code: "INVALID_STATE", number: 409, ..MISSING };
-const AWAY: Kind =
-    Kind { code: "SERVICE_UNAVAILABLE", number: 503, retry_after: Some(2), ..MISSING };
-
-fn kind(code: Code) -> Kind {
-    match code {
-        Code::MissingRequired | Code::UnknownField => {
-            Kind { number: ErrorCode::INVALID_PARAMS.0, ..PARAM }
-        }
-        Code::InvalidArgument
-        | Code::AmbiguousTarget
-        | Code::MixedPagination
-        | Code::DependencyCycle => PARAM,
-        Code::ProjectNotFound
-        | Code::RepoNotFound
-        | Code::TaskNotFound
-        | Code::AttemptNotFound
-        | Code::SessionNotFound
-        | Code::TicketNotFound
-        | Code::QuestionNotFound
-        | Code::FileNotFound
-        | Code::ExecutorNotFound
-        | Code::VariantNotFound
-        | Code::ExecutorUnavailable
-        | Code::BranchNotFound => MISSING,
-        Code::InvalidState | Code::NoSessionYet | Code::TurnActive | Code::AttemptRunning => STATE,
-        Code::IdempotencyConflict => Kind { code: "IDEMPOTENCY_CONFLICT", ..STATE },
-        Code::NotPermitted => Kind { code: "NOT_PERMITTED", number: 403, ..MISSING },
-        Code::RateLimited => {
-            Kind { code: "RATE_LIMIT", number: 429, retry_after: Some(1), ..MISSING }
-        }
-        Code::TokenLimitExceeded => Kind {
-            code: "TOKEN_LIMIT_EXCEEDED",
-            number: 400,
-            severity: "HIGH",
-            fallback: true,
-            ..MISSING
-        },
-        Code::Timeout => Kind {
-            code: "TIMEOUT",
-            number: 503,
-            severity: "HIGH",
-            priority_impact: "P1_BLOCKED",
-            retry_after: Some(10),
-            fallback: true,
-            ..MISSING
-        },
-        Code::DbLocked => Kind { code: "DB_LOCKED", ..AWAY },
-        Code::DbUnavailable | Code::StorageFull => Kind {
-            code: "RESOURCE_NOT_FOUND",
-            severity: "CRITICAL",
-            priority_impact: "P1_BLOCKED",
-            log_level: "ERROR",
-            retry_after: Some(10),
-            fallback: true,
-            ..AWAY
-        },
-        Code::DaemonUnavailable | Code::DaemonRestarting | Code::ShuttingDown => AWAY,
-        // What the agent has made of its worktree, or of the repository, can't be read.
-        Code::WorkspaceFailed => Kind {
-            code: "WORKSPACE_FAILED",
-            number: 409,
-            severity: "HIGH",
-            priority_impact: "P1_BLOCKED",
-            ..MISSING
-        },
-        Code::SpawnFailed | Code::Internal => Kind {
-            code: "INTERNAL_ERROR",
-            number: 500,
-            severity: "CRITICAL",
-            priority_impact: "P1_BLOCKED",
-            log_level: "ERROR",
-            ..PARAM
-        },
-    }
+#[rustfmt::skip]
+fn kind(refusal: Code) -> Kind {
+    let (code, number, severity, priority_impact, log_level, retry_after, fallback) = match refusal {
+        Code::MissingRequired | Code::UnknownField =>
+            ("INVALID_PARAM", ErrorCode::INVALID_PARAMS.0, "LOW", "NONE", "INFO", None, false),
+        Code::InvalidArgument | Code::AmbiguousTarget | Code::MixedPagination
+        | Code::DependencyCycle =>
+            ("INVALID_PARAM", 400, "LOW", "NONE", "INFO", None, false),
+        Code::ProjectNotFound | Code::RepoNotFound | Code::TaskNotFound | Code::AttemptNotFound
+        | Code::SessionNotFound | Code::TicketNotFound | Code::QuestionNotFound
+        | Code::FileNotFound | Code::ExecutorNotFound | Code::VariantNotFound
+        | Code::ExecutorUnavailable | Code::BranchNotFound =>
+            ("RESOURCE_NOT_FOUND", 404, "MEDIUM", "P2_DELAYED", "WARN", None, false),
+        Code::InvalidState | Code::NoSessionYet | Code::TurnActive | Code::AttemptRunning =>
+            ("INVALID_STATE", 409, "MEDIUM", "P2_DELAYED", "WARN", None, false),
+        Code::IdempotencyConflict =>
+            ("IDEMPOTENCY_CONFLICT", 409, "MEDIUM", "P2_DELAYED", "WARN", None, false),
+        Code::NotPermitted => ("NOT_PERMITTED", 403, "MEDIUM", "P2_DELAYED", "WARN", None, false),
+        Code::RateLimited => ("RATE_LIMIT", 429, "MEDIUM", "P2_DELAYED", "WARN", Some(1), false),
+        Code::TokenLimitExceeded =>
+            ("TOKEN_LIMIT_EXCEEDED", 400, "HIGH", "P2_DELAYED", "WARN", None, true),
+        Code::Timeout => ("TIMEOUT", 503, "HIGH", "P1_BLOCKED", "WARN", Some(10), true),
+        Code::DbLocked => ("DB_LOCKED", 503, "MEDIUM", "P2_DELAYED", "WARN", Some(2), false),
+        Code::DbUnavailable | Code::StorageFull =>
+            ("RESOURCE_NOT_FOUND", 503, "CRITICAL", "P1_BLOCKED", "ERROR", Some(10), true),
+        Code::DaemonUnavailable | Code::DaemonRestarting | Code::ShuttingDown =>
+            ("SERVICE_UNAVAILABLE", 503, "MEDIUM", "P2_DELAYED", "WARN", Some(2), false),
+        // The agent has left its worktree, or the repository, in a state that can't be read.
+        Code::WorkspaceFailed => ("WORKSPACE_FAILED", 409, "HIGH", "P1_BLOCKED", "WARN", None, false),
+        Code::SpawnFailed | Code::Internal =>
+            ("INTERNAL_ERROR", 500, "CRITICAL", "P1_BLOCKED", "ERROR", None, false),
+    };
+    Kind { code, number, severity, priority_impact, log_level, retry_after, fallback }
 }
 
 /// The error of a tool's result. `agent` called it, with these arguments.
@@ -127,12 +68,12 @@ pub fn envelope(refusal: &Refusal, agent: &str, arguments: &Value) -> Value {
     let mut details = details(refusal);
     let beside: Vec<_> =
         BESIDE.iter().filter_map(|name| Some((*name, details.remove(*name)?))).collect();
-    let told = details.remove("retry_after_seconds");
+    let given = details.remove("retry_after_seconds");
     let retryable = match details.remove("retryable") {
         Some(said) => said == true,
         None => refusal.code.retryable(),
     };
-    let retry_after = told.or(kind.retry_after.map(Value::from)).filter(|_| retryable);
+    let retry_after = given.or(kind.retry_after.map(Value::from)).filter(|_| retryable);
     let mut envelope = json!({
         "success": false,
         "error": {
@@ -187,13 +128,13 @@ fn details(refusal: &Refusal) -> Map<String, Value> {
 }
 
 /// The schema's own part of every worker tool's output schema.
-pub fn schema() -> Map<String, Value> {
+pub fn schema() -> Value {
     let text = |means: &str| json!({"type": "string", "description": means});
-    let properties = json!({
-        "success": {"type": "boolean", "description": "Whether it was done."},
+    json!({
+        "success": {"type": "boolean", "description": "Whether it succeeded."},
         "error": {
             "type": "object",
-            "description": "On failure: why.",
+            "description": "On failure: the error.",
             "properties": {
                 "code": text("A stable code such as INVALID_PARAM."),
                 "message": text("What failed, in a sentence."),
@@ -214,15 +155,8 @@ pub fn schema() -> Map<String, Value> {
             },
         },
         "context": {"type": "object", "description": "On failure: task, agent and time."},
-    });
-    match properties {
-        Value::Object(properties) => properties,
-        _ => Map::new(),
-    }
+    })
 }
-
-/// What of it makes a result an error.
-pub const REQUIRED: [&str; 3] = ["success", "error", "context"];
 
 #[cfg(test)]
 mod tests {

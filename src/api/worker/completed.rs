@@ -2,19 +2,16 @@
 
 use crate::api::args::{Between, List, Quantity, Text};
 use crate::api::worker::late::LateAnswer;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 pub const REPORT_TASK_COMPLETED: &str = "\
-Use when: a task is over and a line says it all: success, partial or failed.
+Use when: a task ended and a short report is enough: success, partial or failed.
 Required: task_id, status.
 Optional: output_summary, files_modified, coverage_percent, test_results, priority_completed, \
 project_id, request_id.
-Next: getNextTask; next_task_suggested names what it will give.
+Next: getNextTask; next_task_suggested names the task that it will return.
 Avoid: success before the tests pass.";
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct ReportTaskCompletedInput {
     /// TASK-001 or a UUID.
     pub task_id: Text<1, 64>,
@@ -22,7 +19,7 @@ pub struct ReportTaskCompletedInput {
     pub status: CompletedStatus,
     /// What you did, in at most 500 characters.
     pub output_summary: Option<Text<0, 500>>,
-    /// Files that you changed, by their paths.
+    /// Paths of the files that you changed.
     pub files_modified: Option<List<Text<1, 1024>, 0, 1000>>,
     /// Coverage of the tests, 0 to 100.
     pub coverage_percent: Option<Quantity<0, 100>>,
@@ -34,16 +31,14 @@ pub struct ReportTaskCompletedInput {
     pub project_id: Option<Text<1, 64>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[apply(word)]
 pub enum CompletedStatus {
     Success,
     Partial,
     Failed,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct TestResults {
     /// How many passed.
     pub passed: Between<0, 1_000_000>,
@@ -51,16 +46,15 @@ pub struct TestResults {
     pub failed: Between<0, 1_000_000>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct ReportTaskCompletedOutput {
     /// true.
     pub acknowledged: bool,
-    /// What getNextTask would give now: TASK-002; null if nothing is ready.
+    /// What getNextTask would return now: TASK-002; null if nothing is ready.
     pub next_task_suggested: Option<String>,
-    /// Where the report speaks against itself, or against what is there.
+    /// Contradictions within the report, or with the worktree.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
-    /// Answers to your questions that came since you last called.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }

@@ -8,41 +8,39 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub const REPORT_TASK_DONE: &str = "\
-Use when: you have done a task, or can't: done, failed, blocked or partial.
+Use when: you finished a task, or can't: done, failed, blocked or partial.
 Required: taskId, status.
 Optional: statusDetails, implementationNotes, filesModified, testing, acceptanceCriteriaVerification, \
 followUpTasks, observations, project_id, request_id.
-Next: getNextTask; nextTaskId names what it will give.
-Avoid: done before its tests pass; the project's checks are run.";
+Next: getNextTask; nextTaskId names the task that it will return.
+Avoid: done before its tests pass; the project's checks run after it.";
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[apply(camel_input)]
 pub struct ReportTaskDoneInput {
     /// TASK-001 or a UUID.
     pub task_id: Text<1, 64>,
     /// done, failed, blocked or partial.
     pub status: DoneStatus,
-    /// Why it is not done, and how far it is.
+    /// Why it is not done, and its progress.
     pub status_details: Option<StatusDetails>,
     /// What you did.
     pub implementation_notes: Option<Text<0, 20_000>>,
-    /// Files that you changed, by their paths.
+    /// Paths of the files that you changed.
     pub files_modified: Option<List<Text<1, 1024>, 0, 1000>>,
     /// What the tests said.
     pub testing: Option<Testing>,
     /// Criteria by number, from 0.
     pub acceptance_criteria_verification: Option<BTreeMap<String, Criterion>>,
-    /// Tasks that your work makes necessary.
+    /// New tasks that your work requires.
     pub follow_up_tasks: Option<List<FollowUpTask, 0, 50>>,
-    /// What others should know, a sentence each.
+    /// Notes for others, a sentence each.
     pub observations: Option<List<Text<1, 2000>, 0, 50>>,
     /// Project id; by default yours.
     #[serde(rename = "project_id")]
     pub project_id: Option<Text<1, 64>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[apply(word)]
 pub enum DoneStatus {
     Done,
     Failed,
@@ -50,21 +48,20 @@ pub enum DoneStatus {
     Partial,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[apply(camel_input)]
+#[derive(Default)]
 pub struct StatusDetails {
-    /// How far a partial one is, 0 to 100.
+    /// Progress of a partial one, 0 to 100.
     pub progress_percent: Option<Between<0, 100>>,
     /// What it waits for.
     pub blocked_reason: Option<Text<0, 2000>>,
     /// What went wrong.
     pub failure_reason: Option<Text<0, 2000>>,
-    /// What is there and what is not.
+    /// What is finished and what is not.
     pub partially_done: Option<Text<0, 2000>>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[apply(camel_input)]
 pub struct Testing {
     /// Whether you added tests.
     pub tests_added: bool,
@@ -78,12 +75,11 @@ pub struct Testing {
     pub test_coverage_percent: Option<Quantity<0, 100>>,
     /// Those that failed.
     pub failed_test_names: Option<List<Text<1, 500>, 0, 1000>>,
-    /// Whether those of accessibility passed.
+    /// Whether the accessibility tests passed.
     pub accessibility_tests_passed: Option<bool>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct Criterion {
     /// What it asks for.
     pub text: Text<1, 2000>,
@@ -99,10 +95,9 @@ pub enum CriterionStatus {
     NotApplicable,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[apply(camel_input)]
 pub struct FollowUpTask {
-    /// What is to be done, in a line.
+    /// The work in a line.
     pub title: Text<1, 1000>,
     /// Why.
     pub why: Text<1, 5000>,
@@ -110,72 +105,62 @@ pub struct FollowUpTask {
     pub estimated_hours: Option<Quantity<0, 100_000>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct ReportTaskDoneOutput {
     /// true.
     pub success: bool,
     /// The task: TASK-001.
     pub task_id: String,
-    /// As it was reported.
+    /// As reported.
     pub status: DoneStatus,
-    /// What became of it, and of the board.
+    /// Outcome for the task and the board.
     pub message: String,
-    /// The task that will hold the work against its acceptance criteria.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The task that will check the work against its acceptance criteria.
     pub verification_task_created: Option<VerificationTask>,
-    /// The observations, each under its own name.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The observations, each with its handle.
     pub observations_processed: Option<Vec<ObservationProcessed>>,
-    /// What getNextTask would give now.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What getNextTask would return now.
     pub next_task_id: Option<String>,
-    /// The same in short.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// A short form of it.
     pub next_task_preview: Option<NextTaskPreview>,
-    /// How far the project is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Progress of the project.
     pub dashboard_update: Option<Dashboard>,
     /// The follow-up tasks, in the order given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub follow_up_tasks_created: Option<Vec<TaskMade>>,
-    /// Where the report speaks against itself, or against what is there.
+    /// Contradictions within the report, or with the worktree.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
-    /// Answers to your questions that came since you last called.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct VerificationTask {
-    /// What it is called: TASK-VERIFY-001.
+    /// Its handle: TASK-VERIFY-001.
     pub task_id: String,
     /// What it verifies, in a line.
     pub title: String,
     /// What it is to find out.
     pub why: String,
-    /// By whom it is done.
+    /// Who does it.
     pub automation_level: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct ObservationProcessed {
-    /// What it is called: OBS-001.
+    /// Its handle: OBS-001.
     pub observation_id: String,
     /// The observation.
     pub observation: String,
     /// noted.
     pub status: String,
-    /// What it suggests to do, in its own words.
+    /// The follow-up that it suggests.
     pub suggested_follow_up: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct NextTaskPreview {
-    /// What is to be done.
+    /// The work in a line.
     pub title: String,
     /// critical, high, medium or low.
     pub priority: String,

@@ -1,27 +1,24 @@
 //! `reportTestFailure`.
 
-use crate::api::args::{List, Text, Time};
+use crate::api::args::{List, Text};
 use crate::api::worker::late::LateAnswer;
 use provost_actors::event::Timestamp;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub const REPORT_TEST_FAILURE: &str = "\
-Use when: a test fails that is not simply yours to mend at once.
+Use when: a test fails that you can't simply fix at once.
 Required: taskId, testName, testFile, failureDetails, previousStatus, needsInvestigation, actionNeeded.
 Optional: context, causePossibility, project_id, request_id.
-Next: getNextTask; it gives the investigation first.
+Next: getNextTask; it returns the investigation first.
 Avoid: reporting the same failure twice.";
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[apply(camel_input)]
 pub struct ReportTestFailureInput {
     /// The task in which it fails: TASK-001 or a UUID.
     pub task_id: Text<1, 64>,
     /// The test's full name.
     pub test_name: Text<1, 500>,
-    /// Its file, by its path.
+    /// Path of its file.
     pub test_file: Text<1, 1024>,
     /// What it said.
     pub failure_details: FailureDetails,
@@ -29,21 +26,20 @@ pub struct ReportTestFailureInput {
     pub previous_status: PreviousStatus,
     /// What you were doing.
     pub context: Option<Text<0, 5000>>,
-    /// What you take for possible causes.
+    /// Possible causes in your view.
     pub cause_possibility: Option<List<Text<1, 500>, 0, 20>>,
-    /// Whether to make a task of it that comes first.
+    /// Whether to create a high-priority task for it.
     pub needs_investigation: bool,
-    /// What has to be done about it.
+    /// The action needed.
     pub action_needed: Text<0, 2000>,
     /// Project id; by default yours.
     #[serde(rename = "project_id")]
     pub project_id: Option<Text<1, 64>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[apply(camel_input)]
 pub struct FailureDetails {
-    /// The error, with its stack trace.
+    /// The error with its stack trace.
     pub error: Text<1, 20_000>,
     /// The value at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,66 +55,56 @@ pub struct FailureDetails {
     pub failed_assertion: Option<Text<0, 2000>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum PreviousStatus {
     PassingBefore,
     NeverPassed,
     Flaky,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct ReportTestFailureOutput {
     /// true.
     pub success: bool,
-    /// What the failure is called: FAIL-001.
+    /// Handle of the failure: FAIL-001.
     pub test_failure_id: String,
     /// The test.
     pub test_name: String,
     /// failure_logged.
     pub status: String,
     /// What the task waits for now.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub blocking_task: Option<BlockingTask>,
-    /// The task that looks into it; left out when one does already.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The task that investigates it; absent if one already does.
     pub investigation_task_created: Option<InvestigationTask>,
     /// Where to look first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suspected_root_cause_analysis: Option<RootCause>,
-    /// What the board tells its people.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The note shown on the board.
     pub dashboard_alert: Option<FailureAlert>,
     /// The alert that waits for a person: TK-001.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_ticket: Option<String>,
-    /// Answers to your questions that came since you last called.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct BlockingTask {
-    /// The task that has to be done first: TASK-002.
+    /// The task that must be done first: TASK-002.
     pub blocking_task_id: String,
     /// The same in a sentence.
     pub message: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct InvestigationTask {
-    /// What it is called: TASK-002.
+    /// Its handle: TASK-002.
     pub task_id: String,
-    /// What is to be found out.
+    /// The question to investigate, in a line.
     pub title: String,
     /// critical.
     pub priority: String,
     /// Whether the task that failed waits for it.
     pub blocker: bool,
-    /// All that whoever does it has to know.
+    /// Everything needed to do it.
     pub details: String,
     /// true.
     pub added_to_queue: bool,
@@ -126,8 +112,7 @@ pub struct InvestigationTask {
     pub position: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct FailureAlert {
     /// critical.
     #[serde(rename = "type")]
@@ -135,17 +120,15 @@ pub struct FailureAlert {
     /// What fails.
     pub message: String,
     /// When, RFC 3339 UTC.
-    #[schemars(with = "Time")]
     pub timestamp: Timestamp,
-    /// Whether it is back after an investigation, or nobody looks into it.
+    /// Whether it came back after an investigation, or has none.
     pub requires_human_attention: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct RootCause {
     /// In a sentence or two.
     pub likeliest_cause: String,
-    /// What to do about it, in order.
+    /// Steps to take, in order.
     pub suggested_investigation: Vec<String>,
 }

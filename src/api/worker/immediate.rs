@@ -2,10 +2,6 @@
 
 use crate::api::args::{Limit, Text};
 use crate::api::worker::late::LateAnswer;
-use crate::api::{Refusable, Session};
-use async_trait::async_trait;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub const GET_IMMEDIATE_ANSWER: &str = "\
@@ -15,12 +11,11 @@ Optional: context_bundle (task_id names the task), max_wait_seconds (30; at most
 Next: continue; after TIMEOUT createTicket: the answer is still delivered.
 Avoid: questions that can wait; askQuestion answers at once.";
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct GetImmediateAnswerInput {
     /// What you want to know, in 1 to 400 characters.
     pub query: Text<1, 400>,
-    /// What it depends on; task_id names the task.
+    /// Facts that it depends on; task_id names the task.
     pub context_bundle: Option<Map<String, Value>>,
     /// Seconds to wait; 30 by default, 600 at most.
     #[serde(default)]
@@ -29,25 +24,20 @@ pub struct GetImmediateAnswerInput {
     pub project_id: Option<Text<1, 64>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct GetImmediateAnswerOutput {
     /// The answer.
     pub answer: String,
-    /// Where it is from: document, section and lines, or Q-001 and who answered it.
+    /// Its source: document, section and lines, or Q-001 and who answered it.
     pub source: Option<String>,
     /// false: a wait without an answer ends with the error TIMEOUT.
     pub timeout: bool,
     /// Answers to other questions since your last call.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<LateAnswer>,
 }
 
-/// What the tool that waits for an answer asks of the daemon.
-#[async_trait]
-pub trait ImmediateTools: Send + Sync {
-    async fn get_immediate_answer(
-        &self,
-        session: &Session,
-        input: GetImmediateAnswerInput,
-    ) -> Refusable<GetImmediateAnswerOutput>;
+tools! {
+    /// What the tool that waits for an answer asks of the daemon.
+    ImmediateTools:
+    read get_immediate_answer(GetImmediateAnswerInput) -> GetImmediateAnswerOutput;
 }

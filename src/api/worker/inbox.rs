@@ -1,9 +1,7 @@
 //! The inbox of what workers ask: `list_questions` and `answer_question`.
 
-use crate::api::args::{Id, Limit, Text, Time};
+use crate::api::args::{Limit, Text};
 use crate::api::worker::ticket::Urgency;
-use crate::api::{Key, Once, Refusable, Session};
-use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::ProjectId;
 use schemars::JsonSchema;
@@ -20,8 +18,8 @@ pub const ANSWER_QUESTION: &str = "\
 Use when: you have decided on a question or a ticket that list_questions shows.
 Required: question_id, answer.
 Optional: project_id (for Q-001 and TK-001 where there are several projects), request_id.
-Next: list_questions for the rest. The worker is told by itself.
-Avoid: answers that hold for one case only: the same question is answered by it from now on.";
+Next: list_questions for the rest. The worker gets the answer automatically.
+Avoid: answers for one case only: the same question gets this answer from now on.";
 
 /// Which to list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,18 +28,15 @@ pub enum QuestionsAsked {
     #[default]
     Open,
     All,
-    // What was reported and waits for nobody.
+    // Reports that need no answer.
     Reports,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct ListQuestionsInput {
     /// Project, a UUID; all projects by default.
-    #[schemars(with = "Option<Id>")]
     pub project_id: Option<ProjectId>,
-    /// open (default); all; reports (observations, issues and test failures, which wait for
-    /// nobody).
+    /// open (default); all; reports (observations, issues and test failures: no answer needed).
     #[serde(default)]
     pub status: QuestionsAsked,
     /// Most to return; 50 by default, at most 200.
@@ -51,7 +46,7 @@ pub struct ListQuestionsInput {
     pub cursor: Option<Text<1, 64>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct ListQuestionsOutput {
     /// Newest first.
     pub questions: Vec<QuestionSummary>,
@@ -62,8 +57,7 @@ pub struct ListQuestionsOutput {
 }
 
 /// What kind of thing waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum InboxKind {
     Question,
     Ticket,
@@ -75,18 +69,17 @@ pub enum InboxKind {
 }
 
 /// Whether it still waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum QuestionStatus {
     Open,
-    // An executor answered it, and nobody has ruled on that.
+    // An executor answered it, and no person has confirmed that.
     Unruled,
     Answered,
-    // It waits for nobody.
+    // It needs no answer.
     Noted,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct QuestionSummary {
     /// A UUID.
     pub question_id: String,
@@ -96,14 +89,13 @@ pub struct QuestionSummary {
     pub project_id: String,
     /// question, ticket, blocker, alert; of reports observation, issue, failure.
     pub kind: InboxKind,
-    /// open; unruled (an executor answered it, your answer takes the place of that); answered;
-    /// of reports noted.
+    /// open; unruled (an executor answered it; your answer replaces that); answered; of reports noted.
     pub status: QuestionStatus,
     /// Priority.
     pub priority: Urgency,
     /// What is asked.
     pub question: String,
-    /// What was told beside it, as JSON.
+    /// What the worker sent with it, as JSON.
     pub context: Option<String>,
     /// Its task: TASK-001.
     pub task_id: Option<String>,
@@ -112,23 +104,20 @@ pub struct QuestionSummary {
     /// Who answered.
     pub answered_by: Option<String>,
     /// When it was asked.
-    #[schemars(with = "Time")]
     pub asked_at: Timestamp,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct AnswerQuestionInput {
     /// UUID from list_questions, or Q-001 or TK-001.
     pub question_id: Text<1, 64>,
     /// The answer; of a ticket, how it was resolved.
     pub answer: Text<1, 20_000>,
     /// Project of Q-001 or TK-001, where several have one.
-    #[schemars(with = "Option<Id>")]
     pub project_id: Option<ProjectId>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct AnswerQuestionOutput {
     /// A UUID.
     pub question_id: String,
@@ -138,19 +127,9 @@ pub struct AnswerQuestionOutput {
     pub status: QuestionStatus,
 }
 
-/// What the tools about the inbox ask of the daemon.
-#[async_trait]
-pub trait InboxTools: Send + Sync {
-    async fn list_questions(
-        &self,
-        session: &Session,
-        input: ListQuestionsInput,
-    ) -> Refusable<ListQuestionsOutput>;
-
-    async fn answer_question(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: AnswerQuestionInput,
-    ) -> Refusable<Once<AnswerQuestionOutput>>;
+tools! {
+    /// What the tools about the inbox ask of the daemon.
+    InboxTools:
+    read list_questions(ListQuestionsInput) -> ListQuestionsOutput;
+    change answer_question(AnswerQuestionInput) -> AnswerQuestionOutput;
 }

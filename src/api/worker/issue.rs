@@ -5,18 +5,17 @@ use crate::api::worker::late::LateAnswer;
 use crate::api::worker::path;
 use crate::api::worker::ticket::Urgency;
 use provost_actors::refusal::Refusal;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::json_schema;
 use serde::{Deserialize, Serialize};
 
 pub const REPORT_ISSUE: &str = "\
-Use when: something is wrong that blocks or worries you, and is not yours to mend.
+Use when: a problem blocks or worries you, and is not yours to fix.
 Required: issue_description, severity.
 Optional: task_id, file_path, repro_steps, immediate, project_id, request_id.
-Next: go on if you can; else reportTaskStatus with status = blocked.
-Avoid: it for a failing test (reportTestFailure).";
+Next: continue if you can; else reportTaskStatus with status = blocked.
+Avoid: using it for a failing test (reportTestFailure).";
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct ReportIssueInput {
     /// What is wrong, in 1 to 800 characters.
     pub issue_description: Text<1, 800>,
@@ -24,12 +23,11 @@ pub struct ReportIssueInput {
     pub severity: Level,
     /// Its task, TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
-    /// The file that it is about, by its path.
+    /// Path of the related file.
     pub file_path: Option<Text<1, 1024>>,
-    /// How to see it happen.
+    /// How to reproduce it.
     pub repro_steps: Option<Text<0, 5000>>,
-    /// true alerts a person of severity 2 too.
-    #[serde(default)]
+    /// true alerts a person for severity 2 too.
     pub immediate: bool,
     /// Project id; by default yours.
     pub project_id: Option<Text<1, 64>>,
@@ -46,19 +44,18 @@ impl ReportIssueInput {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct ReportIssueOutput {
     /// true.
     pub logged: bool,
     /// Whether a person is alerted.
     pub escalated: bool,
-    /// What it is called: ISSUE-001.
+    /// Its handle: ISSUE-001.
     pub issue_id: String,
     /// The alert that waits for a person: TK-001.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_ticket: Option<String>,
-    /// Answers to your questions that came since you last called.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
@@ -105,16 +102,4 @@ impl From<Level> for u8 {
     }
 }
 
-impl JsonSchema for Level {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Level".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "enum": [1, 2, 3] })
-    }
-}
+schema!([] Level, |_| json_schema!({ "type": "integer", "enum": [1, 2, 3] }));

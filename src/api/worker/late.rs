@@ -1,11 +1,7 @@
 //! Answers that arrived after the question's call had ended.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 /// An answer that arrived after its call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct LateAnswer {
     /// The question, Q-001.
     pub question_id: String,

@@ -1,5 +1,5 @@
-//! The worker API: what the agent that does a task asks and is answered, in its own
-//! words (camel case, and the field names of its specification).
+//! The worker API: the calls of the agent that does a task, with the field names of its
+//! specification.
 
 pub mod completed;
 pub mod consult;

@@ -4,8 +4,6 @@ use crate::api::args::Text;
 use crate::api::brief::{PlanReference, Prompt};
 use crate::api::worker::late::LateAnswer;
 use crate::api::worker::ticket::Urgency;
-use crate::api::{Key, Once, Refusable, Session};
-use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::TaskId;
 use provost_actors::journal::Priority;
@@ -14,18 +12,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 pub const GET_NEXT_TASK: &str = "\
-Use when: you want to know what to do next, or to take it (claim).
+Use when: you want to know the next task, or to claim it.
 Required: none.
 Optional: filter, priority, includeContext, includeDetailedPrompt, includeRelatedFiles, claim, \
 project_id, request_id.
 Next: do it, then reportTaskDone with its taskId.
-Avoid: work on a task that another may have; claim it.";
+Avoid: working on a task that another agent may hold; claim it.";
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[apply(camel_input)]
+#[derive(Default)]
+#[serde(default)]
 pub struct GetNextTaskInput {
-    /// ready (default), blocked (by what it depends on, a ticket or a report) or all that are
-    /// not done.
+    /// ready (default), blocked (by a dependency, ticket or report) or all that are not done.
     pub filter: Filter,
     /// Only critical, high, medium or low ones.
     pub priority: Option<Urgency>,
@@ -35,7 +33,7 @@ pub struct GetNextTaskInput {
     pub include_detailed_prompt: Flag,
     /// false: no files.
     pub include_related_files: Flag,
-    /// true takes it: nobody else gets it.
+    /// true claims it, so that no other agent gets it.
     pub claim: bool,
     /// Project id; by default yours.
     #[serde(rename = "project_id")]
@@ -53,30 +51,29 @@ impl Default for Flag {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 #[serde(rename_all = "camelCase")]
 pub struct GetNextTaskOutput {
     /// true.
     pub success: bool,
-    /// The first of the tasks asked for; null if there is none.
+    /// The first matching task; null if there is none.
     pub task: Option<NextTask>,
-    /// How many tasks were asked for, the first included.
+    /// Number of matching tasks, the first included.
     pub queue_length: usize,
-    /// Those that come after it.
+    /// The tasks after it.
     pub next_tasks_preview: Vec<TaskPreview>,
-    /// Answers to your questions that came since you last called.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NextTask {
-    /// What it is called: TASK-001.
+    /// Its handle: TASK-001.
     pub task_id: String,
-    /// What is to be done, in a line.
+    /// The work in a line.
     pub title: String,
-    /// All that was written of it.
+    /// Its full description.
     pub description: String,
     /// critical, high, medium or low.
     #[schemars(with = "String")]
@@ -85,31 +82,29 @@ pub struct NextTask {
     pub status: TaskState,
     /// Tasks that it depends on.
     pub dependencies: Vec<String>,
-    /// Those of them that are not done, and open tickets that block it.
+    /// Unfinished dependencies, and open tickets that block it.
     pub blocked_by: Vec<String>,
-    /// Tasks to know of.
+    /// Related tasks.
     pub related_tasks: Vec<String>,
-    /// What is to be known to do it, if anybody wrote it down.
+    /// The task's brief, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub super_detailed_prompt: Option<Prompt>,
-    /// The part of the plan that it comes from; else the project's newest plan; empty texts if
-    /// there is none.
+    /// The part of the plan that it comes from, else the newest plan; empty texts if there is none.
     pub plan_reference: PlanReference,
     /// In hours; 0 if there is no estimate.
     pub estimated_hours: Number,
     /// Its id, a UUID.
     #[schemars(with = "String")]
     pub uuid: TaskId,
-    /// Why a report made it.
+    /// Why a report created it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why it was reported as blocked.
+    /// Why it is blocked, as reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked_reason: Option<String>,
-    /// Whether you have it in hand now.
+    /// Whether you hold the claim now.
     pub claimed: bool,
-    /// When others may take it, unless you call about it before, RFC 3339; left out of a task
-    /// that you have as long as your attempt runs.
+    /// When the claim ends unless you report before, RFC 3339; absent if it lasts as long as your attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub claimed_until: Option<Timestamp>,
@@ -126,11 +121,11 @@ pub enum TaskState {
     Blocked,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct TaskPreview {
-    /// What it is called: TASK-001.
+    /// Its handle: TASK-001.
     pub id: String,
-    /// What is to be done, in a line.
+    /// The work in a line.
     pub title: String,
     /// critical, high, medium or low.
     #[schemars(with = "String")]
@@ -147,13 +142,8 @@ pub enum Filter {
     All,
 }
 
-/// What the tool that hands out tasks asks of the daemon.
-#[async_trait]
-pub trait NextTools: Send + Sync {
-    async fn get_next_task(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: GetNextTaskInput,
-    ) -> Refusable<Once<GetNextTaskOutput>>;
+tools! {
+    /// What the tool that hands out tasks asks of the daemon.
+    NextTools:
+    change get_next_task(GetNextTaskInput) -> GetNextTaskOutput;
 }

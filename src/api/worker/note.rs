@@ -1,16 +1,13 @@
 //! What the answers to observations share.
 
 use provost_actors::journal::Priority;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// A task that was made of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct NewTaskCreated {
-    /// What it is called: TASK-001.
+    /// Its handle: TASK-001.
     pub task_id: String,
-    /// What is to be done.
+    /// The work in a line.
     pub title: String,
     /// critical, high, medium or low.
     #[schemars(with = "String")]

@@ -14,8 +14,8 @@ Use when: you found something that others should know or do, beside your task.
 Required: observation; with taskId also type and severity.
 Optional: details, relatedToTask, createNewTask, newTaskDetails, attachedFiles, references; or \
 category, priority, task_id, file_path; project_id, request_id.
-Next: go on with your task; newTaskCreated says what became a task.
-Avoid: it for what blocks you (reportIssue).";
+Next: continue your task; newTaskCreated names the task created from it.
+Avoid: using it for problems that block you (reportIssue).";
 
 /// The fields of the full form, and those of the short one. No call has both.
 pub const FULL: &[&str] = &[
@@ -35,28 +35,26 @@ pub const SHORT: &[&str] = &["category", "priority", "task_id", "file_path"];
 /// What the full form can't do without.
 pub const FULL_NEEDS: &[&str] = &["taskId", "type", "severity"];
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[apply(camel_input)]
 pub struct ReportObservationInput {
     /// What you found, in a sentence or two.
     pub observation: Text<1, 1000>,
     /// Full: its task, TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
-    /// Full: discovery, issue, improvement, dependency, test-failure or
-    /// architecture-concern.
+    /// Full: discovery, issue, improvement, dependency, test-failure or architecture-concern.
     #[serde(rename = "type")]
     pub kind: Option<ObservationType>,
     /// Full: critical alerts a person.
     pub severity: Option<Urgency>,
-    /// Full: what there is to say of it.
+    /// Full: more about it.
     pub details: Option<ObservationDetails>,
     /// Full: another task, TASK-001 or a UUID.
     pub related_to_task: Option<Text<1, 64>>,
     /// Full: true makes newTaskDetails a task.
     pub create_new_task: Option<bool>,
-    /// Full: the task to be made.
+    /// Full: the task to create.
     pub new_task_details: Option<NewTaskDetails>,
-    /// Full: files that show it, by their paths.
+    /// Full: paths of files that show it.
     pub attached_files: Option<List<Text<1, 1024>, 0, 100>>,
     /// Full: links and other sources.
     pub references: Option<List<Text<1, 2000>, 0, 100>>,
@@ -67,7 +65,7 @@ pub struct ReportObservationInput {
     /// Short: its task, TASK-001 or a UUID.
     #[serde(rename = "task_id")]
     pub short_task_id: Option<Text<1, 64>>,
-    /// Short: the file that it is about, by its path.
+    /// Short: path of the related file.
     #[serde(rename = "file_path")]
     pub file_path: Option<Text<1, 1024>>,
     /// Project id; by default yours.
@@ -97,8 +95,7 @@ pub enum Category {
     Other,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[apply(camel_input)]
 pub struct ObservationDetails {
     /// What it is.
     pub what: Text<0, 5000>,
@@ -110,10 +107,9 @@ pub struct ObservationDetails {
     pub suggested_action: Text<0, 5000>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[apply(camel_input)]
 pub struct NewTaskDetails {
-    /// What is to be done, in a line.
+    /// The work in a line.
     pub title: Text<1, 1000>,
     /// critical, high, medium or low.
     pub priority: Urgency,
@@ -129,33 +125,28 @@ pub enum ReportObservationOutput {
     Short(ShortOutput),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct FullOutput {
     /// true.
     pub success: bool,
-    /// What it is called: OBS-001.
+    /// Its handle: OBS-001.
     pub observation_id: String,
-    /// As it was given.
+    /// As given.
     pub observation: String,
-    /// As it was given.
+    /// As given.
     #[serde(rename = "type")]
     pub kind: ObservationType,
-    /// As it was given.
+    /// As given.
     pub severity: Urgency,
     /// logged or task-created.
     pub status: ObservationStatus,
-    /// The task that was made of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The task created from it.
     pub new_task_created: Option<NewTaskCreated>,
-    /// What people are shown of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The alert shown to people.
     pub dashboard_alert: Option<DashboardAlert>,
     /// The alert that waits for a person: TK-001.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_ticket: Option<String>,
-    /// Answers to your questions that came since you last called.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
@@ -173,17 +164,16 @@ pub struct DashboardAlert {
     /// Since when, RFC 3339 UTC.
     #[schemars(with = "String")]
     pub timestamp: Timestamp,
-    /// Whether it is to be seen: on the board, or among the alerts.
+    /// Whether it is shown on the board or among the alerts.
     pub visible: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct ShortOutput {
     /// true.
     pub logged: bool,
-    /// What it is called: OBS-001.
+    /// Its handle: OBS-001.
     pub observation_id: String,
-    /// Answers to your questions that came since you last called.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }

@@ -2,15 +2,13 @@
 
 use crate::api::args::{Between, List, Text};
 use crate::api::worker::late::LateAnswer;
-use crate::api::{Refusable, Session};
-use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 pub const ASK_QUESTION: &str = "\
-Use when: the task leaves something open that the project's plan may settle.
+Use when: the task leaves a question open that the project's plan may answer.
 Required: question; with any v1.2 field also context_summary and task_id.
 Optional: 1.0: context, currentTaskId, searchInPlan, includeRelatedDecisions. v1.2: current_file, \
 relevant_snippets, confidence_level, priority_level, possible_options. project_id.
@@ -24,8 +22,7 @@ pub const FORM_1_0: &[&str] =
 /// The fields that v1.2 requires.
 pub const NEEDS_1_2: &[&str] = &["context_summary", "task_id"];
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct AskQuestionInput {
     /// One question; v1.2: 300 characters at most.
     pub question: Text<1, 4_000_000>,
@@ -59,7 +56,7 @@ pub struct AskQuestionInput {
 }
 
 /// What the asker works on.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum Context {
@@ -70,8 +67,7 @@ pub enum Context {
 }
 
 /// A piece of code.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct Snippet {
     /// The file that it is from.
     pub file: String,
@@ -87,23 +83,19 @@ pub enum AskQuestionOutput {
     V1_2(AnswerV1_2),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct AnswerV1_0 {
     /// true.
     pub success: bool,
     /// The question.
     pub question: String,
     /// The answer of the plan or of an earlier ruling.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_from_plan: Option<String>,
     /// How sure it is that this answers the question: 0.0 to 1.0. Below 0.7 do not rely on it.
     pub confidence: f64,
-    /// Where the answer is from.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Source of the answer.
     pub evidence: Option<Evidence>,
     /// Advice in the same section of the plan.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub guidance: Option<Guidance>,
     /// The passages that match the question best, five at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -115,19 +107,15 @@ pub struct AnswerV1_0 {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related_decisions: Vec<Decision>,
     /// What is missing, where confidence is below 0.7.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<String>,
     /// The question in the inbox, Q-001, if it is there.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub question_id: Option<String>,
     /// Answers since your last call.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<LateAnswer>,
 }
 
 /// Where an answer is from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct Evidence {
     /// The document's path, or "ruling Q-001".
     pub source: String,
@@ -136,15 +124,14 @@ pub struct Evidence {
     /// Section, as a breadcrumb or a JSON path; empty for a ruling.
     pub section: String,
     /// The text there, verbatim.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exact_quote: Option<String>,
     /// First and last line of the quote, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub line_numbers: Option<[usize; 2]>,
 }
 
 /// Advice beside the answer, all from the plan.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
+#[derive(Default)]
 pub struct Guidance {
     /// How to build it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,9 +147,8 @@ pub struct Guidance {
     pub examples: BTreeMap<String, String>,
 }
 
-/// How a question was decided.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+/// A decision on a question.
+#[apply(camel_output)]
 pub struct Decision {
     /// The question, Q-001.
     pub question_id: String,
@@ -174,31 +160,30 @@ pub struct Decision {
     pub answered_by: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct AnswerV1_2 {
     /// The answer of the plan or of an earlier ruling, and what is missing.
     pub answer: String,
-    /// Where the answer is from: document, section and lines; null without an answer.
+    /// Source of the answer: document, section and lines; null without an answer.
     pub source: Option<String>,
     /// The passages that match the question best, five at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<Near>,
     /// How sure it is that this answers the question: 0 to 100. Below 70 do not rely on it.
     pub confidence: u8,
-    /// Whether you need more before you rely on it.
+    /// Whether you need more information before you rely on it.
     pub follow_up_needed: bool,
-    /// Whether it is in the inbox now; the answer is delivered later.
+    /// Whether the question went to the inbox; the answer is delivered later.
     pub escalated_to_user: bool,
     /// The question in the inbox, Q-001, if it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question_id: Option<String>,
     /// Answers since your last call.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<LateAnswer>,
 }
 
 /// A passage of a plan, verbatim, with its place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct Near {
     /// The document's path.
     pub document: String,
@@ -208,16 +193,12 @@ pub struct Near {
     pub section: String,
     /// First and last line, from 1.
     pub lines: [usize; 2],
-    /// What stands there, verbatim.
+    /// The text there, verbatim.
     pub quote: String,
 }
 
-/// What the tool that asks the plan asks of the daemon.
-#[async_trait]
-pub trait AskTools: Send + Sync {
-    async fn ask_question(
-        &self,
-        session: &Session,
-        input: AskQuestionInput,
-    ) -> Refusable<AskQuestionOutput>;
+tools! {
+    /// What the tool that asks the plan asks of the daemon.
+    AskTools:
+    read ask_question(AskQuestionInput) -> AskQuestionOutput;
 }

@@ -33,11 +33,10 @@ pub struct CheckReceipt {
 /// share one budget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckedReport {
-    /// Of checks: name, command, commit, outcome (passed, failed, timed_out, not_run),
-    /// exit_code, log and more.
+    /// Checks: name, command, commit, outcome (passed, failed, timed_out, not_run), exit_code, log and more.
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub receipts: Vec<CheckReceipt>,
-    /// What they disprove of the report.
+    /// What the checks disprove in the report.
     pub contradiction: Option<String>,
     /// empty_diff: nothing was changed.
     #[schemars(with = "Vec<String>")]

@@ -9,22 +9,21 @@ use serde::{Deserialize, Serialize};
 pub struct Dashboard {
     /// Tasks that are done; verifications and investigations don't count.
     pub completed_count: u32,
-    /// All such tasks but the cancelled ones.
+    /// All such tasks except cancelled ones.
     pub total_count: u32,
-    /// The one of the other, to one decimal.
+    /// Percentage of the two, to one decimal.
     pub percent_complete: f64,
-    /// Tasks of any kind that something stands in the way of.
+    /// Blocked tasks of any kind.
     pub blocked_count: u32,
     /// Verifications that are not done.
     pub verification_pending_count: u32,
 }
 
 /// A task that a report put on the board.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct TaskMade {
-    /// What it is called: TASK-001.
+    /// Its handle: TASK-001.
     pub task_id: String,
-    /// What is to be done.
+    /// The work in a line.
     pub title: String,
 }

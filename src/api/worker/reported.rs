@@ -8,10 +8,9 @@ use serde_json::{Map, Value};
 /// What a task's reports say. Its schema is terse: all tools share one budget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reported {
-    /// Why a report made the task.
+    /// Why a report created the task.
     pub reason: Option<String>,
-    /// Newest first: at, tool, by, task_id, status, handles (OBS-001, …), warnings, report (as
-    /// given), truncated.
+    /// Newest first: at, tool, by, task_id, status, handles (OBS-001, …), warnings, report (as given), truncated.
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub reports: Vec<TaskReport>,
     /// How many there are.

@@ -6,25 +6,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub const REPORT_TASK_STATUS: &str = "\
-Use when: others should know how a task goes: in_progress, blocked, done, failed or paused.
+Use when: others should know the progress of a task: in_progress, blocked, done, failed or paused.
 Required: task_id.
 Optional: status, progress_percent, details, metrics, priority, project_id, request_id.
-Next: what next_action names.
+Next: the call that next_action names.
 Avoid: calling it for every little step.";
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct ReportTaskStatusInput {
     /// TASK-001 or a UUID.
     pub task_id: Text<1, 64>,
     /// in_progress, blocked, done, failed or paused.
     #[serde(default)]
     pub status: TaskProgress,
-    /// How far it is, 0 to 100.
+    /// Progress, 0 to 100.
     pub progress_percent: Option<Between<0, 100>>,
-    /// What goes on, 600 characters at most.
+    /// Current state, 600 characters at most.
     pub details: Option<Text<0, 600>>,
-    /// What it has taken so far.
+    /// Effort so far.
     pub metrics: Option<Metrics>,
     /// 1 (highest) to 3.
     pub priority: Option<Between<1, 3>>,
@@ -43,37 +42,33 @@ pub enum TaskProgress {
     Paused,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct Metrics {
     /// Tokens of the model.
     pub tokens_used: Option<Between<0, 1_000_000_000_000>>,
-    /// Seconds.
+    /// Elapsed seconds.
     pub time_seconds: Option<Quantity<0, 1_000_000_000>>,
     /// Percent of coverage gained.
     pub coverage_added: Option<Quantity<-100, 100>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct ReportTaskStatusOutput {
     /// true.
     pub acknowledged: bool,
-    /// continue; get_next_task; await_checks: they run, and the task comes back if one
-    /// fails; null: nothing is ready.
+    /// continue; get_next_task; await_checks (a failed check reopens the task); null: nothing is ready.
     pub next_action: Option<NextAction>,
-    /// What else changed by it.
+    /// Other changes that it caused.
     pub cascaded: Cascaded,
-    /// Where the report speaks against what is there.
+    /// Contradictions with the worktree.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
-    /// Answers to your questions that came since you last called.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
 /// What a worker does after its report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum NextAction {
     Continue,
     GetNextTask,
@@ -84,8 +79,8 @@ pub enum NextAction {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cascaded {
-    /// Tickets that it resolved.
+    /// Tickets resolved.
     pub tickets_resolved: u64,
-    /// Tasks that nothing stands in the way of any more.
+    /// Tasks that nothing blocks any more.
     pub tasks_unblocked: u64,
 }

@@ -2,8 +2,6 @@
 
 use crate::api::args::Text;
 use crate::api::worker::late::LateAnswer;
-use crate::api::{Key, Once, Refusable, Session};
-use async_trait::async_trait;
 use provost_actors::ids::TicketId;
 use provost_actors::journal::Priority;
 use provost_actors::refusal::{Code, Refusal};
@@ -11,11 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub const CREATE_TICKET: &str = "\
-Use when: something has to be seen to that is no task of yours.
+Use when: something needs attention that is not your task.
 Required: title.
 Optional: description, priority, type, task_id, project_id, request_id.
-Next: getNextTask, to go on with other work.
-Avoid: it for what askQuestion answers.";
+Next: getNextTask, to continue with other work.
+Avoid: using it for questions (askQuestion).";
 
 /// What a ticket is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -32,8 +30,7 @@ pub enum TicketKind {
 }
 
 /// Whether a ticket still waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum TicketStatus {
     Open,
     Resolved,
@@ -85,20 +82,19 @@ impl CreateTicketInput {
     }
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct CreateTicketInput {
-    /// What it is about, in a line of 1 to 300 characters.
+    /// Subject, 1 to 300 characters.
     pub title: Text<1, 300>,
-    /// All that is known of it.
+    /// What is known about it.
     pub description: Option<Text<0, 20_000>>,
     /// critical, high, medium or low.
     #[serde(default)]
     pub priority: Urgency,
-    /// ticket; blocker (task_id waits for it); alert (a person is to see it).
+    /// ticket; blocker (task_id waits for it); alert (for a person).
     #[serde(default, rename = "type")]
     pub kind: CreatedKind,
-    /// Task that it is about: TASK-001 or a UUID.
+    /// Related task: TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
     /// Project id; by default yours.
     pub project_id: Option<Text<1, 64>>,
@@ -124,24 +120,21 @@ impl From<CreatedKind> for TicketKind {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct CreateTicketOutput {
     /// true.
     pub success: bool,
     /// The ticket.
     pub ticket: TicketMade,
-    /// Answers to your questions that came since you last called.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct TicketMade {
-    /// What it is called: TK-001.
+    /// Its handle: TK-001.
     pub id: String,
     /// Its id, a UUID.
-    #[schemars(with = "String")]
     pub ticket_id: TicketId,
     /// What it is about.
     pub title: String,
@@ -150,17 +143,11 @@ pub struct TicketMade {
     /// critical, high, medium or low.
     pub priority: Urgency,
     /// The task that it is about: TASK-001.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
 }
 
-/// What the tool about tickets asks of the daemon.
-#[async_trait]
-pub trait TicketTools: Send + Sync {
-    async fn create_ticket(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        input: CreateTicketInput,
-    ) -> Refusable<Once<CreateTicketOutput>>;
+tools! {
+    /// What the tool about tickets asks of the daemon.
+    TicketTools:
+    change create_ticket(CreateTicketInput) -> CreateTicketOutput;
 }

@@ -10,11 +10,10 @@ pub const REPORT_VERIFICATION_RESULT: &str = "\
 Use when: you have done a verification task (TASK-VERIFY-001).
 Required: verificationTaskId, originalTaskId, verificationStatus, verification, originalTaskStatus.
 Optional: suggestedActions, project_id, request_id.
-Next: getNextTask; an original that needs rework is in it again.
+Next: getNextTask; it returns an original that needs rework again.
 Avoid: passed when an item failed; reportTaskDone for the same verification.";
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[apply(camel_input)]
 pub struct ReportVerificationResultInput {
     /// TASK-VERIFY-001 or a UUID.
     pub verification_task_id: Text<1, 64>,
@@ -22,11 +21,11 @@ pub struct ReportVerificationResultInput {
     pub original_task_id: Text<1, 64>,
     /// passed, failed, partial or needs-manual-review.
     pub verification_status: VerificationStatus,
-    /// What was looked at, and what came of it.
+    /// The items checked and their results.
     pub verification: Verification,
     /// done, done_but_incomplete or needs_rework.
     pub original_task_status: OriginalStatus,
-    /// Tasks to be made of it, a line each.
+    /// Tasks to create from it, a line each.
     pub suggested_actions: Option<List<Text<1, 1000>, 0, 20>>,
     /// Project id; by default yours.
     #[serde(rename = "project_id")]
@@ -42,48 +41,43 @@ pub enum VerificationStatus {
     NeedsManualReview,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum OriginalStatus {
     Done,
     DoneButIncomplete,
     NeedsRework,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[apply(camel_input)]
 pub struct Verification {
-    /// Each thing that was to be looked at.
+    /// Each item to check.
     pub checklist: List<ChecklistItem, 0, 200>,
-    /// What is wrong; default: what failed of the checklist.
+    /// What is wrong; by default the failed checklist items.
     pub failed_items: Option<List<FailedItem, 0, 100>>,
-    /// The whole in a few sentences.
+    /// Summary in a few sentences.
     pub summary: Text<0, 5000>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct ChecklistItem {
-    /// What was looked at.
+    /// The item checked.
     pub item: Text<1, 1000>,
     /// passed, failed or skipped.
     pub status: ItemStatus,
-    /// What there is to say of it.
+    /// A remark.
     pub note: Option<Text<0, 2000>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[apply(word)]
 pub enum ItemStatus {
     Passed,
     Failed,
     Skipped,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct FailedItem {
-    /// What was looked at.
+    /// The item checked.
     pub item: Text<1, 1000>,
     /// What is wrong with it.
     pub issue: Text<1, 2000>,
@@ -91,62 +85,54 @@ pub struct FailedItem {
     pub why: Text<0, 2000>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct ReportVerificationResultOutput {
     /// true.
     pub success: bool,
     /// The verification: TASK-VERIFY-001.
     pub verification_task_id: String,
-    /// As it was reported.
+    /// As reported.
     pub verification_status: VerificationStatus,
-    /// As it was reported.
+    /// As reported.
     pub original_task_status: OriginalStatus,
-    /// What became of the original.
+    /// Outcome for the original.
     pub message: String,
-    /// What is wrong, each under a name of its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The issues, each with its handle.
     pub issues_found: Option<Vec<IssueFound>>,
-    /// The tasks made of suggestedActions.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The tasks created from suggestedActions.
     pub follow_up_tasks_created: Option<Vec<FollowUpCreated>>,
-    /// What the original is now: verified, done (as it was) or rework.
+    /// State of the original now: verified, done (unchanged) or rework.
     pub original_task_marked: Verdict,
-    /// Whether what depends on the original can go on.
+    /// Whether tasks that depend on the original can start.
     pub blocker_cleared: bool,
-    /// What the board tells its people.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The note shown on the board.
     pub dashboard_update: Option<VerificationUpdate>,
-    /// The ticket by which a person is asked to look: TK-001.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The ticket that asks a person to review: TK-001.
     pub review_ticket_id: Option<String>,
-    /// Where the report speaks against itself, or against what has begun.
+    /// Contradictions within the report, or with work already begun.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
-    /// Answers to your questions that came since you last called.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct IssueFound {
-    /// What it is called: ISSUE-001.
+    /// Its handle: ISSUE-001.
     pub issue_id: String,
     /// What is wrong.
     pub title: String,
     /// The files that the original's last report names.
     pub related_components: Vec<String>,
-    /// high when the original is to be done again, else medium.
+    /// high if the original needs rework, else medium.
     pub severity: Urgency,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct FollowUpCreated {
-    /// What it is called: TASK-002.
+    /// Its handle: TASK-002.
     pub task_id: String,
-    /// What is to be done.
+    /// The work in a line.
     pub title: String,
     /// The original: TASK-001.
     pub related_to: String,
@@ -154,25 +140,23 @@ pub struct FollowUpCreated {
     pub priority: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct VerificationUpdate {
-    /// What became of the original, in a line.
+    /// Outcome for the original, in a line.
     pub message: String,
     /// How many issues were found.
     pub issues_count: usize,
-    /// How many tasks were made.
+    /// How many tasks were created.
     pub follow_up_tasks_count: usize,
 }
 
 /// What a verification makes of the task that it verified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum Verdict {
-    /// It was done as it was to be.
+    /// It was done as required.
     Verified,
-    /// It stays done; not all of it was found good.
+    /// It stays done, with findings.
     Done,
-    /// It is to be done again.
+    /// It needs rework.
     Rework,
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::conversation::Quirks;
 use crate::executors::action::{self, mcp, title};
-use crate::executors::adapter::is_tool_of;
+use crate::executors::call::is_tool_of;
 
 /// How much is kept of the end of a call's terminal output, in bytes.
 const TERMINAL_MAX: usize = 256 * 1024;

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::outgoing;
 use super::settings::{self, Setting};
+use crate::executors::json::Out;
 use crate::executors::vocabulary;
 
 /// What the client says to a process. Kept with the process.
@@ -129,7 +130,7 @@ const AUTH_REQUIRED: i64 = -32000;
 /// Most pages to read of a list of sessions.
 const PAGES_MAX: u32 = 50;
 
-/// Why a conversation can't go on.
+/// Why a conversation can't continue.
 #[derive(Debug, PartialEq)]
 pub struct Stuck {
     pub error: String,
@@ -142,7 +143,7 @@ impl Conversation {
         Self { dialogue, ..Self::default() }
     }
 
-    pub fn begin(&mut self, out: &mut Vec<Observed>) {
+    pub fn begin(&mut self, out: &mut Out) {
         let implementation = Implementation::new("provost", env!("CARGO_PKG_VERSION"));
         let request = InitializeRequest::new(ProtocolVersion::V1)
             .client_capabilities(ClientCapabilities::default())
@@ -151,7 +152,7 @@ impl Conversation {
     }
 
     /// An answer to a request other than the prompt.
-    pub fn answered(&mut self, result: &Value, out: &mut Vec<Observed>) -> Result<(), Stuck> {
+    pub fn answered(&mut self, result: &Value, out: &mut Out) -> Result<(), Stuck> {
         match self.stage {
             Stage::Initialize => {
                 self.agent = InitializeResponse::deserialize(result).ok();
@@ -170,12 +171,7 @@ impl Conversation {
     }
 
     /// An error, with its code, in answer to a request other than the prompt.
-    pub fn refused(
-        &mut self,
-        error: &str,
-        code: Option<i64>,
-        out: &mut Vec<Observed>,
-    ) -> Result<(), Stuck> {
+    pub fn refused(&mut self, error: &str, code: Option<i64>, out: &mut Out) -> Result<(), Stuck> {
         let is_auth = code == Some(AUTH_REQUIRED);
         let what = match self.stage {
             Stage::Session if is_auth => return self.authenticate(error, out),
@@ -206,7 +202,7 @@ impl Conversation {
         Some(Message { key: "cancel".to_owned(), line: lines.join("\n") })
     }
 
-    fn open_session(&mut self, key: &str, id: u32, out: &mut Vec<Observed>) -> Result<(), Stuck> {
+    fn open_session(&mut self, key: &str, id: u32, out: &mut Out) -> Result<(), Stuck> {
         self.stage = Stage::Session;
         let Some(dialogue) = self.dialogue.clone() else { return Ok(()) };
         let Dialogue { cwd, mcp_servers, resumes, load_as, .. } = dialogue;
@@ -234,12 +230,7 @@ impl Conversation {
 
     /// Only an agent that says that it does not know the session has lost it. Any other
     /// reason may pass.
-    fn not_resumed(
-        &mut self,
-        error: &str,
-        code: Option<i64>,
-        out: &mut Vec<Observed>,
-    ) -> Result<(), Stuck> {
+    fn not_resumed(&mut self, error: &str, code: Option<i64>, out: &mut Out) -> Result<(), Stuck> {
         let quirks = self.dialogue.as_ref().map(|dialogue| &dialogue.quirks);
         if quirks.is_some_and(|quirks| quirks.is_lost(error)) {
             return Err(lost(error, out));
@@ -274,7 +265,7 @@ impl Conversation {
         Stuck { error, auth: false }
     }
 
-    fn list(&self, cursor: Option<&str>, out: &mut Vec<Observed>) {
+    fn list(&self, cursor: Option<&str>, out: &mut Out) {
         let cwd = self.dialogue.as_ref().map(|dialogue| &dialogue.cwd);
         let mut params = json!({ "cwd": cwd });
         if let Some(cursor) = cursor {
@@ -285,7 +276,7 @@ impl Conversation {
     }
 
     /// Reads a page of the sessions that the agent knows.
-    fn listed(&mut self, result: &Value, out: &mut Vec<Observed>) -> Result<(), Stuck> {
+    fn listed(&mut self, result: &Value, out: &mut Out) -> Result<(), Stuck> {
         let sessions = result["sessions"].as_array().into_iter().flatten();
         let mut ids = sessions.filter_map(|session| session["sessionId"].as_str());
         let is_known = ids.any(|id| self.session.as_deref() == Some(id));
@@ -301,7 +292,7 @@ impl Conversation {
         }
     }
 
-    fn opened(&mut self, result: &Value, out: &mut Vec<Observed>) -> Result<(), Stuck> {
+    fn opened(&mut self, result: &Value, out: &mut Out) -> Result<(), Stuck> {
         if let Some(id) = result["sessionId"].as_str() {
             self.session = Some(id.to_owned());
         }
@@ -324,7 +315,7 @@ impl Conversation {
     }
 
     /// The next setting, or else the prompt.
-    fn go_on(&mut self, out: &mut Vec<Observed>) {
+    fn go_on(&mut self, out: &mut Out) {
         if let Some(next) = self.settings.front() {
             self.stage = Stage::Settings;
             out.push(Observed::Say(next.message.clone()));
@@ -341,7 +332,7 @@ impl Conversation {
 
     /// Uses the configured method, or one that takes a key from the environment: the others
     /// need a person.
-    fn authenticate(&mut self, error: &str, out: &mut Vec<Observed>) -> Result<(), Stuck> {
+    fn authenticate(&mut self, error: &str, out: &mut Out) -> Result<(), Stuck> {
         let wanted = self.dialogue.as_ref().and_then(|dialogue| dialogue.auth_method.clone());
         let methods = self.agent.iter().flat_map(|agent| &agent.auth_methods);
         let by_key =
@@ -370,14 +361,7 @@ impl Conversation {
         format!("it demands a sign-in: {error}; its methods: {}", ways.join(", "))
     }
 
-    fn ask(
-        &self,
-        key: &str,
-        id: u32,
-        method: &str,
-        params: &impl Serialize,
-        out: &mut Vec<Observed>,
-    ) {
+    fn ask(&self, key: &str, id: u32, method: &str, params: &impl Serialize, out: &mut Out) {
         if self.dialogue.is_some() {
             out.push(Observed::Say(outgoing::request(key, id, method, params)));
         }
@@ -385,7 +369,7 @@ impl Conversation {
 }
 
 /// The agent lost the session; a turn in a new one follows.
-fn lost(error: &str, out: &mut Vec<Observed>) -> Stuck {
+fn lost(error: &str, out: &mut Out) -> Stuck {
     out.push(Observed::SessionLost);
     Stuck { error: format!("it does not know its session any more: {error}"), auth: false }
 }

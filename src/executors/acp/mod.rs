@@ -22,55 +22,45 @@ use provost_actors::executor::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::adapter::{Abilities, Adapter, Call, as_text, mcp_config};
+use super::call::{Call, as_text, mcp_config};
 use conversation::Dialogue;
 
-/// The protocol.
-pub struct Acp;
-
-impl Adapter for Acp {
-    fn abilities(&self) -> Abilities {
-        Abilities::ALL
-    }
-
-    fn launch(&self, turn: &Turn, mut call: Call) -> Result<Launch, String> {
-        let mut dialogue = Dialogue {
-            prompt: as_text(&turn.prompt),
-            cwd: turn.cwd.clone(),
-            resumes: turn.executor_session_id.clone(),
-            ..Dialogue::with_options(&call.options)
-        };
-        if call.supports_mcp {
-            dialogue.quirks.servers.push(turn.mcp.name.to_owned());
-            match call.options.get("mcp_config_arg") {
-                Some(flag) => {
-                    let mut config = mcp_config(&turn.mcp, "local");
-                    config["mcpServers"][turn.mcp.name]["tools"] = json!(["*"]);
-                    call.args.extend([flag.clone(), config.to_string()]);
-                }
-                None => dialogue.mcp_servers.push(way_back(&turn.mcp)),
+/// The command line of a turn.
+pub fn launch(turn: &Turn, mut call: Call) -> Result<Launch, String> {
+    let mut dialogue = Dialogue {
+        prompt: as_text(&turn.prompt),
+        cwd: turn.cwd.clone(),
+        resumes: turn.executor_session_id.clone(),
+        ..Dialogue::with_options(&call.options)
+    };
+    if call.supports_mcp {
+        dialogue.quirks.servers.push(turn.mcp.name.to_owned());
+        match call.options.get("mcp_config_arg") {
+            Some(flag) => {
+                let mut config = mcp_config(&turn.mcp, "local");
+                config["mcpServers"][turn.mcp.name]["tools"] = json!(["*"]);
+                call.args.extend([flag.clone(), config.to_string()]);
             }
+            None => dialogue.mcp_servers.push(way_back(&turn.mcp)),
         }
-        let dialogue = serde_json::to_value(dialogue)
-            .map_err(|error| format!("the conversation can't be serialized: {error}"))?;
-        Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
     }
-
-    fn is_own(&self, dialogue: &Value) -> bool {
-        dialogue["quirks"].is_object()
-    }
-
-    fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
-        normalize::normalizer(Dialogue::deserialize(dialogue).ok())
-    }
-
-    /// The protocol has no place for a reason.
-    fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
-        answer(request, verdict)
-    }
+    let dialogue = serde_json::to_value(dialogue)
+        .map_err(|error| format!("the conversation can't be serialized: {error}"))?;
+    Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
 }
 
-fn answer(request: &Request, verdict: &Verdict) -> Option<Message> {
+/// Whether this dialogue is of a launch by this protocol.
+pub fn is_own(dialogue: &Value) -> bool {
+    dialogue["quirks"].is_object()
+}
+
+/// Reads one process; a dialogue that is null is only read.
+pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
+    normalize::normalizer(Dialogue::deserialize(dialogue).ok())
+}
+
+/// The answer to a permission request. The protocol has no place for a reason.
+pub fn answer(request: &Request, verdict: &Verdict) -> Option<Message> {
     let choice = Choice::deserialize(&request.context).ok()?;
     let option = match verdict {
         Verdict::Approve => choice.allow,

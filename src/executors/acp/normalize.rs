@@ -15,7 +15,7 @@ use super::outgoing::not_found;
 use super::tools::Calls;
 use super::usage::TurnUsage;
 use super::{Choice, answer};
-use crate::executors::json::{Dialect, Json, system};
+use crate::executors::json::{Dialect, Json, Out, system};
 use crate::executors::streamed::{Kind, Streamed};
 use crate::executors::vocabulary;
 
@@ -51,11 +51,11 @@ struct OpenRequest {
 }
 
 impl Dialect for Acp {
-    fn begin(&mut self, out: &mut Vec<Observed>) {
+    fn begin(&mut self, out: &mut Out) {
         self.conversation.begin(out);
     }
 
-    fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
+    fn message(&mut self, message: &Value, at: Timestamp, out: &mut Out) -> bool {
         match (message["method"].as_str(), message.get("id")) {
             (Some(method), Some(id)) => self.request(id, method, &message["params"], out),
             (Some(method), None) => self.notification(method, &message["params"], out),
@@ -64,7 +64,7 @@ impl Dialect for Acp {
         }
     }
 
-    fn end(&mut self, out: &mut Vec<Observed>) {
+    fn end(&mut self, out: &mut Out) {
         self.close(out);
         self.calls.report(&self.quirks(), out);
         self.used.report(out);
@@ -80,7 +80,7 @@ impl Acp {
         Self { conversation, ..Self::default() }
     }
 
-    fn answer(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
+    fn answer(&mut self, message: &Value, at: Timestamp, out: &mut Out) -> bool {
         let (result, error) = (message.get("result"), message.get("error"));
         let step = match (result, error) {
             (Some(result), None) if result["stopReason"].is_string() => {
@@ -111,13 +111,7 @@ impl Acp {
         true
     }
 
-    fn request(
-        &mut self,
-        id: &Value,
-        method: &str,
-        params: &Value,
-        out: &mut Vec<Observed>,
-    ) -> bool {
+    fn request(&mut self, id: &Value, method: &str, params: &Value, out: &mut Out) -> bool {
         if method == CLIENT_METHOD_NAMES.session_request_permission
             && let Ok(request) = RequestPermissionRequest::deserialize(params)
         {
@@ -131,12 +125,7 @@ impl Acp {
         true
     }
 
-    fn permission(
-        &mut self,
-        id: &Value,
-        request: &RequestPermissionRequest,
-        out: &mut Vec<Observed>,
-    ) {
+    fn permission(&mut self, id: &Value, request: &RequestPermissionRequest, out: &mut Out) {
         self.close(out);
         let quirks = self.quirks();
         let asked = self.calls.asks(&request.tool_call, &quirks, out);
@@ -175,7 +164,7 @@ impl Acp {
         self.report_interrupt(out);
     }
 
-    fn notification(&mut self, method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
+    fn notification(&mut self, method: &str, params: &Value, out: &mut Out) -> bool {
         if method == CLIENT_METHOD_NAMES.session_update {
             return self.updated(params, out);
         }
@@ -190,7 +179,7 @@ impl Acp {
         method == "qwen/notify/session/mode-update"
     }
 
-    fn updated(&mut self, params: &Value, out: &mut Vec<Observed>) -> bool {
+    fn updated(&mut self, params: &Value, out: &mut Out) -> bool {
         let update = &params["update"];
         let is_early = !matches!(self.conversation.stage, Stage::Prompt | Stage::Over);
         // A replay of earlier turns, of which only the cost counts.
@@ -222,7 +211,7 @@ impl Acp {
     }
 
     /// `false`: no entry can be made of it.
-    fn update(&mut self, update: SessionUpdate, is_early: bool, out: &mut Vec<Observed>) -> bool {
+    fn update(&mut self, update: SessionUpdate, is_early: bool, out: &mut Out) -> bool {
         match update {
             SessionUpdate::AgentMessageChunk(chunk) if is_early => {
                 out.push(system(text_of(&chunk.content)));
@@ -272,7 +261,7 @@ impl Acp {
         true
     }
 
-    fn chunk(&mut self, kind: Kind, chunk: &ContentChunk, out: &mut Vec<Observed>) {
+    fn chunk(&mut self, kind: Kind, chunk: &ContentChunk, out: &mut Out) {
         let text = text_of(&chunk.content);
         let quirks = self.quirks();
         let is_message = kind == Kind::Message;
@@ -294,7 +283,7 @@ impl Acp {
         self.streamed.add(kind, &text, out);
     }
 
-    fn called(&mut self, update: ToolCallUpdate, out: &mut Vec<Observed>) {
+    fn called(&mut self, update: ToolCallUpdate, out: &mut Out) {
         let before = self.asked.len();
         self.asked.retain(|asked| asked.tool_call_id != *update.tool_call_id.0);
         let mut entries = Vec::new();
@@ -315,12 +304,12 @@ impl Acp {
     }
 
     /// Makes an entry of what was streamed.
-    fn close(&mut self, out: &mut Vec<Observed>) {
+    fn close(&mut self, out: &mut Out) {
         self.open = None;
         self.streamed.flush(out);
     }
 
-    fn report_interrupt(&self, out: &mut Vec<Observed>) {
+    fn report_interrupt(&self, out: &mut Out) {
         if self.conversation.dialogue.is_some() {
             let asked: Vec<Value> = self.asked.iter().map(|asked| asked.id.clone()).collect();
             out.push(Observed::Interrupt(self.conversation.cancel(&asked)));
@@ -328,7 +317,7 @@ impl Acp {
     }
 
     /// The answer to the prompt.
-    fn stopped(&mut self, result: &Value, at: Timestamp, out: &mut Vec<Observed>) {
+    fn stopped(&mut self, result: &Value, at: Timestamp, out: &mut Out) {
         self.used.answer(result);
         let quirks = self.quirks();
         let reason = result["stopReason"].as_str().unwrap_or_default();
@@ -352,7 +341,7 @@ impl Acp {
             }
             "max_tokens" => "the model reached its limit of tokens",
             "max_turn_requests" => "the turn reached the agent's limit of requests to the model",
-            "refusal" => "the model refused to go on",
+            "refusal" => "the model refused to continue",
             "cancelled" => {
                 let error = Some("the turn was cancelled".to_owned());
                 let ended = TurnEnded { failed: true, error, ..TurnEnded::default() };
@@ -368,7 +357,7 @@ impl Acp {
         vocabulary::fail_as(error.to_owned(), ErrorType::Other, None, out);
     }
 
-    fn fail(&mut self, error: String, status: Option<u16>, at: Timestamp, out: &mut Vec<Observed>) {
+    fn fail(&mut self, error: String, status: Option<u16>, at: Timestamp, out: &mut Out) {
         self.close(out);
         self.used.report(out);
         self.over();
@@ -388,8 +377,8 @@ impl Acp {
 
 /// Whether the types hold all of an update: they leave out what they do not know.
 fn is_whole(update: &Value, read: &ToolCallUpdate) -> bool {
-    let told = update["content"].as_array().map_or(0, Vec::len);
-    told == read.fields.content.as_ref().map_or(0, Vec::len)
+    let given = update["content"].as_array().map_or(0, Vec::len);
+    given == read.fields.content.as_ref().map_or(0, Vec::len)
         && update["status"].is_string() == read.fields.status.is_some()
 }
 

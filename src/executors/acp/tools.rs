@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::call::Call;
 use super::conversation::Quirks;
-use crate::executors::json::system;
+use crate::executors::json::{Out, system};
 
 /// Most calls without a result, and most remembered ids of calls with one.
 pub const CALLS_MAX: usize = 1000;
@@ -39,7 +39,7 @@ pub struct AskedCall {
 
 impl Calls {
     /// The agent begins a call, or reports on one.
-    pub fn update(&mut self, update: ToolCallUpdate, quirks: &Quirks, out: &mut Vec<Observed>) {
+    pub fn update(&mut self, update: ToolCallUpdate, quirks: &Quirks, out: &mut Out) {
         let id = update.tool_call_id.to_string();
         if self.done.contains(&id) {
             return;
@@ -61,12 +61,7 @@ impl Calls {
     }
 
     /// The agent asks permission for a call.
-    pub fn asks(
-        &mut self,
-        update: &ToolCallUpdate,
-        quirks: &Quirks,
-        out: &mut Vec<Observed>,
-    ) -> AskedCall {
+    pub fn asks(&mut self, update: &ToolCallUpdate, quirks: &Quirks, out: &mut Out) -> AskedCall {
         let call = self.call(update);
         call.ask(&update.fields);
         out.extend(call.report(quirks).map(Observed::Entry));
@@ -84,14 +79,14 @@ impl Calls {
     }
 
     /// Reports calls that were only being prepared.
-    pub fn report(&mut self, quirks: &Quirks, out: &mut Vec<Observed>) {
+    pub fn report(&mut self, quirks: &Quirks, out: &mut Out) {
         let reports = self.open.iter_mut().filter_map(|call| call.report(quirks));
         out.extend(reports.map(Observed::Entry));
     }
 
     /// The turn has ended by itself. A call that was asked for and not reported on again
     /// was denied; there is nothing to say about the others.
-    pub fn end(&mut self, quirks: &Quirks, out: &mut Vec<Observed>) {
+    pub fn end(&mut self, quirks: &Quirks, out: &mut Out) {
         self.report(quirks, out);
         for call in std::mem::take(&mut self.open) {
             if call.asked && !call.heard {
@@ -121,7 +116,7 @@ impl Calls {
     }
 
     /// Closes the oldest calls as unfinished while too much is open.
-    fn give_up_oldest(&mut self, quirks: &Quirks, out: &mut Vec<Observed>) {
+    fn give_up_oldest(&mut self, quirks: &Quirks, out: &mut Out) {
         let is_too_much = |open: &VecDeque<Call>| {
             let kept = || open.iter().map(Call::weight).sum::<usize>();
             open.len() > CALLS_MAX || open.len() > 1 && kept() > KEPT_MAX

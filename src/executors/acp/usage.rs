@@ -6,6 +6,7 @@ use provost_actors::executor::Observed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::executors::json::Out;
 use crate::executors::vocabulary::Tokens;
 
 /// What was reported so far.
@@ -38,7 +39,7 @@ impl TurnUsage {
     }
 
     /// Adds a request to the model.
-    pub fn add(&mut self, usage: &Value, out: &mut Vec<Observed>) {
+    pub fn add(&mut self, usage: &Value, out: &mut Out) {
         let Some(usage) = read(usage) else { return };
         self.input = self.input.saturating_add(usage.input);
         self.output = self.output.saturating_add(usage.output);
@@ -63,7 +64,7 @@ impl TurnUsage {
     }
 
     /// Makes an entry of it, once.
-    pub fn report(&mut self, out: &mut Vec<Observed>) {
+    pub fn report(&mut self, out: &mut Out) {
         if std::mem::take(&mut self.is_news) {
             let Self { input, output, cached, cost_usd, .. } = *self;
             Tokens { input, output, cached, cost_usd }.report(out);

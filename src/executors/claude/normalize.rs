@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::control;
 use crate::executors::action::{action, title};
-use crate::executors::adapter::is_tool_of;
-use crate::executors::json::{Dialect, Json, count, plain, system, text};
+use crate::executors::call::is_tool_of;
+use crate::executors::json::{Dialect, Json, Out, count, plain, system, text};
 use crate::executors::streamed::{Kind, Streamed};
 use crate::executors::vocabulary::{self, Tokens};
 
@@ -60,14 +60,14 @@ struct Turn {
 }
 
 impl Dialect for StreamJson {
-    fn begin(&mut self, out: &mut Vec<Observed>) {
+    fn begin(&mut self, out: &mut Out) {
         if let Some(prompt) = self.prompt.take() {
             out.push(Observed::Say(control::initialize()));
             out.push(Observed::Say(control::prompt(&prompt)));
         }
     }
 
-    fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
+    fn message(&mut self, message: &Value, at: Timestamp, out: &mut Out) -> bool {
         let session = text(message, "session_id");
         if !session.is_empty() && session != self.session {
             session.clone_into(&mut self.session);
@@ -88,7 +88,7 @@ impl Dialect for StreamJson {
         }
     }
 
-    fn end(&mut self, out: &mut Vec<Observed>) {
+    fn end(&mut self, out: &mut Out) {
         self.flush(out);
         if !self.turn.has_ended && !self.is_answered {
             out.push(vocabulary::unended());
@@ -98,7 +98,7 @@ impl Dialect for StreamJson {
 
 impl StreamJson {
     /// What is open will not be completed.
-    fn flush(&mut self, out: &mut Vec<Observed>) {
+    fn flush(&mut self, out: &mut Out) {
         self.streamed.flush(out);
         if let Some(text) = self.turn.error.take() {
             let error_type = vocabulary::error_type(None, &text);
@@ -107,7 +107,7 @@ impl StreamJson {
         }
     }
 
-    fn system(&mut self, message: &Value, out: &mut Vec<Observed>) -> bool {
+    fn system(&mut self, message: &Value, out: &mut Out) -> bool {
         let notice = match text(message, "subtype") {
             "init" => {
                 self.flush(out);
@@ -150,7 +150,7 @@ impl StreamJson {
         true
     }
 
-    fn stream_event(&mut self, message: &Value, out: &mut Vec<Observed>) -> bool {
+    fn stream_event(&mut self, message: &Value, out: &mut Out) -> bool {
         let event = &message["event"];
         let is_subagents = message["parent_tool_use_id"].is_string();
         match text(event, "type") {
@@ -179,7 +179,7 @@ impl StreamJson {
         true
     }
 
-    fn assistant(&mut self, message: &Value, out: &mut Vec<Observed>) -> bool {
+    fn assistant(&mut self, message: &Value, out: &mut Out) -> bool {
         let is_subagents = message["parent_tool_use_id"].is_string();
         let is_synthetic = message["message"]["model"] == "<synthetic>";
         let content = &message["message"]["content"];
@@ -217,7 +217,7 @@ impl StreamJson {
         true
     }
 
-    fn user(&mut self, message: &Value, out: &mut Vec<Observed>) -> bool {
+    fn user(&mut self, message: &Value, out: &mut Out) -> bool {
         // An echo of the user's message.
         if message["isReplay"] == true {
             return true;
@@ -240,7 +240,7 @@ impl StreamJson {
     }
 
     /// A call of a tool, or its result.
-    fn block(&mut self, block: &Value, message: &Value, out: &mut Vec<Observed>) {
+    fn block(&mut self, block: &Value, message: &Value, out: &mut Out) {
         let kind = text(block, "type");
         out.push(match (kind, block["id"].as_str(), block["tool_use_id"].as_str()) {
             ("tool_use" | "server_tool_use" | "mcp_tool_use", Some(id), _) => {
@@ -264,7 +264,7 @@ impl StreamJson {
         });
     }
 
-    fn rate_limit(&mut self, info: &Value, out: &mut Vec<Observed>) -> bool {
+    fn rate_limit(&mut self, info: &Value, out: &mut Out) -> bool {
         let until = info["resetsAt"].as_i64().and_then(vocabulary::from_epoch);
         let window = text(info, "rateLimitType");
         let resets = until.map(|at| format!(", it resets at {at}")).unwrap_or_default();
@@ -282,7 +282,7 @@ impl StreamJson {
         true
     }
 
-    fn control_request(&self, message: &Value, out: &mut Vec<Observed>) -> bool {
+    fn control_request(&self, message: &Value, out: &mut Out) -> bool {
         let (id, request) = (text(message, "request_id"), &message["request"]);
         let subtype = text(request, "subtype");
         if subtype != "can_use_tool" {
@@ -311,7 +311,7 @@ impl StreamJson {
         true
     }
 
-    fn control_response(&mut self, response: &Value, out: &mut Vec<Observed>) -> bool {
+    fn control_response(&mut self, response: &Value, out: &mut Out) -> bool {
         let what = &response["response"];
         self.turn.is_cancelled |= what["subtype"] == "interrupt" || what["still_queued"].is_array();
         if text(response, "subtype") == "error" {
@@ -321,7 +321,7 @@ impl StreamJson {
         true
     }
 
-    fn result(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
+    fn result(&mut self, message: &Value, at: Timestamp, out: &mut Out) -> bool {
         let subtype = text(message, "subtype");
         let noted = self.turn.error.take();
         let is_error = message["is_error"] == true
@@ -353,7 +353,7 @@ impl StreamJson {
     }
 }
 
-fn withdraw(message: &Value, out: &mut Vec<Observed>) -> bool {
+fn withdraw(message: &Value, out: &mut Out) -> bool {
     let key = text(message, "request_id").to_owned();
     out.push(system("no longer asks for permission".to_owned()));
     out.push(Observed::Withdraw { key });
@@ -362,13 +362,13 @@ fn withdraw(message: &Value, out: &mut Vec<Observed>) -> bool {
 
 /// Version, model, mode and MCP servers, in a line.
 fn introduction(init: &Value) -> String {
-    let mode = text(init, "permissionMode").to_owned();
-    let version = text(init, "claude_code_version").to_owned();
+    let facts =
+        ["claude_code_version", "model", "permissionMode"].map(|it| text(init, it).to_owned());
     let servers = init["mcp_servers"].as_array().into_iter().flatten();
     let servers =
         servers.map(|server| format!("MCP {} {}", text(server, "name"), text(server, "status")));
-    let facts = [version, text(init, "model").to_owned(), mode].into_iter().chain(servers);
-    let facts: Vec<String> = facts.filter(|fact| !fact.is_empty()).collect();
+    let facts = facts.into_iter().chain(servers).filter(|fact| !fact.is_empty());
+    let facts: Vec<String> = facts.collect();
     format!("begins: {}", facts.join(", "))
 }
 
@@ -383,36 +383,31 @@ fn is_rejected(message: &Value, id: &str) -> bool {
 
 /// The exit code that a line of a failed command's output gives.
 fn exit_code(text: &str) -> Option<i32> {
-    let told = |line: &str| {
+    let code = |line: &str| {
         let (name, rest) = line.split_at_checked("Exit code".len())?;
-        let is_told = name.eq_ignore_ascii_case("Exit code");
-        is_told.then(|| rest.trim_start_matches(':').trim().parse().ok())?
+        let is_code = name.eq_ignore_ascii_case("Exit code");
+        is_code.then(|| rest.trim_start_matches(':').trim().parse().ok())?
     };
-    text.lines().find_map(told)
+    text.lines().find_map(code)
 }
 
 /// The tokens of the turn that this result ends, with all its models and subagents.
 fn tokens(result: &Value) -> Tokens {
-    if let Some(models) = result["model_usage_since_last_result"].as_object() {
-        return models.values().map(of_model).fold(Tokens::default(), Tokens::plus);
+    const MODEL: [&str; 4] =
+        ["inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens"];
+    const ALL: [&str; 4] =
+        ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"];
+    let of = |usage: &Value, names: [&str; 4], cost_usd: Option<f64>| {
+        let [fresh, created, cached, output] = names.map(|name| count(usage, name));
+        Tokens { input: fresh + created + cached, output, cached, cost_usd }
+    };
+    match result["model_usage_since_last_result"].as_object() {
+        Some(models) => {
+            let models = models.values().map(|usage| of(usage, MODEL, usage["costUSD"].as_f64()));
+            models.fold(Tokens::default(), Tokens::plus)
+        }
+        None => of(&result["usage"], ALL, result["total_cost_usd"].as_f64()),
     }
-    let usage = &result["usage"];
-    let cached = count(usage, "cache_read_input_tokens");
-    let created = count(usage, "cache_creation_input_tokens");
-    Tokens {
-        input: count(usage, "input_tokens") + created + cached,
-        output: count(usage, "output_tokens"),
-        cached,
-        cost_usd: result["total_cost_usd"].as_f64(),
-    }
-}
-
-fn of_model(usage: &Value) -> Tokens {
-    let cached = count(usage, "cacheReadInputTokens");
-    let created = count(usage, "cacheCreationInputTokens");
-    let input = count(usage, "inputTokens") + created + cached;
-    let output = count(usage, "outputTokens");
-    Tokens { input, output, cached, cost_usd: usage["costUSD"].as_f64() }
 }
 
 /// What went wrong, if the result says so.

@@ -15,7 +15,7 @@ use provost_actors::executor::{Message, Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::json::{Dialect, system};
+use super::super::json::{Dialect, Out, system};
 use super::super::vocabulary::{self, Tokens};
 use super::error::Errors;
 use super::item::{self, Items};
@@ -61,7 +61,7 @@ impl AppServer {
 }
 
 impl Dialect for AppServer {
-    fn begin(&mut self, out: &mut Vec<Observed>) {
+    fn begin(&mut self, out: &mut Out) {
         if self.dialogue.is_some() {
             let client = json!({ "name": "provost", "title": "Provost", "version": env!("CARGO_PKG_VERSION") });
             // Codex 0.136 to 0.149 take `thread/resume.excludeTurns` for experimental.
@@ -71,7 +71,7 @@ impl Dialect for AppServer {
         }
     }
 
-    fn message(&mut self, message: &Value, at: Timestamp, out: &mut Vec<Observed>) -> bool {
+    fn message(&mut self, message: &Value, at: Timestamp, out: &mut Out) -> bool {
         let (id, params) = (&message["id"], &message["params"]);
         match (message["method"].as_str(), id.is_null()) {
             (Some(method), true) => self.notification(method, params, at, out),
@@ -87,7 +87,7 @@ impl Dialect for AppServer {
         }
     }
 
-    fn end(&mut self, out: &mut Vec<Observed>) {
+    fn end(&mut self, out: &mut Out) {
         self.items.flush(out);
         if !self.has_ended {
             out.push(vocabulary::unended());
@@ -97,7 +97,7 @@ impl Dialect for AppServer {
 
 impl AppServer {
     /// An answer to one of our requests.
-    fn answer(&mut self, id: &Value, message: &Value, at: Timestamp, out: &mut Vec<Observed>) {
+    fn answer(&mut self, id: &Value, message: &Value, at: Timestamp, out: &mut Out) {
         let result = &message["result"];
         if let Some(text) = message["error"]["message"].as_str() {
             let is_vital = matches!(id.as_str(), Some("initialize" | "thread" | "turn"));
@@ -125,14 +125,14 @@ impl AppServer {
         }
     }
 
-    fn enter(&mut self, thread: &str, out: &mut Vec<Observed>) {
+    fn enter(&mut self, thread: &str, out: &mut Out) {
         if self.thread.as_deref() != Some(thread) {
             self.thread = Some(thread.to_owned());
             out.push(Observed::ExecutorSession(thread.to_owned()));
         }
     }
 
-    fn begin_turn(&mut self, turn: &str, out: &mut Vec<Observed>) {
+    fn begin_turn(&mut self, turn: &str, out: &mut Out) {
         if self.turn.as_deref() == Some(turn) {
             return;
         }
@@ -146,7 +146,7 @@ impl AppServer {
         out.push(Observed::Interrupt(Some(Message { key: "interrupt".to_owned(), line })));
     }
 
-    fn request(&mut self, method: &str, id: &Value, params: &Value, out: &mut Vec<Observed>) {
+    fn request(&mut self, method: &str, id: &Value, params: &Value, out: &mut Out) {
         match requests::read(method, id, params, &self.items) {
             ServerRequest::Permission(request) => {
                 out.push(system(format!("asks for permission: {}", request.text)));
@@ -161,13 +161,7 @@ impl AppServer {
         }
     }
 
-    fn notification(
-        &mut self,
-        method: &str,
-        params: &Value,
-        at: Timestamp,
-        out: &mut Vec<Observed>,
-    ) -> bool {
+    fn notification(&mut self, method: &str, params: &Value, at: Timestamp, out: &mut Out) -> bool {
         let text = |key: &str| params[key].as_str().unwrap_or_default();
         let is_main = match (&self.thread, params["threadId"].as_str()) {
             (Some(main), Some(thread)) => main == thread,
@@ -226,13 +220,7 @@ impl AppServer {
         true
     }
 
-    fn item(
-        &mut self,
-        item: &Value,
-        is_main: bool,
-        params: &Value,
-        out: &mut Vec<Observed>,
-    ) -> bool {
+    fn item(&mut self, item: &Value, is_main: bool, params: &Value, out: &mut Out) -> bool {
         match item["type"].as_str() {
             // The log has the turn's own prompt, and the prompts of sub-agents, already.
             Some("userMessage") if !is_main || !self.has_prompt => {
@@ -250,7 +238,7 @@ impl AppServer {
     }
 
     /// Reports a plan as a call of the tool that makes it.
-    fn plan(&mut self, params: &Value, out: &mut Vec<Observed>) {
+    fn plan(&mut self, params: &Value, out: &mut Out) {
         self.plans += 1;
         let tool_call_id = format!("plan-{}", self.plans);
         let detail = Map::from_iter([("todos".to_owned(), params["plan"].clone())]);
@@ -280,7 +268,7 @@ impl AppServer {
             ends.map(|secs| Timestamp::from_millis(secs.saturating_mul(1000)));
     }
 
-    fn end_turn(&mut self, turn: &Value, at: Timestamp, out: &mut Vec<Observed>) {
+    fn end_turn(&mut self, turn: &Value, at: Timestamp, out: &mut Out) {
         self.items.flush(out);
         let asked = std::mem::take(&mut self.asked);
         out.extend(asked.into_iter().map(|key| Observed::Withdraw { key }));
@@ -307,7 +295,7 @@ impl AppServer {
     }
 
     /// Ends the turn with an error.
-    fn fail(&mut self, message: &str, info: &Value, at: Timestamp, out: &mut Vec<Observed>) {
+    fn fail(&mut self, message: &str, info: &Value, at: Timestamp, out: &mut Out) {
         self.has_ended = true;
         self.errors.fail(message, info, at, out);
     }
@@ -353,8 +341,19 @@ fn is_delta(params: &Value) -> bool {
     params["itemId"].is_string() && params["delta"].is_string()
 }
 
+/// Notifications that the items themselves report, or that do not concern the conversation.
+const SILENT: &str = "\
+    account/updated app/list/updated item/commandExecution/outputDelta \
+    item/fileChange/outputDelta item/fileChange/patchUpdated item/plan/delta \
+    item/reasoning/summaryPartAdded mcpServer/startupStatus/updated \
+    remoteControl/status/changed skills/changed thread/closed thread/compacted \
+    thread/environment/connected thread/goal/cleared thread/name/updated \
+    thread/prediction/updated thread/queue/changed thread/readState/changed \
+    thread/settings/updated thread/started thread/status/changed turn/completed \
+    turn/diff/updated turn/moderationMetadata turn/started";
+
 /// Makes a line of notifications that are worth one. `false`: it is unknown.
-fn notice(method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
+fn notice(method: &str, params: &Value, out: &mut Out) -> bool {
     let text = |key: &str| params[key].as_str().unwrap_or_default();
     let line = match method {
         // Its retries too, and errors of sub-agents.
@@ -383,32 +382,7 @@ fn notice(method: &str, params: &Value, out: &mut Vec<Observed>) -> bool {
             format!("MCP server {} {}: {}", text("name"), text("status"), text("error"))
         }
         "item/commandExecution/terminalInteraction" => format!("typed: {}", text("stdin")),
-        // The items themselves report these, or they do not concern the conversation.
-        "account/updated"
-        | "app/list/updated"
-        | "item/commandExecution/outputDelta"
-        | "item/fileChange/outputDelta"
-        | "item/fileChange/patchUpdated"
-        | "item/plan/delta"
-        | "item/reasoning/summaryPartAdded"
-        | "mcpServer/startupStatus/updated"
-        | "remoteControl/status/changed"
-        | "skills/changed"
-        | "thread/closed"
-        | "thread/compacted"
-        | "thread/environment/connected"
-        | "thread/goal/cleared"
-        | "thread/name/updated"
-        | "thread/prediction/updated"
-        | "thread/queue/changed"
-        | "thread/readState/changed"
-        | "thread/settings/updated"
-        | "thread/started"
-        | "thread/status/changed"
-        | "turn/completed"
-        | "turn/diff/updated"
-        | "turn/moderationMetadata"
-        | "turn/started" => return true,
+        _ if SILENT.split(' ').any(|silent| silent == method) => return true,
         // Those of sub-agents, whose messages are reported when they are complete.
         "item/agentMessage/delta"
         | "item/reasoning/summaryTextDelta"

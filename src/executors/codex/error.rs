@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::vocabulary;
+use crate::executors::json::Out;
 
 /// The errors of a turn.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -29,7 +30,7 @@ impl Errors {
         message: &str,
         info: &Value,
         at: Timestamp,
-        out: &mut Vec<Observed>,
+        out: &mut Out,
     ) -> (ErrorType, Option<Timestamp>) {
         let error_type = type_of(info, message);
         let limit = self.limited_until.or_else(|| vocabulary::resume_at(message, at));
@@ -43,7 +44,7 @@ impl Errors {
     }
 
     /// Ends the turn with an error.
-    pub fn fail(&mut self, message: &str, info: &Value, at: Timestamp, out: &mut Vec<Observed>) {
+    pub fn fail(&mut self, message: &str, info: &Value, at: Timestamp, out: &mut Out) {
         let (error_type, resume_at) = self.report(message, info, at, out);
         out.push(Observed::TurnEnded(TurnEnded {
             failed: true,

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use heck::ToSnakeCase;
 use provost_actors::event::{Action, ActionKind, Event, ToolStatus};
 use provost_actors::executor::Observed;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::json::{system, text};
+use super::super::json::{Out, system, text};
 use super::super::streamed::{Kind, Streamed};
 
 /// The items that have begun and not ended.
@@ -34,7 +35,7 @@ impl Items {
     }
 
     /// An item has begun. `false`: its kind is unknown.
-    pub fn started(&mut self, item: &Value, out: &mut Vec<Observed>) -> bool {
+    pub fn started(&mut self, item: &Value, out: &mut Out) -> bool {
         if let Some(call) = call(item) {
             self.begin(item, call, out);
             return true;
@@ -43,7 +44,7 @@ impl Items {
     }
 
     /// An item has ended. `false`: its kind is unknown.
-    pub fn completed(&mut self, item: &Value, out: &mut Vec<Observed>) -> bool {
+    pub fn completed(&mut self, item: &Value, out: &mut Out) -> bool {
         let id = id(item);
         if let Some(call) = call(item) {
             if !self.calls.contains_key(id) {
@@ -62,18 +63,18 @@ impl Items {
     }
 
     /// More of an item's text has come.
-    pub fn delta(&mut self, id: &str, is_thinking: bool, delta: &str, out: &mut Vec<Observed>) {
+    pub fn delta(&mut self, id: &str, is_thinking: bool, delta: &str, out: &mut Out) {
         let kind = if is_thinking { Kind::Thinking } else { Kind::Message };
         self.texts.add_to(id, kind, delta, out);
     }
 
     /// What is open will not end any more: what came of the texts becomes entries.
-    pub fn flush(&mut self, out: &mut Vec<Observed>) {
+    pub fn flush(&mut self, out: &mut Out) {
         self.calls.clear();
         self.texts.flush(out);
     }
 
-    fn begin(&mut self, item: &Value, call: Call, out: &mut Vec<Observed>) {
+    fn begin(&mut self, item: &Value, call: Call, out: &mut Out) {
         out.push(Observed::Entry(Event::ToolUse {
             text: call.text.clone(),
             tool_call_id: id(item).to_owned(),
@@ -94,20 +95,12 @@ fn paragraphs(value: &Value) -> String {
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Whether it is of a kind that [`entry`] knows.
+/// The kinds that [`entry`] knows.
+const TEXTS: &str = "agentMessage reasoning error subAgentActivity contextCompaction \
+    enteredReviewMode exitedReviewMode hookPrompt userMessage";
+
 fn is_text(item: &Value) -> bool {
-    matches!(
-        text(item, "type"),
-        "agentMessage"
-            | "reasoning"
-            | "error"
-            | "subAgentActivity"
-            | "contextCompaction"
-            | "enteredReviewMode"
-            | "exitedReviewMode"
-            | "hookPrompt"
-            | "userMessage"
-    )
+    TEXTS.split(' ').any(|kind| item["type"] == kind)
 }
 
 /// An item that is no tool call, as an entry.
@@ -187,17 +180,9 @@ fn name(item: &Value) -> String {
             "" => text(item, "tool").to_owned(),
             namespace => format!("{namespace}__{}", text(item, "tool")),
         },
-        "collabAgentToolCall" => snake(text(item, "tool")),
-        kind => snake(kind),
+        "collabAgentToolCall" => text(item, "tool").to_snake_case(),
+        kind => kind.to_snake_case(),
     }
-}
-
-fn snake(name: &str) -> String {
-    let letters = name.chars().flat_map(|c| {
-        let underscore = c.is_ascii_uppercase().then_some('_');
-        underscore.into_iter().chain([c.to_ascii_lowercase()])
-    });
-    letters.collect()
 }
 
 fn changes(item: &Value) -> impl Iterator<Item = (&str, &str, &str)> {

@@ -11,45 +11,36 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-use provost_actors::executor::{Launch, Message, Normalizer, Request, Stdin, Turn, Verdict};
+use provost_actors::executor::{Launch, Normalizer, Stdin, Turn};
+pub use requests::answer;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::adapter::{Abilities, Adapter, Call};
+use super::call::Call;
 use super::json::Json;
 use app_server::{AppServer, Dialogue};
 
-/// The protocol.
-pub struct Codex;
+/// The command line of a turn.
+pub fn launch(turn: &Turn, call: Call) -> Result<Launch, String> {
+    let dialogue = serde_json::to_value(Dialogue {
+        prompt: turn.prompt.clone(),
+        cwd: turn.cwd.clone(),
+        resume: turn.executor_session_id.clone(),
+        options: call.options.clone(),
+        config: config(turn, call.supports_mcp),
+    });
+    let dialogue = dialogue.map_err(|error| error.to_string())?;
+    Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
+}
 
-impl Adapter for Codex {
-    fn abilities(&self) -> Abilities {
-        Abilities::ALL
-    }
+/// Whether this dialogue is of a launch by this protocol.
+pub fn is_own(dialogue: &Value) -> bool {
+    dialogue["config"].is_object()
+}
 
-    fn launch(&self, turn: &Turn, call: Call) -> Result<Launch, String> {
-        let dialogue = Dialogue {
-            prompt: turn.prompt.clone(),
-            cwd: turn.cwd.clone(),
-            resume: turn.executor_session_id.clone(),
-            options: call.options.clone(),
-            config: config(turn, call.supports_mcp),
-        };
-        let dialogue = serde_json::to_value(dialogue).map_err(|error| error.to_string())?;
-        Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
-    }
-
-    fn is_own(&self, dialogue: &Value) -> bool {
-        dialogue["config"].is_object()
-    }
-
-    fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
-        Json::reader(AppServer::new(Deserialize::deserialize(dialogue).ok()))
-    }
-
-    fn answer(&self, request: &Request, verdict: &Verdict) -> Option<Message> {
-        Some(requests::answer(request, verdict))
-    }
+/// Reads one process; a dialogue that is null is only read.
+pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
+    Json::reader(AppServer::new(Deserialize::deserialize(dialogue).ok()))
 }
 
 /// Configuration of the thread alone, which overrides the user's: its worktree is trusted

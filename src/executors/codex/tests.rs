@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
 use provost_actors::event::{ErrorType, Event, Stream, Timestamp};
-use provost_actors::executor::{Observed, TurnEnded};
+use provost_actors::executor::{Observed, Request, TurnEnded, Verdict};
 
-use super::super::adapter::{Adapter as _, Call};
+use super::super::call::Call;
 use super::super::tests::transcripts::{
     assert_paired, hold_laws, observe, raw, read, scenarios, told,
 };
@@ -29,19 +29,19 @@ fn call() -> Call {
 }
 
 fn dialogue() -> Value {
-    Codex.launch(&turn("do it"), call()).unwrap().dialogue
+    launch(&turn("do it"), call()).unwrap().dialogue
 }
 
 /// What is made of these lines in a conversation of ours.
 fn of(lines: &[Value]) -> Vec<Observed> {
     let text: Vec<String> = lines.iter().map(Value::to_string).collect();
-    observe(Codex.normalizer(&dialogue()), &raw(Stream::Stdout, text.join("\n").as_bytes()))
+    observe(normalizer(&dialogue()), &raw(Stream::Stdout, text.join("\n").as_bytes()))
 }
 
 #[test]
 fn every_recorded_conversation_is_told_whole() {
     for scenario in scenarios("codex") {
-        let observed = observe(Codex.normalizer(&dialogue()), &read("codex", &scenario));
+        let observed = observe(normalizer(&dialogue()), &read("codex", &scenario));
         assert_paired(&observed);
         let told = told(&observed);
         insta::with_settings!({ snapshot_suffix => scenario }, {
@@ -52,8 +52,8 @@ fn every_recorded_conversation_is_told_whole() {
 
 #[test]
 fn no_bytes_and_no_cut_change_or_break_it() {
-    hold_laws("codex", || Codex.normalizer(&dialogue()));
-    hold_laws("codex", || Codex.normalizer(&Value::Null));
+    hold_laws("codex", || normalizer(&dialogue()));
+    hold_laws("codex", || normalizer(&Value::Null));
 }
 
 fn notification(method: &str, params: Value) -> Value {
@@ -90,7 +90,7 @@ fn request_of(method: &str, params: Value) -> Request {
 #[test]
 fn a_follow_up_resumes_the_thread_with_the_same_options() {
     let again = Turn { executor_session_id: Some("t1".into()), ..turn("more") };
-    let launch = Codex.launch(&again, call()).unwrap();
+    let launch = launch(&again, call()).unwrap();
     assert_eq!(launch.stdin, Stdin::Open);
     assert_eq!(launch.args, ["app-server"]);
     let lines = [
@@ -98,13 +98,13 @@ fn a_follow_up_resumes_the_thread_with_the_same_options() {
         r#"{"id":"thread","result":{"thread":{"id":"t1"}}}"#,
     ];
     let lines = raw(Stream::Stdout, lines.join("\n").as_bytes());
-    let observed = observe(Codex.normalizer(&launch.dialogue), &lines);
+    let observed = observe(normalizer(&launch.dialogue), &lines);
     insta::assert_json_snapshot!(told(&observed));
 }
 
 #[test]
 fn an_executor_without_the_way_back_is_given_none() {
-    let launch = Codex.launch(&turn("x"), Call { supports_mcp: false, ..call() }).unwrap();
+    let launch = launch(&turn("x"), Call { supports_mcp: false, ..call() }).unwrap();
     assert!(launch.dialogue["config"]["mcp_servers"].is_null());
 }
 
@@ -122,7 +122,7 @@ fn a_thread_that_is_gone_fails_the_turn() {
 #[test]
 fn only_the_word_that_a_thread_is_gone_loses_it() {
     let again = Turn { executor_session_id: Some("t1".into()), ..turn("more") };
-    let dialogue = Codex.launch(&again, call()).unwrap().dialogue;
+    let dialogue = launch(&again, call()).unwrap().dialogue;
     for (message, is_lost) in [
         ("no rollout found for thread id 01890a5d-ac96-774b-bcce-b302099a8057", true),
         ("thread/resume.excludeTurns requires experimentalApi capability", false),
@@ -133,7 +133,7 @@ fn only_the_word_that_a_thread_is_gone_loses_it() {
         let refused =
             json!({ "id": "thread", "error": { "code": -32600, "message": message } }).to_string();
         let lines = raw(Stream::Stdout, refused.as_bytes());
-        let observed = observe(Codex.normalizer(&dialogue), &lines);
+        let observed = observe(normalizer(&dialogue), &lines);
         assert_eq!(observed.contains(&Observed::SessionLost), is_lost, "{message}");
         assert!(ended(&observed).unwrap().failed, "{message}");
     }
@@ -178,10 +178,10 @@ fn a_command_is_approved_or_declined_with_the_reason() {
         json!({ "threadId": "t", "turnId": "u", "itemId": "c", "command": "rm x", "reason": "cleaning" }),
     );
     assert_eq!(request.text, "to run rm x: cleaning");
-    let approval = Codex.answer(&request, &Verdict::Approve).unwrap();
+    let approval = answer(&request, &Verdict::Approve);
     assert_eq!(approval.key, "answer:7");
     assert_eq!(approval.line, r#"{"id":7,"result":{"decision":"accept"}}"#);
-    let denial = Codex.answer(&request, &Verdict::Deny { reason: "keep it".into() }).unwrap();
+    let denial = answer(&request, &Verdict::Deny { reason: "keep it".into() });
     let lines: Vec<Value> = denial.line.lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(lines[0]["params"]["expectedTurnId"], "u");
     assert_eq!(
@@ -195,7 +195,7 @@ fn a_command_is_approved_or_declined_with_the_reason() {
 fn other_permissions_are_answered_in_their_own_forms() {
     let rights = json!({ "network": { "enabled": true } });
     let request = request_of("item/permissions/requestApproval", json!({ "permissions": rights }));
-    let line = |verdict| Codex.answer(&request, &verdict).unwrap().line;
+    let line = |verdict| answer(&request, &verdict).line;
     assert!(line(Verdict::Approve).contains(r#""permissions":{"network":{"enabled":true}}"#));
     assert!(line(Verdict::Deny { reason: "no".into() }).contains(r#""permissions":{}"#));
     let meta =
@@ -205,7 +205,7 @@ fn other_permissions_are_answered_in_their_own_forms() {
         json!({ "serverName": "s", "_meta": meta, "message": "Allow?" }),
     );
     assert_eq!(request.tool_name, "mcp__s__ping");
-    let line = Codex.answer(&request, &Verdict::Approve).unwrap().line;
+    let line = answer(&request, &Verdict::Approve).line;
     assert_eq!(line, r#"{"id":7,"result":{"action":"accept","content":{},"_meta":null}}"#);
 }
 

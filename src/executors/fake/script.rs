@@ -26,45 +26,6 @@ pub fn enter() -> Option<ExitCode> {
     }
 }
 
-/// One line of the prompt.
-#[derive(Debug, PartialEq, Eq)]
-enum Command<'a> {
-    Say(&'a str),
-    Think(&'a str),
-    Sleep(u64),
-    Write(&'a str, &'a str),
-    Run(&'a str),
-    Lines(u64),
-    Stderr(&'a str),
-    Fork,
-    IgnoreTerm,
-    Hang,
-    Exit(u8),
-}
-
-/// A line that is not a complete command is repeated as a message.
-fn parse(line: &str) -> Command<'_> {
-    let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
-    let command = match verb {
-        "say" => Some(Command::Say(rest)),
-        "think" => Some(Command::Think(rest)),
-        "sleep" => rest.trim().parse().ok().map(Command::Sleep),
-        "write" => {
-            let (path, text) = rest.split_once(' ').unwrap_or((rest, ""));
-            (!path.is_empty()).then_some(Command::Write(path, text))
-        }
-        "run" if !rest.is_empty() => Some(Command::Run(rest)),
-        "lines" => rest.trim().parse().ok().map(Command::Lines),
-        "stderr" => Some(Command::Stderr(rest)),
-        "fork" => Some(Command::Fork),
-        "ignore-term" => Some(Command::IgnoreTerm),
-        "hang" => Some(Command::Hang),
-        "exit" => rest.trim().parse().ok().map(Command::Exit),
-        _ => None,
-    };
-    command.unwrap_or(Command::Say(line))
-}
-
 fn run() -> io::Result<ExitCode> {
     provost_actors::process::set_name(c"provost-fake");
     let mut prompt = String::new();
@@ -74,7 +35,7 @@ fn run() -> io::Result<ExitCode> {
         .unwrap_or_else(|_| uuid::Uuid::now_v7().to_string());
     fake.write_entry(&json!({ "kind": "session", "id": session }))?;
     for line in prompt.lines().filter(|line| !line.trim().is_empty()) {
-        if let Some(code) = fake.obey(&parse(line))? {
+        if let Some(code) = fake.obey(line)? {
             return Ok(code);
         }
     }
@@ -87,31 +48,40 @@ struct Fake<W: Write> {
 }
 
 impl<W: Write> Fake<W> {
-    /// Runs one command. `Some`: the process ends now with this code.
-    fn obey(&mut self, command: &Command<'_>) -> io::Result<Option<ExitCode>> {
-        match command {
-            Command::Say(text) => {
-                self.write_entry(&json!({ "kind": "assistant_message", "text": text }))?;
+    /// Runs one line of the prompt. A line that is not a complete command is repeated as a
+    /// message. `Some`: the process ends now with this code.
+    fn obey(&mut self, line: &str) -> io::Result<Option<ExitCode>> {
+        let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match (verb, rest.trim().parse::<u64>().ok()) {
+            ("say", _) => self.say(rest)?,
+            ("think", _) => self.write_entry(&json!({ "kind": "thinking", "text": rest }))?,
+            ("sleep", Some(millis)) => sleep(Duration::from_millis(millis)),
+            ("write", _) if !rest.is_empty() && !rest.starts_with(' ') => {
+                let (path, text) = rest.split_once(' ').unwrap_or((rest, ""));
+                self.write(path, text)?;
             }
-            Command::Think(text) => {
-                self.write_entry(&json!({ "kind": "thinking", "text": text }))?;
-            }
-            Command::Sleep(millis) => sleep(Duration::from_millis(*millis)),
-            Command::Write(path, text) => self.write(path, text)?,
-            Command::Run(command) => self.run(command)?,
-            Command::Lines(count) => {
-                for number in 1..=*count {
+            ("run", _) if !rest.is_empty() => self.run(rest)?,
+            ("lines", Some(count)) => {
+                for number in 1..=count {
                     writeln!(self.out, "line {number}")?;
                 }
                 self.out.flush()?;
             }
-            Command::Stderr(text) => eprintln!("{text}"),
-            Command::Fork => self.fork()?,
-            Command::IgnoreTerm => ignore_term(),
-            Command::Hang => hang(),
-            Command::Exit(code) => return Ok(Some(ExitCode::from(*code))),
+            ("stderr", _) => eprintln!("{rest}"),
+            ("fork", _) => self.fork()?,
+            ("ignore-term", _) => ignore_term(),
+            ("hang", _) => hang(),
+            ("exit", Some(code @ 0..=255)) => {
+                let code = u8::try_from(code).unwrap_or(u8::MAX);
+                return Ok(Some(ExitCode::from(code)));
+            }
+            _ => self.say(line)?,
         }
         Ok(None)
+    }
+
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        self.write_entry(&json!({ "kind": "assistant_message", "text": text }))
     }
 
     fn write_entry(&mut self, entry: &Value) -> io::Result<()> {
@@ -183,7 +153,7 @@ fn ignore_term() {
 }
 
 fn sleep(time: Duration) {
-    #[expect(clippy::disallowed_methods, reason = "it is told to sleep")]
+    #[expect(clippy::disallowed_methods, reason = "the prompt says so")]
     std::thread::sleep(time);
 }
 
@@ -197,22 +167,36 @@ fn hang() -> ! {
 mod tests {
     use super::*;
 
+    /// The texts of what a line of the prompt makes the fake executor say.
+    fn said(line: &str) -> Vec<Value> {
+        let mut fake = Fake { out: Vec::new(), calls: 0 };
+        fake.obey(line).unwrap();
+        let lines = String::from_utf8(fake.out).unwrap();
+        lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| line.into()))
+            .collect()
+    }
+
     #[test]
     fn every_command_is_understood_and_anything_else_is_said_back() {
-        assert_eq!(parse("say a b"), Command::Say("a b"));
-        assert_eq!(parse("write a/b.txt two words"), Command::Write("a/b.txt", "two words"));
-        assert_eq!(parse("write empty"), Command::Write("empty", ""));
-        assert_eq!(parse("lines 3"), Command::Lines(3));
-        assert_eq!(parse("exit 7"), Command::Exit(7));
-        for said in ["hello there", "sleep well", "exit strategy", "lines", "run", "forked"] {
-            assert_eq!(parse(said), Command::Say(said));
+        assert_eq!(said("say a b")[0]["text"], "a b");
+        assert_eq!(said("lines 2"), ["line 1", "line 2"]);
+        let path = tempfile::tempdir().unwrap().path().join("a/b.txt");
+        assert_eq!(said(&format!("write {} two words", path.display()))[1]["exit_code"], 0);
+        let mut fake = Fake { out: Vec::new(), calls: 0 };
+        assert_eq!(fake.obey("exit 7").unwrap(), Some(ExitCode::from(7)));
+        for line in
+            ["hello there", "sleep well", "exit strategy", "exit 256", "lines", "run", "forked"]
+        {
+            assert_eq!(said(line)[0]["text"], line);
         }
     }
 
     #[test]
     fn a_failed_tool_call_says_so() {
         let mut fake = Fake { out: Vec::new(), calls: 0 };
-        fake.obey(&Command::Run("echo out; echo err >&2; exit 3")).unwrap();
+        fake.obey("run echo out; echo err >&2; exit 3").unwrap();
         let told = String::from_utf8(fake.out).unwrap();
         let result: Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
         assert_eq!(result["status"], "failed");

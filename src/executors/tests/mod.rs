@@ -5,7 +5,7 @@ pub mod transcripts;
 use provost_actors::executor::{McpServer, Stdin, Turn};
 use serde_json::json;
 
-use super::adapter::Call;
+use super::call::Call;
 use super::*;
 
 /// A first turn with this prompt.
@@ -36,7 +36,11 @@ pub fn launches(protocol: Protocol, options: &[(&str, &str)]) -> [Value; 2] {
     let next = Turn { executor_session_id: Some("c1".into()), ..turn("go on") };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     [first, next].map(|turn| {
-        let launch = adapter(protocol).launch(&turn, call.clone()).unwrap();
+        let launch = match protocol {
+            Protocol::Claude => claude::launch(&turn, call.clone()),
+            Protocol::Codex => codex::launch(&turn, call.clone()).unwrap(),
+            _ => acp::launch(&turn, call.clone()).unwrap(),
+        };
         let stdin = match &launch.stdin {
             Stdin::Bytes(bytes) => text(bytes),
             other => format!("{other:?}"),

@@ -11,7 +11,8 @@ use super::domain::{ID, Samples, arguments, entries, is_unanswered};
 use crate::api::{Access, Place, Role, Session};
 use crate::mcp::instructions;
 use crate::mcp::prompts::ORCHESTRATE;
-use crate::mcp::tool::{Call, Effect, Tool};
+use crate::mcp::row::Effect;
+use crate::mcp::tool::{Call, Tool};
 use crate::mcp::tools;
 use crate::mcp::{envelope, worker_error};
 
@@ -58,11 +59,11 @@ fn input_roots_have_only_what_every_client_takes() {
             "minProperties",
         ];
         for keyword in schema.as_object().unwrap().keys() {
-            assert!(allowed.contains(&keyword.as_str()), "{}: {keyword}", tool.name());
+            assert!(allowed.contains(&keyword.as_str()), "{}: {keyword}", tool.name);
         }
         let text = schema.to_string();
         for bad in ["$ref", "null", "\"format\":\"u", "\"default\":null", "\"const\""] {
-            assert!(!text.contains(bad), "{}: {bad}", tool.name());
+            assert!(!text.contains(bad), "{}: {bad}", tool.name);
         }
     }
 }
@@ -81,11 +82,11 @@ fn output_roots_are_objects_that_admit_the_envelope() {
                 } else {
                     refusal.envelope()
                 };
-                assert!(validator.is_valid(&envelope), "{}: {envelope}", tool.name());
+                assert!(validator.is_valid(&envelope), "{}: {envelope}", tool.name);
             }
         }
-        assert!(!validator.is_valid(&json!({})), "{}", tool.name());
-        assert!(!schema.to_string().contains("$ref"), "{}", tool.name());
+        assert!(!validator.is_valid(&json!({})), "{}", tool.name);
+        assert!(!schema.to_string().contains("$ref"), "{}", tool.name);
     }
 }
 
@@ -94,7 +95,7 @@ fn output_roots_are_objects_that_admit_the_envelope() {
 fn ids_publish_no_pattern() {
     for tool in tools::all() {
         let schema = definition(tool)["inputSchema"].to_string();
-        assert!(!schema.contains("\"pattern\""), "{}", tool.name());
+        assert!(!schema.contains("\"pattern\""), "{}", tool.name);
     }
     let get_task = tools::find("get_task").unwrap();
     assert!(!get_task.is_valid(&json!({"task_id": "one"})), "the server checks all the same");
@@ -125,8 +126,8 @@ fn every_property_at_every_depth_is_described() {
     let mut found = Vec::new();
     for tool in tools::all() {
         let definition = definition(tool);
-        undescribed(&definition["inputSchema"], &format!("{} in", tool.name()), &mut found);
-        undescribed(&definition["outputSchema"], &format!("{} out", tool.name()), &mut found);
+        undescribed(&definition["inputSchema"], &format!("{} in", tool.name), &mut found);
+        undescribed(&definition["outputSchema"], &format!("{} out", tool.name), &mut found);
     }
     assert_eq!(found, Vec::<String>::new());
 }
@@ -134,17 +135,17 @@ fn every_property_at_every_depth_is_described() {
 #[test]
 fn descriptions_follow_the_template() {
     for tool in tools::all() {
-        let description = tool.row().description;
-        assert!(description.chars().count() <= 700, "{} is too long", tool.name());
+        let description = tool.description;
+        assert!(description.chars().count() <= 700, "{} is too long", tool.name);
         let headings: Vec<_> =
             description.lines().map(|line| line.split_once(": ").unwrap().0).collect();
         assert_eq!(headings, ["Use when", "Required", "Optional", "Next", "Avoid"]);
-        assert!(description.lines().all(|line| line.ends_with('.')), "{}", tool.name());
+        assert!(description.lines().all(|line| line.ends_with('.')), "{}", tool.name);
         // Who works inside an attempt may simply go on with its task.
         let next = description.lines().find(|line| line.starts_with("Next: ")).unwrap();
-        let names_one = tools::all().iter().any(|other| next.contains(other.name()));
+        let names_one = tools::all().iter().any(|other| next.contains(other.name));
         let is_boards = !tool.is_for_role(Role::Worker);
-        assert!(names_one || !is_boards, "{}: {next}", tool.name());
+        assert!(names_one || !is_boards, "{}: {next}", tool.name);
     }
 }
 
@@ -166,13 +167,13 @@ fn property_names(schema: &Value, names: &mut BTreeSet<String>) {
 
 #[test]
 fn texts_name_only_tools_and_fields_that_exist() {
-    let mut known: BTreeSet<String> = tools::all().iter().map(|t| t.name().to_owned()).collect();
+    let mut known: BTreeSet<String> = tools::all().iter().map(|t| t.name.to_owned()).collect();
     for tool in tools::all() {
         property_names(&definition(tool), &mut known);
     }
     let texts = tools::all()
         .iter()
-        .map(|tool| tool.row().description)
+        .map(|tool| tool.description)
         .chain(Code::ALL.iter().map(|code| code.hint()))
         .chain([instructions::BOARD, instructions::INSIDE, ORCHESTRATE]);
     for text in texts {
@@ -215,7 +216,7 @@ fn the_list_of_tools_is_small() {
 fn names_and_annotations_are_complete_and_consistent() {
     let mut names = BTreeSet::new();
     for tool in tools::all() {
-        let name = tool.name();
+        let name = tool.name;
         assert!(names.insert(name), "{name} twice");
         // The worker API keeps its own names.
         let may_have = |c: char| c.is_ascii_lowercase() || c == '_';
@@ -227,14 +228,14 @@ fn names_and_annotations_are_complete_and_consistent() {
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
             assert!(annotations[hint].is_boolean(), "{name}: {hint}");
         }
-        let reads = tool.row().effect == Effect::Reads;
+        let reads = tool.effect == Effect::Reads;
         assert_eq!(annotations["readOnlyHint"], reads, "{name}");
         assert!(!reads || annotations["destructiveHint"] == false, "{name}");
         let takes_key = definition["inputSchema"]["properties"].get("request_id").is_some();
         // What is asked twice is one question; whoever asks may do without a key.
-        let asks = tool.row().effect == Effect::Asks;
+        let asks = tool.effect == Effect::Asks;
         assert!(asks || takes_key != reads, "{name}: request_id goes with effects");
-        assert_eq!(tool.row().description.contains("request_id"), takes_key, "{name}");
+        assert_eq!(tool.description.contains("request_id"), takes_key, "{name}");
     }
 }
 
@@ -243,7 +244,7 @@ fn the_closed_loop_is_loaded_at_once() {
     let always: Vec<_> = tools::all()
         .iter()
         .filter(|tool| definition(tool)["_meta"]["anthropic/alwaysLoad"] == true)
-        .map(Tool::name)
+        .map(|tool| tool.name)
         .collect();
     let expected = [
         "list_tasks",
@@ -353,7 +354,7 @@ fn the_schema_of_entries_knows_every_field() {
 #[test]
 fn definitions_are_as_they_were() {
     for tool in tools::all() {
-        insta::assert_json_snapshot!(tool.name(), definition(tool));
+        insta::assert_json_snapshot!(tool.name, definition(tool));
     }
 }
 
@@ -418,7 +419,7 @@ proptest! {
     ) {
         let tool = &tools::all()[tool];
         let definition = definition(tool);
-        let sample = arguments(tool.name());
+        let sample = arguments(tool.name);
         let mut given = Map::new();
         let properties = definition["inputSchema"]["properties"].as_object().unwrap();
         for ((name, _), (choice, value)) in properties.iter().zip(choices) {
@@ -431,7 +432,7 @@ proptest! {
         }
         given.extend(stranger.map(|value| ("stranger".to_owned(), value)));
         let parses = tool.parses(&Value::Object(given.clone()))
-            && tool.row().rules.iter().all(|rule| rule.check(tool.name(), &given).is_none());
+            && tool.rules.iter().all(|rule| rule.check(tool.name, &given).is_none());
         prop_assert_eq!(tool.is_valid(&Value::Object(given.clone())), parses, "{:?}", given);
     }
 }
@@ -486,7 +487,7 @@ proptest! {
         lost in proptest::option::of(0..9_usize),
     ) {
         let tool = &tools::all()[tool];
-        let mut given = arguments(tool.name()).as_object().cloned().unwrap();
+        let mut given = arguments(tool.name).as_object().cloned().unwrap();
         let names: Vec<String> = given.keys().cloned().collect();
         if let Some(name) = lost.and_then(|at| names.get(at)) {
             given.shift_remove(name);
@@ -518,8 +519,8 @@ proptest! {
             let named = given.to_string().to_lowercase();
             prop_assert!(!is_id || named.contains(&word.to_lowercase()), "{given}: {hint}");
         }
-        prop_assert!(!first.starts_with("Call delete_task") || tool.name() == "delete_task");
-        if let Some(rest) = first.strip_prefix(&format!("Call {} again without ", tool.name()))
+        prop_assert!(!first.starts_with("Call delete_task") || tool.name == "delete_task");
+        if let Some(rest) = first.strip_prefix(&format!("Call {} again without ", tool.name))
             && *code == Code::UnknownField
         {
             for field in rest.trim_end_matches('.').split(" and ") {

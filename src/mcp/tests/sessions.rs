@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::domain::{HANGS, ID, PANICS, Samples};
 use crate::api::{Access, Place, Role, Session};
-use crate::mcp::server::{Limits, serve};
+use crate::mcp::limits::Limits;
+use crate::mcp::server::serve;
 
 /// Far beyond what anything here takes; only a hanging test gets here.
 const PATIENCE: Duration = Duration::from_mins(1);

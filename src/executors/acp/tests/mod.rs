@@ -213,10 +213,10 @@ fn a_launch_tells_the_normalizer_what_is_to_be_said() {
         supports_mcp: true,
     };
     let turn = Turn { executor_session_id: Some("s0".into()), ..turn("do it") };
-    let launch = Acp.launch(&turn, call(options("gemini", "auto"))).unwrap();
-    assert_eq!((launch.stdin, launch.args), (Stdin::Open, vec!["--acp".to_owned()]));
-    insta::assert_json_snapshot!("dialogue", launch.dialogue);
-    let launch = Acp.launch(&turn, call(options("copilot", "auto"))).unwrap();
+    let first = launch(&turn, call(options("gemini", "auto"))).unwrap();
+    assert_eq!((first.stdin, first.args), (Stdin::Open, vec!["--acp".to_owned()]));
+    insta::assert_json_snapshot!("dialogue", first.dialogue);
+    let launch = launch(&turn, call(options("copilot", "auto"))).unwrap();
     assert_eq!(launch.dialogue["mcp_servers"], json!([]));
     assert_eq!(launch.args[1], "--additional-mcp-config");
     insta::assert_snapshot!("mcp_config", launch.args[2]);
@@ -329,7 +329,7 @@ fn a_permission_is_answered_with_an_option_for_this_once() {
     let request = request.unwrap();
     assert_eq!((request.key.as_str(), request.text.as_str()), ("\"p7\"", "execute rm -r /"));
     let answer = |request: &Request, verdict: &Verdict| -> Value {
-        let message = Acp.answer(request, verdict).unwrap();
+        let message = answer(request, verdict).unwrap();
         assert_eq!(message.key, "answer:\"p7\"");
         let line: Value = serde_json::from_str(&message.line).unwrap();
         assert_eq!(line["id"], "p7");

@@ -1,55 +1,12 @@
-//! One protocol: how its CLIs are launched, talked to and read. Adapters are pure.
+//! What the protocols share in launching a CLI: its call, its prompt, the way back. Pure.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use provost_actors::executor::{
-    Launch, McpServer, Message, Normalizer, Request, Stdin, Turn, Verdict,
-};
+use provost_actors::executor::{Launch, McpServer, Stdin};
 use serde_json::{Value, json};
 
 use crate::config::PromptVia;
-
-/// One protocol.
-pub trait Adapter: Send + Sync {
-    fn abilities(&self) -> Abilities;
-
-    /// The command line of a turn. `Err` says in a sentence why the turn can't run.
-    fn launch(&self, turn: &Turn, call: Call) -> Result<Launch, String> {
-        call.with_prompt(&turn.prompt)
-    }
-
-    /// A reader for one process. `dialogue` is its launch's, or null to read only.
-    fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer>;
-
-    /// Whether this dialogue is of a launch by this protocol.
-    fn is_own(&self, dialogue: &Value) -> bool {
-        dialogue.is_null()
-    }
-
-    fn answer(&self, _request: &Request, _verdict: &Verdict) -> Option<Message> {
-        None
-    }
-}
-
-/// What the CLIs of a protocol can do.
-#[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub struct Abilities {
-    /// They resume an earlier session.
-    pub resume: bool,
-    /// A message interrupts a turn.
-    pub interrupt: bool,
-    /// They can ask for permission.
-    pub approvals: bool,
-    /// They keep a session under an id, and know nothing of it without the id.
-    pub sessions: bool,
-}
-
-impl Abilities {
-    /// Those of a two-way protocol.
-    pub const ALL: Self = Self { resume: true, interrupt: true, approvals: true, sessions: true };
-}
 
 /// What the configuration says of one launch.
 #[derive(Clone, Debug)]

@@ -1,0 +1,128 @@
+//! How tools are declared: the attributes of their inputs and outputs, and the trait behind
+//! a group of them. An attribute also gives the ids and times of other crates their schema.
+
+use macro_rules_attribute::attribute_alias;
+
+attribute_alias! {
+    // What a tool takes: no other fields, and no flag is required.
+    #[apply(input)] =
+        #[serde_with::apply(
+            bool => #[serde(default)],
+            TaskId => #[schemars(with = "crate::api::args::TaskName")],
+            ProjectId => #[schemars(with = "crate::api::args::Id")],
+            RepoId => #[schemars(with = "crate::api::args::Id")],
+            AttemptId => #[schemars(with = "crate::api::args::Id")],
+            ApprovalId => #[schemars(with = "crate::api::args::Id")],
+            Option<ProjectId> => #[schemars(with = "Option<crate::api::args::Id>")],
+            Option<AttemptId> => #[schemars(with = "Option<crate::api::args::Id>")],
+            Option<SessionId> => #[schemars(with = "Option<crate::api::args::Id>")],
+            Option<Timestamp> => #[schemars(with = "Option<crate::api::args::Time>")],
+        )]
+        #[derive(Clone, Debug, PartialEq)]
+        #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde(deny_unknown_fields)];
+
+    // The same in the worker API's camelCase.
+    #[apply(camel_input)] =
+        #[derive(Clone, Debug, PartialEq)]
+        #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)];
+
+    // What a tool returns.
+    #[apply(output)] =
+        #[serde_with::apply(
+            Vec<LateAnswer> => #[serde(default, skip_serializing_if = "Vec::is_empty")],
+            ProjectId => #[schemars(with = "String")],
+            RepoId => #[schemars(with = "String")],
+            TaskId => #[schemars(with = "String")],
+            AttemptId => #[schemars(with = "String")],
+            SessionId => #[schemars(with = "String")],
+            ProcessId => #[schemars(with = "String")],
+            QueueId => #[schemars(with = "String")],
+            ApprovalId => #[schemars(with = "String")],
+            Option<AttemptId> => #[schemars(with = "Option<String>")],
+            Option<SessionId> => #[schemars(with = "Option<String>")],
+            Option<ProcessId> => #[schemars(with = "Option<String>")],
+            Vec<RepoId> => #[schemars(with = "Vec<String>")],
+            Vec<TaskId> => #[schemars(with = "Vec<String>")],
+            Timestamp => #[schemars(with = "crate::api::args::Time")],
+            Option<Timestamp> => #[schemars(with = "Option<crate::api::args::Time>")],
+            Worktree => #[schemars(with = "serde_json::Value")],
+        )]
+        #[derive(Clone, Debug, PartialEq)]
+        #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)];
+
+    // The same in the worker API's camelCase, without what is `None`.
+    #[apply(camel_output)] =
+        #[serde_with::apply(
+            Vec<LateAnswer> => #[serde(default, skip_serializing_if = "Vec::is_empty")],
+            Option<_> => #[serde(skip_serializing_if = "Option::is_none")],
+            Timestamp => #[schemars(with = "crate::api::args::Time")],
+            TicketId => #[schemars(with = "String")],
+        )]
+        #[derive(Clone, Debug, PartialEq)]
+        #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde(rename_all = "camelCase")];
+
+    // An enum that is one word in JSON.
+    #[apply(word)] =
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde(rename_all = "snake_case")];
+}
+
+/// The trait behind a group of tools: the input and output of each, and whether it reads or
+/// changes something. A change has a key and is answered once.
+macro_rules! tools {
+    ($(#[doc = $doc:literal])* $group:ident: $($tools:tt)*) => {
+        tools!(@ [$(#[doc = $doc])* pub trait $group] [] $($tools)*);
+    };
+    (@ $head:tt [$($method:tt)*] read $name:ident($input:ty) -> $output:ty; $($rest:tt)*) => {
+        tools!(@ $head [
+            $($method)*
+            async fn $name(
+                &self,
+                session: &crate::api::Session,
+                input: $input,
+            ) -> crate::api::Refusable<$output>;
+        ] $($rest)*);
+    };
+    (@ $head:tt [$($method:tt)*] change $name:ident($input:ty) -> $output:ty; $($rest:tt)*) => {
+        tools!(@ $head [
+            $($method)*
+            async fn $name(
+                &self,
+                session: &crate::api::Session,
+                key: Option<crate::api::Key>,
+                input: $input,
+            ) -> crate::api::Refusable<crate::api::Once<$output>>;
+        ] $($rest)*);
+    };
+    // Other methods come last, as they are.
+    (@ [$($head:tt)*] [$($method:tt)*] $($rest:tt)*) => {
+        #[async_trait::async_trait]
+        $($head)*: Send + Sync {
+            $($method)*
+            $($rest)*
+        }
+    };
+}
+
+/// A type's schema, which stands wherever the type is used.
+macro_rules! schema {
+    ([$($generic:tt)*] $type:ty, |$generator:tt| $schema:expr) => {
+        impl<$($generic)*> schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                std::any::type_name::<Self>().into()
+            }
+
+            fn json_schema($generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $schema
+            }
+        }
+    };
+}

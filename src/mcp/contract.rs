@@ -1,0 +1,130 @@
+//! What a tool asks of its arguments, and the first fault of those that don't fit. Pure.
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
+use serde_json::Value;
+
+use crate::api::field_path::source;
+use crate::api::field_rules::FieldRule;
+
+/// What is needed of a tool to judge arguments for it.
+pub struct ToolContract<'a> {
+    pub tool: &'a str,
+    pub schema: &'a Value,
+    pub validator: &'a Validator,
+    pub rules: &'a [FieldRule],
+    /// It is one of the worker API's.
+    pub is_workers: bool,
+}
+
+/// What is wrong with arguments, and at which JSON pointer.
+pub enum Fault {
+    /// The object there has these fields that it should not have.
+    Unknown(String, Vec<String>),
+    /// The object there lacks a field.
+    Missing(String, String),
+    Invalid(String),
+}
+
+impl<'a> ToolContract<'a> {
+    /// The first fault, in the order in which a caller would fix them.
+    pub fn first_fault(&self, arguments: &Value) -> Option<Fault> {
+        let errors = self.validator.iter_errors(arguments);
+        let error =
+            errors.filter(|error| !is_of_rules(error)).min_by_key(|error| rank(error.kind()))?;
+        let pointer = error.instance_path().as_str().to_owned();
+        Some(match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected } => {
+                Fault::Unknown(pointer, unexpected.clone())
+            }
+            ValidationErrorKind::Required { property } => {
+                Fault::Missing(pointer, property.as_str().unwrap_or_default().to_owned())
+            }
+            _ => Fault::Invalid(pointer),
+        })
+    }
+
+    /// The tool that returns the values of a field, as far as the caller has it.
+    pub fn source(&self, field: &str) -> Option<&'static str> {
+        if !self.is_workers {
+            return source(field);
+        }
+        let names_a_task = matches!(field, "task_id" | "depends_on") || field.ends_with("askId");
+        names_a_task.then_some("getNextTask")
+    }
+
+    /// The schema of what a JSON pointer into the arguments points at.
+    pub fn node(&self, pointer: &str) -> Option<&'a Value> {
+        let mut steps = pointer.split('/').skip(1).filter(|step| !step.is_empty());
+        steps.try_fold(self.schema, |node, step| {
+            let of_any_name = || node.get("additionalProperties").filter(|node| node.is_object());
+            node.get("items").or_else(|| property(node, step)).or_else(of_any_name)
+        })
+    }
+
+    /// The fields that can stand in the object that a pointer names.
+    pub fn fields(&self, pointer: &str) -> Vec<&'a str> {
+        let fields = self.node(pointer).and_then(|node| node.get("properties")?.as_object());
+        fields.into_iter().flatten().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Those of them that a call needs, alone or one of two.
+    pub fn needed(&self, pointer: &str) -> Vec<&'a str> {
+        let mut needed = self.required(pointer);
+        for rule in self.rules.iter().filter(|_| pointer.is_empty()) {
+            needed.extend(rule.targets());
+        }
+        needed
+    }
+
+    /// Whether the call can do without the field: neither its schema nor, with the
+    /// other fields as they are, a rule asks for it.
+    pub fn is_optional(&self, pointer: &str, arguments: &Value) -> bool {
+        let Some((parent, field)) = pointer.rsplit_once('/') else { return false };
+        if let (Some(arguments), "") = (arguments.as_object(), parent) {
+            let mut rest = arguments.clone();
+            rest.shift_remove(field);
+            if self.rules.iter().any(|rule| rule.check(self.tool, &rest).is_some()) {
+                return false;
+            }
+        }
+        self.fields(parent).contains(&field) && !self.required(parent).contains(&field)
+    }
+
+    fn required(&self, pointer: &str) -> Vec<&'a str> {
+        let required = self.node(pointer).and_then(|node| node.get("required")?.as_array());
+        required.into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+}
+
+fn is_of_rules(error: &ValidationError<'_>) -> bool {
+    let path = error.schema_path().as_str();
+    path.starts_with("/dependentSchemas") || path == "/minProperties"
+}
+
+/// The order in which faults are reported: a misspelt field explains a missing one.
+fn rank(kind: &ValidationErrorKind) -> u8 {
+    match kind {
+        ValidationErrorKind::AdditionalProperties { .. } => 0,
+        ValidationErrorKind::Required { .. } => 1,
+        ValidationErrorKind::Type { .. } => 2,
+        _ => 3,
+    }
+}
+
+pub fn property<'a>(node: &'a Value, name: &str) -> Option<&'a Value> {
+    node.get("properties")?.get(name)
+}
+
+/// A value in a few words of a sentence.
+pub fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) if !text.is_empty() && text.trim().is_empty() => "blank".to_owned(),
+        Value::String(text) if text.chars().count() <= 60 => format!("the string {value}"),
+        Value::String(text) => format!("a string of {} characters", text.chars().count()),
+        Value::Array(items) => format!("an array of {} items", items.len()),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}

@@ -1,0 +1,61 @@
+//! Why a caller may not use a tool, or what it may have meant by one that does not exist.
+
+use std::ops::Deref;
+
+use provost_actors::refusal::{Code, Refusal};
+use provost_actors::text::{NAME_TOLD, cut};
+use rmcp::ErrorData;
+use serde_json::json;
+
+use super::row::Row;
+use super::suggest::{self, Meant};
+use super::tools;
+use crate::api::{Access, Session, inside};
+
+pub fn beyond_access(tool: &Row, session: &Session) -> Refusal {
+    let (name, needed, access) = (tool.name, tool.access(), session.access);
+    if session.place.is_inside() && (session.attempt.is_none() || needed == Access::Admin) {
+        return inside::refused(session, name);
+    }
+    let message = format!("{name} needs {needed} access, and this connection has {access} access");
+    Refusal::new(Code::NotPermitted, message)
+        .hint(format!("Connect with `provost mcp --access {needed}`, then call {name} again."))
+        .detail("tool", name)
+        .detail("access", access.to_string())
+        .detail("needed", needed.to_string())
+}
+
+pub fn not_permitted(tool: &Row, session: &Session) -> Refusal {
+    let name = tool.name;
+    let role = session.role;
+    if session.place.is_inside() {
+        return inside::refused(session, name).detail("role", role.to_string());
+    }
+    let refusal = if tool.is_for_role(role) && !tool.is_workers() {
+        Refusal::new(Code::NotPermitted, format!("{name} works only inside an attempt."))
+            .hint("Call list_projects instead.")
+    } else {
+        Refusal::new(Code::NotPermitted, format!("{name} is not a tool of the role {role}."))
+    };
+    refusal.detail("tool", name).detail("role", role.to_string())
+}
+
+/// Most clients show the message alone, so that all stands in it.
+pub fn unknown_tool(name: &str, session: &Session) -> ErrorData {
+    let visible = tools::all().iter().map(Deref::deref).filter(|tool| tool.is_for(session));
+    let visible: Vec<&Row> = visible.collect();
+    let shown = cut(name.to_owned(), NAME_TOLD);
+    let names: Vec<&str> = visible.iter().map(|tool| tool.name).collect();
+    let use_another = "Use one of the tools in tools/list.".to_owned();
+    let (message, hint, nearest) = match suggest::tool(&shown, &visible) {
+        Meant::Tool(near) => (
+            format!("There is no tool `{shown}`; did you mean {near}?"),
+            format!("Call {near} instead."),
+            Some(near),
+        ),
+        Meant::Absent(why) => (format!("There is no tool `{shown}`. {why}"), use_another, None),
+        Meant::Unknown => (format!("There is no tool `{shown}`."), use_another, None),
+    };
+    let data = json!({"hint": hint, "nearest": nearest, "tools": names});
+    ErrorData::invalid_params(message, Some(data))
+}

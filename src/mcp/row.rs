@@ -1,0 +1,117 @@
+//! What a tool is besides its fields: name, reach, effect and description. Pure.
+
+use rmcp::model::ToolAnnotations;
+
+use crate::api::field_rules::FieldRule;
+use crate::api::{Access, Role, Session};
+
+/// Who may use a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Those who run the board: orchestrators and persons.
+    Board,
+    /// Agents that take work from the board, in the worker API's own words.
+    Worker,
+    /// Callers inside an attempt.
+    Inside,
+}
+
+/// What a tool does to the world, as MCP's annotations say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Changes nothing.
+    Reads,
+    /// Answers, and may leave something behind: a question passed on, a task taken.
+    Asks,
+    /// Adds something; two calls add two.
+    Adds,
+    /// Sets an agent to work, which may reach anything.
+    Starts,
+    /// The same, or drops what was queued.
+    Steers,
+    /// Overwrites or ends something; a second call changes nothing more.
+    Replaces,
+    /// Deletes something for good.
+    Removes,
+}
+
+/// When a client's model gets to see the tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// At once.
+    Always,
+    /// When it searches, with clients that defer tools.
+    Search,
+}
+
+/// How a call is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Read,
+    /// Reads, and sleeps until there is news.
+    Wait,
+    /// Reads, and may answer with megabytes.
+    Bulk,
+    /// Has an effect, and also takes `request_id`.
+    Change,
+}
+
+/// A tool's line in the table.
+pub struct Row {
+    pub kind: Kind,
+    pub name: &'static str,
+    pub title: &'static str,
+    pub audience: Audience,
+    pub effect: Effect,
+    pub load: Load,
+    pub description: &'static str,
+    pub rules: &'static [FieldRule],
+}
+
+impl Row {
+    /// What a caller must be allowed to do.
+    pub fn access(&self) -> Access {
+        match self.effect {
+            Effect::Reads | Effect::Asks => Access::Read,
+            Effect::Adds | Effect::Starts | Effect::Steers | Effect::Replaces => Access::Write,
+            Effect::Removes => Access::Admin,
+        }
+    }
+
+    /// Whether a connection may see and call the tool.
+    pub fn is_for(&self, session: &Session) -> bool {
+        match self.audience {
+            Audience::Inside => session.attempt.is_some(),
+            Audience::Board | Audience::Worker => self.is_for_role(session.role),
+        }
+    }
+
+    /// Whether a role may ever see the tool.
+    pub fn is_for_role(&self, role: Role) -> bool {
+        match self.audience {
+            Audience::Board => role != Role::Worker,
+            Audience::Worker => role != Role::Orchestrator,
+            Audience::Inside => true,
+        }
+    }
+
+    /// Whether it is one of the worker API's, which are also there as bare methods.
+    pub fn is_workers(&self) -> bool {
+        self.audience == Audience::Worker
+    }
+
+    /// Whether a call may end or overwrite something.
+    pub fn is_destructive(&self) -> bool {
+        matches!(self.effect, Effect::Replaces | Effect::Removes | Effect::Steers)
+    }
+
+    pub fn annotations(&self) -> ToolAnnotations {
+        let adds = matches!(self.effect, Effect::Adds | Effect::Asks);
+        let starts = matches!(self.effect, Effect::Starts | Effect::Steers);
+        ToolAnnotations::with_title(self.title)
+            .read_only(self.effect == Effect::Reads)
+            .destructive(self.is_destructive())
+            .idempotent(!adds && !starts)
+            .open_world(starts)
+    }
+}
