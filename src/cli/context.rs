@@ -172,7 +172,7 @@ pub fn only<T: Display>(
 /// The only one of the ids that a name stands for.
 pub fn the_one<T: Display>(mut ids: Vec<T>, name: &str, kind: &str) -> Result<T, Failure> {
     match (ids.pop(), ids.as_slice()) {
-        (None, _) => Err(not_found(kind, format!("there is no {kind} {name}"))),
+        (None, _) => Err(not_found(kind, format!("there is no {kind} with id {name}"))),
         (Some(id), []) => Ok(id),
         (Some(last), others) => {
             let all: Vec<String> = others.iter().chain([&last]).map(T::to_string).collect();
