@@ -379,7 +379,7 @@ fn a_status_names_the_task_and_the_project_and_a_send_what_was_sent() {
     assert!(sent.contains("turn started: say two"), "{sent}");
     attempt.has_said("two");
     let queued = provost.verb(["queue", &attempt.id, "say three"]).stdout;
-    assert!(queued.contains("queued: say three") && queued.contains("waiting for"), "{queued}");
+    assert!(queued.contains("queued: say three") && queued.contains("queued behind"), "{queued}");
     let emptied = provost.verb(["queue", &attempt.id, "--cancel"]).stdout;
     assert!(emptied.contains("queue emptied"), "{emptied}");
     attempt.stop_by_force();
