@@ -31,7 +31,6 @@ const LONGER: &[&str] = &[
     "src/executors/codex/app_server.rs",
     "src/mcp/server.rs",
     "src/mcp/tool.rs",
-    "src/store/work/questions.rs",
 ];
 
 /// Modules that use each other, all of a circle in a line.

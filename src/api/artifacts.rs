@@ -133,15 +133,16 @@ pub struct GetAttemptFileInput {
     pub max_bytes: Option<Count>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Encoding {
+    #[default]
     #[serde(rename = "utf-8")]
     Utf8,
     #[serde(rename = "base64")]
     Base64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GetAttemptFileOutput {
     /// <repository>/<path> of the file.
     pub path: String,
@@ -183,7 +184,7 @@ pub struct GetAttemptPatchInput {
     pub max_bytes: Option<Count>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GetAttemptPatchOutput {
     /// Applies with git apply on the merge base: in the repository, or with several beside each other.
     pub patch: String,

@@ -55,7 +55,7 @@ pub struct AttemptRepo {
 }
 
 /// An attempt as its owner needs it: enough to bring it back from nothing.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Attempt {
     pub attempt_id: AttemptId,
     pub task_id: TaskId,

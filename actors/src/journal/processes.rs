@@ -1,6 +1,7 @@
 //! The records of an attempt's processes: what runs, and how it ended.
 
 use async_trait::async_trait;
+use serde::Deserialize;
 
 use crate::event::{ProcessStatus, RunReason, Timestamp, Usage};
 use crate::ids::{AttemptId, ProcessId};
@@ -10,7 +11,7 @@ use crate::refusal::Refusal;
 use super::{FollowUp, Phase, State, Turnover};
 
 /// One process and the turn it serves.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Process {
     pub process_id: ProcessId,
     pub run_reason: RunReason,

@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 use super::{Attempt, Key, Once, Phase, Process, State};
 
 /// A prompt for a session, and what it is to be run with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct FollowUp {
     pub queue_id: QueueId,
     pub prompt: String,
@@ -20,7 +20,7 @@ pub struct FollowUp {
 }
 
 /// A turn that has ended, for an agent that does not remember it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Past {
     pub turn: u32,
     /// At most 8,000 characters of it.
