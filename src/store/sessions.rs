@@ -119,7 +119,7 @@ impl Store {
                         row_number() OVER (ORDER BY turn, process_id, is_answer) - 1 AS message
                  FROM (SELECT process_id, turn, 0 AS is_answer FROM turns
                        UNION ALL
-                       SELECT process_id, turn, 1 FROM turns WHERE ended))
+                       SELECT process_id, turn, 1 FROM turns WHERE ended)),
              said AS (
                  SELECT n.message, n.is_answer, p.turn,
                         CASE WHEN n.is_answer THEN p.final_message ELSE p.prompt END AS text,
