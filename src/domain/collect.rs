@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::{Domain, blocking};
 use crate::store::AttemptOverview;
 
-/// What of an attempt is to be collected, and whether this is a dry run.
+/// Which attempts to collect, and whether this is a dry run.
 #[derive(Deserialize)]
 pub(super) struct Gc {
     yes: bool,

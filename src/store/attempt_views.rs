@@ -89,7 +89,7 @@ pub struct AttemptStatus {
     pub settled_revision: i64,
 }
 
-/// Where an attempt's work lies.
+/// Where an attempt's work is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceView {
     pub task_id: TaskId,
@@ -214,7 +214,7 @@ impl Store {
         self.changes.watch(attempts)
     }
 
-    /// The attempt whose worktrees lie in this folder.
+    /// The attempt whose worktrees are in this folder.
     pub async fn attempt_in(&self, folder: &str) -> Result<Option<AttemptId>, Refusal> {
         let sql = "SELECT attempt_id FROM attempts WHERE folder = ?1";
         self.read(async |db| db.find(sql, (folder,)).await).await
@@ -232,7 +232,7 @@ impl Store {
         self.read(async |db| db.all(sql, (attempts,)).await).await
     }
 
-    /// Where the work of this attempt lies.
+    /// Where the work of this attempt is.
     pub async fn workspace(&self, attempt: AttemptId) -> Result<WorkspaceView, Refusal> {
         let sql = "SELECT task_id, branch, folder FROM attempts WHERE attempt_id = ?1";
         self.read(async |db| {

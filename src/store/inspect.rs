@@ -1,4 +1,4 @@
-//! A database looked at from outside, beside a daemon that may be using it:
+//! A database inspected from outside, beside a daemon that may be using it:
 //! nothing is written, not even where the schema is an older one.
 
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::open::MIGRATIONS;
 use super::sql::Sql;
 use super::{Result, StoreError};
 
-/// What a look found.
+/// What an inspection found.
 #[derive(Debug, Default)]
 pub struct Inspection {
-    /// The newest migration that was made; `None`: it is of no Provost.
+    /// The newest migration that was made; `None`: no Provost made the database.
     pub schema: Option<i64>,
     /// What `PRAGMA quick_check` complains of.
     pub damage: Vec<String>,

@@ -46,7 +46,7 @@ pub(super) fn require_epoch(changed: u64, attempt: AttemptId, epoch: u64) -> Res
 }
 
 async fn begin_turn(db: Db<'_>, attempt: AttemptId, process: &Process) -> Result<()> {
-    // A process that was planned and never ran gives way to the new one.
+    // The new process replaces one that was planned and never ran.
     let sql = "DELETE FROM processes WHERE attempt_id = ?1 AND status = 'planned'";
     db.run(sql, (attempt,)).await?;
     let sql =
@@ -63,7 +63,7 @@ pub(super) async fn put_back(db: Db<'_>, attempt: AttemptId, follow_up: &FollowU
     enqueue(db, attempt, follow_up, Some(first - 1)).await
 }
 
-/// Puts a follow-up into the queue; behind all others unless it has a position.
+/// Puts a follow-up into the queue; at its end unless a position is given.
 async fn enqueue(
     db: Db<'_>,
     attempt: AttemptId,

@@ -172,7 +172,9 @@ macro_rules! first_column {
 impl<'de> Deserializer<'de> for Row<'de> {
     type Error = Fault;
 
-    first_column! { deserialize_any deserialize_bool deserialize_str deserialize_string deserialize_option }
+    first_column! {
+        deserialize_any deserialize_bool deserialize_str deserialize_string deserialize_option
+    }
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,

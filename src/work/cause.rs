@@ -61,7 +61,7 @@ pub struct Analysis {
 }
 
 /// The kinds of errors, apart by blank lines: the name; what it is, as the end of "The error
-/// …"; where to look first; its words in lower case, apart by `|`. The first kind with a word
+/// …"; where to look first; its words in lower case, separated by `|`. The first kind with a word
 /// in the text wins: a program that does not compile has no assertion, and one that panics
 /// because a file is missing needs the file.
 const KINDS: &str = include_str!("causes.txt");

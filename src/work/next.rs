@@ -1,4 +1,4 @@
-//! `getNextTask`: the task that is to be done next, and what is to be known of it.
+//! `getNextTask`: the next task to do, and what a worker needs to know about it.
 
 use super::queue::Readiness;
 use crate::api::brief::{Brief, Prompt};

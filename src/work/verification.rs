@@ -52,7 +52,7 @@ impl ReportVerificationResultInput {
         }
     }
 
-    /// Where the report speaks against itself.
+    /// Where the report contradicts itself.
     pub fn contradictions(&self) -> Vec<String> {
         let mut contradictions = Vec::new();
         if self.verification_status == VerificationStatus::Passed {
@@ -78,7 +78,7 @@ impl ReportVerificationResultInput {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     pub title: String,
-    /// What was looked at, and why it is wrong.
+    /// What was checked, and why it is wrong.
     pub text: String,
 }
 

@@ -99,7 +99,7 @@ impl Drop for Caller {
     }
 }
 
-/// Where an attempt's work lies.
+/// Where an attempt's work is.
 struct Workspace {
     attempt: AttemptId,
     task: TaskId,

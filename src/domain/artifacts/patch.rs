@@ -1,5 +1,5 @@
 //! The patch of some of the files that an attempt changed: whole files only, so
-//! that what is given always applies.
+//! that the patch always applies.
 
 use crate::api::{Refusable, Session};
 use async_trait::async_trait;

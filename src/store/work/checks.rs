@@ -1,4 +1,4 @@
-//! Check runs: planned with the report that is to be checked, their receipts, and
+//! Check runs: planned with the report that they check, their receipts, and
 //! what they make of the task.
 
 use async_trait::async_trait;
@@ -67,7 +67,7 @@ async fn receipts(db: Db<'_>, run: CheckRunId) -> Result<Vec<Receipt>> {
 
 impl Store {
     /// The task that a worker means, if a report that it is done would be one of work
-    /// that has changed something. Whether it may report that is not looked at.
+    /// that has changed something. This does not check whether it may report that.
     pub async fn to_be_checked(
         &self,
         worker: &Worker,

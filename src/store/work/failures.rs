@@ -28,7 +28,7 @@ use crate::work::cause::{self, Earlier, End, Evidence};
 use crate::work::signature;
 use crate::work::{TaskKind, Worker};
 
-/// Most earlier failures that are looked at.
+/// Most earlier failures that an analysis uses.
 const EARLIER: i64 = 20;
 
 #[async_trait]

@@ -36,7 +36,7 @@ pub async fn let_go(db: Db<'_>, task: TaskId) -> Result<u64> {
 
 impl Store {
     /// Renews the leases of an agent outside of attempts, for it has called. A lease that is
-    /// nearly fresh is left as it is: not every call of such an agent is to be a write.
+    /// nearly fresh is left as it is: otherwise every call of such an agent would be a write.
     pub async fn renew_leases(&self, agent: &str) -> Result<(), Refusal> {
         let now = now();
         let lasts = self.times.claims;

@@ -64,7 +64,7 @@ pub async fn keep(db: Db<'_>, worker: &Worker, note: &Note<'_>) -> Result<String
     Ok(handle)
 }
 
-/// Opens an alert, if there is to be one.
+/// Opens an alert, if one is wanted.
 async fn alert(
     db: Db<'_>,
     worker: &Worker,

@@ -30,12 +30,12 @@ pub async fn record<T: Serialize>(
     report: Report<'_, T>,
 ) -> Result<ReportId> {
     let id = ReportId::new();
+    let warnings = Some(report.warnings).filter(|warnings| !warnings.is_empty());
     let row = json!({
         "report_id": id, "project_id": worker.project_id, "task_id": report.task,
         "attempt_id": worker.attempt_id, "agent": worker.agent, "tool": report.tool,
-        "status": report.status, "body": report.body,
-        "warnings": match report.warnings { [] => None, warnings => Some(serde_json::to_string(warnings)?), },
-        "reported_at": now(),
+        "status": report.status, "body": serde_json::to_string(report.body)?,
+        "warnings": warnings, "reported_at": now(),
     });
     db.insert("INTO reports", row).await?;
     Ok(id)

@@ -185,7 +185,7 @@ async fn refuse(
     }
 }
 
-/// Warns of tasks that depend on one which is to be done again, and were begun already.
+/// Warns of tasks that were begun already and depend on a task that needs rework.
 async fn begun_upon(db: Db<'_>, original: &WorkTask) -> Result<Vec<String>> {
     let sql = "SELECT t.handle FROM task_dependencies d JOIN tasks t ON t.task_id = d.task_id
          WHERE d.depends_on = ?1 AND t.kind = 'work' AND t.deleted_at IS NULL

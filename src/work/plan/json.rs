@@ -1,7 +1,7 @@
 //! JSON: each object or array a section named by its path, each value a passage.
 //!
 //! `serde_json` reads it, level by level: a [`RawValue`] that borrows from the text
-//! lies where its value does. Pure.
+//! keeps the position of its value. Pure.
 
 use std::collections::HashSet;
 

@@ -21,7 +21,7 @@ pub const PASSAGES_MAX: usize = 60;
 /// every passage or section below it.
 const LEAD_MAX: usize = 300;
 
-/// How a document is to be read.
+/// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Markdown,
