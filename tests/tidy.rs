@@ -23,7 +23,6 @@ const LONGER: &[&str] = &[
     "src/executors/acp/call.rs",
     "src/executors/acp/normalize.rs",
     "src/executors/claude/normalize.rs",
-    "src/store/work/questions.rs",
 ];
 
 /// Modules that use each other, all of a circle in a line.

@@ -125,8 +125,9 @@ pub struct GetAttemptFileInput {
     pub max_bytes: Option<Count>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Encoding {
+    #[default]
     #[serde(rename = "utf-8")]
     Utf8,
     #[serde(rename = "base64")]
@@ -134,6 +135,7 @@ pub enum Encoding {
 }
 
 #[apply(output)]
+#[derive(Default)]
 pub struct GetAttemptFileOutput {
     /// <repository>/<path> of the file.
     pub path: String,
@@ -174,6 +176,7 @@ pub struct GetAttemptPatchInput {
 }
 
 #[apply(output)]
+#[derive(Default)]
 pub struct GetAttemptPatchOutput {
     /// Applies with git apply on the merge base: in the repository, or with several beside each other.
     pub patch: String,

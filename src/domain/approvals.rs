@@ -1,22 +1,19 @@
 //! Permissions that executors ask for: listed from the store, answered by way of
 //! the attempt's owner.
 
-use crate::api::Refusable;
-use crate::api::Session;
-use crate::api::approvals::ApprovalTools;
 use async_trait::async_trait;
 use provost_actors::executor::Verdict;
 use provost_actors::gateway::{GatewayMessage, RespondRequest};
 use provost_actors::journal::{self, Approval};
 use provost_actors::text::cut;
 
-use super::{Domain, answered, board};
+use super::{Domain, answered, cursor};
 use crate::api::approvals::{
-    ApprovalDecision, ApprovalStatus, ApprovalSummary, ApprovalsAsked, ListApprovalsInput,
+    ApprovalDecision, ApprovalSummary, ApprovalTools, ApprovalsAsked, ListApprovalsInput,
     ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
 };
-use crate::api::{Key, Once};
-use crate::store::{ApprovalFilter, Page};
+use crate::api::{Key, Once, Refusable, Session};
+use crate::store::Page;
 
 #[async_trait]
 impl ApprovalTools for Domain {
@@ -28,20 +25,16 @@ impl ApprovalTools for Domain {
         if let Some(attempt) = input.attempt_id {
             self.store.status(attempt).await?;
         }
-        let before = input.cursor.map(|text| text.parse());
-        let filter = ApprovalFilter {
-            attempt: input.attempt_id,
-            status: match input.status {
-                ApprovalsAsked::Pending => Some(journal::ApprovalStatus::Pending),
-                ApprovalsAsked::All => None,
-            },
-            limit: input.limit.get(),
-            before: before.transpose().map_err(|_| board::bad_cursor("list_approvals"))?,
+        let before = cursor(input.cursor, "list_approvals", |text| text.parse().ok())?;
+        let status = match input.status {
+            ApprovalsAsked::Pending => Some(journal::ApprovalStatus::Pending),
+            ApprovalsAsked::All => None,
         };
-        let page = fitting(self.store.approvals(&filter).await?);
-        let next = page.items.last().filter(|_| page.has_more);
+        let limit = input.limit.get();
+        let page = self.store.approvals(input.attempt_id, status, before, limit).await?;
+        let page = fitting(page);
         Ok(ListApprovalsOutput {
-            next_cursor: next.map(|approval| approval.approval_id.to_string()),
+            next_cursor: page.next(|approval| approval.approval_id),
             has_more: page.has_more,
             approvals: page.items.into_iter().map(summary).collect(),
         })
@@ -65,14 +58,14 @@ impl ApprovalTools for Domain {
         Ok(answered(answer, |approval| RespondApprovalOutput {
             approval_id: approval.approval_id,
             attempt_id: approval.attempt_id,
-            status: status(approval.status),
+            status: approval.status.into(),
             reason: approval.reason,
             decided_at: approval.decided_at,
         }))
     }
 }
 
-/// Longest text of a request that is told, in characters: its action has it whole.
+/// Longest text of a request that is shown, in characters: its action has it whole.
 const TEXT_MAX: usize = 1000;
 
 /// A page ends once its actions have as many bytes, as JSON.
@@ -84,7 +77,7 @@ fn summary(approval: Approval) -> ApprovalSummary {
         approval_id: approval.approval_id,
         attempt_id: approval.attempt_id,
         execution_process_id: approval.process_id,
-        status: status(approval.status),
+        status: approval.status.into(),
         text: cut(request.text, TEXT_MAX),
         tool_name: request.tool_name,
         tool_call_id: request.tool_call_id,
@@ -108,13 +101,4 @@ fn fitting(mut page: Page<Approval>) -> Page<Approval> {
     page.has_more |= count < page.items.len();
     page.items.truncate(count);
     page
-}
-
-fn status(status: journal::ApprovalStatus) -> ApprovalStatus {
-    match status {
-        journal::ApprovalStatus::Pending => ApprovalStatus::Pending,
-        journal::ApprovalStatus::Approved => ApprovalStatus::Approved,
-        journal::ApprovalStatus::Denied => ApprovalStatus::Denied,
-        journal::ApprovalStatus::Withdrawn => ApprovalStatus::Withdrawn,
-    }
 }

@@ -1,34 +1,30 @@
-//! Attempts: started, listed, told, stopped.
+//! Attempts: started, listed, shown, stopped.
 
-use crate::api::Refusable;
-use crate::api::attempts::AttemptTools;
-use crate::api::context::ContextTools;
-use crate::api::context::GetContextInput;
-use async_trait::async_trait;
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::gateway::{GatewayMessage, StartRequest};
 use provost_actors::ids::AttemptId;
-use provost_actors::journal::{AttemptStopped, Phase, State};
+use provost_actors::journal::{AttemptRepo, AttemptStopped, Phase, State};
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{cut, cut_front};
 
 use super::short::fitting;
-use super::{Domain, answered, board, convert};
+use super::{Domain, answered, cursor};
 use crate::api::attempts::{
-    AttemptPhase, AttemptStatus, AttemptStatusOutput, AttemptSummary, GetAttemptStatusInput,
-    LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput, StartTaskAttemptInput,
-    StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput, Worktree,
+    AttemptPhase, AttemptStatus, AttemptStatusOutput, AttemptSummary, AttemptTools,
+    GetAttemptStatusInput, LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput,
+    StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput, Worktree,
 };
-use crate::api::context::{GetContextOutput, WorkspaceRepo};
-use crate::api::{Key, Once, RecentAttempt, Session};
-use crate::store::{self, AttemptFilter, AttemptOverview, Limited};
+use crate::api::context::{ContextTools, GetContextInput, GetContextOutput, WorkspaceRepo};
+use crate::api::{Key, Once, RecentAttempt, Refusable, Session};
+use crate::store::{self, AttemptOverview, Quota};
 
-/// Longest final message that a status tells, in characters.
+/// Longest final message of a status, in characters.
 const FINAL_MESSAGE_MAX: usize = 2000;
 
-/// The same where many are told.
+/// The same in an answer about many attempts.
 const FINAL_MESSAGE_OF_MANY_MAX: usize = 200;
 
 #[async_trait]
@@ -64,8 +60,8 @@ impl AttemptTools for Domain {
             worktree,
             session_id: started.session_id,
             execution_process_id: started.execution_process_id,
-            state: convert::state(started.state),
-            phase: convert::phase(started.phase),
+            state: started.state.into(),
+            phase: started.phase.into(),
         }))
     }
 
@@ -75,16 +71,13 @@ impl AttemptTools for Domain {
         input: ListTaskAttemptsInput,
     ) -> Refusable<ListTaskAttemptsOutput> {
         let task = input.task_id;
-        let after = input.cursor.map(|text| read_cursor(&text)).transpose()?;
-        let newest = AttemptFilter { task, limit: 1, after: None };
-        let latest = self.store.attempts(&newest).await?.items.pop();
-        let filter = AttemptFilter { task, limit: input.limit.get(), after };
-        let page = self.store.attempts(&filter).await?;
+        let after = cursor(input.cursor, "list_task_attempts", read_cursor)?;
+        let latest = self.store.attempts(task, 1, None).await?.items.pop();
+        let page = self.store.attempts(task, input.limit.get(), after).await?;
         let ids: Vec<AttemptId> = page.items.iter().map(|attempt| attempt.attempt_id).collect();
         let mut worktrees = self.worktrees(&ids).await?;
-        let next = page.items.last().filter(|_| page.has_more);
         Ok(ListTaskAttemptsOutput {
-            next_cursor: next.map(write_cursor),
+            next_cursor: page.next(|it| format!("{}_{}", it.created_at.millis(), it.attempt_id)),
             has_more: page.has_more,
             latest_attempt_id: latest.as_ref().map(|attempt| attempt.attempt_id),
             latest_session_id: latest.and_then(|attempt| attempt.latest_session_id),
@@ -97,7 +90,7 @@ impl AttemptTools for Domain {
                     worktree: worktrees
                         .remove(&attempt.attempt_id)
                         .unwrap_or_else(|| Worktree::Each(BTreeMap::new())),
-                    state: convert::state(attempt.state),
+                    state: attempt.state.into(),
                     created_at: attempt.created_at,
                     updated_at: attempt.updated_at,
                     latest_session_id: attempt.latest_session_id,
@@ -114,14 +107,14 @@ impl AttemptTools for Domain {
     ) -> Refusable<AttemptStatusOutput> {
         if let Some(attempt) = input.attempt_id {
             let status = self.store.status(attempt).await?;
-            let mut status = self.told(status, FINAL_MESSAGE_MAX).await?;
+            let mut status = self.to_output(status, FINAL_MESSAGE_MAX).await?;
             status.worktree = Some(self.worktree(attempt).await);
             return Ok(AttemptStatusOutput::One(Box::new(status)));
         }
         let ids: Vec<AttemptId> = input.attempt_ids.into_iter().flatten().collect();
         let mut attempts = Vec::with_capacity(ids.len());
         for status in self.store.statuses(&ids).await? {
-            attempts.push(self.told(status, FINAL_MESSAGE_OF_MANY_MAX).await?);
+            attempts.push(self.to_output(status, FINAL_MESSAGE_OF_MANY_MAX).await?);
         }
         Ok(AttemptStatusOutput::Many(fitting(&attempts, input.max_bytes.get())))
     }
@@ -156,21 +149,20 @@ impl ContextTools for Domain {
         let attempt = session.attempt.ok_or_else(|| {
             Refusal::new(Code::NotPermitted, "this connection does not come from inside an attempt")
         })?;
-        let context = self.store.context(attempt).await?;
+        let overview = self.store.status(attempt).await?.overview;
+        let repos = self.store.workspace(attempt).await?.repos.into_iter();
         Ok(GetContextOutput {
-            project_id: context.project_id,
-            project_name: context.project_name,
-            task_id: context.task_id,
-            handle: self.store.handle_of(context.task_id).await?,
-            task_title: context.task_title,
-            task_status: convert::task_status(context.task_status),
-            attempt_id: context.attempt_id,
-            workspace_branch: context.workspace_branch,
+            project_id: overview.project_id,
+            project_name: overview.project_name,
+            task_id: overview.task_id,
+            handle: overview.handle,
+            task_title: overview.task_title,
+            task_status: overview.task_status,
+            attempt_id: attempt,
+            workspace_branch: overview.workspace_branch,
             worktree: self.worktree(attempt).await,
-            workspace_repos: context
-                .repos
-                .into_iter()
-                .map(|(repo_id, repo_name, target_branch)| WorkspaceRepo {
+            workspace_repos: repos
+                .map(|AttemptRepo { repo_id, name: repo_name, target_branch, .. }| WorkspaceRepo {
                     repo_id,
                     repo_name,
                     target_branch,
@@ -182,12 +174,11 @@ impl ContextTools for Domain {
 
 impl Domain {
     /// A status with what the log adds to it.
-    async fn told(
+    async fn to_output(
         &self,
         status: store::AttemptStatus,
         final_message_max: usize,
     ) -> Result<AttemptStatus, Refusal> {
-        let handle = self.store.handle_of(status.overview.task_id).await?;
         let (tip, last_activity_at) = self.log_facts(status.overview.attempt_id).await;
         let next = next_action(&status);
         let (phase, waiting_on) = (phase(&status.overview), waiting_on(&status.overview));
@@ -198,14 +189,14 @@ impl Domain {
         Ok(AttemptStatus {
             attempt_id: overview.attempt_id,
             task_id: overview.task_id,
-            handle,
+            handle: overview.handle,
             next_action: Some(next),
             workspace_branch: overview.workspace_branch,
             worktree: None,
-            state: convert::state(overview.state),
+            state: overview.state.into(),
             phase,
             waiting_on,
-            resume_at: overview.limited.and_then(|limited| limited.resume_at),
+            resume_at: overview.resume_at,
             executor: overview.executor,
             variant: overview.variant,
             created_at: overview.created_at,
@@ -218,8 +209,8 @@ impl Domain {
             failure_summary: status.failure_summary,
             queued_follow_ups: status.queued_follow_ups,
             queue_held: status.queue_held && status.queued_follow_ups > 0,
-            usage: status.usage.map(Into::into),
-            limits: status.limits.into_iter().map(convert::limit).collect(),
+            usage: status.usage,
+            limits: status.limits,
             final_message: status.final_message.map(|it| shorten(it, final_message_max)),
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
         })
@@ -232,8 +223,8 @@ fn stopped(stopped: AttemptStopped, worktree: Worktree) -> StopAttemptOutput {
         worktree,
         execution_process_id: stopped.execution_process_id,
         stopped: stopped.stopped,
-        state: convert::state(stopped.state),
-        phase: convert::phase(stopped.phase),
+        state: stopped.state.into(),
+        phase: stopped.phase.into(),
         forced: stopped.forced,
         signals: stopped.signals,
         exit_code: stopped.exit_code,
@@ -243,11 +234,11 @@ fn stopped(stopped: AttemptStopped, worktree: Worktree) -> StopAttemptOutput {
     }
 }
 
-/// The phase as it is told: one that waits for an answer does not run.
+/// The phase for callers: an attempt that waits for an answer does not run.
 pub(super) fn phase(overview: &AttemptOverview) -> AttemptPhase {
     match overview.phase {
         Phase::Running if overview.pending_approvals > 0 => AttemptPhase::Waiting,
-        phase => convert::phase(phase),
+        phase => phase.into(),
     }
 }
 
@@ -257,7 +248,7 @@ pub(super) fn waiting_on(overview: &AttemptOverview) -> Option<String> {
         _ if overview.waits_for_disk.is_some() => "disk",
         Phase::Queued => "a running slot",
         Phase::Running if overview.pending_approvals > 0 => "approval",
-        Phase::Settled if overview.limited.is_some() => "quota",
+        Phase::Settled if overview.quota.is_some() => "quota",
         _ => return None,
     };
     Some(what.to_owned())
@@ -272,8 +263,8 @@ fn next_action(status: &store::AttemptStatus) -> String {
              wait_for_attempts with attempt_ids [{id}]."
         );
     }
-    if let Some(limited) = &overview.limited {
-        return after_quota(limited, id);
+    if let Some(quota) = overview.quota {
+        return after_quota(quota, overview.resume_at, id);
     }
     match (overview.state, overview.phase) {
         (State::Running, Phase::Running) if overview.pending_approvals > 0 => format!(
@@ -312,9 +303,9 @@ fn next_action(status: &store::AttemptStatus) -> String {
     }
 }
 
-fn after_quota(limited: &Limited, id: AttemptId) -> String {
-    let when = limited.resume_at.map(|at| format!(" until {at}")).unwrap_or_default();
-    if limited.resumes {
+fn after_quota(quota: Quota, resume_at: Option<Timestamp>, id: AttemptId) -> String {
+    let when = resume_at.map(|at| format!(" until {at}")).unwrap_or_default();
+    if quota == Quota::Auto {
         return format!(
             "A rate limit ended its turn{when}; it goes on by itself then. Call \
              wait_for_attempts with attempt_ids [{id}], or follow_up to go on now."
@@ -326,12 +317,7 @@ fn after_quota(limited: &Limited, id: AttemptId) -> String {
     )
 }
 
-fn write_cursor(attempt: &AttemptOverview) -> String {
-    format!("{}_{}", attempt.created_at.millis(), attempt.attempt_id)
-}
-
-fn read_cursor(text: &str) -> Result<(Timestamp, AttemptId), Refusal> {
-    text.split_once('_')
-        .and_then(|(at, id)| Some((Timestamp::from_millis(at.parse().ok()?), id.parse().ok()?)))
-        .ok_or_else(|| board::bad_cursor("list_task_attempts"))
+fn read_cursor(text: &str) -> Option<(Timestamp, AttemptId)> {
+    let (at, id) = text.split_once('_')?;
+    Some((Timestamp::from_millis(at.parse().ok()?), id.parse().ok()?))
 }

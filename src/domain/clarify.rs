@@ -2,7 +2,6 @@
 //! kind: the commonest slips of an agent that holds many ids. A call that may take
 //! something away is never aimed at another thing than the one that it names.
 
-use crate::api::Clarify;
 use async_trait::async_trait;
 use std::collections::BTreeSet;
 
@@ -11,15 +10,15 @@ use provost_actors::text::{NAME_TOLD, cut};
 use serde_json::{Value, json};
 
 use super::Domain;
-use crate::api::Callee;
 use crate::api::field_path::{BRANCH_FIELD, name_of, pointer_of, source};
+use crate::api::{Callee, Clarify};
 use crate::store::{Kind, Match};
 
 /// The shortest piece of an id that is looked up, as for people.
 const SHORTEST: usize = 8;
 
 /// The most repositories that a hint spells out.
-const REPOS_TOLD: usize = 5;
+const REPOS_MAX: usize = 5;
 
 /// An id that a call was refused for.
 struct Slip {
@@ -90,8 +89,8 @@ impl Clarify for Domain {
 }
 
 impl Domain {
-    /// The tool that tells what there is of the wanted kind around a thing, or what the
-    /// thing is; with the field and the id to ask it by.
+    /// The tool that lists what there is of the wanted kind around a thing, or shows the
+    /// thing; with the field and the id to ask it by.
     async fn look_at(
         &self,
         found: &Match,
@@ -131,14 +130,14 @@ impl Domain {
         let task = arguments.get("task_id")?.as_str()?;
         let branch = arguments.pointer(&pointer_of(field))?;
         let project = if let Ok(task) = task.parse() {
-            self.store.task(task).await.ok()?.task.project_id
+            self.store.task(task).await.ok()?.project_id
         } else {
             let tasks = self.store.tasks_of_handle(task).await.ok()?;
             let [(_, project, _)] = tasks.try_into().ok()?;
             project
         };
         let repos = self.store.repos(project).await.ok()?;
-        if repos.len() > REPOS_TOLD || arguments.get("repos").is_some() {
+        if repos.len() > REPOS_MAX || arguments.get("repos").is_some() {
             return None;
         }
         let repos: Vec<Value> = repos
@@ -224,7 +223,7 @@ fn kind_not_found(code: Code) -> Option<Kind> {
     }
 }
 
-/// The tool that tells the ids of a kind.
+/// The tool that lists the ids of a kind.
 fn list_of(kind: Kind) -> Option<&'static str> {
     source(kind.field())
 }

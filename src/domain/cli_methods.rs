@@ -1,7 +1,6 @@
-//! The bare methods that a person's verbs use beside the tools: what a command
-//! line needs and an agent does not.
+//! The methods that the command line calls beside the tools: what a person needs and an
+//! agent does not.
 
-use crate::api::CliMethods;
 use async_trait::async_trait;
 use std::sync::Arc;
 
@@ -12,10 +11,9 @@ use provost_actors::refusal::{Code, Refusal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Domain;
+use super::{Domain, blocking};
 use crate::api::attempts::Worktree;
-use crate::api::inside;
-use crate::api::{CustomError, Session};
+use crate::api::{CliMethods, CustomError, Session, inside};
 use crate::store::{AttemptOverview, Kind};
 
 #[derive(Deserialize)]
@@ -74,8 +72,8 @@ impl CliMethods for Domain {
                 let attempts = self.store.overview(all).await.map_err(fault)?;
                 let ids: Vec<AttemptId> = attempts.iter().map(|it| it.attempt_id).collect();
                 let worktrees = self.worktrees(&ids).await.map_err(fault)?;
-                let tell = |it| line(it, worktrees.get(&it.attempt_id));
-                let attempts: Vec<Value> = attempts.iter().map(tell).collect();
+                let line = |it| line(it, worktrees.get(&it.attempt_id));
+                let attempts: Vec<Value> = attempts.iter().map(line).collect();
                 let total = self.store.count_attempts().await.map_err(fault)?;
                 Ok(json!({ "attempts": attempts, "total": total }))
             }
@@ -99,7 +97,7 @@ impl CliMethods for Domain {
                 let Shutdown { stop_all } = read(params)?;
                 let (alive, unrecorded) =
                     if stop_all { self.stop_all().await? } else { (vec![], vec![]) };
-                // Nobody is left behind in silence: a daemon that knows of them goes on.
+                // A daemon that could not stop an attempt goes on: it still owns it.
                 if alive.is_empty() {
                     self.ending.cancel();
                 } else {
@@ -114,8 +112,8 @@ impl CliMethods for Domain {
 }
 
 impl Domain {
-    /// Stops every attempt and every check: who is still alive, and which stops are not
-    /// written down yet.
+    /// Stops every attempt and every check; returns those that are still alive, and the
+    /// attempts whose stop is not written down yet.
     async fn stop_all(&self) -> Result<(Vec<Value>, Vec<AttemptId>), CustomError> {
         let attempts = async { ractor::call!(self.gateway, GatewayMessage::StopAll) };
         let checks = async { ractor::call!(self.checks, checks::ChecksMessage::StopAll) };
@@ -132,10 +130,8 @@ impl Domain {
     /// Whether an attempt could start with this executor, before anything is made for it.
     async fn check_executor(&self, given: CheckExecutor) -> Result<(), Refusal> {
         let executors = Arc::clone(&self.world.executors);
-        let checked = tokio::task::spawn_blocking(move || {
-            check_executor(&*executors, &given.executor, given.variant.as_deref())
-        });
-        checked.await.map_err(|error| Refusal::internal(error.to_string()))?
+        blocking(move || check_executor(&*executors, &given.executor, given.variant.as_deref()))
+            .await?
     }
 
     async fn info(&self) -> Result<Value, CustomError> {
@@ -183,8 +179,7 @@ fn read<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, CustomError>
 /// JSON-RPC 2.0 §5.1.
 const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
-/// JSON-RPC's number for an answer that a server has reasons of its own to refuse
-/// (JSON-RPC 2.0 §5.1, its range for servers).
+/// From the range that JSON-RPC leaves to servers (JSON-RPC 2.0 §5.1).
 const REFUSED: i32 = -32000;
 
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]

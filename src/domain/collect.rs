@@ -1,5 +1,5 @@
 //! The bare methods behind `provost gc`: worktrees that are not needed any more,
-//! and the trash. A person's word; no tool leads here.
+//! and the trash. Only a person can do this; no tool does.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -16,10 +16,10 @@ use provost_actors::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Domain;
+use super::{Domain, blocking};
 use crate::store::AttemptOverview;
 
-/// What of an attempt is to be collected, and whether it is only to be told.
+/// Which attempts to collect, and whether this is a dry run.
 #[derive(Deserialize)]
 pub(super) struct Gc {
     yes: bool,
@@ -53,7 +53,7 @@ impl Domain {
     pub(super) async fn gc(&self, wish: Gc) -> Result<Value, Refusal> {
         let how = Collect { is_dry: !wish.yes, snapshot: wish.snapshot };
         let before = before(wish.older_than_secs);
-        let mut told = Vec::new();
+        let mut collected = Vec::new();
         for attempt in self.store.overview(true).await? {
             let is_meant = wish.project_id.is_none_or(|project| project == attempt.project_id)
                 && attempt.updated_at <= before;
@@ -62,20 +62,19 @@ impl Domain {
             }
             let id = attempt.attempt_id;
             match self.gateway(|port| GatewayMessage::Collect(id, how, port)).await {
-                Ok(Some(collection)) => told.push(line(&attempt, &collection)),
+                Ok(Some(collection)) => collected.push(line(&attempt, &collection)),
                 Ok(None) => {}
                 Err(refusal) => return Err(refusal),
             }
         }
-        Ok(json!({"dry_run": how.is_dry, "attempts": told}))
+        Ok(json!({"dry_run": how.is_dry, "attempts": collected}))
     }
 
     pub(super) async fn empty_trash(&self, wish: EmptyTrash) -> Result<Value, Refusal> {
         let trash = self.world.settings.trash_dir.clone();
-        let emptied = tokio::task::spawn_blocking(move || empty(&trash, &wish));
-        let told = emptied.await.map_err(|error| Refusal::internal(error.to_string()))?;
-        let told = told.map_err(|error| Refusal::internal(format!("the trash: {error}")))?;
-        Ok(told)
+        blocking(move || empty(&trash, &wish))
+            .await?
+            .map_err(|error| Refusal::internal(format!("the trash: {error}")))
     }
 }
 
@@ -104,14 +103,14 @@ fn line(attempt: &AttemptOverview, collection: &Collection) -> Value {
 
 fn empty(trash: &Path, wish: &EmptyTrash) -> io::Result<Value> {
     let before = before(wish.older_than_secs);
-    let mut told = Vec::new();
+    let mut things = Vec::new();
     // A link may lead to what is not ours.
     if fs::symlink_metadata(trash).is_ok_and(|meta| !meta.is_dir()) {
         return Err(io::Error::other(format!("{} is not a folder", trash.display())));
     }
     let entries = match fs::read_dir(trash) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(answer(wish, &told)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(answer(wish, &things)),
         Err(error) => return Err(error),
     };
     for entry in entries {
@@ -134,14 +133,14 @@ fn empty(trash: &Path, wish: &EmptyTrash) -> io::Result<Value> {
                 }
             }
         }
-        told.push(thing);
+        things.push(thing);
     }
-    told.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(answer(wish, &told))
+    things.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(answer(wish, &things))
 }
 
-fn answer(wish: &EmptyTrash, told: &[Trashed]) -> Value {
-    json!({"dry_run": !wish.yes, "trash": told})
+fn answer(wish: &EmptyTrash, things: &[Trashed]) -> Value {
+    json!({"dry_run": !wish.yes, "trash": things})
 }
 
 /// By the UUIDv7 that its name begins with; else by its last change.
@@ -208,15 +207,15 @@ mod tests {
         symlink(&outside, trash.join("0192f0c1-2345-7abc-8def-0123456789ab-old/sub/link")).unwrap();
         symlink(&outside, trash.join("0192f0c1-2345-7abc-8def-0123456789ac-link")).unwrap();
         let wish = |yes| EmptyTrash { yes, older_than_secs: 3600 };
-        let told = empty(&trash, &wish(false)).unwrap();
-        let verdicts = |told: &Value| {
-            let told = told["trash"].as_array().unwrap().iter();
-            told.map(|it| it["verdict"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        let answer = empty(&trash, &wish(false)).unwrap();
+        let verdicts = |answer: &Value| {
+            let things = answer["trash"].as_array().unwrap().iter();
+            things.map(|it| it["verdict"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(verdicts(&told), ["removable", "removable", "kept"]);
-        assert_eq!(fs::read_dir(&trash).unwrap().count(), 3, "only told");
-        let told = empty(&trash, &wish(true)).unwrap();
-        assert_eq!(verdicts(&told), ["removed", "removed", "kept"]);
+        assert_eq!(verdicts(&answer), ["removable", "removable", "kept"]);
+        assert_eq!(fs::read_dir(&trash).unwrap().count(), 3, "a dry run");
+        let answer = empty(&trash, &wish(true)).unwrap();
+        assert_eq!(verdicts(&answer), ["removed", "removed", "kept"]);
         assert_eq!(fs::read_dir(&trash).unwrap().count(), 1);
         assert!(outside.join("file").exists());
     }

@@ -1,19 +1,16 @@
 //! Follow-ups: the session found, then asked of the gateway.
 
-use crate::api::Refusable;
-use crate::api::Session;
-use crate::api::follow_up::FollowUpTools;
 use async_trait::async_trait;
 use provost_actors::gateway::{FollowUpRequest, GatewayMessage};
-use provost_actors::journal::{self, FollowedUp};
+use provost_actors::journal::FollowedUp;
 use provost_actors::refusal::Refusal;
 
 use super::{Domain, answered};
 use crate::api::attempts::Worktree;
 use crate::api::follow_up::{
-    FollowUpAction, FollowUpInput, FollowUpOutput, FollowUpQueue, QueueStatus, QueuedMessage,
+    FollowUpInput, FollowUpOutput, FollowUpQueue, FollowUpTools, QueueStatus, QueuedMessage,
 };
-use crate::api::{Key, Once};
+use crate::api::{Key, Once, Refusable, Session};
 use crate::store::Target;
 
 #[async_trait]
@@ -32,11 +29,7 @@ impl FollowUpTools for Domain {
         let (attempt_id, _) = self.store.target(target).await?;
         let request = FollowUpRequest {
             attempt_id,
-            action: match input.action {
-                FollowUpAction::Send => journal::FollowUpAction::Send,
-                FollowUpAction::Queue => journal::FollowUpAction::Queue,
-                FollowUpAction::Cancel => journal::FollowUpAction::Cancel,
-            },
+            action: input.action.into(),
             prompt: input.prompt.map(Into::into).unwrap_or_default(),
             variant: input.variant.map(Into::into),
             unless_stopped: false,
@@ -49,11 +42,7 @@ impl FollowUpTools for Domain {
 
 fn output(done: FollowedUp, worktree: Worktree) -> FollowUpOutput {
     FollowUpOutput {
-        action: match done.action {
-            journal::FollowUpAction::Send => FollowUpAction::Send,
-            journal::FollowUpAction::Queue => FollowUpAction::Queue,
-            journal::FollowUpAction::Cancel => FollowUpAction::Cancel,
-        },
+        action: done.action.into(),
         attempt_id: done.attempt_id,
         worktree,
         session_id: done.session_id,

@@ -1,8 +1,6 @@
 //! Pages of an attempt's log.
 
-use crate::api::Refusable;
-use crate::api::Session;
-use crate::api::logs::LogTools;
+use crate::api::{Refusable, Session};
 use async_trait::async_trait;
 use std::sync::Arc;
 
@@ -11,8 +9,8 @@ use provost_actors::ids::AttemptId;
 use provost_actors::log::{AttemptLog, LogError, Page, PagePosition, Query, Tip};
 use provost_actors::refusal::{Code, Refusal};
 
-use super::Domain;
-use crate::api::logs::{LogEntry, LogPage, TailAttemptLogsInput, TailAttemptLogsOutput};
+use super::{Domain, blocking};
+use crate::api::logs::{LogEntry, LogPage, LogTools, TailAttemptLogsInput, TailAttemptLogsOutput};
 
 #[async_trait]
 impl LogTools for Domain {
@@ -36,7 +34,9 @@ impl LogTools for Domain {
             },
         };
         let page = match self.log(attempt).await? {
-            Some(log) => blocking(move || log.page(channel, &query)).await?,
+            Some(log) => {
+                blocking(move || log.page(channel, &query)).await?.map_err(|error| fault(&error))?
+            }
             None => Page::default(),
         };
         let Page { entries, flags, in_progress } = page;
@@ -68,12 +68,13 @@ impl Domain {
         self.world.logs.find(attempt).await.map_err(|error| fault(&error))
     }
 
-    /// What a status tells of the log. One that can't be read hides no status.
+    /// What a status has from the log. One that can't be read hides no status.
     pub(super) async fn log_facts(&self, attempt: AttemptId) -> (Tip, Option<Timestamp>) {
         let facts = async {
             let Some(log) = self.log(attempt).await? else { return Ok((Tip::default(), None)) };
             let tip = log.tip();
             let active_at = blocking(move || log.last_activity_at()).await?;
+            let active_at = active_at.map_err(|error| fault(&error))?;
             Ok::<_, Refusal>((tip, active_at))
         };
         facts.await.unwrap_or_else(|refusal| {
@@ -92,14 +93,6 @@ impl Domain {
             }
         }
     }
-}
-
-/// Reads a log's files where that may block.
-async fn blocking<T: Send + 'static>(
-    read: impl FnOnce() -> Result<T, LogError> + Send + 'static,
-) -> Result<T, Refusal> {
-    let read = tokio::task::spawn_blocking(read).await;
-    read.map_err(|error| Refusal::internal(error.to_string()))?.map_err(|error| fault(&error))
 }
 
 fn fault(error: &LogError) -> Refusal {

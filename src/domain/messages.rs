@@ -1,15 +1,13 @@
 //! Pages of a session's transcript.
 
-use crate::api::Refusable;
-use crate::api::Session;
-use crate::api::sessions::SessionTools;
+use crate::api::{Refusable, Session};
 use async_trait::async_trait;
 use provost_actors::refusal::{Code, Refusal};
 
 use super::Domain;
 use crate::api::args::Index;
 use crate::api::sessions::{
-    MessageRole, SessionMessage, TailSessionMessagesInput, TailSessionMessagesOutput,
+    MessageRole, SessionMessage, SessionTools, TailSessionMessagesInput, TailSessionMessagesOutput,
 };
 use crate::store::Target;
 

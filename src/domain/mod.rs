@@ -1,6 +1,5 @@
-//! What the tools ask for, brought about: changes and starts go to the gateway,
-//! reads to the store and the logs. Each method is one call and a conversion;
-//! nothing is decided here.
+//! What each tool does: changes of attempts go to the gateway, changes of the board and reads
+//! to the store and the logs. The rules are in `work` and in the owners, not here.
 
 mod approvals;
 mod artifacts;
@@ -21,6 +20,7 @@ mod waits;
 mod work;
 mod worktrees;
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ use crate::store::Store;
 /// Who answers what the plans don't say, and how much a question may hold.
 #[derive(Clone, Debug)]
 pub struct Answers {
-    /// Empty: nobody but the orchestrator and people.
+    /// Empty: only the orchestrator and people answer.
     pub executor: String,
     /// Empty: one that only reads, if the executor has any.
     pub variant: String,
@@ -70,7 +70,7 @@ pub struct Domain {
     world: Arc<World>,
     artifacts: Artifacts,
     answers: Answers,
-    /// Where the home's data lies, to be told.
+    /// The home's folder, for `provost/info`.
     data_dir: PathBuf,
     /// Questions that are looked up at once.
     searches: Semaphore,
@@ -100,7 +100,7 @@ impl Domain {
         Self { store, gateway, checks, world, artifacts, answers, data_dir, searches, ending }
     }
 
-    /// Asks the gateway. The port is answered by whoever owns what is asked for.
+    /// Asks the gateway. The owner of the attempt answers the port.
     async fn gateway<T: Send + 'static>(
         &self,
         message: impl FnOnce(RpcReplyPort<Result<T, Refusal>>) -> gateway::GatewayMessage,
@@ -108,6 +108,31 @@ impl Domain {
         ractor::call!(self.gateway, message)
             .unwrap_or_else(|_| Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")))
     }
+}
+
+/// Does on a thread of its own what may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Refusal::internal(error.to_string()))
+}
+
+/// The id or moment that a list's cursor is made of.
+fn cursor<T>(
+    text: Option<impl Deref<Target = str>>,
+    tool: &str,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, Refusal> {
+    let Some(text) = text else { return Ok(None) };
+    let again =
+        format!("Call {tool} again without cursor. It takes the next_cursor of its own last page.");
+    let unknown = || {
+        Refusal::new(Code::InvalidArgument, format!("`cursor` is not a cursor from {tool}"))
+            .hint(again)
+            .detail("path", "cursor")
+    };
+    read(&text).map(Some).ok_or_else(unknown)
 }
 
 /// An answer in the tools' own terms.

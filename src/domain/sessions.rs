@@ -22,49 +22,43 @@ impl Domain {
     /// The session of a connection: inside an attempt by where its process is, outside
     /// by what it says of itself.
     pub async fn session(&self, hello: &Hello, place: Place) -> Session {
-        match place {
-            Place::Outside => self.outside(hello).await,
-            Place::Inside(attempt) => self.inside(hello, attempt).await,
-        }
-    }
-
-    /// A worker's where the environment or the working directory names an attempt,
-    /// unless it asks for something else.
-    async fn outside(&self, hello: &Hello) -> Session {
-        let attempt = self.named_attempt(hello).await;
-        let default = if attempt.is_some() { Role::Worker } else { Role::Orchestrator };
-        let role = hello.role.unwrap_or(default);
+        let (attempt, role, access) = match place {
+            // A worker where the environment or the working directory names an attempt, unless
+            // it asks for something else.
+            Place::Outside => {
+                let attempt = self.named_attempt(hello).await;
+                let default = if attempt.is_some() { Role::Worker } else { Role::Orchestrator };
+                let role = hello.role.unwrap_or(default);
+                (attempt, role, hello.access.unwrap_or_else(|| Access::of(role)))
+            }
+            // A worker of that attempt, whatever it says of itself, unless the attempt's
+            // executor is configured as an orchestrator. If the attempt is not known, the
+            // worker may only read and ask.
+            Place::Inside(attempt) => {
+                let (attempt, most) = match attempt {
+                    Some(attempt) => self.role_within(attempt).await,
+                    None => (None, Role::Worker),
+                };
+                let role = match most {
+                    Role::Worker => Role::Worker,
+                    most => hello.role.unwrap_or(most),
+                };
+                let most = if attempt.is_some() { Access::Write } else { Access::Read };
+                (attempt, role, hello.access.map_or(most, |asked| asked.min(most)))
+            }
+        };
+        // What limits and leases know the client by.
+        let agent = match attempt {
+            Some(attempt) => attempt.to_string(),
+            None => hello.agent.clone().unwrap_or_else(|| "unnamed".to_owned()),
+        };
         Session {
             role,
             attempt,
-            place: Place::Outside,
-            is_person: hello.client == Peer::Cli,
-            agent: agent(hello, attempt),
-            access: hello.access.unwrap_or_else(|| Access::of(role)),
-            cwd: hello.cwd.as_ref().map(PathBuf::from),
-        }
-    }
-
-    /// A worker's, unless the attempt's executor is configured as an orchestrator; of
-    /// that attempt, whatever it says of itself. Where the attempt is not known, it may
-    /// look and ask.
-    async fn inside(&self, hello: &Hello, attempt: Option<AttemptId>) -> Session {
-        let (attempt, most) = match attempt {
-            Some(attempt) => self.role_within(attempt).await,
-            None => (None, Role::Worker),
-        };
-        let role = match (most, hello.role) {
-            (Role::Worker, _) => Role::Worker,
-            (most, asked) => asked.unwrap_or(most),
-        };
-        let access = if attempt.is_some() { Access::Write } else { Access::Read };
-        Session {
-            role,
-            attempt,
-            place: Place::Inside(attempt),
-            is_person: false,
-            agent: agent(hello, attempt),
-            access: hello.access.map_or(access, |asked| asked.min(access)),
+            place,
+            is_person: matches!(place, Place::Outside) && hello.client == Peer::Cli,
+            agent,
+            access,
             cwd: hello.cwd.as_ref().map(PathBuf::from),
         }
     }
@@ -93,13 +87,5 @@ impl Domain {
             .ok()?;
         let folder = below.components().next()?.as_os_str().to_str()?;
         self.store.attempt_in(folder).await.ok()?
-    }
-}
-
-/// What limits and leases know it by.
-fn agent(hello: &Hello, attempt: Option<AttemptId>) -> String {
-    match attempt {
-        Some(attempt) => attempt.to_string(),
-        None => hello.agent.clone().unwrap_or_else(|| "unnamed".to_owned()),
     }
 }

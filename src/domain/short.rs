@@ -8,16 +8,16 @@ use crate::api::attempts::{AttemptStatus, AttemptStatuses, ShortStatus, ToldStat
 /// Statuses in an answer of at most `max_bytes`, as far as their short form allows that:
 /// it takes some 300 bytes, and the rest is shared by the reasons of failures.
 pub fn fitting(statuses: &[AttemptStatus], max_bytes: usize) -> AttemptStatuses {
-    let told = |attempts, truncated| AttemptStatuses { attempts, truncated };
+    let answer = |attempts, truncated| AttemptStatuses { attempts, truncated };
     let whole = statuses.iter().cloned().map(|status| ToldStatus::Whole(Box::new(status)));
-    let whole = told(whole.collect(), false);
+    let whole = answer(whole.collect(), false);
     if size(&whole) <= max_bytes {
         return whole;
     }
     let failures = statuses.iter().filter(|status| status.failure_summary.is_some()).count();
     let shorts = |most: usize| {
         let shorts = statuses.iter().map(|status| ToldStatus::Short(short(status, most)));
-        told(shorts.collect(), true)
+        answer(shorts.collect(), true)
     };
     let room = max_bytes.saturating_sub(size(&shorts(0)));
     shorts(room / failures.max(1))
@@ -81,17 +81,17 @@ mod tests {
     #[test]
     fn fifty_attempts_fit_whatever_their_texts_are() {
         for text in ["x".repeat(2000), "\u{1}\u{1f600}\"".repeat(700), "ß".repeat(2000)] {
-            let told = fitting(&vec![worst(&text); 50], 16 * 1024);
-            let size = size(&told);
-            assert!(told.truncated && size < 16 * 1024, "{size} bytes");
-            assert_eq!(told.attempts.len(), 50);
+            let answer = fitting(&vec![worst(&text); 50], 16 * 1024);
+            let size = size(&answer);
+            assert!(answer.truncated && size < 16 * 1024, "{size} bytes");
+            assert_eq!(answer.attempts.len(), 50);
         }
     }
 
     #[test]
     fn few_are_told_whole_and_a_larger_answer_holds_more() {
-        let told = fitting(&vec![worst("short"); 3], 16 * 1024);
-        assert!(!told.truncated && matches!(told.attempts[0], ToldStatus::Whole(_)));
+        let answer = fitting(&vec![worst("short"); 3], 16 * 1024);
+        assert!(!answer.truncated && matches!(answer.attempts[0], ToldStatus::Whole(_)));
         let many = vec![worst(&"x".repeat(500)); 50];
         assert!(!fitting(&many, 1 << 20).truncated);
         let ToldStatus::Short(short) = &fitting(&many, 20_000).attempts[0] else { panic!() };

@@ -1,27 +1,27 @@
 //! Waiting for attempts. The tables are the truth: a wait registers, reads, and
-//! sleeps until it is told of a commit or its time is over; then it reads again.
+//! sleeps until a commit wakes it or its time is over; then it reads again.
 //! What it waits for is a pure function of what it reads.
 
-use crate::api::Refusable;
-use crate::api::Session;
-use crate::api::waits::WaitTools;
-use async_trait::async_trait;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use provost_actors::journal::Phase;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::cut;
 use tokio::time::{Instant, timeout_at};
 
+use super::Domain;
 use super::attempts::{phase, waiting_on};
-use super::{Domain, convert};
 use crate::api::attempts::LatestEntryIndex;
-use crate::api::waits::{Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitedAttempt};
+use crate::api::waits::{
+    Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitTools, WaitedAttempt,
+};
+use crate::api::{Refusable, Session};
 use crate::store::AttemptStatus;
 
-/// Longest failure summary told, in characters, when one attempt is waited for.
-/// Many share what they may take up: 50 must stay small.
+/// Longest failure summary, in characters, when one attempt is waited for, and of all
+/// together: an answer about 50 attempts must stay small.
 const FAILURE_MAX: usize = 300;
 const FAILURES_MAX: usize = 3000;
 
@@ -52,22 +52,22 @@ impl WaitTools for Domain {
             let now = Seen::of(&statuses);
             let began = *began.get_or_insert(now);
             let since = after.unwrap_or(began);
-            let standings: Vec<Standing> = (0..)
+            let snapshots: Vec<Snapshot> = (0..)
                 .zip(&statuses)
-                .map(|(at, status)| Standing::of(status, since.differs(now, at)))
+                .map(|(at, status)| Snapshot::of(status, since.differs(now, at)))
                 .collect();
             let revision = after.map(|after| after.revision);
-            let holds = holds(input.until, revision, began.revision, &standings);
+            let holds = holds(input.until, revision, began.revision, &snapshots);
             if holds || is_over {
                 let newest = Seen { revision: now.revision.max(since.revision), ..now };
                 return Ok(WaitForAttemptsOutput {
-                    attempts: self.waited(statuses, &standings, since.revision).await,
+                    attempts: self.waited(statuses, &snapshots, since.revision).await,
                     timed_out: !holds,
                     after: write_token(newest),
                 });
             }
             tokio::select! {
-                // Whether woken or out of time, the next look tells.
+                // The next look shows whether it was woken or is out of time.
                 _ = timeout_at(deadline, watch.changed()) => {}
                 () = self.ending.cancelled() => return Err(cut_off()),
             }
@@ -79,20 +79,20 @@ impl Domain {
     async fn waited(
         &self,
         statuses: Vec<AttemptStatus>,
-        standings: &[Standing],
+        snapshots: &[Snapshot],
         since: i64,
     ) -> Vec<WaitedAttempt> {
         let mut waited = Vec::with_capacity(statuses.len());
         let most = FAILURE_MAX.min(FAILURES_MAX / statuses.len().max(1));
-        for (status, standing) in statuses.into_iter().zip(standings) {
+        for (status, snapshot) in statuses.into_iter().zip(snapshots) {
             let attempt = status.overview.attempt_id;
             let tip = self.log_tip(attempt).await;
             waited.push(WaitedAttempt {
                 attempt_id: attempt,
-                state: convert::state(status.overview.state),
+                state: status.overview.state.into(),
                 phase: phase(&status.overview),
                 waiting_on: waiting_on(&status.overview),
-                changed: standing.is_news(since),
+                changed: snapshot.is_news(since),
                 latest_execution_process_id: status.latest_execution_process_id,
                 exit_code: status.exit_code,
                 failure_summary: status.failure_summary.map(|it| cut(it, most)),
@@ -104,16 +104,15 @@ impl Domain {
     }
 }
 
-/// The end of a daemon that was told to end; nobody is to start it again only to
-/// go on waiting.
+/// The refusal of a daemon that is ending: a client must not start it again only to wait.
 pub(super) fn cut_off() -> Refusal {
-    Refusal::new(Code::DaemonRestarting, "The daemon was told to end during the wait.")
+    Refusal::new(Code::DaemonRestarting, "The daemon is ending and stopped the wait.")
         .hint("Call the tool again when the daemon runs again.")
 }
 
 /// What a wait looks at of an attempt.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
+struct Snapshot {
     /// The number of its latest change.
     revision: i64,
     /// The number of the change by which it last settled; 0 if it never has.
@@ -123,7 +122,7 @@ struct Standing {
     disk_changed: bool,
 }
 
-impl Standing {
+impl Snapshot {
     /// Whether anything has changed since that revision.
     fn is_news(&self, since: i64) -> bool {
         self.revision > since || self.disk_changed
@@ -141,9 +140,9 @@ impl Standing {
 
 /// Whether a wait is over. `after` is the last change that its caller knows of;
 /// a caller without one knows of none, and `began` is the last before its call.
-fn holds(until: Until, after: Option<i64>, began: i64, attempts: &[Standing]) -> bool {
+fn holds(until: Until, after: Option<i64>, began: i64, attempts: &[Snapshot]) -> bool {
     let has_settled =
-        |attempt: &Standing| after.is_some_and(|after| attempt.settled_revision > after);
+        |attempt: &Snapshot| after.is_some_and(|after| attempt.settled_revision > after);
     let all_are_settled = || attempts.iter().all(|attempt| attempt.is_settled);
     match (until, after) {
         (Until::AnyChange, _) => {
@@ -166,7 +165,7 @@ struct Seen {
     /// A bit for each attempt, in the order asked: it waits for the disk. That is
     /// no change of a row, so it has no number.
     for_disk: u64,
-    /// Tells which attempts those bits are of.
+    /// Identifies the attempts that those bits belong to.
     asked: u32,
 }
 
@@ -228,14 +227,14 @@ mod tests {
 
     use super::*;
 
-    fn standing(revision: i64, settled_revision: i64, is_settled: bool) -> Standing {
-        Standing { revision, settled_revision, is_settled, disk_changed: false }
+    fn snapshot(revision: i64, settled_revision: i64, is_settled: bool) -> Snapshot {
+        Snapshot { revision, settled_revision, is_settled, disk_changed: false }
     }
 
     #[test]
     fn a_first_call_looks_at_what_is_and_a_chained_one_at_what_is_new() {
-        let (runs, ended) = (standing(4, 0, false), standing(3, 3, true));
-        let runs_again = standing(6, 5, false);
+        let (runs, ended) = (snapshot(4, 0, false), snapshot(3, 3, true));
+        let runs_again = snapshot(6, 5, false);
         let cases = [
             (Until::AnySettled, None, vec![runs, ended], true),
             (Until::AnySettled, None, vec![runs, runs_again], false),
@@ -255,7 +254,7 @@ mod tests {
             assert_eq!(holds(until, after, 4, &attempts), expected, "{until:?} {after:?}");
         }
         assert!(holds(Until::AnyChange, None, 3, &[runs, ended]));
-        let stalled = Standing { disk_changed: true, ..runs };
+        let stalled = Snapshot { disk_changed: true, ..runs };
         assert!(holds(Until::AnyChange, Some(4), 4, &[stalled, ended]));
         assert!(!holds(Until::AnySettled, None, 4, &[stalled]));
     }
@@ -303,7 +302,7 @@ mod tests {
     #[derive(Debug)]
     struct Model {
         revision: i64,
-        attempts: Vec<Standing>,
+        attempts: Vec<Snapshot>,
     }
 
     impl Model {
@@ -330,7 +329,7 @@ mod tests {
             steps in prop::collection::vec((0..4_usize, any::<bool>(), any::<bool>()), 1..60),
             until in prop::sample::select(vec![Until::AnySettled, Until::AnyChange]),
         ) {
-            let mut model = Model { revision: 0, attempts: vec![standing(0, 0, false); 4] };
+            let mut model = Model { revision: 0, attempts: vec![snapshot(0, 0, false); 4] };
             let mut after = Some(0);
             // What the caller was told of each attempt: its last change, its last settling.
             let mut told = [(0, 0); 4];

@@ -5,65 +5,34 @@ use std::collections::{BTreeSet, HashMap};
 use provost_actors::ids::{ProjectId, TaskId, TaskRef};
 use provost_actors::journal::Unmet;
 use provost_actors::refusal::{Code, Refusal};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
-use super::codec::{Columns, Text};
-use super::{Result, Writing, missing};
+use super::sql::Sql;
+use super::{Db, Result, missing};
 use crate::work::dependencies::cycle;
 
-/// The tasks that a task depends on.
-pub(super) async fn of(writing: Writing<'_>, task: TaskId) -> Result<Vec<TaskId>> {
-    let on: Vec<Text<TaskId>> = sqlx::query_scalar(
-        "SELECT depends_on FROM task_dependencies WHERE task_id = ?1 ORDER BY depends_on",
-    )
-    .bind(Text(task))
-    .fetch_all(writing)
-    .await?;
-    Ok(on.into_iter().map(|Text(task)| task).collect())
-}
-
 /// The dependencies of a task that are not done.
-pub(super) async fn unmet(reading: Writing<'_>, task: TaskId) -> Result<Vec<Unmet>> {
-    let unmet = |row: SqliteRow| {
-        Ok(Unmet {
-            task_id: row.text("task_id")?,
-            handle: row.try_get("handle")?,
-            running: row.maybe_text("running")?,
-        })
-    };
-    Ok(sqlx::query(
-        "SELECT t.task_id, t.handle,
+pub(super) async fn unmet(db: Db<'_>, task: TaskId) -> Result<Vec<Unmet>> {
+    let sql = "SELECT t.task_id, t.handle,
                 (SELECT a.attempt_id FROM attempts a
                  WHERE a.task_id = t.task_id AND a.phase NOT IN ('settled', 'idle')
                  ORDER BY a.created_at DESC LIMIT 1) AS running
          FROM task_dependencies d JOIN tasks t ON t.task_id = d.depends_on
          WHERE d.task_id = ?1 AND t.status <> 'done' AND t.deleted_at IS NULL
-         ORDER BY t.task_id",
-    )
-    .bind(Text(task))
-    .try_map(unmet)
-    .fetch_all(reading)
-    .await?)
+         ORDER BY t.task_id";
+    db.all(sql, (task,)).await
 }
 
 /// The tasks of a project's board that are named, each once.
-pub(super) async fn resolve(
-    writing: Writing<'_>,
+pub(super) async fn resolve<'a>(
+    db: Db<'_>,
     project: ProjectId,
-    names: &[TaskRef],
+    names: impl IntoIterator<Item = &'a TaskRef>,
 ) -> Result<Vec<TaskId>> {
+    let sql = "SELECT task_id FROM tasks
+         WHERE project_id = ?1 AND (task_id = ?2 OR handle = ?2) AND deleted_at IS NULL";
     let mut tasks = BTreeSet::new();
     for name in names {
-        let found: Option<Text<TaskId>> = sqlx::query_scalar(
-            "SELECT task_id FROM tasks
-             WHERE project_id = ?1 AND (task_id = ?2 OR handle = ?2) AND deleted_at IS NULL",
-        )
-        .bind(Text(project))
-        .bind(Text(name))
-        .fetch_optional(&mut *writing)
-        .await?;
-        let Some(Text(task)) = found else {
+        let Some(task) = db.find(sql, (project, name)).await? else {
             return Err(missing::task(name)
                 .hint("Call the tool again with depends_on from list_tasks.")
                 .detail("path", "depends_on")
@@ -75,54 +44,31 @@ pub(super) async fn resolve(
 }
 
 /// Lets a new task depend on others. Nothing depends on it yet, so there is no cycle.
-pub(super) async fn add(writing: Writing<'_>, task: TaskId, depends_on: &[TaskId]) -> Result<()> {
-    for dependency in depends_on {
-        sqlx::query(
-            "INSERT OR IGNORE INTO task_dependencies (task_id, depends_on) VALUES (?1, ?2)",
-        )
-        .bind(Text(task))
-        .bind(Text(dependency))
-        .execute(&mut *writing)
-        .await?;
-    }
-    Ok(())
+pub(super) async fn add(db: Db<'_>, task: TaskId, depends_on: &[TaskId]) -> Result<u64> {
+    let sql = "INSERT OR IGNORE INTO task_dependencies (task_id, depends_on)
+         SELECT ?1, value FROM json_each(?2)";
+    db.run(sql, (task, depends_on)).await
 }
 
 /// Lets a task depend on these alone, unless there would be a cycle.
 pub(super) async fn replace(
-    writing: Writing<'_>,
+    db: Db<'_>,
     project: ProjectId,
     task: TaskId,
     depends_on: &[TaskId],
 ) -> Result<()> {
-    sqlx::query("DELETE FROM task_dependencies WHERE task_id = ?1")
-        .bind(Text(task))
-        .execute(&mut *writing)
-        .await?;
-    add(writing, task, depends_on).await?;
-    refuse_cycle(writing, project, task).await
-}
-
-async fn refuse_cycle(writing: Writing<'_>, project: ProjectId, task: TaskId) -> Result<()> {
-    let rows: Vec<(Text<TaskId>, Text<TaskId>)> = sqlx::query_as(
-        "SELECT task_id, depends_on FROM task_dependencies
-         WHERE task_id IN (SELECT task_id FROM tasks WHERE project_id = ?1)",
-    )
-    .bind(Text(project))
-    .fetch_all(&mut *writing)
-    .await?;
+    db.run("DELETE FROM task_dependencies WHERE task_id = ?1", (task,)).await?;
+    add(db, task, depends_on).await?;
+    let sql = "SELECT task_id, depends_on FROM task_dependencies
+         WHERE task_id IN (SELECT task_id FROM tasks WHERE project_id = ?1)";
     let mut edges: HashMap<TaskId, Vec<TaskId>> = HashMap::new();
-    for (Text(from), Text(to)) in rows {
+    for (from, to) in db.all(sql, (project,)).await? {
         edges.entry(from).or_default().push(to);
     }
     let Some(path) = cycle(&edges, task) else { return Ok(()) };
     let mut handles: Vec<String> = Vec::new();
     for task in &path {
-        let handle = sqlx::query_scalar("SELECT handle FROM tasks WHERE task_id = ?1")
-            .bind(Text(task))
-            .fetch_one(&mut *writing)
-            .await?;
-        handles.push(handle);
+        handles.push(db.one("SELECT handle FROM tasks WHERE task_id = ?1", (task,)).await?);
     }
     let message = format!("the dependencies would form a cycle: {}", handles.join(" -> "));
     let path: Vec<String> = path.iter().map(ToString::to_string).collect();

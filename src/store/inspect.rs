@@ -1,18 +1,21 @@
-//! A database looked at from outside, beside a daemon that may be using it:
+//! A database inspected from outside, beside a daemon that may be using it:
 //! nothing is written, not even where the schema is an older one.
 
 use std::path::Path;
 use std::time::Duration;
 
+use serde::Deserialize;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 
 use super::open::MIGRATIONS;
+use super::sql::Sql;
+use super::{Result, StoreError};
 
-/// What a look found.
+/// What an inspection found.
 #[derive(Debug, Default)]
 pub struct Inspection {
-    /// The newest migration that was made; `None`: it is of no Provost.
+    /// The newest migration that was made; `None`: no Provost made the database.
     pub schema: Option<i64>,
     /// What `PRAGMA quick_check` complains of.
     pub damage: Vec<String>,
@@ -24,8 +27,8 @@ pub struct Inspection {
     pub sqlite: String,
 }
 
-/// An attempt as its rows tell it.
-#[derive(Clone, Debug)]
+/// An attempt as its rows describe it.
+#[derive(Clone, Debug, Deserialize)]
 pub struct InspectedAttempt {
     pub attempt_id: String,
     /// The name of its folder under `worktrees/`.
@@ -38,7 +41,7 @@ pub struct InspectedAttempt {
 }
 
 impl InspectedAttempt {
-    /// Nothing of it is alive or waiting, as far as its rows tell.
+    /// Nothing of it is alive or waiting, as far as its rows say.
     pub fn is_over(&self) -> bool {
         let is_closed = |process: &InspectedProcess| process.closed || process.status == "planned";
         matches!(self.phase.as_str(), "settled" | "idle") && self.processes.iter().all(is_closed)
@@ -46,9 +49,8 @@ impl InspectedAttempt {
 }
 
 /// One of its execution processes.
-#[derive(Clone, Debug, sqlx::FromRow)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct InspectedProcess {
-    pub attempt_id: String,
     pub process_id: String,
     pub status: String,
     /// Nothing of it is alive.
@@ -63,7 +65,7 @@ impl Inspection {
 }
 
 /// Looks at the database of a home.
-pub async fn inspect(path: &Path) -> Result<Inspection, sqlx::Error> {
+pub async fn inspect(path: &Path) -> Result<Inspection, StoreError> {
     let options = SqliteConnectOptions::new()
         .filename(path)
         .read_only(true)
@@ -78,64 +80,24 @@ pub async fn inspect(path: &Path) -> Result<Inspection, sqlx::Error> {
     found
 }
 
-async fn look(reading: &mut SqliteConnection) -> Result<Inspection, sqlx::Error> {
-    let sqlite = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut *reading).await?;
-    let mut damage: Vec<String> =
-        sqlx::query_scalar("PRAGMA quick_check(5)").fetch_all(&mut *reading).await?;
+async fn look(db: &mut SqliteConnection) -> Result<Inspection> {
+    let sqlite = db.one("SELECT sqlite_version()", ()).await?;
+    let mut damage: Vec<String> = db.all("PRAGMA quick_check(5)", ()).await?;
     damage.retain(|line| line != "ok");
-    let schema: Result<Option<i64>, _> =
-        sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
-            .fetch_one(&mut *reading)
-            .await;
-    let mut found =
-        Inspection { sqlite, damage, schema: schema.ok().flatten(), ..Inspection::default() };
+    let sql = "SELECT max(version) FROM _sqlx_migrations WHERE success";
+    let schema: Option<i64> = db.one(sql, ()).await.unwrap_or_default();
+    let mut found = Inspection { schema, damage, sqlite, ..Inspection::default() };
     if found.schema == Some(Inspection::newest_schema()) && found.damage.is_empty() {
-        let dangling = sqlx::query("PRAGMA foreign_key_check").fetch_all(&mut *reading).await?;
-        found.dangling = dangling.len();
-        found.attempts = attempts(reading).await?;
+        found.dangling = db.rows("PRAGMA foreign_key_check", ()).await?.len();
+        let sql = "SELECT attempt_id, folder, branch, phase,
+                    (SELECT json_group_array(json_array(name, path) ORDER BY position)
+                     FROM attempt_repos r WHERE r.attempt_id = a.attempt_id) AS repos,
+                    (SELECT json_group_array(json_object(
+                         'process_id', process_id, 'status', status,
+                         'closed', json(iif(closed, 'true', 'false'))) ORDER BY process_id)
+                     FROM processes p WHERE p.attempt_id = a.attempt_id) AS processes
+             FROM attempts a ORDER BY attempt_id";
+        found.attempts = db.all(sql, ()).await?;
     }
     Ok(found)
-}
-
-async fn attempts(reading: &mut SqliteConnection) -> Result<Vec<InspectedAttempt>, sqlx::Error> {
-    let rows: Vec<(String, String, String, String)> =
-        sqlx::query_as("SELECT attempt_id, folder, branch, phase FROM attempts ORDER BY 1")
-            .fetch_all(&mut *reading)
-            .await?;
-    let repos: Vec<(String, String, String)> = sqlx::query_as(
-        "SELECT attempt_id, name, path FROM attempt_repos ORDER BY attempt_id, position",
-    )
-    .fetch_all(&mut *reading)
-    .await?;
-    let processes: Vec<InspectedProcess> = sqlx::query_as(
-        "SELECT attempt_id, process_id, status, closed FROM processes ORDER BY 1, 2",
-    )
-    .fetch_all(&mut *reading)
-    .await?;
-    let mut attempts: Vec<InspectedAttempt> = rows
-        .into_iter()
-        .map(|(attempt_id, folder, branch, phase)| InspectedAttempt {
-            attempt_id,
-            folder,
-            branch,
-            phase,
-            repos: Vec::new(),
-            processes: Vec::new(),
-        })
-        .collect();
-    // Both lists are in the order of the attempts.
-    let place = |attempts: &[InspectedAttempt], id: &str| {
-        attempts.binary_search_by(|attempt| attempt.attempt_id.as_str().cmp(id)).ok()
-    };
-    for (id, name, path) in repos {
-        if let Some(at) = place(&attempts, &id) {
-            attempts[at].repos.push((name, path));
-        }
-    }
-    for process in processes {
-        if let Some(at) = place(&attempts, &process.attempt_id) {
-            attempts[at].processes.push(process);
-        }
-    }
-    Ok(attempts)
 }

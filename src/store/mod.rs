@@ -11,7 +11,6 @@ mod attempt_views;
 mod attempts;
 mod board;
 mod changes;
-mod codec;
 mod dependencies;
 mod error;
 mod handles;
@@ -25,23 +24,21 @@ mod requests;
 mod resolve;
 mod session_queue;
 mod sessions;
+mod sql;
 mod task_status;
 mod tasks;
 mod wal;
 mod work;
 mod write_retry;
 
-pub use approvals::ApprovalFilter;
-pub use attempt_views::{AttemptFilter, AttemptOverview, AttemptStatus, Limited, WorkspaceView};
-pub use board::{NewTask, PlannedTask, TaskChange};
+pub use attempt_views::{AttemptOverview, AttemptStatus, Quota, WorkspaceView};
 pub use inspect::{InspectedAttempt, Inspection, inspect};
 pub use open::OpenError;
 pub use reach::Named;
 pub use resolve::{Kind, Match};
 pub use sessions::Target;
-pub use tasks::{TaskFilter, TaskView};
 pub use wal::is_damaged as is_log_damaged;
-pub use work::{LastRun, NewDocument, NewPlan, NewQuestion, Question};
+pub use work::{LastRun, NewDocument, NewPlan, NewQuestion, Question, WorkerCall};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -89,26 +86,23 @@ impl<T> Page<T> {
         items.truncate(limit);
         Self { items, has_more }
     }
-}
 
-/// One row more than a page holds: whether there is one tells `has_more`.
-fn rows_for(limit: usize) -> i64 {
-    i64::try_from(limit).map_or(i64::MAX, |limit| limit.saturating_add(1))
+    /// What the next page begins after, if there is one.
+    pub fn next<C: ToString>(&self, cursor: impl FnOnce(&T) -> C) -> Option<String> {
+        self.items.last().filter(|_| self.has_more).map(|last| cursor(last).to_string())
+    }
 }
 
 /// The connection of a transaction, or of a read.
-type Writing<'a> = &'a mut SqliteConnection;
+type Db<'a> = &'a mut SqliteConnection;
 
 impl provost_actors::journal::Journal for Store {}
 
 impl Store {
     /// Reads by one connection. Each statement sees the last commit before it.
-    async fn read<T>(
-        &self,
-        work: impl AsyncFnOnce(Writing<'_>) -> Result<T>,
-    ) -> Result<T, Refusal> {
-        let mut reading = self.reader.acquire().await.map_err(fault)?;
-        Ok(work(&mut reading).await?)
+    async fn read<T>(&self, work: impl AsyncFnOnce(Db<'_>) -> Result<T>) -> Result<T, Refusal> {
+        let mut db = self.reader.acquire().await.map_err(fault)?;
+        Ok(work(&mut db).await?)
     }
 }
 

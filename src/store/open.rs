@@ -9,12 +9,15 @@ use std::time::Duration;
 use provost_actors::event::Timestamp;
 use provost_actors::failpoint;
 use provost_actors::ids;
+use provost_actors::refusal::Refusal;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqlitePool};
 
 use super::changes::Changes;
 use super::error::primary_code;
+use super::sql::Sql;
+use super::write_retry::Patience;
 use super::{Store, TimesToLive, wal};
 
 pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
@@ -85,20 +88,15 @@ impl Store {
     }
 
     /// Forgets answers and intents older than their time to live.
-    pub async fn prune(&self) -> Result<u64, sqlx::Error> {
+    pub async fn prune(&self) -> Result<u64, Refusal> {
         let before = |ttl: Option<Duration>| {
             let ttl = ttl.map(|ttl| i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
             ttl.map(|ttl| Timestamp::now().millis().saturating_sub(ttl))
         };
-        let pruned = sqlx::query(
-            "DELETE FROM requests
-             WHERE created_at < CASE WHEN answer IS NULL THEN ?2 ELSE ?1 END",
-        )
-        .bind(before(self.times.answers))
-        .bind(before(self.times.intents))
-        .execute(&self.writer)
-        .await?;
-        Ok(pruned.rows_affected())
+        let sql = "DELETE FROM requests
+             WHERE created_at < CASE WHEN answer IS NULL THEN ?2 ELSE ?1 END";
+        let before = (before(self.times.answers), before(self.times.intents));
+        self.write(Patience::Caller, "pruned", async |db| db.run(sql, before).await).await
     }
 
     /// Ends all connections, and with them the write-ahead log.

@@ -4,16 +4,16 @@
 use provost_actors::ids::AttemptId;
 use provost_actors::refusal::Refusal;
 
-use super::codec::Text;
-use super::{Result, Store};
+use super::Store;
+use super::sql::Sql;
 
-/// What an id stands for.
+/// What an id identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     Attempt,
     Session,
     Approval,
-    /// By id or handle; one that only the attempts that it started have asked or opened.
+    /// By id or handle; only the attempts that it started have asked or opened it.
     Question,
     Project,
     /// By id or handle.
@@ -83,13 +83,6 @@ impl Store {
         named: Named,
         id: &str,
     ) -> Result<bool, Refusal> {
-        self.read(async |reading| {
-            Ok(sqlx::query_scalar(named.statement())
-                .bind(id)
-                .bind(Text(attempt))
-                .fetch_one(reading)
-                .await?)
-        })
-        .await
+        self.read(async |db| db.one(named.statement(), (id, attempt)).await).await
     }
 }

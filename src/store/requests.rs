@@ -5,7 +5,6 @@
 //! commit, a retry finds nothing and makes the change; after it, a retry finds the answer.
 
 use async_trait::async_trait;
-use provost_actors::event::Timestamp;
 use provost_actors::failpoint;
 use provost_actors::journal::{Begun, Intent, Key, Once, Requests, recalled};
 use provost_actors::refusal::Refusal;
@@ -13,25 +12,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::sql::{Sql, now};
 use super::write_retry::Patience;
-use super::{Result, Store, Writing, commit, fault};
+use super::{Db, Result, Store, StoreError, commit, fault};
 
-/// What stands under a key.
+/// What is kept under a key.
 enum Found {
     Nothing,
     Intent,
     Answer(Value),
 }
 
-async fn find(writing: Writing<'_>, key: &Key) -> Result<Found> {
-    let row: Option<(String, Option<String>, Option<String>)> = sqlx::query_as(
-        "SELECT payload_hash, resolved_hash, answer FROM requests
-         WHERE tool = ?1 AND request_id = ?2",
-    )
-    .bind(key.tool)
-    .bind(&key.request_id)
-    .fetch_optional(writing)
-    .await?;
+async fn find(db: Db<'_>, key: &Key) -> Result<Found> {
+    let sql = "SELECT payload_hash, resolved_hash, answer FROM requests
+         WHERE tool = ?1 AND request_id = ?2";
+    let row: Option<(String, Option<String>, Option<String>)> =
+        db.find(sql, (key.tool, &key.request_id)).await?;
     match row {
         None => Ok(Found::Nothing),
         Some((hash, resolved, _)) if !key.is_of(&hash, resolved.as_deref()) => {
@@ -42,29 +38,20 @@ async fn find(writing: Writing<'_>, key: &Key) -> Result<Found> {
     }
 }
 
-/// Writes what stands under a key from now on: an intent or an answer.
+/// Replaces what is kept under a key by an intent or an answer, as JSON.
 async fn write(
-    writing: Writing<'_>,
+    db: Db<'_>,
     key: &Key,
     intent: Option<String>,
     answer: Option<String>,
 ) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO requests (tool, request_id, payload_hash, resolved_hash, intent, answer,
+    let sql = "INSERT INTO requests (tool, request_id, payload_hash, resolved_hash, intent, answer,
                                created_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
          ON CONFLICT (tool, request_id) DO UPDATE SET
-             intent = excluded.intent, answer = excluded.answer, created_at = excluded.created_at",
-    )
-    .bind(key.tool)
-    .bind(&key.request_id)
-    .bind(&key.payload_hash)
-    .bind(&key.resolved_hash)
-    .bind(intent)
-    .bind(answer)
-    .bind(Timestamp::now().millis())
-    .execute(writing)
-    .await?;
+             intent = excluded.intent, answer = excluded.answer, created_at = excluded.created_at";
+    let Key { tool, request_id, payload_hash, resolved_hash } = key;
+    db.run(sql, (tool, request_id, payload_hash, resolved_hash, intent, answer, now())).await?;
     Ok(())
 }
 
@@ -76,20 +63,20 @@ impl Store {
         patience: Patience,
         key: Option<&Key>,
         name: &str,
-        work: impl AsyncFnOnce(Writing<'_>) -> Result<T>,
+        work: impl AsyncFnOnce(Db<'_>) -> Result<T>,
     ) -> Result<Once<T>, Refusal> {
-        let mut writing = self.transaction(patience).await?;
+        let mut db = self.transaction(patience).await?;
         if let Some(key) = key
-            && let Found::Answer(answer) = find(&mut writing, key).await?
+            && let Found::Answer(answer) = find(&mut db, key).await?
         {
             return Ok(Once { value: recalled(answer)?, deduplicated: true });
         }
-        let value = work(&mut writing).await?;
+        let value = work(&mut db).await?;
         if let Some(key) = key {
-            let answer = serde_json::to_string(&value).map_err(super::StoreError::from)?;
-            write(&mut writing, key, None, Some(answer)).await?;
+            let answer = serde_json::to_string(&value).map_err(StoreError::from)?;
+            write(&mut db, key, None, Some(answer)).await?;
         }
-        commit(writing, name).await?;
+        commit(db, name).await?;
         Ok(Once { value, deduplicated: false })
     }
 }
@@ -98,7 +85,7 @@ impl Store {
 #[async_trait]
 impl Requests for Store {
     async fn recall(&self, key: &Key) -> Result<Option<Value>, Refusal> {
-        self.read(async |reading| match find(reading, key).await? {
+        self.read(async |db| match find(db, key).await? {
             Found::Answer(answer) => Ok(Some(answer)),
             Found::Nothing | Found::Intent => Ok(None),
         })
@@ -106,12 +93,12 @@ impl Requests for Store {
     }
 
     async fn begin(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal> {
-        self.write(Patience::Brief, "intent", async |writing| {
-            let found = match find(writing, key).await? {
+        self.write(Patience::Brief, "intent", async |db| {
+            let found = match find(db, key).await? {
                 Found::Answer(answer) => return Ok(Begun::Answered(answer)),
                 found => found,
             };
-            write(writing, key, Some(serde_json::to_string(intent)?), None).await?;
+            write(db, key, Some(serde_json::to_string(intent)?), None).await?;
             Ok(if matches!(found, Found::Intent) { Begun::GoAgain } else { Begun::Go })
         })
         .await
@@ -120,13 +107,10 @@ impl Requests for Store {
     /// An intent that can't be read, because another version made it, is left to a retry of
     /// its call.
     async fn open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal> {
-        let rows: Vec<(String, String, Option<String>, String)> = sqlx::query_as(
-            "SELECT request_id, payload_hash, resolved_hash, intent FROM requests
-             WHERE answer IS NULL AND intent IS NOT NULL ORDER BY created_at",
-        )
-        .fetch_all(&self.reader)
-        .await
-        .map_err(fault)?;
+        let sql = "SELECT request_id, payload_hash, resolved_hash, intent FROM requests
+             WHERE answer IS NULL AND intent IS NOT NULL ORDER BY created_at";
+        let rows: Vec<(String, String, Option<String>, String)> =
+            self.read(async |db| db.all(sql, ()).await).await?;
         let intents =
             rows.into_iter().filter_map(|(request_id, payload_hash, resolved_hash, text)| {
                 let intent: Intent = serde_json::from_str(&text)
@@ -138,24 +122,18 @@ impl Requests for Store {
     }
 
     async fn complete(&self, key: &Key, answer: Value) -> Result<(), Refusal> {
-        let mut writing = self.transaction(Patience::Brief).await?;
+        let mut db = self.transaction(Patience::Brief).await?;
         failpoint::hit("answer", "next");
-        write(&mut writing, key, None, Some(answer.to_string())).await?;
-        writing.commit().await.map_err(fault)?;
+        write(&mut db, key, None, Some(answer.to_string())).await?;
+        db.commit().await.map_err(fault)?;
         failpoint::hit("answer", "kept");
         Ok(())
     }
 
     async fn abandon(&self, key: &Key) -> Result<(), Refusal> {
-        self.write(Patience::Brief, "abandoned", async |writing| {
-            sqlx::query(
-                "DELETE FROM requests WHERE tool = ?1 AND request_id = ?2 AND answer IS NULL",
-            )
-            .bind(key.tool)
-            .bind(&key.request_id)
-            .execute(writing)
-            .await?;
-            Ok(())
+        let sql = "DELETE FROM requests WHERE tool = ?1 AND request_id = ?2 AND answer IS NULL";
+        self.write(Patience::Brief, "abandoned", async |db| {
+            db.run(sql, (key.tool, &key.request_id)).await.map(drop)
         })
         .await
     }

@@ -2,138 +2,95 @@
 //! of the turn that begins, with which the attempt's next epoch begins. Parts of
 //! transactions: a follow-up is never out of the queue without its turn, nor in both.
 
-use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, SessionId};
 use provost_actors::journal::{FollowUp, Next, Process, Turnover};
 use provost_actors::refusal::{Code, Refusal};
+use serde_json::json;
 
-use super::codec::Text;
-use super::{Result, StoreError, Writing, task_status};
+use super::sql::{Sql, now};
+use super::{Db, Result, StoreError, task_status};
 
 /// Writes what a step of the queue changes. A row of another epoch belongs to a newer owner,
 /// and fails the whole step.
 pub(super) async fn turn_over(
-    writing: Writing<'_>,
+    db: Db<'_>,
     attempt: AttemptId,
     epoch: u64,
     turnover: &Turnover,
 ) -> Result<()> {
     for id in &turnover.taken {
-        sqlx::query("DELETE FROM follow_ups WHERE queue_id = ?1")
-            .bind(Text(id))
-            .execute(&mut *writing)
-            .await?;
+        db.run("DELETE FROM follow_ups WHERE queue_id = ?1", (id,)).await?;
     }
     if let Some(added) = &turnover.added {
-        enqueue(writing, attempt, added, None).await?;
+        enqueue(db, attempt, added, None).await?;
     }
     if let Some(Next { process, .. }) = &turnover.begun {
-        begin_turn(writing, attempt, process).await?;
+        begin_turn(db, attempt, process).await?;
     }
-    let begun = turnover.begun.as_ref().map(Next::state);
-    let changed = sqlx::query(
-        "UPDATE attempts SET queue_held = ?3, epoch = epoch + ?4, phase = coalesce(?5, phase),
-                state = coalesce(?6, state), updated_at = ?7,
-                revision = CASE WHEN ?8 OR queue_held <> ?3
+    let (phase, state) = turnover.begun.as_ref().map(Next::state).unzip();
+    let is_changed = phase.is_some() || turnover.added.is_some() || !turnover.taken.is_empty();
+    let sql = "UPDATE attempts SET queue_held = ?3, epoch = epoch + (?4 IS NOT NULL),
+                phase = coalesce(?4, phase), state = coalesce(?5, state), updated_at = ?6,
+                revision = CASE WHEN ?7 OR queue_held <> ?3
                     THEN (SELECT max(revision) + 1 FROM attempts) ELSE revision END
-         WHERE attempt_id = ?1 AND epoch = ?2",
-    )
-    .bind(Text(attempt))
-    .bind(i64::try_from(epoch).unwrap_or(i64::MAX))
-    .bind(turnover.held)
-    .bind(i64::from(begun.is_some()))
-    .bind(begun.map(|(phase, _)| Text(phase)))
-    .bind(begun.map(|(_, state)| Text(state)))
-    .bind(Timestamp::now().millis())
-    .bind(begun.is_some() || turnover.added.is_some() || !turnover.taken.is_empty())
-    .execute(writing)
-    .await?;
-    match changed.rows_affected() {
-        0 => Err(stale(attempt, epoch)),
-        _ => Ok(()),
-    }
+         WHERE attempt_id = ?1 AND epoch = ?2";
+    let values = (attempt, epoch, turnover.held, phase, state, now(), is_changed);
+    require_epoch(db.run(sql, values).await?, attempt, epoch)
 }
 
-pub(super) fn stale(attempt: AttemptId, epoch: u64) -> StoreError {
-    let message = format!("attempt {attempt} is no longer in epoch {epoch}");
-    Refusal::new(Code::Internal, message).into()
+/// Fails where no row was of this epoch.
+pub(super) fn require_epoch(changed: u64, attempt: AttemptId, epoch: u64) -> Result<()> {
+    let message = || format!("attempt {attempt} is no longer in epoch {epoch}");
+    let stale = || StoreError::from(Refusal::new(Code::Internal, message()));
+    (changed > 0).then_some(()).ok_or_else(stale)
 }
 
-async fn begin_turn(writing: Writing<'_>, attempt: AttemptId, process: &Process) -> Result<()> {
-    // A process that was planned and never ran gives way to the new one.
-    sqlx::query("DELETE FROM processes WHERE attempt_id = ?1 AND status = 'planned'")
-        .bind(Text(attempt))
-        .execute(&mut *writing)
-        .await?;
-    let session: Text<SessionId> = sqlx::query_scalar(
-        "SELECT session_id FROM sessions WHERE attempt_id = ?1 ORDER BY session_id DESC LIMIT 1",
-    )
-    .bind(Text(attempt))
-    .fetch_one(&mut *writing)
-    .await?;
-    let now = Timestamp::now().millis();
-    task_status::by_follow_up(&mut *writing, attempt, now).await?;
-    insert_process(writing, session.0, attempt, process, now).await
+async fn begin_turn(db: Db<'_>, attempt: AttemptId, process: &Process) -> Result<()> {
+    // The new process replaces one that was planned and never ran.
+    let sql = "DELETE FROM processes WHERE attempt_id = ?1 AND status = 'planned'";
+    db.run(sql, (attempt,)).await?;
+    let sql =
+        "SELECT session_id FROM sessions WHERE attempt_id = ?1 ORDER BY session_id DESC LIMIT 1";
+    let session = db.one(sql, (attempt,)).await?;
+    let now = now();
+    task_status::by_follow_up(db, attempt, now).await?;
+    insert_process(db, session, attempt, process, now).await
 }
 
 /// Puts a follow-up before all others.
-pub(super) async fn put_back(
-    writing: Writing<'_>,
-    attempt: AttemptId,
-    follow_up: &FollowUp,
-) -> Result<()> {
-    let first: i64 = sqlx::query_scalar("SELECT coalesce(min(position), 1) FROM follow_ups")
-        .fetch_one(&mut *writing)
-        .await?;
-    enqueue(writing, attempt, follow_up, Some(first - 1)).await
+pub(super) async fn put_back(db: Db<'_>, attempt: AttemptId, follow_up: &FollowUp) -> Result<()> {
+    let first: i64 = db.one("SELECT coalesce(min(position), 1) FROM follow_ups", ()).await?;
+    enqueue(db, attempt, follow_up, Some(first - 1)).await
 }
 
-/// Puts a follow-up into the queue; behind all others unless it has a position.
+/// Puts a follow-up into the queue; at its end unless a position is given.
 async fn enqueue(
-    writing: Writing<'_>,
+    db: Db<'_>,
     attempt: AttemptId,
     follow_up: &FollowUp,
     position: Option<i64>,
 ) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO follow_ups (position, queue_id, session_id, prompt, variant, queued_at)
+    let sql = "INSERT INTO follow_ups (position, queue_id, session_id, prompt, variant, queued_at)
          SELECT ?6, ?2, session_id, ?3, ?4, ?5 FROM sessions WHERE attempt_id = ?1
-         ORDER BY session_id DESC LIMIT 1",
-    )
-    .bind(Text(attempt))
-    .bind(Text(follow_up.queue_id))
-    .bind(&follow_up.prompt)
-    .bind(&follow_up.variant)
-    .bind(follow_up.queued_at.millis())
-    .bind(position)
-    .execute(writing)
-    .await?;
+         ORDER BY session_id DESC LIMIT 1";
+    let FollowUp { queue_id, prompt, variant, queued_at } = follow_up;
+    db.run(sql, (attempt, queue_id, prompt, variant, queued_at.millis(), position)).await?;
     Ok(())
 }
 
 /// Writes a process that is to run.
 pub(super) async fn insert_process(
-    writing: Writing<'_>,
+    db: Db<'_>,
     session: SessionId,
     attempt: AttemptId,
     process: &Process,
     now: i64,
 ) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO processes (process_id, session_id, attempt_id, run_reason, turn, prompt,
-                                variant, status, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )
-    .bind(Text(process.process_id))
-    .bind(Text(session))
-    .bind(Text(attempt))
-    .bind(Text(process.run_reason))
-    .bind(process.turn)
-    .bind(&process.prompt)
-    .bind(&process.variant)
-    .bind(Text(process.status))
-    .bind(now)
-    .execute(writing)
-    .await?;
+    let row = json!({
+        "process_id": process.process_id, "session_id": session, "attempt_id": attempt,
+        "run_reason": process.run_reason, "turn": process.turn, "prompt": process.prompt,
+        "variant": process.variant, "status": process.status, "created_at": now,
+    });
+    db.insert("INTO processes", row).await?;
     Ok(())
 }

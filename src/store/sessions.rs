@@ -3,16 +3,14 @@
 //! the agent.
 
 use async_trait::async_trait;
-use futures_util::TryStreamExt;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProcessId, SessionId};
 use provost_actors::journal::{Attempt, FollowedUp, Key, Once, Past, Sessions, Turnover};
 use provost_actors::refusal::Refusal;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use serde::Deserialize;
 
-use super::codec::{Columns, Text};
 use super::session_queue::turn_over;
+use super::sql::Sql;
 use super::write_retry::Patience;
 use super::{Result, Store, missing};
 
@@ -25,7 +23,7 @@ pub enum Target {
 }
 
 /// One message of a session's transcript.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct SessionMessage {
     /// 0, 1, 2… over the session. An index never changes its message: a turn
     /// begins only when the one before has ended.
@@ -47,18 +45,14 @@ impl Sessions for Store {
         answer: &FollowedUp,
     ) -> Result<Once<FollowedUp>, Refusal> {
         let recorded = self
-            .keyed(Patience::Brief, key, "follow_up", async |writing| {
-                let is_on_board: bool = sqlx::query_scalar(
-                    "SELECT EXISTS (SELECT 1 FROM tasks
-                                    WHERE task_id = ?1 AND deleted_at IS NULL)",
-                )
-                .bind(Text(attempt.task_id))
-                .fetch_one(&mut *writing)
-                .await?;
+            .keyed(Patience::Brief, key, "follow_up", async |db| {
+                let sql = "SELECT EXISTS (SELECT 1 FROM tasks
+                                          WHERE task_id = ?1 AND deleted_at IS NULL)";
+                let is_on_board: bool = db.one(sql, (attempt.task_id,)).await?;
                 if !is_on_board && (turnover.added.is_some() || turnover.begun.is_some()) {
                     return Err(missing::task_of(attempt.attempt_id).into());
                 }
-                turn_over(writing, attempt.attempt_id, attempt.epoch, turnover).await?;
+                turn_over(db, attempt.attempt_id, attempt.epoch, turnover).await?;
                 Ok(answer.clone())
             })
             .await?;
@@ -67,34 +61,17 @@ impl Sessions for Store {
     }
 
     async fn past(&self, attempt: AttemptId, before: ProcessId) -> Result<Vec<Past>, Refusal> {
-        let past = |row: SqliteRow| {
-            Ok(Past {
-                turn: row.try_get("turn")?,
-                prompt: row.try_get("prompt")?,
-                final_message: row.try_get("final_message")?,
-                status: row.text("status")?,
-            })
-        };
-        self.read(async |reading| {
-            Ok(sqlx::query(
-                "WITH past AS (
-                     SELECT process_id, turn, substr(prompt, 1, 8000) AS prompt,
-                            substr(final_message, 1, 8000) AS final_message, status,
-                            row_number() OVER (ORDER BY turn, process_id) AS first,
-                            row_number() OVER (ORDER BY turn DESC, process_id DESC) AS last
-                     FROM processes
-                     WHERE attempt_id = ?1 AND run_reason = 'coding_agent' AND status <> 'planned'
-                       AND ended_at IS NOT NULL AND process_id < ?2)
-                 SELECT turn, prompt, final_message, status FROM past
-                 WHERE first = 1 OR last <= 100 ORDER BY first",
-            )
-            .bind(Text(attempt))
-            .bind(Text(before))
-            .try_map(past)
-            .fetch_all(reading)
-            .await?)
-        })
-        .await
+        let sql = "WITH past AS (
+                 SELECT process_id, turn, substr(prompt, 1, 8000) AS prompt,
+                        substr(final_message, 1, 8000) AS final_message, status,
+                        row_number() OVER (ORDER BY turn, process_id) AS first,
+                        row_number() OVER (ORDER BY turn DESC, process_id DESC) AS last
+                 FROM processes
+                 WHERE attempt_id = ?1 AND run_reason = 'coding_agent' AND status <> 'planned'
+                   AND ended_at IS NOT NULL AND process_id < ?2)
+             SELECT turn, prompt, final_message, status FROM past
+             WHERE first = 1 OR last <= 100 ORDER BY first";
+        self.read(async |db| db.all(sql, (attempt, before)).await).await
     }
 }
 
@@ -102,33 +79,26 @@ impl Store {
     /// The session that a target means, with its attempt. An attempt may have
     /// none yet: `missing::no_session_yet`.
     pub async fn target(&self, target: Target) -> Result<(AttemptId, SessionId), Refusal> {
-        self.read(async |reading| match target {
+        self.read(async |db| match target {
             Target::Session(session) => {
-                let attempt: Option<Text<AttemptId>> =
-                    sqlx::query_scalar("SELECT attempt_id FROM sessions WHERE session_id = ?1")
-                        .bind(Text(session))
-                        .fetch_optional(reading)
-                        .await?;
-                Ok((attempt.ok_or_else(|| missing::session(session))?.0, session))
+                let sql = "SELECT attempt_id FROM sessions WHERE session_id = ?1";
+                let attempt = db.find(sql, (session,)).await?;
+                Ok((attempt.ok_or_else(|| missing::session(session))?, session))
             }
             Target::Attempt(attempt) => {
-                let latest: Option<Option<Text<SessionId>>> = sqlx::query_scalar(
-                    "SELECT (SELECT session_id FROM sessions s WHERE s.attempt_id = a.attempt_id
-                             ORDER BY session_id DESC LIMIT 1)
-                     FROM attempts a WHERE a.attempt_id = ?1",
-                )
-                .bind(Text(attempt))
-                .fetch_optional(reading)
-                .await?;
+                let sql = "SELECT (SELECT session_id FROM sessions s
+                             WHERE s.attempt_id = a.attempt_id ORDER BY session_id DESC LIMIT 1)
+                     FROM attempts a WHERE a.attempt_id = ?1";
+                let latest: Option<Option<SessionId>> = db.find(sql, (attempt,)).await?;
                 let latest = latest.ok_or_else(|| missing::attempt(attempt))?;
-                Ok((attempt, latest.ok_or_else(|| missing::no_session_yet(attempt))?.0))
+                Ok((attempt, latest.ok_or_else(|| missing::no_session_yet(attempt))?))
             }
         })
         .await
     }
 
-    /// The last messages of a session with an index below `before`, newest
-    /// first: at most `limit`, and no more once their texts exceed `max_bytes`.
+    /// The last messages of a session with an index below `before`, newest first: at most
+    /// `limit`, and no more once their texts exceed `max_bytes`.
     pub async fn messages(
         &self,
         session: SessionId,
@@ -136,54 +106,30 @@ impl Store {
         limit: usize,
         max_bytes: usize,
     ) -> Result<Vec<SessionMessage>, Refusal> {
-        let message = |row: SqliteRow| {
-            Ok(SessionMessage {
-                index: row.try_get::<i64, _>("message_index")?.unsigned_abs(),
-                turn: row.try_get("turn")?,
-                is_answer: row.try_get("is_answer")?,
-                text: row.try_get("text")?,
-                at: row.at("at")?,
-            })
-        };
-        self.read(async |reading| {
-            let mut rows = sqlx::query(
-                "WITH turns AS (
-                     SELECT process_id, turn,
-                            final_message IS NOT NULL AND ended_at IS NOT NULL AS ended
-                     FROM processes
-                     -- By its attempt, for which there is an index.
-                     WHERE attempt_id = (SELECT attempt_id FROM sessions WHERE session_id = ?1)
-                       AND session_id = ?1 AND run_reason = 'coding_agent'
-                       AND status <> 'planned'),
-                 numbered AS (
-                     SELECT process_id, is_answer,
-                            row_number() OVER (ORDER BY turn, process_id, is_answer) - 1
-                                AS message_index
-                     FROM (SELECT process_id, turn, 0 AS is_answer FROM turns
-                           UNION ALL
-                           SELECT process_id, turn, 1 FROM turns WHERE ended))
-                 SELECT n.message_index, n.is_answer, p.turn,
+        let sql = "WITH turns AS (
+                 SELECT process_id, turn,
+                        final_message IS NOT NULL AND ended_at IS NOT NULL AS ended
+                 FROM processes
+                 -- By its attempt, for which there is an index.
+                 WHERE attempt_id = (SELECT attempt_id FROM sessions WHERE session_id = ?1)
+                   AND session_id = ?1 AND run_reason = 'coding_agent'
+                   AND status <> 'planned'),
+             numbered AS (
+                 SELECT process_id, is_answer,
+                        row_number() OVER (ORDER BY turn, process_id, is_answer) - 1 AS message
+                 FROM (SELECT process_id, turn, 0 AS is_answer FROM turns
+                       UNION ALL
+                       SELECT process_id, turn, 1 FROM turns WHERE ended)),
+             said AS (
+                 SELECT n.message, n.is_answer, p.turn,
                         CASE WHEN n.is_answer THEN p.final_message ELSE p.prompt END AS text,
                         CASE WHEN n.is_answer THEN p.ended_at ELSE p.created_at END AS at
                  FROM numbered n JOIN processes p ON p.process_id = n.process_id
-                 WHERE n.message_index < ?2
-                 ORDER BY n.message_index DESC LIMIT ?3",
-            )
-            .bind(Text(session))
-            .bind(i64::try_from(before).unwrap_or(i64::MAX))
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            .try_map(message)
-            .fetch(reading);
-            let (mut messages, mut bytes) = (Vec::new(), 0);
-            while let Some(message) = rows.try_next().await? {
-                bytes += message.text.len();
-                messages.push(message);
-                if bytes > max_bytes {
-                    break;
-                }
-            }
-            Ok(messages)
-        })
-        .await
+                 WHERE n.message < ?2 ORDER BY n.message DESC LIMIT ?3)
+             SELECT message AS \"index\", is_answer, turn, text, at FROM (
+                 SELECT *, sum(octet_length(text)) OVER (ORDER BY message DESC
+                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS newer FROM said)
+             WHERE coalesce(newer, 0) <= ?4 ORDER BY message DESC";
+        self.read(async |db| db.all(sql, (session, before, limit, max_bytes)).await).await
     }
 }

@@ -5,8 +5,8 @@
 
 use provost_actors::ids::{AttemptId, TaskId};
 
-use super::codec::Text;
-use super::{Result, Writing};
+use super::sql::Sql;
+use super::{Db, Result};
 
 /// Sets a task in progress, and notes since which revision of all attempts it is.
 macro_rules! begin {
@@ -23,42 +23,30 @@ macro_rules! begin {
 }
 
 /// An attempt at the task is to run. `false`: the task is not on the board any more.
-pub(super) async fn by_start(writing: Writing<'_>, task: TaskId, now: i64) -> Result<bool> {
-    let begun =
-        sqlx::query(begin!("task_id = ?1")).bind(Text(task)).bind(now).execute(writing).await?;
-    Ok(begun.rows_affected() > 0)
+pub(super) async fn by_start(db: Db<'_>, task: TaskId, now: i64) -> Result<bool> {
+    Ok(db.run(begin!("task_id = ?1"), (task, now)).await? > 0)
 }
 
 /// A turn of an attempt begins by a follow-up. A task that is closed, or whose status a
 /// report has set, stays as it is.
-pub(super) async fn by_follow_up(writing: Writing<'_>, attempt: AttemptId, now: i64) -> Result<()> {
-    sqlx::query(begin!(
+pub(super) async fn by_follow_up(db: Db<'_>, attempt: AttemptId, now: i64) -> Result<u64> {
+    let sql = begin!(
         "task_id = (SELECT task_id FROM attempts WHERE attempt_id = ?1)
          AND status IN ('todo', 'inprogress', 'inreview') AND standing IS NULL"
-    ))
-    .bind(Text(attempt))
-    .bind(now)
-    .execute(writing)
-    .await?;
-    Ok(())
+    );
+    db.run(sql, (attempt, now)).await
 }
 
 /// An attempt has settled, and its row says so already. The task of a question to an
 /// executor ends when the question is answered, not here.
-pub(super) async fn settled(writing: Writing<'_>, attempt: AttemptId, now: i64) -> Result<()> {
-    sqlx::query(
-        "UPDATE tasks SET status = 'inreview', begun_revision = NULL, updated_at = ?2
+pub(super) async fn settled(db: Db<'_>, attempt: AttemptId, now: i64) -> Result<u64> {
+    let sql = "UPDATE tasks SET status = 'inreview', begun_revision = NULL, updated_at = ?2
          WHERE task_id = (SELECT task_id FROM attempts WHERE attempt_id = ?1)
            AND status = 'inprogress' AND begun_revision IS NOT NULL AND standing IS NULL
            AND kind <> 'answer' AND deleted_at IS NULL
            AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.task_id = tasks.task_id
                            AND a.phase IN ('queued', 'preparing', 'running', 'stopping'))
            AND EXISTS (SELECT 1 FROM attempts a WHERE a.task_id = tasks.task_id
-                       AND a.state = 'completed' AND a.settled_revision > tasks.begun_revision)",
-    )
-    .bind(Text(attempt))
-    .bind(now)
-    .execute(writing)
-    .await?;
-    Ok(())
+                       AND a.state = 'completed' AND a.settled_revision > tasks.begun_revision)";
+    db.run(sql, (attempt, now)).await
 }

@@ -5,18 +5,19 @@ use provost_actors::event::{Action, ActionKind, ProcessStatus, RunReason, Timest
 use provost_actors::executor::Request;
 use provost_actors::gateway::NewRepo;
 use provost_actors::ids::{
-    ApprovalId, AttemptId, ProcessId, ProjectId, QueueId, SessionId, TaskId, TaskRef,
+    ApprovalId, AttemptId, ProcessId, ProjectId, QueueId, SessionId, TaskId,
 };
 use provost_actors::journal::{
     Approval, ApprovalStatus, Approvals, Attempt, AttemptRepo, AttemptStarted, Attempts, Begun,
-    Change, FollowUp, FollowUpAction, FollowedUp, Intent, Key, Next, Outcome, Phase, Priority,
-    Process, Processes, Requests, Sessions, State, Task, TaskStatus, Tasks, Turnover,
+    Change, FollowUp, FollowUpAction, FollowedUp, Intent, Key, Next, Outcome, Phase, Process,
+    Processes, Requests, Sessions, State, Task, Tasks, Turnover,
 };
 use provost_actors::refusal::Code;
 use serde_json::json;
 
 use super::sessions::SessionMessage;
 use super::*;
+use crate::api::tasks::{CreateTaskInput, ListTasksInput, TaskStatus, UpdateTaskInput};
 
 struct Scratch {
     store: Store,
@@ -62,15 +63,16 @@ async fn project(store: &Store) -> ProjectId {
     store.create_project(None, "p", &[repo("a")]).await.unwrap().value.project_id
 }
 
-fn new_task(project_id: ProjectId, depends_on: &[TaskId]) -> NewTask {
-    NewTask {
-        project_id,
-        title: "t".into(),
-        description: None,
-        priority: Priority::High,
-        depends_on: depends_on.iter().map(|task| TaskRef::Id(*task)).collect(),
-        brief: None,
-    }
+fn new_task(project_id: ProjectId, depends_on: &[TaskId]) -> CreateTaskInput {
+    let task = json!({
+        "project_id": project_id, "title": "t", "priority": "high", "depends_on": depends_on,
+    });
+    serde_json::from_value(task).unwrap()
+}
+
+fn change(task: TaskId, mut fields: serde_json::Value) -> UpdateTaskInput {
+    fields["task_id"] = json!(task);
+    serde_json::from_value(fields).unwrap()
 }
 
 async fn task(store: &Store, project: ProjectId) -> TaskId {
@@ -92,7 +94,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
         folder: format!("{}-t", attempt_id.short()),
         repos: vec![AttemptRepo {
             repo_id: repos[0].repo_id,
-            name: repos[0].name.clone(),
+            name: repos[0].repo_name.clone(),
             path: repos[0].path.clone(),
             target_branch: "main".into(),
             base_commit: "c0ffee".into(),
@@ -201,7 +203,7 @@ async fn a_project_takes_each_repository_name_once() {
     assert_eq!(clash.code, Code::InvalidArgument);
     store.add_repo(None, project, &repo("b")).await.unwrap();
     let names: Vec<_> =
-        store.repos(project).await.unwrap().into_iter().map(|repo| repo.name).collect();
+        store.repos(project).await.unwrap().into_iter().map(|repo| repo.repo_name).collect();
     assert_eq!(names, ["a", "b"]);
     let missing = store.add_repo(None, ProjectId::new(), &repo("c")).await.unwrap_err();
     assert_eq!(missing.code, Code::ProjectNotFound);
@@ -226,15 +228,15 @@ async fn pages_of_tasks_and_projects_hold_each_once() {
     }
     assert_eq!(seen.len(), 7);
     assert!(seen.is_sorted());
-    let mut filter =
-        TaskFilter { project: first, status: None, updated_since: None, limit: 4, before: None };
-    let page = store.tasks(&filter).await.unwrap();
+    let mut input: ListTasksInput =
+        serde_json::from_value(json!({"project_id": first, "limit": 4})).unwrap();
+    let page = store.tasks(&input, None).await.unwrap();
     assert!(page.has_more);
-    filter.before = page.items.last().map(|view| view.task.task_id);
-    let rest = store.tasks(&filter).await.unwrap();
+    let last = page.items.last().map(|task| task.task_id);
+    let rest = store.tasks(&input, last).await.unwrap();
     assert_eq!((page.items.len(), rest.items.len(), rest.has_more), (4, 2, false));
-    filter.status = Some(TaskStatus::Done);
-    assert!(store.tasks(&filter).await.unwrap().items.is_empty());
+    input.status = Some(TaskStatus::Done);
+    assert!(store.tasks(&input, None).await.unwrap().items.is_empty());
 }
 
 #[tokio::test]
@@ -247,14 +249,14 @@ async fn dependencies_are_of_the_same_project_and_never_run_in_a_circle() {
     assert_eq!(refused.code, Code::TaskNotFound);
     let first = task(&store, here).await;
     let second = store.create_task(None, &new_task(here, &[first])).await.unwrap().value;
-    let back = TaskChange { depends_on: Some(vec![TaskRef::Id(second)]), ..TaskChange::default() };
-    let circle = store.update_task(None, first, &back).await.unwrap_err();
+    let back = change(first, json!({"depends_on": [second]}));
+    let circle = store.update_task(None, &back).await.unwrap_err();
     assert_eq!(circle.code, Code::DependencyCycle);
     assert_eq!(circle.details["cycle"].as_array().unwrap().len(), 3);
     let unmet = store.start_context(second).await.unwrap().unmet;
     assert_eq!(unmet.iter().map(|task| task.task_id).collect::<Vec<_>>(), [first]);
-    let done = TaskChange { status: Some(TaskStatus::Done), ..TaskChange::default() };
-    store.update_task(None, first, &done).await.unwrap();
+    let done = change(first, json!({"status": "done"}));
+    store.update_task(None, &done).await.unwrap();
     assert_eq!(store.start_context(second).await.unwrap().unmet, []);
 }
 
@@ -263,7 +265,7 @@ async fn a_task_is_deleted_once_nothing_of_it_runs_and_its_attempts_stay_readabl
     let store = scratch().await;
     let project = project(&store).await;
     let id = task(&store, project).await;
-    let of = store.task(id).await.unwrap().task;
+    let of = store.start_context(id).await.unwrap().task;
     let running = attempt(&store, project, &of, Phase::Preparing).await;
     let busy = store.delete_task(None, id).await.unwrap_err();
     assert_eq!(busy.code, Code::AttemptRunning);
@@ -273,8 +275,7 @@ async fn a_task_is_deleted_once_nothing_of_it_runs_and_its_attempts_stay_readabl
     assert_eq!(store.delete_task(None, id).await.unwrap().value, id);
     assert_eq!(store.task(id).await.unwrap_err().code, Code::TaskNotFound);
     assert_eq!(store.status(running.attempt_id).await.unwrap().overview.state, State::Failed);
-    let filter = AttemptFilter { task: id, limit: 5, after: None };
-    assert_eq!(store.attempts(&filter).await.unwrap().items.len(), 1);
+    assert_eq!(store.attempts(id, 5, None).await.unwrap().items.len(), 1);
     let unknown = store.delete_task(None, TaskId::new()).await.unwrap_err();
     assert_eq!(unknown.code, Code::TaskNotFound);
 }
@@ -283,7 +284,7 @@ async fn a_task_is_deleted_once_nothing_of_it_runs_and_its_attempts_stay_readabl
 async fn an_attempt_needs_an_owner_until_its_process_is_closed() {
     let store = scratch().await;
     let project = project(&store).await;
-    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let mut one = attempt(&store, project, &of, Phase::Preparing).await;
     let running = Change::Running { pid: 7, start_time: 9, boot_id: "b".into(), limits: vec![] };
     advance(&store, &one, &running).await;
@@ -302,7 +303,7 @@ async fn an_attempt_needs_an_owner_until_its_process_is_closed() {
 async fn a_process_that_has_ended_waits_for_no_permission() {
     let store = scratch().await;
     let project = project(&store).await;
-    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let attempt = attempt(&store, project, &of, Phase::Running).await;
     let ask = |key: &str| {
         let action = Action { kind: ActionKind::Other, detail: serde_json::Map::new() };
@@ -341,7 +342,7 @@ async fn a_process_that_has_ended_waits_for_no_permission() {
 async fn one_taken_out_of_the_queue_has_run_nothing_and_needs_no_owner() {
     let store = scratch().await;
     let project = project(&store).await;
-    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let queued = attempt(&store, project, &of, Phase::Queued).await;
     let status = store.status(queued.attempt_id).await.unwrap();
     assert_eq!((status.overview.state, status.latest_execution_process_id), (State::Idle, None));
@@ -377,7 +378,7 @@ async fn queue(store: &Store, key: Option<&Key>, attempt: &Attempt, turnover: Tu
 async fn a_turn_ends_and_the_next_begins_in_one_stroke() {
     let store = scratch().await;
     let project = project(&store).await;
-    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let one = attempt(&store, project, &of, Phase::Preparing).await;
     let (first, second) = (follow_up("first"), follow_up("second"));
     for added in [&first, &second, &first] {
@@ -417,7 +418,7 @@ async fn a_turn_ends_and_the_next_begins_in_one_stroke() {
 async fn a_change_of_another_epoch_is_refused_and_changes_nothing() {
     let store = scratch().await;
     let project = project(&store).await;
-    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let one = attempt(&store, project, &of, Phase::Preparing).await;
     let process = one.process.process_id;
     store.advance(one.attempt_id, 2, process, &failed()).await.unwrap_err();
@@ -475,7 +476,7 @@ async fn answers_and_intents_are_forgotten_each_after_its_own_time() {
 async fn every_change_of_an_attempt_wakes_its_watchers_and_raises_its_revision() {
     let store = scratch().await;
     let project = project(&store).await;
-    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let other = attempt(&store, project, &of, Phase::Queued).await;
     let one = attempt(&store, project, &of, Phase::Queued).await;
     let watches = [&other, &one].map(|attempt| store.watch(&[attempt.attempt_id]));
@@ -522,7 +523,7 @@ async fn turn(store: &Store, of: &Attempt, turn: u32, status: &str, answer: Opti
 async fn the_messages_of_a_session_are_its_turns_and_keep_their_indexes() {
     let store = scratch().await;
     let project = project(&store).await;
-    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let one = attempt(&store, project, &of, Phase::Queued).await;
     let told = async |before: u64, limit: usize, max_bytes: usize| -> Vec<String> {
         let messages = store.messages(one.session_id, before, limit, max_bytes).await.unwrap();
@@ -551,7 +552,7 @@ async fn the_messages_of_a_session_are_its_turns_and_keep_their_indexes() {
 async fn a_target_is_an_attempts_latest_session_or_a_session_itself() {
     let store = scratch().await;
     let project = project(&store).await;
-    let of = store.task(task(&store, project).await).await.unwrap().task;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let one = attempt(&store, project, &of, Phase::Queued).await;
     let both = (one.attempt_id, one.session_id);
     assert_eq!(store.target(Target::Attempt(one.attempt_id)).await.unwrap(), both);

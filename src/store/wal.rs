@@ -54,7 +54,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-/// SQLite's: over pairs of words, each in the byte order that the log's magic tells.
+/// SQLite's: over pairs of words, each in the byte order that the log's magic number says.
 fn checksum(seed: (u32, u32), bytes: &[u8], is_big_endian: bool) -> (u32, u32) {
     let word = |at: &[u8]| {
         let word = number(at, 0);

@@ -11,7 +11,7 @@ use sqlx::{Sqlite, Transaction};
 use tokio::time::timeout;
 
 use super::error::{locked, primary_code};
-use super::{Result, Store, Writing, commit, fault};
+use super::{Db, Result, Store, commit, fault};
 
 /// How long SQLite itself waits in each try.
 pub const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
@@ -46,22 +46,12 @@ impl Store {
         &self,
         patience: Patience,
         name: &str,
-        work: impl AsyncFnOnce(Writing<'_>) -> Result<T>,
+        work: impl AsyncFnOnce(Db<'_>) -> Result<T>,
     ) -> Result<T, Refusal> {
-        let mut writing = self.transaction(patience).await?;
-        let done = work(&mut writing).await?;
-        commit(writing, name).await?;
+        let mut db = self.transaction(patience).await?;
+        let done = work(&mut db).await?;
+        commit(db, name).await?;
         Ok(done)
-    }
-
-    /// Begins a write for a caller that waits.
-    pub(super) async fn writing(&self) -> Result<Transaction<'static, Sqlite>, Refusal> {
-        self.transaction(Patience::Caller).await
-    }
-
-    /// Begins a write that has to succeed if it can.
-    pub(super) async fn writing_patiently(&self) -> Result<Transaction<'static, Sqlite>, Refusal> {
-        self.transaction(Patience::Owner).await
     }
 
     /// Begins a write. The lock is taken at once: a transaction that reads first and writes
@@ -113,7 +103,7 @@ impl Store {
     }
 }
 
-/// What tells a file from all others, whatever its name.
+/// Device and inode: they identify a file under any name.
 pub(super) fn inode(path: &Path) -> std::io::Result<(u64, u64)> {
     let file = std::fs::metadata(path)?;
     Ok((file.dev(), file.ino()))

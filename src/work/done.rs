@@ -1,45 +1,35 @@
 //! `reportTaskDone`: a task is done, or why it is not.
 
-use super::report::Said;
+use super::report::{Said, TaskReport};
 use crate::api::brief::Brief;
 use crate::api::worker::done::{CriterionStatus, DoneStatus, FollowUpTask, ReportTaskDoneInput};
 use crate::api::worker::path;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::cut;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-impl DoneStatus {
-    pub fn said(self) -> Said {
-        match self {
-            Self::Done => Said::Done,
-            Self::Failed => Said::Failed,
-            Self::Blocked => Said::Blocked,
-            Self::Partial => Said::Partial,
+impl TaskReport for ReportTaskDoneInput {
+    fn task(&self) -> &str {
+        &self.task_id
+    }
+
+    fn status(&self) -> Value {
+        json!(self.status)
+    }
+
+    fn said(&self) -> Said {
+        match self.status {
+            DoneStatus::Done => Said::Done,
+            DoneStatus::Failed => Said::Failed,
+            DoneStatus::Blocked => Said::Blocked,
+            DoneStatus::Partial => Said::Partial,
         }
-    }
-}
-
-impl ReportTaskDoneInput {
-    /// The files that it names as changed.
-    pub fn files(&self) -> Vec<&str> {
-        self.files_modified.iter().flat_map(|it| it.iter()).map(|it| &**it).collect()
-    }
-
-    /// What the reporter says of the work, for whoever reads the board.
-    pub fn summary(&self) -> Option<&str> {
-        let details = self.status_details.as_ref();
-        let of_status = match self.status {
-            DoneStatus::Done => None,
-            DoneStatus::Failed => details.and_then(|it| it.failure_reason.as_deref()),
-            DoneStatus::Blocked => details.and_then(|it| it.blocked_reason.as_deref()),
-            DoneStatus::Partial => details.and_then(|it| it.partially_done.as_deref()),
-        };
-        of_status.or(self.implementation_notes.as_deref())
     }
 
     /// Refuses criteria that are not named by number, and paths that lead out of the
     /// repository.
-    pub fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), Refusal> {
         let names = self.acceptance_criteria_verification.iter().flat_map(BTreeMap::keys);
         if let Some(name) = names.into_iter().find(|name| name.parse::<u16>().is_err()) {
             let path = format!("acceptanceCriteriaVerification.{}", cut(name.clone(), 60));
@@ -53,22 +43,42 @@ impl ReportTaskDoneInput {
         test_file.map_or(Ok(()), |file| path::check("testing.testFileCreated", file))
     }
 
-    /// The acceptance criteria that the report speaks of, each with its number.
-    pub fn criteria(&self) -> Vec<(usize, &str)> {
+    fn reason(&self) -> Option<&str> {
+        let details = self.status_details.as_ref();
+        let of_status = match self.status {
+            DoneStatus::Done => None,
+            DoneStatus::Failed => details.and_then(|it| it.failure_reason.as_deref()),
+            DoneStatus::Blocked => details.and_then(|it| it.blocked_reason.as_deref()),
+            DoneStatus::Partial => details.and_then(|it| it.partially_done.as_deref()),
+        };
+        of_status.or(self.implementation_notes.as_deref())
+    }
+
+    fn progress(&self) -> Option<i64> {
+        Some(self.status_details.as_ref()?.progress_percent?.get())
+    }
+
+    fn notes(&self) -> Option<&str> {
+        self.implementation_notes.as_deref()
+    }
+
+    fn files(&self) -> Vec<&str> {
+        self.files_modified.iter().flat_map(|it| it.iter()).map(|it| &**it).collect()
+    }
+
+    fn criteria(&self) -> Vec<(usize, &str)> {
         let criteria = self.acceptance_criteria_verification.iter().flatten();
         criteria
             .filter_map(|(number, criterion)| Some((number.parse().ok()?, &*criterion.text)))
             .collect()
     }
 
-    /// Whether it says that its tests passed.
-    pub fn claims_passed(&self) -> bool {
+    fn claims_passed(&self) -> bool {
         let testing = self.testing.as_ref();
         testing.is_some_and(|testing| testing.tests_passed && testing.tests_failed.get() == 0)
     }
 
-    /// Where a report of a task that is done speaks against itself.
-    pub fn contradictions(&self) -> Vec<String> {
+    fn contradictions(&self) -> Vec<String> {
         if self.status != DoneStatus::Done {
             return Vec::new();
         }
@@ -104,7 +114,6 @@ impl FollowUpTask {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 
@@ -133,7 +142,7 @@ mod tests {
     #[test]
     fn the_summary_is_the_reason_where_one_is_given() {
         let summaries =
-            STATUSES.map(|status| report(status, true, 0, &[]).summary().map(str::to_owned));
+            STATUSES.map(|status| report(status, true, 0, &[]).reason().map(str::to_owned));
         let expected = ["notes", "failed", "blocked", "notes"];
         assert_eq!(summaries, expected.map(|summary| Some(summary.to_owned())));
     }

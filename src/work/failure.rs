@@ -1,4 +1,4 @@
-//! `reportTestFailure`: a test fails, and somebody may have to find out why.
+//! `reportTestFailure`: a test fails, and a person or an agent may have to investigate.
 
 use super::cause::Before;
 use crate::api::worker::failure::RootCause;
@@ -17,12 +17,12 @@ impl From<PreviousStatus> for Before {
 }
 
 impl ReportTestFailureInput {
-    /// What the board's people are told of it: of what broke, and of what is looked into.
+    /// The alert on the dashboard: for a test that broke, and for one under investigation.
     pub fn alert(
         &self,
         task: &str,
         is_back: bool,
-        is_seen_to: bool,
+        has_investigation: bool,
         timestamp: Timestamp,
     ) -> Option<FailureAlert> {
         let is_news =
@@ -31,11 +31,11 @@ impl ReportTestFailureInput {
             kind: "critical".to_owned(),
             message: format!("{} fails in {task}.", &*self.test_name),
             timestamp,
-            requires_human_attention: is_back || !is_seen_to,
+            requires_human_attention: is_back || !has_investigation,
         })
     }
 
-    /// All that whoever investigates has to know, as Markdown.
+    /// The description of the investigation, as Markdown.
     pub fn details(&self, handle: &str, task: &str, cause: &RootCause) -> String {
         let failure = &self.failure_details;
         let mut parts = vec![format!(

@@ -1,6 +1,6 @@
-//! `getNextTask`: the task that is to be done next, and what is to be known of it.
+//! `getNextTask`: the next task to do, and what a worker needs to know about it.
 
-use super::queue::Place;
+use super::queue::Readiness;
 use crate::api::brief::{Brief, Prompt};
 use crate::api::worker::next::{GetNextTaskInput, TaskState};
 use provost_actors::journal::TaskStatus;
@@ -9,14 +9,14 @@ use provost_actors::journal::TaskStatus;
 pub const PREVIEWS: usize = 5;
 
 impl TaskState {
-    /// Of a task of this status, which if open stands there.
-    pub fn of(status: TaskStatus, place: Place) -> Self {
-        match (status, place) {
+    /// Of a task with this status and readiness.
+    pub fn of(status: TaskStatus, readiness: Readiness) -> Self {
+        match (status, readiness) {
             (TaskStatus::Done, _) => Self::Done,
             (TaskStatus::Cancelled, _) => Self::Pending,
-            (_, Place::Ready) => Self::Ready,
-            (_, Place::Blocked) => Self::Blocked,
-            (_, Place::InHand) => Self::InProgress,
+            (_, Readiness::Ready) => Self::Ready,
+            (_, Readiness::Blocked) => Self::Blocked,
+            (_, Readiness::Taken) => Self::InProgress,
         }
     }
 }

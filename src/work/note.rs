@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 /// What was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NoteKind {
+    #[default]
     Observation,
     Issue,
 }

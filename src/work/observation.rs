@@ -2,20 +2,21 @@
 
 use crate::api::worker::issue::Level;
 use crate::api::worker::observation::{
-    Category, NewTaskDetails, ObservationDetails, ObservationType, ReportObservationInput,
+    NewTaskDetails, ObservationDetails, ObservationType, ReportObservationInput,
 };
 use crate::api::worker::path;
 use crate::api::worker::ticket::Urgency;
 use provost_actors::refusal::{Code, Refusal};
+use serde_json::json;
 
 /// An observation in the words that both forms come to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Observed<'a> {
     pub text: &'a str,
     pub task: Option<&'a str>,
     pub related: Option<&'a str>,
     /// The worker's word for what it is.
-    pub category: Option<&'static str>,
+    pub category: Option<String>,
     pub severity: Urgency,
     pub details: Option<&'a ObservationDetails>,
     pub new_task: Option<&'a NewTaskDetails>,
@@ -54,7 +55,7 @@ impl ReportObservationInput {
             text: &self.observation,
             task: Some(task),
             related: self.related_to_task.as_deref(),
-            category: Some(kind.as_str()),
+            category: json!(kind).as_str().map(str::to_owned),
             severity,
             details: self.details.as_ref(),
             new_task: self.new_task_details.as_ref().filter(|_| is_asked_for),
@@ -72,38 +73,13 @@ impl ReportObservationInput {
             text: &self.observation,
             task: self.short_task_id.as_deref(),
             related: None,
-            category: self.category.map(Category::as_str),
+            category: json!(self.category).as_str().map(str::to_owned),
             severity: level.urgency(),
             details: None,
             new_task: None,
             is_alert: level == Level::One,
             form: Form::Short,
         })
-    }
-}
-
-impl ObservationType {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Discovery => "discovery",
-            Self::Issue => "issue",
-            Self::Improvement => "improvement",
-            Self::Dependency => "dependency",
-            Self::TestFailure => "test-failure",
-            Self::ArchitectureConcern => "architecture-concern",
-        }
-    }
-}
-
-impl Category {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Optimization => "optimization",
-            Self::PotentialBug => "potential_bug",
-            Self::StyleNote => "style_note",
-            Self::DocsImprovement => "docs_improvement",
-            Self::Other => "other",
-        }
     }
 }
 

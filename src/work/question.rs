@@ -1,5 +1,5 @@
 //! `askQuestion`, in both of its forms: 1.0 in camelCase, v1.2 in snake_case. The fields
-//! that only one form has tell which one a call uses.
+//! that only one form has show which one a call uses.
 
 use crate::api::args::Between;
 use crate::api::worker::consult::CallCoeAgentInput;
@@ -107,7 +107,7 @@ impl AskQuestionInput {
         tokens(self.question.chars().count() + context + summary + snippets + options)
     }
 
-    /// The question's context, for whoever answers it.
+    /// The question's context, for the person or agent that answers it.
     pub fn context_json(&self) -> Option<Value> {
         let mut fields = Map::new();
         let mut add = |name: &str, value: Option<Value>| {

@@ -1,119 +1,124 @@
-//! The queue of a project: which open task is ready, which waits, which is in
-//! somebody's hands, and which comes first. Pure.
+//! The queue of a project: which open task is ready, which is blocked, which is taken, and
+//! which comes first. Pure.
 
 use super::{Standing, TaskKind};
 use crate::api::worker::next::Filter;
 use provost_actors::ids::TaskId;
 use provost_actors::journal::{Priority, TaskStatus};
+use serde::Deserialize;
 use std::cmp::Reverse;
 
 /// What the queue has to know of a task that is neither done nor cancelled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Open {
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct OpenTask {
     pub task_id: TaskId,
     pub priority: Priority,
     pub kind: TaskKind,
     pub status: TaskStatus,
     pub standing: Option<Standing>,
-    pub hold: Hold,
-    /// Whether something that it depends on is on the board and not done.
+    pub claim: Claim,
+    /// Whether a task that it depends on is on the board and not done.
     pub waits: bool,
     /// Whether an open ticket blocks it.
     pub is_blocked: bool,
 }
 
-/// Who has a task in hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    Nobody,
-    /// Somebody who is alive.
+/// Which worker has claimed a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Claim {
+    /// None has.
+    Free,
+    /// One that is alive.
     Held,
-    /// Somebody had it who is gone: it is to be had again.
-    Left,
+    /// One that is gone: the task can be claimed again.
+    Abandoned,
     /// The asking worker was started for it, or holds it and must work on it again.
     Own,
 }
 
-/// Where an open task stands.
+/// Whether a worker can begin an open task now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Readiness {
     Ready,
     Blocked,
-    InHand,
+    Taken,
 }
 
-impl Open {
-    /// Where it stands. The task that a worker was started for is ready for it until
-    /// it is reported, whatever it depends on: who started it knew.
-    pub fn place(&self) -> Place {
-        let is_own = self.hold == Hold::Own;
+impl OpenTask {
+    /// The task that a worker was started for is ready for it until it is reported, whatever
+    /// it depends on: whoever started the worker knew.
+    pub fn readiness(&self) -> Readiness {
+        let is_own = self.claim == Claim::Own;
         let is_stuck = matches!(self.standing, Some(Standing::Blocked | Standing::Failed));
         if is_stuck || self.is_blocked || (self.waits && !is_own) {
-            return Place::Blocked;
+            return Readiness::Blocked;
         }
         let is_reported = !matches!(self.standing, None | Some(Standing::Rework));
-        match (self.status, self.hold) {
+        match (self.status, self.claim) {
             (TaskStatus::InReview | TaskStatus::Done | TaskStatus::Cancelled, _)
-            | (_, Hold::Held)
-            | (TaskStatus::InProgress, Hold::Nobody) => Place::InHand,
-            (_, Hold::Own) if is_reported => Place::InHand,
-            _ => Place::Ready,
+            | (_, Claim::Held)
+            | (TaskStatus::InProgress, Claim::Free) => Readiness::Taken,
+            (_, Claim::Own) if is_reported => Readiness::Taken,
+            _ => Readiness::Ready,
         }
     }
 
     /// The smallest comes first: a worker's own task, then what others wait for,
     /// then by priority, then by age.
     fn rank(&self) -> impl Ord + use<> {
-        let is_own = self.hold == Hold::Own;
+        let is_own = self.claim == Claim::Own;
         let is_investigation = self.kind == TaskKind::Investigation;
         (!is_own, !is_investigation, Reverse(self.priority), self.task_id)
     }
 }
 
 impl Filter {
-    fn takes(self, place: Place) -> bool {
+    fn takes(self, place: Readiness) -> bool {
         match self {
-            Self::Ready => place == Place::Ready,
-            Self::Blocked => place == Place::Blocked,
+            Self::Ready => place == Readiness::Ready,
+            Self::Blocked => place == Readiness::Blocked,
             Self::All => true,
         }
     }
 }
 
 /// The tasks that are asked for, in their order.
-pub fn select(open: &[Open], filter: Filter) -> Vec<&Open> {
-    let mut selected: Vec<&Open> = open.iter().filter(|task| filter.takes(task.place())).collect();
+pub fn select(open: &[OpenTask], filter: Filter) -> Vec<&OpenTask> {
+    let mut selected: Vec<&OpenTask> =
+        open.iter().filter(|task| filter.takes(task.readiness())).collect();
     selected.sort_by_cached_key(|task| task.rank());
     selected
 }
 
 /// The first task of the priority that is wanted, and all others that are asked for.
 pub fn pick(
-    open: &[Open],
+    open: &[OpenTask],
     filter: Filter,
     priority: Option<Priority>,
-) -> (Option<&Open>, Vec<&Open>) {
+) -> (Option<&OpenTask>, Vec<&OpenTask>) {
     let mut others = select(open, filter);
-    let fits = |task: &&Open| priority.is_none_or(|priority| task.priority == priority);
+    let fits = |task: &&OpenTask| priority.is_none_or(|priority| task.priority == priority);
     let first = others.iter().position(fits).map(|at| others.remove(at));
     (first, others)
 }
 
-/// How many tasks stand where.
+/// How many open tasks there are of each readiness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub ready: usize,
     pub blocked: usize,
-    pub in_hand: usize,
+    pub taken: usize,
 }
 
-pub fn count(open: &[Open]) -> Counts {
+/// Counts the open tasks by their readiness.
+pub fn count(open: &[OpenTask]) -> Counts {
     let mut counts = Counts::default();
     for task in open {
-        match task.place() {
-            Place::Ready => counts.ready += 1,
-            Place::Blocked => counts.blocked += 1,
-            Place::InHand => counts.in_hand += 1,
+        match task.readiness() {
+            Readiness::Ready => counts.ready += 1,
+            Readiness::Blocked => counts.blocked += 1,
+            Readiness::Taken => counts.taken += 1,
         }
     }
     counts
@@ -149,12 +154,12 @@ mod tests {
         [Priority::Low, Priority::Medium, Priority::High, Priority::Critical];
     const KINDS: [TaskKind; 4] =
         [TaskKind::Work, TaskKind::Verification, TaskKind::Investigation, TaskKind::Answer];
-    const HOLDS: [Hold; 4] = [Hold::Nobody, Hold::Held, Hold::Left, Hold::Own];
+    const CLAIMS: [Claim; 4] = [Claim::Free, Claim::Held, Claim::Abandoned, Claim::Own];
 
     /// A task of a board, with the numbers of those that it depends on.
     #[derive(Clone, Debug)]
     struct Planned {
-        task: Open,
+        task: OpenTask,
         depends_on: Vec<usize>,
     }
 
@@ -164,14 +169,14 @@ mod tests {
             standing in any_of(STANDINGS.to_vec()),
             priority in any_of(PRIORITIES.to_vec()),
             kind in any_of(KINDS.to_vec()),
-            hold in any_of(HOLDS.to_vec()),
+            claim in any_of(CLAIMS.to_vec()),
             is_blocked in any::<bool>(),
             depends_on in vec(0..12_usize, 0..3),
         ) -> Planned {
             let task_id = TaskId::new();
             let waits = false;
             let task =
-                Open { task_id, priority, kind, status, standing, hold, waits, is_blocked };
+                OpenTask { task_id, priority, kind, status, standing, claim, waits, is_blocked };
             Planned { task, depends_on }
         }
     }
@@ -181,9 +186,9 @@ mod tests {
     }
 
     /// What the queue is given of a board: the open tasks.
-    fn open(board: &[Planned]) -> Vec<Open> {
+    fn open(board: &[Planned]) -> Vec<OpenTask> {
         let is_open =
-            |task: &Open| !matches!(task.status, TaskStatus::Done | TaskStatus::Cancelled);
+            |task: &OpenTask| !matches!(task.status, TaskStatus::Done | TaskStatus::Cancelled);
         let waits = |planned: &Planned| {
             let mut on = planned.depends_on.iter().filter_map(|n| board.get(*n));
             on.any(|on| on.task.status != TaskStatus::Done)
@@ -191,15 +196,15 @@ mod tests {
         board
             .iter()
             .filter(|planned| is_open(&planned.task))
-            .map(|planned| Open { waits: waits(planned), ..planned.task.clone() })
+            .map(|planned| OpenTask { waits: waits(planned), ..planned.task.clone() })
             .collect()
     }
 
-    fn ids(tasks: &[&Open]) -> Vec<TaskId> {
+    fn ids(tasks: &[&OpenTask]) -> Vec<TaskId> {
         tasks.iter().map(|task| task.task_id).collect()
     }
 
-    fn set(open: &[Open], filter: Filter) -> BTreeSet<TaskId> {
+    fn set(open: &[OpenTask], filter: Filter) -> BTreeSet<TaskId> {
         select(open, filter).iter().map(|task| task.task_id).collect()
     }
 
@@ -212,7 +217,7 @@ mod tests {
             let one = open(&board);
             let mut other: Vec<_> = one.iter().cloned().zip(seed).collect();
             other.sort_by_key(|(_, seed)| *seed);
-            let other: Vec<Open> = other.into_iter().map(|(task, _)| task).collect();
+            let other: Vec<OpenTask> = other.into_iter().map(|(task, _)| task).collect();
             for filter in [Filter::Ready, Filter::Blocked, Filter::All] {
                 prop_assert_eq!(ids(&select(&one, filter)), ids(&select(&other, filter)));
             }
@@ -221,8 +226,8 @@ mod tests {
         #[test]
         fn what_is_blocked_or_held_is_never_ready(board in boards()) {
             for task in select(&open(&board), Filter::Ready) {
-                prop_assert!(task.hold != Hold::Held && !task.is_blocked, "{:?}", task);
-                prop_assert!(!task.waits || task.hold == Hold::Own, "{:?}", task);
+                prop_assert!(task.claim != Claim::Held && !task.is_blocked, "{:?}", task);
+                prop_assert!(!task.waits || task.claim == Claim::Own, "{:?}", task);
                 prop_assert!(!matches!(task.standing, Some(Standing::Blocked | Standing::Failed)));
             }
         }
@@ -234,7 +239,7 @@ mod tests {
             let counts = count(&open);
             prop_assert!(ready.is_disjoint(&blocked));
             prop_assert_eq!((counts.ready, counts.blocked), (ready.len(), blocked.len()));
-            prop_assert_eq!(counts.ready + counts.blocked + counts.in_hand, open.len());
+            prop_assert_eq!(counts.ready + counts.blocked + counts.taken, open.len());
             prop_assert_eq!(set(&open, Filter::All).len(), open.len());
         }
 
@@ -254,7 +259,7 @@ mod tests {
             let ready = set(&open(&board), Filter::Ready);
             for planned in board.iter().filter(|planned| planned.depends_on.contains(&number)) {
                 let is_ready = ready.contains(&planned.task.task_id);
-                prop_assert!(!is_ready || planned.task.hold == Hold::Own);
+                prop_assert!(!is_ready || planned.task.claim == Claim::Own);
             }
         }
 
@@ -283,14 +288,14 @@ mod tests {
         }
     }
 
-    fn task(priority: Priority, kind: TaskKind) -> Open {
-        Open {
+    fn task(priority: Priority, kind: TaskKind) -> OpenTask {
+        OpenTask {
             task_id: TaskId::new(),
             priority,
             kind,
             status: TaskStatus::Todo,
             standing: None,
-            hold: Hold::Nobody,
+            claim: Claim::Free,
             waits: false,
             is_blocked: false,
         }
@@ -302,7 +307,8 @@ mod tests {
         let critical = task(Priority::Critical, TaskKind::Work);
         let medium = task(Priority::Medium, TaskKind::Work);
         let younger = task(Priority::Medium, TaskKind::Verification);
-        let own = Open { hold: Hold::Own, waits: true, ..task(Priority::Low, TaskKind::Work) };
+        let own =
+            OpenTask { claim: Claim::Own, waits: true, ..task(Priority::Low, TaskKind::Work) };
         let open = [&younger, &medium, &critical, &low, &own].map(Clone::clone);
         let expected = [own, low, critical, medium, younger];
         assert_eq!(select(&open, Filter::Ready), expected.iter().collect::<Vec<_>>());
@@ -310,11 +316,15 @@ mod tests {
 
     #[test]
     fn what_was_left_is_ready_again_and_what_is_worked_on_without_a_lease_is_not() {
-        let begun = Open { status: TaskStatus::InProgress, ..task(Priority::Low, TaskKind::Work) };
-        assert_eq!(begun.place(), Place::InHand);
-        assert_eq!(Open { hold: Hold::Left, ..begun.clone() }.place(), Place::Ready);
-        assert_eq!(Open { hold: Hold::Own, ..begun.clone() }.place(), Place::Ready);
-        let paused = Open { hold: Hold::Own, standing: Some(Standing::Paused), ..begun };
-        assert_eq!(paused.place(), Place::InHand);
+        let begun =
+            OpenTask { status: TaskStatus::InProgress, ..task(Priority::Low, TaskKind::Work) };
+        assert_eq!(begun.readiness(), Readiness::Taken);
+        assert_eq!(
+            OpenTask { claim: Claim::Abandoned, ..begun.clone() }.readiness(),
+            Readiness::Ready
+        );
+        assert_eq!(OpenTask { claim: Claim::Own, ..begun.clone() }.readiness(), Readiness::Ready);
+        let paused = OpenTask { claim: Claim::Own, standing: Some(Standing::Paused), ..begun };
+        assert_eq!(paused.readiness(), Readiness::Taken);
     }
 }

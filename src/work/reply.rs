@@ -24,7 +24,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// A refusal for want of an answer, with the passages that match best.
+    /// A refusal because there is no answer, with the passages that match best.
     pub fn shown_with(&self, refusal: Refusal) -> Refusal {
         if self.nearest.is_empty() {
             refusal

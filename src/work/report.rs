@@ -2,6 +2,9 @@
 
 use super::Standing;
 use provost_actors::journal::TaskStatus;
+use provost_actors::refusal::Refusal;
+use serde::Serialize;
+use serde_json::Value;
 
 /// What a worker says of a task, in whichever tool's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,10 +12,59 @@ pub enum Said {
     Done,
     Failed,
     Blocked,
-    /// Some of it is there; nobody else is to go on yet.
+    /// Some of it is there; no other worker is to go on yet.
     Partial,
     InProgress,
     Paused,
+}
+
+/// A report on a task, in the terms that all tools share.
+pub trait TaskReport: Serialize + Sync {
+    /// The task as the report names it.
+    fn task(&self) -> &str;
+
+    /// The tool's own word for what is said.
+    fn status(&self) -> Value;
+
+    fn said(&self) -> Said;
+
+    /// Refuses what the schema can't express.
+    fn check(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Why it is not done.
+    fn reason(&self) -> Option<&str>;
+
+    /// Percent.
+    fn progress(&self) -> Option<i64> {
+        None
+    }
+
+    /// What was done.
+    fn notes(&self) -> Option<&str> {
+        self.reason()
+    }
+
+    /// The files that it names as changed.
+    fn files(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
+    /// The acceptance criteria that it speaks of, each with its number.
+    fn criteria(&self) -> Vec<(usize, &str)> {
+        Vec::new()
+    }
+
+    /// Whether it says that its tests passed.
+    fn claims_passed(&self) -> bool {
+        false
+    }
+
+    /// Where it contradicts itself.
+    fn contradictions(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What becomes of a task that was reported on.
@@ -20,7 +72,7 @@ pub enum Said {
 pub struct Becomes {
     pub status: TaskStatus,
     pub standing: Option<Standing>,
-    /// Whoever has it in hand lets go of it.
+    /// The claim to it ends.
     pub is_let_go: bool,
 }
 
@@ -32,7 +84,7 @@ pub fn becomes(said: Said, has_checks: bool) -> Becomes {
         Said::Done => (TaskStatus::Done, None),
         // What to do about it is the orchestrator's to decide.
         Said::Failed => (TaskStatus::InReview, Some(Standing::Failed)),
-        // Anybody may go on once it is free.
+        // Any worker may go on once it is free.
         Said::Blocked => (TaskStatus::Todo, Some(Standing::Blocked)),
         Said::Paused => (TaskStatus::InProgress, Some(Standing::Paused)),
         Said::Partial | Said::InProgress => (TaskStatus::InProgress, None),
@@ -56,7 +108,7 @@ pub fn percent(completed: u32, total: u32) -> f64 {
     if total == 0 { 0.0 } else { (f64::from(completed) * 1000.0 / f64::from(total)).round() / 10.0 }
 }
 
-/// What a report came to, in a sentence, and how the board stands.
+/// The outcome of a report in a sentence, and the state of the board.
 pub fn message(
     said: Said,
     checks_run: bool,
@@ -67,9 +119,7 @@ pub fn message(
     let task = match said {
         Said::Done if checks_run => "Task reported as done, and its checks run.",
         Said::Done => "Task marked complete.",
-        Said::Failed => {
-            "Task marked failed; what becomes of it is decided by whoever runs the board."
-        }
+        Said::Failed => "Task marked failed; the orchestrator decides what becomes of it.",
         Said::Blocked => "Task marked blocked.",
         Said::Partial | Said::InProgress => "Task stays in progress.",
         Said::Paused => "Task marked paused.",

@@ -1,6 +1,6 @@
 //! What two reports of one error have in common. Pure.
 
-/// Longest signature, in characters: the head of an error tells what it is.
+/// Longest signature, in characters: the beginning of an error says what it is.
 const SIGNATURE: usize = 300;
 
 /// What is the same of an error from run to run: without numbers, addresses, ids and

@@ -1,17 +1,35 @@
 //! `reportTaskStatus`: how a task goes, at any time.
 
-use super::report::Said;
-use crate::api::worker::status::{NextAction, TaskProgress};
+use super::report::{Said, TaskReport};
+use crate::api::args::Between;
+use crate::api::worker::status::{NextAction, ReportTaskStatusInput, TaskProgress};
+use serde_json::{Value, json};
 
-impl TaskProgress {
-    pub fn said(self) -> Said {
-        match self {
-            Self::InProgress => Said::InProgress,
-            Self::Blocked => Said::Blocked,
-            Self::Done => Said::Done,
-            Self::Failed => Said::Failed,
-            Self::Paused => Said::Paused,
+impl TaskReport for ReportTaskStatusInput {
+    fn task(&self) -> &str {
+        &self.task_id
+    }
+
+    fn status(&self) -> Value {
+        json!(self.status)
+    }
+
+    fn said(&self) -> Said {
+        match self.status {
+            TaskProgress::InProgress => Said::InProgress,
+            TaskProgress::Blocked => Said::Blocked,
+            TaskProgress::Done => Said::Done,
+            TaskProgress::Failed => Said::Failed,
+            TaskProgress::Paused => Said::Paused,
         }
+    }
+
+    fn reason(&self) -> Option<&str> {
+        self.details.as_deref()
+    }
+
+    fn progress(&self) -> Option<i64> {
+        self.progress_percent.map(Between::get)
     }
 }
 

@@ -5,7 +5,7 @@ use provost_actors::text::cut;
 /// Longest suggestion, in characters.
 const MAX: usize = 300;
 
-/// How an observation begins that says what is to be done: the rest is the task.
+/// Beginnings of observations that say what to do: the rest is the task.
 const NEEDS: [&str; 9] = [
     "we need to ",
     "i need to ",

@@ -35,7 +35,7 @@ impl ReportVerificationResultInput {
         let failed =
             self.verification.checklist.iter().filter(|it| it.status == ItemStatus::Failed);
         match &self.verification.failed_items {
-            Some(items) if !items.is_empty() => items.iter().map(Issue::told).collect(),
+            Some(items) if !items.is_empty() => items.iter().map(Issue::of_item).collect(),
             _ => failed.map(Issue::ticked).collect(),
         }
     }
@@ -52,7 +52,7 @@ impl ReportVerificationResultInput {
         }
     }
 
-    /// Where the report speaks against itself.
+    /// Where the report contradicts itself.
     pub fn contradictions(&self) -> Vec<String> {
         let mut contradictions = Vec::new();
         if self.verification_status == VerificationStatus::Passed {
@@ -78,12 +78,12 @@ impl ReportVerificationResultInput {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     pub title: String,
-    /// What was looked at, and why it is wrong.
+    /// What was checked, and why it is wrong.
     pub text: String,
 }
 
 impl Issue {
-    fn told(item: &FailedItem) -> Self {
+    fn of_item(item: &FailedItem) -> Self {
         Self { title: item.issue.to_string(), text: format!("{}: {}", &*item.item, &*item.why) }
     }
 
@@ -93,8 +93,8 @@ impl Issue {
     }
 }
 
-/// How many of the changed files are named to whoever verifies.
-const FILES_TOLD: usize = 50;
+/// How many of the changed files the description of a verification names.
+const FILES_MAX: usize = 50;
 
 /// What was reported as done.
 #[derive(Clone, Debug)]
@@ -112,14 +112,14 @@ pub struct Done<'a> {
 }
 
 impl Done<'_> {
-    /// What whoever verifies it has to know to find it.
+    /// Where the work is and what was said of it, for the worker that verifies it.
     pub fn description(&self) -> String {
         let mut lines = vec![format!("{} was reported as done: {}", self.task, self.title)];
         lines.extend(self.branch.as_ref().map(|branch| format!("It is on the branch {branch}.")));
         if !self.files.is_empty() {
             lines.push("\nChanged, as its report says:".to_owned());
-            lines.extend(self.files.iter().take(FILES_TOLD).map(|file| format!("- {file}")));
-            let more = self.files.len().saturating_sub(FILES_TOLD);
+            lines.extend(self.files.iter().take(FILES_MAX).map(|file| format!("- {file}")));
+            let more = self.files.len().saturating_sub(FILES_MAX);
             lines.extend((more > 0).then(|| format!("- and {more} more")));
         }
         let notes = self.notes.filter(|notes| !notes.trim().is_empty());

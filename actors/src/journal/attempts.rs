@@ -55,7 +55,7 @@ pub struct AttemptRepo {
 }
 
 /// An attempt, as its owner needs it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Attempt {
     pub attempt_id: AttemptId,
     pub task_id: TaskId,
@@ -89,7 +89,7 @@ pub struct Attempt {
 }
 
 /// One process and the turn it serves.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Process {
     pub process_id: ProcessId,
     pub run_reason: RunReason,
@@ -103,7 +103,7 @@ pub struct Process {
     pub exit_signal: Option<i32>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct FollowUp {
     pub queue_id: QueueId,
     pub prompt: String,
@@ -175,7 +175,7 @@ pub struct Waiting {
 }
 
 /// A turn that has ended, for an agent that does not remember it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Past {
     pub turn: u32,
     /// At most 8,000 characters of it.

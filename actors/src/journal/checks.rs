@@ -75,7 +75,7 @@ pub struct Delivered {
 }
 
 /// A run that is not closed yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct CheckRun {
     pub run_id: CheckRunId,
     pub task_id: TaskId,

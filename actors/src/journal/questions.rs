@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::Deserialize;
 
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, QuestionId, RepoId, TaskId};
 use crate::refusal::Refusal;
 
 /// An answer to be sent to an attempt as a follow-up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Sending {
     pub attempt_id: AttemptId,
     /// Of the question: `Q-001`.

@@ -79,7 +79,7 @@ pub struct StartContext {
 }
 
 /// A task that has to be done first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Unmet {
     pub task_id: TaskId,
     pub handle: String,

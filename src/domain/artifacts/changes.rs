@@ -1,8 +1,6 @@
 //! The list of what an attempt changed.
 
-use crate::api::Refusable;
-use crate::api::Session;
-use crate::api::artifacts::ChangesTool;
+use crate::api::{Refusable, Session};
 use async_trait::async_trait;
 use provost_actors::workspace::changes::Change;
 use provost_actors::workspace::quote;
@@ -10,7 +8,8 @@ use provost_actors::workspace::snapshot::Snapshot;
 
 use super::{Guards, changed_file};
 use crate::api::artifacts::{
-    BlockedReason, ChangedFile, ChangesSummary, GetAttemptChangesInput, GetAttemptChangesOutput,
+    BlockedReason, ChangedFile, ChangesSummary, ChangesTool, GetAttemptChangesInput,
+    GetAttemptChangesOutput,
 };
 use crate::domain::Domain;
 
@@ -81,7 +80,7 @@ fn answer(
     if truncated {
         hints.push(format!(
             "files has the first {FILES_MAX}; get_attempt_patch takes other paths, too, and \
-             tail_attempt_logs tells what the agent did."
+             tail_attempt_logs shows what the agent did."
         ));
     }
     hints.extend(uncounted(unread));

@@ -1,8 +1,6 @@
 //! A piece of a file in an attempt's worktree.
 
-use crate::api::Refusable;
-use crate::api::Session;
-use crate::api::artifacts::FileTool;
+use crate::api::{Refusable, Session};
 use async_trait::async_trait;
 use std::io;
 use std::path::Path;
@@ -19,7 +17,9 @@ use provost_actors::workspace::tree::{FileError, Piece, SCAN_MAX, Tree};
 
 use super::{DEFAULT_BYTES, Workspace, plain, use_another};
 use crate::api::args::{Index, Limit};
-use crate::api::artifacts::{BlockedReason, Encoding, GetAttemptFileInput, GetAttemptFileOutput};
+use crate::api::artifacts::{
+    BlockedReason, Encoding, FileTool, GetAttemptFileInput, GetAttemptFileOutput,
+};
 use crate::domain::Domain;
 
 const TOOL: &str = "get_attempt_file";
@@ -238,10 +238,9 @@ fn found(
         end_line,
         offset,
         next_offset,
-        blocked: false,
-        blocked_reason: None,
         truncated,
         hint,
+        ..GetAttemptFileOutput::default()
     }
 }
 
@@ -259,16 +258,9 @@ fn encode(bytes: Vec<u8>) -> (String, Encoding) {
 fn blocked(path: &str, reason: BlockedReason, hint: String) -> GetAttemptFileOutput {
     GetAttemptFileOutput {
         path: path.to_owned(),
-        content: String::new(),
-        encoding: Encoding::Utf8,
-        size_bytes: 0,
-        start_line: None,
-        end_line: None,
-        offset: None,
-        next_offset: None,
         blocked: true,
         blocked_reason: Some(reason),
-        truncated: false,
         hint: Some(hint),
+        ..GetAttemptFileOutput::default()
     }
 }

@@ -1,4 +1,4 @@
-//! What an attempt made, as clients may see it: bounded, and told where it stops.
+//! What an attempt made, as clients may see it: bounded, with a hint how to read on.
 //! Paths come from the store, everything else from git and the worktrees; no
 //! actor is asked.
 
@@ -17,15 +17,15 @@ use provost_actors::attempt;
 use provost_actors::ids::{AttemptId, TaskId};
 use provost_actors::journal::AttemptRepo;
 use provost_actors::refusal::{Code, Refusal};
-use provost_actors::workspace::changes::{Change, Status};
+use provost_actors::workspace::changes::Change;
 use provost_actors::workspace::git::GitError;
 use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::{Snapshot, SnapshotError, Source};
 use provost_actors::workspace::tree::Tree;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::Domain;
-use crate::api::artifacts::{ChangeStatus, ChangedFile};
+use super::{Domain, blocking};
+use crate::api::artifacts::ChangedFile;
 use crate::store::WorkspaceView;
 
 /// Calls that run git at once; each runs one git at a time.
@@ -38,7 +38,7 @@ const FILES_AT_ONCE: usize = 8;
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200)];
 
-/// Bytes of content that are given when nobody says how many.
+/// Bytes of content where the caller does not say how many.
 const DEFAULT_BYTES: usize = 16_384;
 
 /// The limits beyond which an answer is blocked: `[guards]` of the configuration.
@@ -99,7 +99,7 @@ impl Drop for Caller {
     }
 }
 
-/// Where an attempt's work lies.
+/// Where an attempt's work is.
 struct Workspace {
     attempt: AttemptId,
     task: TaskId,
@@ -154,7 +154,7 @@ fn collected(attempt: AttemptId, view: &WorkspaceView) -> Refusal {
 }
 
 impl Workspace {
-    /// What `read` tells of a repository's worktree. The agent works on meanwhile,
+    /// What `read` finds in a repository's worktree. The agent works on meanwhile,
     /// so git may meet a file that changes under its hands: then it looks afresh.
     async fn read<T, F: Future<Output = Result<T, SnapshotError>>>(
         &self,
@@ -173,12 +173,12 @@ impl Workspace {
         };
         let mut pauses = PAUSES.into_iter();
         loop {
-            let told = match Snapshot::take(&source).await {
+            let found = match Snapshot::take(&source).await {
                 Ok(snapshot) => read(snapshot).await,
                 Err(error) => Err(error),
             };
-            let error = match told {
-                Ok(told) => return Ok(told),
+            let error = match found {
+                Ok(found) => return Ok(found),
                 Err(error) => error,
             };
             match pauses.next().filter(|_| error.may_pass()) {
@@ -219,7 +219,7 @@ impl Workspace {
                 refusal(Code::StorageFull)
             }
             error if error.may_pass() => refusal(Code::WorkspaceFailed).hint(format!(
-                "Call {tool} again when the attempt has settled. If git fails then too, mend what \
+                "Call {tool} again when the attempt has settled. If git fails then too, fix what \
                  the message names."
             )),
             _ => refusal(Code::WorkspaceFailed),
@@ -276,14 +276,6 @@ fn below<'p>(repo: &AttemptRepo, path: &'p [u8]) -> Option<&'p [u8]> {
     }
 }
 
-/// Does on a thread of its own what may block.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Refusal> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Refusal::internal(error.to_string()))
-}
-
 /// A path that leads, or may lead, out of the worktree.
 struct Outside;
 
@@ -309,12 +301,7 @@ fn use_another(tool: &str, field: &str) -> String {
 fn changed_file(repo: &str, change: &Change) -> ChangedFile {
     ChangedFile {
         path: quote::show(repo, &change.path),
-        status: match change.status {
-            Status::Added => ChangeStatus::Added,
-            Status::Modified => ChangeStatus::Modified,
-            Status::Deleted => ChangeStatus::Deleted,
-            Status::Renamed => ChangeStatus::Renamed,
-        },
+        status: change.status.into(),
         added: change.added,
         deleted: change.deleted,
     }

@@ -1,9 +1,7 @@
 //! The patch of some of the files that an attempt changed: whole files only, so
-//! that what is given always applies.
+//! that the patch always applies.
 
-use crate::api::Refusable;
-use crate::api::Session;
-use crate::api::artifacts::PatchTool;
+use crate::api::{Refusable, Session};
 use async_trait::async_trait;
 use std::collections::BTreeSet;
 
@@ -17,7 +15,7 @@ use super::suggest::meant;
 use super::{DEFAULT_BYTES, Outside, Workspace, changed_file, plain, shell, use_another};
 use crate::api::args::Limit;
 use crate::api::artifacts::{
-    BlockedReason, ChangedFile, GetAttemptPatchInput, GetAttemptPatchOutput,
+    BlockedReason, ChangedFile, GetAttemptPatchInput, GetAttemptPatchOutput, PatchTool,
 };
 use crate::domain::Domain;
 
@@ -240,12 +238,9 @@ async fn unchanged(workspace: &Workspace, given: &str) -> Refusal {
 
 fn blocked(reason: BlockedReason, hint: String) -> GetAttemptPatchOutput {
     GetAttemptPatchOutput {
-        patch: String::new(),
-        files: Vec::new(),
         blocked: true,
         blocked_reason: Some(reason),
-        truncated: false,
-        omitted: Vec::new(),
         hint: Some(hint),
+        ..GetAttemptPatchOutput::default()
     }
 }

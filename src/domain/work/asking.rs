@@ -62,7 +62,7 @@ impl Domain {
         let given = self.store.rulings(project).await?;
         let mut is_ruled = false;
         if let Some(ruling) = rulings::same(question, &given) {
-            // This reply gives the answer to whoever asked before.
+            // This reply delivers the answer to an agent that asked before.
             self.store.take_answer(ruling.question_id, &asking.worker.agent).await?;
             is_ruled = ruling.is_decision() || !answer.is_sure();
             if ruling.is_decision() {

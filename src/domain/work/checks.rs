@@ -10,7 +10,7 @@ use provost_actors::refusal::{Code, Refusal};
 
 use crate::api::Once;
 use crate::api::worker::receipt::{CheckReceipt, CheckedReport, Flag};
-use crate::domain::Domain;
+use crate::domain::{Domain, blocking};
 use crate::store::LastRun;
 use crate::work::Worker;
 use crate::work::report::Said;
@@ -19,8 +19,8 @@ use crate::work::report::Said;
 const LOG_MAX: usize = 1 << 20;
 
 impl Domain {
-    /// What the caller reports done, as it is now, if it does and will be heard. The
-    /// report's transaction writes it down, and then it is to be [told](Self::reported).
+    /// What the caller reports done, as it is now, if it does and the report will be taken. The
+    /// report's transaction writes it down, and then [`reported`](Self::reported) has it checked.
     pub(super) async fn delivery(
         &self,
         worker: &Worker,
@@ -31,7 +31,7 @@ impl Domain {
             return Ok(None);
         }
         let Some(task) = self.store.to_be_checked(worker, task).await? else { return Ok(None) };
-        let latest = self.store.task(task).await?.latest_attempt_id;
+        let latest = self.store.task(task).await?.summary.latest_attempt_id;
         checks::deliver(&self.world, task, worker.attempt_id, latest).await.map(Some)
     }
 
@@ -47,13 +47,13 @@ impl Domain {
         }
     }
 
-    /// What the last report that a task is done came to.
+    /// The outcome of the last report that a task is done.
     pub(in crate::domain) async fn checked_report(
         &self,
         task: TaskId,
     ) -> Result<CheckedReport, Refusal> {
         let last = self.store.last_run(task).await?;
-        Ok(last.map(told).unwrap_or_default())
+        Ok(last.map(to_output).unwrap_or_default())
     }
 
     /// The end of a check's output, from its last run.
@@ -67,16 +67,15 @@ impl Domain {
         let Some(dir) = receipt.and_then(|receipt| receipt.log.clone()) else {
             let message = format!("there is no output of a check {name:?} of task {task}");
             return Err(Refusal::new(Code::FileNotFound, message)
-                .hint("Call get_task with the task_id: its receipts tell which there are."));
+                .hint("Call get_task with the task_id: its receipts name them."));
         };
-        let read = tokio::task::spawn_blocking(move || tail(&PathBuf::from(dir), LOG_MAX)).await;
-        read.map_err(std::io::Error::other)
-            .flatten()
+        blocking(move || tail(&PathBuf::from(dir), LOG_MAX))
+            .await?
             .map_err(|error| Refusal::internal(format!("a check's output: {error}")))
     }
 }
 
-fn told(run: LastRun) -> CheckedReport {
+fn to_output(run: LastRun) -> CheckedReport {
     let commit = match run.repos.as_slice() {
         [only] => only.commit.clone(),
         several => {

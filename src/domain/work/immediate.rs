@@ -1,7 +1,6 @@
 //! `getImmediateAnswer`: the plan's answer, or else a wait for the inbox's. The tables are the
 //! truth: a wait registers, reads, and sleeps until the answer is announced.
 
-use crate::api::worker::immediate::ImmediateTools;
 use async_trait::async_trait;
 use std::time::Duration;
 
@@ -11,7 +10,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::asking::{Asking, after};
 use crate::api::Session;
-use crate::api::worker::immediate::{GetImmediateAnswerInput, GetImmediateAnswerOutput};
+use crate::api::worker::immediate::{
+    GetImmediateAnswerInput, GetImmediateAnswerOutput, ImmediateTools,
+};
 use crate::api::worker::ticket::Urgency;
 use crate::domain::{Domain, waits};
 use crate::store::{NewQuestion, Question};

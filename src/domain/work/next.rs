@@ -1,13 +1,10 @@
 //! `getNextTask`.
 
-use crate::api::Refusable;
-use crate::api::worker::next::NextTools;
+use crate::api::{Key, Once, Refusable, Session};
 use async_trait::async_trait;
 use provost_actors::refusal::{Code, Refusal};
 
-use crate::api::worker::next::Filter;
-use crate::api::worker::next::{GetNextTaskInput, GetNextTaskOutput};
-use crate::api::{Key, Once, Session};
+use crate::api::worker::next::{Filter, GetNextTaskInput, GetNextTaskOutput, NextTools};
 use crate::domain::Domain;
 
 #[async_trait]

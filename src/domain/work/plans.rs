@@ -8,7 +8,7 @@ use provost_actors::refusal::{Code, Refusal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::domain::Domain;
+use crate::domain::{Domain, blocking};
 use crate::store::{NewDocument, NewPlan};
 use crate::work::plan::{self, Format};
 
@@ -53,8 +53,7 @@ impl Domain {
         for (path, value) in [("name", &name), ("version", &version)] {
             check(path, value)?;
         }
-        let read = tokio::task::spawn_blocking(move || read_all(&files)).await;
-        let documents = read.map_err(|error| Refusal::internal(error.to_string()))??;
+        let documents = blocking(move || read_all(&files)).await??;
         let sources = documents
             .iter()
             .map(|document| json!({"source": document.source, "sections": document.sections()}));
@@ -80,7 +79,7 @@ impl Domain {
     }
 }
 
-/// That a name or a version can be told in a line, and typed again.
+/// Refuses a name or a version that does not fit into a line, or can't be typed again.
 fn check(path: &str, value: &str) -> Result<(), Refusal> {
     let why = if value.trim().is_empty() {
         "is blank"
@@ -131,6 +130,6 @@ fn read(path: &Path, source: &str) -> Result<Vec<u8>, Refusal> {
 
 fn refused(source: &str, why: &str) -> Refusal {
     Refusal::new(Code::InvalidArgument, format!("{source} can't be a plan's document: {why}"))
-        .hint("Mend or leave out the document, then add the plan again: nothing of it was kept.")
+        .hint("Fix or leave out the document, then add the plan again: nothing of it was kept.")
         .detail("source", source)
 }

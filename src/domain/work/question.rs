@@ -1,7 +1,6 @@
 //! `askQuestion`: what the plan or an earlier answer says. Where that is not sure, the
 //! question goes to the inbox, and first to the executor that answers, if there is one.
 
-use crate::api::worker::question::AskTools;
 use async_trait::async_trait;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use provost_actors::refusal::{Code, Refusal};
 use super::asking::after;
 use super::consult::Consulted;
 use crate::api::Session;
-use crate::api::worker::question::{AskQuestionInput, AskQuestionOutput};
+use crate::api::worker::question::{AskQuestionInput, AskQuestionOutput, AskTools};
 use crate::domain::Domain;
 use crate::store::NewQuestion;
 use crate::work::answer::{rulings, terms};

@@ -1,6 +1,5 @@
 //! Who calls, and which project it works in.
 
-use crate::api::TaskNames;
 use async_trait::async_trait;
 use std::path::Path;
 
@@ -8,7 +7,7 @@ use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{NAME_TOLD, cut};
 
-use crate::api::{Access, Session};
+use crate::api::{Access, Session, TaskNames};
 use crate::domain::Domain;
 use crate::work::Worker;
 
@@ -127,14 +126,14 @@ impl Domain {
 }
 
 fn of_several(handle: &str, tasks: &[(TaskId, ProjectId, String)]) -> Refusal {
-    const TOLD: usize = 10;
+    const SHOWN: usize = 10;
     let named: Vec<String> = tasks
         .iter()
-        .take(TOLD)
+        .take(SHOWN)
         .map(|(task, _, project)| format!("{task} in {}", cut(project.clone(), NAME_TOLD)))
         .collect();
-    let more = if tasks.len() > TOLD { ", and more" } else { "" };
-    let ids: Vec<String> = tasks.iter().take(TOLD).map(|(task, ..)| task.to_string()).collect();
+    let more = if tasks.len() > SHOWN { ", and more" } else { "" };
+    let ids: Vec<String> = tasks.iter().take(SHOWN).map(|(task, ..)| task.to_string()).collect();
     let message = format!("{} projects have a {handle}: {}{more}", tasks.len(), named.join(", "));
     Refusal::new(Code::InvalidArgument, message)
         .hint("Call the tool again with task_id, the UUID of one of them.")

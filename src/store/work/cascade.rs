@@ -2,12 +2,11 @@
 //! depended on it are free.
 
 use provost_actors::ids::TaskId;
-use serde_json::Value;
 
 use super::tickets;
 use crate::api::worker::status::Cascaded;
-use crate::store::codec::Text;
-use crate::store::{Result, Writing};
+use crate::store::sql::Sql;
+use crate::store::{Db, Result};
 
 /// Open tasks of a list that nothing blocks any more. A task that was reported as blocked
 /// counts as free: its blocker is gone.
@@ -23,30 +22,21 @@ const FREED: &str = "SELECT t.task_id FROM tasks t
                       WHERE k.blocks_task_id = t.task_id AND k.status = 'open')";
 
 /// Brings about what follows from a task whose status is `done` now.
-pub async fn of_done(writing: Writing<'_>, task: TaskId, handle: &str) -> Result<Cascaded> {
-    free(writing, task, &format!("{handle} is done.")).await
+pub async fn of_done(db: Db<'_>, task: TaskId, handle: &str) -> Result<Cascaded> {
+    free(db, task, &format!("{handle} is done.")).await
 }
 
 /// The same for a task that was deleted: what waits for it would wait for ever.
-pub async fn of_removed(writing: Writing<'_>, task: TaskId) -> Result<Cascaded> {
-    free(writing, task, "The task that was to resolve it was deleted.").await
+pub async fn of_removed(db: Db<'_>, task: TaskId) -> Result<Cascaded> {
+    free(db, task, "The task that was to resolve it was deleted.").await
 }
 
-async fn free(writing: Writing<'_>, task: TaskId, resolution: &str) -> Result<Cascaded> {
-    let (tickets_resolved, waited) = tickets::resolve_linked(writing, task, resolution).await?;
-    let waited: Value = waited.iter().map(ToString::to_string).collect();
-    let freed: Vec<String> = sqlx::query_scalar(FREED)
-        .bind(Text(task))
-        .bind(waited.to_string())
-        .fetch_all(&mut *writing)
-        .await?;
-    let tasks_unblocked = u64::try_from(freed.len()).unwrap_or(u64::MAX);
-    sqlx::query(
-        "UPDATE tasks SET standing = NULL, blocked_reason = NULL
-         WHERE standing = 'blocked' AND task_id IN (SELECT value FROM json_each(?1))",
-    )
-    .bind(Value::from(freed).to_string())
-    .execute(writing)
-    .await?;
+async fn free(db: Db<'_>, task: TaskId, resolution: &str) -> Result<Cascaded> {
+    let (tickets_resolved, waited) = tickets::resolve_linked(db, task, resolution).await?;
+    let freed: Vec<String> = db.all(FREED, (task, waited)).await?;
+    let tasks_unblocked = freed.len() as u64;
+    let sql = "UPDATE tasks SET standing = NULL, blocked_reason = NULL
+         WHERE standing = 'blocked' AND task_id IN (SELECT value FROM json_each(?1))";
+    db.run(sql, (freed,)).await?;
     Ok(Cascaded { tickets_resolved, tasks_unblocked })
 }

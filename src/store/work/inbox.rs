@@ -1,24 +1,21 @@
 //! The inbox of the orchestrator and of people: open questions and tickets in one list,
 //! answered by one call.
 
-use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProjectId, QuestionId};
 use provost_actors::journal::{Key, Once};
 use provost_actors::refusal::{Code, Refusal};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 use super::questions;
 use crate::api::worker::inbox::{
     AnswerQuestionInput, AnswerQuestionOutput, InboxKind, ListQuestionsInput, QuestionStatus,
     QuestionSummary, QuestionsAsked,
 };
-use crate::store::codec::{self, Columns, Text};
+use crate::store::sql::{Sql, now};
 use crate::store::write_retry::Patience;
-use crate::store::{Page, Result, Store, Writing, projects, rows_for};
+use crate::store::{Db, Page, Result, Store, projects};
 
 /// Questions, and the tickets that no task resolves.
-const INBOX: &str = "SELECT * FROM (
+const INBOX: &str = "SELECT *, id AS question_id, task AS task_id FROM (
     SELECT question_id AS id, handle, project_id, 'question' AS kind,
            CASE WHEN status = 'answered' AND answered_by NOT IN ('person', 'orchestrator')
                 THEN 'unruled' ELSE status END AS status, priority, question, context, answer, answered_by, asked_at,
@@ -39,7 +36,7 @@ const INBOX: &str = "SELECT * FROM (
     FROM tickets k WHERE kind <> 'investigation')";
 
 /// What was reported and needs no answer. The whole report is with its task.
-const REPORTED: &str = "SELECT * FROM (
+const REPORTED: &str = "SELECT *, id AS question_id, task AS task_id FROM (
     SELECT note_id AS id, handle, project_id, kind, 'noted' AS status, severity AS priority,
            text AS question,
            (SELECT body FROM reports r WHERE r.report_id = n.report_id
@@ -54,48 +51,26 @@ const REPORTED: &str = "SELECT * FROM (
            NULL, NULL, failed_at, (SELECT t.handle FROM tasks t WHERE t.task_id = f.task_id)
     FROM failures f)";
 
-/// A question, ticket, note or failure from a row of one of these lists.
-fn summary(row: &SqliteRow) -> sqlx::Result<QuestionSummary> {
-    Ok(QuestionSummary {
-        question_id: row.try_get("id")?,
-        handle: row.try_get("handle")?,
-        project_id: row.try_get("project_id")?,
-        kind: row.text("kind")?,
-        status: row.text("status")?,
-        priority: row.text("priority")?,
-        question: row.try_get("question")?,
-        context: row.try_get("context")?,
-        task_id: row.try_get("task")?,
-        answer: row.try_get("answer")?,
-        answered_by: row.try_get("answered_by")?,
-        asked_at: row.at("asked_at")?,
-    })
-}
-
 impl Store {
     /// What waits, newest first.
     pub async fn inbox(
         &self,
         input: &ListQuestionsInput,
     ) -> Result<Page<QuestionSummary>, Refusal> {
-        self.read(async |reading| {
-            if let Some(project) = input.project_id {
-                projects::require(reading, project).await?;
+        let list = if input.status == QuestionsAsked::Reports { REPORTED } else { INBOX };
+        let sql = sqlx::AssertSqlSafe(format!(
+            "{list} WHERE (?1 IS NULL OR project_id = ?1) AND (NOT ?2 OR status <> 'answered')
+               AND (?3 IS NULL OR id < ?3)
+             ORDER BY id DESC LIMIT ?4"
+        ));
+        let (project, limit) = (input.project_id, input.limit.get());
+        let is_open = input.status == QuestionsAsked::Open;
+        self.read(async |db| {
+            if let Some(project) = project {
+                projects::require(db, project).await?;
             }
-            let list = if input.status == QuestionsAsked::Reports { REPORTED } else { INBOX };
-            let items = sqlx::query(sqlx::AssertSqlSafe(format!(
-                "{list} WHERE (?1 IS NULL OR project_id = ?1) AND (NOT ?2 OR status <> 'answered')
-                   AND (?3 IS NULL OR id < ?3)
-                 ORDER BY id DESC LIMIT ?4"
-            )))
-            .bind(input.project_id.map(Text))
-            .bind(input.status == QuestionsAsked::Open)
-            .bind(input.cursor.as_deref())
-            .bind(rows_for(input.limit.get()))
-            .try_map(|row| summary(&row))
-            .fetch_all(reading)
-            .await?;
-            Ok(Page::cut(items, input.limit.get()))
+            let found = db.all(sql, (project, is_open, input.cursor.as_deref(), limit + 1)).await?;
+            Ok(Page::cut(found, limit))
         })
         .await
     }
@@ -112,21 +87,26 @@ impl Store {
     ) -> Result<(Once<AnswerQuestionOutput>, Option<QuestionId>), Refusal> {
         let mut question: Option<QuestionId> = None;
         let answer = self
-            .keyed(Patience::Caller, key, "answer_question", async |writing| {
-                let found = find(writing, input.project_id, &input.question_id).await?;
+            .keyed(Patience::Caller, key, "answer_question", async |db| {
+                let found = find(db, input.project_id, &input.question_id).await?;
                 if let Some(inside) = inside {
-                    own(writing, &found.question_id, inside).await?;
+                    refuse_own(db, &found.question_id, inside).await?;
                 }
                 if found.status == QuestionStatus::Answered {
                     return Err(is_answered(&found).into());
                 }
-                let now = Timestamp::now();
                 if found.kind == InboxKind::Question {
-                    let id = codec::id(&found.question_id)?;
-                    questions::rule(writing, id, &input.answer, by, now).await?;
+                    let id = found
+                        .question_id
+                        .parse()
+                        .map_err(|_| questions::not_found(&found.question_id))?;
+                    questions::rule(db, id, &input.answer, by).await?;
                     question = Some(id);
                 } else {
-                    resolve(writing, &found.question_id, &input.answer, by, now).await?;
+                    let sql = "UPDATE tickets SET status = 'resolved', resolution = ?2,
+                                resolved_by = ?3, resolved_at = ?4
+                         WHERE ticket_id = ?1 AND status = 'open'";
+                    db.run(sql, (&found.question_id, &*input.answer, by, now())).await?;
                 }
                 Ok(AnswerQuestionOutput {
                     question_id: found.question_id,
@@ -143,23 +123,15 @@ impl Store {
 }
 
 /// By UUID; by handle where only one project has it, or the project is named.
-async fn find(
-    writing: Writing<'_>,
-    project: Option<ProjectId>,
-    name: &str,
-) -> Result<QuestionSummary> {
-    let mut rows = sqlx::query(sqlx::AssertSqlSafe(format!(
+async fn find(db: Db<'_>, project: Option<ProjectId>, name: &str) -> Result<QuestionSummary> {
+    let sql = sqlx::AssertSqlSafe(format!(
         "{INBOX} WHERE (id = lower(?1) OR handle = upper(?1)) AND (?2 IS NULL OR project_id = ?2)
          LIMIT 2"
-    )))
-    .bind(name.trim())
-    .bind(project.map(Text))
-    .try_map(|row| summary(&row))
-    .fetch_all(&mut *writing)
-    .await?;
+    ));
+    let mut rows: Vec<QuestionSummary> = db.all(sql, (name.trim(), project)).await?;
     match (rows.pop(), rows.pop()) {
         (Some(row), None) => Ok(row),
-        (None, _) => Err(match investigation(writing, project, name).await? {
+        (None, _) => Err(match investigation(db, project, name).await? {
             Some(task) => Refusal::new(
                 Code::InvalidState,
                 format!("{} is resolved by its investigation, when that is done", name.trim()),
@@ -180,63 +152,31 @@ async fn find(
 
 /// The investigation that resolves a ticket, which no caller can answer.
 async fn investigation(
-    reading: Writing<'_>,
+    db: Db<'_>,
     project: Option<ProjectId>,
     name: &str,
 ) -> Result<Option<String>> {
-    Ok(sqlx::query_scalar(
-        "SELECT task_id FROM tickets
+    let sql = "SELECT task_id FROM tickets
          WHERE kind = 'investigation' AND (ticket_id = lower(?1) OR handle = upper(?1))
-           AND (?2 IS NULL OR project_id = ?2) AND task_id IS NOT NULL LIMIT 1",
-    )
-    .bind(name.trim())
-    .bind(project.map(Text))
-    .fetch_optional(reading)
-    .await?)
+           AND (?2 IS NULL OR project_id = ?2) AND task_id IS NOT NULL LIMIT 1";
+    db.find(sql, (name.trim(), project)).await
 }
 
 /// Refuses the answer of an attempt to its own question or ticket.
-async fn own(writing: Writing<'_>, id: &str, inside: AttemptId) -> Result<()> {
-    let asked: Option<i64> = sqlx::query_scalar(
-        "SELECT 1 FROM question_askers WHERE question_id = ?1 AND attempt_id = ?2
-         UNION SELECT 1 FROM tickets WHERE ticket_id = ?1 AND attempt_id = ?2",
-    )
-    .bind(id)
-    .bind(Text(inside))
-    .fetch_optional(writing)
-    .await?;
-    match asked {
-        None => Ok(()),
-        Some(_) => {
-            Err(Refusal::new(Code::NotPermitted, "an attempt can't answer what it asked itself")
-                .hint("Wait: an orchestrator or a person answers it.")
-                .into())
-        }
+async fn refuse_own(db: Db<'_>, id: &str, inside: AttemptId) -> Result<()> {
+    let sql = "SELECT EXISTS (
+             SELECT 1 FROM question_askers WHERE question_id = ?1 AND attempt_id = ?2
+             UNION SELECT 1 FROM tickets WHERE ticket_id = ?1 AND attempt_id = ?2)";
+    if !db.one(sql, (id, inside)).await? {
+        return Ok(());
     }
-}
-
-async fn resolve(
-    writing: Writing<'_>,
-    ticket: &str,
-    resolution: &str,
-    by: &str,
-    at: Timestamp,
-) -> Result<()> {
-    sqlx::query(
-        "UPDATE tickets SET status = 'resolved', resolution = ?2, resolved_by = ?4, resolved_at = ?3
-         WHERE ticket_id = ?1 AND status = 'open'",
-    )
-    .bind(ticket)
-    .bind(resolution)
-    .bind(at.millis())
-    .bind(by)
-    .execute(writing)
-    .await?;
-    Ok(())
+    Err(Refusal::new(Code::NotPermitted, "an attempt can't answer what it asked itself")
+        .hint("Wait: an orchestrator or a person answers it.")
+        .into())
 }
 
 fn is_answered(found: &QuestionSummary) -> Refusal {
-    let by = found.answered_by.as_deref().unwrap_or("somebody");
+    let by = found.answered_by.as_deref().unwrap_or("an unknown agent");
     Refusal::new(Code::InvalidState, format!("{} was answered already, by {by}", found.handle))
         .hint("Call list_questions instead.")
         .detail("answer", found.answer.clone())

@@ -27,3 +27,62 @@ pub use checks::LastRun;
 pub(super) use leases::let_go;
 pub use plans::{NewDocument, NewPlan};
 pub use questions::{NewQuestion, Question};
+
+use async_trait::async_trait;
+use provost_actors::journal::checks::Delivered;
+use provost_actors::journal::{Key, Once};
+use provost_actors::refusal::Refusal;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::write_retry::Patience;
+use super::{Db, Result, Store};
+use crate::work::Worker;
+use crate::work::report::Said;
+
+/// A worker's report or note on its work: each call is one transaction.
+#[async_trait]
+pub trait WorkerCall: Serialize + Sync {
+    /// The tool, which also names the crash points around the commit.
+    const TOOL: &'static str;
+
+    type Output: Serialize + DeserializeOwned + Send;
+
+    /// The project that the call names, if it does.
+    fn project(&self) -> Option<&str>;
+
+    /// The task that it reports on, and what it says of that.
+    fn reports_on(&self) -> Option<(&str, Said)> {
+        None
+    }
+
+    /// Makes the changes. `delivered` is what is reported done, if a snapshot could be taken.
+    async fn take(
+        &self,
+        db: Db<'_>,
+        worker: &Worker,
+        delivered: Option<&Delivered>,
+    ) -> Result<Self::Output>;
+
+    /// What a refusal adds about this call.
+    fn refused(refusal: Refusal) -> Refusal {
+        refusal
+    }
+}
+
+impl Store {
+    /// Makes a worker's call. When any part of it fails, none of it was done.
+    pub async fn worker_call<C: WorkerCall>(
+        &self,
+        key: Option<&Key>,
+        worker: &Worker,
+        call: &C,
+        delivered: Option<&Delivered>,
+    ) -> Result<Once<C::Output>, Refusal> {
+        self.keyed(Patience::Caller, key, C::TOOL, async |db| {
+            call.take(db, worker, delivered).await
+        })
+        .await
+        .map_err(C::refused)
+    }
+}

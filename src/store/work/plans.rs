@@ -7,12 +7,12 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::ProjectId;
 use provost_actors::payload;
 use provost_actors::refusal::{Code, Refusal};
-use serde::Serialize;
-use sqlx::FromRow;
+use serde::{Deserialize, Serialize};
 
 use super::search::ROWS_PER_SECTION;
-use crate::store::projects;
-use crate::store::{Store, Writing, commit, fault};
+use crate::store::sql::{Sql, now};
+use crate::store::write_retry::Patience;
+use crate::store::{Db, Result, Store, projects};
 use crate::work::answer::terms;
 use crate::work::plan::{Passage, Section, packed};
 
@@ -59,7 +59,7 @@ impl NewDocument {
         source: String,
         content: String,
         sections: Vec<Section>,
-    ) -> Result<Self, serde_json::Error> {
+    ) -> serde_json::Result<Self> {
         let sections = sections.into_iter().map(|section| {
             let place_words = terms::indexed(&format!("{} {}", section.heading, section.above));
             let said =
@@ -70,7 +70,7 @@ impl NewDocument {
             let Section { breadcrumb, heading, above, .. } = section;
             Ok(NewSection { breadcrumb, heading, above, passages, place_words, passage_words })
         });
-        let sections = sections.collect::<Result<_, _>>()?;
+        let sections = sections.collect::<serde_json::Result<_>>()?;
         Ok(Self { source, content, sections })
     }
 
@@ -81,7 +81,7 @@ impl NewDocument {
 }
 
 /// A plan as it is listed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanView {
     pub name: String,
     pub version: String,
@@ -102,46 +102,30 @@ pub enum PlanAdded {
     Replaced,
 }
 
-#[derive(FromRow)]
-struct PlanRow {
-    name: String,
-    version: String,
-    documents: i64,
-    sections: i64,
-    is_current: bool,
-    added_at: i64,
-}
-
 impl Store {
     /// Adds a plan; all of it or nothing.
     pub async fn add_plan(&self, project: ProjectId, plan: &NewPlan) -> Result<PlanAdded, Refusal> {
         let hash = hash(plan);
-        let mut writing = self.writing().await?;
-        projects::require(&mut writing, project).await?;
-        let found: Option<(i64, String)> = sqlx::query_as(
-            "SELECT plan_id, content_hash FROM plans
-             WHERE project_id = ?1 AND name = ?2 AND version = ?3",
-        )
-        .bind(project.to_string())
-        .bind(&plan.name)
-        .bind(&plan.version)
-        .fetch_optional(&mut *writing)
+        let sql = "SELECT plan_id, content_hash FROM plans
+             WHERE project_id = ?1 AND name = ?2 AND version = ?3";
+        self.write(Patience::Caller, "add_plan", async |db| {
+            projects::require(db, project).await?;
+            let found: Option<(i64, String)> =
+                db.find(sql, (project, &plan.name, &plan.version)).await?;
+            let added = match &found {
+                Some((_, there)) if *there == hash => return Ok(PlanAdded::Unchanged),
+                Some(_) if !plan.replaces => return Err(is_taken(plan).into()),
+                Some((there, _)) => {
+                    remove(db, *there).await?;
+                    PlanAdded::Replaced
+                }
+                None => PlanAdded::Added,
+            };
+            // With its id a replaced version keeps its place among the others.
+            insert(db, project, found.map(|(id, _)| (id, now())), plan, &hash).await?;
+            Ok(added)
+        })
         .await
-        .map_err(fault)?;
-        let added = match &found {
-            Some((_, there)) if *there == hash => return Ok(PlanAdded::Unchanged),
-            Some(_) if !plan.replaces => return Err(is_taken(plan)),
-            Some((there, _)) => {
-                remove(&mut writing, *there).await?;
-                PlanAdded::Replaced
-            }
-            None => PlanAdded::Added,
-        };
-        // With its id a replaced version keeps its place among the others.
-        let kept = found.map(|(id, _)| (id, Timestamp::now().millis()));
-        insert(&mut writing, project, kept, plan, &hash).await.map_err(fault)?;
-        commit(writing, "add_plan").await?;
-        Ok(added)
     }
 
     /// Removes a version of a plan, or all of them: the versions that were removed. What
@@ -152,138 +136,82 @@ impl Store {
         name: &str,
         version: Option<&str>,
     ) -> Result<Vec<String>, Refusal> {
-        let mut writing = self.writing().await?;
-        projects::require(&mut writing, project).await?;
-        let found: Vec<(i64, String)> = sqlx::query_as(
-            "SELECT plan_id, version FROM plans
+        let sql = "SELECT plan_id, version FROM plans
              WHERE project_id = ?1 AND name = ?2 AND version = coalesce(?3, version)
-             ORDER BY plan_id",
-        )
-        .bind(project.to_string())
-        .bind(name)
-        .bind(version)
-        .fetch_all(&mut *writing)
+             ORDER BY plan_id";
+        self.write(Patience::Caller, "remove_plan", async |db| {
+            projects::require(db, project).await?;
+            let found: Vec<(i64, String)> = db.all(sql, (project, name, version)).await?;
+            if found.is_empty() {
+                return Err(is_missing(name, version).into());
+            }
+            for (plan, _) in &found {
+                remove(db, *plan).await?;
+            }
+            Ok(found.into_iter().map(|(_, version)| version).collect())
+        })
         .await
-        .map_err(fault)?;
-        if found.is_empty() {
-            return Err(is_missing(name, version));
-        }
-        for (plan, _) in &found {
-            remove(&mut writing, *plan).await?;
-        }
-        commit(writing, "remove_plan").await?;
-        Ok(found.into_iter().map(|(_, version)| version).collect())
     }
 
     /// The plans of a project, newest first.
     pub async fn plans(&self, project: ProjectId) -> Result<Vec<PlanView>, Refusal> {
-        let mut reading = self.reader.acquire().await.map_err(fault)?;
-        projects::require(&mut reading, project).await?;
-        let rows: Vec<PlanRow> = sqlx::query_as(
-            "SELECT name, version, sections, added_at,
+        let sql = "SELECT name, version, sections, added_at,
                     (SELECT count(*) FROM plan_documents d WHERE d.plan_id = p.plan_id) AS documents,
                     NOT EXISTS (SELECT 1 FROM plans n WHERE n.project_id = p.project_id
                                 AND n.name = p.name AND n.plan_id > p.plan_id) AS is_current
-             FROM plans p WHERE project_id = ?1 ORDER BY plan_id DESC",
-        )
-        .bind(project.to_string())
-        .fetch_all(&mut *reading)
+             FROM plans p WHERE project_id = ?1 ORDER BY plan_id DESC";
+        self.read(async |db| {
+            projects::require(db, project).await?;
+            db.all(sql, (project,)).await
+        })
         .await
-        .map_err(fault)?;
-        let view = |row: PlanRow| PlanView {
-            name: row.name,
-            version: row.version,
-            documents: row.documents,
-            sections: row.sections,
-            is_current: row.is_current,
-            added_at: Timestamp::from_millis(row.added_at),
-        };
-        Ok(rows.into_iter().map(view).collect())
     }
 }
 
 /// `kept`: the id and the time of addition of a version whose place this one takes.
 pub async fn insert(
-    writing: Writing<'_>,
+    db: Db<'_>,
     project: ProjectId,
     kept: Option<(i64, i64)>,
     plan: &NewPlan,
     hash: &str,
-) -> Result<(), sqlx::Error> {
+) -> Result<()> {
     let sections: usize = plan.documents.iter().map(|document| document.sections.len()).sum();
     let (id, added_at) = kept.unzip();
-    let plan_id: i64 = sqlx::query_scalar(
-        "INSERT INTO plans (plan_id, project_id, name, version, content_hash, sections, added_at,
-                            index_version)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING plan_id",
-    )
-    .bind(id)
-    .bind(project.to_string())
-    .bind(&plan.name)
-    .bind(&plan.version)
-    .bind(hash)
-    .bind(i64::try_from(sections).unwrap_or(i64::MAX))
-    .bind(added_at.unwrap_or_else(|| Timestamp::now().millis()))
-    .bind(INDEX_VERSION)
-    .fetch_one(&mut *writing)
-    .await?;
-    for document in &plan.documents {
-        let document_id: i64 = sqlx::query_scalar(
-            "INSERT INTO plan_documents (plan_id, source, content) VALUES (?1, ?2, ?3)
-             RETURNING document_id",
-        )
-        .bind(plan_id)
-        .bind(&document.source)
-        .bind(&document.content)
-        .fetch_one(&mut *writing)
-        .await?;
-        for section in &document.sections {
-            insert_section(writing, plan_id, document_id, section).await?;
+    let sql = "INSERT INTO plans (plan_id, project_id, name, version, content_hash, sections,
+                            added_at, index_version)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING plan_id";
+    let (name, version, added_at) = (&plan.name, &plan.version, added_at.unwrap_or_else(now));
+    let values = (id, project, name, version, hash, sections, added_at, INDEX_VERSION);
+    let plan_id: i64 = db.one(sql, values).await?;
+    for NewDocument { source, content, sections } in &plan.documents {
+        let sql = "INSERT INTO plan_documents (plan_id, source, content) VALUES (?1, ?2, ?3)
+             RETURNING document_id";
+        let document_id: i64 = db.one(sql, (plan_id, source, content)).await?;
+        for NewSection { breadcrumb, heading, above, passages, place_words, passage_words } in
+            sections
+        {
+            let sql = "INSERT INTO plan_sections (plan_id, document_id, breadcrumb, heading, above,
+                                       passages)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING section_id";
+            let values = (plan_id, document_id, breadcrumb, heading, above, passages);
+            let section: i64 = db.one(sql, values).await?;
+            let sql = "INSERT INTO plan_passages (rowid, plan, place, said)
+                 SELECT ?1 + key, ?2, ?3, value FROM json_each(?4)";
+            let plan = format!("p{plan_id}");
+            db.run(sql, (section * ROWS_PER_SECTION, plan, place_words, passage_words)).await?;
         }
     }
     Ok(())
 }
 
-async fn insert_section(
-    writing: Writing<'_>,
-    plan: i64,
-    document: i64,
-    section: &NewSection,
-) -> Result<(), sqlx::Error> {
-    let section_id: i64 = sqlx::query_scalar(
-        "INSERT INTO plan_sections (plan_id, document_id, breadcrumb, heading, above, passages)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING section_id",
-    )
-    .bind(plan)
-    .bind(document)
-    .bind(&section.breadcrumb)
-    .bind(&section.heading)
-    .bind(&section.above)
-    .bind(&section.passages)
-    .fetch_one(&mut *writing)
-    .await?;
-    sqlx::query(
-        "INSERT INTO plan_passages (rowid, plan, place, said)
-         SELECT ?1 + key, ?2, ?3, value FROM json_each(?4)",
-    )
-    .bind(section_id * ROWS_PER_SECTION)
-    .bind(format!("p{plan}"))
-    .bind(&section.place_words)
-    .bind(&section.passage_words)
-    .execute(writing)
-    .await?;
-    Ok(())
-}
-
-pub async fn remove(writing: Writing<'_>, plan: i64) -> Result<(), Refusal> {
-    let passages = "DELETE FROM plan_passages WHERE rowid IN
+pub async fn remove(db: Db<'_>, plan: i64) -> Result<u64> {
+    let sql = "DELETE FROM plan_passages WHERE rowid IN
         (SELECT passage.rowid FROM plan_sections s JOIN plan_passages passage
          ON passage.rowid BETWEEN s.section_id * 64 AND s.section_id * 64 + 63
          WHERE s.plan_id = ?1)";
-    for statement in [passages, "DELETE FROM plans WHERE plan_id = ?1"] {
-        sqlx::query(statement).bind(plan).execute(&mut *writing).await.map_err(fault)?;
-    }
-    Ok(())
+    db.run(sql, (plan,)).await?;
+    db.run("DELETE FROM plans WHERE plan_id = ?1", (plan,)).await
 }
 
 /// Of all that a plan's documents say.

@@ -9,15 +9,17 @@ use provost_actors::journal::{
     AnswerProgress, Consultation, Consultations, Consulted, Phase, Priority, State, TaskStatus,
 };
 use provost_actors::refusal::{Code, Refusal};
-use serde_json::Value;
-use sqlx::FromRow;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::scope;
+use crate::api::brief::Brief;
 use crate::api::worker::ticket::Urgency;
 use crate::store::changes::Watch;
-use crate::store::handles::{self, Prefix};
+use crate::store::sql::{Sql, now};
 use crate::store::tasks::{self, Draft};
-use crate::store::{Store, WorkspaceView, Writing, codec, commit, fault};
+use crate::store::write_retry::Patience;
+use crate::store::{Db, Result, Store, WorkspaceView, handles};
 use crate::work::answer::{Ruling, cite, rulings};
 use crate::work::{TaskKind, Worker};
 
@@ -39,15 +41,29 @@ pub struct NewQuestion<'a> {
 }
 
 /// A question as it is stored.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Question {
+    #[serde(rename = "question_id")]
     pub id: QuestionId,
     pub project_id: ProjectId,
     pub handle: String,
+    #[serde(rename = "question")]
     pub text: String,
     pub context: Option<String>,
     /// The answer, and who gave it.
     pub answered: Option<(String, String)>,
+}
+
+/// Questions for a condition.
+macro_rules! questions {
+    ($which:literal) => {
+        concat!(
+            "SELECT q.*, CASE WHEN answer IS NOT NULL AND answered_by IS NOT NULL
+                              THEN json_array(answer, answered_by) END AS answered
+             FROM questions q ",
+            $which
+        )
+    };
 }
 
 impl Question {
@@ -71,30 +87,6 @@ pub struct AskedIn {
     pub sections: Vec<String>,
 }
 
-#[derive(FromRow)]
-struct Row {
-    question_id: String,
-    project_id: String,
-    handle: String,
-    question: String,
-    context: Option<String>,
-    answer: Option<String>,
-    answered_by: Option<String>,
-}
-
-impl Row {
-    fn question(self) -> Result<Question, Refusal> {
-        Ok(Question {
-            id: codec::id(&self.question_id)?,
-            project_id: codec::id(&self.project_id)?,
-            handle: self.handle,
-            text: self.question,
-            context: self.context,
-            answered: self.answer.zip(self.answered_by),
-        })
-    }
-}
-
 impl Store {
     /// Puts a question into the inbox, or joins the same one: one that is still open, that was
     /// ruled on just now, or whose answer is not ruled on yet.
@@ -103,40 +95,29 @@ impl Store {
         worker: &Worker,
         new: &NewQuestion<'_>,
     ) -> Result<Question, Refusal> {
-        let mut writing = self.writing().await?;
-        let project = worker.project_id.to_string();
-        let there: Option<Row> = sqlx::query_as(
-            "SELECT * FROM questions
-             WHERE project_id = ?1 AND normal = ?2
+        let same = questions!(
+            "WHERE project_id = ?1 AND normal = ?2
              ORDER BY status = 'open' DESC, answered_by IN ('person', 'orchestrator') DESC,
-                      question_id DESC LIMIT 1",
-        )
-        .bind(&project)
-        .bind(new.normal)
-        .fetch_optional(&mut *writing)
+                      question_id DESC LIMIT 1"
+        );
+        self.write(Patience::Caller, "question", async |db| {
+            let question: Question = match db.find(same, (worker.project_id, new.normal)).await? {
+                Some(there) => there,
+                None => insert(db, worker.project_id, new).await?,
+            };
+            // This call gives an answer without a ruling itself; a ruling is delivered later.
+            let is_given = question.answered.is_some() && !question.is_ruled();
+            let delivery = if is_given { "told" } else { "due" };
+            let sql = "INSERT INTO question_askers (question_id, agent, attempt_id, task_id,
+                                         waits_until, delivery)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                 ON CONFLICT (question_id, agent) DO UPDATE SET waits_until = excluded.waits_until";
+            let (attempt, until) = (worker.attempt_id, new.waits_until.map(Timestamp::millis));
+            let values = (question.id, &worker.agent, attempt, new.task, until, delivery);
+            db.run(sql, values).await?;
+            Ok(question)
+        })
         .await
-        .map_err(fault)?;
-        let question = match there {
-            Some(row) => row.question()?,
-            None => insert(&mut writing, worker.project_id, new).await?,
-        };
-        sqlx::query(
-            "INSERT INTO question_askers (question_id, agent, attempt_id, task_id, delivery, waits_until)
-             VALUES (?1, ?2, ?3, ?4, ?6, ?5)
-             ON CONFLICT (question_id, agent) DO UPDATE SET waits_until = excluded.waits_until",
-        )
-        .bind(question.id.to_string())
-        .bind(&worker.agent)
-        .bind(worker.attempt_id.map(|attempt| attempt.to_string()))
-        .bind(new.task.map(|task| task.to_string()))
-        .bind(new.waits_until.map(Timestamp::millis))
-        // This call gives an answer without a ruling itself; a ruling is delivered later.
-        .bind(if question.answered.is_some() && !question.is_ruled() { "told" } else { "due" })
-        .execute(&mut *writing)
-        .await
-        .map_err(fault)?;
-        commit(writing, "question").await?;
-        Ok(question)
     }
 
     /// Wakes when a question is answered.
@@ -146,31 +127,16 @@ impl Store {
 
     /// A question by its id.
     pub async fn question(&self, question: QuestionId) -> Result<Question, Refusal> {
-        let row: Option<Row> = sqlx::query_as("SELECT * FROM questions WHERE question_id = ?1")
-            .bind(question.to_string())
-            .fetch_optional(&self.reader)
-            .await
-            .map_err(fault)?;
-        row.ok_or_else(|| not_found(&question.to_string()))?.question()
+        let sql = questions!("WHERE question_id = ?1");
+        let found = self.read(async |db| db.find(sql, (question,)).await).await?;
+        found.ok_or_else(|| not_found(&question.to_string()))
     }
 
     /// The answered questions of a project, newest first.
     pub async fn rulings(&self, project: ProjectId) -> Result<Vec<Ruling>, Refusal> {
-        let rows: Vec<Row> = sqlx::query_as(
-            "SELECT * FROM questions WHERE project_id = ?1 AND status = 'answered'
-             ORDER BY answered_at DESC LIMIT ?2",
-        )
-        .bind(project.to_string())
-        .bind(RULINGS)
-        .fetch_all(&self.reader)
-        .await
-        .map_err(fault)?;
-        let ruling = |row: Row| {
-            let Question { id, handle, text, answered, .. } = row.question()?;
-            let (answer, by) = answered.unwrap_or_default();
-            Ok(Ruling { question_id: id, handle, question: text, answer, by })
-        };
-        rows.into_iter().map(ruling).collect()
+        let sql = "SELECT *, answered_by AS by FROM questions
+             WHERE project_id = ?1 AND status = 'answered' ORDER BY answered_at DESC LIMIT ?2";
+        self.read(async |db| db.all(sql, (project, RULINGS)).await).await
     }
 
     /// The task of the executor that answers; created at the first call.
@@ -180,31 +146,22 @@ impl Store {
         title: &str,
         description: &str,
     ) -> Result<TaskId, Refusal> {
-        let mut writing = self.writing().await?;
-        let id = question.id.to_string();
-        let there: Option<String> =
-            sqlx::query_scalar("SELECT answer_task FROM questions WHERE question_id = ?1")
-                .bind(&id)
-                .fetch_one(&mut *writing)
-                .await
-                .map_err(fault)?;
-        if let Some(task) = there {
-            return codec::id(&task);
-        }
-        let draft = Draft {
-            description: Some(description),
-            kind: TaskKind::Answer,
-            ..Draft::new(question.project_id, title, Priority::High)
-        };
-        let (task, _) = tasks::insert(&mut writing, &draft).await?;
-        sqlx::query("UPDATE questions SET answer_task = ?2 WHERE question_id = ?1")
-            .bind(&id)
-            .bind(task.to_string())
-            .execute(&mut *writing)
-            .await
-            .map_err(fault)?;
-        commit(writing, "answer_task").await?;
-        Ok(task)
+        self.write(Patience::Caller, "answer_task", async |db| {
+            let sql = "SELECT answer_task FROM questions WHERE question_id = ?1";
+            if let Some(task) = db.one(sql, (question.id,)).await? {
+                return Ok(task);
+            }
+            let draft = Draft {
+                description: Some(description),
+                kind: TaskKind::Answer,
+                ..Draft::new(question.project_id, title, Priority::High)
+            };
+            let (task, _) = tasks::insert(db, &draft).await?;
+            let sql = "UPDATE questions SET answer_task = ?2 WHERE question_id = ?1";
+            db.run(sql, (question.id, task)).await?;
+            Ok(task)
+        })
+        .await
     }
 
     /// When an executor's time to answer ends: `timeout` after its start or when the last call
@@ -216,21 +173,13 @@ impl Store {
         timeout: Duration,
         grace: Duration,
     ) -> Result<Timestamp, Refusal> {
-        let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-        let until: i64 = sqlx::query_scalar(
-            "SELECT max(created_at + ?3,
-                        coalesce((SELECT max(waits_until) FROM question_askers
-                                  WHERE question_id = ?1), 0)) + ?4
-             FROM attempts WHERE attempt_id = ?2",
-        )
-        .bind(question.to_string())
-        .bind(attempt.to_string())
-        .bind(millis(timeout))
-        .bind(millis(grace))
-        .fetch_one(&self.reader)
-        .await
-        .map_err(fault)?;
-        Ok(Timestamp::from_millis(until))
+        let sql = "SELECT created_at,
+                    (SELECT max(waits_until) FROM question_askers WHERE question_id = ?1)
+             FROM attempts WHERE attempt_id = ?2";
+        let (started, waits_until): (Timestamp, Option<Timestamp>) =
+            self.read(async |db| db.one(sql, (question, attempt)).await).await?;
+        let until = started.plus(timeout).millis().max(waits_until.map_or(0, Timestamp::millis));
+        Ok(Timestamp::from_millis(until).plus(grace))
     }
 }
 
@@ -296,16 +245,11 @@ impl Consultations for Store {
     }
 
     async fn consultations(&self) -> Result<Vec<QuestionId>, Refusal> {
-        let rows: Vec<Row> = sqlx::query_as(
-            "SELECT questions.* FROM questions JOIN tasks ON task_id = answer_task
-             WHERE (questions.status = 'open' AND tasks.status NOT IN ('done', 'cancelled'))
-                OR EXISTS (SELECT 1 FROM attempts a WHERE a.task_id = answer_task
-                           AND a.phase IN ('queued', 'preparing', 'running', 'stopping'))",
-        )
-        .fetch_all(&self.reader)
-        .await
-        .map_err(fault)?;
-        rows.into_iter().map(|row| Ok(row.question()?.id)).collect()
+        let sql = "SELECT question_id FROM questions q JOIN tasks t ON t.task_id = q.answer_task
+              WHERE (q.status = 'open' AND t.status NOT IN ('done', 'cancelled'))
+                 OR EXISTS (SELECT 1 FROM attempts a WHERE a.task_id = answer_task
+                            AND a.phase IN ('queued', 'preparing', 'running', 'stopping'))";
+        self.read(async |db| db.all(sql, ()).await).await
     }
 
     async fn executor_answered(
@@ -313,29 +257,24 @@ impl Consultations for Store {
         question: QuestionId,
         consulted: &Consulted,
     ) -> Result<Consulted, Refusal> {
-        let mut writing = self.writing_patiently().await?;
-        sqlx::query(
-            "UPDATE questions
-             SET status = 'answered', answer = ?2, answered_by = ?3, answered_at = ?4
-             WHERE question_id = ?1 AND status = 'open'",
-        )
-        .bind(question.to_string())
-        .bind(&consulted.answer)
-        .bind(&consulted.executor)
-        .bind(Timestamp::now().millis())
-        .execute(&mut *writing)
-        .await
-        .map_err(fault)?;
-        end_answer_task(&mut writing, question, TaskStatus::Done).await?;
-        commit(writing, "executor_answer").await?;
+        let sql = "UPDATE questions
+              SET status = 'answered', answer = ?2, answered_by = ?3, answered_at = ?4
+              WHERE question_id = ?1 AND status = 'open'";
+        let Consulted { answer, executor } = consulted;
+        self.write(Patience::Owner, "executor_answer", async |db| {
+            db.run(sql, (question, answer, executor, now())).await?;
+            end_answer_task(db, question, TaskStatus::Done).await
+        })
+        .await?;
         self.changes.announce(question);
         Ok(self.question(question).await?.consulted())
     }
 
     async fn executor_failed(&self, question: QuestionId) -> Result<(), Refusal> {
-        let mut writing = self.writing_patiently().await?;
-        end_answer_task(&mut writing, question, TaskStatus::Cancelled).await?;
-        commit(writing, "executor_failed").await
+        self.write(Patience::Owner, "executor_failed", async |db| {
+            end_answer_task(db, question, TaskStatus::Cancelled).await
+        })
+        .await
     }
 }
 
@@ -347,125 +286,68 @@ impl Store {
         worker: &Worker,
         name: Option<&str>,
     ) -> Result<Option<AskedIn>, Refusal> {
-        let mut reading = self.reader.acquire().await.map_err(fault)?;
-        let own: Option<String> = match (name, worker.attempt_id) {
-            (Some(name), _) => Some(name.to_owned()),
-            (None, Some(attempt)) => {
-                sqlx::query_scalar("SELECT task_id FROM attempts WHERE attempt_id = ?1")
-                    .bind(attempt.to_string())
-                    .fetch_optional(&mut *reading)
-                    .await
-                    .map_err(fault)?
+        self.read(async |db| {
+            let own = if let Some(name) = name {
+                Some(name.to_owned())
+            } else {
+                let sql = "SELECT task_id FROM attempts WHERE attempt_id = ?1";
+                db.find(sql, (worker.attempt_id,)).await?
+            };
+            let Some(own) = own else { return Ok(None) };
+            match scope::task(db, worker, &own).await {
+                Ok(task) => {
+                    let brief = task.brief.as_deref().and_then(Brief::kept).unwrap_or_default();
+                    let plan = brief.plan_reference.unwrap_or_default();
+                    let sections = plan.affected_sections;
+                    Ok(Some(AskedIn { task_id: task.task_id, kind: task.kind, sections }))
+                }
+                // An attempt's task may have been deleted; only one that was named must exist.
+                Err(error) if name.is_some() => Err(error),
+                Err(_) => Ok(None),
             }
-            (None, None) => None,
-        };
-        let Some(own) = own else { return Ok(None) };
-        match scope::task(&mut reading, worker, &own).await {
-            Ok(task) => Ok(Some(AskedIn {
-                task_id: task.task_id,
-                kind: task.kind,
-                sections: affected_sections(task.brief.as_deref()),
-            })),
-            // An attempt's task may have been deleted; only one that was named must be there.
-            Err(error) if name.is_some() => Err(error.into()),
-            Err(_) => Ok(None),
-        }
+        })
+        .await
     }
 }
 
-/// `planReference.affectedSections` of a brief.
-fn affected_sections(brief: Option<&str>) -> Vec<String> {
-    let brief: Option<Value> = brief.and_then(|brief| serde_json::from_str(brief).ok());
-    let sections =
-        brief.as_ref().and_then(|brief| brief.pointer("/planReference/affectedSections"));
-    let sections = sections.and_then(Value::as_array).into_iter().flatten();
-    sections.filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-async fn insert(
-    writing: Writing<'_>,
-    project: ProjectId,
-    new: &NewQuestion<'_>,
-) -> Result<Question, Refusal> {
-    let handle = handles::next(writing, project, Prefix::Question).await?;
+async fn insert(db: Db<'_>, project: ProjectId, new: &NewQuestion<'_>) -> Result<Question> {
     let question = Question {
         id: QuestionId::new(),
         project_id: project,
-        handle,
+        handle: handles::next(db, project, handles::QUESTION).await?,
         text: new.question.to_owned(),
         context: new.context.map(Value::to_string),
         answered: None,
     };
-    sqlx::query(
-        "INSERT INTO questions (question_id, project_id, handle, question, normal, context, priority,
-                                status, asked_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open', ?8)",
-    )
-    .bind(question.id.to_string())
-    .bind(project.to_string())
-    .bind(&question.handle)
-    .bind(&question.text)
-    .bind(new.normal)
-    .bind(&question.context)
-    .bind(codec::word(&new.priority))
-    .bind(Timestamp::now().millis())
-    .execute(writing)
-    .await
-    .map_err(fault)?;
+    let row = json!({
+        "question_id": question.id, "project_id": project, "handle": question.handle,
+        "question": question.text, "normal": new.normal, "context": question.context,
+        "priority": new.priority, "status": "open", "asked_at": now(),
+    });
+    db.insert("INTO questions", row).await?;
     Ok(question)
 }
 
-async fn end_answer_task(
-    writing: Writing<'_>,
-    question: QuestionId,
-    status: TaskStatus,
-) -> Result<(), Refusal> {
-    sqlx::query(
-        "UPDATE tasks SET status = ?2, updated_at = ?3
+async fn end_answer_task(db: Db<'_>, question: QuestionId, status: TaskStatus) -> Result<()> {
+    let sql = "UPDATE tasks SET status = ?2, updated_at = ?3
          WHERE task_id = (SELECT answer_task FROM questions WHERE question_id = ?1)
-           AND status NOT IN ('done', 'cancelled')",
-    )
-    .bind(question.to_string())
-    .bind(codec::word(&status))
-    .bind(Timestamp::now().millis())
-    .execute(writing)
-    .await
-    .map(drop)
-    .map_err(fault)
+           AND status NOT IN ('done', 'cancelled')";
+    db.run(sql, (question, status, now())).await.map(drop)
 }
 
 /// Records the ruling of a person or an orchestrator. It replaces an executor's answer and is
 /// delivered to everyone who asked, also to those who got the other answer. An executor that
 /// still works on the question is not needed any more.
-pub async fn rule(
-    writing: Writing<'_>,
-    question: QuestionId,
-    answer: &str,
-    by: &str,
-    at: Timestamp,
-) -> Result<(), Refusal> {
-    sqlx::query(
-        "UPDATE question_askers SET delivery = 'due', waits_until = NULL
+pub async fn rule(db: Db<'_>, question: QuestionId, answer: &str, by: &str) -> Result<()> {
+    let sql = "UPDATE question_askers SET delivery = 'due', waits_until = NULL
          WHERE question_id = ?1 AND EXISTS (SELECT 1 FROM questions q WHERE q.question_id = ?1
-                                            AND q.status = 'answered' AND q.answer <> ?2)",
-    )
-    .bind(question.to_string())
-    .bind(answer)
-    .execute(&mut *writing)
-    .await
-    .map_err(fault)?;
-    sqlx::query(
-        "UPDATE questions SET status = 'answered', answer = ?2, answered_by = ?3, answered_at = ?4
-         WHERE question_id = ?1",
-    )
-    .bind(question.to_string())
-    .bind(answer)
-    .bind(by)
-    .bind(at.millis())
-    .execute(&mut *writing)
-    .await
-    .map_err(fault)?;
-    end_answer_task(writing, question, TaskStatus::Cancelled).await
+                                            AND q.status = 'answered' AND q.answer <> ?2)";
+    db.run(sql, (question, answer)).await?;
+    let sql = "UPDATE questions
+         SET status = 'answered', answer = ?2, answered_by = ?3, answered_at = ?4
+         WHERE question_id = ?1";
+    db.run(sql, (question, answer, by, now())).await?;
+    end_answer_task(db, question, TaskStatus::Cancelled).await
 }
 
 pub fn not_found(name: &str) -> Refusal {

@@ -2,16 +2,18 @@
 
 use provost_actors::ids::ProjectId;
 use provost_actors::refusal::Refusal;
-use sqlx::FromRow;
+use serde::Deserialize;
 
 use super::plans::{self, INDEX_VERSION, NewDocument, NewPlan};
-use crate::store::{Store, codec, commit, fault};
+use crate::store::Store;
+use crate::store::sql::Sql;
+use crate::store::write_retry::Patience;
 use crate::work::plan::{self, Format};
 
-#[derive(FromRow)]
-struct OldRow {
+#[derive(Deserialize)]
+struct OldPlan {
     plan_id: i64,
-    project_id: String,
+    project_id: ProjectId,
     name: String,
     version: String,
     content_hash: String,
@@ -22,14 +24,8 @@ impl Store {
     /// Indexes each such plan again, the newest first, and returns how many. Each is a
     /// transaction of its own: a daemon that ends meanwhile leaves the rest to the next one.
     pub async fn renew_plans(&self) -> Result<usize, Refusal> {
-        let old: Vec<OldRow> = sqlx::query_as(
-            "SELECT plan_id, project_id, name, version, content_hash, added_at FROM plans
-             WHERE index_version < ?1 ORDER BY plan_id DESC",
-        )
-        .bind(INDEX_VERSION)
-        .fetch_all(&self.reader)
-        .await
-        .map_err(fault)?;
+        let sql = "SELECT * FROM plans WHERE index_version < ?1 ORDER BY plan_id DESC";
+        let old: Vec<OldPlan> = self.read(async |db| db.all(sql, (INDEX_VERSION,)).await).await?;
         let count = old.len();
         for plan in old {
             self.renew(plan).await?;
@@ -37,39 +33,26 @@ impl Store {
         Ok(count)
     }
 
-    async fn renew(&self, old: OldRow) -> Result<(), Refusal> {
-        let project: ProjectId = codec::id(&old.project_id)?;
-        let documents: Vec<(String, String)> = sqlx::query_as(
-            "SELECT source, content FROM plan_documents WHERE plan_id = ?1 ORDER BY document_id",
-        )
-        .bind(old.plan_id)
-        .fetch_all(&self.reader)
-        .await
-        .map_err(fault)?;
+    async fn renew(&self, old: OldPlan) -> Result<(), Refusal> {
+        let OldPlan { plan_id, project_id, name, version, content_hash, added_at } = old;
+        let sql =
+            "SELECT source, content FROM plan_documents WHERE plan_id = ?1 ORDER BY document_id";
+        let documents = self.read(async |db| db.all(sql, (plan_id,)).await).await?;
         let documents = tokio::task::spawn_blocking(move || parse(documents)).await;
         let documents = documents.map_err(|error| Refusal::internal(error.to_string()))??;
-        let plan = NewPlan { name: old.name, version: old.version, documents, replaces: true };
-        let mut writing = self.writing_patiently().await?;
-        let is_same: bool = sqlx::query_scalar(
-            "SELECT EXISTS (SELECT 1 FROM plans WHERE plan_id = ?1 AND content_hash = ?2
-                            AND index_version < ?3)",
-        )
-        .bind(old.plan_id)
-        .bind(&old.content_hash)
-        .bind(INDEX_VERSION)
-        .fetch_one(&mut *writing)
+        let plan = NewPlan { name, version, documents, replaces: true };
+        let sql = "SELECT EXISTS (SELECT 1 FROM plans WHERE plan_id = ?1 AND content_hash = ?2
+                                  AND index_version < ?3)";
+        self.write(Patience::Owner, "renew_plan", async |db| {
+            // It may have been removed or replaced meanwhile.
+            if db.one(sql, (plan_id, &content_hash, INDEX_VERSION)).await? {
+                plans::remove(db, plan_id).await?;
+                let kept = Some((plan_id, added_at));
+                plans::insert(db, project_id, kept, &plan, &content_hash).await?;
+            }
+            Ok(())
+        })
         .await
-        .map_err(fault)?;
-        if !is_same {
-            // It was removed or replaced meanwhile.
-            return Ok(());
-        }
-        plans::remove(&mut writing, old.plan_id).await?;
-        let kept = Some((old.plan_id, old.added_at));
-        plans::insert(&mut writing, project, kept, &plan, &old.content_hash)
-            .await
-            .map_err(fault)?;
-        commit(writing, "renew_plan").await
     }
 }
 

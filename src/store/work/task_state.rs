@@ -1,41 +1,32 @@
 //! The status and review state of a task after a report: set in one place for all tools.
 
-use provost_actors::event::Timestamp;
 use provost_actors::ids::TaskId;
 use provost_actors::refusal::{Code, Refusal};
 
 use super::leases;
 use super::scope::WorkTask;
-use crate::store::codec::{self, Text};
-use crate::store::{Result, Writing};
+use crate::store::sql::{Sql, now, word};
+use crate::store::{Db, Result};
 use crate::work::Standing;
 use crate::work::report::Becomes;
 
 /// Gives a task the status and standing that a report makes of it.
 pub async fn set(
-    writing: Writing<'_>,
+    db: Db<'_>,
     task: TaskId,
-    now: Becomes,
+    becomes: Becomes,
     reason: Option<&str>,
     progress: Option<i64>,
 ) -> Result<()> {
     let is_held_up =
-        matches!(now.standing, Some(Standing::Blocked | Standing::Failed | Standing::Rework));
-    sqlx::query(
-        "UPDATE tasks SET status = ?2, standing = ?3, blocked_reason = ?4,
+        matches!(becomes.standing, Some(Standing::Blocked | Standing::Failed | Standing::Rework));
+    let reason = reason.filter(|_| is_held_up);
+    let sql = "UPDATE tasks SET status = ?2, standing = ?3, blocked_reason = ?4,
                 progress = coalesce(?5, progress), updated_at = ?6
-         WHERE task_id = ?1",
-    )
-    .bind(Text(task))
-    .bind(Text(now.status))
-    .bind(now.standing.map(Text))
-    .bind(reason.filter(|_| is_held_up))
-    .bind(progress)
-    .bind(Timestamp::now().millis())
-    .execute(&mut *writing)
-    .await?;
-    if now.is_let_go {
-        leases::let_go(writing, task).await?;
+         WHERE task_id = ?1";
+    db.run(sql, (task, becomes.status, becomes.standing, reason, progress, now())).await?;
+    if becomes.is_let_go {
+        leases::let_go(db, task).await?;
     }
     Ok(())
 }
@@ -44,5 +35,5 @@ pub fn taken_already(task: &WorkTask, why: &str) -> Refusal {
     Refusal::new(Code::InvalidState, format!("task {} {why}", task.handle))
         .hint("Call getNextTask instead.")
         .detail("task_id", task.handle.as_str())
-        .detail("status", codec::word(&task.status))
+        .detail("status", word(&task.status))
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use provost_actors::ids::QuestionId;
+use serde::Deserialize;
 
 use super::{Answer, terms};
 use crate::api::worker::question::{Decision, Evidence};
@@ -16,7 +17,7 @@ const SIMILAR: f64 = 0.5;
 const SIMILAR_MAX: usize = 3;
 
 /// A question that was answered.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Ruling {
     pub question_id: QuestionId,
     pub handle: String,

@@ -273,7 +273,7 @@ fn files(items: &[&str]) -> Value {
     files
 }
 
-/// The paths of an item, apart by commas, without what is said of them behind a dash.
+/// The paths of an item, separated by commas, without a comment after a dash.
 fn paths(item: &str) -> impl Iterator<Item = &str> {
     let named = item.split(" - ").next().unwrap_or(item);
     listed(named).into_iter().map(|path| path.trim_matches('`'))

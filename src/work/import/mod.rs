@@ -1,5 +1,5 @@
-//! Tasks from a file: what a JSON or Markdown document plans, read whole or told
-//! what is wrong with it and where. Pure.
+//! Tasks from a file: what a JSON or Markdown document plans, or what is wrong
+//! with the document and where. Pure.
 
 mod json;
 mod markdown;
@@ -19,8 +19,8 @@ use crate::api::brief::Brief;
 /// The most tasks in a file.
 const TASKS_MAX: usize = 20_000;
 
-/// The most faults that are told at once.
-const FAULTS_TOLD: usize = 20;
+/// The most faults that a refusal lists.
+const FAULTS_MAX: usize = 20;
 
 /// What a file is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ struct Draft {
 /// What is wrong with a file.
 type Faults = Vec<String>;
 
-/// Reads a file's tasks, in its order. All that is wrong is told at once.
+/// Reads a file's tasks, in its order. All faults are reported at once.
 pub fn read(text: &str, format: Format) -> Result<Vec<Planned>, Refusal> {
     let drafts = match format {
         Format::Json => json::drafts(text),
@@ -78,8 +78,8 @@ fn refuse(faults: Faults) -> Refusal {
     };
     let first = faults.first().map_or("", String::as_str).trim_end_matches('.');
     Refusal::new(Code::InvalidArgument, format!("nothing is imported: {first}{more}"))
-        .hint("Mend what the message names in the file, then import it again.")
-        .detail("faults", faults.into_iter().take(FAULTS_TOLD).collect::<Vec<_>>())
+        .hint("Fix what the message names in the file, then import it again.")
+        .detail("faults", faults.into_iter().take(FAULTS_MAX).collect::<Vec<_>>())
 }
 
 fn plan(drafts: Vec<Draft>) -> Result<Vec<Planned>, Faults> {

@@ -1,7 +1,7 @@
 //! JSON: each object or array a section named by its path, each value a passage.
 //!
 //! `serde_json` reads it, level by level: a [`RawValue`] that borrows from the text
-//! lies where its value does. Pure.
+//! keeps the position of its value. Pure.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ const SHORT_ARRAY: usize = 200;
 /// Most lines of an array that is quoted as a whole.
 const LIST_LINES: usize = 14;
 
-/// Members by which people tell things of one kind apart.
+/// Members that name an object among others of its kind.
 const NAMES: [&str; 6] = ["name", "title", "id", "key", "label", "type"];
 
 pub(super) fn sections(text: &str) -> Result<Vec<Section>, ParseError> {
@@ -70,7 +70,7 @@ impl Reader<'_> {
         self.push(&place, passages);
     }
 
-    /// That no name stands in an object twice: which one holds can't be told.
+    /// Refuses an object with the same name twice: it is unclear which value holds.
     fn check(&self, parts: &[Part<'_>]) -> Result<(), ParseError> {
         let mut seen = HashSet::new();
         let again = parts.iter().find(|part| part.name.as_ref().is_some_and(|it| !seen.insert(it)));
@@ -175,7 +175,7 @@ impl Reader<'_> {
     }
 }
 
-/// Where a sentence stands in the JSON of its string.
+/// The range of a sentence in the JSON of its string.
 fn written(json: &str, sentence: &str) -> Option<std::ops::Range<usize>> {
     let escaped = serde_json::to_string(sentence).ok()?;
     let escaped = escaped.trim_matches('"');

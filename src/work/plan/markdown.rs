@@ -14,7 +14,7 @@ const LIST_LINES: usize = 14;
 /// Most lines of a paragraph that is quoted as a whole, and of a block of code.
 const BLOCK_LINES: usize = 12;
 
-/// Most bytes of a column's name: it is told with every cell.
+/// Most bytes of a column's name: it is repeated with every cell.
 const COLUMN_MAX: usize = 100;
 
 pub(super) fn sections(text: &str) -> Vec<Section> {
@@ -60,8 +60,8 @@ impl Block {
         self.plain.push_str(more);
     }
 
-    /// Where a range of `plain` stands in the document: at least there, at most as
-    /// much more as its first and last pieces are longer.
+    /// The range of the document that a range of `plain` comes from; it may be larger by as
+    /// much as its first and last pieces are longer.
     fn source(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let first = self.pieces.partition_point(|(at, _)| *at <= range.start).checked_sub(1)?;
         let last = self.pieces.partition_point(|(at, _)| *at < range.end.max(1)).checked_sub(1)?;
@@ -86,7 +86,7 @@ struct List {
 struct Table {
     head: Vec<String>,
     row: Vec<String>,
-    /// All rows, as they are told.
+    /// All rows as text.
     rows: Vec<String>,
 }
 
@@ -279,11 +279,11 @@ impl Reader<'_> {
         let Some(table) = &mut self.table else { return };
         let (head, row) = (short(&table.head.join(" ")), std::mem::take(&mut table.row));
         let cells = table.head.iter().zip(&row).filter(|(_, cell)| !cell.is_empty());
-        let told = cells.map(|(head, cell)| match head.as_str() {
+        let cells = cells.map(|(head, cell)| match head.as_str() {
             "" => cell.clone(),
             head => format!("{head}: {cell}"),
         });
-        let text = told.collect::<Vec<_>>().join(", ");
+        let text = cells.collect::<Vec<_>>().join(", ");
         if !text.is_empty() {
             table.rows.push(text.clone());
             self.blocks += 1;

@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 /// into several with the same breadcrumb.
 pub const PASSAGES_MAX: usize = 60;
 
-/// Most bytes of what introduces a passage, and of a heading: each is told again with
+/// Most bytes of what introduces a passage, and of a heading: each is repeated with
 /// every passage or section below it.
 const LEAD_MAX: usize = 300;
 
-/// How a document is to be read.
+/// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Markdown,
@@ -49,11 +49,11 @@ impl Format {
 /// Why a document can't be taken apart.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    #[error("it is not UTF-8: byte {0} (counted from 0) begins no character")]
+    #[error("not valid UTF-8 (byte offset {0})")]
     NotUtf8(usize),
     #[error("it is not JSON: {0}")]
     NotJson(String),
-    #[error("the name {name:?} stands in one object twice, again in line {line}")]
+    #[error("one object has the name {name:?} twice, again in line {line}")]
     SameName { name: String, line: usize },
 }
 
@@ -76,7 +76,7 @@ pub struct Passage {
     pub first_line: usize,
     pub last_line: usize,
     /// Verbatim what stands there: these lines joined by `\n`, or, where they are too
-    /// long to be told, a piece of them.
+    /// long to be quoted, a piece of them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub quote: String,
     /// What it says, without marks.
@@ -97,7 +97,7 @@ pub struct Passage {
     /// Its own path, where that is longer than its section's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The language of a block of code; empty if none is told.
+    /// The language of a block of code; empty if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
 }

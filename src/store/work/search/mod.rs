@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use provost_actors::ids::ProjectId;
 use provost_actors::refusal::Refusal;
-use sqlx::FromRow;
+use serde::Deserialize;
 
-use crate::store::{Store, Writing, fault};
+use crate::store::sql::Sql;
+use crate::store::{Db, Result, Store};
 use crate::work::answer::cite::Citation;
 use crate::work::answer::{Hit, Search, terms};
 use crate::work::plan::{PASSAGES_MAX, Section, packed};
@@ -37,7 +38,7 @@ const PASSAGE: &str = "SELECT ?1 AS id, 0.0 AS score, p.version, d.source, d.con
     JOIN plans p ON p.plan_id = s.plan_id
     WHERE s.section_id = ?1 / ?2";
 
-#[derive(FromRow)]
+#[derive(Deserialize)]
 struct PassageRow {
     id: i64,
     score: f64,
@@ -53,9 +54,8 @@ struct PassageRow {
 
 impl PassageRow {
     /// `None` for a passage that its section does not have.
-    fn hit(self) -> Result<Option<Hit>, Refusal> {
-        let passages =
-            packed::unpack(&self.passages).map_err(|error| Refusal::internal(error.to_string()))?;
+    fn hit(self) -> Result<Option<Hit>> {
+        let passages = packed::unpack(&self.passages)?;
         let number = usize::try_from(self.id % ROWS_PER_SECTION).unwrap_or_default();
         let Self { id, score, version, source, breadcrumb, heading, above, .. } = self;
         let is_there = number < passages.len();
@@ -76,39 +76,7 @@ impl Store {
         names: &[String],
         sections: &[String],
     ) -> Result<Search, Refusal> {
-        let mut reading = self.reader.acquire().await.map_err(fault)?;
-        let plans = current(&mut reading, project).await?;
-        let terms = terms::terms(question);
-        if plans.is_empty() || terms.is_empty() {
-            let (question, has_plan) = (question.to_owned(), !plans.is_empty());
-            return Ok(Search { question, has_plan, terms, ..Search::default() });
-        }
-        let plans: Vec<String> = plans.iter().map(|plan| format!("p{plan}")).collect();
-        let plans = format!("plan : ({})", plans.join(" OR "));
-        let all = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " AND "));
-        let any = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " OR "));
-        let question = question.to_owned();
-        let mut search = Search { question, has_plan: true, terms, ..Search::default() };
-        if let Some(place) = in_place(names.iter().chain(sections)) {
-            search.complete = matching(&mut reading, &format!("{all} AND {place}"), FOUND).await?;
-        }
-        if search.complete.is_empty() {
-            search.complete = matching(&mut reading, &all, FOUND).await?;
-        }
-        // A whole is found by what introduces it; its parts are passages, too.
-        search.complete.retain(|hit| !hit.passage().is_whole);
-        if let Some(place) = in_place(names.iter()) {
-            search.named = matching(&mut reading, &format!("{any} AND {place}"), NAMED).await?;
-            if search.named.is_empty() {
-                search.named =
-                    matching(&mut reading, &format!("{plans} AND {place}"), NAMED).await?;
-            }
-        }
-        search.partial = matching(&mut reading, &any, FOUND).await?;
-        if let Some(best) = search.partial.first() {
-            search.missing = missing(&mut reading, best.id, &search.terms).await?;
-        }
-        Ok(search)
+        self.read(async |db| find(db, project, question, names, sections).await).await
     }
 
     /// The passage of a project's current plans that an executor's answer cites, and the
@@ -119,23 +87,61 @@ impl Store {
         answer: &str,
     ) -> Result<Option<(Hit, String)>, Refusal> {
         let Some(citation) = Citation::of(answer) else { return Ok(None) };
-        let mut reading = self.reader.acquire().await.map_err(fault)?;
-        let row: Option<PassageRow> = sqlx::query_as(PASSAGE)
-            .bind(citation.id)
-            .bind(ROWS_PER_SECTION)
-            .fetch_optional(&mut *reading)
-            .await
-            .map_err(fault)?;
-        let plans = current(&mut reading, project).await?;
-        let Some(mut row) = row.filter(|row| plans.contains(&row.plan_id)) else { return Ok(None) };
-        let document = std::mem::take(&mut row.content);
-        let verified = row.hit()?.filter(|hit| citation.is_verbatim(hit, &document));
-        Ok(verified.map(|hit| (hit, citation.words)))
+        self.read(async |db| {
+            let row: Option<PassageRow> = db.find(PASSAGE, (citation.id, ROWS_PER_SECTION)).await?;
+            let plans = current(db, project).await?;
+            let row = row.filter(|row| plans.contains(&row.plan_id));
+            let Some(mut row) = row else { return Ok(None) };
+            let document = std::mem::take(&mut row.content);
+            let verified = row.hit()?.filter(|hit| citation.is_verbatim(hit, &document));
+            Ok(verified.map(|hit| (hit, citation.words)))
+        })
+        .await
     }
 }
 
-async fn current(reading: Writing<'_>, project: ProjectId) -> Result<Vec<i64>, Refusal> {
-    sqlx::query_scalar(CURRENT).bind(project.to_string()).fetch_all(reading).await.map_err(fault)
+async fn find(
+    db: Db<'_>,
+    project: ProjectId,
+    question: &str,
+    names: &[String],
+    sections: &[String],
+) -> Result<Search> {
+    let plans = current(db, project).await?;
+    let terms = terms::terms(question);
+    if plans.is_empty() || terms.is_empty() {
+        let (question, has_plan) = (question.to_owned(), !plans.is_empty());
+        return Ok(Search { question, has_plan, terms, ..Search::default() });
+    }
+    let plans: Vec<String> = plans.iter().map(|plan| format!("p{plan}")).collect();
+    let plans = format!("plan : ({})", plans.join(" OR "));
+    let all = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " AND "));
+    let any = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " OR "));
+    let question = question.to_owned();
+    let mut search = Search { question, has_plan: true, terms, ..Search::default() };
+    if let Some(place) = in_place(names.iter().chain(sections)) {
+        search.complete = matching(db, &format!("{all} AND {place}"), FOUND).await?;
+    }
+    if search.complete.is_empty() {
+        search.complete = matching(db, &all, FOUND).await?;
+    }
+    // A whole is found by what introduces it; its parts are passages, too.
+    search.complete.retain(|hit| !hit.passage().is_whole);
+    if let Some(place) = in_place(names.iter()) {
+        search.named = matching(db, &format!("{any} AND {place}"), NAMED).await?;
+        if search.named.is_empty() {
+            search.named = matching(db, &format!("{plans} AND {place}"), NAMED).await?;
+        }
+    }
+    search.partial = matching(db, &any, FOUND).await?;
+    if let Some(best) = search.partial.first() {
+        search.missing = missing(db, best.id, &search.terms).await?;
+    }
+    Ok(search)
+}
+
+async fn current(db: Db<'_>, project: ProjectId) -> Result<Vec<i64>> {
+    db.all(CURRENT, (project,)).await
 }
 
 fn phrases(phrases: &[String], joint: &str) -> String {
@@ -150,45 +156,26 @@ fn in_place<'a>(names: impl Iterator<Item = &'a String>) -> Option<String> {
     (!names.is_empty()).then(|| format!("place : ({})", phrases(&names, " OR ")))
 }
 
-async fn matching(reading: Writing<'_>, query: &str, most: i64) -> Result<Vec<Hit>, Refusal> {
-    let rows: Vec<PassageRow> = sqlx::query_as(
-        "SELECT found.rowid AS id, found.score, p.version, d.source, '' AS content, s.*
+async fn matching(db: Db<'_>, query: &str, most: i64) -> Result<Vec<Hit>> {
+    let sql = "SELECT found.rowid AS id, found.score, p.version, d.source, '' AS content, s.*
          FROM (SELECT rowid, bm25(plan_passages, 0.0, ?3, ?4) AS score FROM plan_passages
                WHERE plan_passages MATCH ?1 ORDER BY score, rowid LIMIT ?2) found
          JOIN plan_sections s ON s.section_id = found.rowid / ?5
          JOIN plan_documents d ON d.document_id = s.document_id
          JOIN plans p ON p.plan_id = s.plan_id
-         ORDER BY found.score, found.rowid",
-    )
-    .bind(query)
-    .bind(most)
-    .bind(PLACE)
-    .bind(SAID)
-    .bind(ROWS_PER_SECTION)
-    .fetch_all(reading)
-    .await
-    .map_err(fault)?;
+         ORDER BY found.score, found.rowid";
+    let rows: Vec<PassageRow> = db.all(sql, (query, most, PLACE, SAID, ROWS_PER_SECTION)).await?;
     let hits: Vec<Option<Hit>> = rows.into_iter().map(PassageRow::hit).collect::<Result<_, _>>()?;
     Ok(hits.into_iter().flatten().collect())
 }
 
 /// The terms that neither a passage nor the headings above it have.
-async fn missing(
-    reading: Writing<'_>,
-    passage: i64,
-    terms: &[String],
-) -> Result<Vec<String>, Refusal> {
+async fn missing(db: Db<'_>, passage: i64, terms: &[String]) -> Result<Vec<String>> {
+    let sql = "SELECT NOT EXISTS (SELECT 1 FROM plan_passages
+                                  WHERE plan_passages MATCH ?1 AND rowid = ?2)";
     let mut missing = Vec::new();
     for term in terms {
-        let found: Option<i64> = sqlx::query_scalar(
-            "SELECT rowid FROM plan_passages WHERE plan_passages MATCH ?1 AND rowid = ?2",
-        )
-        .bind(format!("{{place said}} : \"{term}\""))
-        .bind(passage)
-        .fetch_optional(&mut *reading)
-        .await
-        .map_err(fault)?;
-        if found.is_none() {
+        if db.one(sql, (format!("{{place said}} : \"{term}\""), passage)).await? {
             missing.push(term.clone());
         }
     }
