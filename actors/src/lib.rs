@@ -4,7 +4,7 @@
 //!  Root ─┬─ Gateway ─┬─ Attempt ── its process (by a shim), its log, its worktrees
 //!        │           └─ Attempt …
 //!        ├─ Checks ── the processes that check what is reported as completed
-//!        └─ one git owner per repository
+//!        └─ Repositories: one change of a repository at a time
 //! ```
 //!
 //! An attempt's life:

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  examined ──▶ worktrees.json becomes collected.json ──▶ folder to the trash ──▶ git forgets it
-//!  (a task)     (rename; from here on it has none)        (rename)                (the git owner)
+//!  (a task)     (rename; from here on it has none)        (rename)                (the repository)
 //! ```
 //!
 //! A crash in between leaves a folder without its marker, which the next user puts back, or
