@@ -303,7 +303,7 @@ fn private_folder(path: &Path) -> Result<PathBuf, HomeError> {
     Ok(real)
 }
 
-/// The same for a folder in one that all users can write to: never through a symbolic link,
+/// Makes a folder private in one that all users can write to: never through a symbolic link,
 /// which another user may have put there.
 fn private_folder_in_shared(path: &Path) -> Result<(), HomeError> {
     let failed = |source| HomeError::Folder { path: path.to_owned(), source };

@@ -183,7 +183,7 @@ impl Refusal {
 /// Most characters of a word, and of a message: a caller's names may be of any length.
 const WORD_MAX: usize = 300;
 const MESSAGE_MAX: usize = 4000;
-/// The same of a text among the details.
+/// Most characters of a text among the details.
 const DETAIL_MAX: usize = 4096;
 
 /// One line that begins with a capital, where it begins with a plain word, and ends with a

@@ -23,7 +23,7 @@ where
     }
 }
 
-/// The same, but any refusal that is not the store's own fault ends it.
+/// Tries until `work` succeeds, or is refused for another reason than a fault of the store.
 ///
 /// # Errors
 /// That refusal.

@@ -32,9 +32,9 @@ pub struct World {
 /// The configuration of the actors.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Further starts wait in the queue.
+    /// Attempts that run at once; further starts wait in the queue.
     pub max_running_attempts: usize,
-    /// The same for attempts that answer a question, which have slots of their own.
+    /// Attempts that answer a question and run at once: they have slots of their own.
     pub max_running_answers: usize,
     /// From a stop's SIGINT to its SIGKILL.
     pub stop_grace: Duration,

@@ -163,7 +163,7 @@ pub async fn choose(context: &mut Context, given: Option<&str>) -> Result<Projec
     }
 }
 
-/// The same for verbs that start work: if neither the command line nor the working directory
+/// Chooses the project for verbs that start work: if neither the command line nor the working directory
 /// names the project, it is printed on standard error.
 pub async fn choose_aloud(
     context: &mut Context,

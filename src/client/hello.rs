@@ -59,7 +59,7 @@ impl Hello {
         }
     }
 
-    /// The same, with limited access.
+    /// Limits the access.
     pub fn with_access(self, access: Option<Access>) -> Self {
         Self { access, ..self }
     }

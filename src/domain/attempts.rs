@@ -24,7 +24,7 @@ use crate::store::{self, AttemptOverview, Quota};
 /// Longest final message of a status, in characters.
 const FINAL_MESSAGE_MAX: usize = 2000;
 
-/// The same in an answer about many attempts.
+/// Longest final message in an answer about many attempts, in characters.
 const FINAL_MESSAGE_OF_MANY_MAX: usize = 200;
 
 #[async_trait]

@@ -30,7 +30,7 @@ use provost_actors::checks;
 use provost_actors::gateway;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::world::World;
-use ractor::{ActorRef, RpcReplyPort};
+use ractor::ActorRef;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -100,13 +100,12 @@ impl Domain {
         Self { store, gateway, checks, world, artifacts, answers, data_dir, searches, ending }
     }
 
-    /// Asks the gateway. The owner of the attempt answers the port.
+    /// Asks the gateway.
     async fn gateway<T: Send + 'static>(
         &self,
-        message: impl FnOnce(RpcReplyPort<Result<T, Refusal>>) -> gateway::GatewayMessage,
+        message: impl FnOnce(gateway::Port<T>) -> gateway::GatewayMessage,
     ) -> Result<T, Refusal> {
-        ractor::call!(self.gateway, message)
-            .unwrap_or_else(|_| Err(Refusal::new(Code::ShuttingDown, "the daemon is ending")))
+        gateway::ask(&self.gateway, message).await
     }
 }
 

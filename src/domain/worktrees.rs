@@ -23,7 +23,8 @@ impl Domain {
         Ok(found.into_iter().map(|(attempt, paths)| (attempt, worktree(paths))).collect())
     }
 
-    /// The same of one. An answer about what was done is not lost over it.
+    /// The worktree of one attempt; empty if the store can't be read, because the answer that
+    /// shows it says what was done and must not be lost.
     pub(super) async fn worktree(&self, attempt: AttemptId) -> Worktree {
         let found = self.worktrees(&[attempt]).await.unwrap_or_default().remove(&attempt);
         found.unwrap_or_else(|| Worktree::Each(BTreeMap::new()))

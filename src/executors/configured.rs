@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use provost_actors::base::is_base;
+use provost_actors::base::inherited;
 use provost_actors::executor::{
     Description, Executor, Launch, Message, Normalizer, OnQuota, Request, Turn, Verdict,
 };
@@ -38,8 +38,7 @@ impl Configured {
             .filter(|(name, _)| config.env_pass.iter().any(|pattern| matches(pattern, name)))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        let base = environment.iter().filter(|(name, _)| is_base(name));
-        let base = base.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let base = inherited(environment);
         Self { name, config, search, passed, base, version: Mutex::default() }
     }
 

@@ -26,7 +26,7 @@ pub struct Stranger<'a> {
 /// What such a field says.
 #[derive(Debug, PartialEq)]
 pub enum Sense {
-    /// The same under this name; a path such as `brief.context` where it is part of a field.
+    /// Its value under this name; a path such as `brief.context` where it is part of a field.
     Name(String),
     /// These fields with these values, and what to know of them.
     Values(Vec<(String, Value)>, &'static str),

@@ -14,8 +14,8 @@ const MAX_LINE: usize = 16 * 1024 * 1024;
 pub struct Limits {
     /// Calls in flight; more are refused as `rate_limited`.
     pub calls: usize,
-    /// The same for calls that sleep until there is news: they cost next to
-    /// nothing, and must not stand in the way of those that work.
+    /// Waiting calls in flight: they sleep until there is news, cost next to nothing, and do
+    /// not count as `calls`.
     pub sleepers: usize,
     /// The longest a call may take.
     pub time: Duration,

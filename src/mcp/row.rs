@@ -27,7 +27,7 @@ pub enum Effect {
     Adds,
     /// Sets an agent to work, which may reach anything.
     Starts,
-    /// The same, or drops what was queued.
+    /// Sets an agent to work, or drops what was queued.
     Steers,
     /// Overwrites or ends something; a second call changes nothing more.
     Replaces,

@@ -16,7 +16,8 @@ const TASK_FIELDS: [&str; 6] =
 /// What an error says beside its message.
 struct Kind {
     code: &'static str,
-    /// Of the bare methods: JSON-RPC's own, or like HTTP's.
+    /// The error number where a worker tool is called as a JSON-RPC method: one of JSON-RPC's
+    /// own, or like HTTP's.
     number: i32,
     severity: &'static str,
     priority_impact: &'static str,
@@ -101,7 +102,7 @@ pub fn envelope(refusal: &Refusal, agent: &str, arguments: &Value) -> Value {
     envelope
 }
 
-/// The same for a bare method: JSON-RPC's error, with all of it as its data.
+/// The JSON-RPC error of a worker tool that was called as a method; its data is the whole answer.
 pub fn error(refusal: &Refusal, agent: &str, arguments: &Value) -> ErrorData {
     let mut data = envelope(refusal, agent, arguments);
     let task = data["context"]["task_id"].clone();

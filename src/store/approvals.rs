@@ -35,7 +35,7 @@ impl Store {
 impl Approvals for Store {
     async fn ask(&self, asked: &Approval) -> Result<Approval, Refusal> {
         let written = self
-            .write(Patience::Brief, "approval", async |db| {
+            .write(Patience::OneTry, "approval", async |db| {
                 // An executor repeats a request under the same key.
                 let row = json!({
                     "approval_id": asked.approval_id, "attempt_id": asked.attempt_id,
@@ -72,7 +72,7 @@ impl Approvals for Store {
         decision: &Decision,
     ) -> Result<Once<Approval>, Refusal> {
         let decided = self
-            .keyed(Patience::Brief, key, "verdict", async |db| {
+            .keyed(Patience::OneTry, key, "verdict", async |db| {
                 let found: Option<Approval> = db.find(BY_ID, (approval,)).await?;
                 let mut found = found
                     .ok_or_else(|| Refusal::internal(format!("there is no approval {approval}")))?;

@@ -80,7 +80,7 @@ impl Attempts for Store {
         answer: &AttemptStarted,
     ) -> Result<Once<AttemptStarted>, Refusal> {
         let recorded = self
-            .keyed(Patience::Owner, key, "start", async |db| {
+            .keyed(Patience::Long, key, "start", async |db| {
                 let now = now();
                 // The task may have been deleted since the start was checked.
                 if !task_status::by_start(db, attempt.task_id, now).await? {

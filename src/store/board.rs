@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sql::{Sql, now};
 use super::tasks::{self, Draft, load};
-use super::work::{let_go, of_done, of_removed};
+use super::work::{after_done, after_removed, let_go};
 use super::write_retry::Patience;
 use super::{Db, Result, Store, StoreError, dependencies, projects};
 use crate::api::brief::{Brief, GivenBrief};
@@ -40,7 +40,7 @@ impl Store {
         key: Option<&Key>,
         input: &CreateTaskInput,
     ) -> Result<Once<TaskId>, Refusal> {
-        self.keyed(Patience::Owner, key, "create_task", async |db| {
+        self.keyed(Patience::Long, key, "create_task", async |db| {
             projects::require(db, input.project_id).await?;
             let depends_on = dependencies::resolve(db, input.project_id, &input.depends_on).await?;
             let draft = Draft {
@@ -62,7 +62,7 @@ impl Store {
         input: &UpdateTaskInput,
     ) -> Result<Once<Task>, Refusal> {
         let task = input.task_id;
-        self.keyed(Patience::Owner, key, "update_task", async |db| {
+        self.keyed(Patience::Long, key, "update_task", async |db| {
             let before = load(db, task).await?;
             if let Some(depends_on) = &input.depends_on {
                 let on = dependencies::resolve(db, before.project_id, depends_on).await?;
@@ -77,7 +77,7 @@ impl Store {
                 let_go(db, task).await?;
             }
             if input.status == Some(TaskStatus::Done) {
-                of_done(db, task, &before.summary.handle).await?;
+                after_done(db, task, &before.summary.handle).await?;
             }
             load(db, task).await
         })
@@ -91,13 +91,13 @@ impl Store {
         key: Option<&Key>,
         task: TaskId,
     ) -> Result<Once<TaskId>, Refusal> {
-        self.keyed(Patience::Owner, key, "delete_task", async |db| {
+        self.keyed(Patience::Long, key, "delete_task", async |db| {
             tasks::require_known(db, task).await?;
             refuse_while_running(db, task).await?;
             let sql = "UPDATE tasks SET deleted_at = ?2, updated_at = ?2
                  WHERE task_id = ?1 AND deleted_at IS NULL";
             db.run(sql, (task, now())).await?;
-            of_removed(db, task).await?;
+            after_removed(db, task).await?;
             Ok(task)
         })
         .await
@@ -110,7 +110,7 @@ impl Store {
         project: ProjectId,
         planned: &[Planned],
     ) -> Result<Once<Vec<TaskMade>>, Refusal> {
-        self.keyed(Patience::Owner, key, "import_tasks", async |db| {
+        self.keyed(Patience::Long, key, "import_tasks", async |db| {
             projects::require(db, project).await?;
             let mut made = Vec::with_capacity(planned.len());
             for Planned { id, title, description, priority, brief, .. } in planned {

@@ -96,7 +96,7 @@ impl Store {
         let sql = "DELETE FROM requests
              WHERE created_at < CASE WHEN answer IS NULL THEN ?2 ELSE ?1 END";
         let before = (before(self.times.answers), before(self.times.intents));
-        self.write(Patience::Caller, "pruned", async |db| db.run(sql, before).await).await
+        self.write(Patience::Short, "pruned", async |db| db.run(sql, before).await).await
     }
 
     /// Ends all connections, and with them the write-ahead log.

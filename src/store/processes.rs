@@ -30,7 +30,7 @@ impl Processes for Store {
         process: ProcessId,
         change: &Change,
     ) -> Result<(), Refusal> {
-        self.write(Patience::Brief, name(change), async |db| {
+        self.write(Patience::OneTry, name(change), async |db| {
             let now = now();
             change_attempt(db, attempt, epoch, change, now).await?;
             change_process(db, process, change).await?;

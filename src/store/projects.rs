@@ -82,7 +82,7 @@ impl Store {
         name: &str,
         repos: &[NewRepo],
     ) -> Result<Once<CreateProjectOutput>, Refusal> {
-        self.keyed(Patience::Owner, key, "create_project", async |db| {
+        self.keyed(Patience::Long, key, "create_project", async |db| {
             let (project_id, now) = (ProjectId::new(), now());
             let row = json!({
                 "project_id": project_id, "name": name, "created_at": now, "updated_at": now,
@@ -104,7 +104,7 @@ impl Store {
         project_id: ProjectId,
         repo: &NewRepo,
     ) -> Result<Once<AddRepoOutput>, Refusal> {
-        self.keyed(Patience::Owner, key, "add_repo", async |db| {
+        self.keyed(Patience::Long, key, "add_repo", async |db| {
             require(db, project_id).await?;
             let now = now();
             let repo_id = insert_repo(db, project_id, repo, now).await?;

@@ -18,7 +18,7 @@ pub enum Named {
     Project,
     /// By id or handle.
     Task,
-    /// The same, and not the attempt's own.
+    /// A task, but not the attempt's own.
     OtherTask,
 }
 

@@ -93,7 +93,7 @@ impl Requests for Store {
     }
 
     async fn begin(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal> {
-        self.write(Patience::Brief, "intent", async |db| {
+        self.write(Patience::OneTry, "intent", async |db| {
             let found = match find(db, key).await? {
                 Found::Answer(answer) => return Ok(Begun::Answered(answer)),
                 found => found,
@@ -122,7 +122,7 @@ impl Requests for Store {
     }
 
     async fn complete(&self, key: &Key, answer: Value) -> Result<(), Refusal> {
-        let mut db = self.transaction(Patience::Brief).await?;
+        let mut db = self.transaction(Patience::OneTry).await?;
         failpoint::hit("answer", "next");
         write(&mut db, key, None, Some(answer.to_string())).await?;
         db.commit().await.map_err(fault)?;
@@ -132,7 +132,7 @@ impl Requests for Store {
 
     async fn abandon(&self, key: &Key) -> Result<(), Refusal> {
         let sql = "DELETE FROM requests WHERE tool = ?1 AND request_id = ?2 AND answer IS NULL";
-        self.write(Patience::Brief, "abandoned", async |db| {
+        self.write(Patience::OneTry, "abandoned", async |db| {
             db.run(sql, (key.tool, &key.request_id)).await.map(drop)
         })
         .await

@@ -45,7 +45,7 @@ impl Sessions for Store {
         answer: &FollowedUp,
     ) -> Result<Once<FollowedUp>, Refusal> {
         let recorded = self
-            .keyed(Patience::Brief, key, "follow_up", async |db| {
+            .keyed(Patience::OneTry, key, "follow_up", async |db| {
                 let sql = "SELECT EXISTS (SELECT 1 FROM tasks
                                           WHERE task_id = ?1 AND deleted_at IS NULL)";
                 let is_on_board: bool = db.one(sql, (attempt.task_id,)).await?;

@@ -117,7 +117,7 @@ pub fn moment<'de, D: Deserializer<'de>>(column: D) -> Result<Timestamp, D::Erro
     i64::deserialize(column).map(Timestamp::from_millis)
 }
 
-/// The same of one that may be absent.
+/// Reads a moment that may be absent.
 pub fn maybe_moment<'de, D: Deserializer<'de>>(column: D) -> Result<Option<Timestamp>, D::Error> {
     Ok(Option::deserialize(column)?.map(Timestamp::from_millis))
 }

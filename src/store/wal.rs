@@ -43,7 +43,7 @@ pub fn loses_commits(log: &[u8]) -> bool {
     left_out > 1
 }
 
-/// The same for the log beside a database that no process is writing. Blocks.
+/// Whether the log beside a database, which no process may be writing, loses commits. Blocks.
 pub fn is_damaged(database: &Path) -> bool {
     let mut log = database.as_os_str().to_owned();
     log.push("-wal");

@@ -19,21 +19,21 @@ pub const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 /// How long a write is tried before it is refused as `db_locked`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Patience {
-    /// A caller waits for the answer: five more tries, each later, in 3 s.
-    Caller,
-    /// What is written is true already, or the caller has nothing else to do: half a minute.
-    Owner,
+    /// Six tries with pauses of 3.1 s in all, each try of [`BUSY_TIMEOUT`]: less than 5 s.
+    Short,
+    /// For what is true already, or what a caller has no other way to do: half a minute.
+    Long,
     /// The writer tries again by itself: one try, and 5 s for its turn among our own writes.
-    Brief,
+    OneTry,
 }
 
 impl Patience {
     /// The pauses between the tries.
     fn pauses(self) -> Vec<Duration> {
         let millis: &[u64] = match self {
-            Self::Caller => &[100, 200, 400, 800, 1600],
-            Self::Owner => &[250; 60],
-            Self::Brief => &[],
+            Self::Short => &[100, 200, 400, 800, 1600],
+            Self::Long => &[250; 60],
+            Self::OneTry => &[],
         };
         millis.iter().copied().map(Duration::from_millis).collect()
     }
@@ -63,7 +63,7 @@ impl Store {
         let begun = self.begin_with_pauses(patience.pauses());
         match patience {
             // A write that is given up before it has begun has done nothing.
-            Patience::Brief => timeout(Duration::from_secs(5), begun).await.unwrap_or_else(|_| {
+            Patience::OneTry => timeout(Duration::from_secs(5), begun).await.unwrap_or_else(|_| {
                 Err(locked("the database is busy with other calls, and did not get free at once"))
             }),
             _ => begun.await,

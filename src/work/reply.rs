@@ -16,7 +16,7 @@ use crate::api::worker::question::{
 pub struct Known {
     pub answer: Answer,
     /// An earlier answer says so, not the plan.
-    pub is_ruled: bool,
+    pub has_earlier_answer: bool,
     /// How similar questions were decided.
     pub decisions: Vec<Decision>,
     /// The passages of the plan that match best.
@@ -35,7 +35,7 @@ impl Known {
 
     /// The sure answer that was given earlier and who gave it, if there is any.
     pub fn ruled(&self) -> Option<(String, String)> {
-        self.sure().filter(|_| self.is_ruled)
+        self.sure().filter(|_| self.has_earlier_answer)
     }
 
     /// The answer and who says so, if that is sure.

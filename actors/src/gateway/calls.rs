@@ -34,7 +34,7 @@ impl GatewayState {
     }
 }
 
-/// Asks the gateway. Whoever owns what is asked for answers the port.
+/// Asks the gateway. A task of the gateway answers, with what the owner answered to it.
 ///
 /// # Errors
 /// The answer's own refusal, or `shutting_down`.

@@ -28,7 +28,7 @@ pub enum CallRole<P, A> {
     Joined,
     /// Another caller has carried it out.
     Answered(P, A),
-    /// The same id with another payload.
+    /// An earlier call had this id and another payload.
     Conflict(P, Refusal),
 }
 

@@ -4,7 +4,7 @@
 //!   tools ──GatewayMessage──▶ gateway ──▶ task: check, journal ──▶ answer straight to the caller
 //!                        │  ▲ Checked, Recorded, …
 //!                        │  └──────── AttemptEvent ─────────┐
-//!                        └──▶ attempt (port handed on) ─────┴──▶ answer straight to the caller
+//!                        └──▶ task: ask the attempt's owner ┴──▶ answer straight to the caller
 //! ```
 //!
 //! It owns who runs and who waits ([`admission`]), which actor owns which attempt

@@ -21,7 +21,7 @@ use super::{GatewayState, ending};
 /// Tries, and the pause between them, while an owner ends, or fails and is rebuilt.
 const TRIES: u32 = 100;
 const RETRY: Duration = Duration::from_millis(20);
-/// The same while another program holds the database: an owner itself does not wait.
+/// Tries and pause while another program holds the database: an owner itself does not wait.
 const LOCKED_TRIES: u32 = 20;
 const LOCKED_PAUSE: Duration = Duration::from_millis(500);
 /// More failures than this within the window, and the attempt is given up.

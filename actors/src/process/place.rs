@@ -110,7 +110,7 @@ impl Shims {
         if peer.is_alive() { place } else { Place::Inside(None) }
     }
 
-    /// The same for this process, which has no peer.
+    /// The place of this process itself.
     pub fn own_place(&self) -> Place {
         match nix::unistd::getppid().as_raw() {
             // The first process of its namespace.

@@ -109,7 +109,7 @@ impl Shims {
         blocking(move || shims.sweep_now(&dir, reason)).await
     }
 
-    /// The same for a process whose folder has been deleted; also kills its shim.
+    /// Sweeps a process whose folder has been deleted; also kills its shim.
     pub async fn sweep_deleted(&self, marker: Marker) -> io::Result<ExitRecord> {
         let shims = self.clone();
         blocking(move || {

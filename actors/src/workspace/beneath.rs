@@ -48,7 +48,7 @@ pub fn open_beneath(
     Err(Errno::EAGAIN)
 }
 
-/// The same step by step. Follows no link at all: only openat2(2) can do that safely.
+/// Opens step by step. Follows no link at all: only openat2(2) can do that safely.
 fn walk(root: BorrowedFd<'_>, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
     let mut at: Option<OwnedFd> = None;
     let mut parts = path.components().peekable();

@@ -10,7 +10,6 @@ pub mod inbox;
 pub mod issue;
 pub mod late;
 pub mod next;
-pub mod note;
 pub mod observation;
 pub mod path;
 pub mod question;

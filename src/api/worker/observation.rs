@@ -3,9 +3,9 @@
 use crate::api::args::{List, Quantity, Text};
 use crate::api::worker::issue::Level;
 use crate::api::worker::late::LateAnswer;
-use crate::api::worker::note::NewTaskCreated;
 use crate::api::worker::ticket::Urgency;
 use provost_actors::event::Timestamp;
+use provost_actors::journal::Priority;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -176,4 +176,20 @@ pub struct ShortOutput {
     pub observation_id: String,
     /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
+}
+
+/// A task that was made of it.
+#[apply(camel_output)]
+pub struct NewTaskCreated {
+    /// Its handle: TASK-001.
+    pub task_id: String,
+    /// The work in a line.
+    pub title: String,
+    /// critical, high, medium or low.
+    #[schemars(with = "String")]
+    pub priority: Priority,
+    /// true.
+    pub added_to_queue: bool,
+    /// Its place among the ready tasks.
+    pub position: String,
 }

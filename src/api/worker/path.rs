@@ -21,7 +21,7 @@ pub fn check(field: &str, path: &str) -> Result<(), Refusal> {
     Err(Refusal::new(Code::InvalidArgument, message).hint(hint).detail("path", field))
 }
 
-/// The same of each path of a list.
+/// Checks each path of a list.
 pub fn check_all<'a>(field: &str, paths: impl IntoIterator<Item = &'a str>) -> Result<(), Refusal> {
     let mut numbered = paths.into_iter().enumerate();
     numbered.try_for_each(|(n, path)| check(&format!("{field}[{n}]"), path))

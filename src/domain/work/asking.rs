@@ -60,21 +60,21 @@ impl Domain {
         let search = self.store.search_plans(project, question, names, &asking.sections).await?;
         let mut answer = Answer::of_plan(&search);
         let given = self.store.rulings(project).await?;
-        let mut is_ruled = false;
+        let mut has_earlier_answer = false;
         if let Some(ruling) = rulings::same(question, &given) {
             // This reply delivers the answer to an agent that asked before.
             self.store.take_answer(ruling.question_id, &asking.worker.agent).await?;
-            is_ruled = ruling.is_decision() || !answer.is_sure();
+            has_earlier_answer = ruling.is_decision() || !answer.is_sure();
             if ruling.is_decision() {
                 answer = ruling.to_answer();
-            } else if is_ruled {
+            } else if has_earlier_answer {
                 let (said, by) = (&ruling.answer, &ruling.by);
                 answer = self.executor_answer(project, said, by, &ruling.handle).await?;
             }
         }
         let decisions = rulings::similar(question, &given);
         let nearest = search.best(SHOWN).iter().map(Hit::to_near).collect();
-        Ok(Known { answer, is_ruled, decisions, nearest })
+        Ok(Known { answer, has_earlier_answer, decisions, nearest })
     }
 
     /// An executor's answer: the passage of the plan that it cites, if it does so verbatim.

@@ -50,7 +50,7 @@ impl ImmediateTools for Domain {
             let waited = self.wait_for_answer(&asking, &question, wait).await;
             waited.map_err(|refusal| known.shown_with(refusal))?
         };
-        let answers = self.store.due_answers(&asking.worker, asking.task).await?;
+        let answers = self.store.deliver_answers(&asking.worker, asking.task).await?;
         Ok(GetImmediateAnswerOutput { answer, source, timeout: false, answers })
     }
 }

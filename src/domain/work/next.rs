@@ -18,7 +18,7 @@ impl NextTools for Domain {
         let worker = self.worker(session, input.project_id.as_deref()).await?;
         if !input.claim {
             let mut value = self.store.next_task(&worker, &input).await?;
-            value.answers = self.store.due_answers(&worker, None).await?;
+            value.answers = self.store.deliver_answers(&worker, None).await?;
             return Ok(Once { value, deduplicated: false });
         }
         if input.filter != Filter::Ready {

@@ -36,7 +36,7 @@ impl AskTools for Domain {
             let context = input.context_json();
             // A question that it answered already waits for a ruling.
             let asks_executor =
-                self.answers.is_configured() && !asking.is_answering && !known.is_ruled;
+                self.answers.is_configured() && !asking.is_answering && !known.has_earlier_answer;
             let wait = Duration::from_secs(self.answers.timeout_secs);
             let new = NewQuestion {
                 question: &input.question,
@@ -73,7 +73,7 @@ impl AskTools for Domain {
                 }
             }
         }
-        let answers = self.store.due_answers(&asking.worker, asking.task).await?;
+        let answers = self.store.deliver_answers(&asking.worker, asking.task).await?;
         Ok(input.reply(known, &outcome, answers))
     }
 }

@@ -21,13 +21,13 @@ const FREED: &str = "SELECT t.task_id FROM tasks t
       AND NOT EXISTS (SELECT 1 FROM tickets k
                       WHERE k.blocks_task_id = t.task_id AND k.status = 'open')";
 
-/// Brings about what follows from a task whose status is `done` now.
-pub async fn of_done(db: Db<'_>, task: TaskId, handle: &str) -> Result<Cascaded> {
+/// Resolves the tickets of a task whose status is `done` now, and frees the tasks that depended on it.
+pub async fn after_done(db: Db<'_>, task: TaskId, handle: &str) -> Result<Cascaded> {
     free(db, task, &format!("{handle} is done.")).await
 }
 
-/// The same for a task that was deleted: what waits for it would wait for ever.
-pub async fn of_removed(db: Db<'_>, task: TaskId) -> Result<Cascaded> {
+/// Resolves the tickets of a deleted task, and frees the tasks that would wait for it forever.
+pub async fn after_removed(db: Db<'_>, task: TaskId) -> Result<Cascaded> {
     free(db, task, "The task that was to resolve it was deleted.").await
 }
 

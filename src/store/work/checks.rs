@@ -113,7 +113,7 @@ impl Checks for Store {
     }
 
     async fn keep_receipt(&self, run: CheckRunId, receipt: &Receipt) -> Result<(), Refusal> {
-        self.write(Patience::Owner, "receipt", async |db| {
+        self.write(Patience::Long, "receipt", async |db| {
     let row = json!({
         "run_id": run, "name": receipt.name, "command": receipt.command,
         "outcome": receipt.outcome, "reason": receipt.reason, "exit_code": receipt.exit_code,
@@ -127,7 +127,7 @@ impl Checks for Store {
     }
 
     async fn conclude_checks(&self, id: CheckRunId) -> Result<CheckVerdict, Refusal> {
-        self.write(Patience::Owner, "concluded", async |db| {
+        self.write(Patience::Long, "concluded", async |db| {
             let mut run: CheckRun = db.one(runs!("r.run_id = ?1"), (id,)).await?;
             if let Some(verdict) = run.verdict {
                 return Ok(verdict);
@@ -142,7 +142,7 @@ impl Checks for Store {
     }
 
     async fn close_checks(&self, run: CheckRunId) -> Result<(), Refusal> {
-        self.write(Patience::Owner, "checked", async |db| {
+        self.write(Patience::Long, "checked", async |db| {
             let sql = "UPDATE check_runs SET closed_at = ?2 WHERE run_id = ?1";
             db.run(sql, (run, now())).await?;
             Ok(())
@@ -159,7 +159,7 @@ async fn conclude(db: Db<'_>, run: &CheckRun) -> Result<CheckVerdict> {
     if all_passed(&run.receipts) {
         let now = becomes(TaskStatus::Done, Standing::Verified);
         task_state::set(db, run.task_id, now, None, None).await?;
-        cascade::of_done(db, run.task_id, &run.task_handle).await?;
+        cascade::after_done(db, run.task_id, &run.task_handle).await?;
         return Ok(CheckVerdict::Verified);
     }
     let now = becomes(TaskStatus::Todo, Standing::Rework);

@@ -24,7 +24,7 @@ use crate::work::Worker;
 impl Store {
     /// The answers that have not reached a worker yet, to what it asked itself or what was
     /// asked for the task. They count as delivered by this call.
-    pub async fn due_answers(
+    pub async fn deliver_answers(
         &self,
         worker: &Worker,
         task: Option<TaskId>,
@@ -33,7 +33,7 @@ impl Store {
         if self.read(async |db| due(db, worker, task).await).await?.is_empty() {
             return Ok(Vec::new());
         }
-        self.write(Patience::Caller, "answers_told", async |db| deliver_due(db, worker, task).await)
+        self.write(Patience::Short, "answers_told", async |db| deliver_due(db, worker, task).await)
             .await
     }
 
@@ -55,7 +55,7 @@ impl Store {
 impl Deliveries for Store {
     async fn answers_to_send(&self, question: QuestionId) -> Result<Outgoing, Refusal> {
         let now = now();
-        self.write(Patience::Owner, "answers_sending", async |db| {
+        self.write(Patience::Long, "answers_sending", async |db| {
             let sql = "UPDATE question_askers AS asker SET delivery = 'sending'
                  WHERE question_id = ?1 AND delivery = 'due' AND attempt_id IS NOT NULL
                    AND coalesce(waits_until, 0) <= ?2
@@ -88,7 +88,7 @@ impl Deliveries for Store {
         let delivery = if is_sent { "told" } else { "due" };
         let sql = "UPDATE question_askers SET delivery = ?3, waits_until = NULL
              WHERE question_id = ?1 AND agent = ?2 AND delivery = 'sending'";
-        self.write(Patience::Owner, "answer_delivery", async |db| {
+        self.write(Patience::Long, "answer_delivery", async |db| {
             db.run(sql, (question, attempt, delivery)).await.map(drop)
         })
         .await
@@ -111,7 +111,7 @@ impl Store {
     ) -> Result<(), Refusal> {
         let sql = "UPDATE question_askers SET delivery = ?3, waits_until = NULL
              WHERE question_id = ?1 AND agent = ?2";
-        self.write(Patience::Owner, "answer_delivery", async |db| {
+        self.write(Patience::Long, "answer_delivery", async |db| {
             db.run(sql, (question, agent, delivery)).await.map(drop)
         })
         .await
@@ -131,7 +131,7 @@ async fn due(db: Db<'_>, worker: &Worker, task: Option<TaskId>) -> Result<Vec<La
     Ok(due.into_iter().map(|(answer,)| answer).collect())
 }
 
-/// The same, delivered with this call. Part of a transaction.
+/// The answers of [`due`], which this call delivers. Part of a transaction.
 pub async fn deliver_due(
     db: Db<'_>,
     worker: &Worker,

@@ -47,7 +47,7 @@ impl WorkerCall for ReportTestFailureInput {
         _: Option<&Delivered>,
     ) -> Result<ReportTestFailureOutput> {
         path::check("testFile", &self.test_file)?;
-        let task = scope::task_of_theirs(db, worker, &self.task_id).await?;
+        let task = scope::changeable_task(db, worker, &self.task_id).await?;
         let signature = signature::of(&self.failure_details.error);
         let seen = seen(db, worker, self, &signature).await?;
         let cause = analyse(db, &task, self, &seen).await?;

@@ -87,7 +87,7 @@ impl Store {
     ) -> Result<(Once<AnswerQuestionOutput>, Option<QuestionId>), Refusal> {
         let mut question: Option<QuestionId> = None;
         let answer = self
-            .keyed(Patience::Caller, key, "answer_question", async |db| {
+            .keyed(Patience::Short, key, "answer_question", async |db| {
                 let found = find(db, input.project_id, &input.question_id).await?;
                 if let Some(inside) = inside {
                     refuse_own(db, &found.question_id, inside).await?;

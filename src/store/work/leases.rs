@@ -49,7 +49,7 @@ impl Store {
         }
         let sql = "UPDATE leases SET expires_at = ?3
              WHERE agent = ?1 AND attempt_id IS NULL AND expires_at > ?2";
-        self.write(Patience::Caller, "renewed", async |db| {
+        self.write(Patience::Short, "renewed", async |db| {
             db.run(sql, (agent, now, expiry(lasts))).await.map(drop)
         })
         .await

@@ -22,7 +22,7 @@ mod task_state;
 mod tickets;
 mod verification;
 
-pub(super) use cascade::{of_done, of_removed};
+pub(super) use cascade::{after_done, after_removed};
 pub use checks::LastRun;
 pub(super) use leases::let_go;
 pub use plans::{NewDocument, NewPlan};
@@ -79,10 +79,8 @@ impl Store {
         call: &C,
         delivered: Option<&Delivered>,
     ) -> Result<Once<C::Output>, Refusal> {
-        self.keyed(Patience::Caller, key, C::TOOL, async |db| {
-            call.take(db, worker, delivered).await
-        })
-        .await
-        .map_err(C::refused)
+        self.keyed(Patience::Short, key, C::TOOL, async |db| call.take(db, worker, delivered).await)
+            .await
+            .map_err(C::refused)
     }
 }

@@ -58,7 +58,7 @@ impl Store {
         worker: &Worker,
         input: &GetNextTaskInput,
     ) -> Result<Once<GetNextTaskOutput>, Refusal> {
-        self.keyed(Patience::Caller, key, "getNextTask", async |db| {
+        self.keyed(Patience::Short, key, "getNextTask", async |db| {
             let mut queue = Queue::of(db, worker, input).await?;
             if let Some(task) = &mut queue.first {
                 // Its own is held by its attempt.

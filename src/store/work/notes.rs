@@ -14,7 +14,7 @@ use super::{queue, scope};
 use crate::api::brief::Brief;
 use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
 use crate::api::worker::next::Filter;
-use crate::api::worker::note::NewTaskCreated;
+use crate::api::worker::observation::NewTaskCreated;
 use crate::api::worker::observation::{
     DashboardAlert, FullOutput, NewTaskDetails, ObservationStatus, ReportObservationInput,
     ReportObservationOutput, ShortOutput,

@@ -36,7 +36,7 @@ pub async fn take<R: TaskReport>(
     delivered: Option<&Delivered>,
 ) -> Result<Outcome> {
     given.check()?;
-    let task = scope::task_in_hand(db, worker, given.task()).await?;
+    let task = scope::reportable_task(db, worker, given.task()).await?;
     if let Some(why) = closed(task.status, task.standing) {
         return Err(task_state::taken_already(&task, why).into());
     }
@@ -64,7 +64,7 @@ pub async fn take<R: TaskReport>(
     task_state::set(db, task.task_id, becomes, given.reason(), given.progress()).await?;
     let mut cascaded = Cascaded::default();
     if is_done && !checks_run {
-        cascaded = cascade::of_done(db, task.task_id, &task.handle).await?;
+        cascaded = cascade::after_done(db, task.task_id, &task.handle).await?;
     }
     let mut verification = None;
     if is_done && task.kind == TaskKind::Work {

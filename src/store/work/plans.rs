@@ -108,7 +108,7 @@ impl Store {
         let hash = hash(plan);
         let sql = "SELECT plan_id, content_hash FROM plans
              WHERE project_id = ?1 AND name = ?2 AND version = ?3";
-        self.write(Patience::Caller, "add_plan", async |db| {
+        self.write(Patience::Short, "add_plan", async |db| {
             projects::require(db, project).await?;
             let found: Option<(i64, String)> =
                 db.find(sql, (project, &plan.name, &plan.version)).await?;
@@ -139,7 +139,7 @@ impl Store {
         let sql = "SELECT plan_id, version FROM plans
              WHERE project_id = ?1 AND name = ?2 AND version = coalesce(?3, version)
              ORDER BY plan_id";
-        self.write(Patience::Caller, "remove_plan", async |db| {
+        self.write(Patience::Short, "remove_plan", async |db| {
             projects::require(db, project).await?;
             let found: Vec<(i64, String)> = db.all(sql, (project, name, version)).await?;
             if found.is_empty() {

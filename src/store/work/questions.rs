@@ -100,7 +100,7 @@ impl Store {
              ORDER BY status = 'open' DESC, answered_by IN ('person', 'orchestrator') DESC,
                       question_id DESC LIMIT 1"
         );
-        self.write(Patience::Caller, "question", async |db| {
+        self.write(Patience::Short, "question", async |db| {
             let question: Question = match db.find(same, (worker.project_id, new.normal)).await? {
                 Some(there) => there,
                 None => insert(db, worker.project_id, new).await?,
@@ -146,7 +146,7 @@ impl Store {
         title: &str,
         description: &str,
     ) -> Result<TaskId, Refusal> {
-        self.write(Patience::Caller, "answer_task", async |db| {
+        self.write(Patience::Short, "answer_task", async |db| {
             let sql = "SELECT answer_task FROM questions WHERE question_id = ?1";
             if let Some(task) = db.one(sql, (question.id,)).await? {
                 return Ok(task);
@@ -261,7 +261,7 @@ impl Consultations for Store {
               SET status = 'answered', answer = ?2, answered_by = ?3, answered_at = ?4
               WHERE question_id = ?1 AND status = 'open'";
         let Consulted { answer, executor } = consulted;
-        self.write(Patience::Owner, "executor_answer", async |db| {
+        self.write(Patience::Long, "executor_answer", async |db| {
             db.run(sql, (question, answer, executor, now())).await?;
             end_answer_task(db, question, TaskStatus::Done).await
         })
@@ -271,7 +271,7 @@ impl Consultations for Store {
     }
 
     async fn executor_failed(&self, question: QuestionId) -> Result<(), Refusal> {
-        self.write(Patience::Owner, "executor_failed", async |db| {
+        self.write(Patience::Long, "executor_failed", async |db| {
             end_answer_task(db, question, TaskStatus::Cancelled).await
         })
         .await

@@ -43,7 +43,7 @@ impl Store {
         let plan = NewPlan { name, version, documents, replaces: true };
         let sql = "SELECT EXISTS (SELECT 1 FROM plans WHERE plan_id = ?1 AND content_hash = ?2
                                   AND index_version < ?3)";
-        self.write(Patience::Owner, "renew_plan", async |db| {
+        self.write(Patience::Long, "renew_plan", async |db| {
             // It may have been removed or replaced meanwhile.
             if db.one(sql, (plan_id, &content_hash, INDEX_VERSION)).await? {
                 plans::remove(db, plan_id).await?;

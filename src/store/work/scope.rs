@@ -47,9 +47,9 @@ pub async fn task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
         .into())
 }
 
-/// The same, to be changed by a report. An agent inside an attempt may change the attempt's
+/// A task that this worker may change by a report. An agent inside an attempt may change the attempt's
 /// task and those that it has claimed, no others.
-pub async fn task_of_theirs(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
+pub async fn changeable_task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
     let task = task(db, worker, name).await?;
     if worker.attempt_id.is_none() || is_theirs(db, worker, &task).await? {
         return Ok(task);
@@ -61,17 +61,17 @@ pub async fn task_of_theirs(db: Db<'_>, worker: &Worker, name: &str) -> Result<W
         .into())
 }
 
-/// The same, to be reported on: no other agent may hold it.
-pub async fn task_in_hand(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
+/// A task that this worker may report on: no other agent may hold it.
+pub async fn reportable_task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
     let task = task(db, worker, name).await?;
     let sql = "SELECT agent FROM task_holders WHERE task_id = ?1
            AND NOT EXISTS (SELECT 1 FROM task_holders WHERE task_id = ?1 AND agent = ?2) LIMIT 1";
     let holder: Option<String> = db.find(sql, (task.task_id, &worker.agent)).await?;
     match holder {
-        None => task_of_theirs(db, worker, name).await,
+        None => changeable_task(db, worker, name).await,
         Some(agent) => Err(Refusal::new(
             Code::InvalidState,
-            format!("task {} is in the hands of {agent}", task.handle),
+            format!("task {} is held by {agent}", task.handle),
         )
         .hint("Call getNextTask instead.")
         .detail("task_id", task.handle)

@@ -100,7 +100,7 @@ impl WorkerCall for CreateTicketInput {
         let is_blocker = self.kind == CreatedKind::Blocker;
         let task = match &self.task_id {
             // A blocker holds up its task.
-            Some(name) if is_blocker => Some(scope::task_of_theirs(db, worker, name).await?),
+            Some(name) if is_blocker => Some(scope::changeable_task(db, worker, name).await?),
             Some(name) => Some(scope::task(db, worker, name).await?),
             None => None,
         };

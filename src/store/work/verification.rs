@@ -90,7 +90,7 @@ impl WorkerCall for ReportVerificationResultInput {
         worker: &Worker,
         _: Option<&Delivered>,
     ) -> Result<ReportVerificationResultOutput> {
-        let verification = scope::task_in_hand(db, worker, &self.verification_task_id).await?;
+        let verification = scope::reportable_task(db, worker, &self.verification_task_id).await?;
         let original = scope::task(db, worker, &self.original_task_id).await?;
         let verdict = self.verdict();
         refuse(db, &verification, &original, verdict).await?;
@@ -108,7 +108,7 @@ impl WorkerCall for ReportVerificationResultInput {
         let report = reports::record(db, worker, report).await?;
         let over = Becomes { status: TaskStatus::Done, standing: None, is_let_go: true };
         task_state::set(db, verification.task_id, over, None, None).await?;
-        cascade::of_done(db, verification.task_id, &verification.handle).await?;
+        cascade::after_done(db, verification.task_id, &verification.handle).await?;
         mark(db, &original, verdict, &findings(self)).await?;
         let issues = keep_issues(db, worker, &original, report, self).await?;
         let follow_ups = follow_up(db, worker, &original, self).await?;

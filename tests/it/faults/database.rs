@@ -127,7 +127,8 @@ fn after_a_lost_database_each_process_that_nobody_knows_is_named() {
     }
     provost.start();
     let said = provost.said();
-    let named = |line: &&str| line.contains(dir.to_str().unwrap()) && line.contains("runs on");
+    let named =
+        |line: &&str| line.contains(dir.to_str().unwrap()) && line.contains("has_ended=false");
     assert_eq!(said.lines().filter(named).count(), 1, "{said}");
     assert!(processes::parent(leader).is_some(), "the executor is alive");
     provost.kill();

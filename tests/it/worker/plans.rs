@@ -81,7 +81,7 @@ fn a_folder_gives_its_documents_and_bad_ones_are_told_by_name() {
     fs::write(folder.join("bad.md"), b"ab\xff").unwrap();
     let refused = add(&provost, folder_path, "2");
     assert!(
-        refused.stderr.contains("docs/bad.md") && refused.stderr.contains("byte 2"),
+        refused.stderr.contains("docs/bad.md") && refused.stderr.contains("byte offset 2"),
         "{}",
         refused.stderr
     );
