@@ -231,7 +231,7 @@ fn aside(sentence: &str) -> String {
         }
     }
     for (tool, typed) in VERBS {
-        said = said.replace(&format!("{tool} tells"), &format!("`{typed}` tells"));
+        said = said.replace(&format!("{tool} shows"), &format!("`{typed}` shows"));
     }
     said
 }
@@ -302,6 +302,11 @@ mod tests {
                 "init",
                 "Make a first commit in the repository, then call create_project again.",
                 "Make a first commit in the repository, then run this again.",
+            ),
+            (
+                "task start",
+                "Fix the problem that the message names, then call start_task_attempt again. list_executors shows what can run.",
+                "Fix the problem that the message names, then run this again. `provost executors` shows what can run.",
             ),
             ("init", "Call create_project again with request_id, 1 to 128 characters.", ""),
             ("answer", "Call list_questions instead.", "Run `provost inbox` instead."),

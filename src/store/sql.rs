@@ -99,9 +99,17 @@ fn query(
     values: impl Serialize,
 ) -> Result<Query<'static, Sqlite, SqliteArguments>> {
     let mut arguments = SqliteArguments::default();
-    if let Value::Array(values) = serde_json::to_value(values)? {
-        for value in values {
-            add(&mut arguments, value).map_err(sqlx::Error::Encode)?;
+    match serde_json::to_value(values)? {
+        Value::Null => {}
+        Value::Array(values) => {
+            for value in values {
+                add(&mut arguments, value).map_err(sqlx::Error::Encode)?;
+            }
+        }
+        // Else the statement would run with NULL for each parameter.
+        other => {
+            let error = format!("parameters are a tuple, not {other}");
+            return Err(sqlx::Error::Encode(error.into()).into());
         }
     }
     Ok(sqlx::query_with(sql, arguments))
@@ -329,5 +337,17 @@ impl<'de> Deserializer<'de> for Column<'de> {
     serde::forward_to_deserialize_any! {
         i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct
         tuple_struct identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_that_are_no_tuple_are_refused() {
+        assert!(query("SELECT ?1", ("one",)).is_ok());
+        assert!(query("SELECT 1", ()).is_ok());
+        assert!(query("SELECT ?1", "one").is_err());
     }
 }
