@@ -71,7 +71,7 @@ const SRC: &[(&str, &[&str])] = &[
     ("domain", &["api", "client", "store", "work"]),
     ("mcp", &["api", "jsonrpc"]),
     ("daemon", &["api", "client", "config", "domain", "executors", "home", "mcp", "store"]),
-    ("doctor", &["client", "config", "daemon", "executors", "home", "store"]),
+    ("doctor", &["api", "client", "config", "daemon", "executors", "home", "store"]),
     ("cli", &["api", "bridge", "client", "config", "daemon", "doctor", "executors", "home", "mcp", "role", "telemetry"]),
     ("main", &["cli", "executors"]),
 ];

@@ -1,6 +1,7 @@
 //! What an attempt made: the list of its changes, its files, its patch.
 
 use provost_actors::ids::AttemptId;
+use provost_actors::workspace::changes::Status;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -59,21 +60,13 @@ pub struct ChangesSummary {
     pub total_bytes: u64,
 }
 
-#[apply(word)]
-pub enum ChangeStatus {
-    Added,
-    Modified,
-    Deleted,
-    Renamed,
-}
-
 #[apply(output)]
 pub struct ChangedFile {
     /// <repository>/<path>; bytes that are not UTF-8 as git quotes them.
     pub path: String,
     /// added, modified, deleted or renamed.
     #[schemars(with = "String")]
-    pub status: ChangeStatus,
+    pub status: Status,
     /// Lines added; 0 for a binary file.
     pub added: u64,
     /// Lines deleted; 0 for a binary file.

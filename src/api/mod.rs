@@ -9,6 +9,7 @@ pub mod args;
 pub mod artifacts;
 pub mod attempts;
 pub mod brief;
+pub mod commands;
 pub mod context;
 pub mod executors;
 pub mod field_path;

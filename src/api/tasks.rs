@@ -13,7 +13,7 @@ use crate::api::brief::{Brief, GivenBrief};
 use crate::api::field_rules::FieldRule;
 use crate::api::worker::receipt::CheckedReport;
 use crate::api::worker::reported::{LastReport, Reported};
-use provost_actors::journal::Standing;
+use provost_actors::journal::ReviewState;
 
 /// How far a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -122,7 +122,7 @@ pub struct TaskSummary {
     pub priority: Priority,
     /// Review state after its last report: reported, verified, rework, failed, blocked or paused.
     #[schemars(with = "Option<String>")]
-    pub standing: Option<Standing>,
+    pub standing: Option<ReviewState>,
     /// When it was created, RFC 3339 UTC.
     pub created_at: Timestamp,
     /// When it last changed, RFC 3339 UTC.

@@ -23,12 +23,13 @@ mod lines;
 mod pending;
 
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lines::Line;
 use pending::{PendingRequests, Verdict};
+use provost_actors::blocking::lock;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::signal::unix::{SignalKind, signal};
@@ -295,11 +296,6 @@ fn receive(pending: &Mutex<PendingRequests>, line: Line, connected: bool) -> Ver
             Verdict::Answer(frame::error(id.as_ref(), -32600, message, None))
         }
     }
-}
-
-/// The requests are consistent after every call, even one that panicked.
-fn lock(pending: &Mutex<PendingRequests>) -> MutexGuard<'_, PendingRequests> {
-    pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, TaskId};
 use serde_json::json;
 
-use super::calls::{AttemptLine, Attempts};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::output::Output;
@@ -18,6 +17,7 @@ use super::text::{harmless, headline, word};
 use crate::api::attempts::{
     AttemptLimit, AttemptPhase, AttemptState, AttemptStatus, AttemptStatuses, ToldStatus,
 };
+use crate::api::commands::{AttemptLine, Attempts};
 use crate::api::projects::ProjectSummary;
 use crate::api::tasks::GetTaskOutput;
 use crate::client::ClientError;
@@ -245,6 +245,8 @@ mod tests {
                 "phase": phase, "executor": "echo", "variant": "fast",
                 "task_title": "A title that is much longer than any column should ever be",
                 "created_at": Timestamp::from_millis(now().millis() - 61_000),
+                "updated_at": now(), "task_id": "0192f0c1-2345-7abc-8def-0123456789ab",
+                "workspace_branch": "provost/a-title",
                 "project_id": "0192f0c1-2345-7abc-8def-0123456789ab", "project_name": "app",
             });
             serde_json::from_value(attempt).unwrap()

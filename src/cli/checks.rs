@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::calls::CheckLog;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::task;
 use super::text::word;
+use crate::api::commands::CheckLog;
 use crate::api::tasks::GetTaskOutput;
 use crate::api::worker::receipt::{CheckReceipt, Flag};
 

@@ -9,10 +9,11 @@ use provost_actors::ids::AttemptId;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Value, json};
 
-use super::calls::{Attempts, Item, Resolved};
+use super::calls::Item;
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::text::{harmless, headline};
+use crate::api::commands::{Attempts, Resolved};
 use crate::client::{
     Answer, CallOutput, Client, ClientError, Connection, Hello, Peer, Starter, connect_or_start,
 };
@@ -148,7 +149,7 @@ impl Context {
             return Ok(id);
         }
         let found = self.call::<Resolved>(json!({"id": piece, "kinds": ["attempt"]})).await?;
-        only(found.matches.iter().map(|it| it.id), &piece, "attempt")
+        only(found.matches.iter().filter_map(|it| it.id.parse().ok()), &piece, "attempt")
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use provost_actors::process::identity::Process;
 use serde_json::{Value, json};
 
-use super::calls::{self, Survivor};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::table::Column::{Whole, Wrapped};
+use crate::api::commands::{Shutdown, Survivor};
 use crate::client::Answer;
 use crate::config::{Config, Override};
 use crate::daemon;
@@ -72,7 +72,7 @@ fn overrides(args: &DaemonArgs) -> Vec<Override> {
 
 pub async fn shutdown(context: &mut Context, args: &ShutdownArgs) -> Result<Exit, Failure> {
     let (pid, done) = end(context, args.stop_all).await?;
-    let calls::Shutdown { alive, unrecorded } = &done.output;
+    let Shutdown { alive, unrecorded } = &done.output;
     let json = json!({"pid": pid, "ended": alive.is_empty(), "alive": done.json["alive"],
         "unrecorded": unrecorded});
     if !context.out.as_json(&json)? && alive.is_empty() {
@@ -102,11 +102,11 @@ fn still_alive(pid: u32, alive: &[Survivor]) -> String {
 pub async fn end(
     context: &mut Context,
     stop_all: bool,
-) -> Result<(u32, Answer<calls::Shutdown>), Failure> {
+) -> Result<(u32, Answer<Shutdown>), Failure> {
     let mut client = Context::running(context.home()?).await?;
     let pid = client.welcome().pid;
     let process = Process::of(pid.cast_signed()).and_then(Process::open);
-    let done = client.call::<calls::Shutdown>(json!({"stop_all": stop_all})).await?;
+    let done = client.call::<Shutdown>(json!({"stop_all": stop_all})).await?;
     if !done.alive.is_empty() {
         return Ok((pid, done));
     }

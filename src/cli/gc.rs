@@ -1,15 +1,16 @@
 //! `provost gc`: lists worktrees that are no longer needed, and with `--yes` makes the
 //! daemon move them to the trash; with `--empty-trash` the same for the trash.
 
+use provost_actors::attempt::CollectVerdict;
 use provost_actors::event::Timestamp;
 use serde_json::json;
 
-use super::calls::{Collected, Collection, Trash};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::project;
 use super::table::Column::{Cut, Whole};
-use super::text::headline;
+use super::text::{headline, word};
+use crate::api::commands::{Collected, CollectedAttempt, Trash};
 
 /// How long the trash keeps things by default.
 const TRASH_DAYS: u64 = 7;
@@ -45,17 +46,17 @@ pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
         params["project_id"] = json!(project::choose(context, args.project.as_deref()).await?);
     }
     let found = context.call::<Collected>(params).await?;
-    context.show(&found, |out, Collected { attempts }| {
+    context.show(&found, |out, Collected { attempts, .. }| {
         let rows: Vec<Vec<String>> = attempts.iter().map(row).collect();
         if !rows.is_empty() {
             out.table(&[Whole("ID"), Whole("WORKTREES"), Cut("TASK"), Whole("WHY")], &rows)?;
         }
-        for saved in attempts.iter().flat_map(|attempt| &attempt.snapshots) {
+        for saved in attempts.iter().flat_map(|attempt| &attempt.collection.snapshots) {
             out.line(&format!("saved in {}: {}", saved.repo, saved.reference))?;
         }
-        let count = |verdict| attempts.iter().filter(|it| it.verdict == verdict).count();
-        let collected = if args.yes { count("collected") } else { count("collectable") };
-        out.line(&summary(args.yes, collected, count("kept")))
+        let count = |verdict| attempts.iter().filter(|it| it.collection.verdict == verdict).count();
+        let goal = if args.yes { CollectVerdict::Collected } else { CollectVerdict::Collectable };
+        out.line(&summary(args.yes, count(goal), count(CollectVerdict::Kept)))
     })
 }
 
@@ -77,10 +78,10 @@ async fn empty_trash(context: &mut Context, args: &GcArgs) -> Result<Exit, Failu
     let older_than = args.older_than.unwrap_or(TRASH_DAYS * DAY);
     let params = json!({"yes": args.yes, "older_than_secs": older_than});
     let found = context.call::<Trash>(params).await?;
-    context.show(&found, |out, Trash { trash }| {
+    context.show(&found, |out, Trash { trash, .. }| {
         let rows = trash.iter().map(|it| {
             let reason = it.reason.clone().unwrap_or_default();
-            vec![it.verdict.clone(), it.since.clone(), it.name.clone(), reason]
+            vec![it.verdict.clone(), it.since.to_string(), it.name.clone(), reason]
         });
         let columns = [Whole("VERDICT"), Whole("SINCE"), Cut("NAME"), Whole("WHY")];
         out.list(&columns, &rows.collect::<Vec<_>>(), "the trash is empty")?;
@@ -91,14 +92,15 @@ async fn empty_trash(context: &mut Context, args: &GcArgs) -> Result<Exit, Failu
     })
 }
 
-fn row(attempt: &Collection) -> Vec<String> {
-    let why = match (&attempt.reason, attempt.ignored) {
+fn row(attempt: &CollectedAttempt) -> Vec<String> {
+    let collection = &attempt.collection;
+    let why = match (&collection.reason, collection.ignored) {
         (Some(reason), _) => reason.clone(),
         (None, 0) => String::new(),
         (None, ignored) => format!("it holds {ignored} ignored files"),
     };
     let title = headline(&attempt.task_title, usize::MAX);
-    vec![attempt.attempt_id.short(), attempt.verdict.clone(), title, why]
+    vec![attempt.attempt_id.short(), word(&collection.verdict), title, why]
 }
 
 /// `7d`, `12h`, `30m`, `45s`, or a number of days.
@@ -136,7 +138,8 @@ mod tests {
     #[test]
     fn a_row_says_why_a_worktree_stays() {
         let attempt = json!({"attempt_id": "0192f0c1-2345-7abc-8def-0123456789ab",
-            "verdict": "kept", "task_title": "Fix it", "snapshots": [],
+            "verdict": "kept", "task_title": "Fix it", "snapshots": [], "folder": "/w",
+            "project_name": "app", "workspace_branch": "provost/fix-it",
             "reason": "it has changes that are not committed", "ignored": 3});
         let expected = "456789ab|kept|Fix it|it has changes that are not committed";
         assert_eq!(row(&serde_json::from_value(attempt).unwrap()).join("|"), expected);

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::calls::{ImportedTask, ImportedTasks};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::project::choose_aloud;
 use super::table::Column::{Cut, Whole};
 use super::text::{harmless, headline};
+use crate::api::commands::{ImportedTask, ImportedTasks};
 
 /// The longest title in a table, in characters.
 const TITLE_MAX: usize = 60;

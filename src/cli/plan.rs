@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::calls::{AddedPlan, Plan, Plans, RemovedPlan};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::project;
 use super::text::harmless;
+use crate::api::commands::{AddedPlan, Plan, PlanAdded, Plans, RemovedPlan};
 
 /// The endings of the documents that a folder is searched for.
 const ENDINGS: [&str; 4] = ["md", "markdown", "json", "txt"];
@@ -89,10 +89,10 @@ async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
         anstream::eprintln!("warning: {source} has no section that could answer a question");
     }
     context.show(&added, |out, added| {
-        let did = match added.status.as_str() {
-            "unchanged" => "is already there, unchanged",
-            "replaced" => "was replaced",
-            _ => "was added",
+        let did = match added.status {
+            PlanAdded::Unchanged => "is already there, unchanged",
+            PlanAdded::Replaced => "was replaced",
+            PlanAdded::Added => "was added",
         };
         out.line(&format!("{} {} {did}", args.name, args.version))?;
         added.documents.iter().try_for_each(|document| {
@@ -153,7 +153,7 @@ async fn list(context: &mut Context, project: Option<&str>) -> Result<Exit, Fail
                 if plan.is_current { "yes" } else { "" }.to_owned(),
                 plan.documents.to_string(),
                 plan.sections.to_string(),
-                plan.added_at.clone(),
+                plan.added_at.to_string(),
             ]
         };
         let rows: Vec<Vec<String>> = listed.plans.iter().map(row).collect();

@@ -4,12 +4,12 @@
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Value, json};
 
-use super::calls::Empty;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::text::{harmless, headline};
 use super::{logs, project};
 use crate::api::attempts::{AttemptState, StartTaskAttemptOutput};
+use crate::api::commands::Empty;
 use crate::api::executors::{ExecutorSummary, ListExecutorsOutput};
 use crate::api::tasks::{CreateTaskOutput, DeleteTaskOutput};
 use crate::client::{Answer, ClientError};

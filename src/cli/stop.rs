@@ -4,12 +4,12 @@ use futures_util::StreamExt;
 use provost_actors::ids::AttemptId;
 use serde_json::{Value, json};
 
-use super::calls::{AttemptLine, Attempts};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::render::ended;
 use super::text::{headline, word};
 use crate::api::attempts::{AttemptPhase, AttemptState, StopAttemptOutput};
+use crate::api::commands::{AttemptLine, Attempts};
 use crate::client::{Answer, ClientError};
 
 /// How many attempts are stopped at once: each may take its whole grace period.

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use provost_actors::process::proc::{self, Stat};
-use serde::Deserialize;
 use serde_json::json;
 
 use super::check::{Check, Cure};
+use crate::api::commands::Info;
 use crate::client::{CallOutput, Client, Connection, Hello, Peer};
 use crate::home::Home;
 
@@ -26,16 +26,6 @@ pub struct Found {
     /// The `PATH` of the daemon that answers.
     pub path: Option<String>,
     pub checks: Vec<Check>,
-}
-
-/// What a daemon says about itself.
-#[derive(Debug, Deserialize)]
-struct Info {
-    version: String,
-    pid: u32,
-    running: u64,
-    queued: u64,
-    path: Option<String>,
 }
 
 impl CallOutput for Info {
@@ -98,7 +88,7 @@ async fn of_socket(home: &Home, is_held: bool) -> (Option<String>, Check) {
         let hello = Hello::of_process(Peer::Cli, None);
         Client::new(Connection::open(home.socket(), &hello).await?).call::<Info>(json!({})).await
     };
-    let Info { version, pid, running, queued, path } =
+    let Info { version, pid, running, queued, path, .. } =
         match tokio::time::timeout(DEADLINE, info).await {
             Ok(Ok(info)) => info.output,
             silent => {

@@ -21,7 +21,6 @@ use crate::api::context::{ContextTools, GetContextInput, GetContextOutput, Works
 use crate::api::{Key, Once, RecentAttempt, Refusable, Session};
 use crate::store::{self, AttemptOverview, Quota};
 
-/// Longest final message of a status, in characters.
 const FINAL_MESSAGE_MAX: usize = 2000;
 
 /// Longest final message in an answer about many attempts, in characters.
@@ -173,7 +172,6 @@ impl ContextTools for Domain {
 }
 
 impl Domain {
-    /// A status with what the log adds to it.
     async fn to_output(
         &self,
         status: store::AttemptStatus,
@@ -242,7 +240,6 @@ pub(super) fn phase(overview: &AttemptOverview) -> AttemptPhase {
     }
 }
 
-/// What keeps an attempt from going on.
 pub(super) fn waiting_on(overview: &AttemptOverview) -> Option<String> {
     let what = match overview.phase {
         _ if overview.waits_for_disk.is_some() => "disk",
@@ -254,7 +251,6 @@ pub(super) fn waiting_on(overview: &AttemptOverview) -> Option<String> {
     Some(what.to_owned())
 }
 
-/// The next call that makes sense, in a sentence.
 fn next_action(status: &store::AttemptStatus) -> String {
     let (overview, id) = (&status.overview, status.overview.attempt_id);
     if let Some(reason) = &overview.waits_for_disk {

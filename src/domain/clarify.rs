@@ -10,19 +10,16 @@ use provost_actors::text::{NAME_TOLD, cut};
 use serde_json::{Value, json};
 
 use super::Domain;
+use crate::api::commands::{Kind, Match};
 use crate::api::field_path::{BRANCH_FIELD, name_of, pointer_of, source};
 use crate::api::{Callee, Clarify};
-use crate::store::{Kind, Match};
 
 /// The shortest piece of an id that is looked up, as for people.
 const SHORTEST: usize = 8;
 
-/// The most repositories that a hint spells out.
 const REPOS_MAX: usize = 5;
 
-/// An id that a call was refused for.
 struct Slip {
-    /// The field that holds it, as `details.path` spells it.
     path: String,
     given: String,
     wanted: Kind,
@@ -40,7 +37,7 @@ impl Clarify for Domain {
         let Slip { path, given, wanted } = &slip;
         let Some(found) = self.meant(&slip).await else {
             // What is wrong with an argument may be something else than its id.
-            let list = list_of(*wanted).filter(|_| refusal.code != Code::InvalidArgument);
+            let list = source(wanted.field()).filter(|_| refusal.code != Code::InvalidArgument);
             let Some(list) = list else { return refusal };
             let hint = format!("Call {tool} again with {path} from {list}.");
             return refusal.hint(hint).detail("path", path.as_str());
@@ -75,7 +72,7 @@ impl Clarify for Domain {
                          the worktrees that are no longer needed.",
                     );
                 }
-                let hint = match (by, list_of(*wanted)) {
+                let hint = match (by, source(wanted.field())) {
                     (Some(by), _) => format!("Call {looks} with {by} = \"{id}\" instead. {is}."),
                     (None, Some(list)) => {
                         format!("Call {tool} again with {path} from {list}. {is}.")
@@ -203,7 +200,6 @@ impl Slip {
     }
 }
 
-/// The kind of id that a field takes.
 fn kind_of(path: &str) -> Option<Kind> {
     match name_of(path) {
         "depends_on" => Some(Kind::Task),
@@ -223,12 +219,6 @@ fn kind_not_found(code: Code) -> Option<Kind> {
     }
 }
 
-/// The tool that lists the ids of a kind.
-fn list_of(kind: Kind) -> Option<&'static str> {
-    source(kind.field())
-}
-
-/// Where in the arguments a text stands.
 fn path_of(arguments: &Value, text: &str) -> Option<String> {
     let join = |step: String, rest: String| {
         let dot = if rest.is_empty() || rest.starts_with('[') { "" } else { "." };

@@ -6,45 +6,21 @@ use std::sync::Arc;
 
 use provost_actors::checks;
 use provost_actors::gateway::{GatewayMessage, check_executor};
-use provost_actors::ids::{AttemptId, TaskId};
+use provost_actors::ids::AttemptId;
+use provost_actors::payload;
 use provost_actors::refusal::{Code, Refusal};
-use serde::Deserialize;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::attempts::{phase, waiting_on};
 use super::{Domain, blocking};
-use crate::api::attempts::Worktree;
-use crate::api::{CliMethods, CustomError, Session, inside};
-use crate::store::{AttemptOverview, Kind};
-
-#[derive(Deserialize)]
-struct Resolve {
-    id: String,
-    kinds: Vec<Kind>,
-}
-
-#[derive(Deserialize)]
-struct Attempts {
-    #[serde(default)]
-    all: bool,
-}
-
-#[derive(Deserialize)]
-struct CheckExecutor {
-    executor: String,
-    variant: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct CheckLog {
-    task_id: TaskId,
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct Shutdown {
-    #[serde(default)]
-    stop_all: bool,
-}
+use crate::api::commands::{
+    AttemptLine, Attempts, AttemptsParams, CheckExecutorParams, Empty, ImportParams, ImportedTasks,
+    Info, ResolveParams, Resolved, Shutdown, ShutdownParams, Survivor,
+};
+use crate::api::{CliMethods, CustomError, Key, Session, inside};
+use crate::work::import;
 
 #[async_trait]
 impl CliMethods for Domain {
@@ -62,113 +38,117 @@ impl CliMethods for Domain {
         }
         let params = params.unwrap_or_else(|| json!({}));
         match method {
-            "provost/resolve" => {
-                let Resolve { id, kinds } = read(params)?;
-                let matches = self.store.resolve(&id, &kinds).await.map_err(fault)?;
-                Ok(json!({ "matches": matches }))
-            }
-            "provost/attempts" => {
-                let Attempts { all } = read(params)?;
-                let attempts = self.store.overview(all).await.map_err(fault)?;
-                let ids: Vec<AttemptId> = attempts.iter().map(|it| it.attempt_id).collect();
-                let worktrees = self.worktrees(&ids).await.map_err(fault)?;
-                let line = |it| line(it, worktrees.get(&it.attempt_id));
-                let attempts: Vec<Value> = attempts.iter().map(line).collect();
-                let total = self.store.count_attempts().await.map_err(fault)?;
-                Ok(json!({ "attempts": attempts, "total": total }))
-            }
-            "provost/check_executor" => {
-                self.check_executor(read(params)?).await.map_err(fault)?;
-                Ok(json!({}))
-            }
-            "provost/check_log" => {
-                let CheckLog { task_id, name } = read(params)?;
-                let tail = self.check_log(task_id, &name).await.map_err(fault)?;
-                Ok(json!({ "text": tail.text, "is_cut": tail.is_cut }))
-            }
-            "provost/info" => self.info().await,
-            "provost/gc" => self.gc(read(params)?).await.map_err(fault),
-            "provost/empty_trash" => self.empty_trash(read(params)?).await.map_err(fault),
-            "provost/import_tasks" => self.import(read(params)?).await.map_err(fault),
-            "provost/add_plan" => self.add_plan(read(params)?).await.map_err(fault),
-            "provost/remove_plan" => self.remove_plan(read(params)?).await.map_err(fault),
-            "provost/plans" => self.list_plans(read(params)?).await.map_err(fault),
-            "provost/shutdown" => {
-                let Shutdown { stop_all } = read(params)?;
-                let (alive, unrecorded) =
-                    if stop_all { self.stop_all().await? } else { (vec![], vec![]) };
-                // A daemon that could not stop an attempt goes on: it still owns it.
-                if alive.is_empty() {
-                    self.ending.cancel();
-                } else {
-                    let _ = self.gateway.send_message(GatewayMessage::GoOn);
-                    let _ = self.checks.send_message(checks::ChecksMessage::GoOn);
-                }
-                Ok(json!({ "alive": alive, "unrecorded": unrecorded }))
-            }
+            "provost/resolve" => answer(self.resolve(read(params)?).await),
+            "provost/attempts" => answer(self.all_attempts(read(params)?).await),
+            "provost/check_executor" => answer(self.check_executor(read(params)?).await),
+            "provost/check_log" => answer(self.check_log(read(params)?).await),
+            "provost/info" => answer(self.info().await),
+            "provost/gc" => answer(self.gc(read(params)?).await),
+            "provost/empty_trash" => answer(self.empty_trash(read(params)?).await),
+            "provost/import_tasks" => answer(self.import(read(params)?).await),
+            "provost/add_plan" => answer(self.add_plan(read(params)?).await),
+            "provost/remove_plan" => answer(self.remove_plan(read(params)?).await),
+            "provost/plans" => answer(self.list_plans(read(params)?).await),
+            "provost/shutdown" => answer(self.shutdown(read(params)?).await),
             _ => Err(CustomError::method_not_found(method)),
         }
     }
 }
 
 impl Domain {
-    /// Stops every attempt and every check; returns those that are still alive, and the
-    /// attempts whose stop is not written down yet.
-    async fn stop_all(&self) -> Result<(Vec<Value>, Vec<AttemptId>), CustomError> {
-        let attempts = async { ractor::call!(self.gateway, GatewayMessage::StopAll) };
-        let checks = async { ractor::call!(self.checks, checks::ChecksMessage::StopAll) };
-        let (attempts, checks) = tokio::join!(attempts, checks);
-        let lost = |error: String| fault(Refusal::internal(format!("not stopped: {error}")));
-        let attempts = attempts.map_err(|error| lost(error.to_string()))?;
-        let checks = checks.map_err(|error| lost(error.to_string()))?;
-        let alive = attempts.alive.into_iter();
-        let alive = alive.map(|it| json!({"attempt_id": it.attempt_id, "reason": it.reason}));
-        let checks = checks.into_iter().map(|it| json!({"attempt_id": null, "reason": it}));
-        Ok((alive.chain(checks).collect(), attempts.unrecorded))
+    async fn resolve(&self, params: ResolveParams) -> Result<Resolved, Refusal> {
+        Ok(Resolved { matches: self.store.resolve(&params.id, &params.kinds).await? })
+    }
+
+    async fn all_attempts(&self, params: AttemptsParams) -> Result<Attempts, Refusal> {
+        let attempts = self.store.overview(params.all).await?;
+        let ids: Vec<AttemptId> = attempts.iter().map(|it| it.attempt_id).collect();
+        let mut worktrees = self.worktrees(&ids).await?;
+        let attempts = attempts.into_iter().map(|it| AttemptLine {
+            attempt_id: it.attempt_id,
+            phase: phase(&it),
+            waiting_on: waiting_on(&it),
+            task_id: it.task_id,
+            task_title: it.task_title,
+            project_id: it.project_id,
+            project_name: it.project_name,
+            executor: it.executor,
+            variant: it.variant,
+            workspace_branch: it.workspace_branch,
+            worktree: worktrees.remove(&it.attempt_id),
+            state: it.state.into(),
+            created_at: it.created_at,
+            updated_at: it.updated_at,
+        });
+        let attempts = attempts.collect();
+        Ok(Attempts { attempts, total: self.store.count_attempts().await? })
     }
 
     /// Whether an attempt could start with this executor, before anything is made for it.
-    async fn check_executor(&self, given: CheckExecutor) -> Result<(), Refusal> {
+    async fn check_executor(&self, params: CheckExecutorParams) -> Result<Empty, Refusal> {
         let executors = Arc::clone(&self.world.executors);
-        blocking(move || check_executor(&*executors, &given.executor, given.variant.as_deref()))
-            .await?
+        let CheckExecutorParams { executor, variant } = params;
+        let check = move || check_executor(&*executors, &executor, variant.as_deref());
+        blocking(check).await?.map(|()| Empty {})
     }
 
-    async fn info(&self) -> Result<Value, CustomError> {
+    /// Puts the tasks of a file on a board: all of them, or none.
+    async fn import(&self, params: ImportParams) -> Result<ImportedTasks, Refusal> {
+        let ImportParams { project_id, text, format, again } = params;
+        let hash = payload::hash(&json!([project_id, text]));
+        let planned = blocking(move || import::read(&text, format)).await??;
+        // The same file for the same project is the same call.
+        let (tool, request_id) = ("import_tasks", hash.clone());
+        let key = Key { tool, request_id, payload_hash: hash, resolved_hash: None };
+        let key = (!again).then_some(key);
+        let made = self.store.import_tasks(key.as_ref(), project_id, &planned).await?;
+        Ok(ImportedTasks { tasks: made.value, imported_before: made.deduplicated })
+    }
+
+    async fn info(&self) -> Result<Info, Refusal> {
         let (running, queued) = ractor::call!(self.gateway, GatewayMessage::Counts)
-            .map_err(|error| fault(Refusal::internal(error.to_string())))?;
-        Ok(json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "pid": std::process::id(),
-            "home": self.data_dir,
-            // Where it looks for executors' programs.
-            "path": std::env::var_os("PATH").map(|path| path.to_string_lossy().into_owned()),
-            "running": running,
-            "queued": queued,
-        }))
+            .map_err(|error| Refusal::internal(error.to_string()))?;
+        Ok(Info {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            home: self.data_dir.clone(),
+            path: std::env::var_os("PATH").map(|path| path.to_string_lossy().into_owned()),
+            running,
+            queued,
+        })
+    }
+
+    /// Ends the daemon; with `stop_all` only after every attempt and every check has ended.
+    async fn shutdown(&self, params: ShutdownParams) -> Result<Shutdown, Refusal> {
+        let mut done = Shutdown { alive: Vec::new(), unrecorded: Vec::new() };
+        if params.stop_all {
+            done = self.stop_all().await?;
+        }
+        // A daemon that could not stop an attempt goes on: it still owns it.
+        if done.alive.is_empty() {
+            self.ending.cancel();
+        } else {
+            let _ = self.gateway.send_message(GatewayMessage::GoOn);
+            let _ = self.checks.send_message(checks::ChecksMessage::GoOn);
+        }
+        Ok(done)
+    }
+
+    async fn stop_all(&self) -> Result<Shutdown, Refusal> {
+        let attempts = async { ractor::call!(self.gateway, GatewayMessage::StopAll) };
+        let checks = async { ractor::call!(self.checks, checks::ChecksMessage::StopAll) };
+        let (attempts, checks) = tokio::join!(attempts, checks);
+        let lost = |error: String| Refusal::internal(format!("not stopped: {error}"));
+        let attempts = attempts.map_err(|error| lost(error.to_string()))?;
+        let checks = checks.map_err(|error| lost(error.to_string()))?;
+        let alive = attempts.alive.into_iter().map(|it| (Some(it.attempt_id), it.reason));
+        let alive = alive.chain(checks.into_iter().map(|reason| (None, reason)));
+        let alive = alive.map(|(attempt_id, reason)| Survivor { attempt_id, reason }).collect();
+        Ok(Shutdown { alive, unrecorded: attempts.unrecorded })
     }
 }
 
-fn line(attempt: &AttemptOverview, worktree: Option<&Worktree>) -> Value {
-    json!({
-        "attempt_id": attempt.attempt_id,
-        "task_id": attempt.task_id,
-        "task_title": attempt.task_title,
-        "project_id": attempt.project_id,
-        "project_name": attempt.project_name,
-        "executor": attempt.executor,
-        "variant": attempt.variant,
-        "workspace_branch": attempt.workspace_branch,
-        "worktree": worktree,
-        "state": attempt.state,
-        "phase": super::attempts::phase(attempt),
-        "waiting_on": super::attempts::waiting_on(attempt),
-        "created_at": attempt.created_at,
-        "updated_at": attempt.updated_at,
-    })
-}
-
-fn read<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, CustomError> {
+fn read<T: DeserializeOwned>(params: Value) -> Result<T, CustomError> {
     serde_json::from_value(params).map_err(|error| CustomError {
         code: INVALID_PARAMS,
         message: error.to_string(),
@@ -176,7 +156,10 @@ fn read<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, CustomError>
     })
 }
 
-/// JSON-RPC 2.0 §5.1.
+fn answer<T: Serialize>(answer: Result<T, Refusal>) -> Result<Value, CustomError> {
+    answer.map(|answer| json!(answer)).map_err(fault)
+}
+
 const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
 /// From the range that JSON-RPC leaves to servers (JSON-RPC 2.0 §5.1).

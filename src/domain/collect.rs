@@ -1,5 +1,5 @@
-//! The bare methods behind `provost gc`: worktrees that are not needed any more,
-//! and the trash. Only a person can do this; no tool does.
+//! The methods behind `provost gc`: worktrees that are not needed any more, and the trash.
+//! Only a person can do this; no tool does.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -7,70 +7,50 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use provost_actors::attempt::{Collect, CollectVerdict, Collection};
+use provost_actors::attempt::{Collect, CollectVerdict};
+use provost_actors::blocking::if_there;
 use provost_actors::event::Timestamp;
 use provost_actors::gateway::GatewayMessage;
-use provost_actors::ids::ProjectId;
 use provost_actors::process::folder_users;
 use provost_actors::refusal::Refusal;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::{Domain, blocking};
-use crate::store::AttemptOverview;
-
-/// Which attempts to collect, and whether this is a dry run.
-#[derive(Deserialize)]
-pub(super) struct Gc {
-    yes: bool,
-    #[serde(default)]
-    snapshot: bool,
-    /// Only attempts that nothing has changed for so long.
-    #[serde(default)]
-    older_than_secs: u64,
-    #[serde(default)]
-    project_id: Option<ProjectId>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct EmptyTrash {
-    yes: bool,
-    older_than_secs: u64,
-}
-
-/// One thing in the trash, and what becomes of it.
-#[derive(Debug, Serialize)]
-struct Trashed {
-    name: String,
-    since: Timestamp,
-    /// `removable`, `removed` or `kept`.
-    verdict: &'static str,
-    reason: Option<String>,
-}
+use crate::api::commands::{
+    Collected, CollectedAttempt, EmptyTrashParams, GcParams, Trash, Trashed,
+};
 
 impl Domain {
     /// Attempt by attempt: each is proved and taken away by its owner.
-    pub(super) async fn gc(&self, wish: Gc) -> Result<Value, Refusal> {
+    pub(super) async fn gc(&self, wish: GcParams) -> Result<Collected, Refusal> {
         let how = Collect { is_dry: !wish.yes, snapshot: wish.snapshot };
         let before = before(wish.older_than_secs);
-        let mut collected = Vec::new();
+        let mut attempts = Vec::new();
         for attempt in self.store.overview(true).await? {
             let is_meant = wish.project_id.is_none_or(|project| project == attempt.project_id)
                 && attempt.updated_at <= before;
             if !is_meant {
                 continue;
             }
-            let id = attempt.attempt_id;
-            match self.gateway(|port| GatewayMessage::Collect(id, how, port)).await {
-                Ok(Some(collection)) => collected.push(line(&attempt, &collection)),
-                Ok(None) => {}
-                Err(refusal) => return Err(refusal),
+            let attempt_id = attempt.attempt_id;
+            let ask = |port| GatewayMessage::Collect(attempt_id, how, port);
+            if let Some(mut collection) = self.gateway(ask).await? {
+                // What was to be saved is of interest only where it was not.
+                if collection.verdict == CollectVerdict::Collected {
+                    collection.reason = None;
+                }
+                attempts.push(CollectedAttempt {
+                    attempt_id,
+                    task_title: attempt.task_title,
+                    project_name: attempt.project_name,
+                    workspace_branch: attempt.workspace_branch,
+                    collection,
+                });
             }
         }
-        Ok(json!({"dry_run": how.is_dry, "attempts": collected}))
+        Ok(Collected { dry_run: how.is_dry, attempts })
     }
 
-    pub(super) async fn empty_trash(&self, wish: EmptyTrash) -> Result<Value, Refusal> {
+    pub(super) async fn empty_trash(&self, wish: EmptyTrashParams) -> Result<Trash, Refusal> {
         let trash = self.world.settings.trash_dir.clone();
         blocking(move || empty(&trash, &wish))
             .await?
@@ -84,63 +64,34 @@ fn before(older_than_secs: u64) -> Timestamp {
     Timestamp::from_millis(Timestamp::now().millis().saturating_sub(age))
 }
 
-fn line(attempt: &AttemptOverview, collection: &Collection) -> Value {
-    let Collection { verdict, reason, folder, ignored, snapshots } = collection;
-    // What was to be saved is of interest only where it was not.
-    let reason = reason.as_ref().filter(|_| *verdict != CollectVerdict::Collected);
-    json!({
-        "attempt_id": attempt.attempt_id,
-        "task_title": attempt.task_title,
-        "project_name": attempt.project_name,
-        "workspace_branch": attempt.workspace_branch,
-        "verdict": verdict,
-        "reason": reason,
-        "folder": folder,
-        "ignored": ignored,
-        "snapshots": snapshots,
-    })
-}
-
-fn empty(trash: &Path, wish: &EmptyTrash) -> io::Result<Value> {
+fn empty(trash: &Path, wish: &EmptyTrashParams) -> io::Result<Trash> {
     let before = before(wish.older_than_secs);
     let mut things = Vec::new();
     // A link may lead to what is not ours.
     if fs::symlink_metadata(trash).is_ok_and(|meta| !meta.is_dir()) {
         return Err(io::Error::other(format!("{} is not a folder", trash.display())));
     }
-    let entries = match fs::read_dir(trash) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(answer(wish, &things)),
-        Err(error) => return Err(error),
-    };
-    for entry in entries {
+    for entry in if_there(fs::read_dir(trash))?.into_iter().flatten() {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let since = put_there(&name, &entry.metadata()?);
-        let mut thing = Trashed { name, since, verdict: "removable", reason: None };
-        if thing.since > before {
-            thing.verdict = "kept";
-            thing.reason = Some("it has not been there for long enough".to_owned());
-        } else if let Some(reason) = obstacle(&entry.path()) {
-            thing.verdict = "kept";
-            thing.reason = Some(reason);
-        } else if wish.yes {
-            match remove(&entry.path()) {
-                Ok(()) => thing.verdict = "removed",
-                Err(error) => {
-                    thing.verdict = "kept";
-                    thing.reason = Some(error.to_string());
-                }
-            }
-        }
-        things.push(thing);
+        let kept = if since > before {
+            Some("it has not been there for long enough".to_owned())
+        } else {
+            obstacle(&entry.path())
+        };
+        let (verdict, reason) = match kept {
+            None if !wish.yes => ("removable", None),
+            None => match remove(&entry.path()) {
+                Ok(()) => ("removed", None),
+                Err(error) => ("kept", Some(error.to_string())),
+            },
+            reason => ("kept", reason),
+        };
+        things.push(Trashed { name, since, verdict: verdict.to_owned(), reason });
     }
     things.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(answer(wish, &things))
-}
-
-fn answer(wish: &EmptyTrash, things: &[Trashed]) -> Value {
-    json!({"dry_run": !wish.yes, "trash": things})
+    Ok(Trash { dry_run: !wish.yes, trash: things })
 }
 
 /// By the UUIDv7 that its name begins with; else by its last change.
@@ -206,12 +157,10 @@ mod tests {
         fs::write(outside.join("file"), "precious").unwrap();
         symlink(&outside, trash.join("0192f0c1-2345-7abc-8def-0123456789ab-old/sub/link")).unwrap();
         symlink(&outside, trash.join("0192f0c1-2345-7abc-8def-0123456789ac-link")).unwrap();
-        let wish = |yes| EmptyTrash { yes, older_than_secs: 3600 };
+        let wish = |yes| EmptyTrashParams { yes, older_than_secs: 3600 };
         let answer = empty(&trash, &wish(false)).unwrap();
-        let verdicts = |answer: &Value| {
-            let things = answer["trash"].as_array().unwrap().iter();
-            things.map(|it| it["verdict"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-        };
+        let verdicts =
+            |answer: &Trash| answer.trash.iter().map(|it| it.verdict.clone()).collect::<Vec<_>>();
         assert_eq!(verdicts(&answer), ["removable", "removable", "kept"]);
         assert_eq!(fs::read_dir(&trash).unwrap().count(), 3, "a dry run");
         let answer = empty(&trash, &wish(true)).unwrap();

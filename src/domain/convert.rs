@@ -2,9 +2,8 @@
 //! on either side is an error of the compiler.
 
 use provost_actors::journal;
-use provost_actors::workspace::changes;
 
-use crate::api::{approvals, artifacts, attempts, follow_up, tasks};
+use crate::api::{approvals, attempts, follow_up, tasks};
 
 macro_rules! same_words {
     ($from:ty => $to:ty: $($word:ident)*) => {
@@ -26,4 +25,3 @@ same_words!(journal::ApprovalStatus => approvals::ApprovalStatus:
     Pending Approved Denied Withdrawn);
 same_words!(journal::FollowUpAction => follow_up::FollowUpAction: Send Queue Cancel);
 same_words!(follow_up::FollowUpAction => journal::FollowUpAction: Send Queue Cancel);
-same_words!(changes::Status => artifacts::ChangeStatus: Added Modified Deleted Renamed);

@@ -7,7 +7,7 @@ use provost_actors::refusal::{Code, Refusal};
 use super::Domain;
 use crate::api::args::Index;
 use crate::api::sessions::{
-    MessageRole, SessionMessage, SessionTools, TailSessionMessagesInput, TailSessionMessagesOutput,
+    SessionMessage, SessionTools, TailSessionMessagesInput, TailSessionMessagesOutput,
 };
 use crate::store::Target;
 
@@ -27,13 +27,6 @@ impl SessionTools for Domain {
         let before = input.cursor.map_or(u64::MAX, Index::get);
         let (limit, max_bytes) = (input.limit.get(), input.max_bytes.get());
         let newest_first = self.store.messages(session_id, before, limit, max_bytes).await?;
-        let newest_first = newest_first.into_iter().map(|message| SessionMessage {
-            message_index: message.index,
-            turn: message.turn,
-            role: if message.is_answer { MessageRole::Assistant } else { MessageRole::User },
-            text: message.text,
-            at: message.at,
-        });
         let messages = last_within(max_bytes, newest_first);
         let next_cursor = messages.first().map(|oldest| oldest.message_index).filter(|at| *at > 0);
         let has_more = next_cursor.is_some();
@@ -41,22 +34,16 @@ impl SessionTools for Domain {
     }
 }
 
-/// As many as fit, at least one, turned to oldest first. Their size is that of
-/// their JSON.
-fn last_within(
-    max_bytes: usize,
-    newest_first: impl Iterator<Item = SessionMessage>,
-) -> Vec<SessionMessage> {
+/// As many as fit, at least one, turned to oldest first. Their size is that of their JSON.
+fn last_within(max_bytes: usize, mut messages: Vec<SessionMessage>) -> Vec<SessionMessage> {
     let mut bytes = 0;
-    let mut messages: Vec<SessionMessage> = newest_first
-        .enumerate()
-        .take_while(|(number, message)| {
-            // What can't be written is refused when the result is.
-            bytes += serde_json::to_vec(message).map_or(0, |json| json.len());
-            *number == 0 || bytes <= max_bytes
-        })
-        .map(|(_, message)| message)
-        .collect();
+    let fits = |message: &&SessionMessage| {
+        // What can't be written is refused when the result is.
+        bytes += serde_json::to_vec(message).map_or(0, |json| json.len());
+        bytes <= max_bytes
+    };
+    let count = messages.iter().take_while(fits).count();
+    messages.truncate(count.max(1));
     messages.reverse();
     messages
 }

@@ -10,7 +10,6 @@ mod cli_methods;
 mod collect;
 mod convert;
 mod follow_up;
-mod import;
 mod logs;
 mod messages;
 mod reach;
@@ -58,8 +57,7 @@ impl Answers {
     }
 }
 
-/// How many questions are looked up in plans at once: fewer than there are connections to
-/// read by.
+/// How many questions are looked up in plans at once: fewer than there are connections to read by.
 const SEARCHES: usize = 2;
 
 /// Everything behind the tools.
@@ -70,11 +68,8 @@ pub struct Domain {
     world: Arc<World>,
     artifacts: Artifacts,
     answers: Answers,
-    /// The home's folder, for `provost/info`.
     data_dir: PathBuf,
-    /// Questions that are looked up at once.
     searches: Semaphore,
-    /// Ends the daemon.
     ending: CancellationToken,
 }
 
@@ -100,7 +95,6 @@ impl Domain {
         Self { store, gateway, checks, world, artifacts, answers, data_dir, searches, ending }
     }
 
-    /// Asks the gateway.
     async fn gateway<T: Send + 'static>(
         &self,
         message: impl FnOnce(gateway::Port<T>) -> gateway::GatewayMessage,
@@ -109,7 +103,6 @@ impl Domain {
     }
 }
 
-/// Does on a thread of its own what may block.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -134,7 +127,6 @@ fn cursor<T>(
     read(&text).map(Some).ok_or_else(unknown)
 }
 
-/// An answer in the tools' own terms.
 fn answered<T, U>(answer: Once<T>, convert: impl FnOnce(T) -> U) -> Once<U> {
     Once { value: convert(answer.value), deduplicated: answer.deduplicated }
 }

@@ -13,8 +13,7 @@ use crate::api::{Access, Place, Role, Session};
 use crate::client::{Hello, Peer};
 
 impl Domain {
-    /// Where the process that connected is. Reads a few lines of `/proc`, which wait
-    /// for no disk.
+    /// Where the process that connected is. Reads a few lines of `/proc`, which wait for no disk.
     pub fn place_of(&self, stream: &UnixStream) -> io::Result<Place> {
         Ok(self.world.shims.place_of(&Process::of(stream)?))
     }

@@ -1,5 +1,4 @@
-//! Many statuses in one answer of a bounded size: whole while they fit, else each in
-//! short. Pure.
+//! Many statuses in one answer of a bounded size: whole while they fit, else each in short. Pure.
 
 use serde::Serialize;
 

@@ -110,10 +110,8 @@ pub(super) fn cut_off() -> Refusal {
         .hint("Call the tool again when the daemon runs again.")
 }
 
-/// What a wait looks at of an attempt.
 #[derive(Clone, Copy, Debug)]
 struct Snapshot {
-    /// The number of its latest change.
     revision: i64,
     /// The number of the change by which it last settled; 0 if it never has.
     settled_revision: i64,
@@ -123,7 +121,6 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    /// Whether anything has changed since that revision.
     fn is_news(&self, since: i64) -> bool {
         self.revision > since || self.disk_changed
     }
@@ -157,10 +154,8 @@ fn holds(until: Until, after: Option<i64>, began: i64, attempts: &[Snapshot]) ->
     }
 }
 
-/// What the holder of a token has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
-    /// All changes up to this number.
     revision: i64,
     /// A bit for each attempt, in the order asked: it waits for the disk. That is
     /// no change of a row, so it has no number.

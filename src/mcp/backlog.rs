@@ -9,8 +9,9 @@
 //! ```
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use provost_actors::blocking::lock;
 use rmcp::model::RequestId;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -79,7 +80,7 @@ impl Backlog {
 
     /// Counts a request in. `false`: an unanswered request has this id.
     pub fn admit(&self, id: &RequestId, line_bytes: usize, answer_bytes: usize) -> bool {
-        let mut held = self.lock();
+        let mut held = lock(&self.held);
         if held.entries.contains_key(id) {
             return false;
         }
@@ -107,7 +108,7 @@ impl Backlog {
         // what all others need. The semaphore is never closed.
         self.until(reserved).await;
         let permit = Arc::clone(&self.shared.0).acquire_many_owned(units).await.ok();
-        if let Some(entry) = self.lock().entries.get_mut(id) {
+        if let Some(entry) = lock(&self.held).entries.get_mut(id) {
             entry.permit = permit;
         }
     }
@@ -125,7 +126,7 @@ impl Backlog {
     }
 
     fn remove(&self, id: &RequestId, answer: usize) -> Option<Entry> {
-        let mut held = self.lock();
+        let mut held = lock(&self.held);
         let entry = held.entries.remove(id)?;
         held.requests -= entry.request;
         held.answers = held.answers - entry.reserved + answer;
@@ -140,22 +141,17 @@ impl Backlog {
             tokio::pin!(freed);
             // Registered before the look, so that no wake-up falls in between.
             freed.as_mut().enable();
-            if let Some(done) = ready(&mut self.lock()) {
+            if let Some(done) = ready(&mut lock(&self.held)) {
                 return done;
             }
             freed.await;
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        // Each method leaves the counts whole, whatever panicked beside it.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Unread {
     fn drop(&mut self) {
-        self.backlog.lock().answers -= self.bytes;
+        lock(&self.backlog.held).answers -= self.bytes;
         self.backlog.freed.notify_waiters();
     }
 }
@@ -238,7 +234,7 @@ mod tests {
                     2 => unread.extend(backlog.answered(&id(number), bytes)),
                     _ => backlog.forget(&id(number)),
                 }
-                let held = backlog.lock();
+                let held = lock(&backlog.held);
                 let requests: usize = held.entries.values().map(|entry| entry.request).sum();
                 let reserved: usize = held.entries.values().map(|entry| entry.reserved).sum();
                 let waiting: usize = unread.iter().map(|it: &Unread| it.bytes).sum();
@@ -249,7 +245,7 @@ mod tests {
                 backlog.forget(&id(number));
             }
             unread.clear();
-            let held = backlog.lock();
+            let held = lock(&backlog.held);
             prop_assert_eq!((held.requests, held.answers), (0, 0));
         }
     }

@@ -2,9 +2,10 @@
 //! many in all. Token buckets; those of agents that have gone are forgotten.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use provost_actors::blocking::lock;
 use provost_actors::refusal::{Code, Refusal};
 use ratelimit::{Ratelimiter, TryWaitError};
 
@@ -46,7 +47,7 @@ impl Rates {
     /// Takes one call's token, or returns how long to wait.
     pub fn take(&self, agent: &str) -> Result<(), Refusal> {
         let now = Instant::now();
-        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut agents = lock(&self.agents);
         if agents.len() > AGENTS_KEPT {
             agents.retain(|_, agent| now.duration_since(agent.seen) < FORGOTTEN_AFTER);
         }

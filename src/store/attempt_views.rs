@@ -36,7 +36,6 @@ pub struct AttemptOverview {
     /// Why it waits for the disk, if it does: no row says so.
     #[serde(skip)]
     pub waits_for_disk: Option<String>,
-    /// How many permissions its executor waits for.
     pub pending_approvals: u32,
     /// A limit ended its last turn, and nothing has begun since.
     pub quota: Option<Quota>,
@@ -81,7 +80,6 @@ pub struct AttemptStatus {
     /// How the limits of that process are held.
     pub limits: Vec<AttemptLimit>,
     pub queued_follow_ups: u32,
-    /// A stop holds the queue.
     pub queue_held: bool,
     /// Number of its latest change, in one count over all attempts.
     pub revision: i64,
@@ -99,9 +97,8 @@ pub struct WorkspaceView {
     pub repos: Vec<AttemptRepo>,
 }
 
-/// The statuses of attempts for a condition. The usage of a process is that of its turn
-/// alone, so theirs can be added up; a cost that one of them does not have makes the sum
-/// unknown.
+/// The statuses of attempts for a condition. The usage of a process is that of its turn alone, so
+/// theirs can be added up; a cost that one of them does not have makes the sum unknown.
 macro_rules! statuses {
     ($which:literal) => {
         concat!(
@@ -120,7 +117,6 @@ macro_rules! statuses {
 }
 
 impl Store {
-    /// Adds what no row says.
     fn with_disk(&self, mut overview: AttemptOverview) -> AttemptOverview {
         overview.waits_for_disk = self.changes.waits_for_disk(overview.attempt_id);
         overview
@@ -173,7 +169,7 @@ impl Store {
     }
 
     /// How many attempts there are, of all projects.
-    pub async fn count_attempts(&self) -> Result<i64, Refusal> {
+    pub async fn count_attempts(&self) -> Result<usize, Refusal> {
         self.read(async |db| db.one("SELECT count(*) FROM attempts", ()).await).await
     }
 

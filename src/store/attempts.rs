@@ -46,7 +46,6 @@ macro_rules! select {
     };
 }
 
-/// Adds what other tables list of an attempt.
 async fn complete(db: Db<'_>, mut attempt: Attempt) -> Result<Attempt> {
     attempt.repos = repos_of(db, attempt.attempt_id).await?;
     let sql = "SELECT * FROM follow_ups WHERE session_id = ?1 ORDER BY position";
@@ -63,7 +62,6 @@ async fn complete(db: Db<'_>, mut attempt: Attempt) -> Result<Attempt> {
     Ok(attempt)
 }
 
-/// The repositories of an attempt, in the order of its start.
 pub(super) async fn repos_of(db: Db<'_>, attempt: AttemptId) -> Result<Vec<AttemptRepo>> {
     let sql = "SELECT * FROM attempt_repos WHERE attempt_id = ?1 ORDER BY position";
     db.all(sql, (attempt,)).await

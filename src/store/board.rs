@@ -5,7 +5,6 @@
 use provost_actors::ids::{AttemptId, ProjectId, TaskId, TaskRef};
 use provost_actors::journal::{Key, Once};
 use provost_actors::refusal::{Code, Refusal};
-use serde::{Deserialize, Serialize};
 
 use super::sql::{Sql, now};
 use super::tasks::{self, Draft, load};
@@ -13,22 +12,13 @@ use super::work::{after_done, after_removed, let_go};
 use super::write_retry::Patience;
 use super::{Db, Result, Store, StoreError, dependencies, projects};
 use crate::api::brief::{Brief, GivenBrief};
+use crate::api::commands::ImportedTask;
 use crate::api::tasks::{CreateTaskInput, Task, TaskStatus, UpdateTaskInput};
 use crate::work::import::{On, Planned};
 
 /// What is kept of a brief that says nothing; in an update it takes the brief away.
 const NO_BRIEF: &str = "{}";
 
-/// A task that was made as planned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskMade {
-    pub task_id: TaskId,
-    pub handle: String,
-    pub title: String,
-    pub name: Option<String>,
-}
-
-/// A brief as it is kept.
 fn kept(given: Option<&GivenBrief>) -> Result<Option<String>> {
     Ok(given.map(|given| given.clone().check().map(|brief| brief.to_json())).transpose()?)
 }
@@ -109,7 +99,7 @@ impl Store {
         key: Option<&Key>,
         project: ProjectId,
         planned: &[Planned],
-    ) -> Result<Once<Vec<TaskMade>>, Refusal> {
+    ) -> Result<Once<Vec<ImportedTask>>, Refusal> {
         self.keyed(Patience::Long, key, "import_tasks", async |db| {
             projects::require(db, project).await?;
             let mut made = Vec::with_capacity(planned.len());
@@ -121,10 +111,11 @@ impl Store {
                 };
                 let task_id = TaskId::new();
                 let handle = tasks::insert_as(db, task_id, &draft).await?;
-                made.push(TaskMade { task_id, handle, title: title.clone(), name: id.clone() });
+                let (title, name) = (title.clone(), id.clone());
+                made.push(ImportedTask { task_id, handle, title, name });
             }
             // Now all of them exist, and can depend on each other.
-            for (Planned { place, depends_on, .. }, TaskMade { task_id, .. }) in
+            for (Planned { place, depends_on, .. }, ImportedTask { task_id, .. }) in
                 planned.iter().zip(&made)
             {
                 let named = |on: &On| match on {
@@ -159,7 +150,6 @@ async fn write_change(db: Db<'_>, input: &UpdateTaskInput) -> Result<u64> {
     db.run(sql, (task_id, title, description, status, priority, brief, NO_BRIEF, now())).await
 }
 
-/// Refuses to delete a task of which an attempt runs or waits.
 async fn refuse_while_running(db: Db<'_>, task: TaskId) -> Result<()> {
     let sql = "SELECT attempt_id FROM attempts WHERE task_id = ?1
          AND phase IN ('queued', 'preparing', 'running', 'stopping') LIMIT 1";
@@ -178,7 +168,6 @@ fn unknown(place: &str, name: &str) -> Refusal {
     ))
 }
 
-/// Adds where in the file the fault is.
 fn misplaced(place: &str, error: StoreError) -> StoreError {
     match error {
         StoreError::Refused(refusal) if refusal.code == Code::TaskNotFound => {

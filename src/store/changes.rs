@@ -4,29 +4,11 @@
 //! for the disk, for then there may be no room for a row.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use provost_actors::ids::{AttemptId, QuestionId};
+use provost_actors::blocking::lock;
+use provost_actors::ids::AttemptId;
 use tokio::sync::Notify;
-
-/// What a call can wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Topic {
-    Attempt(AttemptId),
-    Question(QuestionId),
-}
-
-impl From<AttemptId> for Topic {
-    fn from(attempt: AttemptId) -> Self {
-        Self::Attempt(attempt)
-    }
-}
-
-impl From<QuestionId> for Topic {
-    fn from(question: QuestionId) -> Self {
-        Self::Question(question)
-    }
-}
 
 /// The registry of waiters. Cheap to clone: there is one.
 #[derive(Clone, Debug, Default)]
@@ -34,26 +16,25 @@ pub(super) struct Changes(Arc<Mutex<Waiting>>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// The number that the next watch gets.
     next: u64,
-    by_topic: HashMap<Topic, HashMap<u64, Arc<Notify>>>,
-    /// The attempts that wait for the disk, and why.
+    /// Of each attempt or question, by its id.
+    by_topic: HashMap<String, HashMap<u64, Arc<Notify>>>,
     for_disk: HashMap<AttemptId, String>,
 }
 
 impl Changes {
     /// Wakes the watches of an attempt or a question. Call it after the commit: a waiter that
     /// is woken before it would read the old rows and sleep again.
-    pub(super) fn announce(&self, topic: impl Into<Topic>) {
-        let waiting = self.lock();
-        for wake in waiting.by_topic.get(&topic.into()).into_iter().flat_map(HashMap::values) {
+    pub(super) fn announce(&self, topic: impl ToString + Copy) {
+        let waiting = lock(&self.0);
+        for wake in waiting.by_topic.get(&topic.to_string()).into_iter().flat_map(HashMap::values) {
             wake.notify_one();
         }
     }
 
     /// Notes why an attempt waits for the disk; `None`: it no longer does.
     pub(super) fn wait_for_disk(&self, attempt: AttemptId, reason: Option<&str>) {
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.0);
         let before = match reason {
             Some(reason) => waiting.for_disk.insert(attempt, reason.to_owned()),
             None => waiting.for_disk.remove(&attempt),
@@ -64,27 +45,21 @@ impl Changes {
         }
     }
 
-    /// Why an attempt waits for the disk, if it does.
     pub(super) fn waits_for_disk(&self, attempt: AttemptId) -> Option<String> {
-        self.lock().for_disk.get(&attempt).cloned()
+        lock(&self.0).for_disk.get(&attempt).cloned()
     }
 
-    pub(super) fn watch<T: Into<Topic> + Copy>(&self, topics: &[T]) -> Watch {
-        let topics: Vec<Topic> = topics.iter().map(|topic| (*topic).into()).collect();
+    pub(super) fn watch<T: ToString>(&self, topics: &[T]) -> Watch {
+        let topics: Vec<String> = topics.iter().map(T::to_string).collect();
         let wake = Arc::new(Notify::new());
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.0);
         let number = waiting.next;
         waiting.next += 1;
         for topic in &topics {
-            waiting.by_topic.entry(*topic).or_default().insert(number, Arc::clone(&wake));
+            waiting.by_topic.entry(topic.clone()).or_default().insert(number, Arc::clone(&wake));
         }
         drop(waiting);
         Watch { changes: self.clone(), topics, number, wake }
-    }
-
-    /// The registry is whole after every step on it, also after one that panicked.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -92,7 +67,7 @@ impl Changes {
 #[derive(Debug)]
 pub struct Watch {
     changes: Changes,
-    topics: Vec<Topic>,
+    topics: Vec<String>,
     number: u64,
     wake: Arc<Notify>,
 }
@@ -107,7 +82,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut waiting = self.changes.lock();
+        let mut waiting = lock(&self.changes.0);
         for topic in &self.topics {
             if let Some(watches) = waiting.by_topic.get_mut(topic) {
                 watches.remove(&self.number);
@@ -164,6 +139,6 @@ mod tests {
         let attempts: Vec<AttemptId> = (0..50).map(|_| AttemptId::new()).collect();
         let watches: Vec<Watch> = (0..2000).map(|_| changes.watch(&attempts)).collect();
         drop(watches);
-        assert!(changes.lock().by_topic.is_empty());
+        assert!(lock(&changes.0).by_topic.is_empty());
     }
 }

@@ -10,7 +10,6 @@ use super::sql::Sql;
 use super::{Db, Result, missing};
 use crate::work::dependencies::cycle;
 
-/// The dependencies of a task that are not done.
 pub(super) async fn unmet(db: Db<'_>, task: TaskId) -> Result<Vec<Unmet>> {
     let sql = "SELECT t.task_id, t.handle,
                 (SELECT a.attempt_id FROM attempts a

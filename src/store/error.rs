@@ -42,7 +42,6 @@ impl From<StoreError> for Refusal {
     }
 }
 
-/// What SQLite's error means to a caller.
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 pub(super) fn fault(error: sqlx::Error) -> Refusal {
     // SQLITE_FULL, and IOERR_WRITE, _FSYNC, _TRUNCATE or _SHMSIZE that a full disk
@@ -71,7 +70,6 @@ fn is_unavailable(error: &sqlx::Error) -> bool {
     }
 }
 
-/// SQLite's result code without its extension.
 pub(super) fn primary_code(error: &sqlx::Error) -> Option<u32> {
     let code = error.as_database_error()?.code()?;
     code.parse::<u32>().ok().map(|code| code & 0xff)

@@ -19,11 +19,9 @@ pub struct Inspection {
     pub schema: Option<i64>,
     /// What `PRAGMA quick_check` complains of.
     pub damage: Vec<String>,
-    /// Rows that refer to nothing.
     pub dangling: usize,
     /// Empty where the schema is not this version's.
     pub attempts: Vec<InspectedAttempt>,
-    /// SQLite's own version.
     pub sqlite: String,
 }
 
@@ -35,7 +33,6 @@ pub struct InspectedAttempt {
     pub folder: String,
     pub branch: String,
     pub phase: String,
-    /// Names and paths.
     pub repos: Vec<(String, String)>,
     pub processes: Vec<InspectedProcess>,
 }
@@ -53,7 +50,6 @@ impl InspectedAttempt {
 pub struct InspectedProcess {
     pub process_id: String,
     pub status: String,
-    /// Nothing of it is alive.
     pub closed: bool,
 }
 

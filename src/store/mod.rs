@@ -1,10 +1,9 @@
 //! The durable memory: SQLite by sqlx, WAL, one writer.
 //!
-//! All writes go through one connection and each is one transaction, so they
-//! are serial without a lock of our own; reads go through a few others and see
-//! the last commit. Rows are small: log lines never come here. Row types are
-//! private to the file of their resource; what leaves are the records of
-//! `provost_actors::journal` and the views of the files below.
+//! All writes go through one connection and each is one transaction, so they are serial without a
+//! lock of our own; reads go through a few others and see the last commit. Rows are small: log
+//! lines never come here. Row types are private to the file of their resource; what leaves are the
+//! records of `provost_actors::journal` and the views of the files below.
 
 mod approvals;
 mod attempt_views;
@@ -35,7 +34,6 @@ pub use attempt_views::{AttemptOverview, AttemptStatus, Quota, WorkspaceView};
 pub use inspect::{InspectedAttempt, Inspection, inspect};
 pub use open::OpenError;
 pub use reach::Named;
-pub use resolve::{Kind, Match};
 pub use sessions::Target;
 pub use wal::is_damaged as is_log_damaged;
 pub use work::{LastRun, NewDocument, NewPlan, NewQuestion, Question, WorkerCall};
@@ -93,7 +91,6 @@ impl<T> Page<T> {
     }
 }
 
-/// The connection of a transaction, or of a read.
 type Db<'a> = &'a mut SqliteConnection;
 
 impl provost_actors::journal::Journal for Store {}

@@ -71,7 +71,6 @@ fn name(change: &Change) -> &'static str {
     }
 }
 
-/// Nothing runs or waits after it.
 fn settles(change: &Change) -> bool {
     match change {
         Change::Unqueued { .. } => true,
@@ -80,7 +79,6 @@ fn settles(change: &Change) -> bool {
     }
 }
 
-/// The attempt's phase and state after a change.
 fn phase_and_state(change: &Change) -> (Option<Phase>, Option<State>) {
     match change {
         Change::Unqueued { phase, state, .. } => (Some(*phase), Some(*state)),

@@ -11,7 +11,6 @@ use super::write_retry::Patience;
 use super::{Db, Page, Result, Store, missing};
 use crate::api::projects::{AddRepoOutput, CreateProjectOutput, ProjectSummary, RepoSummary};
 
-/// The name of a project, which must exist.
 pub(super) async fn require(db: Db<'_>, project: ProjectId) -> Result<String> {
     let name = db.find("SELECT name FROM projects WHERE project_id = ?1", (project,)).await?;
     name.ok_or_else(|| missing::project(project).into())

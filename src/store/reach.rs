@@ -16,7 +16,6 @@ pub enum Named {
     /// By id or handle; only the attempts that it started have asked or opened it.
     Question,
     Project,
-    /// By id or handle.
     Task,
     /// A task, but not the attempt's own.
     OtherTask,

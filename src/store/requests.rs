@@ -16,7 +16,6 @@ use super::sql::{Sql, now};
 use super::write_retry::Patience;
 use super::{Db, Result, Store, StoreError, commit, fault};
 
-/// What is kept under a key.
 enum Found {
     Nothing,
     Intent,

@@ -4,59 +4,21 @@ use std::collections::HashMap;
 
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::refusal::Refusal;
-use serde::{Deserialize, Serialize};
 
 use super::sql::Sql;
 use super::{Store, missing};
+use crate::api::commands::{Kind, Match};
 
-/// What an id can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    Project,
-    Repo,
-    Task,
-    Attempt,
-    Session,
-    ExecutionProcess,
-}
-
-impl Kind {
-    pub const ALL: [Self; 6] = [
-        Self::Project,
-        Self::Repo,
-        Self::Task,
-        Self::Attempt,
-        Self::Session,
-        Self::ExecutionProcess,
-    ];
-
-    /// The name of the fields that hold such an id.
-    pub fn field(self) -> &'static str {
-        match self {
-            Self::ExecutionProcess => "execution_process_id",
-            other => other.table().1,
-        }
+/// The table of a kind, and the column of its id there.
+fn table(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Project => ("projects", "project_id"),
+        Kind::Repo => ("repos", "repo_id"),
+        Kind::Task => ("tasks", "task_id"),
+        Kind::Attempt => ("attempts", "attempt_id"),
+        Kind::Session => ("sessions", "session_id"),
+        Kind::ExecutionProcess => ("processes", "process_id"),
     }
-
-    /// Its table, and the column of its id there.
-    fn table(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Project => ("projects", "project_id"),
-            Self::Repo => ("repos", "repo_id"),
-            Self::Task => ("tasks", "task_id"),
-            Self::Attempt => ("attempts", "attempt_id"),
-            Self::Session => ("sessions", "session_id"),
-            Self::ExecutionProcess => ("processes", "process_id"),
-        }
-    }
-}
-
-/// A thing whose id matches.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Match {
-    pub kind: Kind,
-    pub id: String,
 }
 
 impl Store {
@@ -70,7 +32,7 @@ impl Store {
         self.read(async |db| {
             let mut matches = Vec::new();
             for &kind in kinds {
-                let (table, id) = kind.table();
+                let (table, id) = table(kind);
                 let sql = sqlx::AssertSqlSafe(format!(
                     "SELECT {id} FROM {table} WHERE replace({id}, '-', '') LIKE ?1 || '%'
                         OR replace({id}, '-', '') LIKE '%' || ?1 LIMIT 20"

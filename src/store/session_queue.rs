@@ -38,7 +38,6 @@ pub(super) async fn turn_over(
     require_epoch(db.run(sql, values).await?, attempt, epoch)
 }
 
-/// Fails where no row was of this epoch.
 pub(super) fn require_epoch(changed: u64, attempt: AttemptId, epoch: u64) -> Result<()> {
     let message = || format!("attempt {attempt} is no longer in epoch {epoch}");
     let stale = || StoreError::from(Refusal::new(Code::Internal, message()));
@@ -57,7 +56,6 @@ async fn begin_turn(db: Db<'_>, attempt: AttemptId, process: &Process) -> Result
     insert_process(db, session, attempt, process, now).await
 }
 
-/// Puts a follow-up before all others.
 pub(super) async fn put_back(db: Db<'_>, attempt: AttemptId, follow_up: &FollowUp) -> Result<()> {
     let first: i64 = db.one("SELECT coalesce(min(position), 1) FROM follow_ups", ()).await?;
     enqueue(db, attempt, follow_up, Some(first - 1)).await
@@ -78,7 +76,6 @@ async fn enqueue(
     Ok(())
 }
 
-/// Writes a process that is to run.
 pub(super) async fn insert_process(
     db: Db<'_>,
     session: SessionId,

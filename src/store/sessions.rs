@@ -1,38 +1,22 @@
-//! Sessions: which one is meant, what was said in it, and follow-ups. The record of a
-//! session are its turns: each has a prompt and, once it has ended, mostly a last message of
-//! the agent.
+//! Sessions: which one is meant, what was said in it, and follow-ups. The record of a session are
+//! its turns: each has a prompt and, once it has ended, mostly a last message of the agent.
 
 use async_trait::async_trait;
-use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProcessId, SessionId};
 use provost_actors::journal::{Attempt, FollowedUp, Key, Once, Past, Sessions, Turnover};
 use provost_actors::refusal::Refusal;
-use serde::Deserialize;
 
 use super::session_queue::turn_over;
 use super::sql::Sql;
 use super::write_retry::Patience;
 use super::{Result, Store, missing};
+use crate::api::sessions::SessionMessage;
 
 /// The two ways to name a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The latest session of an attempt.
     Attempt(AttemptId),
     Session(SessionId),
-}
-
-/// One message of a session's transcript.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct SessionMessage {
-    /// 0, 1, 2… over the session. An index never changes its message: a turn
-    /// begins only when the one before has ended.
-    pub index: u64,
-    pub turn: u32,
-    /// Said by the agent, not to it.
-    pub is_answer: bool,
-    pub text: String,
-    pub at: Timestamp,
 }
 
 #[async_trait]
@@ -98,7 +82,8 @@ impl Store {
     }
 
     /// The last messages of a session with an index below `before`, newest first: at most
-    /// `limit`, and no more once their texts exceed `max_bytes`.
+    /// `limit`, and no more once their texts exceed `max_bytes`. An index never changes its
+    /// message: a turn begins only when the one before has ended.
     pub async fn messages(
         &self,
         session: SessionId,
@@ -126,7 +111,8 @@ impl Store {
                         CASE WHEN n.is_answer THEN p.ended_at ELSE p.created_at END AS at
                  FROM numbered n JOIN processes p ON p.process_id = n.process_id
                  WHERE n.message < ?2 ORDER BY n.message DESC LIMIT ?3)
-             SELECT message AS \"index\", is_answer, turn, text, at FROM (
+             SELECT message AS message_index, turn, text, at,
+                    iif(is_answer, 'assistant', 'user') AS role FROM (
                  SELECT *, sum(octet_length(text)) OVER (ORDER BY message DESC
                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS newer FROM said)
              WHERE coalesce(newer, 0) <= ?4 ORDER BY message DESC";

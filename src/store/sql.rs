@@ -1,9 +1,8 @@
-//! Statements with serde on both sides. A parameter is bound as the JSON value that it
-//! serializes to: an id or an enum as its word, a list or a document as JSON text. A row is
-//! read into a struct by the names of its columns, into a tuple by their order, or into a
-//! single value; a document is read from its JSON text, and a moment, which is stored in
-//! milliseconds since 1970, into a `Timestamp`. A value that can't be read back is an error,
-//! never a default.
+//! Statements with serde on both sides. A parameter is bound as the JSON value that it serializes
+//! to: an id or an enum as its word, a list or a document as JSON text. A row is read into a struct
+//! by the names of its columns, into a tuple by their order, or into a single value; a document is
+//! read from its JSON text, and a moment, which is stored in milliseconds since 1970, into a
+//! `Timestamp`. A value that can't be read back is an error, never a default.
 
 use futures_util::future::BoxFuture;
 use provost_actors::event::Timestamp;
@@ -46,7 +45,6 @@ pub trait Sql {
         self.run(AssertSqlSafe(sql), values)
     }
 
-    /// All rows, as SQLite gives them.
     fn rows(
         &mut self,
         sql: impl SqlSafeStr,
@@ -56,7 +54,6 @@ pub trait Sql {
         Box::pin(async move { Ok(query?.fetch_all(connection).await?) })
     }
 
-    /// All rows.
     fn all<'a, T: DeserializeOwned + 'a>(
         &'a mut self,
         sql: impl SqlSafeStr,
@@ -67,7 +64,6 @@ pub trait Sql {
         Box::pin(async move { rows.await?.iter().map(read).collect() })
     }
 
-    /// The first row, if there is any.
     fn find<'a, T: DeserializeOwned + 'a>(
         &'a mut self,
         sql: impl SqlSafeStr,

@@ -31,7 +31,6 @@ macro_rules! summaries {
     };
 }
 
-/// A task on the board, with its dependencies and the newest report on it.
 pub(super) async fn load(db: Db<'_>, task: TaskId) -> Result<Task> {
     let summary: Option<TaskSummary> = db.find(summaries!("task_id = ?1"), (task,)).await?;
     let summary = summary.ok_or_else(|| missing::task(task))?;
@@ -53,7 +52,6 @@ pub(super) async fn require_known(db: Db<'_>, task: TaskId) -> Result<()> {
     if is_known { Ok(()) } else { Err(missing::task(task).into()) }
 }
 
-/// The newest report on a task, in brief.
 async fn last_report(db: Db<'_>, task: TaskId) -> Result<Option<LastReport>> {
     let sql = "SELECT status, warnings, reported_at AS at,
                 coalesce(json_extract(body, '$.implementationNotes'),
@@ -69,7 +67,6 @@ async fn last_report(db: Db<'_>, task: TaskId) -> Result<Option<LastReport>> {
     }))
 }
 
-/// A task to be put on the board.
 #[derive(Clone, Debug)]
 pub(super) struct Draft<'a> {
     pub project_id: ProjectId,
@@ -79,9 +76,7 @@ pub(super) struct Draft<'a> {
     pub kind: TaskKind,
     /// The task that it verifies or investigates.
     pub about: Option<TaskId>,
-    /// Why a report made it.
     pub reason: Option<&'a str>,
-    /// As JSON.
     pub brief: Option<String>,
     pub depends_on: &'a [TaskId],
 }
@@ -103,7 +98,6 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Puts a task on the board; gives its id and handle.
 pub(super) async fn insert(db: Db<'_>, draft: &Draft<'_>) -> Result<(TaskId, String)> {
     let task = TaskId::new();
     let handle = insert_as(db, task, draft).await?;

@@ -15,8 +15,9 @@ use provost_actors::journal::{
 use provost_actors::refusal::Code;
 use serde_json::json;
 
-use super::sessions::SessionMessage;
 use super::*;
+use crate::api::commands::Kind;
+use crate::api::sessions::{MessageRole, SessionMessage};
 use crate::api::tasks::{CreateTaskInput, ListTasksInput, TaskStatus, UpdateTaskInput};
 
 struct Scratch {
@@ -528,8 +529,8 @@ async fn the_messages_of_a_session_are_its_turns_and_keep_their_indexes() {
     let told = async |before: u64, limit: usize, max_bytes: usize| -> Vec<String> {
         let messages = store.messages(one.session_id, before, limit, max_bytes).await.unwrap();
         let line = |it: &SessionMessage| {
-            let who = if it.is_answer { "<" } else { ">" };
-            format!("{} {}{who} {} @{}", it.index, it.turn, it.text, it.at.millis())
+            let who = if it.role == MessageRole::Assistant { "<" } else { ">" };
+            format!("{} {}{who} {} @{}", it.message_index, it.turn, it.text, it.at.millis())
         };
         messages.iter().map(line).collect()
     };

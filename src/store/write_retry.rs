@@ -28,7 +28,6 @@ pub(super) enum Patience {
 }
 
 impl Patience {
-    /// The pauses between the tries.
     fn pauses(self) -> Vec<Duration> {
         let millis: &[u64] = match self {
             Self::Short => &[100, 200, 400, 800, 1600],

@@ -2,62 +2,34 @@
 //! stood before, from what the task changed, and from failures that were like it.
 //! Pure, and a rule of thumb: what it says is where to look first.
 
+use provost_actors::ids::{TaskId, TicketId};
+use serde::Deserialize;
 use serde_json::Value;
 
-/// Most of the reporter's own guesses that become steps.
+use crate::api::worker::failure::{PreviousStatus, ReportTestFailureInput, RootCause};
+
 const GUESSES: usize = 5;
 
-/// How the test stood before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
-    Passed,
-    NeverPassed,
-    Flaky,
-}
-
-/// What is known about a failure.
-#[derive(Clone, Debug)]
-pub struct Evidence<'a> {
-    pub test_name: &'a str,
-    pub test_file: &'a str,
-    pub error: &'a str,
-    pub assertion: Option<&'a str>,
-    pub expected: Option<&'a Value>,
-    pub actual: Option<&'a Value>,
-    pub before: Before,
-    /// What the reporter takes for possible.
-    pub guesses: &'a [String],
-    /// What the task's last report says it changed.
-    pub changed: &'a [String],
-    /// Failures like this one, the newest first.
-    pub earlier: &'a [Earlier],
-}
-
 /// A failure that was like this one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Earlier {
     /// Such as `FAIL-001`.
     pub handle: String,
     /// It was the same test; else another one with the same error.
     pub is_same_test: bool,
-    /// What ended it, if anything did.
+    /// Id and handle of its investigation, unless that is over.
+    pub investigation: Option<(TaskId, String)>,
     pub end: Option<End>,
+    /// Id and handle of its alert, if that is open.
+    pub alert: Option<(TicketId, String)>,
 }
 
-/// The investigation that ended a failure.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An investigation that ended a failure.
+#[derive(Clone, Debug, Deserialize)]
 pub struct End {
-    /// Such as `TASK-012`.
     pub task: String,
     /// What its report says was done.
     pub summary: Option<String>,
-}
-
-/// Where to look first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Analysis {
-    pub likeliest: String,
-    pub steps: Vec<String>,
 }
 
 /// The kinds of errors, apart by blank lines: the name; what it is, as the end of "The error
@@ -66,7 +38,6 @@ pub struct Analysis {
 /// because a file is missing needs the file.
 const KINDS: &str = include_str!("causes.txt");
 
-/// What an error's text shows it to be.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     name: &'static str,
@@ -84,12 +55,14 @@ impl Kind {
         })
     }
 
-    fn of(evidence: &Evidence<'_>) -> Option<Self> {
-        let text = [evidence.error, evidence.assertion.unwrap_or_default()].join("\n");
+    fn of(failure: &ReportTestFailureInput) -> Option<Self> {
+        let details = &failure.failure_details;
+        let assertion = details.failed_assertion.as_deref();
+        let text = format!("{}\n{}", &*details.error, assertion.unwrap_or_default());
         let text = text.to_lowercase();
         let has_word = |kind: &Self| kind.words.split('|').any(|word| text.contains(word));
-        let has_values = evidence.assertion.is_some()
-            || (evidence.expected.is_some() && evidence.actual.is_some());
+        let has_values = assertion.is_some()
+            || (details.expected_value.is_some() && details.actual_value.is_some());
         let by_values = |kind: &Self| has_values && kind.name == "assertion";
         Self::all().find(has_word).or_else(|| Self::all().find(by_values))
     }
@@ -100,33 +73,47 @@ impl Kind {
     }
 }
 
-/// The likeliest cause, and what to do about it.
-pub fn analyse(evidence: &Evidence<'_>) -> Analysis {
-    let kind = Kind::of(evidence);
-    Analysis { likeliest: likeliest(evidence, kind), steps: steps(evidence, kind) }
+/// The likeliest cause, and what to do about it. `changed` is what the task's last report
+/// says it changed; `earlier` has the newest failure first.
+pub fn analyse(
+    failure: &ReportTestFailureInput,
+    changed: &[String],
+    earlier: &[Earlier],
+) -> RootCause {
+    let kind = Kind::of(failure);
+    RootCause {
+        likeliest_cause: likeliest(failure, changed, earlier, kind),
+        suggested_investigation: steps(failure, changed, earlier, kind),
+    }
 }
 
-fn likeliest(evidence: &Evidence<'_>, kind: Option<Kind>) -> String {
-    let name = evidence.test_name;
-    let ended = evidence.earlier.iter().find(|it| it.is_same_test && it.end.is_some());
-    let cause = if let Some((earlier, end)) = ended.and_then(|it| Some((it, it.end.as_ref()?))) {
+fn likeliest(
+    failure: &ReportTestFailureInput,
+    changed: &[String],
+    earlier: &[Earlier],
+    kind: Option<Kind>,
+) -> String {
+    let (name, before) = (&*failure.test_name, failure.previous_status);
+    let ended = earlier.iter().filter(|it| it.is_same_test);
+    let mut ended = ended.filter_map(|it| Some((it, it.end.as_ref()?)));
+    let cause = if let Some((earlier, end)) = ended.next() {
         let how = end.summary.as_deref().map(|text| format!(" ({text})")).unwrap_or_default();
         format!(
             "The failure {} of the same test is back: {}{how} did not end it.",
             earlier.handle, end.task
         )
-    } else if evidence.before == Before::Flaky {
+    } else if before == PreviousStatus::Flaky {
         format!("{name} looks flaky: shared state, order or timing is the likelier cause.")
     } else if kind.is_some_and(Kind::is_of_surroundings) {
         "What the test runs in is likelier than the code under test.".to_owned()
-    } else if evidence.before == Before::Passed && !evidence.changed.is_empty() {
+    } else if before == PreviousStatus::PassingBefore && !changed.is_empty() {
         format!(
             "{name} passed before, so the task's own change is likeliest: {}.",
-            evidence.changed.join(", ")
+            changed.join(", ")
         )
-    } else if evidence.before == Before::Passed {
+    } else if before == PreviousStatus::PassingBefore {
         format!("{name} passed before, so what the task changed since is likeliest.")
-    } else if let Some(earlier) = evidence.earlier.first() {
+    } else if let Some(earlier) = earlier.first() {
         format!("A cause that it shares with {}, which failed in the same way.", earlier.handle)
     } else {
         format!(
@@ -134,12 +121,13 @@ fn likeliest(evidence: &Evidence<'_>, kind: Option<Kind>) -> String {
         )
     };
     let is = kind.map_or("does not show its kind", |kind| kind.is);
-    format!("{cause} The error {is}{}.", values(evidence))
+    format!("{cause} The error {is}{}.", values(failure))
 }
 
 /// Both values of an assertion, where they are short enough to be read in passing.
-fn values(evidence: &Evidence<'_>) -> String {
-    match (evidence.expected, evidence.actual) {
+fn values(failure: &ReportTestFailureInput) -> String {
+    let details = &failure.failure_details;
+    match (&details.expected_value, &details.actual_value) {
         (Some(expected), Some(actual)) => {
             let short = |value: &Value| provost_actors::text::cut(value.to_string(), 80);
             format!(": {} instead of {}", short(actual), short(expected))
@@ -148,27 +136,30 @@ fn values(evidence: &Evidence<'_>) -> String {
     }
 }
 
-fn steps(evidence: &Evidence<'_>, kind: Option<Kind>) -> Vec<String> {
-    let mut steps = vec![format!(
-        "Run {} of {} alone, and read the whole error.",
-        evidence.test_name, evidence.test_file
-    )];
+fn steps(
+    failure: &ReportTestFailureInput,
+    changed: &[String],
+    earlier: &[Earlier],
+    kind: Option<Kind>,
+) -> Vec<String> {
+    let (name, file) = (&*failure.test_name, &*failure.test_file);
+    let mut steps = vec![format!("Run {name} of {file} alone, and read the whole error.")];
     steps.extend(kind.map(|kind| kind.step.to_owned()));
-    match evidence.before {
-        Before::Passed if evidence.changed.is_empty() => {
+    match failure.previous_status {
+        PreviousStatus::PassingBefore if changed.is_empty() => {
             steps.push("Find the commit since which it fails (git bisect).".to_owned());
         }
-        Before::Passed => {
-            steps.push(format!("Read what changed in {}.", evidence.changed.join(", ")));
+        PreviousStatus::PassingBefore => {
+            steps.push(format!("Read what changed in {}.", changed.join(", ")));
         }
-        Before::Flaky => {
+        PreviousStatus::Flaky => {
             steps.push(
                 "Run it many times, alone and with the others, and in another order.".to_owned(),
             );
         }
-        Before::NeverPassed => {}
+        PreviousStatus::NeverPassed => {}
     }
-    for earlier in evidence.earlier.iter().take(3) {
+    for earlier in earlier.iter().take(3) {
         steps.push(match &earlier.end {
             Some(End { task, summary: Some(summary) }) => {
                 format!("Read {}, which {task} ended: {summary}", earlier.handle)
@@ -179,8 +170,8 @@ fn steps(evidence: &Evidence<'_>, kind: Option<Kind>) -> Vec<String> {
             None => format!("Read {}, which nothing has ended yet.", earlier.handle),
         });
     }
-    let guesses = evidence.guesses.iter().take(GUESSES);
-    steps.extend(guesses.map(|guess| format!("Rule out or prove: {guess}")));
+    let guesses = failure.cause_possibility.iter().flat_map(|guesses| guesses.iter());
+    steps.extend(guesses.take(GUESSES).map(|guess| format!("Rule out or prove: {}", &**guess)));
     steps
 }
 
@@ -191,19 +182,13 @@ mod tests {
 
     use super::*;
 
-    fn evidence(error: &str) -> Evidence<'_> {
-        Evidence {
-            test_name: "adds",
-            test_file: "tests/sum.rs",
-            error,
-            assertion: None,
-            expected: None,
-            actual: None,
-            before: Before::NeverPassed,
-            guesses: &[],
-            changed: &[],
-            earlier: &[],
-        }
+    fn failure(error: &str) -> ReportTestFailureInput {
+        serde_json::from_value(json!({
+            "taskId": "TASK-001", "testName": "adds", "testFile": "tests/sum.rs",
+            "failureDetails": {"error": error}, "previousStatus": "never_passed",
+            "needsInvestigation": false, "actionNeeded": "",
+        }))
+        .unwrap()
     }
 
     #[test]
@@ -228,62 +213,57 @@ mod tests {
             ("Snapshot `renders 1` mismatched", "snapshot"),
             ("boom", "unknown"),
         ] {
-            let found = Kind::of(&evidence(error)).map_or("unknown", |kind| kind.name);
+            let found = Kind::of(&failure(error)).map_or("unknown", |kind| kind.name);
             assert_eq!(found, kind, "{error}");
         }
-        let by_values =
-            Evidence { expected: Some(&json!(1)), actual: Some(&json!(2)), ..evidence("no") };
+        let mut by_values = failure("no");
+        by_values.failure_details.expected_value = Some(json!(1));
+        by_values.failure_details.actual_value = Some(json!(2));
         assert_eq!(Kind::of(&by_values).unwrap().name, "assertion");
     }
 
     #[test]
     fn what_passed_before_is_laid_to_the_change_that_the_task_made() {
         let changed = ["src/sum.rs".to_owned()];
-        let analysis = analyse(&Evidence {
-            before: Before::Passed,
-            changed: &changed,
-            expected: Some(&json!("#fff")),
-            actual: Some(&json!("#000")),
-            ..evidence("assertion failed")
-        });
-        assert!(
-            analysis.likeliest.contains("own change is likeliest: src/sum.rs."),
-            "{}",
-            analysis.likeliest
-        );
-        assert!(
-            analysis.likeliest.ends_with("\"#000\" instead of \"#fff\"."),
-            "{}",
-            analysis.likeliest
-        );
-        assert!(analysis.steps.iter().any(|step| step == "Read what changed in src/sum.rs."));
+        let mut failure = failure("assertion failed");
+        failure.previous_status = PreviousStatus::PassingBefore;
+        failure.failure_details.expected_value = Some(json!("#fff"));
+        failure.failure_details.actual_value = Some(json!("#000"));
+        let cause = analyse(&failure, &changed, &[]);
+        let likeliest = &cause.likeliest_cause;
+        assert!(likeliest.contains("own change is likeliest: src/sum.rs."), "{likeliest}");
+        assert!(likeliest.ends_with("\"#000\" instead of \"#fff\"."), "{likeliest}");
+        let step = "Read what changed in src/sum.rs.".to_owned();
+        assert!(cause.suggested_investigation.contains(&step));
     }
 
     #[test]
     fn surroundings_are_likelier_than_a_change_where_the_error_tells_of_them() {
         let changed = ["src/sum.rs".to_owned()];
-        let analysis = analyse(&Evidence {
-            before: Before::Passed,
-            changed: &changed,
-            ..evidence("ECONNREFUSED")
-        });
-        assert!(analysis.likeliest.starts_with("What the test runs in"), "{}", analysis.likeliest);
+        let mut failure = failure("ECONNREFUSED");
+        failure.previous_status = PreviousStatus::PassingBefore;
+        let likeliest = analyse(&failure, &changed, &[]).likeliest_cause;
+        assert!(likeliest.starts_with("What the test runs in"), "{likeliest}");
     }
 
     #[test]
     fn a_failure_that_is_back_names_what_did_not_end_it() {
         let end = End { task: "TASK-012".to_owned(), summary: Some("Raised the limit".to_owned()) };
-        let earlier = [
-            Earlier { handle: "FAIL-004".to_owned(), is_same_test: false, end: None },
-            Earlier { handle: "FAIL-003".to_owned(), is_same_test: true, end: Some(end) },
-        ];
-        let guesses = ["the clock".to_owned()];
-        let analysis =
-            analyse(&Evidence { earlier: &earlier, guesses: &guesses, ..evidence("timed out") });
-        assert!(analysis.likeliest.contains("FAIL-003"), "{}", analysis.likeliest);
-        assert!(analysis.likeliest.contains("TASK-012 (Raised the limit) did not end it"));
+        let earlier = |handle: &str, is_same_test, end| Earlier {
+            handle: handle.to_owned(),
+            is_same_test,
+            investigation: None,
+            end,
+            alert: None,
+        };
+        let earlier = [earlier("FAIL-004", false, None), earlier("FAIL-003", true, Some(end))];
+        let mut failure = failure("timed out");
+        failure.cause_possibility = serde_json::from_value(json!(["the clock"])).unwrap();
+        let cause = analyse(&failure, &[], &earlier);
+        assert!(cause.likeliest_cause.contains("FAIL-003"), "{}", cause.likeliest_cause);
+        assert!(cause.likeliest_cause.contains("TASK-012 (Raised the limit) did not end it"));
         assert_eq!(
-            analysis.steps[2..],
+            cause.suggested_investigation[2..],
             [
                 "Read FAIL-004, which nothing has ended yet.",
                 "Read FAIL-003, which TASK-012 ended: Raised the limit",
@@ -295,11 +275,13 @@ mod tests {
     proptest! {
         #[test]
         fn any_failure_has_a_cause_and_a_step(
-            error in ".{0,200}", guesses in proptest::collection::vec(".{0,20}", 0..9),
+            error in "x.{0,200}", guesses in proptest::collection::vec("x.{0,20}", 0..9),
         ) {
-            let analysis = analyse(&Evidence { guesses: &guesses, ..evidence(&error) });
-            prop_assert!(analysis.likeliest.ends_with('.'));
-            prop_assert!((1..=2 + GUESSES).contains(&analysis.steps.len()));
+            let mut failure = failure(&error);
+            failure.cause_possibility = serde_json::from_value(json!(guesses)).unwrap();
+            let cause = analyse(&failure, &[], &[]);
+            prop_assert!(cause.likeliest_cause.ends_with('.'));
+            prop_assert!((1..=2 + GUESSES).contains(&cause.suggested_investigation.len()));
         }
     }
 }

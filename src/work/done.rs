@@ -1,24 +1,18 @@
 //! `reportTaskDone`: a task is done, or why it is not.
 
 use super::report::{Said, TaskReport};
+use crate::api::args::Between;
 use crate::api::brief::Brief;
-use crate::api::worker::done::{CriterionStatus, DoneStatus, FollowUpTask, ReportTaskDoneInput};
+use crate::api::worker::done::{
+    CriterionStatus, DoneStatus, FollowUpTask, ReportTaskDoneInput, Testing,
+};
 use crate::api::worker::path;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::cut;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use serde_json::json;
 
-impl TaskReport for ReportTaskDoneInput {
-    fn task(&self) -> &str {
-        &self.task_id
-    }
-
-    fn status(&self) -> Value {
-        json!(self.status)
-    }
-
-    fn said(&self) -> Said {
+impl ReportTaskDoneInput {
+    pub fn said(&self) -> Said {
         match self.status {
             DoneStatus::Done => Said::Done,
             DoneStatus::Failed => Said::Failed,
@@ -27,63 +21,52 @@ impl TaskReport for ReportTaskDoneInput {
         }
     }
 
-    /// Refuses criteria that are not named by number, and paths that lead out of the
-    /// repository.
-    fn check(&self) -> Result<(), Refusal> {
-        let names = self.acceptance_criteria_verification.iter().flat_map(BTreeMap::keys);
-        if let Some(name) = names.into_iter().find(|name| name.parse::<u16>().is_err()) {
+    /// Refuses criteria that are not named by number, and paths that lead out of the repository.
+    pub fn report(&self) -> Result<TaskReport<'_>, Refusal> {
+        let named = || self.acceptance_criteria_verification.iter().flatten();
+        if let Some((name, _)) = named().find(|(name, _)| name.parse::<u16>().is_err()) {
             let path = format!("acceptanceCriteriaVerification.{}", cut(name.clone(), 60));
             let message = format!("`{path}` is not the number of a criterion: they count from 0.");
             return Err(Refusal::new(Code::InvalidArgument, message)
                 .hint("Call reportTaskDone again with \"0\" for the first criterion.")
                 .detail("path", path));
         }
-        path::check_all("filesModified", self.files())?;
-        let test_file = self.testing.as_ref().and_then(|it| it.test_file_created.as_deref());
-        test_file.map_or(Ok(()), |file| path::check("testing.testFileCreated", file))
-    }
-
-    fn reason(&self) -> Option<&str> {
+        let files = self.files_modified.iter().flat_map(|files| files.iter());
+        let files: Vec<&str> = files.map(|file| &**file).collect();
+        path::check_all("filesModified", files.iter().copied())?;
+        let testing = self.testing.as_ref();
+        if let Some(file) = testing.and_then(|it| it.test_file_created.as_deref()) {
+            path::check("testing.testFileCreated", file)?;
+        }
         let details = self.status_details.as_ref();
-        let of_status = match self.status {
+        let reason = match self.status {
             DoneStatus::Done => None,
             DoneStatus::Failed => details.and_then(|it| it.failure_reason.as_deref()),
             DoneStatus::Blocked => details.and_then(|it| it.blocked_reason.as_deref()),
             DoneStatus::Partial => details.and_then(|it| it.partially_done.as_deref()),
         };
-        of_status.or(self.implementation_notes.as_deref())
-    }
-
-    fn progress(&self) -> Option<i64> {
-        Some(self.status_details.as_ref()?.progress_percent?.get())
-    }
-
-    fn notes(&self) -> Option<&str> {
-        self.implementation_notes.as_deref()
-    }
-
-    fn files(&self) -> Vec<&str> {
-        self.files_modified.iter().flat_map(|it| it.iter()).map(|it| &**it).collect()
-    }
-
-    fn criteria(&self) -> Vec<(usize, &str)> {
-        let criteria = self.acceptance_criteria_verification.iter().flatten();
-        criteria
-            .filter_map(|(number, criterion)| Some((number.parse().ok()?, &*criterion.text)))
-            .collect()
-    }
-
-    fn claims_passed(&self) -> bool {
-        let testing = self.testing.as_ref();
-        testing.is_some_and(|testing| testing.tests_passed && testing.tests_failed.get() == 0)
+        let notes = self.implementation_notes.as_deref();
+        let criteria = named().filter_map(|(n, it)| Some((n.parse().ok()?, &*it.text)));
+        Ok(TaskReport {
+            task: &self.task_id,
+            status: json!(self.status),
+            said: self.said(),
+            reason: reason.or(notes),
+            progress: details.and_then(|it| it.progress_percent).map(Between::get),
+            notes,
+            files,
+            criteria: criteria.collect(),
+            claims_passed: testing.is_some_and(have_passed),
+            contradictions: self.contradictions(),
+        })
     }
 
     fn contradictions(&self) -> Vec<String> {
-        if self.status != DoneStatus::Done {
-            return Vec::new();
-        }
         let mut contradictions = Vec::new();
-        if let Some(testing) = self.testing.as_ref().filter(|_| !self.claims_passed()) {
+        if self.status != DoneStatus::Done {
+            return contradictions;
+        }
+        if let Some(testing) = self.testing.as_ref().filter(|testing| !have_passed(testing)) {
             let names = testing.failed_test_names.iter().flat_map(|it| it.iter());
             let names = names.map(|name| &**name).collect::<Vec<&str>>().join(", ");
             let names = if names.is_empty() { names } else { format!(" ({names})") };
@@ -103,6 +86,10 @@ impl TaskReport for ReportTaskDoneInput {
     }
 }
 
+fn have_passed(testing: &Testing) -> bool {
+    testing.tests_passed && testing.tests_failed.get() == 0
+}
+
 impl FollowUpTask {
     /// What its brief holds: the estimate.
     pub fn brief(&self) -> Option<String> {
@@ -113,6 +100,8 @@ impl FollowUpTask {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -141,8 +130,11 @@ mod tests {
 
     #[test]
     fn the_summary_is_the_reason_where_one_is_given() {
-        let summaries =
-            STATUSES.map(|status| report(status, true, 0, &[]).reason().map(str::to_owned));
+        let reason = |status| {
+            let input = report(status, true, 0, &[]);
+            input.report().unwrap().reason.map(str::to_owned)
+        };
+        let summaries = STATUSES.map(reason);
         let expected = ["notes", "failed", "blocked", "notes"];
         assert_eq!(summaries, expected.map(|summary| Some(summary.to_owned())));
     }
@@ -156,12 +148,13 @@ mod tests {
             criteria in proptest::collection::vec(
                 proptest::sample::select(vec!["passed", "failed", "not-applicable"]), 0..4),
         ) {
-            let report = report(status, passed, failed, &criteria);
+            let input = report(status, passed, failed, &criteria);
+            let report = input.report().unwrap();
             let of_tests = usize::from(!passed || failed > 0);
             let of_criteria = criteria.iter().filter(|status| **status == "failed").count();
             let expected = if status == DoneStatus::Done { of_tests + of_criteria } else { 0 };
-            prop_assert_eq!(report.contradictions().len(), expected);
-            prop_assert_eq!(report.claims_passed(), of_tests == 0);
+            prop_assert_eq!(report.contradictions.len(), expected);
+            prop_assert_eq!(report.claims_passed, of_tests == 0);
         }
     }
 }

@@ -1,20 +1,10 @@
 //! `reportTestFailure`: a test fails, and a person or an agent may have to investigate.
 
-use super::cause::Before;
-use crate::api::worker::failure::RootCause;
-use crate::api::worker::failure::{FailureAlert, PreviousStatus, ReportTestFailureInput};
+use crate::api::worker::failure::{
+    FailureAlert, PreviousStatus, ReportTestFailureInput, RootCause,
+};
 use provost_actors::event::Timestamp;
 use serde_json::Value;
-
-impl From<PreviousStatus> for Before {
-    fn from(status: PreviousStatus) -> Self {
-        match status {
-            PreviousStatus::PassingBefore => Self::Passed,
-            PreviousStatus::NeverPassed => Self::NeverPassed,
-            PreviousStatus::Flaky => Self::Flaky,
-        }
-    }
-}
 
 impl ReportTestFailureInput {
     /// The alert on the dashboard: for a test that broke, and for one under investigation.

@@ -1,9 +1,6 @@
-//! The worker's API: what the agent that does a task asks and is answered, in its
-//! own words, and the rules behind the answers. Pure: no database, no protocol.
-//!
-//! A request goes as it is from the tool to the store, and the response comes back
-//! from the transaction that made it true. So a file here holds all there is to
-//! know of a tool from outside, and `store/work` what it does.
+//! The rules behind the worker's API. Pure: no database, no protocol. A request goes as it is
+//! from the tool to the store, and the response comes back from the transaction that made it
+//! true:
 //!
 //! ```text
 //!   tool ▸ request ▸ domain (who asks, in which project) ▸ store: ONE transaction
@@ -19,7 +16,6 @@ pub mod done;
 pub mod failure;
 pub mod import;
 pub mod next;
-pub mod note;
 pub mod observation;
 pub mod plan;
 pub mod question;
@@ -33,7 +29,7 @@ pub mod suggestion;
 pub mod verification;
 
 use provost_actors::ids::{AttemptId, ProjectId};
-pub use provost_actors::journal::Standing;
+pub use provost_actors::journal::ReviewState;
 use serde::{Deserialize, Serialize};
 
 /// Who calls, and how far it may reach: the tasks of one project.
@@ -43,7 +39,6 @@ pub struct Worker {
     pub agent: String,
     pub attempt_id: Option<AttemptId>,
     pub project_id: ProjectId,
-    /// Whether it may change anything.
     pub may_write: bool,
 }
 

@@ -20,16 +20,8 @@ pub struct Observed<'a> {
     pub severity: Urgency,
     pub details: Option<&'a ObservationDetails>,
     pub new_task: Option<&'a NewTaskDetails>,
-    /// Whether a person is to see it at once.
-    pub is_alert: bool,
-    pub form: Form,
-}
-
-/// Which form a call has, and so its answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    Full(ObservationType),
-    Short,
+    /// Of the full form, which has an answer of its own.
+    pub kind: Option<ObservationType>,
 }
 
 impl ReportObservationInput {
@@ -59,8 +51,7 @@ impl ReportObservationInput {
             severity,
             details: self.details.as_ref(),
             new_task: self.new_task_details.as_ref().filter(|_| is_asked_for),
-            is_alert: severity == Urgency::Critical,
-            form: Form::Full(kind),
+            kind: Some(kind),
         })
     }
 
@@ -77,13 +68,17 @@ impl ReportObservationInput {
             severity: level.urgency(),
             details: None,
             new_task: None,
-            is_alert: level == Level::One,
-            form: Form::Short,
+            kind: None,
         })
     }
 }
 
 impl Observed<'_> {
+    /// Whether a person is to see it at once.
+    pub fn is_alert(&self) -> bool {
+        self.severity == Urgency::Critical
+    }
+
     /// The description of the task that is made of it.
     pub fn description(&self) -> String {
         let details = self.details.map(|details| {

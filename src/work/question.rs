@@ -15,6 +15,16 @@ const QUESTION_MAX: usize = 300;
 
 const SNIPPETS_MAX: usize = 2000;
 
+/// The fields that are the context of a question.
+const CONTEXT: [&str; 6] = [
+    "context",
+    "context_summary",
+    "current_file",
+    "relevant_snippets",
+    "possible_options",
+    "confidence_level",
+];
+
 impl Context {
     /// The task that it names.
     pub fn task(&self) -> Option<&str> {
@@ -88,7 +98,6 @@ impl AskQuestionInput {
         self.relevant_snippets.iter().flat_map(|snippets| snippets.iter())
     }
 
-    /// Roughly how many tokens the question and its context are.
     fn tokens(&self) -> u64 {
         let context = match &self.context {
             Some(Context::Text(text)) => text.chars().count(),
@@ -109,16 +118,9 @@ impl AskQuestionInput {
 
     /// The question's context, for the person or agent that answers it.
     pub fn context_json(&self) -> Option<Value> {
-        let mut fields = Map::new();
-        let mut add = |name: &str, value: Option<Value>| {
-            fields.extend(value.map(|value| (name.to_owned(), value)));
-        };
-        add("context", self.context.as_ref().map(|context| json!(context)));
-        add("context_summary", self.context_summary.as_ref().map(|text| json!(text)));
-        add("current_file", self.current_file.as_ref().map(|text| json!(text)));
-        add("relevant_snippets", self.relevant_snippets.as_ref().map(|list| json!(list)));
-        add("possible_options", self.possible_options.as_ref().map(|list| json!(list)));
-        add("confidence_level", self.confidence_level.map(|level| json!(level)));
+        let mut given = json!(self);
+        let given = CONTEXT.iter().map(|name| ((*name).to_owned(), given[name].take()));
+        let fields: Map<String, Value> = given.filter(|(_, value)| !value.is_null()).collect();
         (!fields.is_empty()).then_some(Value::Object(fields))
     }
 
@@ -139,8 +141,14 @@ impl AskQuestionInput {
 }
 
 /// Roughly how many tokens a text of so many characters is: four characters are one in English.
-pub fn tokens(characters: usize) -> u64 {
+fn tokens(characters: usize) -> u64 {
     u64::try_from(characters.div_ceil(4)).unwrap_or(u64::MAX)
+}
+
+/// Refuses a question that is too long together with its context.
+pub fn check_length(question: &str, context: Option<&Value>, limit: u64) -> Result<(), Refusal> {
+    let beside = context.map_or(0, |context| context.to_string().chars().count());
+    check_tokens(tokens(question.chars().count() + beside), limit)
 }
 
 fn invalid(field: &str, message: &str) -> Refusal {
@@ -149,11 +157,8 @@ fn invalid(field: &str, message: &str) -> Refusal {
         .detail("path", field)
 }
 
-/// Refuses a question that is too long together with its context.
-///
-/// # Errors
 /// `token_limit_exceeded` above 80 % of the limit.
-pub fn check_tokens(tokens: u64, limit: u64) -> Result<(), Refusal> {
+fn check_tokens(tokens: u64, limit: u64) -> Result<(), Refusal> {
     if tokens.saturating_mul(5) <= limit.saturating_mul(4) {
         return Ok(());
     }

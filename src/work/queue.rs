@@ -1,7 +1,7 @@
 //! The queue of a project: which open task is ready, which is blocked, which is taken, and
 //! which comes first. Pure.
 
-use super::{Standing, TaskKind};
+use super::{ReviewState, TaskKind};
 use crate::api::worker::next::Filter;
 use provost_actors::ids::TaskId;
 use provost_actors::journal::{Priority, TaskStatus};
@@ -15,7 +15,7 @@ pub struct OpenTask {
     pub priority: Priority,
     pub kind: TaskKind,
     pub status: TaskStatus,
-    pub standing: Option<Standing>,
+    pub review: Option<ReviewState>,
     pub claim: Claim,
     /// Whether a task that it depends on is on the board and not done.
     pub waits: bool,
@@ -27,7 +27,6 @@ pub struct OpenTask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Claim {
-    /// None has.
     Free,
     /// One that is alive.
     Held,
@@ -50,11 +49,11 @@ impl OpenTask {
     /// it depends on: whoever started the worker knew.
     pub fn readiness(&self) -> Readiness {
         let is_own = self.claim == Claim::Own;
-        let is_stuck = matches!(self.standing, Some(Standing::Blocked | Standing::Failed));
+        let is_stuck = matches!(self.review, Some(ReviewState::Blocked | ReviewState::Failed));
         if is_stuck || self.is_blocked || (self.waits && !is_own) {
             return Readiness::Blocked;
         }
-        let is_reported = !matches!(self.standing, None | Some(Standing::Rework));
+        let is_reported = !matches!(self.review, None | Some(ReviewState::Rework));
         match (self.status, self.claim) {
             (TaskStatus::InReview | TaskStatus::Done | TaskStatus::Cancelled, _)
             | (_, Claim::Held)
@@ -73,20 +72,14 @@ impl OpenTask {
     }
 }
 
-impl Filter {
-    fn takes(self, place: Readiness) -> bool {
-        match self {
-            Self::Ready => place == Readiness::Ready,
-            Self::Blocked => place == Readiness::Blocked,
-            Self::All => true,
-        }
-    }
-}
-
 /// The tasks that are asked for, in their order.
 pub fn select(open: &[OpenTask], filter: Filter) -> Vec<&OpenTask> {
-    let mut selected: Vec<&OpenTask> =
-        open.iter().filter(|task| filter.takes(task.readiness())).collect();
+    let takes = |task: &&OpenTask| match filter {
+        Filter::Ready => task.readiness() == Readiness::Ready,
+        Filter::Blocked => task.readiness() == Readiness::Blocked,
+        Filter::All => true,
+    };
+    let mut selected: Vec<&OpenTask> = open.iter().filter(takes).collect();
     selected.sort_by_cached_key(|task| task.rank());
     selected
 }
@@ -101,27 +94,6 @@ pub fn pick(
     let fits = |task: &&OpenTask| priority.is_none_or(|priority| task.priority == priority);
     let first = others.iter().position(fits).map(|at| others.remove(at));
     (first, others)
-}
-
-/// How many open tasks there are of each readiness.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    pub ready: usize,
-    pub blocked: usize,
-    pub taken: usize,
-}
-
-/// Counts the open tasks by their readiness.
-pub fn count(open: &[OpenTask]) -> Counts {
-    let mut counts = Counts::default();
-    for task in open {
-        match task.readiness() {
-            Readiness::Ready => counts.ready += 1,
-            Readiness::Blocked => counts.blocked += 1,
-            Readiness::Taken => counts.taken += 1,
-        }
-    }
-    counts
 }
 
 #[cfg(test)]
@@ -141,14 +113,14 @@ mod tests {
         TaskStatus::Done,
         TaskStatus::Cancelled,
     ];
-    const STANDINGS: [Option<Standing>; 7] = [
+    const REVIEWS: [Option<ReviewState>; 7] = [
         None,
-        Some(Standing::Reported),
-        Some(Standing::Verified),
-        Some(Standing::Rework),
-        Some(Standing::Failed),
-        Some(Standing::Blocked),
-        Some(Standing::Paused),
+        Some(ReviewState::Reported),
+        Some(ReviewState::Verified),
+        Some(ReviewState::Rework),
+        Some(ReviewState::Failed),
+        Some(ReviewState::Blocked),
+        Some(ReviewState::Paused),
     ];
     const PRIORITIES: [Priority; 4] =
         [Priority::Low, Priority::Medium, Priority::High, Priority::Critical];
@@ -166,7 +138,7 @@ mod tests {
     prop_compose! {
         fn planned()(
             status in any_of(STATUSES.to_vec()),
-            standing in any_of(STANDINGS.to_vec()),
+            review in any_of(REVIEWS.to_vec()),
             priority in any_of(PRIORITIES.to_vec()),
             kind in any_of(KINDS.to_vec()),
             claim in any_of(CLAIMS.to_vec()),
@@ -176,7 +148,7 @@ mod tests {
             let task_id = TaskId::new();
             let waits = false;
             let task =
-                OpenTask { task_id, priority, kind, status, standing, claim, waits, is_blocked };
+                OpenTask { task_id, priority, kind, status, review, claim, waits, is_blocked };
             Planned { task, depends_on }
         }
     }
@@ -228,7 +200,7 @@ mod tests {
             for task in select(&open(&board), Filter::Ready) {
                 prop_assert!(task.claim != Claim::Held && !task.is_blocked, "{:?}", task);
                 prop_assert!(!task.waits || task.claim == Claim::Own, "{:?}", task);
-                prop_assert!(!matches!(task.standing, Some(Standing::Blocked | Standing::Failed)));
+                prop_assert!(!matches!(task.review, Some(ReviewState::Blocked | ReviewState::Failed)));
             }
         }
 
@@ -236,10 +208,7 @@ mod tests {
         fn each_open_task_stands_in_one_place(board in boards()) {
             let open = open(&board);
             let (ready, blocked) = (set(&open, Filter::Ready), set(&open, Filter::Blocked));
-            let counts = count(&open);
             prop_assert!(ready.is_disjoint(&blocked));
-            prop_assert_eq!((counts.ready, counts.blocked), (ready.len(), blocked.len()));
-            prop_assert_eq!(counts.ready + counts.blocked + counts.taken, open.len());
             prop_assert_eq!(set(&open, Filter::All).len(), open.len());
         }
 
@@ -249,13 +218,13 @@ mod tests {
         ) {
             let mut board = board;
             let number = number % board.len();
-            let (status, standing) = if was_cancelled {
+            let (status, review) = if was_cancelled {
                 (TaskStatus::Cancelled, None)
             } else {
-                (TaskStatus::InReview, Some(Standing::Failed))
+                (TaskStatus::InReview, Some(ReviewState::Failed))
             };
             board[number].task.status = status;
-            board[number].task.standing = standing;
+            board[number].task.review = review;
             let ready = set(&open(&board), Filter::Ready);
             for planned in board.iter().filter(|planned| planned.depends_on.contains(&number)) {
                 let is_ready = ready.contains(&planned.task.task_id);
@@ -294,7 +263,7 @@ mod tests {
             priority,
             kind,
             status: TaskStatus::Todo,
-            standing: None,
+            review: None,
             claim: Claim::Free,
             waits: false,
             is_blocked: false,
@@ -324,7 +293,7 @@ mod tests {
             Readiness::Ready
         );
         assert_eq!(OpenTask { claim: Claim::Own, ..begun.clone() }.readiness(), Readiness::Ready);
-        let paused = OpenTask { claim: Claim::Own, standing: Some(Standing::Paused), ..begun };
+        let paused = OpenTask { claim: Claim::Own, review: Some(ReviewState::Paused), ..begun };
         assert_eq!(paused.readiness(), Readiness::Taken);
     }
 }

@@ -11,15 +11,13 @@ use crate::api::worker::question::{
     AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Decision, Evidence,
 };
 
-/// What the plan and earlier rulings say to a question.
+/// What the plan and earlier answers say to a question.
 #[derive(Clone, Debug)]
 pub struct Known {
     pub answer: Answer,
     /// An earlier answer says so, not the plan.
     pub has_earlier_answer: bool,
-    /// How similar questions were decided.
     pub decisions: Vec<Decision>,
-    /// The passages of the plan that match best.
     pub nearest: Vec<Near>,
 }
 
@@ -57,7 +55,6 @@ pub enum Outcome {
 }
 
 impl Evidence {
-    /// In a line.
     fn cited(&self) -> String {
         match self.line_numbers {
             Some([first, last]) => {

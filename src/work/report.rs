@@ -1,9 +1,7 @@
 //! What a report makes of its task: the rule that all reporting tools share. Pure.
 
-use super::Standing;
+use super::ReviewState;
 use provost_actors::journal::TaskStatus;
-use provost_actors::refusal::Refusal;
-use serde::Serialize;
 use serde_json::Value;
 
 /// What a worker says of a task, in whichever tool's words.
@@ -19,86 +17,56 @@ pub enum Said {
 }
 
 /// A report on a task, in the terms that all tools share.
-pub trait TaskReport: Serialize + Sync {
+#[derive(Clone, Debug)]
+pub struct TaskReport<'a> {
     /// The task as the report names it.
-    fn task(&self) -> &str;
-
+    pub task: &'a str,
     /// The tool's own word for what is said.
-    fn status(&self) -> Value;
-
-    fn said(&self) -> Said;
-
-    /// Refuses what the schema can't express.
-    fn check(&self) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    /// Why it is not done.
-    fn reason(&self) -> Option<&str>;
-
-    /// Percent.
-    fn progress(&self) -> Option<i64> {
-        None
-    }
-
-    /// What was done.
-    fn notes(&self) -> Option<&str> {
-        self.reason()
-    }
-
-    /// The files that it names as changed.
-    fn files(&self) -> Vec<&str> {
-        Vec::new()
-    }
-
-    /// The acceptance criteria that it speaks of, each with its number.
-    fn criteria(&self) -> Vec<(usize, &str)> {
-        Vec::new()
-    }
-
-    /// Whether it says that its tests passed.
-    fn claims_passed(&self) -> bool {
-        false
-    }
-
-    /// Where it contradicts itself.
-    fn contradictions(&self) -> Vec<String> {
-        Vec::new()
-    }
+    pub status: Value,
+    pub said: Said,
+    pub reason: Option<&'a str>,
+    pub progress: Option<i64>,
+    pub notes: Option<&'a str>,
+    pub files: Vec<&'a str>,
+    /// The acceptance criteria that it mentions, each with its number.
+    pub criteria: Vec<(usize, &'a str)>,
+    pub claims_passed: bool,
+    pub contradictions: Vec<String>,
 }
 
 /// What becomes of a task that was reported on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Becomes {
     pub status: TaskStatus,
-    pub standing: Option<Standing>,
-    /// The claim to it ends.
+    pub review: Option<ReviewState>,
     pub is_let_go: bool,
 }
 
 /// What becomes of the task. Where the project has checks, one that is said to be done
 /// waits for them.
 pub fn becomes(said: Said, has_checks: bool) -> Becomes {
-    let (status, standing) = match said {
-        Said::Done if has_checks => (TaskStatus::InReview, Some(Standing::Reported)),
+    let (status, review) = match said {
+        Said::Done if has_checks => (TaskStatus::InReview, Some(ReviewState::Reported)),
         Said::Done => (TaskStatus::Done, None),
         // What to do about it is the orchestrator's to decide.
-        Said::Failed => (TaskStatus::InReview, Some(Standing::Failed)),
+        Said::Failed => (TaskStatus::InReview, Some(ReviewState::Failed)),
         // Any worker may go on once it is free.
-        Said::Blocked => (TaskStatus::Todo, Some(Standing::Blocked)),
-        Said::Paused => (TaskStatus::InProgress, Some(Standing::Paused)),
+        Said::Blocked => (TaskStatus::Todo, Some(ReviewState::Blocked)),
+        Said::Paused => (TaskStatus::InProgress, Some(ReviewState::Paused)),
         Said::Partial | Said::InProgress => (TaskStatus::InProgress, None),
     };
     let is_let_go = matches!(said, Said::Done | Said::Failed | Said::Blocked);
-    Becomes { status, standing, is_let_go }
+    Becomes { status, review, is_let_go }
 }
 
 /// Why no report on a task is taken any more, if none is.
-pub fn closed(status: TaskStatus, standing: Option<Standing>) -> Option<&'static str> {
-    match (status, standing) {
+pub fn closed(status: TaskStatus, review: Option<ReviewState>) -> Option<&'static str> {
+    match (status, review) {
         (TaskStatus::Done, _) => Some("is done already"),
         (TaskStatus::Cancelled, _) => Some("was cancelled"),
-        (_, Some(Standing::Reported)) => Some("was reported as done already, and its checks run"),
+        (_, Some(ReviewState::Reported)) => {
+            Some("was reported as done already, and its checks run")
+        }
         _ => None,
     }
 }
@@ -150,19 +118,21 @@ mod tests {
                 let becomes = becomes(said, has_checks);
                 let is_done = said == Said::Done;
                 assert_eq!(becomes.status == TaskStatus::Done, is_done && !has_checks);
-                assert_eq!(becomes.standing == Some(Standing::Reported), is_done && has_checks);
-                assert_eq!(closed(becomes.status, becomes.standing).is_some(), is_done);
+                assert_eq!(becomes.review == Some(ReviewState::Reported), is_done && has_checks);
+                assert_eq!(closed(becomes.status, becomes.review).is_some(), is_done);
             }
         }
     }
 
     #[test]
     fn what_is_done_cancelled_or_being_checked_takes_no_report() {
-        assert!(closed(TaskStatus::Done, Some(Standing::Verified)).is_some());
+        assert!(closed(TaskStatus::Done, Some(ReviewState::Verified)).is_some());
         assert!(closed(TaskStatus::Cancelled, None).is_some());
-        assert!(closed(TaskStatus::InReview, Some(Standing::Reported)).is_some());
-        for standing in [Standing::Rework, Standing::Failed, Standing::Blocked, Standing::Paused] {
-            assert_eq!(closed(TaskStatus::InReview, Some(standing)), None);
+        assert!(closed(TaskStatus::InReview, Some(ReviewState::Reported)).is_some());
+        for review in
+            [ReviewState::Rework, ReviewState::Failed, ReviewState::Blocked, ReviewState::Paused]
+        {
+            assert_eq!(closed(TaskStatus::InReview, Some(review)), None);
         }
     }
 

@@ -51,7 +51,6 @@ fn shortened(mut report: TaskReport, most: usize) -> TaskReport {
     report
 }
 
-/// Takes away what was left out of a report.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(drop_nulls),

@@ -1,10 +1,8 @@
 //! What two reports of one error have in common. Pure.
 
-/// Longest signature, in characters: the beginning of an error says what it is.
 const SIGNATURE: usize = 300;
 
-/// What is the same of an error from run to run: without numbers, addresses, ids and
-/// paths.
+/// What is the same of an error from run to run: without numbers, addresses, ids and paths.
 pub fn of(error: &str) -> String {
     let words: Vec<String> = error.split_whitespace().map(constant_part).collect();
     provost_actors::text::cut(words.join(" "), SIGNATURE)

@@ -3,18 +3,10 @@
 use super::report::{Said, TaskReport};
 use crate::api::args::Between;
 use crate::api::worker::status::{NextAction, ReportTaskStatusInput, TaskProgress};
-use serde_json::{Value, json};
+use serde_json::json;
 
-impl TaskReport for ReportTaskStatusInput {
-    fn task(&self) -> &str {
-        &self.task_id
-    }
-
-    fn status(&self) -> Value {
-        json!(self.status)
-    }
-
-    fn said(&self) -> Said {
+impl ReportTaskStatusInput {
+    pub fn said(&self) -> Said {
         match self.status {
             TaskProgress::InProgress => Said::InProgress,
             TaskProgress::Blocked => Said::Blocked,
@@ -24,12 +16,19 @@ impl TaskReport for ReportTaskStatusInput {
         }
     }
 
-    fn reason(&self) -> Option<&str> {
-        self.details.as_deref()
-    }
-
-    fn progress(&self) -> Option<i64> {
-        self.progress_percent.map(Between::get)
+    pub fn report(&self) -> TaskReport<'_> {
+        TaskReport {
+            task: &self.task_id,
+            status: json!(self.status),
+            said: self.said(),
+            reason: self.details.as_deref(),
+            progress: self.progress_percent.map(Between::get),
+            notes: self.details.as_deref(),
+            files: Vec::new(),
+            criteria: Vec::new(),
+            claims_passed: false,
+            contradictions: Vec::new(),
+        }
     }
 }
 

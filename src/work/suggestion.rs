@@ -2,47 +2,29 @@
 
 use provost_actors::text::cut;
 
-/// Longest suggestion, in characters.
 const MAX: usize = 300;
 
 /// Beginnings of observations that say what to do: the rest is the task.
-const NEEDS: [&str; 9] = [
-    "we need to ",
-    "i need to ",
-    "need to ",
-    "needs to ",
-    "we should ",
-    "should ",
-    "must ",
-    "todo: ",
-    "todo ",
-];
+const NEEDS: &str =
+    "we need to |i need to |need to |needs to |we should |should |must |todo: |todo ";
 
-/// How one begins that says what was found: the rest is what others should know.
-const FINDINGS: [&str; 7] = [
-    "i found that ",
-    "found that ",
-    "i noticed that ",
-    "noticed that ",
-    "it turns out that ",
-    "observed that ",
-    "discovered that ",
-];
+/// Beginnings that say what was found: the rest is what others should know.
+const FINDINGS: &str = "i found that |found that |i noticed that |noticed that |it turns out that |\
+    observed that |discovered that ";
 
 /// The follow-up that an observation suggests.
 pub fn follow_up(observation: &str) -> String {
     let observation = observation.trim();
-    let rest = |beginnings: &[&str]| {
-        let begins = |beginning: &&&str| {
-            let head = observation.get(..beginning.len());
-            head.is_some_and(|head| head.eq_ignore_ascii_case(beginning))
-        };
-        beginnings.iter().find(begins).map(|beginning| observation[beginning.len()..].trim_start())
+    let rest = |beginnings: &str| {
+        beginnings.split('|').find_map(|beginning| {
+            let (head, rest) = observation.split_at_checked(beginning.len())?;
+            head.eq_ignore_ascii_case(beginning).then(|| rest.trim_start())
+        })
     };
-    let suggested = if let Some(task) = rest(&NEEDS) {
+    let suggested = if let Some(task) = rest(NEEDS) {
         let mut letters = task.chars();
         letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
-    } else if let Some(finding) = rest(&FINDINGS) {
+    } else if let Some(finding) = rest(FINDINGS) {
         format!("Document that {finding}")
     } else {
         format!("Document: {observation}")

@@ -93,21 +93,17 @@ impl Issue {
     }
 }
 
-/// How many of the changed files the description of a verification names.
 const FILES_MAX: usize = 50;
 
 /// What was reported as done.
 #[derive(Clone, Debug)]
 pub struct Done<'a> {
-    /// TASK-001.
     pub task: &'a str,
     pub title: &'a str,
     /// Where the work is, if an attempt did it.
     pub branch: Option<String>,
-    /// The files that its report names.
     pub files: &'a [&'a str],
     pub notes: Option<&'a str>,
-    /// The acceptance criteria that its report speaks of, by their numbers.
     pub criteria: &'a [(usize, &'a str)],
 }
 

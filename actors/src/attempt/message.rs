@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorRef, RpcReplyPort};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::event::Timestamp;
@@ -148,7 +148,7 @@ pub struct Collect {
     pub snapshot: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CollectVerdict {
     /// They would be collected.
@@ -158,7 +158,7 @@ pub enum CollectVerdict {
 }
 
 /// How a collection went, or would go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collection {
     pub verdict: CollectVerdict,
     /// Why they are kept, or what had to be saved first.
@@ -171,7 +171,7 @@ pub struct Collection {
 }
 
 /// What was saved of a worktree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     pub repo: String,
     pub reference: String,

@@ -33,7 +33,7 @@ pub enum TaskStatus {
 /// The review state of a task, which the last report set; `None` where the status says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum ReviewState {
     Reported,
     Verified,
     /// Its checks or its verification failed.

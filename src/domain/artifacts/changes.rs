@@ -26,7 +26,7 @@ impl ChangesTool for Domain {
         let mut unread = Vec::new();
         if workspace.is_made {
             let _turn = self.artifacts.turn().await?;
-            for repo in &workspace.repos {
+            for repo in &workspace.view.repos {
                 let read = async |snapshot: Snapshot| snapshot.changes().await;
                 let changes = workspace.read(TOOL, repo, read).await?;
                 count(&mut summary, &changes);
@@ -43,7 +43,6 @@ impl ChangesTool for Domain {
 
 const TOOL: &str = "get_attempt_changes";
 
-/// No list is longer, forced or not.
 const FILES_MAX: usize = 5000;
 
 fn count(summary: &mut ChangesSummary, changes: &[Change]) {
@@ -94,7 +93,6 @@ fn answer(
     }
 }
 
-/// Says which files were not read.
 fn uncounted(unread: &[String]) -> Option<String> {
     let first = unread.first()?;
     let rest = match unread.len() {

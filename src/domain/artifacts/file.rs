@@ -34,7 +34,7 @@ impl FileTool for Domain {
         let attempt = input.attempt_id;
         let workspace = self.workspace(attempt).await?;
         let most = self.artifacts.guards.file_max_bytes;
-        let Ok(path) = plain(&input.path) else {
+        let Some(path) = plain(&input.path) else {
             let given = [String::from(input.path.clone())];
             let hint = match workspace.without_slash(&given).await?.as_deref() {
                 Some([right]) => path_hint(right),
@@ -44,6 +44,7 @@ impl FileTool for Domain {
         };
         let range = range(&input, most);
         let places: Vec<(String, Vec<u8>)> = workspace
+            .view
             .repos
             .iter()
             .flat_map(|repo| {
@@ -56,14 +57,14 @@ impl FileTool for Domain {
         if !workspace.is_made {
             return Err(workspace.file_not_found(&input.path));
         }
-        let (worktrees, folder) = (workspace.worktrees.clone(), workspace.folder.clone());
+        let (worktrees, folder) = (workspace.worktrees.clone(), workspace.view.folder.clone());
         let read = move |is_over: &AtomicBool| read(&worktrees, &folder, places, range, is_over);
         let (repo, rest, piece) = self.artifacts.reading(read).await?.map_err(|error| {
             let message = format!("the worktree of attempt {attempt} can't be read: {error}");
             let hint = format!(
                 "What was committed is on branch {}; call start_task_attempt with task_id {} for \
                  a new worktree.",
-                workspace.branch, workspace.task
+                workspace.view.branch, workspace.view.task_id
             );
             Refusal::new(Code::WorkspaceFailed, message).hint(hint)
         })?;
@@ -146,9 +147,9 @@ fn read(
 /// the `a/` or `b/` of a patch's head before it, or slightly off.
 fn meant(workspace: &Workspace, path: &[u8]) -> Option<String> {
     let headless = [&b"a/"[..], b"b/"].into_iter().find_map(|head| path.strip_prefix(head));
-    let open = |name: &str| Tree::open(&workspace.worktrees, &workspace.folder, name).ok();
+    let open = |name: &str| Tree::open(&workspace.worktrees, &workspace.view.folder, name).ok();
     let mut places = Vec::new();
-    for repo in &workspace.repos {
+    for repo in &workspace.view.repos {
         let Some(tree) = open(&repo.name) else { continue };
         let tree = Arc::new(tree);
         for path in [Some(path), headless].into_iter().flatten() {

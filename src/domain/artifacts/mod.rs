@@ -1,6 +1,5 @@
-//! What an attempt made, as clients may see it: bounded, with a hint how to read on.
-//! Paths come from the store, everything else from git and the worktrees; no
-//! actor is asked.
+//! What an attempt made, as clients may see it: bounded, with a hint how to read on. Paths come
+//! from the store, everything else from git and the worktrees; no actor is asked.
 
 mod changes;
 mod file;
@@ -14,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use provost_actors::attempt;
-use provost_actors::ids::{AttemptId, TaskId};
+use provost_actors::ids::AttemptId;
 use provost_actors::journal::AttemptRepo;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::workspace::changes::Change;
@@ -38,7 +37,6 @@ const FILES_AT_ONCE: usize = 8;
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200)];
 
-/// Bytes of content where the caller does not say how many.
 const DEFAULT_BYTES: usize = 16_384;
 
 /// The limits beyond which an answer is blocked: `[guards]` of the configuration.
@@ -52,7 +50,6 @@ pub struct Guards {
     pub patch_max_paths: usize,
 }
 
-/// What these calls have in common.
 pub(super) struct Artifacts {
     guards: Guards,
     git: Semaphore,
@@ -99,16 +96,11 @@ impl Drop for Caller {
     }
 }
 
-/// Where an attempt's work is.
 struct Workspace {
     attempt: AttemptId,
-    task: TaskId,
+    view: WorkspaceView,
     worktrees: PathBuf,
     scratch: PathBuf,
-    folder: String,
-    branch: String,
-    repos: Vec<AttemptRepo>,
-    /// Whether there are worktrees yet.
     is_made: bool,
 }
 
@@ -123,12 +115,9 @@ impl Domain {
         }
         Ok(Workspace {
             attempt,
-            task: view.task_id,
+            view,
             worktrees: self.world.settings.worktrees_dir.clone(),
             scratch: self.world.settings.scratch_dir.clone(),
-            folder: view.folder,
-            branch: view.branch,
-            repos: view.repos,
             is_made,
         })
     }
@@ -165,9 +154,9 @@ impl Workspace {
         let source = Source {
             repo: PathBuf::from(&repo.path),
             worktrees: self.worktrees.clone(),
-            folder: self.folder.clone(),
+            folder: self.view.folder.clone(),
             name: repo.name.clone(),
-            branch: self.branch.clone(),
+            branch: self.view.branch.clone(),
             target_branch: repo.target_branch.clone(),
             scratch: self.scratch.clone(),
         };
@@ -189,7 +178,6 @@ impl Workspace {
         }
     }
 
-    /// What is wrong, and what makes the call work again.
     fn refusal(&self, tool: &str, repo: &AttemptRepo, error: &SnapshotError) -> Refusal {
         let AttemptRepo { path, target_branch: target, base_commit: base, .. } = repo;
         let (place, branch) = (shell::quoted(path), shell::quoted(target));
@@ -202,9 +190,9 @@ impl Workspace {
             SnapshotError::NoMergeBase { .. } => refusal(Code::WorkspaceFailed).hint(format!(
                 "Run `git -C {place} diff {base} {}` to see its work. What it did not commit lies \
                  in {}. start_task_attempt with task_id {} starts anew from {target} as it is now.",
-                shell::quoted(&self.branch),
-                self.worktrees.join(&self.folder).join(&repo.name).display(),
-                self.task
+                shell::quoted(&self.view.branch),
+                self.worktrees.join(&self.view.folder).join(&repo.name).display(),
+                self.view.task_id
             )),
             SnapshotError::Repository { why: GitError::Failed(_), .. } => {
                 refusal(Code::WorkspaceFailed)
@@ -213,7 +201,7 @@ impl Workspace {
             SnapshotError::Worktree { .. } => refusal(Code::WorkspaceFailed).hint(format!(
                 "What was committed is on branch {} of {path}; call start_task_attempt with \
                  task_id {} for a new worktree.",
-                self.branch, self.task
+                self.view.branch, self.view.task_id
             )),
             SnapshotError::Io(fault) if fault.kind() == std::io::ErrorKind::StorageFull => {
                 refusal(Code::StorageFull)
@@ -227,15 +215,14 @@ impl Workspace {
         refusal.detail("repo_name", repo.name.as_str()).detail("path", path.as_str())
     }
 
-    /// The repository that a path begins with, and the rest.
     fn locate<'p>(&self, path: &'p [u8]) -> Option<(&AttemptRepo, &'p [u8])> {
-        self.repos.iter().find_map(|repo| Some((repo, below(repo, path)?)))
+        self.view.repos.iter().find_map(|repo| Some((repo, below(repo, path)?)))
     }
 
     /// The paths in a repository that a path may name: what follows the repository's
     /// name, and in the attempt's only repository the path itself.
     fn within<'p>(&self, repo: &AttemptRepo, path: &'p [u8]) -> impl Iterator<Item = &'p [u8]> {
-        let bare = (self.repos.len() == 1).then_some(path);
+        let bare = (self.view.repos.len() == 1).then_some(path);
         below(repo, path).into_iter().chain(bare)
     }
 
@@ -244,11 +231,11 @@ impl Workspace {
     async fn without_slash(&self, given: &[String]) -> Result<Option<Vec<String>>, Refusal> {
         let mut there = Vec::new();
         for path in given.iter().filter(|path| path.starts_with('/')) {
-            let Ok(path) = plain(path.trim_start_matches('/')) else { return Ok(None) };
+            let Some(path) = plain(path.trim_start_matches('/')) else { return Ok(None) };
             let Some((repo, rest)) = self.locate(&path) else { return Ok(None) };
             there.push((repo.name.clone(), rest.to_vec()));
         }
-        let (worktrees, folder) = (self.worktrees.clone(), self.folder.clone());
+        let (worktrees, folder) = (self.worktrees.clone(), self.view.folder.clone());
         let are_there = blocking(move || {
             there.iter().all(|(repo, path)| {
                 Tree::open(&worktrees, &folder, repo).is_ok_and(|tree| tree.has(path))
@@ -256,7 +243,7 @@ impl Workspace {
         });
         let stripped = given.iter().map(|path| path.trim_start_matches('/').to_owned());
         let stripped: Vec<String> = stripped.collect();
-        let is_plain = stripped.iter().all(|path| plain(path).is_ok());
+        let is_plain = stripped.iter().all(|path| plain(path).is_some());
         Ok((are_there.await? && is_plain).then_some(stripped))
     }
 
@@ -276,21 +263,19 @@ fn below<'p>(repo: &AttemptRepo, path: &'p [u8]) -> Option<&'p [u8]> {
     }
 }
 
-/// A path that leads, or may lead, out of the worktree.
-struct Outside;
-
-/// The bytes of a path that a client gave, without what says nothing.
-fn plain(path: &str) -> Result<Vec<u8>, Outside> {
+/// The bytes of a path that a client gave, without what says nothing; `None` if it leads, or
+/// may lead, out of the worktree.
+fn plain(path: &str) -> Option<Vec<u8>> {
     let bytes = quote::read(path);
     if bytes.starts_with(b"/") {
-        return Err(Outside);
+        return None;
     }
     let parts = bytes.split(|byte| *byte == b'/');
     let parts: Vec<&[u8]> = parts.filter(|part| !part.is_empty() && *part != b".").collect();
     if parts.iter().any(|part| *part == b".." || part.eq_ignore_ascii_case(b".git")) {
-        return Err(Outside);
+        return None;
     }
-    Ok(parts.join(&b'/'))
+    Some(parts.join(&b'/'))
 }
 
 /// The hint where what a field names is not to be had.
@@ -301,7 +286,7 @@ fn use_another(tool: &str, field: &str) -> String {
 fn changed_file(repo: &str, change: &Change) -> ChangedFile {
     ChangedFile {
         path: quote::show(repo, &change.path),
-        status: change.status.into(),
+        status: change.status,
         added: change.added,
         deleted: change.deleted,
     }
@@ -319,10 +304,10 @@ mod tests {
             ("app/-x", "app/-x"),
             ("app/.gitignore", "app/.gitignore"),
         ] {
-            assert_eq!(plain(given).ok(), Some(path.into()), "{given}");
+            assert_eq!(plain(given), Some(path.into()), "{given}");
         }
         for out in ["/etc/passwd", "..", "app/../../x", "app/.git", "app/sub/.GIT/config"] {
-            assert!(plain(out).is_err(), "{out}");
+            assert!(plain(out).is_none(), "{out}");
         }
     }
 }

@@ -12,7 +12,7 @@ use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::{Part, Snapshot, SnapshotError};
 
 use super::suggest::meant;
-use super::{DEFAULT_BYTES, Outside, Workspace, changed_file, plain, shell, use_another};
+use super::{DEFAULT_BYTES, Workspace, changed_file, plain, shell, use_another};
 use crate::api::args::Limit;
 use crate::api::artifacts::{
     BlockedReason, ChangedFile, GetAttemptPatchInput, GetAttemptPatchOutput, PatchTool,
@@ -43,8 +43,8 @@ impl PatchTool for Domain {
             return Ok(blocked(BlockedReason::SizeExceeded, hint));
         }
         let given: Vec<String> = input.paths.into_iter().map(Into::into).collect();
-        let paths: Result<Vec<Vec<u8>>, Outside> = given.iter().map(|path| plain(path)).collect();
-        let Ok(paths) = paths else {
+        let paths: Option<Vec<Vec<u8>>> = given.iter().map(|path| plain(path)).collect();
+        let Some(paths) = paths else {
             let hint = match workspace.without_slash(&given).await? {
                 Some(right) => {
                     format!("Call {TOOL} again with paths = {}.", serde_json::json!(right))
@@ -59,20 +59,20 @@ impl PatchTool for Domain {
         }
         let _turn = self.artifacts.turn().await?;
         let mut patch = Patch { asked: max_bytes, room: max_bytes, most, ..Patch::default() };
-        for repo in &workspace.repos {
+        for repo in &workspace.view.repos {
             let of_repo: Vec<&(String, Vec<u8>)> = wanted
                 .iter()
                 .filter(|(_, path)| workspace.within(repo, path).next().is_some())
                 .collect();
             if !of_repo.is_empty() {
-                let below = (workspace.repos.len() > 1).then_some(repo.name.as_str());
+                let below = (workspace.view.repos.len() > 1).then_some(repo.name.as_str());
                 let read =
                     |snapshot| patch.clone().with(snapshot, &workspace, repo, below, &of_repo);
                 patch = workspace.read(TOOL, repo, read).await?;
             }
         }
         let is_nowhere = |path: &[u8]| {
-            workspace.repos.iter().all(|repo| workspace.within(repo, path).next().is_none())
+            workspace.view.repos.iter().all(|repo| workspace.within(repo, path).next().is_none())
         };
         let nowhere = wanted.iter().filter(|(_, path)| is_nowhere(path));
         patch.unchanged.extend(nowhere.map(|(path, _)| path.clone()));
@@ -85,24 +85,18 @@ impl PatchTool for Domain {
 
 const TOOL: &str = "get_attempt_patch";
 
-/// A patch as it grows.
 #[derive(Clone, Default)]
 struct Patch {
     text: String,
     files: Vec<ChangedFile>,
-    /// Bytes that this call may give.
     asked: usize,
-    /// Bytes that may still be added.
     room: usize,
-    /// Bytes that may be asked for.
     most: usize,
     /// Changed, and fit into another call.
     left: Vec<String>,
-    /// Bytes of the longest of those.
     longest: usize,
     /// Changed, and fit into no call.
     giant: Vec<String>,
-    /// How to read the first of those.
     way: Option<String>,
     unchanged: Vec<String>,
 }
@@ -188,7 +182,6 @@ impl Patch {
     }
 }
 
-/// How to read a change whose patch is too long.
 fn way(repo: &AttemptRepo, base: &str, change: &Change, shown: &str) -> String {
     if change.status == Status::Deleted {
         let path = String::from_utf8_lossy(&change.path);
@@ -216,12 +209,11 @@ async fn part(
     snapshot.patch(&paths, below, limit).await
 }
 
-/// The refusal when none of the paths is changed.
 async fn unchanged(workspace: &Workspace, given: &str) -> Refusal {
     let mut refusal = workspace.file_not_found(given).hint(use_another(TOOL, "paths"));
     refusal.message = format!("Attempt {} did not change {given}.", workspace.attempt);
     let mut changed = Vec::new();
-    for repo in &workspace.repos {
+    for repo in &workspace.view.repos {
         let read = async |snapshot: Snapshot| snapshot.changes().await;
         let Ok(all) = workspace.read(TOOL, repo, read).await else { continue };
         changed.extend(all.iter().map(|change| quote::show(&repo.name, &change.path)));

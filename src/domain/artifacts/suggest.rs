@@ -1,6 +1,5 @@
-//! Which changed file is meant by a path that names none: with the `a/` or `b/` of a
-//! patch's head, without its repository or its folders, in the wrong case, or with a
-//! slip. Pure.
+//! Which changed file is meant by a path that names none: with the `a/` or `b/` of a patch's head,
+//! without its repository or its folders, in the wrong case, or with a slip. Pure.
 
 use provost_actors::nearest::nearest;
 
@@ -23,7 +22,6 @@ pub fn meant<'c>(given: &str, changed: &[&'c str]) -> Option<&'c str> {
     only(&ends_with).or_else(|| nearest(given, changed.iter().copied()))
 }
 
-/// A path, and what is left of it after each slash.
 fn ends(path: &str) -> impl Iterator<Item = &str> {
     let after = path.match_indices('/').map(|(at, _)| &path[at + 1..]);
     std::iter::once(path).chain(after).filter(|end| !end.is_empty())

@@ -5,29 +5,32 @@ use std::time::Duration;
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ProjectId, TaskId};
-use provost_actors::refusal::Refusal;
+use provost_actors::refusal::{Code, Refusal};
+use serde_json::Value;
 
 use crate::api::Session;
+use crate::api::worker::ticket::Urgency;
 use crate::domain::Domain;
-use crate::work::answer::SHOWN;
-use crate::work::answer::{Answer, Hit, rulings};
+use crate::store::{NewQuestion, Question};
+use crate::work::answer::{Answer, Hit, SHOWN, earlier};
 use crate::work::reply::Known;
 use crate::work::{TaskKind, Worker};
 
-/// The task that a question comes up in.
 pub(super) struct Asking {
     pub worker: Worker,
     pub task: Option<TaskId>,
-    /// The sections of the plan that the task is about.
     pub sections: Vec<String>,
-    /// The task is to answer a question.
     pub is_answering: bool,
 }
 
-/// The moment when a wait that begins now is over.
-pub(super) fn after(wait: Duration) -> Timestamp {
-    let millis = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
-    Timestamp::from_millis(Timestamp::now().millis().saturating_add(millis))
+/// The refusal of a call that waited in vain for the answer to a question.
+pub(super) fn timed_out(question: &Question, waited: Duration) -> Refusal {
+    let (handle, seconds) = (&question.handle, waited.as_secs());
+    let message = format!(
+        "no answer to {handle} within {seconds} s. Create ticket or continue with other work: the \
+         question is in the inbox, and the answer is delivered later"
+    );
+    Refusal::new(Code::Timeout, message).detail("question_id", handle.as_str())
 }
 
 impl Domain {
@@ -59,22 +62,36 @@ impl Domain {
         let project = asking.worker.project_id;
         let search = self.store.search_plans(project, question, names, &asking.sections).await?;
         let mut answer = Answer::of_plan(&search);
-        let given = self.store.rulings(project).await?;
+        let given = self.store.earlier_answers(project).await?;
         let mut has_earlier_answer = false;
-        if let Some(ruling) = rulings::same(question, &given) {
+        if let Some(same) = earlier::same(question, &given) {
             // This reply delivers the answer to an agent that asked before.
-            self.store.take_answer(ruling.question_id, &asking.worker.agent).await?;
-            has_earlier_answer = ruling.is_decision() || !answer.is_sure();
-            if ruling.is_decision() {
-                answer = ruling.to_answer();
+            self.store.take_answer(same.question_id, &asking.worker.agent).await?;
+            has_earlier_answer = same.is_decision() || !answer.is_sure();
+            if same.is_decision() {
+                answer = same.to_answer();
             } else if has_earlier_answer {
-                let (said, by) = (&ruling.answer, &ruling.by);
-                answer = self.executor_answer(project, said, by, &ruling.handle).await?;
+                let (said, by) = (&same.answer, &same.by);
+                answer = self.executor_answer(project, said, by, &same.handle).await?;
             }
         }
-        let decisions = rulings::similar(question, &given);
+        let decisions = earlier::similar(question, &given);
         let nearest = search.best(SHOWN).iter().map(Hit::to_near).collect();
         Ok(Known { answer, has_earlier_answer, decisions, nearest })
+    }
+
+    /// Puts a question into the inbox; the call waits for its answer for so long.
+    pub(super) async fn pass_on(
+        &self,
+        asking: &Asking,
+        question: &str,
+        context: Option<&Value>,
+        priority: Urgency,
+        wait: Option<Duration>,
+    ) -> Result<Question, Refusal> {
+        let waits_until = wait.map(|wait| Timestamp::now().plus(wait));
+        let new = NewQuestion { question, context, priority, task: asking.task, waits_until };
+        self.store.pass_on(&asking.worker, &new).await
     }
 
     /// An executor's answer: the passage of the plan that it cites, if it does so verbatim.

@@ -9,13 +9,13 @@ use provost_actors::log::tail::{Tail, tail};
 use provost_actors::refusal::{Code, Refusal};
 
 use crate::api::Once;
+use crate::api::commands::{CheckLog, CheckLogParams};
 use crate::api::worker::receipt::{CheckReceipt, CheckedReport, Flag};
 use crate::domain::{Domain, blocking};
 use crate::store::LastRun;
 use crate::work::Worker;
 use crate::work::report::Said;
 
-/// Bytes from the end of a check's output that are shown.
 const LOG_MAX: usize = 1 << 20;
 
 impl Domain {
@@ -47,7 +47,6 @@ impl Domain {
         }
     }
 
-    /// The outcome of the last report that a task is done.
     pub(in crate::domain) async fn checked_report(
         &self,
         task: TaskId,
@@ -56,12 +55,11 @@ impl Domain {
         Ok(last.map(to_output).unwrap_or_default())
     }
 
-    /// The end of a check's output, from its last run.
     pub(in crate::domain) async fn check_log(
         &self,
-        task: TaskId,
-        name: &str,
-    ) -> Result<Tail, Refusal> {
+        params: CheckLogParams,
+    ) -> Result<CheckLog, Refusal> {
+        let CheckLogParams { task_id: task, name } = params;
         let receipts = self.store.last_run(task).await?.map(|run| run.receipts).unwrap_or_default();
         let receipt = receipts.iter().find(|receipt| receipt.name == name);
         let Some(dir) = receipt.and_then(|receipt| receipt.log.clone()) else {
@@ -69,8 +67,8 @@ impl Domain {
             return Err(Refusal::new(Code::FileNotFound, message)
                 .hint("Call get_task with the task_id: its receipts name them."));
         };
-        blocking(move || tail(&PathBuf::from(dir), LOG_MAX))
-            .await?
+        let tail = blocking(move || tail(&PathBuf::from(dir), LOG_MAX)).await?;
+        tail.map(|Tail { text, is_cut }| CheckLog { text, is_cut })
             .map_err(|error| Refusal::internal(format!("a check's output: {error}")))
     }
 }

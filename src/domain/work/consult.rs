@@ -8,16 +8,14 @@ pub(super) use provost_actors::journal::Consulted;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;
 
-use super::asking::{Asking, after};
+use super::asking::{Asking, timed_out};
 use crate::api::Session;
 use crate::api::worker::consult::{CallCoeAgentInput, CallCoeAgentOutput, ConsultTools};
 use crate::api::worker::ticket::Urgency;
 use crate::domain::{Answers, Domain};
-use crate::store::{NewQuestion, Question};
-use crate::work::answer::terms;
-use crate::work::question::{check_tokens, tokens};
+use crate::store::Question;
+use crate::work::question::check_length;
 
-/// After how many seconds a caller may try again.
 const RETRY_AFTER_SECS: u64 = 10;
 
 #[async_trait]
@@ -28,8 +26,7 @@ impl ConsultTools for Domain {
         input: CallCoeAgentInput,
     ) -> Result<CallCoeAgentOutput, Refusal> {
         let context = input.context.as_ref().map(|context| json!(context));
-        let beside = context.as_ref().map_or(0, |context| context.to_string().chars().count());
-        check_tokens(tokens(input.query.chars().count() + beside), self.answers.token_limit)?;
+        check_length(&input.query, context.as_ref(), self.answers.token_limit)?;
         let asking = self.asking(session, input.project_id.as_deref(), input.task()).await?;
         let known = self.known(&asking, &input.query, &[]).await?;
         if let Some((answer, source)) = known.ruled() {
@@ -46,24 +43,17 @@ impl ConsultTools for Domain {
         let seconds =
             input.max_wait_seconds.map(|wait| u64::try_from(wait.get()).unwrap_or(u64::MAX));
         let wait = Duration::from_secs(seconds.unwrap_or(self.answers.timeout_secs));
-        let new = NewQuestion {
-            question: &input.query,
-            normal: &terms::normal(&input.query),
-            context: context.as_ref(),
-            priority: Urgency::Medium,
-            task: asking.task,
-            waits_until: Some(after(wait)),
-        };
-        let question = self.store.pass_on(&asking.worker, &new).await?;
-        let answered = if let Some((answer, executor)) = question.answered.clone() {
-            Consulted { answer, executor }
+        let (query, context) = (&input.query, context.as_ref());
+        let question = self.pass_on(&asking, query, context, Urgency::Medium, Some(wait)).await?;
+        let (answer, source) = if let Some(answered) = question.answered.clone() {
+            answered
         } else {
             let consulted = self.consult(&asking, &question, wait).await;
-            consulted.map_err(|refusal| known.shown_with(refusal))?
+            let consulted = consulted.map_err(|refusal| known.shown_with(refusal))?;
+            (consulted.answer, consulted.executor)
         };
-        let Consulted { answer, executor } = answered;
         let question_id = Some(question.handle);
-        Ok(CallCoeAgentOutput { success: true, answer, source: executor, question_id })
+        Ok(CallCoeAgentOutput { success: true, answer, source, question_id })
     }
 }
 
@@ -103,7 +93,9 @@ impl Domain {
             Err(_) => {
                 // From now on the answer is delivered.
                 self.store.wait_no_longer(id, &asking.worker.agent).await?;
-                Err(timed_out(question, wait))
+                Err(timed_out(question, wait)
+                    .hint("Call createTicket instead, or the tool again later.")
+                    .detail("retry_after_seconds", RETRY_AFTER_SECS))
             }
         }
     }
@@ -118,19 +110,4 @@ impl Domain {
             grace: Duration::from_secs(grace_secs),
         })
     }
-}
-
-fn timed_out(question: &Question, waited: Duration) -> Refusal {
-    let handle = &question.handle;
-    Refusal::new(
-        Code::Timeout,
-        format!(
-            "no answer to {handle} within {} s. Create ticket or continue with other work: the \
-             question is in the inbox, and the answer is delivered later",
-            waited.as_secs()
-        ),
-    )
-    .hint("Call createTicket instead, or the tool again later.")
-    .detail("question_id", handle.as_str())
-    .detail("retry_after_seconds", RETRY_AFTER_SECS)
 }

@@ -4,20 +4,19 @@
 use async_trait::async_trait;
 use std::time::Duration;
 
-use provost_actors::refusal::{Code, Refusal};
+use provost_actors::refusal::Refusal;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::asking::{Asking, after};
+use super::asking::{Asking, timed_out};
 use crate::api::Session;
 use crate::api::worker::immediate::{
     GetImmediateAnswerInput, GetImmediateAnswerOutput, ImmediateTools,
 };
 use crate::api::worker::ticket::Urgency;
 use crate::domain::{Domain, waits};
-use crate::store::{NewQuestion, Question};
-use crate::work::answer::terms;
-use crate::work::question::{check_tokens, tokens};
+use crate::store::Question;
+use crate::work::question::check_length;
 
 #[async_trait]
 impl ImmediateTools for Domain {
@@ -27,9 +26,7 @@ impl ImmediateTools for Domain {
         input: GetImmediateAnswerInput,
     ) -> Result<GetImmediateAnswerOutput, Refusal> {
         let context = input.context_bundle.clone().map(Value::Object);
-        let beside = context.as_ref().map_or(0, |context| context.to_string().chars().count());
-        let size = tokens(input.query.chars().count() + beside);
-        check_tokens(size, self.answers.token_limit)?;
+        check_length(&input.query, context.as_ref(), self.answers.token_limit)?;
         let project = input.project_id.as_deref();
         let asking = self.asking(session, project, input.task()).await?;
         let known = self.known(&asking, &input.query, &[]).await?;
@@ -38,15 +35,8 @@ impl ImmediateTools for Domain {
         } else {
             let seconds = u64::try_from(input.max_wait_seconds.get()).unwrap_or(u64::MAX);
             let wait = Duration::from_secs(seconds);
-            let new = NewQuestion {
-                question: &input.query,
-                normal: &terms::normal(&input.query),
-                context: context.as_ref(),
-                priority: Urgency::High,
-                task: asking.task,
-                waits_until: Some(after(wait)),
-            };
-            let question = self.store.pass_on(&asking.worker, &new).await?;
+            let (query, context) = (&input.query, context.as_ref());
+            let question = self.pass_on(&asking, query, context, Urgency::High, Some(wait)).await?;
             let waited = self.wait_for_answer(&asking, &question, wait).await;
             waited.map_err(|refusal| known.shown_with(refusal))?
         };
@@ -75,7 +65,10 @@ impl Domain {
             if is_over {
                 // From now on the answer is delivered.
                 self.store.wait_no_longer(id, agent).await?;
-                return Err(timed_out(&now, wait));
+                return Err(timed_out(&now, wait)
+                    .hint("Call createTicket instead.")
+                    .detail("timeout", true)
+                    .detail("retryable", false));
             }
             tokio::select! {
                 _ = timeout_at(deadline, watch.changed()) => {}
@@ -83,20 +76,4 @@ impl Domain {
             }
         }
     }
-}
-
-fn timed_out(question: &Question, waited: Duration) -> Refusal {
-    let handle = &question.handle;
-    Refusal::new(
-        Code::Timeout,
-        format!(
-            "{handle} was not answered within {} s. Create ticket or continue with other work: the \
-             answer is delivered later",
-            waited.as_secs()
-        ),
-    )
-    .hint("Call createTicket instead.")
-    .detail("question_id", handle.as_str())
-    .detail("timeout", true)
-    .detail("retryable", false)
 }

@@ -1,5 +1,4 @@
-//! The worker API brought about: who calls and in which project, then the store's
-//! one transaction.
+//! The worker API brought about: who calls and in which project, then the store's one transaction.
 
 mod asking;
 mod checks;

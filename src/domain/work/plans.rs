@@ -1,81 +1,51 @@
-//! The bare methods behind `provost plan`: documents read, taken apart, and kept.
+//! The methods behind `provost plan`: documents read, taken apart, and kept.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use provost_actors::ids::ProjectId;
 use provost_actors::refusal::{Code, Refusal};
-use serde::Deserialize;
-use serde_json::{Value, json};
 
+use crate::api::commands::{
+    AddPlanParams, AddedPlan, PlanDocument, PlanFile, Plans, PlansParams, RemovePlanParams,
+    RemovedPlan,
+};
 use crate::domain::{Domain, blocking};
 use crate::store::{NewDocument, NewPlan};
-use crate::work::plan::{self, Format};
+use crate::work::plan;
 
-/// Most bytes of a document, and of all documents of a plan.
 const DOCUMENT_MAX: u64 = 8 << 20;
 const PLAN_MAX: u64 = 32 << 20;
 
-/// A plan to be added: the files of a person, by absolute paths.
-#[derive(Deserialize)]
-pub(in crate::domain) struct AddPlan {
-    project_id: ProjectId,
-    name: String,
-    version: String,
-    #[serde(default)]
-    replace: bool,
-    files: Vec<File>,
-}
-
-#[derive(Deserialize)]
-struct File {
-    path: PathBuf,
-    /// What it is called in answers.
-    source: String,
-}
-
-#[derive(Deserialize)]
-pub(in crate::domain) struct RemovePlan {
-    project_id: ProjectId,
-    name: String,
-    /// All of them if none is named.
-    version: Option<String>,
-}
-
-#[derive(Deserialize)]
-pub(in crate::domain) struct ListPlans {
-    project_id: ProjectId,
-}
-
 impl Domain {
-    pub(in crate::domain) async fn add_plan(&self, add: AddPlan) -> Result<Value, Refusal> {
-        let AddPlan { project_id, name, version, replace, files } = add;
+    pub(in crate::domain) async fn add_plan(
+        &self,
+        add: AddPlanParams,
+    ) -> Result<AddedPlan, Refusal> {
+        let AddPlanParams { project_id, name, version, replace, files } = add;
         for (path, value) in [("name", &name), ("version", &version)] {
             check(path, value)?;
         }
         let documents = blocking(move || read_all(&files)).await??;
-        let sources = documents
-            .iter()
-            .map(|document| json!({"source": document.source, "sections": document.sections()}));
-        let sources: Vec<Value> = sources.collect();
         let plan = NewPlan { name, version, documents, replaces: replace };
-        let added = self.store.add_plan(project_id, &plan).await?;
-        Ok(json!({
-            "status": added, "name": plan.name, "version": plan.version, "documents": sources,
-        }))
+        let status = self.store.add_plan(project_id, &plan).await?;
+        let NewPlan { name, version, documents, .. } = plan;
+        let document =
+            |it: NewDocument| PlanDocument { sections: it.sections(), source: it.source };
+        let documents = documents.into_iter().map(document).collect();
+        Ok(AddedPlan { status, name, version, documents })
     }
 
     pub(in crate::domain) async fn remove_plan(
         &self,
-        remove: RemovePlan,
-    ) -> Result<Value, Refusal> {
-        let RemovePlan { project_id, name, version } = remove;
-        let removed = self.store.remove_plan(project_id, &name, version.as_deref()).await?;
-        Ok(json!({"name": name, "versions": removed}))
+        remove: RemovePlanParams,
+    ) -> Result<RemovedPlan, Refusal> {
+        let RemovePlanParams { project_id, name, version } = remove;
+        let versions = self.store.remove_plan(project_id, &name, version.as_deref()).await?;
+        Ok(RemovedPlan { name, versions })
     }
 
-    pub(in crate::domain) async fn list_plans(&self, list: ListPlans) -> Result<Value, Refusal> {
-        Ok(json!({"plans": self.store.plans(list.project_id).await?}))
+    pub(in crate::domain) async fn list_plans(&self, list: PlansParams) -> Result<Plans, Refusal> {
+        Ok(Plans { plans: self.store.plans(list.project_id).await? })
     }
 }
 
@@ -93,10 +63,10 @@ fn check(path: &str, value: &str) -> Result<(), Refusal> {
         .detail("path", path))
 }
 
-fn read_all(files: &[File]) -> Result<Vec<NewDocument>, Refusal> {
+fn read_all(files: &[PlanFile]) -> Result<Vec<NewDocument>, Refusal> {
     let mut left = PLAN_MAX;
     let mut documents: Vec<NewDocument> = Vec::new();
-    for File { path, source } in files {
+    for PlanFile { path, source } in files {
         if documents.iter().any(|other| other.source == *source) {
             return Err(refused(source, "another one of the plan is called the same"));
         }
@@ -105,10 +75,8 @@ fn read_all(files: &[File]) -> Result<Vec<NewDocument>, Refusal> {
             refused(source, &format!("the plan has more than {} MiB with it", PLAN_MAX >> 20))
         })?;
         let content = plan::decode(bytes).map_err(|error| refused(source, &error.to_string()))?;
-        let sections = plan::sections(Format::of(source), &content)
-            .map_err(|error| refused(source, &error.to_string()))?;
-        let document = NewDocument::new(source.clone(), content, sections);
-        documents.push(document.map_err(|error| Refusal::internal(error.to_string()))?);
+        let document = NewDocument::parse(source.clone(), content);
+        documents.push(document.map_err(|error| refused(source, &error.to_string()))?);
     }
     Ok(documents)
 }

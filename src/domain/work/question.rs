@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use provost_actors::refusal::{Code, Refusal};
 
-use super::asking::after;
 use super::consult::Consulted;
 use crate::api::Session;
 use crate::api::worker::question::{AskQuestionInput, AskQuestionOutput, AskTools};
 use crate::domain::Domain;
-use crate::store::NewQuestion;
-use crate::work::answer::{rulings, terms};
+use crate::work::answer::earlier;
 use crate::work::reply::Outcome;
 
 fn is_of_the_wait(code: Code) -> bool {
@@ -38,15 +36,9 @@ impl AskTools for Domain {
             let asks_executor =
                 self.answers.is_configured() && !asking.is_answering && !known.has_earlier_answer;
             let wait = Duration::from_secs(self.answers.timeout_secs);
-            let new = NewQuestion {
-                question: &input.question,
-                normal: &terms::normal(&input.question),
-                context: context.as_ref(),
-                priority: input.urgency(),
-                task: asking.task,
-                waits_until: asks_executor.then(|| after(wait)),
-            };
-            let question = self.store.pass_on(&asking.worker, &new).await?;
+            let (urgency, waits) = (input.urgency(), asks_executor.then_some(wait));
+            let question =
+                self.pass_on(&asking, &input.question, context.as_ref(), urgency, waits).await?;
             outcome = Outcome::PassedOn(question.handle.clone());
             if question.is_ruled() {
                 // It was ruled on meanwhile.
@@ -54,7 +46,7 @@ impl AskTools for Domain {
                 outcome = Outcome::Known;
             } else if question.answered.is_none() && asks_executor {
                 match self.consult(&asking, &question, wait).await {
-                    Ok(Consulted { executor, .. }) if rulings::is_ruler(&executor) => {
+                    Ok(Consulted { executor, .. }) if earlier::is_ruler(&executor) => {
                         known = self.known(&asking, &input.question, &names).await?;
                         outcome = Outcome::Known;
                     }

@@ -3,17 +3,15 @@
 
 use async_trait::async_trait;
 
-use crate::api::worker::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
-use crate::api::worker::done::{ReportTaskDoneInput, ReportTaskDoneOutput};
-use crate::api::worker::failure::{ReportTestFailureInput, ReportTestFailureOutput};
-use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
-use crate::api::worker::observation::{ReportObservationInput, ReportObservationOutput};
-use crate::api::worker::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
-use crate::api::worker::ticket::{CreateTicketInput, CreateTicketOutput, TicketTools};
+use crate::api::worker::completed::ReportTaskCompletedInput;
+use crate::api::worker::done::ReportTaskDoneInput;
+use crate::api::worker::failure::ReportTestFailureInput;
+use crate::api::worker::issue::ReportIssueInput;
+use crate::api::worker::observation::ReportObservationInput;
+use crate::api::worker::status::ReportTaskStatusInput;
+use crate::api::worker::ticket::{CreateTicketInput, TicketTools};
 use crate::api::worker::tools::{NoteTools, ReportTools};
-use crate::api::worker::verification::{
-    ReportVerificationResultInput, ReportVerificationResultOutput,
-};
+use crate::api::worker::verification::ReportVerificationResultInput;
 use crate::api::{Key, Once, Refusable, Session};
 use crate::domain::Domain;
 use crate::store::WorkerCall;
@@ -23,97 +21,51 @@ impl Domain {
         &self,
         session: &Session,
         key: Option<Key>,
-        call: C,
+        project: Option<&str>,
+        call: &C,
     ) -> Refusable<Once<C::Output>> {
-        let worker = self.worker(session, call.project()).await?;
+        let worker = self.worker(session, project).await?;
         let delivery = match call.reports_on() {
             Some((task, said)) => self.delivery(&worker, task, said).await?,
             None => None,
         };
         let delivered = delivery.as_ref().map(|it| &it.delivered);
-        let answer = self.store.worker_call(key.as_ref(), &worker, &call, delivered).await?;
+        let answer = self.store.worker_call(key.as_ref(), &worker, call, delivered).await?;
         self.reported(delivery, &answer);
         Ok(answer)
     }
 }
 
-#[async_trait]
-impl ReportTools for Domain {
-    async fn report_task_done(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        call: ReportTaskDoneInput,
-    ) -> Refusable<Once<ReportTaskDoneOutput>> {
-        self.worker_call(session, key, call).await
-    }
-
-    async fn report_task_completed(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        call: ReportTaskCompletedInput,
-    ) -> Refusable<Once<ReportTaskCompletedOutput>> {
-        self.worker_call(session, key, call).await
-    }
-
-    async fn report_task_status(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        call: ReportTaskStatusInput,
-    ) -> Refusable<Once<ReportTaskStatusOutput>> {
-        self.worker_call(session, key, call).await
-    }
-
-    async fn report_test_failure(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        call: ReportTestFailureInput,
-    ) -> Refusable<Once<ReportTestFailureOutput>> {
-        self.worker_call(session, key, call).await
-    }
-
-    async fn report_verification_result(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        call: ReportVerificationResultInput,
-    ) -> Refusable<Once<ReportVerificationResultOutput>> {
-        self.worker_call(session, key, call).await
-    }
+/// Implements groups of tools of which each is such a call.
+macro_rules! worker_calls {
+    ($($group:ident { $($tool:ident($input:ty))* })*) => {
+        $(#[async_trait]
+        impl $group for Domain {
+            $(async fn $tool(
+                &self,
+                session: &Session,
+                key: Option<Key>,
+                call: $input,
+            ) -> Refusable<Once<<$input as WorkerCall>::Output>> {
+                self.worker_call(session, key, call.project_id.as_deref(), &call).await
+            })*
+        })*
+    };
 }
 
-#[async_trait]
-impl NoteTools for Domain {
-    async fn report_observation(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        call: ReportObservationInput,
-    ) -> Refusable<Once<ReportObservationOutput>> {
-        self.worker_call(session, key, call).await
+worker_calls! {
+    ReportTools {
+        report_task_done(ReportTaskDoneInput)
+        report_task_completed(ReportTaskCompletedInput)
+        report_task_status(ReportTaskStatusInput)
+        report_test_failure(ReportTestFailureInput)
+        report_verification_result(ReportVerificationResultInput)
     }
-
-    async fn report_issue(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        call: ReportIssueInput,
-    ) -> Refusable<Once<ReportIssueOutput>> {
-        self.worker_call(session, key, call).await
+    NoteTools {
+        report_observation(ReportObservationInput)
+        report_issue(ReportIssueInput)
     }
-}
-
-#[async_trait]
-impl TicketTools for Domain {
-    async fn create_ticket(
-        &self,
-        session: &Session,
-        key: Option<Key>,
-        call: CreateTicketInput,
-    ) -> Refusable<Once<CreateTicketOutput>> {
-        self.worker_call(session, key, call).await
+    TicketTools {
+        create_ticket(CreateTicketInput)
     }
 }

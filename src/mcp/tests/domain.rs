@@ -71,7 +71,7 @@ use crate::api::{
 
 use crate::api::worker::consult::*;
 use crate::api::worker::immediate::*;
-use crate::work::Standing;
+use crate::work::ReviewState;
 
 /// An id of any kind.
 pub const ID: &str = "01936d5e-5f7a-7c3e-8f00-0123456789ab";
@@ -174,7 +174,7 @@ fn task() -> Task {
             title: "t".to_owned(),
             status: TaskStatus::InProgress,
             priority: Priority::Medium,
-            standing: Some(Standing::Rework),
+            standing: Some(ReviewState::Rework),
             created_at: now(),
             updated_at: now(),
             latest_attempt_id: Some(id()),

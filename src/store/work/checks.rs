@@ -6,7 +6,7 @@ use provost_actors::ids::{CheckRunId, TaskId};
 use provost_actors::journal::checks::{
     CheckOutcome, CheckRun, CheckVerdict, CheckedRepo, Delivered, Receipt, all_passed,
 };
-use provost_actors::journal::{Checks, Standing, TaskStatus};
+use provost_actors::journal::{Checks, ReviewState, TaskStatus};
 use provost_actors::refusal::Refusal;
 use serde::Deserialize;
 use serde_json::json;
@@ -48,7 +48,6 @@ pub struct LastRun {
     pub receipts: Vec<Receipt>,
 }
 
-/// The runs for a condition, without their receipts.
 macro_rules! runs {
     ($which:literal) => {
         concat!(
@@ -59,7 +58,6 @@ macro_rules! runs {
     };
 }
 
-/// In the order of the checks, which is that of their names.
 async fn receipts(db: Db<'_>, run: CheckRunId) -> Result<Vec<Receipt>> {
     let sql = "SELECT *, ended_at AS at FROM receipts WHERE run_id = ?1 ORDER BY name";
     db.all(sql, (run,)).await
@@ -76,7 +74,7 @@ impl Store {
         self.read(async |db| {
             let task = scope::task(db, worker, name).await?;
             let is_work = matches!(task.kind, TaskKind::Work | TaskKind::Investigation);
-            let is_open = closed(task.status, task.standing).is_none();
+            let is_open = closed(task.status, task.review).is_none();
             Ok((is_work && is_open).then_some(task.task_id))
         })
         .await
@@ -151,18 +149,17 @@ impl Checks for Store {
     }
 }
 
-/// Decides a run by its receipts, and changes its task accordingly.
 async fn conclude(db: Db<'_>, run: &CheckRun) -> Result<CheckVerdict> {
     if !stands(db, run).await? {
         return Ok(CheckVerdict::Overruled);
     }
     if all_passed(&run.receipts) {
-        let now = becomes(TaskStatus::Done, Standing::Verified);
+        let now = becomes(TaskStatus::Done, ReviewState::Verified);
         task_state::set(db, run.task_id, now, None, None).await?;
         cascade::after_done(db, run.task_id, &run.task_handle).await?;
         return Ok(CheckVerdict::Verified);
     }
-    let now = becomes(TaskStatus::Todo, Standing::Rework);
+    let now = becomes(TaskStatus::Todo, ReviewState::Rework);
     let failed = run.receipts.iter().filter(|it| it.outcome != CheckOutcome::Passed);
     let why: Vec<String> = failed.map(ToString::to_string).collect();
     let why = format!("Reported as done: {}.", why.join("; "));
@@ -176,11 +173,11 @@ async fn stands(db: Db<'_>, run: &CheckRun) -> Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE task_id = ?1 AND deleted_at IS NULL
                         AND status = ?3 AND standing = ?4)
             AND NOT EXISTS (SELECT 1 FROM check_runs WHERE task_id = ?1 AND run_id > ?2)";
-    db.one(sql, (run.task_id, run.run_id, TaskStatus::InReview, Standing::Reported)).await
+    db.one(sql, (run.task_id, run.run_id, TaskStatus::InReview, ReviewState::Reported)).await
 }
 
-fn becomes(status: TaskStatus, standing: Standing) -> Becomes {
-    Becomes { status, standing: Some(standing), is_let_go: false }
+fn becomes(status: TaskStatus, review: ReviewState) -> Becomes {
+    Becomes { status, review: Some(review), is_let_go: false }
 }
 
 /// The attempt that reported the task holds it again, as long as it is active: its agent is

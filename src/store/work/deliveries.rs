@@ -42,12 +42,28 @@ impl Store {
         let sql = "SELECT EXISTS (SELECT 1 FROM question_askers
                            WHERE question_id = ?1 AND agent = ?2 AND delivery = 'due')";
         let is_due: bool = self.read(async |db| db.one(sql, (question, agent)).await).await?;
-        if is_due { self.set_delivery(question, agent, "told").await } else { Ok(()) }
+        if is_due { self.set_delivery(question, agent, "told", None).await } else { Ok(()) }
     }
 
     /// A call no longer waits for the answer: now it comes by itself.
     pub async fn wait_no_longer(&self, question: QuestionId, agent: &str) -> Result<(), Refusal> {
-        self.set_delivery(question, agent, "due").await
+        self.set_delivery(question, agent, "due", None).await
+    }
+
+    /// Sets the delivery of an answer to an asker, if it is `from` or that is not given.
+    async fn set_delivery(
+        &self,
+        question: QuestionId,
+        agent: &str,
+        delivery: &str,
+        from: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let sql = "UPDATE question_askers SET delivery = ?3, waits_until = NULL
+             WHERE question_id = ?1 AND agent = ?2 AND delivery = coalesce(?4, delivery)";
+        self.write(Patience::Long, "answer_delivery", async |db| {
+            db.run(sql, (question, agent, delivery, from)).await.map(drop)
+        })
+        .await
     }
 }
 
@@ -86,12 +102,7 @@ impl Deliveries for Store {
         is_sent: bool,
     ) -> Result<(), Refusal> {
         let delivery = if is_sent { "told" } else { "due" };
-        let sql = "UPDATE question_askers SET delivery = ?3, waits_until = NULL
-             WHERE question_id = ?1 AND agent = ?2 AND delivery = 'sending'";
-        self.write(Patience::Long, "answer_delivery", async |db| {
-            db.run(sql, (question, attempt, delivery)).await.map(drop)
-        })
-        .await
+        self.set_delivery(question, &attempt.to_string(), delivery, Some("sending")).await
     }
 
     async fn undelivered_questions(&self) -> Result<Vec<QuestionId>, Refusal> {
@@ -99,22 +110,6 @@ impl Deliveries for Store {
              FROM question_askers JOIN questions USING (question_id)
              WHERE delivery <> 'told' AND attempt_id IS NOT NULL AND status = 'answered'";
         self.read(async |db| db.all(sql, ()).await).await
-    }
-}
-
-impl Store {
-    async fn set_delivery(
-        &self,
-        question: QuestionId,
-        agent: &str,
-        delivery: &str,
-    ) -> Result<(), Refusal> {
-        let sql = "UPDATE question_askers SET delivery = ?3, waits_until = NULL
-             WHERE question_id = ?1 AND agent = ?2";
-        self.write(Patience::Long, "answer_delivery", async |db| {
-            db.run(sql, (question, agent, delivery)).await.map(drop)
-        })
-        .await
     }
 }
 

@@ -1,14 +1,13 @@
 //! `reportTaskDone`, `reportTaskCompleted` and `reportTaskStatus`, each one transaction.
 
 use async_trait::async_trait;
-use provost_actors::journal::checks::Delivered;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;
 
 use super::notes::{self, Note};
 use super::outcome::{self, Outcome};
 use super::scope::WorkTask;
-use super::{WorkerCall, deliveries, progress};
+use super::{Handover, WorkerCall, deliveries, progress};
 use crate::api::worker::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
 use crate::api::worker::done::{ObservationProcessed, ReportTaskDoneInput, ReportTaskDoneOutput};
 use crate::api::worker::report::TaskMade;
@@ -16,8 +15,7 @@ use crate::api::worker::status::{Cascaded, ReportTaskStatusInput, ReportTaskStat
 use crate::api::worker::ticket::Urgency;
 use crate::store::tasks::{self, Draft};
 use crate::store::{Db, Result};
-use crate::work::note::NoteKind;
-use crate::work::report::{Said, TaskReport, message};
+use crate::work::report::{Said, message};
 use crate::work::status::next_action;
 use crate::work::{Worker, suggestion};
 
@@ -26,21 +24,12 @@ impl WorkerCall for ReportTaskDoneInput {
     const TOOL: &'static str = "reportTaskDone";
     type Output = ReportTaskDoneOutput;
 
-    fn project(&self) -> Option<&str> {
-        self.project_id.as_deref()
-    }
-
     fn reports_on(&self) -> Option<(&str, Said)> {
-        Some((self.task(), self.said()))
+        Some((&*self.task_id, self.said()))
     }
 
-    async fn take(
-        &self,
-        db: Db<'_>,
-        worker: &Worker,
-        delivered: Option<&Delivered>,
-    ) -> Result<ReportTaskDoneOutput> {
-        let outcome = outcome::take(db, worker, Self::TOOL, self, delivered).await?;
+    async fn take(&self, db: Db<'_>, worker: &Worker, sent: Handover<'_>) -> Result<Self::Output> {
+        let outcome = outcome::take(db, worker, self, self.report()?, sent).await?;
         let observed = observe(db, worker, &outcome, self).await?;
         let made = follow_up(db, worker, &outcome.task, self).await?;
         let progress = progress::of(db, worker).await?;
@@ -74,21 +63,12 @@ impl WorkerCall for ReportTaskCompletedInput {
     const TOOL: &'static str = "reportTaskCompleted";
     type Output = ReportTaskCompletedOutput;
 
-    fn project(&self) -> Option<&str> {
-        self.project_id.as_deref()
-    }
-
     fn reports_on(&self) -> Option<(&str, Said)> {
-        Some((self.task(), self.said()))
+        Some((&*self.task_id, self.said()))
     }
 
-    async fn take(
-        &self,
-        db: Db<'_>,
-        worker: &Worker,
-        delivered: Option<&Delivered>,
-    ) -> Result<ReportTaskCompletedOutput> {
-        let outcome = outcome::take(db, worker, Self::TOOL, self, delivered).await?;
+    async fn take(&self, db: Db<'_>, worker: &Worker, sent: Handover<'_>) -> Result<Self::Output> {
+        let outcome = outcome::take(db, worker, self, self.report()?, sent).await?;
         let next = progress::of(db, worker).await?.next;
         Ok(ReportTaskCompletedOutput {
             acknowledged: true,
@@ -104,22 +84,13 @@ impl WorkerCall for ReportTaskStatusInput {
     const TOOL: &'static str = "reportTaskStatus";
     type Output = ReportTaskStatusOutput;
 
-    fn project(&self) -> Option<&str> {
-        self.project_id.as_deref()
-    }
-
     fn reports_on(&self) -> Option<(&str, Said)> {
-        Some((self.task(), self.said()))
+        Some((&*self.task_id, self.said()))
     }
 
-    async fn take(
-        &self,
-        db: Db<'_>,
-        worker: &Worker,
-        delivered: Option<&Delivered>,
-    ) -> Result<ReportTaskStatusOutput> {
+    async fn take(&self, db: Db<'_>, worker: &Worker, sent: Handover<'_>) -> Result<Self::Output> {
         let Outcome { checks_run, cascaded, warnings, .. } =
-            outcome::take(db, worker, Self::TOOL, self, delivered).await?;
+            outcome::take(db, worker, self, self.report(), sent).await?;
         let is_other_ready = progress::of(db, worker).await?.ready > 0;
         Ok(ReportTaskStatusOutput {
             acknowledged: true,
@@ -148,14 +119,11 @@ async fn observe(
     let mut processed = Vec::new();
     for observation in input.observations.iter().flat_map(|list| list.iter()) {
         let note = Note {
-            kind: NoteKind::Observation,
             task: Some(outcome.task.task_id),
             text: observation,
-            category: None,
             severity: Urgency::Low,
             report: Some(outcome.report),
-            new_task: None,
-            alert: None,
+            ..Note::default()
         };
         processed.push(ObservationProcessed {
             observation_id: notes::keep(db, worker, &note).await?,

@@ -1,20 +1,14 @@
-//! `reportTestFailure`: logs a failure, explains it by similar ones, and orders an
-//! investigation.
+//! `reportTestFailure`: logs a failure, explains it by similar ones, and orders an investigation.
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{FailureId, TaskId, TicketId};
-use provost_actors::journal::checks::Delivered;
 use provost_actors::journal::{Priority, TaskStatus};
-use serde::Deserialize;
 use serde_json::json;
 
-use super::progress;
-use super::reports::{self, Report};
 use super::scope::{self, WorkTask};
 use super::tickets::{self, NewTicket};
-use super::{WorkerCall, deliveries};
-use crate::api::worker::failure::RootCause;
+use super::{Handover, WorkerCall, deliveries, progress, reports};
 use crate::api::worker::failure::{
     BlockingTask, InvestigationTask, ReportTestFailureInput, ReportTestFailureOutput,
 };
@@ -24,11 +18,9 @@ use crate::store::handles;
 use crate::store::sql::{Sql, now, word};
 use crate::store::tasks::{self, Draft};
 use crate::store::{Db, Result, dependencies};
-use crate::work::cause::{self, Earlier, End, Evidence};
-use crate::work::signature;
-use crate::work::{TaskKind, Worker};
+use crate::work::cause::{self, Earlier};
+use crate::work::{TaskKind, Worker, signature};
 
-/// Most earlier failures that an analysis uses.
 const EARLIER: i64 = 20;
 
 #[async_trait]
@@ -36,32 +28,18 @@ impl WorkerCall for ReportTestFailureInput {
     const TOOL: &'static str = "reportTestFailure";
     type Output = ReportTestFailureOutput;
 
-    fn project(&self) -> Option<&str> {
-        self.project_id.as_deref()
-    }
-
-    async fn take(
-        &self,
-        db: Db<'_>,
-        worker: &Worker,
-        _: Option<&Delivered>,
-    ) -> Result<ReportTestFailureOutput> {
+    async fn take(&self, db: Db<'_>, worker: &Worker, _: Handover<'_>) -> Result<Self::Output> {
         path::check("testFile", &self.test_file)?;
         let task = scope::changeable_task(db, worker, &self.task_id).await?;
         let signature = signature::of(&self.failure_details.error);
-        let seen = seen(db, worker, self, &signature).await?;
-        let cause = analyse(db, &task, self, &seen).await?;
-        let report = Report {
-            tool: Self::TOOL,
-            task: Some(task.task_id),
-            status: Some(&word(&self.previous_status)),
-            body: self,
-            warnings: &[],
-        };
-        let report = reports::record(db, worker, report).await?;
+        let earlier = earlier(db, worker, self, &signature).await?;
+        let changed = progress::files_of(db, task.task_id).await?;
+        let cause = cause::analyse(self, &changed, &earlier);
+        let (of, status) = (Some(task.task_id), Some(word(&self.previous_status)));
+        let report = reports::record(db, worker, self, of, status, &[]).await?;
         let handle = handles::next(db, worker.project_id, handles::FAILURE).await?;
-        let same_test = || seen.iter().filter(|it| it.is_same_test);
-        let open = same_test().find_map(Seen::open);
+        let same_test = || earlier.iter().filter(|it| it.is_same_test);
+        let open = same_test().find_map(|it| it.investigation.clone());
         let has_investigation = open.is_some() || self.needs_investigation;
         let mut investigation = open.filter(|_| self.needs_investigation);
         let mut made = None;
@@ -71,14 +49,13 @@ impl WorkerCall for ReportTestFailureInput {
             investigation = Some((id, new.task_id.clone()));
             made = Some(new);
         }
-        let is_back = same_test().any(|it| it.end().is_some());
+        let is_back = same_test().any(|it| it.end.is_some());
         let dashboard_alert =
             self.alert(&task.handle, is_back, has_investigation, Timestamp::now());
         let alert = match &dashboard_alert {
             Some(alert) if alert.requires_human_attention => {
                 // One that still waits is of this failure too.
-                let waiting = same_test().find_map(Seen::waiting_alert);
-                match waiting {
+                match same_test().find_map(|it| it.alert.clone()) {
                     Some(waiting) => Some(waiting),
                     None => Some(ask_a_person(db, worker, self, &alert.message).await?),
                 }
@@ -113,57 +90,23 @@ impl WorkerCall for ReportTestFailureInput {
     }
 }
 
-/// A failure that was reported before.
-#[derive(Deserialize)]
-struct Seen {
-    handle: String,
-    is_same_test: bool,
-    investigation: Option<TaskId>,
-    investigation_handle: Option<String>,
-    investigation_status: Option<TaskStatus>,
-    /// What the last report on the investigation says.
-    summary: Option<String>,
-    /// The alert that it raised, if that is still open.
-    alert: Option<TicketId>,
-    alert_handle: Option<String>,
-}
-
-impl Seen {
-    /// The investigation that is still to come, or under way.
-    fn open(&self) -> Option<(TaskId, String)> {
-        let status = self.investigation_status?;
-        let is_over = matches!(status, TaskStatus::Done | TaskStatus::Cancelled);
-        self.investigation.zip(self.investigation_handle.clone()).filter(|_| !is_over)
-    }
-
-    /// The alert that still waits for a person.
-    fn waiting_alert(&self) -> Option<(TicketId, String)> {
-        self.alert.zip(self.alert_handle.clone())
-    }
-
-    /// The investigation that ended it.
-    fn end(&self) -> Option<End> {
-        self.investigation_status.filter(|status| *status == TaskStatus::Done)?;
-        Some(End { task: self.investigation_handle.clone()?, summary: self.summary.clone() })
-    }
-}
-
-/// The newest failures of the same test, or with the same error.
-async fn seen(
+async fn earlier(
     db: Db<'_>,
     worker: &Worker,
     input: &ReportTestFailureInput,
     signature: &str,
-) -> Result<Vec<Seen>> {
-    let sql =
-        "SELECT f.handle, f.test_name = ?2 AND f.test_file = ?3 AS is_same_test, f.investigation,
-                i.handle AS investigation_handle, i.status AS investigation_status,
-                (SELECT coalesce(json_extract(r.body, '$.implementationNotes'),
-                                 json_extract(r.body, '$.output_summary'),
-                                 json_extract(r.body, '$.details'))
-                 FROM reports r WHERE r.task_id = f.investigation
-                 ORDER BY r.report_id DESC LIMIT 1) AS summary,
-                k.ticket_id AS alert, k.handle AS alert_handle
+) -> Result<Vec<Earlier>> {
+    let sql = "SELECT f.handle, f.test_name = ?2 AND f.test_file = ?3 AS is_same_test,
+                CASE WHEN i.status NOT IN ('done', 'cancelled')
+                     THEN json_array(i.task_id, i.handle) END AS investigation,
+                CASE WHEN i.status = 'done' THEN json_object('task', i.handle, 'summary',
+                    (SELECT coalesce(json_extract(r.body, '$.implementationNotes'),
+                                     json_extract(r.body, '$.output_summary'),
+                                     json_extract(r.body, '$.details'))
+                     FROM reports r WHERE r.task_id = f.investigation
+                     ORDER BY r.report_id DESC LIMIT 1)) END AS \"end\",
+                CASE WHEN k.ticket_id IS NOT NULL
+                     THEN json_array(k.ticket_id, k.handle) END AS alert
          FROM failures f
          LEFT JOIN tickets k ON k.ticket_id = f.alert AND k.status = 'open'
          LEFT JOIN tasks i ON i.task_id = f.investigation AND i.deleted_at IS NULL
@@ -173,40 +116,6 @@ async fn seen(
     db.all(sql, (worker.project_id, &*input.test_name, &*input.test_file, signature, EARLIER)).await
 }
 
-async fn analyse(
-    db: Db<'_>,
-    task: &WorkTask,
-    input: &ReportTestFailureInput,
-    seen: &[Seen],
-) -> Result<RootCause> {
-    let changed = progress::files_of(db, task.task_id).await?;
-    let earlier: Vec<Earlier> = seen
-        .iter()
-        .map(|it| Earlier {
-            handle: it.handle.clone(),
-            is_same_test: it.is_same_test,
-            end: it.end(),
-        })
-        .collect();
-    let guesses = input.cause_possibility.iter().flat_map(|list| list.iter());
-    let guesses: Vec<String> = guesses.map(|guess| guess.to_string()).collect();
-    let failure = &input.failure_details;
-    let analysis = cause::analyse(&Evidence {
-        test_name: &input.test_name,
-        test_file: &input.test_file,
-        error: &failure.error,
-        assertion: failure.failed_assertion.as_deref(),
-        expected: failure.expected_value.as_ref(),
-        actual: failure.actual_value.as_ref(),
-        before: input.previous_status.into(),
-        guesses: &guesses,
-        changed: &changed,
-        earlier: &earlier,
-    });
-    Ok(RootCause { likeliest_cause: analysis.likeliest, suggested_investigation: analysis.steps })
-}
-
-/// Opens an alert on a failure that is back, or that no investigation looks into.
 async fn ask_a_person(
     db: Db<'_>,
     worker: &Worker,

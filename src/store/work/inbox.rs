@@ -162,7 +162,6 @@ async fn investigation(
     db.find(sql, (name.trim(), project)).await
 }
 
-/// Refuses the answer of an attempt to its own question or ticket.
 async fn refuse_own(db: Db<'_>, id: &str, inside: AttemptId) -> Result<()> {
     let sql = "SELECT EXISTS (
              SELECT 1 FROM question_askers WHERE question_id = ?1 AND attempt_id = ?2

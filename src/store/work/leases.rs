@@ -10,7 +10,6 @@ use crate::store::write_retry::Patience;
 use crate::store::{Db, Result, Store};
 use crate::work::Worker;
 
-/// When a lease that is taken now expires.
 fn expiry(lasts: Duration) -> i64 {
     let lasts = i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX);
     now().saturating_add(lasts)

@@ -40,6 +40,9 @@ use super::{Db, Result, Store};
 use crate::work::Worker;
 use crate::work::report::Said;
 
+/// What is reported done, if a snapshot could be taken.
+type Handover<'a> = Option<&'a Delivered>;
+
 /// A worker's report or note on its work: each call is one transaction.
 #[async_trait]
 pub trait WorkerCall: Serialize + Sync {
@@ -48,21 +51,12 @@ pub trait WorkerCall: Serialize + Sync {
 
     type Output: Serialize + DeserializeOwned + Send;
 
-    /// The project that the call names, if it does.
-    fn project(&self) -> Option<&str>;
-
     /// The task that it reports on, and what it says of that.
     fn reports_on(&self) -> Option<(&str, Said)> {
         None
     }
 
-    /// Makes the changes. `delivered` is what is reported done, if a snapshot could be taken.
-    async fn take(
-        &self,
-        db: Db<'_>,
-        worker: &Worker,
-        delivered: Option<&Delivered>,
-    ) -> Result<Self::Output>;
+    async fn take(&self, db: Db<'_>, worker: &Worker, sent: Handover<'_>) -> Result<Self::Output>;
 
     /// What a refusal adds about this call.
     fn refused(refusal: Refusal) -> Refusal {
@@ -77,9 +71,9 @@ impl Store {
         key: Option<&Key>,
         worker: &Worker,
         call: &C,
-        delivered: Option<&Delivered>,
+        sent: Option<&Delivered>,
     ) -> Result<Once<C::Output>, Refusal> {
-        self.keyed(Patience::Short, key, C::TOOL, async |db| call.take(db, worker, delivered).await)
+        self.keyed(Patience::Short, key, C::TOOL, async |db| call.take(db, worker, sent).await)
             .await
             .map_err(C::refused)
     }

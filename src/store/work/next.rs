@@ -19,7 +19,6 @@ use crate::work::Worker;
 use crate::work::next::PREVIEWS;
 use crate::work::queue::{Claim, OpenTask, pick};
 
-/// What is shown of a task, from its row.
 #[derive(Deserialize)]
 struct Row {
     handle: String,
@@ -76,7 +75,6 @@ impl Store {
     }
 }
 
-/// The tasks that are asked for.
 struct Queue {
     /// The first of the priority that is wanted.
     first: Option<OpenTask>,
@@ -92,7 +90,6 @@ impl Queue {
     }
 }
 
-/// A task is begun. One that was paused goes on.
 async fn begin(db: Db<'_>, task: &mut OpenTask) -> Result<()> {
     task.status = TaskStatus::InProgress;
     let sql = "UPDATE tasks SET status = ?2, standing = nullif(standing, 'paused'), updated_at = ?3
@@ -175,7 +172,6 @@ async fn whole(
     })
 }
 
-/// What a task depends on, by handle, and whether it is done.
 async fn depends_on(db: Db<'_>, task: TaskId) -> Result<Vec<(String, bool)>> {
     let sql = "SELECT o.handle, o.status = 'done' FROM task_dependencies d
          JOIN tasks o ON o.task_id = d.depends_on

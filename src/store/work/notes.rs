@@ -3,21 +3,17 @@
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{NoteId, ReportId, TaskId, TicketId};
-use provost_actors::journal::checks::Delivered;
 use provost_actors::text::cut;
+use serde::Serialize;
 use serde_json::json;
 
-use super::reports::{self, Report};
-use super::tickets;
-use super::{WorkerCall, deliveries};
-use super::{queue, scope};
+use super::{Handover, WorkerCall, deliveries, queue, reports, scope, tickets};
 use crate::api::brief::Brief;
 use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
 use crate::api::worker::next::Filter;
-use crate::api::worker::observation::NewTaskCreated;
 use crate::api::worker::observation::{
-    DashboardAlert, FullOutput, NewTaskDetails, ObservationStatus, ReportObservationInput,
-    ReportObservationOutput, ShortOutput,
+    DashboardAlert, FullOutput, NewTaskCreated, NewTaskDetails, ObservationStatus,
+    ReportObservationInput, ReportObservationOutput, ShortOutput,
 };
 use crate::api::worker::ticket::{TicketKind, Urgency};
 use crate::store::handles;
@@ -25,14 +21,22 @@ use crate::store::sql::{Sql, now};
 use crate::store::tasks::{self, Draft};
 use crate::store::{Db, Result};
 use crate::work::Worker;
-use crate::work::note::NoteKind;
-use crate::work::observation::{Form, Observed};
+use crate::work::observation::Observed;
 use crate::work::queue::select;
 
-/// Longest part of a note that a title quotes, in characters.
 const TITLE_MAX: usize = 120;
 
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoteKind {
+    #[default]
+    Observation,
+    Issue,
+}
+
 /// Something found, to be kept.
+#[derive(Default)]
 pub struct Note<'a> {
     pub kind: NoteKind,
     pub task: Option<TaskId>,
@@ -41,9 +45,7 @@ pub struct Note<'a> {
     pub category: Option<&'a str>,
     pub severity: Urgency,
     pub report: Option<ReportId>,
-    /// The task that was made of it.
     pub new_task: Option<TaskId>,
-    /// The alert that it raised.
     pub alert: Option<TicketId>,
 }
 
@@ -64,7 +66,6 @@ pub async fn keep(db: Db<'_>, worker: &Worker, note: &Note<'_>) -> Result<String
     Ok(handle)
 }
 
-/// Opens an alert, if one is wanted.
 async fn alert(
     db: Db<'_>,
     worker: &Worker,
@@ -85,31 +86,20 @@ impl WorkerCall for ReportIssueInput {
     const TOOL: &'static str = "reportIssue";
     type Output = ReportIssueOutput;
 
-    fn project(&self) -> Option<&str> {
-        self.project_id.as_deref()
-    }
-
-    async fn take(
-        &self,
-        db: Db<'_>,
-        worker: &Worker,
-        _: Option<&Delivered>,
-    ) -> Result<ReportIssueOutput> {
+    async fn take(&self, db: Db<'_>, worker: &Worker, _: Handover<'_>) -> Result<Self::Output> {
         self.check()?;
         let task = named(db, worker, self.task_id.as_deref()).await?;
-        let report = Report { tool: Self::TOOL, task, status: None, body: self, warnings: &[] };
-        let report = reports::record(db, worker, report).await?;
+        let report = reports::record(db, worker, self, task, None, &[]).await?;
         let (text, severity) = (&*self.issue_description, self.severity.urgency());
         let alert = alert(db, worker, self.is_alert(), text, severity).await?;
         let note = Note {
             kind: NoteKind::Issue,
             task,
             text,
-            category: None,
             severity,
             report: Some(report),
-            new_task: None,
             alert: alert.as_ref().map(|(ticket, _)| *ticket),
+            ..Note::default()
         };
         let issue_id = keep(db, worker, &note).await?;
         Ok(ReportIssueOutput {
@@ -122,7 +112,6 @@ impl WorkerCall for ReportIssueInput {
     }
 }
 
-/// The task of a name, where one is given.
 async fn named(db: Db<'_>, worker: &Worker, name: Option<&str>) -> Result<Option<TaskId>> {
     match name {
         Some(name) => Ok(Some(scope::task(db, worker, name).await?.task_id)),
@@ -135,22 +124,13 @@ impl WorkerCall for ReportObservationInput {
     const TOOL: &'static str = "reportObservation";
     type Output = ReportObservationOutput;
 
-    fn project(&self) -> Option<&str> {
-        self.project_id.as_deref()
-    }
-
-    async fn take(
-        &self,
-        db: Db<'_>,
-        worker: &Worker,
-        _: Option<&Delivered>,
-    ) -> Result<ReportObservationOutput> {
+    async fn take(&self, db: Db<'_>, worker: &Worker, _: Handover<'_>) -> Result<Self::Output> {
         let observed = self.read()?;
         let task = named(db, worker, observed.task).await?;
         named(db, worker, observed.related).await?;
-        let report = Report { tool: Self::TOOL, task, status: None, body: self, warnings: &[] };
-        let report = reports::record(db, worker, report).await?;
-        let alert = alert(db, worker, observed.is_alert, observed.text, observed.severity).await?;
+        let report = reports::record(db, worker, self, task, None, &[]).await?;
+        let alert =
+            alert(db, worker, observed.is_alert(), observed.text, observed.severity).await?;
         let made = match observed.new_task {
             Some(details) => Some(make(db, worker, &observed, details).await?),
             None => None,
@@ -166,7 +146,7 @@ impl WorkerCall for ReportObservationInput {
             alert: alert.as_ref().map(|(ticket, _)| *ticket),
         };
         let observation_id = keep(db, worker, &note).await?;
-        let Form::Full(kind) = observed.form else {
+        let Some(kind) = observed.kind else {
             let answers = deliveries::deliver_due(db, worker, None).await?;
             let short = ShortOutput { logged: true, observation_id, answers };
             return Ok(ReportObservationOutput::Short(short));
@@ -195,7 +175,6 @@ impl WorkerCall for ReportObservationInput {
     }
 }
 
-/// Makes the task that is asked for, and gives its place in the queue.
 async fn make(
     db: Db<'_>,
     worker: &Worker,

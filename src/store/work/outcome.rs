@@ -3,17 +3,16 @@
 use provost_actors::ids::{ReportId, TaskId};
 use provost_actors::journal::checks::Delivered;
 
-use super::reports::{self, Report};
+use super::reports;
 use super::scope::{self, WorkTask};
-use super::{cascade, checks, task_state, tickets, verification};
+use super::{WorkerCall, cascade, checks, task_state, tickets, verification};
 use crate::api::worker::done::VerificationTask;
 use crate::api::worker::status::Cascaded;
 use crate::store::sql::{Sql, word};
 use crate::store::{Db, Result, dependencies};
-use crate::work::TaskKind;
-use crate::work::Worker;
 use crate::work::report::{Said, TaskReport, becomes, closed};
 use crate::work::verification::Done;
+use crate::work::{TaskKind, Worker};
 
 /// What a report brought about.
 pub struct Outcome {
@@ -28,40 +27,33 @@ pub struct Outcome {
 
 /// Records a report, with all that follows from it. Part of its transaction: a worker that
 /// gets no answer calls again, and finds either everything done or nothing.
-pub async fn take<R: TaskReport>(
+pub async fn take<C: WorkerCall>(
     db: Db<'_>,
     worker: &Worker,
-    tool: &'static str,
-    given: &R,
+    call: &C,
+    given: TaskReport<'_>,
     delivered: Option<&Delivered>,
 ) -> Result<Outcome> {
-    given.check()?;
-    let task = scope::reportable_task(db, worker, given.task()).await?;
-    if let Some(why) = closed(task.status, task.standing) {
+    let task = scope::reportable_task(db, worker, given.task).await?;
+    if let Some(why) = closed(task.status, task.review) {
         return Err(task_state::taken_already(&task, why).into());
     }
-    let is_done = given.said() == Said::Done;
-    let mut warnings = given.contradictions();
+    let is_done = given.said == Said::Done;
+    let mut warnings = given.contradictions;
     if is_done {
         warnings.extend(odd_about_done(db, &task, delivered).await?);
     }
-    let report = Report {
-        tool,
-        task: Some(task.task_id),
-        status: Some(&word(&given.status())),
-        body: given,
-        warnings: &warnings,
-    };
-    let report = reports::record(db, worker, report).await?;
+    let (of, status) = (Some(task.task_id), Some(word(&given.status)));
+    let report = reports::record(db, worker, call, of, status, &warnings).await?;
     // A verification changes nothing that could be checked.
     let checks_run = match delivered {
         Some(delivered) if is_done && task.kind != TaskKind::Verification => {
-            checks::plan(db, task.task_id, delivered, given.claims_passed()).await?
+            checks::plan(db, task.task_id, delivered, given.claims_passed).await?
         }
         _ => false,
     };
-    let becomes = becomes(given.said(), checks_run);
-    task_state::set(db, task.task_id, becomes, given.reason(), given.progress()).await?;
+    let becomes = becomes(given.said, checks_run);
+    task_state::set(db, task.task_id, becomes, given.reason, given.progress).await?;
     let mut cascaded = Cascaded::default();
     if is_done && !checks_run {
         cascaded = cascade::after_done(db, task.task_id, &task.handle).await?;
@@ -72,9 +64,9 @@ pub async fn take<R: TaskReport>(
             task: &task.handle,
             title: &task.title,
             branch: branch(db, worker, task.task_id).await?,
-            files: &given.files(),
-            notes: given.notes(),
-            criteria: &given.criteria(),
+            files: &given.files,
+            notes: given.notes,
+            criteria: &given.criteria,
         };
         verification = verification::order(db, worker, &task, &done, checks_run).await?;
     }

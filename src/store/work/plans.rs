@@ -3,18 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use provost_actors::event::Timestamp;
 use provost_actors::ids::ProjectId;
 use provost_actors::payload;
 use provost_actors::refusal::{Code, Refusal};
-use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::search::ROWS_PER_SECTION;
+use crate::api::commands::{Plan, PlanAdded};
 use crate::store::sql::{Sql, now};
 use crate::store::write_retry::Patience;
 use crate::store::{Db, Result, Store, projects};
 use crate::work::answer::terms;
-use crate::work::plan::{Passage, Section, packed};
+use crate::work::plan::{self, Format, ParseError, Passage, Section, pack};
 
 /// Version of the index that [`insert`] writes. A change to what the index holds needs the
 /// next number: then the daemon indexes stored plans again.
@@ -51,26 +51,19 @@ struct NewSection {
 }
 
 impl NewDocument {
-    /// Makes a document ready; of a large one it takes seconds.
-    ///
-    /// # Errors
-    /// None that is known of: passages are text and numbers.
-    pub fn new(
-        source: String,
-        content: String,
-        sections: Vec<Section>,
-    ) -> serde_json::Result<Self> {
-        let sections = sections.into_iter().map(|section| {
+    /// Parses a document; of a large one it takes seconds.
+    pub fn parse(source: String, content: String) -> Result<Self, ParseError> {
+        let sections = plan::sections(Format::of(&source), &content)?.into_iter();
+        let section = |section: Section| {
             let place_words = terms::indexed(&format!("{} {}", section.heading, section.above));
             let said =
                 |passage: &Passage| terms::indexed(&format!("{} {}", passage.lead, passage.said()));
             let said: Vec<String> = section.passages.iter().map(said).collect();
-            let passage_words = serde_json::to_string(&said)?;
-            let passages = packed::pack(&section.passages)?;
+            let (passage_words, passages) = (json!(said).to_string(), pack(&section.passages));
             let Section { breadcrumb, heading, above, .. } = section;
-            Ok(NewSection { breadcrumb, heading, above, passages, place_words, passage_words })
-        });
-        let sections = sections.collect::<serde_json::Result<_>>()?;
+            NewSection { breadcrumb, heading, above, passages, place_words, passage_words }
+        };
+        let sections = sections.map(section).collect();
         Ok(Self { source, content, sections })
     }
 
@@ -78,28 +71,6 @@ impl NewDocument {
     pub fn sections(&self) -> usize {
         self.sections.len()
     }
-}
-
-/// A plan as it is listed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlanView {
-    pub name: String,
-    pub version: String,
-    pub documents: i64,
-    pub sections: i64,
-    /// Whether questions are answered from it: it is the version added last.
-    pub is_current: bool,
-    pub added_at: Timestamp,
-}
-
-/// What became of a plan that was added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PlanAdded {
-    Added,
-    /// It was there already, the same in every byte.
-    Unchanged,
-    Replaced,
 }
 
 impl Store {
@@ -154,7 +125,7 @@ impl Store {
     }
 
     /// The plans of a project, newest first.
-    pub async fn plans(&self, project: ProjectId) -> Result<Vec<PlanView>, Refusal> {
+    pub async fn plans(&self, project: ProjectId) -> Result<Vec<Plan>, Refusal> {
         let sql = "SELECT name, version, sections, added_at,
                     (SELECT count(*) FROM plan_documents d WHERE d.plan_id = p.plan_id) AS documents,
                     NOT EXISTS (SELECT 1 FROM plans n WHERE n.project_id = p.project_id
@@ -214,7 +185,6 @@ pub async fn remove(db: Db<'_>, plan: i64) -> Result<u64> {
     db.run("DELETE FROM plans WHERE plan_id = ?1", (plan,)).await
 }
 
-/// Of all that a plan's documents say.
 fn hash(plan: &NewPlan) -> String {
     let documents = plan.documents.iter().map(|document| (&document.source, &document.content));
     payload::hash(&documents.collect::<BTreeMap<_, _>>())

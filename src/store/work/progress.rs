@@ -9,7 +9,7 @@ use crate::api::worker::report::Dashboard;
 use crate::store::sql::Sql;
 use crate::store::{Db, Result};
 use crate::work::Worker;
-use crate::work::queue::{count, select};
+use crate::work::queue::select;
 use crate::work::report::percent;
 
 /// A project's state as a report leaves it.
@@ -23,8 +23,8 @@ pub struct Progress {
 /// What the worker sees of its project now.
 pub async fn of(db: Db<'_>, worker: &Worker) -> Result<Progress> {
     let open = queue::open(db, worker).await?;
-    let counts = count(&open);
-    let next = match select(&open, Filter::Ready).first() {
+    let ready = select(&open, Filter::Ready);
+    let next = match ready.first() {
         Some(task) => {
             let sql = "SELECT handle, title, priority FROM tasks WHERE task_id = ?1";
             let (handle, title, priority) = db.one(sql, (task.task_id,)).await?;
@@ -42,10 +42,10 @@ pub async fn of(db: Db<'_>, worker: &Worker) -> Result<Progress> {
         completed_count,
         total_count,
         percent_complete: percent(completed_count, total_count),
-        blocked_count: u32::try_from(counts.blocked).unwrap_or(u32::MAX),
+        blocked_count: u32::try_from(select(&open, Filter::Blocked).len()).unwrap_or(u32::MAX),
         verification_pending_count,
     };
-    Ok(Progress { ready: counts.ready, dashboard, next })
+    Ok(Progress { ready: ready.len(), dashboard, next })
 }
 
 /// The files that a task's newest report about changes names.

@@ -20,19 +20,16 @@ use crate::store::sql::{Sql, now};
 use crate::store::tasks::{self, Draft};
 use crate::store::write_retry::Patience;
 use crate::store::{Db, Result, Store, WorkspaceView, handles};
-use crate::work::answer::{Ruling, cite, rulings};
+use crate::work::answer::{EarlierAnswer, cite, earlier, terms};
 use crate::work::{TaskKind, Worker};
 
-/// Rulings that a question is compared with, newest first.
-const RULINGS: i64 = 500;
+/// Earlier answers that a question is compared with, newest first.
+const EARLIER: i64 = 500;
 
 /// A question for the inbox.
 #[derive(Clone, Debug)]
 pub struct NewQuestion<'a> {
     pub question: &'a str,
-    /// Its words alone: the same question is recognised by them.
-    pub normal: &'a str,
-    /// The asker's context, as JSON.
     pub context: Option<&'a Value>,
     pub priority: Urgency,
     pub task: Option<TaskId>,
@@ -50,11 +47,9 @@ pub struct Question {
     #[serde(rename = "question")]
     pub text: String,
     pub context: Option<String>,
-    /// The answer, and who gave it.
     pub answered: Option<(String, String)>,
 }
 
-/// Questions for a condition.
 macro_rules! questions {
     ($which:literal) => {
         concat!(
@@ -74,7 +69,7 @@ impl Question {
 
     /// Whether a person or an orchestrator has decided it.
     pub fn is_ruled(&self) -> bool {
-        self.answered.as_ref().is_some_and(|(_, by)| rulings::is_ruler(by))
+        self.answered.as_ref().is_some_and(|(_, by)| earlier::is_ruler(by))
     }
 }
 
@@ -83,7 +78,6 @@ impl Question {
 pub struct AskedIn {
     pub task_id: TaskId,
     pub kind: TaskKind,
-    /// The sections of the plan that it is about.
     pub sections: Vec<String>,
 }
 
@@ -100,10 +94,11 @@ impl Store {
              ORDER BY status = 'open' DESC, answered_by IN ('person', 'orchestrator') DESC,
                       question_id DESC LIMIT 1"
         );
+        let normal = terms::normal(new.question);
         self.write(Patience::Short, "question", async |db| {
-            let question: Question = match db.find(same, (worker.project_id, new.normal)).await? {
+            let question: Question = match db.find(same, (worker.project_id, &normal)).await? {
                 Some(there) => there,
-                None => insert(db, worker.project_id, new).await?,
+                None => insert(db, worker.project_id, new, &normal).await?,
             };
             // This call gives an answer without a ruling itself; a ruling is delivered later.
             let is_given = question.answered.is_some() && !question.is_ruled();
@@ -133,13 +128,12 @@ impl Store {
     }
 
     /// The answered questions of a project, newest first.
-    pub async fn rulings(&self, project: ProjectId) -> Result<Vec<Ruling>, Refusal> {
+    pub async fn earlier_answers(&self, project: ProjectId) -> Result<Vec<EarlierAnswer>, Refusal> {
         let sql = "SELECT *, answered_by AS by FROM questions
              WHERE project_id = ?1 AND status = 'answered' ORDER BY answered_at DESC LIMIT ?2";
-        self.read(async |db| db.all(sql, (project, RULINGS)).await).await
+        self.read(async |db| db.all(sql, (project, EARLIER)).await).await
     }
 
-    /// The task of the executor that answers; created at the first call.
     async fn answer_task(
         &self,
         question: &Question,
@@ -310,7 +304,13 @@ impl Store {
     }
 }
 
-async fn insert(db: Db<'_>, project: ProjectId, new: &NewQuestion<'_>) -> Result<Question> {
+/// `normal` is the words of the question alone: the same question is recognised by them.
+async fn insert(
+    db: Db<'_>,
+    project: ProjectId,
+    new: &NewQuestion<'_>,
+    normal: &str,
+) -> Result<Question> {
     let question = Question {
         id: QuestionId::new(),
         project_id: project,
@@ -321,7 +321,7 @@ async fn insert(db: Db<'_>, project: ProjectId, new: &NewQuestion<'_>) -> Result
     };
     let row = json!({
         "question_id": question.id, "project_id": project, "handle": question.handle,
-        "question": question.text, "normal": new.normal, "context": question.context,
+        "question": question.text, "normal": normal, "context": question.context,
         "priority": new.priority, "status": "open", "asked_at": now(),
     });
     db.insert("INTO questions", row).await?;

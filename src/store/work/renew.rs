@@ -8,7 +8,6 @@ use super::plans::{self, INDEX_VERSION, NewDocument, NewPlan};
 use crate::store::Store;
 use crate::store::sql::Sql;
 use crate::store::write_retry::Patience;
-use crate::work::plan::{self, Format};
 
 #[derive(Deserialize)]
 struct OldPlan {
@@ -37,9 +36,13 @@ impl Store {
         let OldPlan { plan_id, project_id, name, version, content_hash, added_at } = old;
         let sql =
             "SELECT source, content FROM plan_documents WHERE plan_id = ?1 ORDER BY document_id";
-        let documents = self.read(async |db| db.all(sql, (plan_id,)).await).await?;
-        let documents = tokio::task::spawn_blocking(move || parse(documents)).await;
-        let documents = documents.map_err(|error| Refusal::internal(error.to_string()))??;
+        let documents: Vec<(String, String)> =
+            self.read(async |db| db.all(sql, (plan_id,)).await).await?;
+        let parse = |(source, content)| NewDocument::parse(source, content);
+        let parsed = move || documents.into_iter().map(parse).collect::<Result<Vec<_>, _>>();
+        let documents = tokio::task::spawn_blocking(parsed).await;
+        let documents = documents.map_err(|error| Refusal::internal(error.to_string()))?;
+        let documents = documents.map_err(|error| Refusal::internal(error.to_string()))?;
         let plan = NewPlan { name, version, documents, replaces: true };
         let sql = "SELECT EXISTS (SELECT 1 FROM plans WHERE plan_id = ?1 AND content_hash = ?2
                                   AND index_version < ?3)";
@@ -54,14 +57,4 @@ impl Store {
         })
         .await
     }
-}
-
-fn parse(documents: Vec<(String, String)>) -> Result<Vec<NewDocument>, Refusal> {
-    let documents = documents.into_iter().map(|(source, content)| {
-        let sections = plan::sections(Format::of(&source), &content)
-            .map_err(|error| Refusal::internal(error.to_string()))?;
-        NewDocument::new(source, content, sections)
-            .map_err(|error| Refusal::internal(error.to_string()))
-    });
-    documents.collect()
 }

@@ -2,39 +2,32 @@
 
 use provost_actors::ids::{ReportId, TaskId};
 use provost_actors::refusal::Refusal;
-use serde::Serialize;
 use serde_json::json;
 use sqlx::Connection;
 
+use super::WorkerCall;
 use crate::api::worker::reported::{Reported, TaskReport};
 use crate::store::sql::{Sql, now};
 use crate::store::{Db, Result, Store};
 use crate::work::Worker;
 use crate::work::reported::{self, SHOWN};
 
-/// A report to be kept.
-pub struct Report<'a, T> {
-    pub tool: &'static str,
-    pub task: Option<TaskId>,
-    /// What it says of the task, in the tool's own word.
-    pub status: Option<&'a str>,
-    pub body: &'a T,
-    /// Its contradictions, in sentences.
-    pub warnings: &'a [String],
-}
-
-/// Keeps a report.
-pub async fn record<T: Serialize>(
+/// Keeps a report on a task: what it says of the task in the tool's own word, and its
+/// contradictions in sentences.
+pub async fn record<C: WorkerCall>(
     db: Db<'_>,
     worker: &Worker,
-    report: Report<'_, T>,
+    report: &C,
+    task: Option<TaskId>,
+    status: Option<String>,
+    warnings: &[String],
 ) -> Result<ReportId> {
     let id = ReportId::new();
-    let warnings = Some(report.warnings).filter(|warnings| !warnings.is_empty());
+    let warnings = Some(warnings).filter(|warnings| !warnings.is_empty());
     let row = json!({
-        "report_id": id, "project_id": worker.project_id, "task_id": report.task,
-        "attempt_id": worker.attempt_id, "agent": worker.agent, "tool": report.tool,
-        "status": report.status, "body": serde_json::to_string(report.body)?,
+        "report_id": id, "project_id": worker.project_id, "task_id": task,
+        "attempt_id": worker.attempt_id, "agent": worker.agent, "tool": C::TOOL,
+        "status": status, "body": serde_json::to_string(report)?,
         "warnings": warnings, "reported_at": now(),
     });
     db.insert("INTO reports", row).await?;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::store::sql::Sql;
 use crate::store::{Db, Result};
-use crate::work::{Standing, TaskKind, Worker};
+use crate::work::{ReviewState, TaskKind, Worker};
 
 /// A task as a report finds it.
 #[derive(Clone, Debug, Deserialize)]
@@ -20,8 +20,8 @@ pub struct WorkTask {
     pub priority: Priority,
     pub kind: TaskKind,
     pub about: Option<TaskId>,
-    pub standing: Option<Standing>,
-    /// As JSON.
+    #[serde(rename = "standing")]
+    pub review: Option<ReviewState>,
     pub brief: Option<String>,
 }
 

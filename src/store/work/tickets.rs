@@ -2,12 +2,9 @@
 
 use async_trait::async_trait;
 use provost_actors::ids::{TaskId, TicketId};
-use provost_actors::journal::checks::Delivered;
 use serde_json::json;
 
-use super::reports::{self, Report};
-use super::scope;
-use super::{WorkerCall, deliveries};
+use super::{Handover, WorkerCall, deliveries, reports, scope};
 use crate::api::worker::ticket::{
     CreateTicketInput, CreateTicketOutput, CreatedKind, TicketKind, TicketMade, TicketStatus,
     Urgency,
@@ -26,7 +23,6 @@ pub struct NewTicket<'a> {
     pub priority: Urgency,
     /// The task whose doing resolves it.
     pub task: Option<TaskId>,
-    /// The task that waits for it.
     pub blocks: Option<TaskId>,
 }
 
@@ -86,16 +82,7 @@ impl WorkerCall for CreateTicketInput {
     const TOOL: &'static str = "createTicket";
     type Output = CreateTicketOutput;
 
-    fn project(&self) -> Option<&str> {
-        self.project_id.as_deref()
-    }
-
-    async fn take(
-        &self,
-        db: Db<'_>,
-        worker: &Worker,
-        _: Option<&Delivered>,
-    ) -> Result<CreateTicketOutput> {
+    async fn take(&self, db: Db<'_>, worker: &Worker, _: Handover<'_>) -> Result<Self::Output> {
         self.check()?;
         let is_blocker = self.kind == CreatedKind::Blocker;
         let task = match &self.task_id {
@@ -115,9 +102,7 @@ impl WorkerCall for CreateTicketInput {
             blocks: about.filter(|_| is_blocker),
         };
         let (ticket_id, id) = open(db, worker, new).await?;
-        let report =
-            Report { tool: Self::TOOL, task: about, status: None, body: self, warnings: &[] };
-        reports::record(db, worker, report).await?;
+        reports::record(db, worker, self, about, None, &[]).await?;
         Ok(CreateTicketOutput {
             success: true,
             ticket: TicketMade {

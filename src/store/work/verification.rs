@@ -1,35 +1,28 @@
-//! Verifications: ordered when a task is reported as done, and what their results make
-//! of it.
+//! Verifications: ordered when a task is reported as done, and what their results make of it.
 
 use std::fmt::Write;
 
 use async_trait::async_trait;
 use provost_actors::ids::ReportId;
 use provost_actors::journal::TaskStatus;
-use provost_actors::journal::checks::Delivered;
 use provost_actors::refusal::{Code, Refusal};
 
-use super::notes::{self, Note};
-use super::reports::{self, Report};
+use super::notes::{self, Note, NoteKind};
 use super::scope::{self, WorkTask};
 use super::task_state::{self, taken_already};
-use super::tickets;
-use super::{WorkerCall, deliveries};
-use super::{cascade, progress};
+use super::{Handover, WorkerCall, cascade, deliveries, progress, reports, tickets};
 use crate::api::worker::done::VerificationTask;
 use crate::api::worker::ticket::{TicketKind, Urgency};
-use crate::api::worker::verification::Verdict;
 use crate::api::worker::verification::{
     FollowUpCreated, IssueFound, ReportVerificationResultInput, ReportVerificationResultOutput,
-    VerificationStatus, VerificationUpdate,
+    Verdict, VerificationStatus, VerificationUpdate,
 };
 use crate::store::sql::{Sql, word};
 use crate::store::tasks::{self, Draft};
 use crate::store::{Db, Result};
-use crate::work::note::NoteKind;
 use crate::work::report::{Becomes, closed};
 use crate::work::verification::{Done, brief, why};
-use crate::work::{Standing, TaskKind, Worker};
+use crate::work::{ReviewState, TaskKind, Worker};
 
 /// Puts the verification of a task on the board; one that is there already gets the newest
 /// report as its description. It depends on the task, so that the checks run first.
@@ -80,16 +73,7 @@ impl WorkerCall for ReportVerificationResultInput {
     const TOOL: &'static str = "reportVerificationResult";
     type Output = ReportVerificationResultOutput;
 
-    fn project(&self) -> Option<&str> {
-        self.project_id.as_deref()
-    }
-
-    async fn take(
-        &self,
-        db: Db<'_>,
-        worker: &Worker,
-        _: Option<&Delivered>,
-    ) -> Result<ReportVerificationResultOutput> {
+    async fn take(&self, db: Db<'_>, worker: &Worker, _: Handover<'_>) -> Result<Self::Output> {
         let verification = scope::reportable_task(db, worker, &self.verification_task_id).await?;
         let original = scope::task(db, worker, &self.original_task_id).await?;
         let verdict = self.verdict();
@@ -98,15 +82,9 @@ impl WorkerCall for ReportVerificationResultInput {
         if verdict == Verdict::Rework {
             warnings.extend(begun_upon(db, &original).await?);
         }
-        let report = Report {
-            tool: Self::TOOL,
-            task: Some(verification.task_id),
-            status: Some(&word(&self.verification_status)),
-            body: self,
-            warnings: &warnings,
-        };
-        let report = reports::record(db, worker, report).await?;
-        let over = Becomes { status: TaskStatus::Done, standing: None, is_let_go: true };
+        let (of, status) = (Some(verification.task_id), Some(word(&self.verification_status)));
+        let report = reports::record(db, worker, self, of, status, &warnings).await?;
+        let over = Becomes { status: TaskStatus::Done, review: None, is_let_go: true };
         task_state::set(db, verification.task_id, over, None, None).await?;
         cascade::after_done(db, verification.task_id, &verification.handle).await?;
         mark(db, &original, verdict, &findings(self)).await?;
@@ -173,7 +151,7 @@ async fn refuse(
             .detail("path", "originalTaskId")
             .into());
     }
-    if let Some(why) = closed(verification.status, verification.standing) {
+    if let Some(why) = closed(verification.status, verification.review) {
         return Err(taken_already(verification, why).into());
     }
     // A task that is not done can only be found wanting.
@@ -195,7 +173,6 @@ async fn begun_upon(db: Db<'_>, original: &WorkTask) -> Result<Vec<String>> {
     Ok(begun.into_iter().map(warn).collect())
 }
 
-/// What the next worker on the task has to know.
 fn findings(input: &ReportVerificationResultInput) -> String {
     let mut text = input.verification.summary.to_string();
     for issue in input.issues() {
@@ -205,12 +182,12 @@ fn findings(input: &ReportVerificationResultInput) -> String {
 }
 
 async fn mark(db: Db<'_>, original: &WorkTask, verdict: Verdict, summary: &str) -> Result<()> {
-    let (status, standing) = match verdict {
-        Verdict::Verified => (TaskStatus::Done, Standing::Verified),
-        Verdict::Rework => (TaskStatus::Todo, Standing::Rework),
+    let (status, review) = match verdict {
+        Verdict::Verified => (TaskStatus::Done, ReviewState::Verified),
+        Verdict::Rework => (TaskStatus::Todo, ReviewState::Rework),
         Verdict::Done => return Ok(()),
     };
-    let now = Becomes { status, standing: Some(standing), is_let_go: true };
+    let now = Becomes { status, review: Some(review), is_let_go: true };
     task_state::set(db, original.task_id, now, Some(summary), None).await
 }
 
@@ -232,8 +209,7 @@ async fn keep_issues(
             category: Some("verification"),
             severity,
             report: Some(report),
-            new_task: None,
-            alert: None,
+            ..Note::default()
         };
         found.push(IssueFound {
             issue_id: notes::keep(db, worker, &note).await?,

@@ -22,7 +22,6 @@ const REASONS: &str = "because since so why therefore reason due avoid otherwise
 /// In how many of its first words a question says what it asks for.
 const HEAD: usize = 3;
 
-/// How many words may stand between a number and what it counts.
 const NEAR: usize = 3;
 
 /// What a passage lacks of what the question asks for, if anything.
@@ -49,7 +48,6 @@ pub fn lacks(question: &str, passage: &str) -> Option<&'static str> {
     (!fits).then_some(what)
 }
 
-/// Whether a number stands near a noun.
 fn is_counted(noun: &str, said: &[String]) -> bool {
     // Singular and plural have the same beginning.
     let length = noun.chars().count().saturating_sub(2).max(3);

@@ -8,7 +8,6 @@ use super::Hit;
 /// How many passages an executor gets.
 pub const GIVEN: usize = 20;
 
-/// Fewest characters of a quote that is not a whole passage.
 const QUOTE_MIN: usize = 8;
 
 const MARK: &str = "PASSAGE ";
@@ -48,9 +47,7 @@ pub fn consultation(question: &str, context: Option<&str>, passages: &str) -> St
 /// What an executor cites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Citation {
-    /// Row id of the passage.
     pub id: i64,
-    /// The words that it quotes.
     pub words: String,
 }
 

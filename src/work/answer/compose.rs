@@ -19,7 +19,6 @@ const CITED: f64 = 0.9;
 const RELATED: usize = 3;
 const RELATED_MAX: usize = 200;
 
-/// Longest answer, in characters.
 const ANSWER_MAX: usize = 1500;
 
 /// What is known about a question.

@@ -7,12 +7,12 @@
 mod asks;
 pub mod cite;
 mod compose;
-pub mod rulings;
+pub mod earlier;
 pub mod terms;
 mod weigh;
 
 pub use compose::Answer;
-pub use rulings::Ruling;
+pub use earlier::EarlierAnswer;
 pub use weigh::{Class, Doubt, SURE, Weighed, weigh};
 
 use std::sync::Arc;
@@ -28,9 +28,7 @@ pub const SHOWN: usize = 5;
 pub struct Hit {
     /// Row id of the passage in the search index.
     pub id: i64,
-    /// Path of the document.
     pub source: String,
-    /// Version of the plan.
     pub version: String,
     pub section: Arc<Section>,
     /// Index of the passage in its section.
@@ -91,9 +89,7 @@ impl Hit {
 #[derive(Clone, Debug, Default)]
 pub struct Search {
     pub question: String,
-    /// The project has a plan.
     pub has_plan: bool,
-    /// The words that the question is searched by.
     pub terms: Vec<String>,
     /// Passages that contain all of them, or stand below headings that do, best first.
     pub complete: Vec<Hit>,
@@ -101,7 +97,6 @@ pub struct Search {
     pub named: Vec<Hit>,
     /// Passages that contain any of the terms, best first.
     pub partial: Vec<Hit>,
-    /// The terms that the first of `partial` lacks.
     pub missing: Vec<String>,
 }
 

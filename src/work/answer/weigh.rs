@@ -23,7 +23,6 @@ const REJECTED_MARKS: &str = "rejected|alternatives|deprecated|superseded|obsole
 /// How sure an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// No passage has a word of the question.
     None,
     /// The best passage has some of the question's words, or is not decided.
     Weak,
@@ -48,13 +47,10 @@ impl Class {
 /// Why an answer is not sure.
 #[derive(Clone, Debug)]
 pub enum Doubt {
-    /// The passage does not have these words.
     Missing(Vec<String>),
-    /// The passage does not say this: how long, who.
     Lacks(&'static str),
     /// This other passage matches about as well.
     Rival(Hit),
-    /// The plan leaves it open.
     Open,
     /// The passage is rejected, out of date or struck out.
     Rejected,
@@ -119,7 +115,6 @@ fn is_rejected(hit: &Hit) -> bool {
     has_mark(place, REJECTED_MARKS) || place.contains("~~") || hit.passage().quote.contains("~~")
 }
 
-/// Whether one of the marks stands in the text as words of its own.
 fn has_mark(text: &str, marks: &str) -> bool {
     let words = text.to_lowercase();
     let words: Vec<&str> = words.split(|c: char| !c.is_alphanumeric()).collect();

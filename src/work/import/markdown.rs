@@ -27,7 +27,6 @@ use super::{Draft, Faults};
 #[derive(Debug)]
 enum Block {
     Heading(HeadingLevel, Range<usize>),
-    /// The items of a list.
     List(Range<usize>, Vec<Range<usize>>),
     Other(Range<usize>),
 }
@@ -63,7 +62,6 @@ pub fn drafts(text: &str) -> Result<Vec<Draft>, Faults> {
     if faults.is_empty() { Ok(drafts) } else { Err(faults) }
 }
 
-/// The blocks of the document, in their order.
 fn blocks(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut events = Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter();
@@ -182,14 +180,12 @@ fn append(description: &mut String, more: &str) {
     description.push_str(more);
 }
 
-/// An item without the box that one may tick.
 fn unticked(item: &str) -> &str {
     let item = item.trim();
     let boxes = ["[ ]", "[x]", "[X]"];
     boxes.iter().find_map(|it| item.strip_prefix(it)).unwrap_or(item).trim()
 }
 
-/// The source of some blocks in a row.
 fn slice<'t>(text: &'t str, blocks: &[Block]) -> &'t str {
     let range = |block: &Block| match block {
         // A heading's range is of its text alone.
@@ -235,7 +231,6 @@ fn fields<'t>(
     Ok(true)
 }
 
-/// The name of a field, in small letters, and its value.
 fn field(item: &str) -> (String, &str) {
     let (name, value) = item.split_once(':').unwrap_or((item, ""));
     (name.replace('*', "").trim().to_lowercase(), value.trim())

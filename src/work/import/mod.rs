@@ -9,33 +9,22 @@ use std::collections::HashMap;
 use provost_actors::journal::Priority;
 use provost_actors::nearest::nearest;
 use provost_actors::refusal::{Code, Refusal};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::dependencies;
 use crate::api::args::{Description, Title};
 use crate::api::brief::Brief;
+use crate::api::commands::ImportFormat as Format;
 
-/// The most tasks in a file.
 const TASKS_MAX: usize = 20_000;
 
-/// The most faults that a refusal lists.
 const FAULTS_MAX: usize = 20;
-
-/// What a file is written in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    Json,
-    Markdown,
-}
 
 /// A task that a file plans.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     /// Where it stands in the file.
     pub place: String,
-    /// What the file calls it.
     pub id: Option<String>,
     pub title: String,
     pub description: Option<String>,
@@ -59,7 +48,6 @@ struct Draft {
     members: Map<String, Value>,
 }
 
-/// What is wrong with a file.
 type Faults = Vec<String>;
 
 /// Reads a file's tasks, in its order. All faults are reported at once.
@@ -199,17 +187,12 @@ fn brief(own: Option<Value>, mut beside: Map<String, Value>) -> Result<Brief, St
 }
 
 fn priority(word: &str) -> Result<Priority, String> {
-    match word.to_lowercase().as_str() {
-        "low" => Ok(Priority::Low),
-        "medium" => Ok(Priority::Medium),
-        "high" => Ok(Priority::High),
-        "critical" => Ok(Priority::Critical),
-        other => {
-            let near = nearest(other, ["low", "medium", "high", "critical"]);
-            let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-            Err(format!("`priority` must be low, medium, high or critical, not {word:?}{near}"))
-        }
-    }
+    let lower = word.to_lowercase();
+    serde_json::from_value(Value::String(lower.clone())).map_err(|_| {
+        let near = nearest(&lower, ["low", "medium", "high", "critical"]);
+        let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        format!("`priority` must be low, medium, high or critical, not {word:?}{near}")
+    })
 }
 
 fn names(given: Value) -> Result<Vec<String>, String> {

@@ -37,14 +37,11 @@ pub(super) fn sections(text: &str) -> Result<Vec<Section>, ParseError> {
     Ok(reader.sections)
 }
 
-/// A member of an object, or an element of an array.
 struct Part<'a> {
-    /// The name in the object; `None` in an array.
     name: Option<String>,
     value: &'a RawValue,
 }
 
-/// Where in the document something stands.
 #[derive(Clone, Default)]
 struct Place {
     /// `design.colors[2]`.
@@ -63,10 +60,9 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A document that is one value.
     fn alone(&mut self, value: &RawValue) {
         let place = Place { path: "$".to_owned(), ..Place::default() };
-        let passages = self.passages(&place, None, value);
+        let passages = self.passages("", None, value);
         self.push(&place, passages);
     }
 
@@ -97,13 +93,14 @@ impl Reader<'_> {
         }
         let (values, deeper): (Vec<_>, Vec<_>) =
             parts.iter().enumerate().partition(|(_, part)| !place.is_above(part.value));
-        let passages = values
-            .iter()
-            .flat_map(|(at, part)| self.passages(&place, Some(&name_of(part, *at)), part.value));
+        let passages = values.iter().flat_map(|(at, part)| {
+            let path = format!("{}{}", place.path, part.step(*at, &place.path));
+            self.passages(part.name.as_deref().unwrap_or_default(), Some(&path), part.value)
+        });
         let passages = passages.collect();
         self.push(&place, passages);
         for (at, part) in deeper {
-            let Some(parts) = parts_of(part.value) else { continue };
+            let Some(parts) = self::parts(part.value.get()) else { continue };
             let place = place.deeper(part, at);
             if part.value.get().starts_with('[') && is_flat(part.value.get()) {
                 self.whole(&place, part.value);
@@ -125,28 +122,19 @@ impl Reader<'_> {
     /// An array of plain values as a whole answers what its name asks.
     fn whole(&mut self, place: &Place, value: &RawValue) {
         let end = value.get().as_ptr().addr() - self.text.as_ptr().addr() + value.get().len();
-        let (first_line, last_line, quote) = self.lines.quote(self.begin(value)..end);
+        let whole = self.lines.quote(self.begin(value)..end);
         let text = scalar(value);
-        if last_line - first_line < LIST_LINES && !text.is_empty() {
-            let whole = Passage {
-                first_line,
-                last_line,
-                quote,
-                asked: Some(place.heading.clone()),
-                text,
-                is_whole: true,
-                ..Passage::default()
-            };
-            self.push(place, vec![whole]);
+        if whole.last_line - whole.first_line < LIST_LINES && !text.is_empty() {
+            let asked = Some(place.heading.clone());
+            self.push(place, vec![Passage { asked, text, is_whole: true, ..whole }]);
         }
     }
 
     /// A value; of a long text, each sentence.
-    fn passages(&self, place: &Place, name: Option<&Name>, value: &RawValue) -> Vec<Passage> {
+    fn passages(&self, key: &str, path: Option<&str>, value: &RawValue) -> Vec<Passage> {
         let start = value.get().as_ptr().addr() - self.text.as_ptr().addr();
         let whole = self.begin(value)..start + value.get().len();
-        let key = name.and_then(|name| name.key.as_deref()).map(words).unwrap_or_default();
-        let said = scalar(value);
+        let (key, said) = (words(key), scalar(value));
         let ranges = sentences(&said);
         let mut passages = Vec::new();
         // Sentences stand one after the other.
@@ -158,24 +146,19 @@ impl Reader<'_> {
             let written = written.map(|at| read + at.start..read + at.end);
             read = written.as_ref().map_or(read, |at| at.end);
             let written = written.map(|at| start + at.start..start + at.end);
-            let (first_line, last_line, quote) = self.lines.quote(written.unwrap_or(whole.clone()));
             let is_told = sentence.split_whitespace().nth(2).is_some();
             let named = format!("{key}: {sentence}");
             passages.push(Passage {
-                first_line,
-                last_line,
-                quote,
                 text: if key.is_empty() || is_told { sentence.to_owned() } else { named.clone() },
                 asked: (is_told && !key.is_empty()).then_some(named),
-                path: name.map(|name| format!("{}{}", place.path, name.step(&place.path))),
-                ..Passage::default()
+                path: path.map(str::to_owned),
+                ..self.lines.quote(written.unwrap_or(whole.clone()))
             });
         }
         passages
     }
 }
 
-/// The range of a sentence in the JSON of its string.
 fn written(json: &str, sentence: &str) -> Option<std::ops::Range<usize>> {
     let escaped = serde_json::to_string(sentence).ok()?;
     let escaped = escaped.trim_matches('"');
@@ -197,15 +180,14 @@ impl Place {
     }
 
     fn deeper(&self, part: &Part<'_>, at: usize) -> Self {
-        let name = name_of(part, at);
         let mut place = Self {
-            path: format!("{}{}", self.path, name.step(&self.path)),
+            path: format!("{}{}", self.path, part.step(at, &self.path)),
             heading: self.heading.clone(),
             above: self.above.clone(),
             depth: self.depth + 1,
         };
         // An element of an array goes by the array's name.
-        if let Some(key) = &name.key {
+        if let Some(key) = &part.name {
             place.above = joined(&self.above, &self.heading);
             place.heading = words(&key[..floor(key, LEAD_MAX)]);
         }
@@ -213,24 +195,15 @@ impl Place {
     }
 }
 
-/// What a part is called in its path.
-struct Name {
-    key: Option<String>,
-    at: usize,
-}
-
-impl Name {
-    fn step(&self, path: &str) -> String {
-        match &self.key {
-            Some(key) if path.is_empty() => key.clone(),
-            Some(key) => format!(".{key}"),
-            None => format!("[{}]", self.at),
+impl Part<'_> {
+    /// What it adds to the path of what it is part of.
+    fn step(&self, at: usize, path: &str) -> String {
+        match &self.name {
+            Some(name) if path.is_empty() => name.clone(),
+            Some(name) => format!(".{name}"),
+            None => format!("[{at}]"),
         }
     }
-}
-
-fn name_of(part: &Part<'_>, at: usize) -> Name {
-    Name { key: part.name.clone(), at }
 }
 
 fn joined(one: &str, other: &str) -> String {
@@ -295,10 +268,6 @@ fn key_of(text: &str, value: usize) -> Option<usize> {
         }
         end = quote;
     }
-}
-
-fn parts_of(value: &RawValue) -> Option<Vec<Part<'_>>> {
-    parts(value.get())
 }
 
 /// The members or elements of a value; `None` if it has none.

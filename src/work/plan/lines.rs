@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use super::Passage;
+
 /// Longest quote, in bytes. Of longer lines a piece is quoted.
 pub(super) const QUOTE_MAX: usize = 1200;
 
-/// Where the lines of a text begin and end.
 pub(super) struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
@@ -25,8 +26,15 @@ impl<'a> Lines<'a> {
 
     /// The lines that hold a range of bytes, and the quote: all of them if they are
     /// short enough, else the range itself, cut where it must be.
-    pub(super) fn quote(&self, range: Range<usize>) -> (usize, usize, String) {
-        let range = self.trimmed(floor(self.text, range.start)..floor(self.text, range.end));
+    pub(super) fn quote(&self, range: Range<usize>) -> Passage {
+        let passage = |first_line, last_line, quote| Passage {
+            first_line,
+            last_line,
+            quote,
+            ..Passage::default()
+        };
+        let range = floor(self.text, range.start)..floor(self.text, range.end);
+        let range = trimmed(self.text, range);
         let (first, last) = (self.number(range.start), self.number(range.end.max(1) - 1));
         let last = last.max(first);
         let end = match self.starts.get(last) {
@@ -36,20 +44,20 @@ impl<'a> Lines<'a> {
         };
         let whole = self.starts[first - 1]..end;
         if whole.len() <= QUOTE_MAX {
-            return (first, last, joined(&self.text[whole]));
+            return passage(first, last, joined(&self.text[whole]));
         }
         let end = floor(self.text, range.end.min(range.start + QUOTE_MAX)).max(range.start);
         let quoted = joined(&self.text[range.start..end]);
         let last = first + quoted.bytes().filter(|byte| *byte == b'\n').count();
-        (first, last, quoted)
+        passage(first, last, quoted)
     }
+}
 
-    /// The range without the white space at its ends.
-    fn trimmed(&self, range: Range<usize>) -> Range<usize> {
-        let slice = &self.text[range.clone()];
-        let start = range.start + (slice.len() - slice.trim_start().len());
-        start..(start + slice.trim().len()).max(start)
-    }
+/// The range without the white space at its ends.
+pub(super) fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
+    let slice = &text[range.clone()];
+    let start = range.end - slice.trim_start().len();
+    start..start + slice.trim().len()
 }
 
 /// Lines as `str::lines` gives them, joined by `\n`.
@@ -57,7 +65,6 @@ fn joined(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join("\n")
 }
 
-/// The boundary of a character at or before a byte.
 pub(super) fn floor(text: &str, mut at: usize) -> usize {
     at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -92,7 +99,6 @@ pub(super) fn sentences(text: &str) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Whether what stands before a full stop is no end: `e.g.`, `approx.`
 fn is_abbreviated(before: &str) -> bool {
     let word = before.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default();
     let word = word.to_lowercase();

@@ -1,11 +1,10 @@
-//! Markdown: each heading a section; each sentence, item, row and block of code a
-//! passage. Pure.
+//! Markdown: each heading a section; each sentence, item, row and block of code a passage. Pure.
 
 use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use super::lines::{Lines, floor, sentences};
+use super::lines::{Lines, floor, sentences, trimmed};
 use super::{LEAD_MAX, Passage, Section};
 
 /// Most lines of a list that is quoted as a whole.
@@ -22,7 +21,6 @@ pub(super) fn sections(text: &str) -> Vec<Section> {
         lines: Lines::of(text),
         sections: vec![Section::default()],
         headings: Vec::new(),
-        blocks: 0,
         is_heading: false,
         struck: 0,
         block: None,
@@ -43,7 +41,6 @@ pub(super) fn sections(text: &str) -> Vec<Section> {
     reader.sections
 }
 
-/// Text as it is read, and where its pieces stand.
 #[derive(Default)]
 struct Block {
     plain: String,
@@ -86,17 +83,13 @@ struct List {
 struct Table {
     head: Vec<String>,
     row: Vec<String>,
-    /// All rows as text.
     rows: Vec<String>,
 }
 
 struct Reader<'a> {
     lines: Lines<'a>,
     sections: Vec<Section>,
-    /// The headings that are open, by level.
     headings: Vec<(usize, String)>,
-    /// How many blocks have spoken.
-    blocks: usize,
     is_heading: bool,
     /// How deep within what is struck out: that no longer says anything.
     struck: usize,
@@ -105,7 +98,6 @@ struct Reader<'a> {
     items: Vec<(String, usize)>,
     lists: Vec<List>,
     table: Option<Table>,
-    /// The language of the block of code that is being read.
     code: Option<String>,
     /// A last sentence that introduces what follows, and where it begins.
     lead: Option<(String, usize)>,
@@ -232,7 +224,6 @@ impl Reader<'_> {
     /// sentence that ends with a colon says nothing without what follows.
     fn speak(&mut self, block: &Block, lead: &str) {
         self.lead = None;
-        self.blocks += 1;
         let said: Vec<_> = sentences(&block.plain)
             .into_iter()
             .map(|range| trimmed(&block.plain, range))
@@ -241,7 +232,7 @@ impl Reader<'_> {
             .filter(|(text, _)| text.chars().any(char::is_alphanumeric))
             .collect();
         if let (2.., Some((_, first)), Some((_, last))) = (said.len(), said.first(), said.last()) {
-            let mut whole = self.quoted(first.start..last.end);
+            let mut whole = self.lines.quote(first.start..last.end);
             if whole.last_line - whole.first_line < BLOCK_LINES {
                 block.plain.trim().clone_into(&mut whole.text);
                 whole.asked = Some(String::new());
@@ -255,7 +246,7 @@ impl Reader<'_> {
                 self.lead = Some((short(text), source.start));
                 continue;
             }
-            let passage = self.quoted(source.clone());
+            let passage = self.lines.quote(source.clone());
             let (text, lead) = ((*text).to_owned(), lead.to_owned());
             self.push(Passage { text, lead, ..passage });
         }
@@ -264,7 +255,7 @@ impl Reader<'_> {
     /// A list as a whole answers what its introduction or its heading asks.
     fn list(&mut self, end: usize) {
         let Some(list) = self.lists.pop() else { return };
-        let mut whole = self.quoted(list.start..end);
+        let mut whole = self.lines.quote(list.start..end);
         if list.items.len() > 1 && whole.last_line - whole.first_line < LIST_LINES {
             let items = list.items.join("; ");
             let said = format!("{} {items}", list.lead);
@@ -286,8 +277,7 @@ impl Reader<'_> {
         let text = cells.collect::<Vec<_>>().join(", ");
         if !text.is_empty() {
             table.rows.push(text.clone());
-            self.blocks += 1;
-            let passage = self.quoted(range);
+            let passage = self.lines.quote(range);
             self.push(Passage { text, asked: Some(row.join(" ")), lead: head, ..passage });
         }
     }
@@ -295,7 +285,7 @@ impl Reader<'_> {
     /// A table as a whole answers what its head asks.
     fn table(&mut self, range: Range<usize>) {
         let Some(Table { head, rows, .. }) = self.table.take() else { return };
-        let whole = self.quoted(range);
+        let whole = self.lines.quote(range);
         if rows.len() > 1 && whole.last_line - whole.first_line < LIST_LINES {
             let (text, asked) = (rows.join("; "), Some(head.join(" ")));
             self.push(Passage { text, asked, is_whole: true, ..whole });
@@ -303,10 +293,9 @@ impl Reader<'_> {
     }
 
     fn code(&mut self, range: Range<usize>) {
-        self.blocks += 1;
         let (language, block) = (self.code.take(), self.block.take().unwrap_or_default());
         let lead = self.lead.take().map(|(lead, _)| lead).unwrap_or_default();
-        let passage = self.quoted(range);
+        let passage = self.lines.quote(range);
         let is_short = passage.last_line - passage.first_line <= BLOCK_LINES;
         if is_short && !block.plain.trim().is_empty() {
             let text = block.plain.trim_end().to_owned();
@@ -338,18 +327,6 @@ impl Reader<'_> {
             section.passages.push(passage);
         }
     }
-
-    fn quoted(&self, range: Range<usize>) -> Passage {
-        let (first_line, last_line, quote) = self.lines.quote(range);
-        Passage { first_line, last_line, quote, block: self.blocks, ..Passage::default() }
-    }
-}
-
-/// The range without the white space at its ends.
-fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
-    let said = &text[range.clone()];
-    let start = range.end - said.trim_start().len();
-    start..start + said.trim().len()
 }
 
 fn short(text: &str) -> String {

@@ -8,10 +8,10 @@
 mod json;
 mod lines;
 mod markdown;
-pub mod packed;
 mod text;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// Most passages of a section, so that one is read quickly: a longer section is cut
 /// into several with the same breadcrumb.
@@ -62,9 +62,7 @@ pub enum ParseError {
 pub struct Section {
     /// Where it stands, as answers show it: `Navigation > Mobile`, `design.colors`.
     pub breadcrumb: String,
-    /// Its own heading, in words; empty before the first one.
     pub heading: String,
-    /// The headings above, in words.
     pub above: String,
     pub passages: Vec<Passage>,
 }
@@ -79,7 +77,6 @@ pub struct Passage {
     /// long to be quoted, a piece of them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub quote: String,
-    /// What it says, without marks.
     pub text: String,
     /// The words that a question is compared with, when they are others. Of a passage as a
     /// whole, what introduces it: what is in it are passages too.
@@ -88,9 +85,6 @@ pub struct Passage {
     /// A list, a table or a paragraph as a whole; what is in it are passages too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_whole: bool,
-    /// The paragraph, item or object of which it is a part: passages of one block are said
-    /// in the same breath.
-    pub block: usize,
     /// What introduces it: the item above, the sentence before its list, a table's head.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub lead: String,
@@ -149,6 +143,31 @@ fn pieces(section: Section) -> Vec<Section> {
         passages: passages.to_vec(),
     };
     passages.chunks(PASSAGES_MAX).map(piece).collect()
+}
+
+/// Passages of a section as JSON, in which a quote that several in a row share stands once.
+pub fn pack(passages: &[Passage]) -> String {
+    let mut last = None;
+    let packed = passages.iter().map(|passage| {
+        let is_again = last.replace(&passage.quote) == Some(&passage.quote);
+        let quote = if is_again { String::new() } else { passage.quote.clone() };
+        Passage { quote, ..passage.clone() }
+    });
+    json!(packed.collect::<Vec<_>>()).to_string()
+}
+
+/// The passages that [`pack`] packed.
+pub fn unpack(packed: &str) -> serde_json::Result<Vec<Passage>> {
+    let mut passages: Vec<Passage> = serde_json::from_str(packed)?;
+    let mut last = String::new();
+    for passage in &mut passages {
+        if passage.quote.is_empty() {
+            passage.quote.clone_from(&last);
+        } else {
+            last.clone_from(&passage.quote);
+        }
+    }
+    Ok(passages)
 }
 
 #[cfg(test)]

@@ -32,7 +32,6 @@ pub(super) fn sections(text: &str) -> Vec<Section> {
     sections
 }
 
-/// Runs of lines that are not blank.
 fn paragraphs(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let (mut at, mut start) = (0, None);
@@ -97,7 +96,7 @@ fn items(text: &str, body: Range<usize>) -> Vec<Range<usize>> {
 fn passages(lines: &Lines<'_>, text: &str, body: Range<usize>) -> Vec<Passage> {
     let mut passages = Vec::new();
     let mut lead = String::new();
-    for (block, item) in items(text, body).into_iter().enumerate() {
+    for item in items(text, body) {
         let said: Vec<_> = sentences(&text[item.clone()])
             .into_iter()
             .map(|said| item.start + said.start..item.start + said.end)
@@ -109,16 +108,8 @@ fn passages(lines: &Lines<'_>, text: &str, body: Range<usize>) -> Vec<Passage> {
                 words[..floor(words, LEAD_MAX)].clone_into(&mut lead);
                 continue;
             }
-            let (first_line, last_line, quote) = lines.quote(range.clone());
-            passages.push(Passage {
-                first_line,
-                last_line,
-                quote,
-                text: words.clone(),
-                lead: lead.clone(),
-                block,
-                ..Passage::default()
-            });
+            let (text, lead) = (words.clone(), lead.clone());
+            passages.push(Passage { text, lead, ..lines.quote(range.clone()) });
         }
     }
     passages

@@ -11,7 +11,7 @@ use crate::store::sql::Sql;
 use crate::store::{Db, Result, Store};
 use crate::work::answer::cite::Citation;
 use crate::work::answer::{Hit, Search, terms};
-use crate::work::plan::{PASSAGES_MAX, Section, packed};
+use crate::work::plan::{PASSAGES_MAX, Section, unpack};
 
 /// How many row ids each section has for its passages.
 pub const ROWS_PER_SECTION: i64 = 64;
@@ -21,7 +21,6 @@ const _: () = assert!(PASSAGES_MAX <= 64);
 const PLACE: f64 = 0.6;
 const SAID: f64 = 1.0;
 
-/// Most passages of one look-up, and of the sections that the asker names.
 const FOUND: i64 = 30;
 const NAMED: i64 = 2;
 
@@ -55,7 +54,7 @@ struct PassageRow {
 impl PassageRow {
     /// `None` for a passage that its section does not have.
     fn hit(self) -> Result<Option<Hit>> {
-        let passages = packed::unpack(&self.passages)?;
+        let passages = unpack(&self.passages)?;
         let number = usize::try_from(self.id % ROWS_PER_SECTION).unwrap_or_default();
         let Self { id, score, version, source, breadcrumb, heading, above, .. } = self;
         let is_there = number < passages.len();
@@ -76,7 +75,40 @@ impl Store {
         names: &[String],
         sections: &[String],
     ) -> Result<Search, Refusal> {
-        self.read(async |db| find(db, project, question, names, sections).await).await
+        self.read(async |db| {
+            let plans = current(db, project).await?;
+            let terms = terms::terms(question);
+            if plans.is_empty() || terms.is_empty() {
+                let (question, has_plan) = (question.to_owned(), !plans.is_empty());
+                return Ok(Search { question, has_plan, terms, ..Search::default() });
+            }
+            let plans: Vec<String> = plans.iter().map(|plan| format!("p{plan}")).collect();
+            let plans = format!("plan : ({})", plans.join(" OR "));
+            let all = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " AND "));
+            let any = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " OR "));
+            let question = question.to_owned();
+            let mut search = Search { question, has_plan: true, terms, ..Search::default() };
+            if let Some(place) = in_place(names.iter().chain(sections)) {
+                search.complete = matching(db, &format!("{all} AND {place}"), FOUND).await?;
+            }
+            if search.complete.is_empty() {
+                search.complete = matching(db, &all, FOUND).await?;
+            }
+            // A whole is found by what introduces it; its parts are passages, too.
+            search.complete.retain(|hit| !hit.passage().is_whole);
+            if let Some(place) = in_place(names.iter()) {
+                search.named = matching(db, &format!("{any} AND {place}"), NAMED).await?;
+                if search.named.is_empty() {
+                    search.named = matching(db, &format!("{plans} AND {place}"), NAMED).await?;
+                }
+            }
+            search.partial = matching(db, &any, FOUND).await?;
+            if let Some(best) = search.partial.first() {
+                search.missing = missing(db, best.id, &search.terms).await?;
+            }
+            Ok(search)
+        })
+        .await
     }
 
     /// The passage of a project's current plans that an executor's answer cites, and the
@@ -98,46 +130,6 @@ impl Store {
         })
         .await
     }
-}
-
-async fn find(
-    db: Db<'_>,
-    project: ProjectId,
-    question: &str,
-    names: &[String],
-    sections: &[String],
-) -> Result<Search> {
-    let plans = current(db, project).await?;
-    let terms = terms::terms(question);
-    if plans.is_empty() || terms.is_empty() {
-        let (question, has_plan) = (question.to_owned(), !plans.is_empty());
-        return Ok(Search { question, has_plan, terms, ..Search::default() });
-    }
-    let plans: Vec<String> = plans.iter().map(|plan| format!("p{plan}")).collect();
-    let plans = format!("plan : ({})", plans.join(" OR "));
-    let all = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " AND "));
-    let any = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " OR "));
-    let question = question.to_owned();
-    let mut search = Search { question, has_plan: true, terms, ..Search::default() };
-    if let Some(place) = in_place(names.iter().chain(sections)) {
-        search.complete = matching(db, &format!("{all} AND {place}"), FOUND).await?;
-    }
-    if search.complete.is_empty() {
-        search.complete = matching(db, &all, FOUND).await?;
-    }
-    // A whole is found by what introduces it; its parts are passages, too.
-    search.complete.retain(|hit| !hit.passage().is_whole);
-    if let Some(place) = in_place(names.iter()) {
-        search.named = matching(db, &format!("{any} AND {place}"), NAMED).await?;
-        if search.named.is_empty() {
-            search.named = matching(db, &format!("{plans} AND {place}"), NAMED).await?;
-        }
-    }
-    search.partial = matching(db, &any, FOUND).await?;
-    if let Some(best) = search.partial.first() {
-        search.missing = missing(db, best.id, &search.terms).await?;
-    }
-    Ok(search)
 }
 
 async fn current(db: Db<'_>, project: ProjectId) -> Result<Vec<i64>> {

@@ -9,7 +9,6 @@ use super::*;
 use crate::store::{NewDocument, NewPlan, TimesToLive};
 use crate::work::answer::SHOWN;
 use crate::work::answer::{Answer, Class, weigh};
-use crate::work::plan::{self, Format};
 
 /// A project with a plan.
 struct Book {
@@ -30,8 +29,7 @@ impl Book {
         };
         let project = store.create_project(None, "app", &[repo]).await.unwrap().value.project_id;
         let document = |(source, text): &(&str, &str)| {
-            let sections = plan::sections(Format::of(source), text).unwrap();
-            NewDocument::new((*source).to_owned(), (*text).to_owned(), sections).unwrap()
+            NewDocument::parse((*source).to_owned(), (*text).to_owned()).unwrap()
         };
         let plan = NewPlan {
             name: "plan".to_owned(),

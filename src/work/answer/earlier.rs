@@ -9,16 +9,15 @@ use serde::Deserialize;
 use super::{Answer, terms};
 use crate::api::worker::question::{Decision, Evidence};
 
-/// Confidence in the ruling of an orchestrator or a person.
 const RULED: f64 = 0.97;
 
 /// The share of words that makes two questions similar, and how many are shown.
 const SIMILAR: f64 = 0.5;
 const SIMILAR_MAX: usize = 3;
 
-/// A question that was answered.
+/// The answer to a question of the project.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Ruling {
+pub struct EarlierAnswer {
     pub question_id: QuestionId,
     pub handle: String,
     pub question: String,
@@ -26,7 +25,7 @@ pub struct Ruling {
     pub by: String,
 }
 
-impl Ruling {
+impl EarlierAnswer {
     /// Whether a person or an orchestrator decided it, not an executor.
     pub fn is_decision(&self) -> bool {
         is_ruler(&self.by)
@@ -55,30 +54,27 @@ pub fn is_ruler(by: &str) -> bool {
 }
 
 /// The newest answer to the same question, word for word; a decision before any other.
-pub fn same<'a>(question: &str, rulings: &'a [Ruling]) -> Option<&'a Ruling> {
+pub fn same<'a>(question: &str, earlier: &'a [EarlierAnswer]) -> Option<&'a EarlierAnswer> {
     let normal = terms::normal(question);
-    let mut same = rulings.iter().filter(|ruling| terms::normal(&ruling.question) == normal);
+    let mut same = earlier.iter().filter(|it| terms::normal(&it.question) == normal);
     let first = same.clone().next();
-    same.find(|ruling| ruling.is_decision()).or(first)
+    same.find(|it| it.is_decision()).or(first)
 }
 
 /// How similar questions were decided, the most similar first.
-pub fn similar(question: &str, rulings: &[Ruling]) -> Vec<Decision> {
+pub fn similar(question: &str, earlier: &[EarlierAnswer]) -> Vec<Decision> {
     let words = |text: &str| terms::terms(text).into_iter().collect::<BTreeSet<_>>();
     let asked = words(question);
-    let mut similar: Vec<(f64, &Ruling)> = rulings
-        .iter()
-        .map(|ruling| (share(&asked, &words(&ruling.question)), ruling))
-        .filter(|(share, _)| *share >= SIMILAR)
-        .collect();
+    let shares = earlier.iter().map(|it| (share(&asked, &words(&it.question)), it));
+    let mut similar: Vec<_> = shares.filter(|(share, _)| *share >= SIMILAR).collect();
     similar.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    let decision = |ruling: &Ruling| Decision {
-        question_id: ruling.handle.clone(),
-        question: ruling.question.clone(),
-        answer: ruling.answer.clone(),
-        answered_by: ruling.by.clone(),
+    let decision = |(_, it): (f64, &EarlierAnswer)| Decision {
+        question_id: it.handle.clone(),
+        question: it.question.clone(),
+        answer: it.answer.clone(),
+        answered_by: it.by.clone(),
     };
-    similar.into_iter().take(SIMILAR_MAX).map(|(_, ruling)| decision(ruling)).collect()
+    similar.into_iter().take(SIMILAR_MAX).map(decision).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a question has few words")]
@@ -90,8 +86,8 @@ fn share(one: &BTreeSet<String>, other: &BTreeSet<String>) -> f64 {
 mod tests {
     use super::*;
 
-    fn ruling(question: &str, by: &str) -> Ruling {
-        Ruling {
+    fn answered(question: &str, by: &str) -> EarlierAnswer {
+        EarlierAnswer {
             question_id: QuestionId::new(),
             handle: "Q-001".to_owned(),
             question: question.to_owned(),
@@ -102,17 +98,17 @@ mod tests {
 
     #[test]
     fn the_same_question_is_known_again_however_it_is_spelled() {
-        let rulings =
-            [ruling("Which ORM do we use?", "claude"), ruling("which orm do we USE", "person")];
-        let found = same("Which  ORM do we use", &rulings).unwrap();
+        let earlier =
+            [answered("Which ORM do we use?", "claude"), answered("which orm do we USE", "person")];
+        let found = same("Which  ORM do we use", &earlier).unwrap();
         assert_eq!(found.by, "person", "a decision goes before an executor's answer");
-        assert!(same("Which ORM do they use?", &rulings).is_none());
+        assert!(same("Which ORM do they use?", &earlier).is_none());
     }
 
     #[test]
     fn only_questions_that_share_their_words_are_similar() {
-        let rulings = [ruling("Which ORM do we use for PostgreSQL?", "person")];
-        assert_eq!(similar("Which ORM is used for PostgreSQL?", &rulings).len(), 1);
-        assert!(similar("Which port does PostgreSQL listen on in staging?", &rulings).is_empty());
+        let earlier = [answered("Which ORM do we use for PostgreSQL?", "person")];
+        assert_eq!(similar("Which ORM is used for PostgreSQL?", &earlier).len(), 1);
+        assert!(similar("Which port does PostgreSQL listen on in staging?", &earlier).is_empty());
     }
 }

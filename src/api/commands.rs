@@ -1,0 +1,315 @@
+//! The daemon's methods that only the command line calls: what each takes (`…Params`) and
+//! returns. Pure.
+
+use std::path::PathBuf;
+
+use provost_actors::attempt::Collection;
+use provost_actors::event::Timestamp;
+use provost_actors::ids::{AttemptId, ProjectId, TaskId};
+use serde::{Deserialize, Serialize};
+
+use super::attempts::{AttemptPhase, AttemptState, Worktree};
+
+/// What an id can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Project,
+    Repo,
+    Task,
+    Attempt,
+    Session,
+    ExecutionProcess,
+}
+
+impl Kind {
+    pub const ALL: [Self; 6] = [
+        Self::Project,
+        Self::Repo,
+        Self::Task,
+        Self::Attempt,
+        Self::Session,
+        Self::ExecutionProcess,
+    ];
+
+    /// The name of the fields that hold such an id.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Project => "project_id",
+            Self::Repo => "repo_id",
+            Self::Task => "task_id",
+            Self::Attempt => "attempt_id",
+            Self::Session => "session_id",
+            Self::ExecutionProcess => "execution_process_id",
+        }
+    }
+}
+
+/// A piece of an id, and what it may name.
+#[derive(Debug, Deserialize)]
+pub struct ResolveParams {
+    pub id: String,
+    pub kinds: Vec<Kind>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Resolved {
+    pub matches: Vec<Match>,
+}
+
+/// A thing whose id matches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Match {
+    pub kind: Kind,
+    pub id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct AttemptsParams {
+    #[serde(default)]
+    pub all: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Attempts {
+    /// Newest first.
+    pub attempts: Vec<AttemptLine>,
+    /// How many there are, listed or not.
+    pub total: usize,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AttemptLine {
+    pub attempt_id: AttemptId,
+    pub task_id: TaskId,
+    pub task_title: String,
+    pub project_id: ProjectId,
+    pub project_name: String,
+    pub executor: String,
+    pub variant: Option<String>,
+    pub workspace_branch: String,
+    pub worktree: Option<Worktree>,
+    pub state: AttemptState,
+    pub phase: AttemptPhase,
+    pub waiting_on: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct CheckExecutorParams {
+    pub executor: String,
+    pub variant: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Empty {}
+
+#[derive(Debug, Deserialize)]
+pub struct CheckLogParams {
+    pub task_id: TaskId,
+    pub name: String,
+}
+
+/// The end of a check's output.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CheckLog {
+    pub text: String,
+    pub is_cut: bool,
+}
+
+/// What a daemon says about itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Info {
+    pub version: String,
+    pub pid: u32,
+    pub home: PathBuf,
+    /// Where it looks for executors' programs.
+    pub path: Option<String>,
+    pub running: usize,
+    pub queued: usize,
+}
+
+/// Which worktrees to collect, and whether this is a dry run.
+#[derive(Debug, Deserialize)]
+pub struct GcParams {
+    pub yes: bool,
+    #[serde(default)]
+    pub snapshot: bool,
+    /// Only attempts that nothing has changed for so long.
+    #[serde(default)]
+    pub older_than_secs: u64,
+    #[serde(default)]
+    pub project_id: Option<ProjectId>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Collected {
+    pub dry_run: bool,
+    pub attempts: Vec<CollectedAttempt>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CollectedAttempt {
+    pub attempt_id: AttemptId,
+    pub task_title: String,
+    pub project_name: String,
+    pub workspace_branch: String,
+    /// Its verdict, reason, folder, ignored files and snapshots.
+    #[serde(flatten)]
+    pub collection: Collection,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct EmptyTrashParams {
+    pub yes: bool,
+    pub older_than_secs: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Trash {
+    pub dry_run: bool,
+    pub trash: Vec<Trashed>,
+}
+
+/// One thing in the trash.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Trashed {
+    pub name: String,
+    pub since: Timestamp,
+    /// `removable`, `removed` or `kept`.
+    pub verdict: String,
+    pub reason: Option<String>,
+}
+
+/// What a file of tasks is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImportFormat {
+    Json,
+    Markdown,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct ImportParams {
+    pub project_id: ProjectId,
+    pub text: String,
+    pub format: ImportFormat,
+    /// Imports it even if it was imported before.
+    #[serde(default)]
+    pub again: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ImportedTasks {
+    pub tasks: Vec<ImportedTask>,
+    pub imported_before: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportedTask {
+    pub task_id: TaskId,
+    pub handle: String,
+    pub title: String,
+    /// Its name in the file.
+    pub name: Option<String>,
+}
+
+/// A plan to be added: the files of a person, by absolute paths.
+#[derive(Debug, Deserialize)]
+pub struct AddPlanParams {
+    pub project_id: ProjectId,
+    pub name: String,
+    pub version: String,
+    #[serde(default)]
+    pub replace: bool,
+    pub files: Vec<PlanFile>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct PlanFile {
+    pub path: PathBuf,
+    /// What it is called in answers.
+    pub source: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AddedPlan {
+    pub status: PlanAdded,
+    pub name: String,
+    pub version: String,
+    pub documents: Vec<PlanDocument>,
+}
+
+/// What became of a plan that was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanAdded {
+    Added,
+    /// It was there already, the same in every byte.
+    Unchanged,
+    Replaced,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PlanDocument {
+    pub source: String,
+    pub sections: usize,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct RemovePlanParams {
+    pub project_id: ProjectId,
+    pub name: String,
+    /// All of them if none is named.
+    pub version: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RemovedPlan {
+    pub name: String,
+    pub versions: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct PlansParams {
+    pub project_id: ProjectId,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Plans {
+    pub plans: Vec<Plan>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    pub name: String,
+    pub version: String,
+    pub documents: i64,
+    pub sections: i64,
+    /// Whether questions are answered from it: it is the version added last.
+    pub is_current: bool,
+    pub added_at: Timestamp,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct ShutdownParams {
+    #[serde(default)]
+    pub stop_all: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Shutdown {
+    /// Attempts and checks with a process that is still alive. Unless there is none, the
+    /// daemon keeps running.
+    pub alive: Vec<Survivor>,
+    /// Attempts whose stop is not recorded yet.
+    pub unrecorded: Vec<AttemptId>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Survivor {
+    /// `None` for a check.
+    pub attempt_id: Option<AttemptId>,
+    pub reason: String,
+}
