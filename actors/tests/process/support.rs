@@ -129,7 +129,7 @@ pub async fn exited(shim: &mut Shim) -> ExitRecord {
         match event(shim).await {
             ShimEvent::Exited(record) => return record,
             ShimEvent::Stalled(_) | ShimEvent::Resumed => {}
-            other => panic!("{other:?} came first"),
+            ShimEvent::Closed => panic!("the connection closed first"),
         }
     }
 }
