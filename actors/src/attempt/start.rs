@@ -56,7 +56,7 @@ pub async fn process(
     begin(&log, attempt, world, summary, prepared.opening).await?;
     failpoint::hit("log", "begun");
     let stdin = prepared.stdin.as_deref();
-    let spawned = world.shims.spawn_with(&dir, &prepared.manifest, stdin, &prepared.secrets).await;
+    let spawned = world.shims.spawn(&dir, &prepared.manifest, stdin, &prepared.secrets).await;
     let error = match spawned {
         Ok(shim) => return Ok((shim, log)),
         Err(error) => error,

@@ -240,7 +240,6 @@ impl Turn {
                         tracing::info!(%attempt, "the spool takes bytes again");
                         TurnEvent::Disk(DiskWriter::Spool, None)
                     }
-                    ShimEvent::TreeGone => continue,
                     ShimEvent::Closed => break,
                 });
             }

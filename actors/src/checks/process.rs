@@ -190,7 +190,7 @@ impl<'a> CheckProcess<'a> {
         let limits = settings.checks.limits;
         let (mut manifest, secrets) = settings.manifest(marker, command, env, cwd, limits);
         manifest.spool_max_bytes = manifest.spool_max_bytes.min(LOG_MAX);
-        let spawned = self.world.shims.spawn_with(&self.dir, &manifest, None, &secrets).await;
+        let spawned = self.world.shims.spawn(&self.dir, &manifest, None, &secrets).await;
         if let Err(SpawnError::Died) = &spawned {
             // An orphan may run.
             self.sweep().await;
@@ -209,7 +209,7 @@ impl<'a> CheckProcess<'a> {
                     let _ = control.kill_tree().await;
                 }
                 ShimEvent::Closed => break,
-                ShimEvent::TreeGone | ShimEvent::Stalled(_) | ShimEvent::Resumed => {}
+                ShimEvent::Stalled(_) | ShimEvent::Resumed => {}
             }
         }
         self.world.shims.rescue(&self.dir, control).await

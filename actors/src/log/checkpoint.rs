@@ -24,14 +24,11 @@ const VERSION: u32 = 1;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Checkpoint {
     v: u32,
-    /// Records of `raw.idx`.
     pub blocks: u64,
-    /// End of the normalized channel.
     pub normalized: Mark,
     pub processes: BTreeMap<ProcessId, Progress>,
 }
 
-/// How far one process has got.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Progress {
     pub turn: u32,
@@ -43,7 +40,6 @@ pub struct Progress {
     pub normalizer: serde_json::Value,
     /// Entries that the normalizer made of later raw entries are on file.
     pub made: Option<Made>,
-    /// When the newest raw entry that was given was written.
     pub last_at: Option<Timestamp>,
     pub facts: Facts,
     /// Entries of these origins on file.
@@ -77,7 +73,6 @@ impl Checkpoint {
         Self { v: VERSION, blocks, normalized, processes }
     }
 
-    /// The attempt's checkpoint; the beginning when there is none.
     pub fn read(dir: &Path) -> Result<Self, LogError> {
         let path = dir.join(FILE);
         let beginning = || Self::new(0, Mark::default(), BTreeMap::new());
@@ -110,7 +105,6 @@ impl Checkpoint {
 }
 
 impl Progress {
-    /// Counts an entry that is on file.
     pub fn note(&mut self, origin: Origin) {
         match origin {
             Origin::Raw(raw) => {
@@ -126,7 +120,6 @@ impl Progress {
         }
     }
 
-    /// How many of the entries made of this raw entry are on file.
     pub fn made_of(&self, raw: u64) -> usize {
         self.made.map_or(0, |made| match raw.cmp(&made.raw) {
             std::cmp::Ordering::Less => usize::MAX,

@@ -11,14 +11,10 @@ use std::sync::Arc;
 
 /// A value of a fixed length on disk.
 pub trait FixedRecord: Sized {
-    /// Bytes of the value, without its check.
     const LEN: usize;
-    /// Appends exactly `LEN` bytes.
     fn put(&self, out: &mut Vec<u8>);
-    /// `None` for bytes that encode no value.
     fn take(bytes: &[u8]) -> Option<Self>;
 
-    /// The value and its check.
     fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::LEN + 4);
         self.put(&mut bytes);
@@ -27,7 +23,6 @@ pub trait FixedRecord: Sized {
         bytes
     }
 
-    /// `None` for a damaged record.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (value, check) = bytes.split_at_checked(Self::LEN)?;
         let is_whole = crc32fast::hash(value).to_le_bytes() == check;
@@ -35,78 +30,56 @@ pub trait FixedRecord: Sized {
     }
 }
 
-/// Bytes of a record with its check.
 const fn stride<T: FixedRecord>() -> u64 {
     T::LEN as u64 + 4
 }
 
+/// One writer at a time; clones read beside it.
 pub struct RecordFile<T> {
-    reader: RecordReader<T>,
-    len: u64,
-}
-
-/// A reading end, for use beside the writer.
-pub struct RecordReader<T> {
     file: Arc<File>,
     kind: PhantomData<fn() -> T>,
 }
 
-impl<T> Clone for RecordReader<T> {
+impl<T> Clone for RecordFile<T> {
     fn clone(&self) -> Self {
         Self { file: Arc::clone(&self.file), kind: PhantomData }
     }
 }
 
 impl<T: FixedRecord> RecordFile<T> {
-    /// Opens or creates the file and cuts a bad end off.
+    /// Opens or creates the file for writing, and cuts a bad end off.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).append(true).create(true).mode(0o600).open(path)?;
-        let reader = RecordReader { file: Arc::new(file), kind: PhantomData };
-        let mut len = reader.len()?;
-        while len > 0 && reader.get(len - 1)?.is_none() {
+        let records = Self { file: Arc::new(file), kind: PhantomData };
+        let mut len = records.len()?;
+        while len > 0 && records.get(len - 1)?.is_none() {
             len -= 1;
         }
-        let mut records = Self { reader, len };
         records.truncate(len)?;
         Ok(records)
     }
 
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Appends a record; readers see it when this returns.
-    pub fn push(&mut self, record: &T) -> io::Result<()> {
-        (&*self.reader.file).write_all(&record.encode())?;
-        self.len += 1;
-        Ok(())
-    }
-
-    /// Drops all records from number `len` on.
-    pub fn truncate(&mut self, len: u64) -> io::Result<()> {
-        self.len = len;
-        self.reader.file.set_len(len * stride::<T>())
-    }
-
-    pub fn last(&self) -> io::Result<Option<T>> {
-        self.len.checked_sub(1).map_or(Ok(None), |last| self.reader.get(last))
-    }
-
-    pub fn reader(&self) -> &RecordReader<T> {
-        &self.reader
-    }
-
-    pub fn sync(&self) -> io::Result<()> {
-        self.reader.file.sync_data()
-    }
-}
-
-impl<T: FixedRecord> RecordReader<T> {
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub fn open_for_reading(path: &Path) -> io::Result<Self> {
         Ok(Self { file: Arc::new(File::open(path)?), kind: PhantomData })
     }
 
-    /// How many whole records there are now.
+    /// Appends a record; readers see it when this returns.
+    pub fn push(&self, record: &T) -> io::Result<()> {
+        (&*self.file).write_all(&record.encode())
+    }
+
+    pub fn truncate(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len * stride::<T>())
+    }
+
+    pub fn last(&self) -> io::Result<Option<T>> {
+        self.len()?.checked_sub(1).map_or(Ok(None), |last| self.get(last))
+    }
+
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
     pub fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len() / stride::<T>())
     }
@@ -136,7 +109,6 @@ impl<T: FixedRecord> RecordReader<T> {
     }
 }
 
-/// Reads little-endian numbers off the front of a record.
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl Fields<'_> {
@@ -172,14 +144,14 @@ mod tests {
     fn an_end_torn_anywhere_is_cut_and_written_anew() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("numbers");
-        let mut numbers = RecordFile::open(&path).unwrap();
+        let numbers = RecordFile::open(&path).unwrap();
         (0..3).for_each(|number| numbers.push(&Number(number)).unwrap());
         let bytes = std::fs::read(&path).unwrap();
         for torn in 0..bytes.len() {
             std::fs::write(&path, &bytes[..torn]).unwrap();
-            let mut numbers = RecordFile::<Number>::open(&path).unwrap();
-            assert_eq!(numbers.len(), torn as u64 / 12);
-            for number in numbers.len()..3 {
+            let numbers = RecordFile::<Number>::open(&path).unwrap();
+            assert_eq!(numbers.len().unwrap(), torn as u64 / 12);
+            for number in numbers.len().unwrap()..3 {
                 numbers.push(&Number(number)).unwrap();
             }
             assert_eq!(std::fs::read(&path).unwrap(), bytes);
@@ -190,22 +162,22 @@ mod tests {
     fn a_damaged_end_is_cut() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("numbers");
-        let mut numbers = RecordFile::open(&path).unwrap();
+        let numbers = RecordFile::open(&path).unwrap();
         (0..3).for_each(|number| numbers.push(&Number(number)).unwrap());
         let mut bytes = std::fs::read(&path).unwrap();
         bytes.resize(72, 0);
         std::fs::write(&path, &bytes).unwrap();
         let numbers = RecordFile::<Number>::open(&path).unwrap();
-        assert_eq!((numbers.len(), numbers.last().unwrap()), (3, Some(Number(2))));
+        assert_eq!((numbers.len().unwrap(), numbers.last().unwrap()), (3, Some(Number(2))));
     }
 
     #[test]
     fn the_search_finds_the_first_record_that_is_not_before() {
         let dir = tempfile::tempdir().unwrap();
-        let mut numbers = RecordFile::open(&dir.path().join("numbers")).unwrap();
+        let numbers = RecordFile::open(&dir.path().join("numbers")).unwrap();
         (0..100).for_each(|number| numbers.push(&Number(number * 2)).unwrap());
         for wanted in 0..=200 {
-            let found = numbers.reader().partition_point(|number| number.0 < wanted).unwrap();
+            let found = numbers.partition_point(|number| number.0 < wanted).unwrap();
             assert_eq!(found, wanted.div_ceil(2).min(100));
         }
     }

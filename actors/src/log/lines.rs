@@ -6,7 +6,6 @@
 /// The longest text of one raw entry, in bytes as written.
 pub const MAX_LINE: usize = 64 * 1024;
 
-/// A line, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub text: String,
@@ -18,7 +17,6 @@ pub struct Line {
     pub len: u64,
 }
 
-/// The open line of one stream.
 #[derive(Debug, Default)]
 pub struct LineCutter {
     /// Offset in the stream of the open line's first byte, `bytes[head]`.
@@ -30,17 +28,14 @@ pub struct LineCutter {
 }
 
 impl LineCutter {
-    /// A cutter whose next line starts at this offset.
     pub fn at(start: u64) -> Self {
         Self { start, ..Self::default() }
     }
 
-    /// Where the open line (or part) starts.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// The offset of the byte wanted next.
     pub fn wanted(&self) -> u64 {
         self.start + self.pending().len() as u64
     }
@@ -52,7 +47,6 @@ impl LineCutter {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next finished line of what was pushed.
     pub fn next_line(&mut self) -> Option<Line> {
         // A full line is at most MAX_LINE bytes and `\r\n`.
         let pending = self.pending();

@@ -13,10 +13,11 @@ use crate::event::{Channel, Timestamp};
 use crate::executor::InProgress;
 use crate::ids::ProcessId;
 
-/// How much of the end of a message in progress is shown, in bytes.
 const IN_PROGRESS_BYTES: usize = 4096;
 
-/// A change of a process's message in progress.
+const RAW: usize = Channel::Raw as usize;
+const NORMALIZED: usize = Channel::Normalized as usize;
+
 #[derive(Default)]
 pub enum Streamed {
     #[default]
@@ -32,8 +33,7 @@ pub struct Live {
 }
 
 struct LiveState {
-    raw: Ring,
-    normalized: Ring,
+    rings: [Ring; 2],
     in_progress: BTreeMap<ProcessId, InProgress>,
     processes: BTreeSet<ProcessId>,
     last_activity_at: Option<Timestamp>,
@@ -41,10 +41,9 @@ struct LiveState {
 
 impl Live {
     pub fn new(limits: LogLimits) -> Self {
-        let ring = || Ring::new(0, limits.ring_entries, limits.ring_bytes);
+        let ring = |_| Ring::new(0, limits.ring_entries, limits.ring_bytes);
         let state = LiveState {
-            raw: ring(),
-            normalized: ring(),
+            rings: [0; 2].map(ring),
             in_progress: BTreeMap::new(),
             processes: BTreeSet::new(),
             last_activity_at: None,
@@ -52,7 +51,6 @@ impl Live {
         Self { state: Mutex::new(state), changed: watch::Sender::new(0) }
     }
 
-    /// Sets where the channels stand by the files.
     pub fn reset(
         &self,
         raw_next: u64,
@@ -61,8 +59,8 @@ impl Live {
         last_activity_at: Option<Timestamp>,
     ) {
         let mut state = self.state();
-        state.raw.reset(raw_next);
-        state.normalized.reset(normalized_next);
+        state.rings[RAW].reset(raw_next);
+        state.rings[NORMALIZED].reset(normalized_next);
         state.processes = processes;
         state.last_activity_at = last_activity_at;
     }
@@ -81,9 +79,9 @@ impl Live {
         let is_new = !entries.is_empty();
         let mut state = self.state();
         for entry in entries {
-            state.raw.push(entry);
+            state.rings[RAW].push(entry);
         }
-        state.raw.reset(next);
+        state.rings[RAW].reset(next);
         self.bump(is_new);
     }
 
@@ -92,7 +90,7 @@ impl Live {
         let is_new = !entries.is_empty();
         let mut state = self.state();
         for entry in entries {
-            state.normalized.push(entry);
+            state.rings[NORMALIZED].push(entry);
         }
         match streamed {
             Streamed::Unchanged => {}
@@ -105,13 +103,12 @@ impl Live {
     pub fn tip(&self) -> Tip {
         let state = self.state();
         Tip {
-            raw: state.raw.next().checked_sub(1),
-            normalized: state.normalized.next().checked_sub(1),
+            raw: state.rings[RAW].next().checked_sub(1),
+            normalized: state.rings[NORMALIZED].next().checked_sub(1),
             last_activity_at: state.last_activity_at,
         }
     }
 
-    /// The newest process's message in progress.
     pub fn in_progress(&self) -> Option<InProgress> {
         self.state().in_progress.values().next_back().cloned()
     }
@@ -121,11 +118,7 @@ impl Live {
     }
 
     pub fn with_ring<T>(&self, channel: Channel, look: impl FnOnce(&Ring) -> T) -> T {
-        let state = self.state();
-        look(match channel {
-            Channel::Raw => &state.raw,
-            Channel::Normalized => &state.normalized,
-        })
+        look(&self.state().rings[channel as usize])
     }
 
     pub fn changed(&self) -> watch::Receiver<u64> {

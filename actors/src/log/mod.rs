@@ -22,11 +22,9 @@
 //! - Nothing is missing and nothing doubled: a restart gives the raw entries since the
 //!   checkpoint to the normalizer again, and skips the results that are on file.
 //!
-//! Retention removes whole segments; the channel then begins later, and numbers never move.
-//! Raw bytes that were removed unread get no numbers; one number is left out in their place.
-//! If that happened while the daemon was away, up to a block of the last numbered entries may
-//! appear again, under new numbers. Only [`AttemptLog`] writes `raw.idx`, `normalized*` and
-//! `checkpoint.json`.
+//! Retention removes whole segments; numbers never move. One number is left out for raw bytes
+//! that were removed unread; up to a block of entries before them may appear again, under new
+//! numbers.
 
 mod attempt_log;
 mod checkpoint;
@@ -57,9 +55,7 @@ pub use ring::Entry;
 use crate::event::Timestamp;
 use crate::executor::{InProgress, Observed};
 use crate::ids::ProcessId;
-use page::ReadError;
 
-/// How much of a log is kept, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLimits {
     pub ring_entries: usize,
@@ -69,7 +65,6 @@ pub struct LogLimits {
     pub spool_max_bytes: u64,
 }
 
-/// What one call of `pump` read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pumped {
     /// It stopped at its limit: call again.
@@ -78,47 +73,32 @@ pub struct Pumped {
     pub observed: Vec<Observed>,
 }
 
-/// Where both channels stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tip {
     /// Number of the latest entry; `None` when there was none.
     pub raw: Option<u64>,
     pub normalized: Option<u64>,
-    /// When the executor last wrote anything that was read.
     pub last_activity_at: Option<Timestamp>,
 }
 
-/// A page of one channel, its entries in ascending order.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     pub entries: Vec<Entry>,
     pub flags: Flags,
-    /// On pages of the normalized channel.
     pub in_progress: Option<InProgress>,
 }
 
-/// Why a log can't be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// A full disk is one of these; the same call may work later.
     #[error("the attempt's log: {0}")]
     Io(#[from] io::Error),
     #[error("the attempt's log is damaged: {0}")]
     Damaged(String),
     #[error("process {0} was not begun")]
     NotBegun(ProcessId),
+    /// Retention removed the entries while they were read.
     #[error("the attempt's log is removed faster than it can be read")]
     Outrun,
-}
-
-impl From<ReadError> for LogError {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Gone => Self::Outrun,
-            ReadError::Io(error) => Self::Io(error),
-            ReadError::Damaged(error) => Self::Damaged(error.to_string()),
-        }
-    }
 }
 
 #[cfg(test)]

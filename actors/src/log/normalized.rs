@@ -8,18 +8,18 @@
 //! ```
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::LogError;
-use super::index::{Fields, FixedRecord, RecordFile, RecordReader};
-use super::page::ReadError;
+use super::index::{Fields, FixedRecord, RecordFile};
 use super::ring::Entry;
-use super::segments::{SegmentRead, Segments, Series};
+use super::segments::{SegmentStream, Segments, Series};
 use super::spool::format::segment_bytes;
+use crate::blocking::if_there;
 use crate::event::{Event, NormalizedEntry, Timestamp};
 use crate::ids::{ApprovalId, ProcessId};
 
@@ -34,15 +34,11 @@ const MARK_BYTES: u64 = 32 * 1024;
 pub enum Origin {
     /// The process's normalizer, given this raw entry.
     Raw(u64),
-    /// The process's normalizer, at the end.
     End,
-    /// The daemon, when the process began.
     Opening,
-    /// The daemon, when the process had ended.
     Closing,
     /// The daemon, when there was a verdict on what the process asked for.
     Verdict(ApprovalId),
-    /// The daemon, at any other time.
     Daemon,
 }
 
@@ -55,12 +51,9 @@ pub struct Draft {
     pub event: Event,
 }
 
-/// A place between two entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Number of the entry that starts here.
     pub entry: u64,
-    /// Bytes of all lines before it.
     pub offset: u64,
 }
 
@@ -98,9 +91,8 @@ pub struct NormalizedWriter {
     index: RecordFile<Mark>,
     segment: File,
     segment_start: u64,
-    /// Where the oldest segment starts.
     oldest: u64,
-    end: Mark,
+    pub end: Mark,
     last_mark: Mark,
     max_bytes: u64,
 }
@@ -114,13 +106,13 @@ impl NormalizedWriter {
         mut on_file: impl FnMut(Stored, Origin),
     ) -> Result<Self, LogError> {
         let files = series(dir);
-        let mut index: RecordFile<Mark> = RecordFile::open(&dir.join(INDEX))?;
+        let index: RecordFile<Mark> = RecordFile::open(&dir.join(INDEX))?;
         let starts = files.starts()?;
         let oldest = starts.first().copied().unwrap_or(0);
         let segment_start = starts.last().copied().unwrap_or(0);
         let segment = open_segment(&files, segment_start)?;
         let written = segment_start + segment.metadata()?.len();
-        cut_marks(&mut index, written)?;
+        cut_marks(&index, written)?;
         // Only after a power cut can less be on file than was known to be.
         let known = Some(from).filter(|from| from.offset <= written);
         let mut end =
@@ -135,25 +127,20 @@ impl NormalizedWriter {
             LogError::Damaged(format!("{} before its end", files.path(segment_start).display()))
         })?;
         segment.set_len(torn_at)?;
-        cut_marks(&mut index, end.offset)?;
+        cut_marks(&index, end.offset)?;
         let is_marked = index.last()?.is_some_and(|mark| end.entry - mark.entry <= MARK_ENTRIES);
         if !is_marked && end.entry > 0 {
             tracing::error!(path = %dir.join(INDEX).display(), "the index is damaged; it is built again");
-            mark_anew(&mut index, dir, &starts, end)?;
+            mark_anew(&index, dir, &starts, end)?;
         }
         let last_mark = index.last()?.unwrap_or_default();
         Ok(Self { files, index, segment, segment_start, oldest, end, last_mark, max_bytes })
     }
 
-    pub fn end(&self) -> Mark {
-        self.end
-    }
-
     pub fn reader(&self) -> NormalizedReader {
-        NormalizedReader { dir: self.files.dir.clone(), index: self.index.reader().clone() }
+        NormalizedReader { dir: self.files.dir.clone(), index: self.index.clone() }
     }
 
-    /// Numbers entries and puts them on file, all of them before it returns.
     pub fn append(&mut self, drafts: Vec<Draft>) -> Result<Vec<Entry>, LogError> {
         let mut entries = Vec::with_capacity(drafts.len());
         let mut lines = Vec::new();
@@ -185,7 +172,6 @@ impl NormalizedWriter {
         self.oldest < self.segment_start && self.end.offset - self.oldest > self.max_bytes
     }
 
-    /// Removes the oldest segments beyond the limit, never the newest one.
     pub fn drop_oldest(&mut self) -> io::Result<()> {
         let starts = self.files.starts()?;
         for (start, next) in starts.iter().zip(starts.iter().skip(1)) {
@@ -220,21 +206,20 @@ impl Draft {
     pub fn numbered(self, entry_index: u64) -> io::Result<Entry> {
         let Self { at, process: execution_process_id, turn, event, .. } = self;
         let entry = NormalizedEntry { entry_index, at, execution_process_id, turn, event };
-        Ok(Entry::new(entry_index, &entry)?)
+        Entry::new(entry_index, &entry)
     }
 }
 
 /// Drops the marks beyond an offset: those of lines that never got on file.
-fn cut_marks(index: &mut RecordFile<Mark>, end: u64) -> io::Result<()> {
+fn cut_marks(index: &RecordFile<Mark>, end: u64) -> io::Result<()> {
     while index.last()?.is_some_and(|mark| mark.offset > end) {
-        index.truncate(index.len() - 1)?;
+        index.truncate(index.len()? - 1)?;
     }
     Ok(())
 }
 
-/// Builds the marks again from the lines themselves.
 fn mark_anew(
-    index: &mut RecordFile<Mark>,
+    index: &RecordFile<Mark>,
     dir: &Path,
     starts: &[u64],
     end: Mark,
@@ -266,10 +251,6 @@ fn parse(line: &[u8]) -> Option<(Stored, Origin, &str)> {
     Some((serde_json::from_str(json).ok()?, serde_json::from_str(origin).ok()?, json))
 }
 
-fn damaged(what: String) -> ReadError {
-    io::Error::new(io::ErrorKind::InvalidData, what).into()
-}
-
 /// Reads the channel from its beginning, entry by entry, beside its writer.
 pub struct OnFile(LineReader);
 
@@ -280,19 +261,18 @@ impl OnFile {
     }
 
     /// The next entry; `None` after the last that is whole.
-    pub fn next_entry(&mut self) -> Result<Option<(Stored, Origin, Entry)>, ReadError> {
+    pub fn next_entry(&mut self) -> Result<Option<(Stored, Origin, Entry)>, LogError> {
         let Some(line) = self.0.next_line()? else { return Ok(None) };
-        let parsed = parse(line).ok_or_else(|| damaged("an entry is damaged".to_owned()))?;
-        let (stored, origin, json) = parsed;
+        let damaged = || LogError::Damaged("an entry can't be read".to_owned());
+        let (stored, origin, json) = parse(line).ok_or_else(damaged)?;
         Ok(Some((stored, origin, Entry::from_json(stored.entry_index, json.to_owned())?)))
     }
 }
 
-/// Reads the channel beside its writer.
 #[derive(Clone)]
 pub struct NormalizedReader {
     dir: PathBuf,
-    index: RecordReader<Mark>,
+    index: RecordFile<Mark>,
 }
 
 impl NormalizedReader {
@@ -303,64 +283,41 @@ impl NormalizedReader {
         Ok(self.index.get(mark)?.map_or(next, |mark| mark.entry.min(next)))
     }
 
-    /// A run of entries for a [page](super::page::collect).
-    pub fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
+    pub fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, LogError> {
         let after = self.index.partition_point(|mark| mark.entry <= entry)?;
-        let number = after.checked_sub(1).ok_or(ReadError::Gone)?;
-        let mark = self.index.get(number)?.ok_or(ReadError::Gone)?;
+        let number = after.checked_sub(1).ok_or(LogError::Outrun)?;
+        let mark = self.index.get(number)?.ok_or(LogError::Outrun)?;
         let end = self.index.get(after)?.map_or(below, |next| next.entry.min(below));
         let mut lines = LineReader::new(&self.dir, mark.offset);
         let mut entries = Vec::new();
         for index in mark.entry..end {
-            let line = lines.next_line()?.ok_or(ReadError::Gone)?;
+            let line = lines.next_line()?.ok_or(LogError::Outrun)?;
             let json = str::from_utf8(line).ok().and_then(|line| line.rsplit_once('\t'));
-            let (json, _) =
-                json.ok_or_else(|| damaged(format!("normalized entry {index} is damaged")))?;
+            let damaged = || LogError::Damaged(format!("normalized entry {index}"));
+            let (json, _) = json.ok_or_else(damaged)?;
             entries.push(Entry::from_json(index, json.to_owned())?);
         }
         Ok(entries)
     }
 }
 
-/// Reads whole lines from an offset on.
 struct LineReader {
-    segments: Segments,
-    bytes: Vec<u8>,
-    head: usize,
-    /// Offset of the byte after `bytes`.
-    offset: u64,
+    bytes: BufReader<SegmentStream>,
+    line: Vec<u8>,
 }
 
 impl LineReader {
     fn new(dir: &Path, offset: u64) -> Self {
-        Self { segments: Segments::new(series(dir)), bytes: Vec::new(), head: 0, offset }
+        let bytes = SegmentStream::new(series(dir), offset);
+        Self { bytes: BufReader::with_capacity(64 * 1024, bytes), line: Vec::new() }
     }
 
-    /// The next line without its `\n`; `None` while there is no whole one.
-    fn next_line(&mut self) -> Result<Option<&[u8]>, ReadError> {
-        let mut scanned = self.head;
-        loop {
-            if let Some(len) = self.bytes[scanned..].iter().position(|byte| *byte == b'\n') {
-                let line = self.head..scanned + len;
-                self.head = line.end + 1;
-                return Ok(Some(&self.bytes[line]));
-            }
-            scanned = self.bytes.len() - self.head;
-            self.bytes.drain(..self.head);
-            self.head = 0;
-            if !self.read_more()? {
-                return Ok(None);
-            }
+    /// The next line without its `\n`; `None` at the end, and for a line that has no end.
+    fn next_line(&mut self) -> Result<Option<&[u8]>, LogError> {
+        self.line.clear();
+        match if_there(self.bytes.read_until(b'\n', &mut self.line))? {
+            Some(_) => Ok(self.line.strip_suffix(b"\n")),
+            None => Err(LogError::Outrun),
         }
-    }
-
-    fn read_more(&mut self) -> Result<bool, ReadError> {
-        let len = self.bytes.len();
-        self.bytes.resize(len + 64 * 1024, 0);
-        let found = self.segments.read_at(self.offset, &mut self.bytes[len..])?;
-        let read = if let SegmentRead::Bytes(read) = found { read } else { 0 };
-        self.bytes.truncate(len + read);
-        self.offset += read as u64;
-        if matches!(found, SegmentRead::Gone { .. }) { Err(ReadError::Gone) } else { Ok(read > 0) }
     }
 }

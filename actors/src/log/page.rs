@@ -4,15 +4,13 @@
 //! them, with a cursor those before it; both are filled from their new end. A page after an
 //! entry is filled from its old end. Entries are in ascending order on every page.
 
-use std::io;
 use std::ops::Range;
 
+use super::LogError;
 use super::ring::Entry;
 
-/// The most entries on a page.
 pub const MAX_LIMIT: usize = 1000;
 
-/// A request for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     /// At most so many entries; taken as 1 to [`MAX_LIMIT`].
@@ -23,10 +21,8 @@ pub struct Query {
     pub place: PagePosition,
 }
 
-/// Where a page lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagePosition {
-    /// The newest entries.
     Newest,
     /// Before this entry: a cursor.
     Before(u64),
@@ -34,33 +30,22 @@ pub enum PagePosition {
     After(i64),
 }
 
-/// Which end of its range a page is filled from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    Forward,
-    Backward,
-}
-
-/// What a page says beside its entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// The cursor of the page before this one; `None` when nothing older is held.
     pub next_cursor: Option<u64>,
     /// More is held: newer entries after [`PagePosition::After`], older ones else.
     pub has_more: bool,
-    /// Retention has removed the channel's first entries.
     pub history_truncated: bool,
-    /// The oldest and the newest entry held.
     pub oldest: Option<u64>,
     pub latest: Option<u64>,
 }
 
-/// The entries of `held` that a query may return, and the end to fill it from.
-pub fn plan(held: &Range<u64>, query: &Query) -> (Range<u64>, Direction) {
+pub fn plan(held: &Range<u64>, query: &Query) -> Range<u64> {
     let limit = query.limit.clamp(1, MAX_LIMIT) as u64;
     let before = |end: u64| {
         let end = end.max(held.start);
-        (end.saturating_sub(limit).max(held.start)..end, Direction::Backward)
+        end.saturating_sub(limit).max(held.start)..end
     };
     match query.place {
         PagePosition::Newest => before(held.end),
@@ -69,64 +54,30 @@ pub fn plan(held: &Range<u64>, query: &Query) -> (Range<u64>, Direction) {
         PagePosition::After(after) => {
             let start = u64::try_from(after.saturating_add(1)).unwrap_or(0);
             let start = start.clamp(held.start, held.end);
-            (start..start.saturating_add(limit).min(held.end), Direction::Forward)
+            start..start.saturating_add(limit).min(held.end)
         }
     }
 }
 
-/// The flags of a page that took the entries `taken` of the planned ones.
-pub fn flags(held: &Range<u64>, query: &Query, taken: &Range<u64>) -> Flags {
-    let is_older_held = !taken.is_empty() && taken.start > held.start;
-    let (next_cursor, has_more) = match query.place {
-        PagePosition::After(_) => (None, taken.end < held.end),
-        PagePosition::Newest | PagePosition::Before(_) => {
-            (is_older_held.then_some(taken.start), is_older_held)
-        }
-    };
-    Flags {
-        next_cursor,
-        has_more,
-        history_truncated: held.start > 0,
-        oldest: (!held.is_empty()).then_some(held.start),
-        latest: held.end.checked_sub(1),
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// Retention removed them meanwhile.
-    #[error("removed by retention")]
-    Gone,
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error("a stored entry is damaged: {0}")]
-    Damaged(#[from] serde_json::Error),
-}
-
-/// Takes the planned entries that fit. `block(entry, below)` gives a run of consecutive
-/// entries that holds `entry`, as far as they are numbered below `below`.
+/// Takes the entries of the planned `range` that fit. `block(entry, below)` gives a run of
+/// consecutive entries that holds `entry`, as far as they are numbered below `below`.
 pub fn collect(
-    block: impl Fn(u64, u64) -> Result<Vec<Entry>, ReadError>,
-    range: &Range<u64>,
-    direction: Direction,
-    max_bytes: usize,
-) -> Result<Vec<Entry>, ReadError> {
-    let (mut page, mut left, mut room) = (Vec::new(), range.clone(), max_bytes.saturating_sub(1));
+    block: impl Fn(u64, u64) -> Result<Vec<Entry>, LogError>,
+    held: &Range<u64>,
+    range: Range<u64>,
+    query: &Query,
+) -> Result<(Vec<Entry>, Flags), LogError> {
+    let is_forward = matches!(query.place, PagePosition::After(_));
+    let (mut page, start, mut left) = (Vec::<Entry>::new(), range.start, range);
+    let mut room = query.max_bytes.saturating_sub(1);
     'page: while !left.is_empty() {
-        let next = match direction {
-            Direction::Forward => left.start,
-            Direction::Backward => left.end - 1,
-        };
-        let mut entries = block(next, left.end)?;
+        let mut entries = block(if is_forward { left.start } else { left.end - 1 }, left.end)?;
         entries.retain(|entry| left.contains(&entry.index()));
-        if direction == Direction::Backward {
+        if !is_forward {
             entries.reverse();
         }
-        let last = entries.last().ok_or(ReadError::Gone)?.index();
-        match direction {
-            Direction::Forward => left.start = last + 1,
-            Direction::Backward => left.end = last,
-        }
+        let last = entries.last().ok_or(LogError::Outrun)?.index();
+        left = if is_forward { last + 1..left.end } else { left.start..last };
         for entry in entries {
             let size = entry.json().len() + 1;
             if !page.is_empty() && size > room {
@@ -136,10 +87,22 @@ pub fn collect(
             page.push(entry);
         }
     }
-    if direction == Direction::Backward {
+    if !is_forward {
         page.reverse();
     }
-    Ok(page)
+    let taken = match (page.first(), page.last()) {
+        (Some(first), Some(last)) => first.index()..last.index() + 1,
+        _ => start..start,
+    };
+    let is_older_held = !taken.is_empty() && taken.start > held.start;
+    let flags = Flags {
+        next_cursor: (is_older_held && !is_forward).then_some(taken.start),
+        has_more: if is_forward { taken.end < held.end } else { is_older_held },
+        history_truncated: held.start > 0,
+        oldest: (!held.is_empty()).then_some(held.start),
+        latest: held.end.checked_sub(1),
+    };
+    Ok((page, flags))
 }
 
 #[cfg(test)]
@@ -162,25 +125,22 @@ mod tests {
         }
 
         fn page(&self, query: &Query) -> (Vec<u64>, Flags) {
-            let (range, direction) = plan(&self.held, query);
+            let range = plan(&self.held, query);
             let block = |entry, below| self.block(entry, below);
-            let page = collect(block, &range, direction, query.max_bytes).unwrap();
+            let (page, flags) = collect(block, &self.held, range.clone(), query).unwrap();
             let indexes: Vec<u64> = page.iter().map(Entry::index).collect();
-            let taken = match (indexes.first(), indexes.last()) {
-                (Some(first), Some(last)) => *first..last + 1,
-                _ => range.start..range.start,
-            };
-            assert!(indexes.iter().copied().eq(taken.clone()), "a page has no hole");
+            let has_hole = indexes.windows(2).any(|pair| pair[0] + 1 != pair[1]);
+            assert!(!has_hole, "{indexes:?}");
             assert!(indexes.len() <= query.limit);
             assert_eq!(indexes.is_empty(), range.is_empty(), "one entry always fits");
             let json = serde_json::to_string(&page).unwrap();
             assert!(indexes.len() <= 1 || json.len() <= query.max_bytes);
-            (indexes, flags(&self.held, query, &taken))
+            (indexes, flags)
         }
     }
 
     impl Sizes {
-        fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
+        fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, LogError> {
             assert!(self.held.contains(&entry));
             let first = entry / 7 * 7;
             (first..below.min(first + 7))

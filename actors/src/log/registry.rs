@@ -15,7 +15,6 @@ const KEPT: usize = 32;
 
 type Slot = Arc<OnceCell<Arc<AttemptLog>>>;
 
-/// The logs of a home.
 pub struct Logs {
     attempts_dir: PathBuf,
     limits: LogLimits,
@@ -23,7 +22,6 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// The logs below `attempts_dir`, one folder an attempt.
     pub fn new(attempts_dir: PathBuf, limits: LogLimits) -> Self {
         Self { attempts_dir, limits, open: Mutex::default() }
     }
@@ -40,7 +38,6 @@ impl Logs {
         self.attempts_dir.join(attempt.to_string())
     }
 
-    /// The log of an attempt; it is made when there is none.
     pub async fn get(&self, attempt: AttemptId) -> Result<Arc<AttemptLog>, LogError> {
         let slot = {
             let mut open = self.open.lock().await;

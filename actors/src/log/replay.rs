@@ -17,13 +17,11 @@ use crate::event::{Event, Timestamp};
 use crate::executor::{Normalizer, Observed, PlainLines};
 use crate::ids::ProcessId;
 
-/// The result of a replay.
 #[derive(Debug)]
 pub enum Replay {
     /// As many entries are the same, byte for byte.
     Same(u64),
     Differs(Difference),
-    /// Raw lines of this process are no longer held.
     Gone(ProcessId),
 }
 
@@ -37,9 +35,8 @@ pub struct Difference {
     pub derived: Option<Entry>,
 }
 
-/// Replays the log in an attempt's folder: of one process, or all. `normalizer`
-/// gives the reader of each process; `show` is given every entry that is the same
-/// or the daemon's, and ends the replay by an error.
+/// Replays the log in an attempt's folder, of one process or all. `show` gets every entry that
+/// is the same or the daemon's, and ends the replay by an error.
 pub fn replay(
     attempt_dir: &Path,
     only: Option<ProcessId>,
@@ -109,13 +106,11 @@ fn ends(dir: &Path) -> Result<BTreeMap<ProcessId, u64>, LogError> {
     Ok(ends)
 }
 
-/// One process, derived as far as it is on file.
 struct ReplayedProcess {
     raw: RawEntries,
     normalizer: Box<dyn Normalizer>,
     /// The first raw entry of leftovers, once the process has ended.
     leftovers: Option<u64>,
-    /// Derived, and not yet met on file.
     drafts: VecDeque<(Origin, Option<Timestamp>, Event)>,
     last_at: Option<Timestamp>,
     /// Its first entries are no longer held.

@@ -2,6 +2,7 @@
 //! Pure.
 
 use std::collections::VecDeque;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,13 +17,11 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Serializes an entry that has this number.
-    pub fn new<T: Serialize>(index: u64, entry: &T) -> serde_json::Result<Self> {
+    pub fn new<T: Serialize>(index: u64, entry: &T) -> io::Result<Self> {
         Ok(Self { index, json: Arc::from(serde_json::value::to_raw_value(entry)?) })
     }
 
-    /// An entry as it was serialized before.
-    pub fn from_json(index: u64, json: String) -> serde_json::Result<Self> {
+    pub fn from_json(index: u64, json: String) -> io::Result<Self> {
         Ok(Self { index, json: Arc::from(RawValue::from_string(json)?) })
     }
 
@@ -45,7 +44,6 @@ impl Serialize for Entry {
     }
 }
 
-/// The last entries of a channel, without a hole.
 pub struct Ring {
     entries: VecDeque<Entry>,
     bytes: usize,
@@ -73,7 +71,6 @@ impl Ring {
         }
     }
 
-    /// Adds the newest entry and drops the oldest ones beyond the limits.
     pub fn push(&mut self, entry: Entry) {
         self.reset(entry.index);
         self.next += 1;
@@ -85,7 +82,6 @@ impl Ring {
         }
     }
 
-    /// These entries, when all of them are here.
     pub fn get(&self, range: &Range<u64>) -> Option<Vec<Entry>> {
         let first = self.next - self.entries.len() as u64;
         let start = usize::try_from(range.start.checked_sub(first)?).ok()?;

@@ -2,7 +2,7 @@
 //! start, the oldest of which may be gone.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -21,7 +21,6 @@ impl Series {
         self.dir.join(format!("{}-{start:020}.{}", self.prefix, self.suffix))
     }
 
-    /// The start offsets of the segments held, ascending.
     pub fn starts(&self) -> io::Result<Vec<u64>> {
         let Some(files) = if_there(std::fs::read_dir(&self.dir))? else { return Ok(Vec::new()) };
         let mut starts = Vec::new();
@@ -38,15 +37,38 @@ impl Series {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentRead {
-    /// This many bytes, at least one.
     Bytes(usize),
-    /// Nothing is written there yet.
     NotYet,
     /// Retention removed the bytes; history resumes at this offset.
-    Gone { resume: u64 },
+    Gone {
+        resume: u64,
+    },
 }
 
-/// A reader of one stream; keeps the last segment open.
+/// Reads on from an offset to the end of what is written; `NotFound` where retention removed it.
+pub struct SegmentStream {
+    segments: Segments,
+    offset: u64,
+}
+
+impl SegmentStream {
+    pub fn new(series: Series, offset: u64) -> Self {
+        Self { segments: Segments::new(series), offset }
+    }
+}
+
+impl Read for SegmentStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = match self.segments.read_at(self.offset, buffer)? {
+            SegmentRead::Bytes(read) => read,
+            SegmentRead::NotYet => 0,
+            SegmentRead::Gone { .. } => return Err(io::ErrorKind::NotFound.into()),
+        };
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
 pub struct Segments {
     series: Series,
     open: Option<(u64, File)>,

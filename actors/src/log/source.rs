@@ -13,7 +13,6 @@ use super::spool::format::{Record, STREAMS};
 use super::spool::read::SpoolReader;
 use crate::event::{Stream, Timestamp};
 
-/// Bytes taken from the spool at once.
 const CHUNK: usize = 64 * 1024;
 
 /// How far to read a process's streams when all there is is wanted.
@@ -30,7 +29,6 @@ pub struct Position {
     pub read: [u64; 2],
 }
 
-/// A raw line before it is numbered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawLine {
     /// When the record came in that ended the line, or showed that it goes on.
@@ -39,12 +37,10 @@ pub struct RawLine {
     pub line: Line,
 }
 
-#[derive(Debug)]
 pub enum ReadStep {
     Line(RawLine),
     /// Retention took bytes that were not read yet; reading goes on after them.
     Gap,
-    /// Nothing more for now.
     Idle,
 }
 
@@ -62,7 +58,6 @@ pub struct ProcessLines {
 }
 
 impl ProcessLines {
-    /// Reads the spool in `dir` from `position` on.
     pub fn at(dir: &Path, position: Position) -> Self {
         Self {
             spool: SpoolReader::open(dir),
@@ -75,7 +70,6 @@ impl ProcessLines {
         }
     }
 
-    /// Where to go on after the last line that was given.
     pub fn position(&self) -> Position {
         let wanted = self.wanted();
         let read = [wanted[0].max(self.known[0]), wanted[1].max(self.known[1])];
@@ -191,7 +185,6 @@ impl ProcessLines {
         self.wanted() != self.open()
     }
 
-    /// The offsets of the bytes wanted next.
     pub fn wanted(&self) -> [u64; 2] {
         self.cutters.each_ref().map(LineCutter::wanted)
     }

@@ -7,7 +7,6 @@ use super::segments::SegmentRead;
 use super::spool::format::Record;
 use super::spool::read::SpoolReader;
 
-/// The last bytes of a process's output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tail {
     /// Bytes that are not UTF-8 are U+FFFD.

@@ -25,10 +25,8 @@ use super::wire::{self, Hello, ShimMessage, ShimRequest, WireError};
 pub const SOCKET: &str = "sock";
 /// How long a shim may take for its next message.
 pub const DEADLINE: Duration = Duration::from_secs(5);
-/// Most descriptors that come with a message.
 const FDS_MAX: usize = 8;
 
-/// Why the state of a process can't be found out.
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
     #[error("the shim is there and does not answer")]
@@ -54,7 +52,6 @@ pub struct Lifeline {
     pub shim: Option<PidFd>,
 }
 
-/// A connection after its hello, subscribed to every event.
 #[derive(Debug)]
 pub struct Attached {
     pub stream: UnixStream,
@@ -140,9 +137,8 @@ fn read_message(
     Ok(ShimMessage::decode(&frame)?)
 }
 
-/// Reads some bytes and the descriptors that come with them. Retries after a signal: the
-/// kernel does not restart a read with a deadline (signal(7)), and the daemon gets a SIGCHLD
-/// at any time.
+/// Reads some bytes and the descriptors that come with them. The kernel does not restart a
+/// read with a deadline after a signal (signal(7)).
 pub fn receive(stream: &UnixStream, bytes: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut buffer = RecvAncillaryBuffer::new(&mut space);

@@ -11,55 +11,49 @@ use serde::{Deserialize, Serialize};
 const LEAF: &str = "provost-daemon";
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 
-/// A cgroup by its folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Cgroup {
-    dir: PathBuf,
-}
+pub struct Cgroup(PathBuf);
 
 impl Cgroup {
     /// The cgroup of a name below `base`, made or not.
     pub fn named(base: &Path, name: &str) -> Self {
-        Self { dir: base.join(format!("provost-{name}")) }
+        Self(base.join(format!("provost-{name}")))
     }
 
     pub fn make(&self) -> io::Result<()> {
-        match fs::create_dir(&self.dir) {
+        match fs::create_dir(&self.0) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
         }
     }
 
     pub fn set(&self, file: &str, value: u64) -> io::Result<()> {
-        fs::write(self.dir.join(file), value.to_string())
+        fs::write(self.0.join(file), value.to_string())
     }
 
-    /// Moves the calling process into it, and with it all that it will start.
     pub fn enter(&self) -> io::Result<()> {
-        fs::write(self.dir.join("cgroup.procs"), "0")
+        fs::write(self.0.join("cgroup.procs"), "0")
     }
 
     pub fn members(&self) -> Vec<i32> {
-        let procs = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
+        let procs = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
         procs.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Kills all that are in it in one step (Linux 5.14).
     pub fn kill(&self) {
         // On older kernels the caller kills them one by one.
-        let _ = fs::write(self.dir.join("cgroup.kill"), "1");
+        let _ = fs::write(self.0.join("cgroup.kill"), "1");
     }
 
     /// Whether the kernel has killed one of its processes for lack of memory.
     pub fn was_out_of_memory(&self) -> bool {
-        let events = fs::read_to_string(self.dir.join("memory.events")).unwrap_or_default();
+        let events = fs::read_to_string(self.0.join("memory.events")).unwrap_or_default();
         let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
         kills.is_some_and(|count| count.trim() != "0")
     }
 
     pub fn remove(&self) {
-        let _ = fs::remove_dir(&self.dir);
+        let _ = fs::remove_dir(&self.0);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The daemon's end of a control socket: one task per connection, requests in, events out.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,17 +14,13 @@ use tokio::time::timeout;
 use super::attach::{self, Attached, Lifeline};
 use super::kill::{self, KillReport};
 use super::manifest::{ExitRecord, Started, StopKind};
-use super::wire::{self, STDIN_MESSAGE_MAX, ShimMessage, ShimRequest, Target};
+use super::wire::{self, Hello, STDIN_MESSAGE_MAX, ShimMessage, ShimRequest, Target};
 use crate::blocking::lock;
 
-/// How long a shim may take to answer, a kill included.
 const ANSWER: Duration = kill::BUDGET.saturating_add(Duration::from_secs(8));
-/// Unread events; beyond them the connection waits.
 const EVENTS: usize = 64;
-/// Unsent requests; beyond them callers wait.
 const REQUESTS: usize = 16;
 
-/// Why a request to a shim failed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ControlError {
     /// The shim has ended or died; its folder tells which.
@@ -38,13 +34,10 @@ pub enum ControlError {
     TooLong(usize),
 }
 
-/// An event of an execution process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShimEvent {
     /// The leader has ended; the record is on disk.
     Exited(ExitRecord),
-    /// Nothing of the process's tree is left.
-    TreeGone,
     /// The spool has no room, and the executor waits; nothing is lost.
     Stalled(String),
     Resumed,
@@ -70,7 +63,6 @@ pub struct Control {
     stdin: watch::Receiver<StdinState>,
 }
 
-/// A request, and where its answer goes, if it has one.
 type Request = (ShimRequest, Option<oneshot::Sender<ShimMessage>>);
 
 #[derive(Debug)]
@@ -90,41 +82,27 @@ impl Shim {
     /// Goes on with a connection after its hello. To be called within a runtime.
     pub(super) fn connected(attached: Attached, started: Started) -> io::Result<Self> {
         let Attached { stream, hello, lifeline } = attached;
-        let stdin =
-            StdinState { written: hello.stdin_sequence, is_closed: lifeline.stdin.is_none() };
-        let (shim, ends, requested) = Self::assemble(started, stdin, lifeline);
-        let stream = UnixStream::from_std(stream)?;
-        tokio::spawn(ends.serve(stream, requested));
-        Ok(shim)
-    }
-
-    /// A shim that ended with its process before the daemon attached.
-    pub(super) fn ended(record: ExitRecord, started: Started) -> Self {
-        let stdin = StdinState { written: 0, is_closed: true };
-        let (shim, ends, _) = Self::assemble(started, stdin, Lifeline::default());
-        for event in [ShimEvent::Exited(record), ShimEvent::TreeGone, ShimEvent::Closed] {
-            // There is room for these three.
-            let _ = ends.events.try_send(event);
-        }
-        shim
-    }
-
-    fn assemble(
-        started: Started,
-        stdin: StdinState,
-        lifeline: Lifeline,
-    ) -> (Self, Connection, mpsc::Receiver<Request>) {
         let (requests, requested) = mpsc::channel(REQUESTS);
-        let (events, happened) = mpsc::channel(EVENTS);
+        let (happened, events) = mpsc::channel(EVENTS);
         let (ticks, lengths) = watch::channel(0);
-        let shared = Arc::new(Shared {
-            sequence: tokio::sync::Mutex::new(stdin.written),
-            lifeline: Mutex::new(lifeline),
-        });
-        let (stdin_state, stdin) = watch::channel(stdin);
+        let (written, is_closed) = (hello.stdin_sequence, lifeline.stdin.is_none());
+        let (stdin_state, stdin) = watch::channel(StdinState { written, is_closed });
+        let sequence = tokio::sync::Mutex::new(written);
+        let shared = Arc::new(Shared { sequence, lifeline: Mutex::new(lifeline) });
         let control = Control { requests, shared: Arc::clone(&shared), stdin };
-        let connection = Connection { events, ticks, stdin: stdin_state, shared };
-        (Self { control, events: happened, lengths, started }, connection, requested)
+        let connection = Connection { events: happened, ticks, stdin: stdin_state, shared };
+        tokio::spawn(connection.serve(UnixStream::from_std(stream)?, requested));
+        Ok(Self { control, events, lengths, started })
+    }
+
+    /// A shim that ended with its process before the daemon attached: all that it would have
+    /// said is the record.
+    pub(super) fn ended(record: ExitRecord, started: Started) -> io::Result<Self> {
+        let (stream, mut shim) = std::os::unix::net::UnixStream::pair()?;
+        shim.write_all(&ShimMessage::Exited(record).encode())?;
+        stream.set_nonblocking(true)?;
+        let hello = Hello { pid: started.pid, stdin_sequence: 0 };
+        Self::connected(Attached { stream, hello, lifeline: Lifeline::default() }, started)
     }
 }
 
@@ -156,9 +134,8 @@ impl Control {
         self.ask(ShimRequest::Ping { ticket: 0 }).await.map(drop)
     }
 
-    /// Writes a message to standard input, whole and once, after all earlier ones. Waits until
-    /// the executor has read enough; the message of a dropped call is written all the same.
-    /// Returns its sequence number.
+    /// Writes a message to standard input, whole and once, after all earlier ones, even if the
+    /// call is dropped. Waits until the executor has read enough. Returns its sequence number.
     pub async fn write_stdin(&self, bytes: Vec<u8>) -> Result<u64, ControlError> {
         if bytes.len() > STDIN_MESSAGE_MAX {
             return Err(ControlError::TooLong(bytes.len()));
@@ -174,7 +151,6 @@ impl Control {
         Ok(sequence)
     }
 
-    /// Closes standard input after the queued messages.
     pub async fn close_stdin(&self) -> Result<(), ControlError> {
         // While our copy is open, the executor sees no end.
         lock(&self.shared.lifeline).stdin = None;
@@ -186,7 +162,6 @@ impl Control {
         !self.stdin.borrow().is_closed
     }
 
-    /// The last message for standard input that the shim has written.
     pub fn stdin_sequence(&self) -> u64 {
         self.stdin.borrow().written
     }
@@ -277,7 +252,8 @@ impl Connection {
         let _ = self.events.send(ShimEvent::Closed).await;
     }
 
-    /// Handles the complete messages in `inbox`. Returns whether a tick was among them.
+    /// Handles the complete messages in `inbox`, and skips those of another shim's version.
+    /// Returns whether a tick was among them.
     async fn take_messages(
         &self,
         inbox: &mut Vec<u8>,
@@ -287,7 +263,8 @@ impl Connection {
         while let Some((frame, used)) = wire::first_frame(inbox)? {
             let message = ShimMessage::decode(frame);
             inbox.drain(..used);
-            match message? {
+            let Ok(message) = message else { continue };
+            match message {
                 ShimMessage::Tick { .. } => {
                     was_tick = true;
                     self.more();
@@ -302,11 +279,6 @@ impl Connection {
                 ShimMessage::Exited(record) => {
                     self.more();
                     self.emit(ShimEvent::Exited(record)).await;
-                }
-                ShimMessage::TreeGone => {
-                    self.more();
-                    drop(std::mem::take(&mut *lock(&self.shared.lifeline)));
-                    self.emit(ShimEvent::TreeGone).await;
                 }
                 ShimMessage::Stalled(reason) => self.emit(ShimEvent::Stalled(reason)).await,
                 ShimMessage::Resumed => self.emit(ShimEvent::Resumed).await,

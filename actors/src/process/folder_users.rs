@@ -33,7 +33,6 @@ fn uses(pid: i32, folder: &Path) -> bool {
         || open().any(|entry| leads_in(entry.path()))
 }
 
-/// Undoes the kernel's octal escapes.
 fn unescaped(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()

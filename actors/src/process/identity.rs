@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::pidfd::PidFd;
 use super::proc::Stat;
 
-/// A process of this boot, as [`Stat`] shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
     pub pid: i32,

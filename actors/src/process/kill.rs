@@ -14,10 +14,8 @@ use super::identity::Process;
 use super::proc;
 use super::tree::Tree;
 
-/// How long the dying may take.
 pub const BUDGET: Duration = Duration::from_secs(10);
 
-/// The result of a kill.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KillReport {
     pub signalled: usize,

@@ -1,10 +1,12 @@
-//! The small files beside a spool: what to run, who runs, how it ended.
+//! The small files beside a spool: what to run, who runs, how it ended; and the lock, whose
+//! holder supervises the process, or decides that no shim does.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -28,7 +30,6 @@ pub struct Manifest {
     pub process_id: ProcessId,
     /// Counts the starts of the attempt; a later one fences off an earlier.
     pub epoch: u64,
-    /// Absolute path of the program.
     pub program: PathBuf,
     pub args: Vec<String>,
     /// The environment, secrets apart: nothing is inherited beyond it.
@@ -59,14 +60,12 @@ pub struct Manifest {
 /// What standard input is read from with [`StdinSource::File`].
 pub const STDIN_FILE: &str = "stdin";
 
-/// Where the process's standard input comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StdinSource {
     Empty,
     /// The file `stdin` beside the manifest, then end of file.
     File,
-    /// A pipe that the control socket feeds.
     Pipe,
 }
 
@@ -80,7 +79,6 @@ pub struct Started {
     pub start_time: u64,
     pub boot_id: String,
     pub at: Timestamp,
-    /// How its limits are enforced.
     #[serde(default)]
     pub limits: Vec<Applied>,
 }
@@ -106,18 +104,19 @@ pub struct ExitRecord {
     pub stderr_bytes: u64,
 }
 
-/// The kind of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopKind {
-    /// Signals first.
     Soft,
-    /// Kills at once.
     Forced,
 }
 
-/// The current version of these files.
 pub const VERSION: u32 = 1;
+/// The file whose flock(2) a shim holds for life.
+const LOCK: &str = "lock";
+
+/// The pause between two looks at a folder whose shim neither answers nor has ended.
+pub const AGAIN: Duration = Duration::from_millis(20);
 
 impl Manifest {
     pub const FILE: &str = "manifest.json";
@@ -184,4 +183,29 @@ pub fn write_durably<T: Serialize>(dir: &Path, name: &str, value: &T) -> io::Res
 pub fn read<T: DeserializeOwned>(dir: &Path, name: &str) -> io::Result<Option<T>> {
     let bytes = if_there(fs::read(dir.join(name)))?;
     bytes.map(|bytes| Ok(serde_json::from_slice(&bytes)?)).transpose()
+}
+
+/// The lock, unless a shim holds it.
+pub fn try_lock(dir: &Path) -> io::Result<Option<File>> {
+    let lock = File::options().write(true).create(true).truncate(false).open(dir.join(LOCK))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The same for a caller that knows that no shim should hold it. Waits: a process that is
+/// being spawned holds a copy of every open file, and so the lock, until its exec. Blocks for
+/// 5 s at most.
+#[expect(clippy::disallowed_methods, reason = "it runs where blocking is allowed")]
+pub fn lock_soon(dir: &Path) -> io::Result<Option<File>> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let lock = try_lock(dir)?;
+        if lock.is_some() || Instant::now() > deadline {
+            return Ok(lock);
+        }
+        std::thread::sleep(AGAIN);
+    }
 }

@@ -13,15 +13,9 @@
 //! ```
 //!
 //! One execution process is one folder (`log::spool`), and the folder is the truth about it.
-//! Its **leader** is the executor, its **tree** is all that the leader started.
-//!
-//! ```text
-//!  dies           the leader goes on    its end is known   who goes on
-//!  ────           ──────────────────    ────────────────   ───────────
-//!  daemon         yes                   yes                the shim; the next daemon adopts it
-//!  shim           yes, pipes whole      yes                a shim started by Shims::rescue
-//!  both at once   until swept           no                 Shims::sweep kills and records
-//! ```
+//! Its **leader** is the executor, its **tree** is all that the leader started. The next daemon
+//! adopts a dead daemon's shims; `Shims::rescue` replaces a dead shim; when both died,
+//! `Shims::sweep` kills what is left and records the end.
 //!
 //! - A pid is never trusted alone: [`identity`] compares start times, [`pidfd`] signals
 //!   handles. Linux 5.3 is needed; from 6.15 on a status is known whoever reaped.
@@ -29,20 +23,23 @@
 //! - A secret is never on disk, and in no environment but the executor's.
 //! - A process is finished when its exit record is on disk, not at the end of its output.
 
+use std::io;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
 mod attach;
 pub mod cgroup;
-mod close_fds;
 mod control;
 pub mod folder_users;
 pub mod identity;
 pub mod kill;
-mod lock;
 pub mod manifest;
 pub mod pidfd;
 pub mod place;
 pub mod proc;
 mod rescue;
-mod roots;
 pub mod shim;
 mod shims;
 pub mod tree;
@@ -51,7 +48,6 @@ pub mod watch;
 pub mod wire;
 
 pub use attach::AdoptError;
-pub use close_fds::{close_inherited, forbid_core_dumps};
 pub use control::{Control, ControlError, Shim, ShimEvent};
 pub use nix::sys::signal::Signal;
 pub use rescue::{LOST, Swept, become_subreaper};
@@ -62,4 +58,22 @@ pub use tree::Marker;
 pub fn set_name(name: &std::ffi::CStr) {
     // Best effort: the name is only cosmetic.
     let _ = nix::sys::prctl::set_name(name);
+}
+
+/// Keeps this process, and what it starts, from dumping core: its memory may hold secrets.
+/// Returns the former soft limit, in bytes, for programs that get it back.
+pub fn forbid_core_dumps() -> Option<u64> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_CORE).ok()?;
+    setrlimit(Resource::RLIMIT_CORE, 0, hard).ok()?;
+    Some(soft)
+}
+
+/// Closes all descriptors but the standard three: a reader of an inherited pipe would wait for
+/// its end for the daemon's life. To be called before this process opens any.
+pub fn close_inherited() -> io::Result<()> {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: close_range(2) takes no pointers, and nothing in this process owns
+    // a descriptor yet that it could close.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) };
+    Ok(Errno::result(closed).map(drop)?)
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -19,17 +19,13 @@ use tokio::io::unix::AsyncFd;
 
 /// One process, alive or dead, whatever becomes of its pid.
 #[derive(Debug)]
-pub struct PidFd(OwnedFd);
+pub struct PidFd(pub(super) OwnedFd);
 
 impl PidFd {
     /// The process that has this pid now; ESRCH when there is none.
     pub fn open(pid: i32) -> io::Result<Self> {
         let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Self(pidfd_open(pid, PidfdFlags::empty())?))
-    }
-
-    pub fn try_clone(&self) -> io::Result<Self> {
-        self.0.try_clone().map(Self)
     }
 
     /// Sends a signal by its number, not a real-time one; ESRCH once the process is reaped.
@@ -70,25 +66,10 @@ impl PidFd {
     }
 }
 
-impl AsFd for PidFd {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl From<OwnedFd> for PidFd {
-    fn from(fd: OwnedFd) -> Self {
-        Self(fd)
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
-    /// This child is dead and its pid free.
     Child(i32, ExitStatus),
-    /// There are children, none of them dead.
     NoneDead,
-    /// No (such) child.
     NoChild,
 }
 

@@ -21,14 +21,12 @@ use super::identity::Process;
 use super::manifest::{self, Started};
 use super::pidfd::PidFd;
 use super::proc::{self, Stat};
-use super::roots::attempt_of;
-use super::shims::Shims;
+use super::shims::{Shims, attempt_of};
 use crate::ids::AttemptId;
 
 /// How often a line of ancestors that changes meanwhile is read again.
 const TRIES: u32 = 100;
 
-/// Whether a process belongs to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// All of its ancestors were seen, and none belongs to an attempt.
@@ -50,8 +48,6 @@ impl Place {
     }
 }
 
-/// The process that connected a socket.
-#[derive(Debug)]
 pub struct Peer {
     /// 0: a process that this PID namespace does not show.
     pid: i32,
@@ -60,20 +56,15 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The process at the other end of a connected Unix socket.
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {
         let pid = getsockopt(socket, PeerCredentials)?.pid();
         let handle = match getsockopt(socket, PeerPidfd) {
-            Ok(handle) => Some(PidFd::from(handle)),
+            Ok(handle) => Some(PidFd(handle)),
             // Linux before 6.5: the process that has the pid now, which may be a later one.
             Err(Errno::ENOPROTOOPT) if pid > 0 => PidFd::open(pid).ok(),
             Err(_) => None,
         };
         Ok(Self { pid, handle })
-    }
-
-    fn is_alive(&self) -> bool {
-        self.handle.as_ref().is_some_and(|handle| !handle.wait_dead(Duration::ZERO))
     }
 }
 
@@ -107,10 +98,10 @@ impl Shims {
         }
         let place = self.place(peer.pid);
         // A process that is alive now had its pid all along.
-        if peer.is_alive() { place } else { Place::Inside(None) }
+        let is_alive = peer.handle.as_ref().is_some_and(|it| !it.wait_dead(Duration::ZERO));
+        if is_alive { place } else { Place::Inside(None) }
     }
 
-    /// The place of this process itself.
     pub fn own_place(&self) -> Place {
         match nix::unistd::getppid().as_raw() {
             // The first process of its namespace.
@@ -148,9 +139,8 @@ impl Shims {
         }
     }
 
-    /// Learns the shims and leaders that earlier daemons left: shims that work in a folder
-    /// below `homes`. To be called before [`place_of`](Self::place_of). Looking like a shim is
-    /// enough here, since the outermost counts.
+    /// Learns the shims and leaders that earlier daemons left: those that work below `homes`.
+    /// Looking like a shim is enough here, since the outermost counts.
     pub fn recognise(&self, homes: &[PathBuf]) {
         let homes: Vec<PathBuf> =
             homes.iter().filter_map(|home| fs::canonicalize(home).ok()).collect();
@@ -252,7 +242,7 @@ mod tests {
     fn a_peer_that_has_ended_or_is_not_shown_counts_as_inside() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let peer = Peer::of(&ours).unwrap();
-        assert!(peer.is_alive() && peer.pid == std::process::id().cast_signed());
+        assert!(peer.handle.is_some() && peer.pid == std::process::id().cast_signed());
         assert_eq!(shims().place_of(&Peer { pid: 0, ..peer }), Place::Inside(None));
 
         let mut child = Command::new("true").spawn().unwrap();

@@ -10,7 +10,6 @@ pub const ARGUMENT: &str = "__shim";
 /// The second argument of a shim that takes over from one that has died.
 pub const RESCUE: &str = "rescue";
 
-/// The fields of `/proc/PID/stat` that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// One letter: `R`, `S`, `D`, `T`, `Z` …
@@ -24,7 +23,6 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// `None` when there is no such process.
     pub fn of(pid: i32) -> Option<Self> {
         Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -79,7 +77,6 @@ pub fn all() -> Vec<i32> {
     numbers_in(Path::new("/proc"))
 }
 
-/// The direct children of a process, of all of its threads; zombies too.
 pub fn children(pid: i32) -> Vec<i32> {
     let tasks = format!("/proc/{pid}/task");
     let mut children = Vec::new();
@@ -99,7 +96,6 @@ pub fn children(pid: i32) -> Vec<i32> {
     children
 }
 
-/// The real user id of a process.
 pub fn real_uid(pid: i32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;

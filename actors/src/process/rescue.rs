@@ -20,13 +20,11 @@ use super::attach::{AdoptError, DEADLINE, Lifeline};
 use super::control::Control;
 use super::identity::Process;
 use super::kill::{KillReport, kill_tree};
-use super::lock::lock_soon;
-use super::manifest::{self, ExitRecord, Manifest, Started};
+use super::manifest::{self, ExitRecord, Manifest, Started, lock_soon};
 use super::pidfd::PidFd;
 use super::proc::{self, RESCUE, Stat};
-use super::roots::attempt_of;
 use super::shim::takeover::{self, Takeover};
-use super::shims::{Adopted, Shims, SpawnError};
+use super::shims::{Adopted, Shims, SpawnError, attempt_of};
 use super::tree::{Marker, Tree};
 use crate::blocking::blocking;
 use crate::event::Stream;
@@ -39,7 +37,6 @@ const RESCUE_TRIES: u32 = 10;
 /// The reason in the record of a process whose shim and daemon died.
 pub const LOST: &str = "the supervising process and the daemon died while it ran";
 
-/// The reason in the record of a process whose folder was deleted.
 const DELETED: &str = "the folder with its output and its records was deleted while it ran";
 
 /// The result of a sweep.
@@ -50,12 +47,8 @@ pub struct Swept {
     pub report: KillReport,
 }
 
-/// What the daemon holds of a process whose shim has died; it keeps the pipes whole.
-#[derive(Default)]
-struct Hold {
-    lifeline: Lifeline,
-    takeover: Takeover,
-}
+/// What the daemon holds of a process whose shim has died; the lifeline keeps the pipes whole.
+type Hold = (Lifeline, Takeover);
 
 /// Makes this process the parent of its descendants' orphans. The daemon's first step:
 /// without it a dead shim's executor would become another process's child.
@@ -64,9 +57,8 @@ pub fn become_subreaper() -> io::Result<()> {
 }
 
 impl Shims {
-    /// Finds out why a connection closed, and starts another shim as long as anything of the
-    /// process's tree is left. `control` is that of the shim whose
-    /// [`Closed`](super::control::ShimEvent::Closed) came.
+    /// Finds out why the connection behind `control` closed, and starts another shim as long as
+    /// anything of the process's tree is left.
     pub async fn rescue(&self, dir: &Path, control: Control) -> Result<Adopted, AdoptError> {
         let stdin_sequence = control.stdin_sequence();
         let mut lifeline = control.take_lifeline();
@@ -76,14 +68,18 @@ impl Shims {
             blocking(move || io::Result::Ok(dead.wait_dead(DEADLINE))).await?;
         }
         let takeover = Takeover { stdin_sequence, ..Takeover::default() };
-        let mut hold = Hold { lifeline, takeover };
+        let mut hold = (lifeline, takeover);
         // A rescuing shim can be killed as well: then another goes on.
         for _ in 0..RESCUE_TRIES {
             let (record, started) = match self.adopt(dir).await? {
                 Adopted::Lost { leader } => (None, leader),
                 Adopted::Ended(record) => {
                     let folder = dir.to_owned();
-                    match blocking(move || leftovers_of(&folder)).await? {
+                    let leftovers = blocking(move || {
+                        let is_gone = read_tree(&folder)?.1.is_gone();
+                        if is_gone { Ok(None) } else { manifest::read(&folder, Started::FILE) }
+                    });
+                    match leftovers.await? {
                         Some(started) => (Some(record), started),
                         None => return Ok(Adopted::Ended(record)),
                     }
@@ -106,7 +102,29 @@ impl Shims {
     /// for this reason, unless it is known. Fails while a shim supervises it.
     pub async fn sweep(&self, dir: &Path, reason: &'static str) -> Result<Swept, AdoptError> {
         let (shims, dir) = (self.clone(), dir.to_owned());
-        blocking(move || shims.sweep_now(&dir, reason)).await
+        blocking(move || {
+            let Some(_lock) = lock_soon(&dir)? else { return Err(AdoptError::Unresponsive) };
+            let (manifest, tree) = read_tree(&dir)?;
+            let report = kill_tree(&tree, &mut || shims.reap_strays());
+            if let Some(cgroup) = &manifest.cgroup {
+                cgroup.remove();
+            }
+            failpoint::hit("sweep", "killed");
+            let mut spool = SpoolWriter::open(&dir, manifest.spool_max_bytes)?;
+            spool.sync()?;
+            spool.trim();
+            if let Some(record) = manifest::read(&dir, ExitRecord::FILE)? {
+                return Ok(Swept { record, report });
+            }
+            let record = ExitRecord {
+                stdout_bytes: spool.len(Stream::Stdout),
+                stderr_bytes: spool.len(Stream::Stderr),
+                ..ExitRecord::unknown(reason)
+            };
+            manifest::write_durably(&dir, ExitRecord::FILE, &record)?;
+            Ok(Swept { record, report })
+        })
+        .await
     }
 
     /// Sweeps a process whose folder has been deleted; also kills its shim.
@@ -138,29 +156,6 @@ impl Shims {
         }
     }
 
-    fn sweep_now(&self, dir: &Path, reason: &str) -> Result<Swept, AdoptError> {
-        let Some(_lock) = lock_soon(dir)? else { return Err(AdoptError::Unresponsive) };
-        let (manifest, tree) = read_tree(dir)?;
-        let report = kill_tree(&tree, &mut || self.reap_strays());
-        if let Some(cgroup) = &manifest.cgroup {
-            cgroup.remove();
-        }
-        failpoint::hit("sweep", "killed");
-        let mut spool = SpoolWriter::open(dir, manifest.spool_max_bytes)?;
-        spool.sync()?;
-        spool.trim();
-        if let Some(record) = manifest::read(dir, ExitRecord::FILE)? {
-            return Ok(Swept { record, report });
-        }
-        let record = ExitRecord {
-            stdout_bytes: spool.len(Stream::Stdout),
-            stderr_bytes: spool.len(Stream::Stderr),
-            ..ExitRecord::unknown(reason)
-        };
-        manifest::write_durably(dir, ExitRecord::FILE, &record)?;
-        Ok(Swept { record, report })
-    }
-
     /// Starts a shim that takes over, and reports the leader's end to it.
     async fn hand_over(
         &self,
@@ -169,30 +164,28 @@ impl Shims {
         is_recorded: bool,
         hold: &mut Hold,
     ) -> Result<(), SpawnError> {
-        self.wait_for(leader.pid);
+        self.known().waited_for.insert(leader.pid);
         let (shims, folder, mut held) = (self.clone(), dir.to_owned(), std::mem::take(hold));
         let gathered = blocking(move || {
             let (theirs, watched) = shims.gather(&folder, leader, is_recorded, &mut held)?;
             io::Result::Ok((held, theirs, watched))
         });
-        let gathered = gathered.await.map_err(SpawnError::Prepare);
-        failpoint::hit("rescue", "gathered");
-        let launched = match gathered {
-            Ok((held, theirs, watched)) => {
-                *hold = held;
-                let launched = self.launch(dir, &[RESCUE], OwnedFd::from(theirs).into()).await;
-                failpoint::hit("rescue", "launched");
-                launched.map(|()| watched)
-            }
-            Err(error) => Err(error),
+        let launched = async {
+            let gathered = gathered.await.map_err(SpawnError::Prepare);
+            failpoint::hit("rescue", "gathered");
+            let (held, theirs, watched) = gathered?;
+            *hold = held;
+            let launched = self.launch(dir, &[RESCUE], OwnedFd::from(theirs).into()).await;
+            failpoint::hit("rescue", "launched");
+            launched.map(|()| watched)
         };
-        match launched {
+        match launched.await {
             Ok(Some(handle)) => {
                 tokio::spawn(self.clone().report_leader_end(dir.to_owned(), leader, handle));
                 Ok(())
             }
             other => {
-                self.no_longer_wait_for(leader.pid);
+                self.known().waited_for.remove(&leader.pid);
                 other.map(drop)
             }
         }
@@ -207,14 +200,14 @@ impl Shims {
         hold: &mut Hold,
     ) -> io::Result<(UnixStream, Option<PidFd>)> {
         let lock = lock_soon(dir)?.ok_or(io::ErrorKind::WouldBlock)?;
-        let Hold { lifeline, takeover } = hold;
+        let (lifeline, takeover) = hold;
         takeover.roots.extend(self.claim_orphans(dir)?);
         let mut watched = None;
         if !is_recorded {
             let learn = || self.reap_leader(leader).map(ExitStatusExt::into_raw);
             takeover.status = takeover.status.or_else(learn);
             let handle = lifeline.leader.as_ref().filter(|_| takeover.status.is_none());
-            watched = handle.map(PidFd::try_clone).transpose()?;
+            watched = handle.map(|handle| handle.0.try_clone().map(PidFd)).transpose()?;
         }
         let (ours, theirs) = UnixStream::pair()?;
         // A descriptor on its way keeps the lock held.
@@ -223,9 +216,8 @@ impl Shims {
         Ok((theirs, watched))
     }
 
-    /// The living orphans that became our children with the death of this folder's shim:
-    /// those with its marker, and those without any marker that no rescued process has
-    /// claimed. Of two shims that die at once, the first rescue claims those without one.
+    /// The living orphans of this folder's shim: those with its marker, and those without any
+    /// that no rescue has claimed yet.
     fn claim_orphans(&self, dir: &Path) -> io::Result<Vec<Process>> {
         let (_, tree) = read_tree(dir)?;
         let may_be_ours = |orphan: &Process| {
@@ -247,7 +239,7 @@ impl Shims {
             let _ = control.leader_ended(status.into_raw()).await;
             let _ = control.ping().await;
         }
-        self.no_longer_wait_for(leader.pid);
+        self.known().waited_for.remove(&leader.pid);
     }
 }
 
@@ -258,12 +250,6 @@ fn strays() -> Vec<i32> {
     let is_stray =
         |pid: &i32| Stat::of(*pid).is_some_and(|s| s.ppid == own && s.session != own_session);
     proc::children(own).into_iter().filter(is_stray).collect()
-}
-
-/// The leader of a tree of which something is left.
-fn leftovers_of(dir: &Path) -> io::Result<Option<Started>> {
-    let (_, tree) = read_tree(dir)?;
-    if tree.is_gone() { Ok(None) } else { manifest::read(dir, Started::FILE) }
 }
 
 /// A process's tree as far as it is known without its shim.

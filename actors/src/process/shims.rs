@@ -23,11 +23,11 @@ use crate::secret::Secrets;
 use super::attach::{self, AdoptError, SOCKET, attach};
 use super::control::Shim;
 use super::identity::Process;
-use super::lock::{AGAIN, try_lock};
-use super::manifest::{self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource};
+use super::manifest::{
+    self, AGAIN, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, try_lock,
+};
 use super::pidfd::{Reaped, reap};
 use super::proc::{ARGUMENT, RESCUE, Stat};
-use super::roots::{Roots, attempt_of};
 
 /// How long a shim may take from its spawn to its report that the executor runs.
 const START: Duration = Duration::from_secs(30);
@@ -41,14 +41,12 @@ pub struct Shims {
     known: Arc<Mutex<Known>>,
 }
 
-/// The daemon's children, by what they are.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// A task waits for each of these pids; no other may reap them.
-    waited_for: BTreeSet<i32>,
+    pub(super) waited_for: BTreeSet<i32>,
     /// How leaders ended that were reaped before their rescue asked.
     ended: BTreeMap<Process, ExitStatus>,
-    /// All shims that this daemon started or found.
     pub(super) shims: Roots,
     pub(super) leaders: Roots,
     /// Orphans that belong to a rescued process.
@@ -73,7 +71,6 @@ pub enum SpawnError {
     Unreachable(#[from] AdoptError),
 }
 
-/// What became of an execution process.
 #[derive(Debug)]
 pub enum Adopted {
     /// Its shim runs; the leader may have ended.
@@ -87,25 +84,15 @@ pub enum Adopted {
 }
 
 impl Shims {
-    /// `program` is started as the shim and must call [`shim::enter`](super::shim::enter) first
-    /// in its `main`; normally `/proc/self/exe`, which is this program even after its file has
-    /// been replaced.
+    /// `program` must call [`shim::enter`](super::shim::enter) first in its `main`; normally
+    /// `/proc/self/exe`, which is this program even after its file has been replaced.
     pub fn new(program: PathBuf) -> Self {
         Self { program, known: Arc::default() }
     }
 
-    /// Starts an execution process without secrets in a folder of its own, which is created if
-    /// it is missing. `stdin` goes with [`StdinSource::File`].
+    /// Starts an execution process in a folder of its own, which is created if it is missing.
+    /// `stdin` goes with [`StdinSource::File`].
     pub async fn spawn(
-        &self,
-        dir: &Path,
-        manifest: &Manifest,
-        stdin: Option<&[u8]>,
-    ) -> Result<Shim, SpawnError> {
-        self.spawn_with(dir, manifest, stdin, &Secrets::default()).await
-    }
-
-    pub async fn spawn_with(
         &self,
         dir: &Path,
         manifest: &Manifest,
@@ -131,16 +118,14 @@ impl Shims {
                 let folder = dir.to_owned();
                 let started = blocking(move || manifest::read(&folder, Started::FILE)).await;
                 let started = started.map_err(AdoptError::Io)?.ok_or(SpawnError::Died)?;
-                Ok(Shim::ended(record, started))
+                Ok(Shim::ended(record, started).map_err(AdoptError::Io)?)
             }
             _ => Err(refused.map_or(SpawnError::Died, SpawnError::Refused)),
         }
     }
 
-    /// Makes a folder that was [closed](Adopted::NeverStarted) fit for a start again. A shim
-    /// that a dead daemon started may still arrive: one of the two gets the lock, the other is
-    /// refused, and `spawn` attaches to whichever runs. A shim that is being refused holds the
-    /// lock for a moment; this waits for its end.
+    /// Makes a folder that was [closed](Adopted::NeverStarted) fit for a start again. Waits for
+    /// the lock: a dead daemon's shim may arrive late, and is refused.
     pub async fn reopen(&self, dir: &Path) -> io::Result<()> {
         let deadline = Instant::now() + attach::DEADLINE;
         loop {
@@ -186,7 +171,6 @@ impl Shims {
         Ok(Some(Adopted::Live(Shim::connected(attached, started)?)))
     }
 
-    /// Starts a shim in a folder and reads its handshake.
     pub(super) async fn launch(
         &self,
         dir: &Path,
@@ -220,7 +204,7 @@ impl Shims {
         let shims = self.clone();
         tokio::spawn(async move {
             let _ = child.wait().await;
-            shims.no_longer_wait_for(pid);
+            shims.known().waited_for.remove(&pid);
         });
         match word.trim_end().split_once(' ') {
             None if word == "ok\n" => Ok(()),
@@ -228,10 +212,7 @@ impl Shims {
             _ => Err(SpawnError::Died),
         }
     }
-}
 
-/// Which child is which, and who reaps it.
-impl Shims {
     /// Spawns a shim and registers it before any caller can ask for its place.
     fn spawn_known(&self, command: &mut Command, dir: &Path) -> io::Result<Child> {
         let mut known = self.known();
@@ -243,14 +224,6 @@ impl Shims {
             known.shims.insert(Process { pid, start_time: stat.start_time }, attempt_of(dir));
         }
         Ok(child)
-    }
-
-    pub(super) fn wait_for(&self, pid: i32) {
-        self.known().waited_for.insert(pid);
-    }
-
-    pub(super) fn no_longer_wait_for(&self, pid: i32) {
-        self.known().waited_for.remove(&pid);
     }
 
     /// Reaps a dead child of ours that no task waits for. A rescue may need a leader's status.
@@ -294,6 +267,37 @@ impl Shims {
     }
 }
 
+/// Processes whose descendants belong to attempts; `None`: to a check, for example.
+#[derive(Debug, Default)]
+pub(super) struct Roots(BTreeMap<Process, Option<AttemptId>>);
+
+impl Roots {
+    pub(super) fn insert(&mut self, process: Process, attempt: Option<AttemptId>) {
+        self.0.retain(|process, _| process.holds_its_pid());
+        self.0.insert(process, attempt);
+    }
+
+    fn holds(&self, process: Process) -> bool {
+        self.0.contains_key(&process)
+    }
+
+    /// Whose a process is by itself, or by the session that a living leader began.
+    #[expect(clippy::option_option, reason = "a known process of no attempt is an answer")]
+    pub(super) fn owner(&self, process: Process, session: i32) -> Option<Option<AttemptId>> {
+        let own = self.0.get(&process).copied();
+        own.or_else(|| {
+            let first = Process { pid: session, start_time: 0 };
+            let last = Process { start_time: process.start_time, ..first };
+            let mut leaders = self.0.range(first..=last);
+            leaders.find(|(leader, _)| leader.holds_its_pid()).map(|(_, attempt)| *attempt)
+        })
+    }
+}
+
+pub(super) fn attempt_of(folder: &Path) -> Option<AttemptId> {
+    folder.parent()?.file_name()?.to_str()?.parse().ok()
+}
+
 /// `false`: the folder is closed, and its lock is held.
 fn try_reopen(dir: &Path) -> io::Result<bool> {
     let is_closed = || -> io::Result<bool> {
@@ -335,7 +339,6 @@ fn judge(dir: &Path) -> io::Result<Adopted> {
     })
 }
 
-/// Puts everything that a shim needs on the disk.
 fn prepare(dir: &Path, manifest: &Manifest, stdin: Option<&[u8]>) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     // A second try: the first try's shim may be reading these files.

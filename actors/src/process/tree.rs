@@ -21,13 +21,11 @@ use crate::ids::{AttemptId, ProcessId};
 pub struct Tree {
     /// All below this one, which is spared itself: a shim.
     pub below: Option<i32>,
-    /// These and all below them.
     pub roots: Vec<Process>,
     /// All in the session of this one, the leader.
     pub session_of: Option<Process>,
     /// The subreaper above a shim that has died; its orphans may be ours.
     pub adopter: Option<i32>,
-    /// All in this cgroup.
     pub cgroup: Option<Cgroup>,
     pub marker: Marker,
     /// Never part of the tree, nor what is below them: the daemon, ourselves.
@@ -151,7 +149,6 @@ impl Tree {
     }
 }
 
-/// The environment that identifies an attempt's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
     pub attempt: AttemptId,
@@ -164,7 +161,6 @@ impl Marker {
     /// Tells the processes of one attempt apart, where it is set.
     pub const PROCESS: &str = "PROVOST_PROCESS_ID";
 
-    /// Whether an environment is that of any attempt's process.
     pub fn is_in(environ: &[u8]) -> bool {
         value(environ, Self::ATTEMPT).is_some()
     }

@@ -11,10 +11,8 @@ const CLOSE_LOOK: Duration = Duration::from_millis(100);
 /// Bounds of the time between two looks for idleness.
 const IDLE_LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// The usage of a tree up to some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Since the start of the process.
     pub at: Duration,
     pub bytes: u64,
     /// Processor time of all members and of the dead they have waited for.
@@ -27,24 +25,20 @@ pub struct Sample {
     pub out_of_memory: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Breach {
-    /// A sentence with the limit and its value.
-    pub reason: String,
-    /// Without grace, for the damage grows.
-    pub at_once: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    Terminate,
+    /// At once, for the damage grows.
+    Kill,
 }
 
-#[derive(Debug)]
 pub struct Watch {
     limits: Limits,
-    /// The last sample that was not idle.
     busy: Sample,
     last: Sample,
 }
 
 impl Watch {
-    /// Counts idleness from `now` on.
     pub fn new(limits: Limits, now: Sample) -> Self {
         Self { limits, busy: now, last: now }
     }
@@ -65,12 +59,12 @@ impl Watch {
         idle_secs > 0 || memory_bytes > 0 || processes > 0
     }
 
-    /// Stops watching time.
     pub fn turn_ended(&mut self) {
         (self.limits.wall_secs, self.limits.idle_secs) = (0, 0);
     }
 
-    pub fn look(&mut self, now: Sample) -> Option<Breach> {
+    /// How to end the tree, and a sentence with the limit that it exceeded.
+    pub fn look(&mut self, now: Sample) -> Option<(Measure, String)> {
         let slice = now.at.saturating_sub(self.last.at);
         let used = now.cpu.saturating_sub(self.last.cpu);
         if now.stalled || now.bytes != self.last.bytes || used * IDLE_SHARE > slice {
@@ -79,20 +73,22 @@ impl Watch {
         self.last = now;
         let Limits { wall_secs, idle_secs, memory_bytes, processes, .. } = self.limits;
         let over = |limit: u64, value: u64| limit > 0 && value >= limit;
-        let breach = |at_once, reason| Some(Breach { reason, at_once });
-        if processes > 0 && now.processes > processes {
-            let reason = "it had more processes than its limit of";
-            breach(true, format!("{reason} {processes} (processes)"))
+        let (measure, reason) = if processes > 0 && now.processes > processes {
+            let limit = format!("{processes} (processes)");
+            (Measure::Kill, format!("it had more processes than its limit of {limit}"))
         } else if memory_bytes > 0 && (now.out_of_memory || now.memory > memory_bytes) {
-            let reason = "it took more memory than its limit of";
-            breach(true, format!("{reason} {memory_bytes} bytes (memory_bytes)"))
+            let limit = format!("{memory_bytes} bytes (memory_bytes)");
+            (Measure::Kill, format!("it took more memory than its limit of {limit}"))
         } else if over(wall_secs, now.at.as_secs()) {
-            breach(false, format!("it ran for longer than its limit of {wall_secs} s (wall_secs)"))
+            let limit = format!("{wall_secs} s (wall_secs)");
+            (Measure::Terminate, format!("it ran for longer than its limit of {limit}"))
         } else if over(idle_secs, now.at.saturating_sub(self.busy.at).as_secs()) {
-            breach(false, format!("it did nothing for its limit of {idle_secs} s (idle_secs)"))
+            let limit = format!("{idle_secs} s (idle_secs)");
+            (Measure::Terminate, format!("it did nothing for its limit of {limit}"))
         } else {
-            None
-        }
+            return None;
+        };
+        Some((measure, reason))
     }
 }
 
@@ -107,7 +103,7 @@ mod tests {
     }
 
     fn reason(watch: &mut Watch, sample: Sample) -> Option<String> {
-        watch.look(sample).map(|breach| breach.reason)
+        watch.look(sample).map(|(_, reason)| reason)
     }
 
     #[test]

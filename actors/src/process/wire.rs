@@ -9,11 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::kill::KillReport;
 use super::manifest::{ExitRecord, StopKind};
 
-/// Version of the frames, first byte of a [`Hello`].
 pub const VERSION: u8 = 1;
-/// Longest frame, in bytes of kind and body.
 pub const FRAME_MAX: usize = 16 * 1024 * 1024 + 64;
-/// Longest message for standard input, in bytes.
 pub const STDIN_MESSAGE_MAX: usize = 16 * 1024 * 1024;
 
 /// A peer that doesn't speak this protocol.
@@ -30,185 +27,105 @@ pub enum WireError {
 /// Which processes a signal goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The leader's process group.
     Leader,
-    /// Every process of the tree.
     Tree,
-}
-
-/// A request to a shim. Its `ticket` comes back with the answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ShimRequest {
-    /// Report every event from now on.
-    Subscribe,
-    /// The client has read the last tick.
-    TickSeen,
-    /// One message for standard input, written whole. A repeated number is not written again.
-    Stdin { sequence: u64, bytes: Vec<u8> },
-    /// Close standard input after the queued messages.
-    CloseStdin,
-    /// Signal some processes.
-    Signal { ticket: u32, target: Target, signal: i32 },
-    /// Kill every process of the tree.
-    KillTree { ticket: u32 },
-    /// A stop begins; the record of the leader's end mentions it.
-    Stopping(StopKind),
-    /// Send the pipes' other ends.
-    Pipes,
-    /// Answer.
-    Ping { ticket: u32 },
-    /// To a shim that isn't the leader's parent: the leader's wait status (wait(2)).
-    LeaderEnded { status: i32 },
-}
-
-/// A message of a shim: an event or an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ShimMessage {
-    /// First of all.
-    Hello(Hello),
-    /// The answer to [`ShimRequest::Subscribe`].
-    Subscribed,
-    /// Bytes spooled so far. The next tick follows [`ShimRequest::TickSeen`].
-    Tick { stdout: u64, stderr: u64 },
-    /// All messages up to this one were written to standard input.
-    StdinWritten { sequence: u64 },
-    /// Standard input is closed: on request, or because it has no reader.
-    StdinClosed,
-    /// The leader's end is on disk.
-    Exited(ExitRecord),
-    /// The last process of the tree is gone; the shim ends.
-    TreeGone,
-    /// The spool takes no bytes, and why.
-    Stalled(String),
-    /// The spool has room again.
-    Resumed,
-    /// How many processes got a signal.
-    Signalled { ticket: u32, count: u32 },
-    /// The result of a kill.
-    Killed { ticket: u32, report: KillReport },
-    /// Comes with the descriptors of the pipes' other ends, and of both outputs' stages.
-    Pipes { stdout: bool, stderr: bool, stdin: bool, staged: bool },
-    /// The answer to [`ShimRequest::Ping`].
-    Pong { ticket: u32 },
 }
 
 /// The state of a shim when a client connects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The leader.
     pub pid: i32,
     /// The last message for standard input that was received whole.
     pub stdin_sequence: u64,
 }
 
-impl ShimRequest {
-    pub fn encode(&self) -> Vec<u8> {
-        match self {
-            Self::Subscribe => frame(b'A', &[]),
-            Self::TickSeen => frame(b't', &[]),
-            Self::Stdin { sequence, bytes } => frame(b'I', &[&sequence.to_le_bytes(), bytes]),
-            Self::CloseStdin => frame(b'C', &[]),
-            Self::Signal { ticket, target, signal } => {
-                let target = [match target {
-                    Target::Leader => b'l',
-                    Target::Tree => b't',
-                }];
-                frame(b'S', &[&ticket.to_le_bytes(), &target, &signal.to_le_bytes()])
-            }
-            Self::KillTree { ticket } => frame(b'K', &[&ticket.to_le_bytes()]),
-            Self::Stopping(kind) => frame(b'E', &[&[u8::from(*kind == StopKind::Forced)]]),
-            Self::Pipes => frame(b'F', &[]),
-            Self::Ping { ticket } => frame(b'P', &[&ticket.to_le_bytes()]),
-            Self::LeaderEnded { status } => frame(b'L', &[&status.to_le_bytes()]),
+/// Declares an enum of frames, each with its kind and the fields of its body in order.
+macro_rules! frames {
+    ($(#[$about:meta])* $name:ident {
+        $($(#[$doc:meta])* $kind:literal
+            $frame:ident $(($only:ident: $type:ty))? $({ $($field:ident: $types:ty),* })?,)*
+    }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$doc])* $frame $(($type))? $({ $($field: $types),* })?,)*
         }
-    }
 
-    /// Whether the frame is a [`ShimRequest::Stdin`], without copying it.
-    pub fn is_stdin(frame: &[u8]) -> bool {
-        frame.first() == Some(&b'I')
-    }
-
-    pub fn decode(frame: &[u8]) -> Result<Self, WireError> {
-        let mut body = Body::of(frame);
-        Ok(match body.kind {
-            b'A' => Self::Subscribe,
-            b't' => Self::TickSeen,
-            b'I' => Self::Stdin { sequence: body.u64()?, bytes: body.rest().to_vec() },
-            b'C' => Self::CloseStdin,
-            b'S' => {
-                let ticket = body.u32()?;
-                let target = match body.u8()? {
-                    b'l' => Target::Leader,
-                    b't' => Target::Tree,
-                    _ => return Err(body.malformed()),
-                };
-                Self::Signal { ticket, target, signal: body.u32()?.cast_signed() }
+        impl $name {
+            pub fn encode(&self) -> Vec<u8> {
+                let mut frame = vec![0; 4];
+                match self {
+                    $(Self::$frame $(($only))? $({ $($field),* })? => {
+                        frame.push($kind);
+                        $($only.put(&mut frame);)?
+                        $($($field.put(&mut frame);)*)?
+                    })*
+                }
+                // Senders keep below FRAME_MAX; the receiver would refuse a longer frame.
+                let len = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
+                frame[..4].copy_from_slice(&len.to_le_bytes());
+                frame
             }
-            b'K' => Self::KillTree { ticket: body.u32()? },
-            b'E' => match body.u8()? {
-                0 => Self::Stopping(StopKind::Soft),
-                _ => Self::Stopping(StopKind::Forced),
-            },
-            b'F' => Self::Pipes,
-            b'P' => Self::Ping { ticket: body.u32()? },
-            b'L' => Self::LeaderEnded { status: body.u32()?.cast_signed() },
-            _ => return Err(body.malformed()),
-        })
+
+            pub fn decode(frame: &[u8]) -> Result<Self, WireError> {
+                let (&kind, rest) = frame.split_first().unwrap_or((&0, &[]));
+                let mut body = Body { kind, rest };
+                Ok(match kind {
+                    $($kind => Self::$frame
+                        $((<$type>::take(&mut body)?))?
+                        $({ $($field: <$types>::take(&mut body)?),* })?,)*
+                    _ => return Err(body.malformed()),
+                })
+            }
+        }
+    };
+}
+
+frames! {
+    /// A request to a shim. Its `ticket` comes back with the answer.
+    ShimRequest {
+        b'A' Subscribe,
+        b't' TickSeen,
+        /// One message for standard input, written whole. A repeated number is not written again.
+        b'I' Stdin { sequence: u64, bytes: Vec<u8> },
+        b'C' CloseStdin,
+        b'S' Signal { ticket: u32, target: Target, signal: i32 },
+        b'K' KillTree { ticket: u32 },
+        /// A stop begins; the record of the leader's end mentions it.
+        b'E' Stopping(kind: StopKind),
+        b'F' Pipes,
+        b'P' Ping { ticket: u32 },
+        /// To a shim that isn't the leader's parent: the leader's wait status (wait(2)).
+        b'L' LeaderEnded { status: i32 },
     }
 }
 
-impl ShimMessage {
-    pub fn encode(&self) -> Vec<u8> {
-        match self {
-            Self::Hello(hello) => frame(b'H', &[&[VERSION], &json(hello)]),
-            Self::Subscribed => frame(b'A', &[]),
-            Self::Tick { stdout, stderr } => {
-                frame(b'T', &[&stdout.to_le_bytes(), &stderr.to_le_bytes()])
-            }
-            Self::StdinWritten { sequence } => frame(b'a', &[&sequence.to_le_bytes()]),
-            Self::StdinClosed => frame(b'c', &[]),
-            Self::Exited(record) => frame(b'X', &[&json(record)]),
-            Self::TreeGone => frame(b'G', &[]),
-            Self::Stalled(reason) => frame(b'!', &[reason.as_bytes()]),
-            Self::Resumed => frame(b'.', &[]),
-            Self::Signalled { ticket, count } => {
-                frame(b's', &[&ticket.to_le_bytes(), &count.to_le_bytes()])
-            }
-            Self::Killed { ticket, report } => frame(b'k', &[&ticket.to_le_bytes(), &json(report)]),
-            Self::Pipes { stdout, stderr, stdin, staged } => {
-                frame(b'f', &[&[*stdout, *stderr, *stdin, *staged].map(u8::from)])
-            }
-            Self::Pong { ticket } => frame(b'p', &[&ticket.to_le_bytes()]),
-        }
+frames! {
+    /// A message of a shim: an event or an answer.
+    ShimMessage {
+        b'H' Hello(hello: Hello),
+        b'A' Subscribed,
+        /// Bytes spooled so far. The next tick follows [`ShimRequest::TickSeen`].
+        b'T' Tick { stdout: u64, stderr: u64 },
+        /// All messages up to this one were written to standard input.
+        b'a' StdinWritten { sequence: u64 },
+        /// Standard input is closed: on request, or because it has no reader.
+        b'c' StdinClosed,
+        b'X' Exited(record: ExitRecord),
+        b'!' Stalled(reason: String),
+        b'.' Resumed,
+        b's' Signalled { ticket: u32, count: u32 },
+        b'k' Killed { ticket: u32, report: KillReport },
+        /// Comes with the descriptors of the pipes' other ends, and of both outputs' stages.
+        b'f' Pipes { stdout: bool, stderr: bool, stdin: bool, staged: bool },
+        b'p' Pong { ticket: u32 },
     }
+}
 
-    pub fn decode(frame: &[u8]) -> Result<Self, WireError> {
-        let mut body = Body::of(frame);
-        Ok(match body.kind {
-            b'H' => match body.u8()? {
-                VERSION => Self::Hello(body.json()?),
-                other => return Err(WireError::Version(other)),
-            },
-            b'A' => Self::Subscribed,
-            b'T' => Self::Tick { stdout: body.u64()?, stderr: body.u64()? },
-            b'a' => Self::StdinWritten { sequence: body.u64()? },
-            b'c' => Self::StdinClosed,
-            b'X' => Self::Exited(body.json()?),
-            b'G' => Self::TreeGone,
-            b'!' => Self::Stalled(String::from_utf8_lossy(body.rest()).into_owned()),
-            b'.' => Self::Resumed,
-            b's' => Self::Signalled { ticket: body.u32()?, count: body.u32()? },
-            b'k' => Self::Killed { ticket: body.u32()?, report: body.json()? },
-            b'f' => Self::Pipes {
-                stdout: body.u8()? != 0,
-                stderr: body.u8()? != 0,
-                stdin: body.u8()? != 0,
-                // Older shims end here.
-                staged: body.rest().first().is_some_and(|&is| is != 0),
-            },
-            b'p' => Self::Pong { ticket: body.u32()? },
-            _ => return Err(body.malformed()),
-        })
+impl ShimRequest {
+    /// Whether the frame is a [`ShimRequest::Stdin`], without copying it.
+    pub fn is_stdin(frame: &[u8]) -> bool {
+        frame.first() == Some(&b'I')
     }
 }
 
@@ -223,63 +140,82 @@ pub fn first_frame(arrived: &[u8]) -> Result<Option<(&[u8], usize)>, WireError> 
     }
 }
 
-fn frame(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
-    let len = 1 + parts.iter().map(|part| part.len()).sum::<usize>();
-    let mut frame = Vec::with_capacity(4 + len);
-    // Senders keep below FRAME_MAX; the receiver would refuse a longer frame.
-    frame.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
-    frame.push(kind);
-    for part in parts {
-        frame.extend_from_slice(part);
-    }
-    frame
-}
-
-fn json<T: Serialize>(report: &T) -> Vec<u8> {
-    // Only maps with keys that are no strings fail, and no report holds one.
-    serde_json::to_vec(report).unwrap_or_default()
-}
-
+/// What is left of a frame's body.
 struct Body<'a> {
     kind: u8,
     rest: &'a [u8],
 }
 
-impl<'a> Body<'a> {
-    fn of(frame: &'a [u8]) -> Self {
-        let (&kind, rest) = frame.split_first().unwrap_or((&0, &[]));
-        Self { kind, rest }
-    }
-
+impl Body<'_> {
     fn malformed(&self) -> WireError {
         WireError::Malformed(self.kind)
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
         let (bytes, rest) = self.rest.split_first_chunk().ok_or(self.malformed())?;
         self.rest = rest;
         Ok(*bytes)
     }
+}
 
-    fn u8(&mut self) -> Result<u8, WireError> {
-        self.take::<1>().map(|[byte]| byte)
-    }
+trait Field: Sized {
+    fn put(&self, out: &mut Vec<u8>);
+    fn take(body: &mut Body<'_>) -> Result<Self, WireError>;
+}
 
-    fn u32(&mut self) -> Result<u32, WireError> {
-        self.take().map(u32::from_le_bytes)
-    }
+/// Implements [`Field`] for types by how one is put, and taken.
+macro_rules! fields {
+    ($($($type:ty),*: |$value:ident, $out:ident| $put:expr, |$body:ident| $take:expr;)*) => {
+        $($(impl Field for $type {
+            fn put(&self, $out: &mut Vec<u8>) {
+                let $value = self;
+                $put;
+            }
 
-    fn u64(&mut self) -> Result<u64, WireError> {
-        self.take().map(u64::from_le_bytes)
-    }
+            fn take($body: &mut Body<'_>) -> Result<Self, WireError> {
+                $take
+            }
+        })*)*
+    };
+}
 
-    fn rest(&self) -> &'a [u8] {
-        self.rest
-    }
-
-    fn json<T: for<'de> Deserialize<'de>>(&self) -> Result<T, WireError> {
-        serde_json::from_slice(self.rest).map_err(|_| self.malformed())
-    }
+fields! {
+    i32, u32, u64:
+        |number, out| out.extend(number.to_le_bytes()),
+        |body| body.bytes().map(Self::from_le_bytes);
+    bool:
+        |is, out| out.push(u8::from(*is)),
+        |body| body.bytes().map(|[byte]| byte != 0);
+    Target:
+        |target, out| out.push(if *target == Self::Leader { b'l' } else { b't' }),
+        |body| match body.bytes()? {
+            [b'l'] => Ok(Self::Leader),
+            [b't'] => Ok(Self::Tree),
+            _ => Err(body.malformed()),
+        };
+    StopKind:
+        |kind, out| out.push(u8::from(*kind == Self::Forced)),
+        |body| body.bytes().map(|[byte]| if byte == 0 { Self::Soft } else { Self::Forced });
+    // The types from here on take all that is left.
+    Vec<u8>:
+        |bytes, out| out.extend_from_slice(bytes),
+        |body| Ok(body.rest.to_vec());
+    String:
+        |text, out| out.extend_from_slice(text.as_bytes()),
+        |body| Ok(String::from_utf8_lossy(body.rest).into_owned());
+    ExitRecord, KillReport:
+        // Only maps with keys that are no strings fail, and no report holds one.
+        |report, out| out.extend(serde_json::to_vec(report).unwrap_or_default()),
+        |body| serde_json::from_slice(body.rest).map_err(|_| body.malformed());
+    Hello:
+        |hello, out| {
+            out.push(VERSION);
+            out.extend(serde_json::to_vec(hello).unwrap_or_default());
+        },
+        |body| match body.bytes()? {
+            [VERSION] => serde_json::from_slice(body.rest).map_err(|_| body.malformed()),
+            [other] => Err(WireError::Version(other)),
+        };
 }
 
 #[cfg(test)]
@@ -336,7 +272,6 @@ mod tests {
                 stdout_bytes: 4,
                 stderr_bytes: 0,
             }),
-            ShimMessage::TreeGone,
             ShimMessage::Stalled("no room".into()),
             ShimMessage::Resumed,
             ShimMessage::Signalled { ticket: 1, count: 2 },
@@ -356,8 +291,7 @@ mod tests {
     fn a_shim_of_another_version_is_told_apart_from_nonsense() {
         assert_eq!(ShimMessage::decode(b"H\x02{}"), Err(WireError::Version(2)));
         assert_eq!(ShimMessage::decode(b"H\x01{}"), Err(WireError::Malformed(b'H')));
-        let pipes = ShimMessage::Pipes { stdout: true, stderr: true, stdin: true, staged: false };
-        assert_eq!(ShimMessage::decode(b"f\x01\x01\x01"), Ok(pipes), "of before there were stages");
+        assert_eq!(ShimMessage::decode(b"G"), Err(WireError::Malformed(b'G')), "of an older shim");
         assert_eq!(first_frame(&[0, 0, 0, 0, 1]), Err(WireError::Malformed(0)));
         assert_eq!(first_frame(&[255; 5]), Err(WireError::TooLong(0xffff_ffff)));
     }

@@ -3,16 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// What an encoder escapes beyond the necessary.
 #[derive(Clone, Copy)]
 struct Encoder {
     /// Characters beyond ASCII become `\uXXXX`.
     ascii: bool,
-    /// So do these.
     more: &'static str,
-    /// `/` becomes `\/`.
     slash: bool,
-    /// Hexadecimal digits are upper case.
     upper: bool,
 }
 

@@ -24,20 +24,17 @@ const LINE_MIN: usize = 8;
 pub struct SecretNames(Vec<String>);
 
 impl SecretNames {
-    /// The default patterns.
     pub const DEFAULT: [&str; 4] = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"];
 
     pub fn new(patterns: Vec<String>) -> Self {
         Self(patterns)
     }
 
-    /// Whether a text can be one of these patterns.
     pub fn is_pattern(text: &str) -> bool {
         let stem = text.strip_suffix('*').or_else(|| text.strip_prefix('*')).unwrap_or(text);
         !stem.is_empty() && !stem.contains(['*', '=', '\0'])
     }
 
-    /// Whether a variable of this name holds a secret.
     pub fn name(&self, variable: &str) -> bool {
         self.0.iter().any(|pattern| match (pattern.strip_suffix('*'), pattern.strip_prefix('*')) {
             (Some(prefix), _) => variable.starts_with(prefix),
@@ -67,7 +64,6 @@ impl SecretNames {
 pub struct Secrets {
     /// Variables of the executor whose values hold a secret.
     pub env: BTreeMap<String, String>,
-    /// Texts that its output must not show.
     pub needles: Vec<Needle>,
 }
 

@@ -3,17 +3,13 @@
 //! At the leftmost match the longest needle becomes `[redacted:NAME]`. Bytes that may begin a
 //! needle are held back. So the output does not depend on how the stream was cut.
 
-use std::fmt;
-
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, MatchKind};
 
 use super::Needle;
 
-/// A set of needles to search for.
 pub struct Redactor {
     automaton: AhoCorasick,
     needles: Vec<Needle>,
-    /// Bytes of the longest needle.
     longest: usize,
 }
 
@@ -25,7 +21,6 @@ pub struct Redacted {
 }
 
 impl Redactor {
-    /// Fails for too many needles.
     pub fn new(needles: Vec<Needle>) -> Result<Self, BuildError> {
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
@@ -68,12 +63,6 @@ impl Redactor {
             self.needles.iter().any(|needle| goes_on(needle.text.as_bytes()))
         };
         (first..bytes.len()).find(is_open).unwrap_or(bytes.len())
-    }
-}
-
-impl fmt::Debug for Redactor {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Redactor({:?})", self.needles)
     }
 }
 

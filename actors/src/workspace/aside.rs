@@ -15,25 +15,19 @@ use super::git::{self, Git, GitError};
 use super::{quote, regular};
 use crate::blocking::blocking;
 
-/// Settings that decide how files are read and written.
 const HARMLESS: &str =
     r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|excludesfile)$";
 /// Where a partial clone or Git LFS fetches missing files from.
 const REMOTES: &str = r"^(remote\..*\.(url|promisor|partialclonefilter)|lfs\.url)$";
-/// Which files are written.
 const SPARSE: &str = r"^core\.sparsecheckout(cone)?$";
 /// git treats larger files as binary, and never holds them in memory.
 const BIG: &str = "core.bigFileThreshold=16m";
-/// Longest list of patterns or attributes that is copied, in bytes.
 const LIST_MAX: u64 = 16 << 20;
 
-/// A scratch repository, removed when this is dropped.
-#[derive(Debug)]
 pub struct Aside {
     dir: TempDir,
     /// The folder that the real repository's worktrees share.
-    common: PathBuf,
-    /// `-c` and a setting, alternating.
+    pub common: PathBuf,
     config: Vec<OsString>,
 }
 
@@ -60,10 +54,6 @@ impl Aside {
         self.dir.path()
     }
 
-    pub fn common(&self) -> &Path {
-        &self.common
-    }
-
     /// git of this repository. `worktree`, a folder, holds the files.
     pub fn git(&self, worktree: &Path) -> Git {
         let mut git = Git::standing_in(worktree, &self.common);
@@ -86,20 +76,15 @@ pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), GitError> {
     let aside = Aside::make(place, &common).await?;
     let sparse = settings(worktree, &["--get-regexp", SPARSE]).await?;
     let remotes = settings(&common, &["--get-regexp", REMOTES]).await?;
-    {
-        let (git_dir, common, admin) = (aside.path().to_owned(), common.clone(), admin.clone());
-        let prepared = blocking(move || {
-            let patterns = "info/sparse-checkout";
-            regular::copy_small(&admin.join(patterns), &git_dir.join(patterns), LIST_MAX)?;
-            // Git LFS keeps its files there.
-            let fetched = common.join("lfs");
-            if fetched.is_dir() {
-                std::os::unix::fs::symlink(fetched, git_dir.join("lfs"))?;
-            }
-            Ok::<_, io::Error>(())
-        });
-        prepared.await?;
-    }
+    let patterns = "info/sparse-checkout";
+    let (from, to) = (admin.join(patterns), aside.path().join(patterns));
+    // Git LFS keeps its files there.
+    let (fetched, lfs) = (common.join("lfs"), aside.path().join("lfs"));
+    let prepared = blocking(move || {
+        regular::copy_small(&from, &to, LIST_MAX)?;
+        if fetched.is_dir() { std::os::unix::fs::symlink(fetched, lfs) } else { Ok(()) }
+    });
+    prepared.await?;
     let mut git = aside.git(worktree).patient();
     git.command
         .args(["-c", "core.sparseCheckout=false"])

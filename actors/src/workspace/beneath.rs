@@ -19,7 +19,6 @@ pub enum Links {
     Refuse,
 }
 
-/// Opens a folder of our own, by a trusted path.
 pub fn folder(path: &Path) -> nix::Result<OwnedFd> {
     open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
 }

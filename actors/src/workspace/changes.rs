@@ -15,12 +15,10 @@ pub enum Status {
     Renamed,
 }
 
-/// A file that differs from the merge base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Its path in the repository, in no certain encoding.
     pub path: Vec<u8>,
-    /// Its name before a rename.
     pub old_path: Option<Vec<u8>>,
     pub status: Status,
     /// Lines; 0 for a binary file.
@@ -33,34 +31,29 @@ pub struct Change {
 }
 
 impl Change {
-    /// Both of its names.
     pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(&self.path).chain(&self.old_path).map(Vec::as_slice)
     }
 }
 
-/// git's output is not as its manual says.
-#[derive(Debug, thiserror::Error)]
-#[error("git's list of changes can't be understood")]
-pub struct Unreadable;
-
 /// Reads git-diff(1)'s raw output and, after it, numstat, both with `-z`. Sorted by path.
-pub fn parse(listing: &[u8]) -> Result<Vec<Change>, Unreadable> {
+/// `None`: it is not as git's manual says.
+pub fn parse(listing: &[u8]) -> Option<Vec<Change>> {
     let mut fields = listing.split(|byte| *byte == 0).peekable();
     let mut changes = Vec::new();
     while let Some(head) = fields.next_if(|field| field.starts_with(b":")) {
         let status = head.rsplit(|byte| *byte == b' ').next().and_then(<[u8]>::first);
-        let path = fields.next().ok_or(Unreadable)?.to_vec();
+        let path = fields.next()?.to_vec();
         let (status, path, old_path) = match status {
             Some(b'A') => (Status::Added, path, None),
             Some(b'D') => (Status::Deleted, path, None),
             // T: from a file to a link, say. U: both sides of a merge under way.
             Some(b'M' | b'T' | b'U') => (Status::Modified, path, None),
             Some(b'R') => {
-                let new = fields.next().ok_or(Unreadable)?.to_vec();
+                let new = fields.next()?.to_vec();
                 (Status::Renamed, new, Some(path))
             }
-            _ => return Err(Unreadable),
+            _ => return None,
         };
         let (added, deleted, bytes) = (0, 0, 0);
         changes.push(Change { path, old_path, status, added, deleted, bytes, is_read: true });
@@ -70,23 +63,23 @@ pub fn parse(listing: &[u8]) -> Result<Vec<Change>, Unreadable> {
     while let Some(head) = fields.next().filter(|field| !field.is_empty()) {
         let mut parts = head.splitn(3, |byte| *byte == b'\t');
         let (added, deleted) = (parts.next(), parts.next());
-        let path = match parts.next().ok_or(Unreadable)? {
+        let path = match parts.next()? {
             // A rename: its two names follow.
-            b"" => fields.nth(1).ok_or(Unreadable)?,
+            b"" => fields.nth(1)?,
             path => path,
         };
         let at = changes.binary_search_by(|change| change.path.as_slice().cmp(path));
-        let change = &mut changes[at.map_err(|_| Unreadable)?];
+        let change = &mut changes[at.ok()?];
         change.added = count(added)?;
         change.deleted = count(deleted)?;
     }
-    Ok(changes)
+    Some(changes)
 }
 
 /// A number of lines, or `-` for a binary file.
-fn count(field: Option<&[u8]>) -> Result<u64, Unreadable> {
-    let text = field.and_then(|field| std::str::from_utf8(field).ok()).ok_or(Unreadable)?;
-    if text == "-" { Ok(0) } else { text.parse().map_err(|_| Unreadable) }
+fn count(field: Option<&[u8]>) -> Option<u64> {
+    let text = std::str::from_utf8(field?).ok()?;
+    if text == "-" { Some(0) } else { text.parse().ok() }
 }
 
 /// The change that a path names, by its new name or its old one.
@@ -175,7 +168,7 @@ mod tests {
         let expected: Vec<_> = expected.map(|(p, s, a, d)| (p.to_owned(), s, a, d)).into();
         assert_eq!(read, expected);
         assert!(parse(b"").unwrap().is_empty());
-        assert!(parse(b":100644 100644 a b").is_err());
+        assert!(parse(b":100644 100644 a b").is_none());
     }
 
     #[test]

@@ -13,15 +13,12 @@ use crate::blocking::blocking;
 /// Longest list of the commits at which a shallow clone's history ends, in bytes.
 const SHALLOW_MAX: u64 = 64 << 20;
 
-/// A checkout to be made.
 #[derive(Clone, Debug)]
 pub struct Checkout {
-    /// The repository that has it.
     pub repo: PathBuf,
     pub commit: String,
     /// Another folder with its objects; may be missing.
     pub objects: PathBuf,
-    /// The new folder.
     pub path: PathBuf,
 }
 

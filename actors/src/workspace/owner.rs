@@ -9,20 +9,16 @@ use super::git::{self, GitError};
 use super::{aside, proof};
 use crate::blocking::lock;
 
-/// A worktree to be made.
 #[derive(Clone, Debug)]
 pub struct NewWorktree {
     pub path: PathBuf,
     pub branch: String,
-    /// The commit to start from.
     pub base: String,
     /// Takes what stands in the way.
     pub trash: PathBuf,
-    /// Takes the scratch repository.
     pub scratch: PathBuf,
 }
 
-/// The repositories that were written to.
 #[derive(Default)]
 pub struct Repositories {
     /// By the folder that a repository's worktrees share.

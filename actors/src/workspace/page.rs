@@ -1,13 +1,18 @@
 //! Which piece of a file to return: bytes or lines, never a character cut in two, and never
 //! an empty piece before the end. Pure.
 
-/// The requested piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
-    /// From a byte on.
-    Bytes { offset: u64, max_bytes: usize },
+    Bytes {
+        offset: u64,
+        max_bytes: usize,
+    },
     /// So many lines from a line on, counted from 1, as far as they fit.
-    Lines { start: u64, count: u64, max_bytes: usize },
+    Lines {
+        start: u64,
+        count: u64,
+        max_bytes: usize,
+    },
 }
 
 impl Range {
@@ -21,7 +26,6 @@ impl Range {
 /// How much of a window is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Bytes.
     pub len: usize,
     /// Lines, the last one also when it is cut.
     pub lines: u64,

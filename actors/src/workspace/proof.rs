@@ -13,7 +13,6 @@ use super::regular;
 use super::snapshot::{self, Snapshot, SnapshotError, Source};
 use crate::blocking::{blocking, if_there};
 
-/// Most commits that only a worktree's HEAD was at.
 const STRAYS_MAX: usize = 100;
 const LOG_MAX: u64 = 256 << 20;
 /// git's files and folders of an operation under way.
@@ -27,10 +26,7 @@ const UNDER_WAY: [&str; 7] = [
     "sequencer",
 ];
 
-/// The state of a readable worktree.
-#[derive(Debug)]
 pub struct Proof {
-    /// What a removal would lose, in words; `None`: nothing.
     pub unsaved: Option<String>,
     /// Files and folders in it that git ignores.
     pub ignored: usize,
@@ -38,7 +34,6 @@ pub struct Proof {
     admin: PathBuf,
     common: PathBuf,
     head: String,
-    /// Commits that no branch holds.
     strays: Vec<String>,
 }
 
@@ -59,7 +54,6 @@ fn because(reason: impl Into<String>) -> Keep {
     Keep::Because(reason.into())
 }
 
-/// Looks at a worktree whose attempt began at the commit `base`.
 pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
     let common = git::common_dir(&source.repo)
         .await
@@ -160,7 +154,6 @@ async fn strays(
     Ok(found)
 }
 
-/// The commits that a reflog names.
 fn logged(log: &Path) -> std::io::Result<BTreeSet<String>> {
     let bytes = if_there(regular::read(log, LOG_MAX))?.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -217,9 +210,10 @@ impl Proof {
     pub async fn save(&self, reference: &str) -> Result<Option<String>, Keep> {
         let tree_of = format!("{}^{{tree}}", self.head);
         let before = git::run(&self.common, &["rev-parse", &tree_of]).await?;
-        let staged = self.tree(Some("index.staged")).await?;
+        let index = self.snapshot.copy_index(&self.admin, "index.staged").await?;
+        let staged = self.write(&["write-tree"], Some(&index)).await?;
         self.write(&["add", "--all"], None).await?;
-        let tree = self.tree(None).await?;
+        let tree = self.write(&["write-tree"], None).await?;
         if tree == before && staged == before && self.strays.is_empty() {
             return Ok(None);
         }
@@ -235,15 +229,6 @@ impl Proof {
         let args = ["update-ref", "-m", "provost gc", reference, &commit];
         git::run(&self.common, &args).await?;
         Ok(Some(commit))
-    }
-
-    /// The tree of a copy of the worktree's index, or of the scratch repository's.
-    async fn tree(&self, staged: Option<&'static str>) -> Result<String, Keep> {
-        let index = match staged {
-            Some(name) => Some(self.snapshot.copy_index(&self.admin, name).await?),
-            None => None,
-        };
-        self.write(&["write-tree"], index.as_deref()).await
     }
 
     async fn commit(&self, tree: &str, parents: &[String], about: &str) -> Result<String, Keep> {

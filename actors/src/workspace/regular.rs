@@ -8,7 +8,6 @@ use std::path::Path;
 
 use nix::libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
 
-/// Bytes of a [`text`].
 const TEXT_MAX: u64 = 64 * 1024;
 
 /// Opens a regular file. `flags` are added to those that keep the open from waiting.

@@ -18,18 +18,13 @@ use super::page::{self, Range};
 
 /// Bytes of a file that are searched for a line.
 pub const SCAN_MAX: u64 = 64 << 20;
-/// Entries of a folder that an error lists.
 const ENTRIES_MAX: usize = 40;
-/// Entries read of a folder.
 const LISTED_MAX: usize = 10_000;
 
-/// An open worktree.
-#[derive(Debug)]
 pub struct Tree {
     dir: OwnedFd,
 }
 
-/// Why a piece of a file can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("the path leads out of the worktree")]
@@ -49,25 +44,19 @@ pub enum FileError {
     Io(#[from] io::Error),
 }
 
-/// What there is at a path.
-#[derive(Debug)]
 pub enum Entry {
     Nothing,
     File(File),
-    /// Where it leads.
     Link(OsString),
     Folder,
-    /// A pipe, a socket or a device.
     Special,
 }
 
-/// A piece of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub content: Vec<u8>,
     /// Of the whole file, when it was opened.
     pub size: u64,
-    /// Where the piece begins.
     pub offset: u64,
     /// Lines in it, for [`Range::Lines`].
     pub lines: u64,
@@ -102,7 +91,6 @@ impl Tree {
         beneath::open_beneath(self.dir.as_fd(), as_path(path), flags, links)
     }
 
-    /// Whether there is anything of this name.
     pub fn has(&self, path: &[u8]) -> bool {
         self.open_at(path, OFlag::O_PATH, Links::Follow).is_ok()
     }

@@ -75,7 +75,6 @@ async fn the_leaders_end_is_told_while_its_leftovers_go_on() {
     assert_eq!(event(&mut shim).await, ShimEvent::Exited(record));
     assert!(!shim.control.signal_leader(nix::sys::signal::Signal::SIGTERM).await.unwrap());
     shim.control.signal_tree(nix::sys::signal::Signal::SIGTERM).await.unwrap();
-    assert_eq!(event(&mut shim).await, ShimEvent::TreeGone);
     assert_eq!(event(&mut shim).await, ShimEvent::Closed);
     assert!(held(&dir, Stream::Stdout).ends_with(b"late\n"));
 }

@@ -64,7 +64,7 @@ pub async fn torture(
     let (dir, mut manifest) = bench.script("");
     manifest.program = "/usr/bin/env".into();
     manifest.args = vec!["python3".into(), "-c".into(), TORTURE.into()];
-    let shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     let lines = lines(&dir, TORTURED).await;
     let tree = lines.iter().map(|line| Process::of(line.parse().unwrap()).unwrap()).collect();
     (dir, shim, tree)
@@ -96,13 +96,13 @@ async fn what_forks_faster_than_it_is_looked_at_dies_too() {
     let (dir, mut manifest) = bench.script("");
     manifest.program = "/usr/bin/env".into();
     manifest.args = vec!["python3".into(), "-c".into(), hydra.into()];
-    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     lines(&dir, 1).await;
     // The first head is off; the others go on.
     assert_eq!(exited(&mut shim).await.exit_code, Some(0));
     let report = shim.control.kill_tree().await.unwrap();
     assert!(report.survivors.is_empty(), "{report:?}");
-    assert_eq!(event(&mut shim).await, ShimEvent::TreeGone);
+    assert_eq!(event(&mut shim).await, ShimEvent::Closed);
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn a_fork_bomb_under_a_limit_is_put_out() {
     let (dir, mut manifest) = bench.script("");
     manifest.program = "/usr/bin/env".into();
     manifest.args = vec!["python3".into(), "-c".into(), bomb.into()];
-    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     lines(&dir, 1).await;
     let report = shim.control.kill_tree().await.unwrap();
     assert!(report.survivors.is_empty(), "{report:?}");

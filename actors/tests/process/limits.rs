@@ -38,7 +38,7 @@ async fn nothing_leaves_a_cgroup_even_when_shim_and_daemon_are_gone() {
     manifest.limits = Limits { memory_bytes: 1 << 40, processes: 1000, ..Limits::default() };
     let cgroup = Cgroup::named(&base, &manifest.process_id.to_string());
     manifest.cgroup = Some(cgroup.clone());
-    let shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     assert!(shim.started.limits.iter().all(|applied| applied.hold != Hold::No));
 
     let told = lines(&dir, 2).await;
@@ -70,7 +70,7 @@ async fn a_cgroup_goes_with_its_process() {
     manifest.limits = Limits { processes: 1000, ..Limits::default() };
     let cgroup = Cgroup::named(&base, &manifest.process_id.to_string());
     manifest.cgroup = Some(cgroup.clone());
-    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     until("all are in it", || cgroup.members().len() == 3).await;
     let report = shim.control.kill_tree().await.unwrap();
     assert_eq!((report.signalled, report.survivors), (3, vec![]));

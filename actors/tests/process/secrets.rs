@@ -30,7 +30,7 @@ fn script(bench: &Bench, script: &str) -> (PathBuf, Manifest, Secrets) {
 
 async fn run(bench: &Bench, text: &str) -> (PathBuf, Shim) {
     let (dir, manifest, secrets) = script(bench, text);
-    let shim = bench.shims.spawn_with(&dir, &manifest, None, &secrets).await.unwrap();
+    let shim = bench.shims.spawn(&dir, &manifest, None, &secrets).await.unwrap();
     (dir, shim)
 }
 
@@ -74,7 +74,7 @@ async fn the_executor_has_its_secret_and_no_file_and_no_shim_does() {
 async fn a_shim_that_is_not_handed_the_secrets_runs_nothing() {
     let bench = Bench::new();
     let (dir, manifest, _) = script(&bench, "echo ran");
-    bench.shims.spawn(&dir, &manifest, None).await.unwrap_err();
+    bench.spawn(&dir, &manifest, None).await.unwrap_err();
     assert_eq!(spooled(&dir, Stream::Stdout), 0);
 }
 
@@ -113,7 +113,7 @@ async fn shims_killed_again_and_again_show_no_secret_and_lose_no_byte() {
     let (dir, manifest, secrets) = script(&bench, text);
     // Many segments, and all of them kept.
     let manifest = Manifest { spool_max_bytes: 2 << 20, ..manifest };
-    let mut shim = bench.shims.spawn_with(&dir, &manifest, None, &secrets).await.unwrap();
+    let mut shim = bench.shims.spawn(&dir, &manifest, None, &secrets).await.unwrap();
     for round in 1..=20 {
         until("it goes on", || spooled(&dir, Stream::Stdout) >= round * 20_000).await;
         let pid = shim_pid(&dir);
@@ -171,7 +171,7 @@ async fn on_a_full_disk_what_is_to_be_redacted_waits_as_well() {
     let text = "seq -f \"%.0f $A_TOKEN\" 1 40000; printf %s $A_TOKEN | cut -c1-9 >&2; exit 8";
     let (_, manifest, secrets) = script(&bench, text);
     let dir = disk.path().join("process");
-    let mut shim = bench.shims.spawn_with(&dir, &manifest, None, &secrets).await.unwrap();
+    let mut shim = bench.shims.spawn(&dir, &manifest, None, &secrets).await.unwrap();
     let ShimEvent::Stalled(reason) = event(&mut shim).await else { panic!("not stalled") };
     assert!(reason.contains("No space"), "{reason}");
     // What was on its way is not the dead shim's alone.

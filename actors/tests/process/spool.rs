@@ -55,7 +55,7 @@ async fn the_oldest_segments_go_when_there_are_too_many_bytes() {
     let (dir, manifest) = bench.script("seq 1 300000");
     let limit = 512 * 1024;
     let manifest = Manifest { spool_max_bytes: limit, ..manifest };
-    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     let record = ended(&mut shim).await;
     let expected = numbered("", 1..300_001);
     let held = held(&dir, Stream::Stdout);
@@ -119,7 +119,7 @@ async fn on_a_full_disk_the_executor_waits_and_nothing_is_lost() {
     let bench = Bench::new();
     let (_, manifest) = bench.script("seq 1 230000; exit 8");
     let dir = disk.path().join("process");
-    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     let ShimEvent::Stalled(reason) = event(&mut shim).await else { panic!("not stalled") };
     assert!(reason.contains("No space"), "{reason}");
     shim.control.ping().await.unwrap();

@@ -38,7 +38,7 @@ async fn who_runs_is_on_disk_before_it_runs() {
         epoch: 42,
         ..manifest
     };
-    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     ended(&mut shim).await;
     let output = String::from_utf8(held(&dir, Stream::Stdout)).unwrap();
     let (pid, seen) = output.split_once('\n').unwrap();
@@ -56,7 +56,7 @@ async fn the_executor_gets_its_manifest_and_nothing_of_ours() {
     let (dir, mut manifest) = bench.script(script);
     manifest.stdin = StdinSource::File;
     manifest.env.insert("SOME".into(), "thing".into());
-    let mut shim = bench.shims.spawn(&dir, &manifest, Some(b"given")).await.unwrap();
+    let mut shim = bench.spawn(&dir, &manifest, Some(b"given")).await.unwrap();
     assert_eq!(ended(&mut shim).await.exit_code, Some(0));
 
     let output = String::from_utf8(held(&dir, Stream::Stdout)).unwrap();
@@ -81,7 +81,7 @@ async fn empty_input_ends_at_once() {
     let bench = Bench::new();
     let (dir, manifest) = bench.script("cat; echo done");
     let manifest = Manifest { stdin: StdinSource::Empty, ..manifest };
-    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     ended(&mut shim).await;
     assert_eq!(held(&dir, Stream::Stdout), b"done\n");
 }
@@ -98,7 +98,7 @@ async fn what_cannot_be_run_is_refused_in_words_and_has_its_record() {
     for (dir, manifest, words) in
         [(dir, no_program, "can't run /nowhere/at-all"), (other, no_folder, "can't run in")]
     {
-        let error = bench.shims.spawn(&dir, &manifest, None).await.unwrap_err();
+        let error = bench.spawn(&dir, &manifest, None).await.unwrap_err();
         let SpawnError::Refused(reason) = error else { panic!("{error}") };
         assert!(reason.starts_with(words), "{reason}");
         let Adopted::Ended(record) = bench.shims.adopt(&dir).await.unwrap() else { panic!() };
@@ -124,10 +124,10 @@ async fn nothing_runs_where_a_link_leads_out_of_the_place_that_is_asked_for() {
         (dir, Manifest { cwd, cwd_beneath: Some(root.clone()), ..manifest })
     };
     let (dir, manifest) = within("real/repo");
-    ended(&mut bench.shims.spawn(&dir, &manifest, None).await.unwrap()).await;
+    ended(&mut bench.spawn(&dir, &manifest, None).await.unwrap()).await;
     assert!(held(&dir, Stream::Stdout).ends_with(b"worktrees/real/repo\n"));
     let (dir, manifest) = within("real/link");
-    let error = bench.shims.spawn(&dir, &manifest, None).await.unwrap_err();
+    let error = bench.spawn(&dir, &manifest, None).await.unwrap_err();
     assert!(error.to_string().contains("a link stands on the way there"), "{error}");
 }
 
@@ -145,7 +145,7 @@ async fn a_folder_whose_start_was_cut_short_is_closed_for_good() {
     assert_eq!(record.reason.as_deref(), Some(NEVER_STARTED));
 
     // The shim that was on its way finds the folder closed.
-    let error = bench.shims.spawn(&dir, &manifest, None).await.unwrap_err();
+    let error = bench.spawn(&dir, &manifest, None).await.unwrap_err();
     assert!(matches!(error, SpawnError::Refused(_)), "{error}");
     assert_eq!(held(&dir, Stream::Stdout), b"");
 }
@@ -154,9 +154,9 @@ async fn a_folder_whose_start_was_cut_short_is_closed_for_good() {
 async fn one_folder_never_runs_twice() {
     let bench = Bench::new();
     let (dir, manifest) = bench.script("echo ran; cat");
-    let first = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let first = bench.spawn(&dir, &manifest, None).await.unwrap();
     lines(&dir, 1).await;
-    let second = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let second = bench.spawn(&dir, &manifest, None).await.unwrap();
     assert_eq!(second.started, first.started, "it attaches to what runs");
     first.control.kill_tree().await.unwrap();
     assert_eq!(held(&dir, Stream::Stdout), b"ran\n");
@@ -173,7 +173,7 @@ async fn a_shim_runs_with_sixteen_descriptors_and_under_a_long_path() {
     let bench = Bench::with_shim(program);
     let (_, manifest) = bench.script("ulimit -n; (setsid sleep 600 &); cat; exit 4");
     let dir = bench.root.path().join("long".repeat(40)).join("er".repeat(40));
-    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     let second = bench.shims.adopt(&dir).await.unwrap();
     assert_eq!(lines(&dir, 1).await, ["16"]);
     shim.control.close_stdin().await.unwrap();
@@ -199,12 +199,12 @@ async fn a_start_that_was_given_up_can_be_made_again() {
     fs::create_dir(&dir).unwrap();
     manifest::write_durably(&dir, Manifest::FILE, &manifest).unwrap();
     assert!(matches!(bench.shims.adopt(&dir).await.unwrap(), Adopted::NeverStarted));
-    bench.shims.spawn(&dir, &manifest, None).await.unwrap_err();
+    bench.spawn(&dir, &manifest, None).await.unwrap_err();
     bench.shims.reopen(&dir).await.unwrap();
-    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     assert_eq!(ended(&mut shim).await.exit_code, Some(0));
     // A second one finds that it has run, and how it ended; it runs nothing.
-    let mut again = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let mut again = bench.spawn(&dir, &manifest, None).await.unwrap();
     assert_eq!(ended(&mut again).await.exit_code, Some(0));
     assert_eq!(held(&dir, Stream::Stdout), b"once\n");
 }
@@ -225,6 +225,6 @@ async fn a_late_shim_that_is_being_refused_does_not_keep_a_folder_closed() {
     assert!(waited.is_err(), "it is not done while the lock is held");
     drop(lock);
     reopening.await.unwrap().unwrap();
-    let mut shim = bench.shims.spawn(&dir, &manifest, None).await.unwrap();
+    let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     assert_eq!(ended(&mut shim).await.exit_code, Some(0));
 }

@@ -9,7 +9,7 @@ use provost_actors::journal::AttemptRepo;
 use provost_actors::refusal::Refusal;
 use provost_actors::workspace::changes::{self, Change, Groups, Status};
 use provost_actors::workspace::quote;
-use provost_actors::workspace::snapshot::{Part, Snapshot, SnapshotError};
+use provost_actors::workspace::snapshot::{Snapshot, SnapshotError};
 
 use super::suggest::meant;
 use super::{DEFAULT_BYTES, Workspace, changed_file, plain, shell, use_another};
@@ -129,17 +129,17 @@ impl Patch {
             done.extend(together.iter().copied());
             let group: Vec<&Change> = together.iter().map(|index| &all[*index]).collect();
             match part(&mut snapshot, &group, below, self.most).await? {
-                Part::Whole(text) if text.len() <= self.room => {
+                Some(text) if text.len() <= self.room => {
                     self.room -= text.len();
                     self.text.push_str(&text);
                     self.files.extend(group.iter().map(|change| changed_file(&repo.name, change)));
                 }
-                Part::Whole(text) => {
+                Some(text) => {
                     self.longest = self.longest.max(text.len());
                     self.left.push(shown);
                 }
-                Part::TooLong => {
-                    let base = snapshot.base();
+                None => {
+                    let base = &snapshot.base;
                     self.way.get_or_insert_with(|| way(repo, base, &all[index], &shown));
                     self.giant.push(shown);
                 }
@@ -191,18 +191,18 @@ fn way(repo: &AttemptRepo, base: &str, change: &Change, shown: &str) -> String {
     format!("Call get_attempt_file with path = {}", serde_json::json!(shown))
 }
 
-/// The patch of changes that go together. That of a file added is no shorter than
+/// The patch of changes that go together; `None` beyond the limit. That of a file added is no shorter than
 /// the file, so one beyond the limit needs no reading.
 async fn part(
     snapshot: &mut Snapshot,
     group: &[&Change],
     below: Option<&str>,
     limit: usize,
-) -> Result<Part, SnapshotError> {
+) -> Result<Option<String>, SnapshotError> {
     let is_longer =
         |change: &&Change| change.status == Status::Added && change.bytes > limit as u64;
     if group.iter().any(|change| !change.is_read || is_longer(change)) {
-        return Ok(Part::TooLong);
+        return Ok(None);
     }
     let paths: Vec<Vec<u8>> =
         group.iter().flat_map(|change| change.paths()).map(<[u8]>::to_vec).collect();

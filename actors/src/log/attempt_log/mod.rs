@@ -3,6 +3,7 @@
 
 mod writer;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -12,16 +13,16 @@ use writer::LogWriter;
 
 use super::live::Live;
 use super::normalized::NormalizedReader;
-use super::page::{self, Query, ReadError};
-use super::raw::{Floors, RawReader, process_dir};
+use super::page::{self, Query};
+use super::raw::{RawReader, process_dir};
 use super::ring::Ring;
 use super::spool::read::SpoolReader;
 use super::{LogError, LogLimits, Page, Tip};
 use crate::blocking::lock;
 use crate::event::{Channel, Timestamp};
 use crate::executor::InProgress;
+use crate::ids::ProcessId;
 
-/// How often a page is begun anew because retention took what it was reading.
 const PAGE_TRIES: usize = 16;
 
 /// The two log channels of one attempt, with one instance for an attempt's folder at a time.
@@ -30,16 +31,12 @@ pub struct AttemptLog {
     dir: PathBuf,
     limits: LogLimits,
     live: Arc<Live>,
-    writer: Mutex<Guarded>,
+    /// Stale after a change that failed half-way: the files are the truth.
+    writer: Mutex<(LogWriter, bool)>,
     raw: RawReader,
     normalized: NormalizedReader,
-    floors: Mutex<Floors>,
-}
-
-struct Guarded {
-    writer: LogWriter,
-    /// The last change failed half-way; the files are the truth.
-    is_stale: bool,
+    /// By process: its first block from which on all of its blocks are held.
+    held: Mutex<BTreeMap<ProcessId, u64>>,
 }
 
 impl AttemptLog {
@@ -51,10 +48,10 @@ impl AttemptLog {
             dir: attempt_dir.to_owned(),
             limits,
             live,
-            raw: writer.raw_reader(),
-            normalized: writer.normalized_reader(),
-            writer: Mutex::new(Guarded { writer, is_stale: false }),
-            floors: Mutex::default(),
+            raw: writer.raw.reader(),
+            normalized: writer.normalized.reader(),
+            writer: Mutex::new((writer, false)),
+            held: Mutex::default(),
         })
     }
 
@@ -75,7 +72,6 @@ impl AttemptLog {
         self.live.in_progress()
     }
 
-    /// Changes whenever an entry was appended to either channel.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.live.changed()
     }
@@ -84,40 +80,33 @@ impl AttemptLog {
     pub fn page(&self, channel: Channel, query: &Query) -> Result<Page, LogError> {
         for _ in 0..PAGE_TRIES {
             match self.try_page(channel, query) {
-                Err(ReadError::Gone) => {}
-                page => return Ok(page?),
+                Err(LogError::Outrun) => {}
+                page => return page,
             }
         }
         Err(LogError::Outrun)
     }
 
-    fn try_page(&self, channel: Channel, query: &Query) -> Result<Page, ReadError> {
+    fn try_page(&self, channel: Channel, query: &Query) -> Result<Page, LogError> {
         let next = self.live.with_ring(channel, Ring::next);
         let in_progress = match channel {
             Channel::Normalized => self.live.in_progress(),
             Channel::Raw => None,
         };
-        let held = self.oldest(channel, next)?..next;
-        let (range, direction) = page::plan(&held, query);
+        let oldest = match channel {
+            Channel::Normalized => self.normalized.oldest(next)?,
+            Channel::Raw => self.raw.oldest(&mut lock(&self.held), &self.live.processes(), next)?,
+        };
+        let held = oldest..next;
+        let range = page::plan(&held, query);
         let in_memory = self.live.with_ring(channel, |ring| ring.get(&range));
         let block = |entry, below| match (&in_memory, channel) {
             (Some(entries), _) => Ok(entries.clone()),
             (None, Channel::Raw) => self.raw.block(entry, below),
             (None, Channel::Normalized) => self.normalized.block(entry, below),
         };
-        let entries = page::collect(block, &range, direction, query.max_bytes)?;
-        let taken = match (entries.first(), entries.last()) {
-            (Some(first), Some(last)) => first.index()..last.index() + 1,
-            _ => range.start..range.start,
-        };
-        Ok(Page { flags: page::flags(&held, query, &taken), entries, in_progress })
-    }
-
-    fn oldest(&self, channel: Channel, next: u64) -> Result<u64, ReadError> {
-        Ok(match channel {
-            Channel::Normalized => self.normalized.oldest(next)?,
-            Channel::Raw => lock(&self.floors).oldest(&self.raw, &self.live.processes(), next)?,
-        })
+        let (entries, flags) = page::collect(block, &held, range, query)?;
+        Ok(Page { entries, flags, in_progress })
     }
 
     /// Runs a change. After one that failed or panicked, the next opens the files again.
@@ -126,7 +115,7 @@ impl AttemptLog {
         change: impl FnOnce(&mut LogWriter) -> Result<T, LogError>,
     ) -> Result<T, LogError> {
         let mut guard = lock(&self.writer);
-        let Guarded { writer, is_stale } = &mut *guard;
+        let (writer, is_stale) = &mut *guard;
         if *is_stale {
             let mut anew = LogWriter::open(&self.dir, self.limits, Arc::clone(&self.live))?;
             anew.inherit(writer);

@@ -14,17 +14,14 @@ use crate::failpoint;
 use crate::ids::{ApprovalId, ProcessId};
 use crate::log::checkpoint::{Checkpoint, Progress};
 use crate::log::live::{Live, Streamed};
-use crate::log::normalized::{Draft, NormalizedReader, NormalizedWriter, Origin};
-use crate::log::page::ReadError;
-use crate::log::raw::{RawReader, RawWriter, process_dir};
+use crate::log::normalized::{Draft, NormalizedWriter, Origin};
+use crate::log::raw::{RawWriter, process_dir};
 use crate::log::ring::Entry;
 use crate::log::source::{ALL, ProcessLines, ReadStep};
 use crate::log::spool::read::SpoolReader;
 use crate::log::{LogError, LogLimits, Pumped};
 
-/// Raw bytes numbered and normalized at a time.
 const BATCH_BYTES: u64 = 64 * 1024;
-/// Raw bytes taken in by one call of `pump`.
 const PUMP_BYTES: u64 = 1024 * 1024;
 /// Raw bytes that a restart may have to normalize again.
 const CHECKPOINT_BYTES: u64 = 1024 * 1024;
@@ -32,10 +29,9 @@ const CHECKPOINT_BYTES: u64 = 1024 * 1024;
 pub struct LogWriter {
     dir: PathBuf,
     live: Arc<Live>,
-    raw: RawWriter,
-    normalized: NormalizedWriter,
+    pub raw: RawWriter,
+    pub normalized: NormalizedWriter,
     processes: BTreeMap<ProcessId, LoggedProcess>,
-    /// Raw bytes taken in since the last checkpoint.
     unsaved: u64,
 }
 
@@ -44,7 +40,6 @@ struct LoggedProcess {
     normalizer: Option<Box<dyn Normalizer>>,
     /// `Some` once the normalizer has been given all that is numbered.
     lines: Option<ProcessLines>,
-    /// The caller may not know the facts yet.
     facts_due: bool,
 }
 
@@ -57,9 +52,8 @@ struct Said {
 }
 
 impl AttemptLog {
-    /// A process begins; its spool is the folder `<attempt dir>/<process>`. The opening
-    /// events enter the normalized channel now. A second call with the same `turn` and
-    /// `opening`, after a restart too, adds nothing that is there already.
+    /// A process begins: the opening events enter the normalized channel. A second call with the
+    /// same `turn` and `opening` adds nothing that is there already.
     pub fn begin(
         &self,
         id: ProcessId,
@@ -69,7 +63,7 @@ impl AttemptLog {
     ) -> Result<(), LogError> {
         self.write(|log| {
             if !log.processes.contains_key(&id) {
-                let (given, normalizer) = (log.raw.next(), normalizer.checkpoint());
+                let (given, normalizer) = (log.raw.next, normalizer.checkpoint());
                 let progress = Progress { turn, given, normalizer, ..Progress::default() };
                 log.processes.insert(id, LoggedProcess::new(progress));
                 log.live.add_process(id);
@@ -104,11 +98,9 @@ impl AttemptLog {
         })
     }
 
-    /// The process has ended, having written so many bytes (stdout, stderr): reads the rest
-    /// of them, ends the open lines, flushes the normalizer and appends the closing events,
-    /// which are asked for once all observations are known. All of it is on the disk when
-    /// this returns. Further calls change nothing and return the newest facts again; after
-    /// a failure the same call goes on.
+    /// The process has ended, having written so many bytes (stdout, stderr): reads the rest and
+    /// appends the closing events. All of it is on the disk when this returns. Further calls
+    /// change nothing and return the newest facts again.
     pub fn finish(
         &self,
         id: ProcessId,
@@ -197,7 +189,7 @@ impl LogWriter {
         for (process, position) in positions {
             known.entry(process).or_default().position = position;
         }
-        if raw.blocks() < blocks {
+        if raw.blocks()? < blocks {
             tracing::error!(dir = %dir.display(), "raw.idx has lost its end, which is made anew");
             for (process, Progress { position, finished, .. }) in &mut known {
                 *position = raw.number_again(*process, *position, *finished)?;
@@ -211,25 +203,16 @@ impl LogWriter {
             last_activity = last.map(|it| Timestamp::from_millis(it.at_ms)).or(last_activity);
         }
         let ids = processes.keys().copied().collect();
-        live.reset(raw.next(), normalized.end().entry, ids, last_activity);
+        live.reset(raw.next, normalized.end.entry, ids, last_activity);
         Ok(Self { dir: dir.to_owned(), live, raw, normalized, processes, unsaved: 0 })
     }
 
-    /// Takes over the normalizers of a writer that failed.
     pub fn inherit(&mut self, failed: &mut Self) {
         for (id, process) in &mut failed.processes {
             if let Some(heir) = self.processes.get_mut(id) {
                 heir.normalizer = process.normalizer.take();
             }
         }
-    }
-
-    pub fn raw_reader(&self) -> RawReader {
-        self.raw.reader()
-    }
-
-    pub fn normalized_reader(&self) -> NormalizedReader {
-        self.normalized.reader()
     }
 
     fn process(&mut self, id: ProcessId) -> Result<&mut LoggedProcess, LogError> {
@@ -254,16 +237,16 @@ impl LogWriter {
         let lines = ProcessLines::at(&dir, process.progress.position);
         let mut next = process.progress.given;
         let raw = self.raw.reader();
-        while next < self.raw.next() {
-            let (block, entries) = raw.locate(next, self.raw.next())?;
+        while next < self.raw.next {
+            let (block, entries) = raw.locate(next, self.raw.next)?;
             if block.process == id {
                 match raw.read(&block, entries.clone()) {
                     Ok(mut read) => {
                         read.retain(|entry| entry.entry_index >= next);
                         self.normalize(id, &read)?;
                     }
-                    Err(ReadError::Gone) => {}
-                    Err(error) => return Err(error.into()),
+                    Err(LogError::Outrun) => {}
+                    Err(error) => return Err(error),
                 }
             }
             next = entries.end.max(next + 1);
@@ -272,7 +255,6 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Reads one batch of lines: how many bytes, and whether that was all.
     fn take_in(
         &mut self,
         id: ProcessId,
@@ -303,12 +285,11 @@ impl LogWriter {
     }
 
     fn show_raw(&self, entries: &[RawEntry]) -> Result<(), LogError> {
-        let shown = entries.iter().map(|entry| Ok(Entry::new(entry.entry_index, entry)?));
-        self.live.show_raw(shown.collect::<std::io::Result<_>>()?, self.raw.next());
+        let shown = entries.iter().map(|entry| Entry::new(entry.entry_index, entry));
+        self.live.show_raw(shown.collect::<std::io::Result<_>>()?, self.raw.next);
         Ok(())
     }
 
-    /// Gives raw entries to a process's normalizer and puts its new entries on file.
     fn normalize(
         &mut self,
         id: ProcessId,
@@ -320,7 +301,6 @@ impl LogWriter {
         Ok(observed)
     }
 
-    /// Puts entries on file, then shows them.
     fn commit(&mut self, id: ProcessId, said: Said) -> Result<(), LogError> {
         let origins: Vec<Origin> = said.drafts.iter().map(|draft| draft.origin).collect();
         let entries = self.normalized.append(said.drafts)?;
@@ -351,11 +331,11 @@ impl LogWriter {
             self.normalized.sync()?;
         }
         for process in self.processes.values_mut() {
-            process.update_progress(self.raw.next());
+            process.update_progress(self.raw.next);
         }
         let processes =
             self.processes.iter().map(|(id, process)| (*id, process.progress.clone())).collect();
-        let checkpoint = Checkpoint::new(self.raw.blocks(), self.normalized.end(), processes);
+        let checkpoint = Checkpoint::new(self.raw.blocks()?, self.normalized.end, processes);
         checkpoint.write(&self.dir, durably)?;
         self.unsaved = 0;
         Ok(())
@@ -367,7 +347,6 @@ impl LoggedProcess {
         Self { progress, normalizer: None, lines: None, facts_due: false }
     }
 
-    /// The facts, once after the process was begun.
     fn due_facts(&mut self) -> Vec<Observed> {
         let is_due = std::mem::take(&mut self.facts_due);
         if is_due { self.progress.facts.observed() } else { Vec::new() }
@@ -413,7 +392,6 @@ impl LoggedProcess {
         said
     }
 
-    /// Gives it a new normalizer in the state of the earlier one.
     fn normalize_with(&mut self, mut normalizer: Box<dyn Normalizer>) {
         if self.progress.finished {
             if !self.progress.normalizer.is_null() {
@@ -441,7 +419,6 @@ impl LoggedProcess {
         said
     }
 
-    /// Takes the entries' events out of what was observed; notes the rest.
     fn sort(&mut self, said: &mut Said, out: impl Iterator<Item = Observed>) -> Vec<Event> {
         let mut events = Vec::new();
         for observed in out {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use read::{Floors, RawEntries, RawReader};
+pub use read::{RawEntries, RawReader};
 
 use super::LogError;
 use super::index::{Fields, FixedRecord, RecordFile};
@@ -31,7 +31,6 @@ const INDEX: &str = "raw.idx";
 const BLOCK_ENTRIES: u64 = 256;
 const BLOCK_BYTES: u64 = 32 * 1024;
 
-/// One record of `raw.idx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Number of its first entry; a block without entries shares it with the next.
@@ -133,7 +132,7 @@ impl Growing {
 pub struct RawWriter {
     index: RecordFile<Block>,
     dir: PathBuf,
-    next: u64,
+    pub next: u64,
     growing: Option<Growing>,
 }
 
@@ -150,14 +149,15 @@ impl RawWriter {
         let mut raw = Self { index, dir: dir.to_owned(), next: 0, growing: None };
         let mut newest = BTreeMap::new();
         let mut from = blocks.saturating_sub(1);
-        if raw.index.len() < blocks {
+        let len = raw.blocks()?;
+        if len < blocks {
             // A power cut took the end: what was known lies beyond it.
             for position in positions.values_mut() {
                 *position = Position::default();
             }
             from = 0;
         }
-        for number in from..raw.index.len() {
+        for number in from..len {
             newest.insert(raw.block(number)?.process, number);
         }
         for (process, number) in newest {
@@ -167,19 +167,14 @@ impl RawWriter {
         Ok(raw)
     }
 
-    pub fn next(&self) -> u64 {
-        self.next
-    }
-
-    pub fn blocks(&self) -> u64 {
+    pub fn blocks(&self) -> io::Result<u64> {
         self.index.len()
     }
 
     pub fn reader(&self) -> RawReader {
-        RawReader { index: self.index.reader().clone(), dir: self.dir.clone() }
+        RawReader { index: self.index.clone(), dir: self.dir.clone() }
     }
 
-    /// Numbers a process's next line, read when it stood at `before`.
     pub fn number(
         &mut self,
         process: ProcessId,
@@ -262,7 +257,7 @@ impl RawWriter {
     }
 
     fn block(&self, number: u64) -> Result<Block, LogError> {
-        self.index.reader().get(number)?.ok_or_else(|| {
+        self.index.get(number)?.ok_or_else(|| {
             LogError::Damaged(format!("record {number} of {}", self.dir.join(INDEX).display()))
         })
     }
@@ -270,7 +265,7 @@ impl RawWriter {
     /// Where a block's process stands after it. For the last block this also finds `next`.
     fn position_after(&mut self, number: u64) -> Result<Position, LogError> {
         let block = self.block(number)?;
-        let is_last = number + 1 == self.index.len();
+        let is_last = number + 1 == self.blocks()?;
         if let BlockKind::Tails { end, .. } = block.kind {
             if is_last {
                 self.next = block.first + block.tails().count() as u64;
@@ -323,7 +318,6 @@ fn raw_entry(entry_index: u64, process: ProcessId, line: RawLine) -> RawEntry {
     }
 }
 
-/// Where a process's spool lies.
 pub fn process_dir(attempt_dir: &Path, process: ProcessId) -> PathBuf {
     attempt_dir.join(process.to_string())
 }

@@ -8,53 +8,84 @@ use std::path::{Path, PathBuf};
 use super::{Block, BlockKind, Growing, INDEX, process_dir, raw_entry};
 use crate::event::{RawEntry, Stream};
 use crate::ids::ProcessId;
-use crate::log::index::RecordReader;
+use crate::log::LogError;
+use crate::log::index::RecordFile;
 use crate::log::lines::{Line, LineCutter, MAX_LINE};
-use crate::log::page::ReadError;
 use crate::log::ring::Entry;
 use crate::log::segments::SegmentRead;
 use crate::log::source::{ALL, ProcessLines, RawLine, ReadStep};
 use crate::log::spool::read::SpoolReader;
 
-/// Reads the channel beside its writer.
 #[derive(Clone)]
 pub struct RawReader {
-    pub(super) index: RecordReader<Block>,
+    pub(super) index: RecordFile<Block>,
     pub(super) dir: PathBuf,
 }
 
 impl RawReader {
-    /// Reads the channel of an attempt's folder.
     pub fn open(dir: &Path) -> io::Result<Self> {
-        Ok(Self { index: RecordReader::open(&dir.join(INDEX))?, dir: dir.to_owned() })
+        let index = RecordFile::open_for_reading(&dir.join(INDEX))?;
+        Ok(Self { index, dir: dir.to_owned() })
     }
 
     /// The block that holds `entry`, and the numbers of its entries below `below`.
-    pub fn locate(&self, entry: u64, below: u64) -> Result<(Block, Range<u64>), ReadError> {
+    pub fn locate(&self, entry: u64, below: u64) -> Result<(Block, Range<u64>), LogError> {
         let after = self.index.partition_point(|block| block.first <= entry)?;
-        let number = after.checked_sub(1).ok_or(ReadError::Gone)?;
-        let block = self.index.get(number)?.ok_or(ReadError::Gone)?;
+        let number = after.checked_sub(1).ok_or(LogError::Outrun)?;
+        let block = self.index.get(number)?.ok_or(LogError::Outrun)?;
         let end = self.index.get(after)?.map_or(below, |next| next.end_before().min(below));
         Ok((block, block.first..end))
     }
 
     /// A block's entries with these numbers, which must be its first ones.
-    pub fn read(&self, block: &Block, entries: Range<u64>) -> Result<Vec<RawEntry>, ReadError> {
+    pub fn read(&self, block: &Block, entries: Range<u64>) -> Result<Vec<RawEntry>, LogError> {
         let read = self.read_up_to(block, entries.end, ALL)?;
         let is_whole = entries.start + read.len() as u64 == entries.end;
-        if is_whole { Ok(read) } else { Err(ReadError::Gone) }
+        if is_whole { Ok(read) } else { Err(LogError::Outrun) }
     }
 
-    /// A run of entries for a [page](crate::log::page::collect).
-    pub fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, ReadError> {
+    pub fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, LogError> {
         let (block, entries) = self.locate(entry, below)?;
         let read = self.read(&block, entries)?;
-        read.iter().map(|raw| Ok(Entry::new(raw.entry_index, raw)?)).collect()
+        Ok(read.iter().map(|raw| Entry::new(raw.entry_index, raw)).collect::<io::Result<_>>()?)
     }
 
     /// The entries of one process; those not numbered yet must end before the offsets `until`.
     pub fn entries(&self, process: ProcessId, until: [u64; 2]) -> RawEntries {
         RawEntries { raw: self.clone(), process, until, block: 0, read: VecDeque::new() }
+    }
+
+    /// The number of the oldest entry from which on all are held, to the precision of a block;
+    /// `next` when none is. `held` keeps what was found: for each process its first held block,
+    /// or the one after its last.
+    pub fn oldest(
+        &self,
+        held: &mut BTreeMap<ProcessId, u64>,
+        processes: &BTreeSet<ProcessId>,
+        next: u64,
+    ) -> io::Result<u64> {
+        let mut newest = None;
+        for process in processes {
+            let oldest = SpoolReader::open(&process_dir(&self.dir, *process)).oldest()?;
+            if oldest == [0, 0] {
+                continue;
+            }
+            let first = held.entry(*process).or_default();
+            let mut number = *first;
+            while let Some(block) = self.index.get(number)? {
+                if block.process == *process {
+                    *first = number;
+                    if block.start.open[0] >= oldest[0] && block.start.open[1] >= oldest[1] {
+                        break;
+                    }
+                    *first += 1;
+                }
+                number += 1;
+            }
+            newest = newest.max(Some(*first));
+        }
+        let Some(newest) = newest else { return Ok(0) };
+        Ok(self.index.get(newest)?.map_or(next, |block| block.first.min(next)))
     }
 
     /// A block's entries below this number, as far as they end before the offsets `until`.
@@ -63,7 +94,7 @@ impl RawReader {
         block: &Block,
         end: u64,
         until: [u64; 2],
-    ) -> Result<Vec<RawEntry>, ReadError> {
+    ) -> Result<Vec<RawEntry>, LogError> {
         let (dir, numbers) = (process_dir(&self.dir, block.process), block.first..end);
         if let BlockKind::Tails { at, end } = block.kind {
             let mut spool = SpoolReader::open(&dir);
@@ -88,7 +119,7 @@ impl RawReader {
                     read.push(raw_entry(index, block.process, line));
                 }
                 ReadStep::Idle => break,
-                ReadStep::Gap => return Err(ReadError::Gone),
+                ReadStep::Gap => return Err(LogError::Outrun),
             }
         }
         Ok(read)
@@ -101,35 +132,32 @@ fn read_tail(
     stream: Stream,
     open: u64,
     end: u64,
-) -> Result<Line, ReadError> {
+) -> Result<Line, LogError> {
     let mut cutter = LineCutter::at(open);
     let mut buffer = vec![0; MAX_LINE + 2];
     loop {
         let wanted = cutter.wanted();
         let left = usize::try_from(end - wanted).unwrap_or(usize::MAX).min(buffer.len());
         if left == 0 {
-            return cutter.end().ok_or(ReadError::Gone);
+            return cutter.end().ok_or(LogError::Outrun);
         }
         match spool.read_at(stream, wanted, &mut buffer[..left])? {
             SegmentRead::Bytes(read) => cutter.push(&buffer[..read]),
-            SegmentRead::NotYet | SegmentRead::Gone { .. } => return Err(ReadError::Gone),
+            SegmentRead::NotYet | SegmentRead::Gone { .. } => return Err(LogError::Outrun),
         }
     }
 }
 
-/// The entries of one process, in order.
 pub struct RawEntries {
     raw: RawReader,
     process: ProcessId,
     until: [u64; 2],
-    /// Number of the block that is read next.
     block: u64,
     read: VecDeque<RawEntry>,
 }
 
 impl RawEntries {
-    /// The next one, if its number is below this.
-    pub fn next_below(&mut self, below: u64) -> Result<Option<RawEntry>, ReadError> {
+    pub fn next_below(&mut self, below: u64) -> Result<Option<RawEntry>, LogError> {
         while self.read.is_empty() {
             let Some(block) = self.raw.index.get(self.block)? else { return Ok(None) };
             if block.process == self.process {
@@ -145,66 +173,5 @@ impl RawEntries {
             self.block += 1;
         }
         Ok(self.read.pop_front_if(|entry| entry.entry_index < below))
-    }
-}
-
-/// Finds the first entry from which on all are held, to the precision of a block.
-#[derive(Default)]
-pub struct Floors(BTreeMap<ProcessId, Floor>);
-
-/// What was found for one process.
-#[derive(Clone, Copy, Default)]
-struct Floor {
-    /// The oldest offsets held when it was found; zero before that.
-    oldest: [u64; 2],
-    /// All blocks of the process from this one on are held.
-    block: u64,
-}
-
-impl Floors {
-    /// The number of the oldest entry held; `next` when none is.
-    pub fn oldest(
-        &mut self,
-        raw: &RawReader,
-        processes: &BTreeSet<ProcessId>,
-        next: u64,
-    ) -> io::Result<u64> {
-        let mut newest = None;
-        for process in processes {
-            let oldest = SpoolReader::open(&process_dir(&raw.dir, *process)).oldest()?;
-            if oldest != [0, 0] {
-                let floor = self.0.entry(*process).or_default();
-                if floor.oldest != oldest {
-                    floor.look_for(&raw.index, *process, oldest)?;
-                }
-                newest = newest.max(Some(floor.block));
-            }
-        }
-        let Some(newest) = newest else { return Ok(0) };
-        Ok(raw.index.get(newest)?.map_or(next, |block| block.first.min(next)))
-    }
-}
-
-impl Floor {
-    /// Goes on from the block found last. Without a held block, all after the last one is held.
-    fn look_for(
-        &mut self,
-        index: &RecordReader<Block>,
-        process: ProcessId,
-        oldest: [u64; 2],
-    ) -> io::Result<()> {
-        let mut number = self.block;
-        while let Some(block) = index.get(number)? {
-            if block.process == process {
-                self.block = number;
-                if block.start.open[0] >= oldest[0] && block.start.open[1] >= oldest[1] {
-                    self.oldest = oldest;
-                    return Ok(());
-                }
-                self.block += 1;
-            }
-            number += 1;
-        }
-        Ok(())
     }
 }

@@ -8,19 +8,16 @@ use crate::log::index::Fields;
 pub use crate::log::index::FixedRecord;
 use crate::log::segments::Series;
 
-/// Bytes of one index record.
 pub const RECORD_LEN: usize = Record::LEN + 4;
 pub const INDEX: &str = "spool.idx";
 /// Both streams, each at its number as an index.
 pub const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
-/// One piece of one stream, as it came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Milliseconds since 1970 when the bytes were taken from the pipe.
     pub at_ms: i64,
     pub stream: Stream,
-    /// Where the bytes start in their stream.
     pub offset: u64,
     /// How many there are; never 0.
     pub len: u32,
@@ -49,7 +46,6 @@ impl FixedRecord for Record {
 }
 
 impl Record {
-    /// Where the bytes end in their stream.
     pub fn end(&self) -> u64 {
         self.offset + u64::from(self.len)
     }
@@ -63,12 +59,10 @@ pub fn series(dir: &Path, stream: Stream) -> Series {
     Series { dir: dir.to_owned(), prefix, suffix: "log" }
 }
 
-/// The segment of a stream that starts at `offset`.
 pub fn segment_path(dir: &Path, stream: Stream, offset: u64) -> PathBuf {
     series(dir, stream).path(offset)
 }
 
-/// The start offsets of a stream's segments still held, ascending.
 pub fn segments(dir: &Path, stream: Stream) -> io::Result<Vec<u64>> {
     series(dir, stream).starts()
 }

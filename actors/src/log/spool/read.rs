@@ -7,17 +7,16 @@ use std::path::{Path, PathBuf};
 use super::format::{INDEX, Record, STREAMS, series};
 use crate::blocking::if_there;
 use crate::event::Stream;
-use crate::log::index::RecordReader;
+use crate::log::index::RecordFile;
 use crate::log::segments::{SegmentRead, Segments};
 
 pub struct SpoolReader {
     dir: PathBuf,
-    index: Option<RecordReader<Record>>,
+    index: Option<RecordFile<Record>>,
     streams: [Segments; 2],
 }
 
 impl SpoolReader {
-    /// A reader of the spool in `dir`; opens files when it first needs them.
     pub fn open(dir: &Path) -> Self {
         let streams = STREAMS.map(|stream| Segments::new(series(dir, stream)));
         Self { dir: dir.to_owned(), index: None, streams }
@@ -28,12 +27,10 @@ impl SpoolReader {
         self.index()?.map_or(Ok(None), |index| index.get(number))
     }
 
-    /// How many records there are, damaged ones included.
     pub fn records(&mut self) -> io::Result<u64> {
-        self.index()?.map_or(Ok(0), RecordReader::len)
+        self.index()?.map_or(Ok(0), RecordFile::len)
     }
 
-    /// The newest record that is whole.
     pub fn last_record(&mut self) -> io::Result<Option<Record>> {
         let mut number = self.records()?;
         while let Some(before) = number.checked_sub(1) {
@@ -45,7 +42,6 @@ impl SpoolReader {
         Ok(None)
     }
 
-    /// Reads a stream's bytes at `offset`, at most one buffer full.
     pub fn read_at(
         &mut self,
         stream: Stream,
@@ -60,9 +56,9 @@ impl SpoolReader {
         Ok([self.streams[0].oldest()?, self.streams[1].oldest()?])
     }
 
-    fn index(&mut self) -> io::Result<Option<&RecordReader<Record>>> {
+    fn index(&mut self) -> io::Result<Option<&RecordFile<Record>>> {
         if self.index.is_none() {
-            self.index = if_there(RecordReader::open(&self.dir.join(INDEX)))?;
+            self.index = if_there(RecordFile::open_for_reading(&self.dir.join(INDEX)))?;
         }
         Ok(self.index.as_ref())
     }

@@ -1,7 +1,7 @@
 //! One connection to the control socket. Never waits; a peer that does not read is dropped.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -18,27 +18,24 @@ const TICK_FLOOR: Duration = Duration::from_millis(3);
 const UNREAD_MAX: usize = 1024 * 1024;
 const READ_MAX: usize = 64 * 1024;
 
-/// A connected peer of the same user.
-#[derive(Debug)]
 pub struct Client {
-    stream: UnixStream,
+    pub stream: UnixStream,
     /// The peer's process when it connected.
     pub pid: i32,
     inbox: Vec<u8>,
-    outbox: Vec<u8>,
+    pub outbox: Vec<u8>,
     pub is_subscribed: bool,
     /// A message for standard input waits in the inbox until there is room.
-    is_parked: bool,
-    tick: Tick,
+    pub is_parked: bool,
+    pub tick: Tick,
     pub is_gone: bool,
 }
 
-/// The state of the reports of the spool's lengths.
 #[derive(Debug, Default)]
-struct Tick {
+pub struct Tick {
     sent: [u64; 2],
     at: Option<Instant>,
-    is_unseen: bool,
+    pub is_unseen: bool,
 }
 
 impl Client {
@@ -71,9 +68,8 @@ impl Client {
         }
     }
 
-    /// The next request that has arrived whole. A message for standard input, and whatever
-    /// follows it, stays unless there `has_room`. A request of an unknown kind, from a newer
-    /// daemon, is skipped.
+    /// The next request that has arrived whole; one of an unknown kind is skipped. A message for
+    /// standard input, and whatever follows it, stays unless there `has_room`.
     pub fn next_request(&mut self, has_room: bool) -> Option<ShimRequest> {
         loop {
             let Ok(first) = wire::first_frame(&self.inbox) else {
@@ -97,14 +93,6 @@ impl Client {
         }
     }
 
-    pub fn wants_read(&self) -> bool {
-        !self.is_parked
-    }
-
-    pub fn wants_write(&self) -> bool {
-        !self.outbox.is_empty()
-    }
-
     /// Sends a message, at once or as soon as the peer reads.
     pub fn send(&mut self, message: &ShimMessage) {
         self.outbox.extend(message.encode());
@@ -124,27 +112,14 @@ impl Client {
         }
     }
 
-    /// Sends the pipes that are open, and the stages if there are any.
-    pub fn send_pipes(
-        &mut self,
-        [stdout, stderr, stdin]: [Option<BorrowedFd<'_>>; 3],
-        stages: Option<[BorrowedFd<'_>; 2]>,
-    ) {
-        let message = ShimMessage::Pipes {
-            stdout: stdout.is_some(),
-            stderr: stderr.is_some(),
-            stdin: stdin.is_some(),
-            staged: stages.is_some(),
-        };
-        let pipes = [stdout, stderr, stdin].into_iter().flatten();
-        let fds: Vec<_> = pipes.chain(stages.into_iter().flatten()).collect();
+    /// Sends the pipes of stdout, stderr and stdin that are open, and the stages if there are any.
+    pub fn send_pipes(&mut self, ends: [Option<BorrowedFd<'_>>; 5]) {
+        let [stdout, stderr, stdin, staged, _] = ends.map(|end| end.is_some());
+        let message = ShimMessage::Pipes { stdout, stderr, stdin, staged }.encode();
+        let fds: Vec<_> = ends.into_iter().flatten().collect();
         // A peer asks for pipes right after it connected, and has nothing unread.
         self.is_gone |=
-            self.wants_write() || send_with_fds(&self.stream, &message.encode(), &fds).is_err();
-    }
-
-    pub fn tick_seen(&mut self) {
-        self.tick.is_unseen = false;
+            !self.outbox.is_empty() || send_with_fds(&self.stream, &message, &fds).is_err();
     }
 
     /// Sends new lengths when it is time. Returns when it will be time, if only that is missing.
@@ -159,12 +134,6 @@ impl Client {
             self.send(&ShimMessage::Tick { stdout, stderr });
         }
         due
-    }
-}
-
-impl AsFd for Client {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
     }
 }
 
@@ -192,10 +161,10 @@ mod tests {
         client.receive();
         assert_eq!(client.next_request(false), Some(ShimRequest::KillTree { ticket: 1 }));
         assert_eq!(client.next_request(false), None);
-        assert!(!client.wants_read());
+        assert!(client.is_parked);
         assert_eq!(client.next_request(true), Some(stdin));
         assert_eq!(client.next_request(true), Some(ShimRequest::CloseStdin));
-        assert!(client.wants_read());
+        assert!(!client.is_parked);
     }
 
     #[test]
@@ -210,7 +179,7 @@ mod tests {
         assert_eq!(client.tick.sent, [1, 0]);
         client.offer_tick([2, 0], start + TICK_FLOOR);
         assert_eq!(client.tick.sent, [1, 0], "the first one is unseen");
-        client.tick_seen();
+        client.tick.is_unseen = false;
         assert_eq!(client.offer_tick([2, 0], start), Some(start + TICK_FLOOR));
         assert_eq!(client.offer_tick([2, 0], start + TICK_FLOOR), None);
         assert_eq!(client.tick.sent, [2, 0]);

@@ -4,6 +4,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::getuid;
@@ -14,31 +15,21 @@ use crate::process::cgroup::Cgroup;
 use crate::process::manifest::Manifest;
 use crate::process::tree::Tree;
 use crate::process::usage::{Usage, tasks_of};
-use crate::process::watch::{Sample, Watch};
+use crate::process::watch::{Measure, Sample, Watch};
 
 /// Tasks beyond a limit of processes: threads are tasks, and agents have a dozen each.
 const TASKS_EACH: u64 = 16;
 const TASKS_MORE: u64 = 64;
 
-/// How to end a tree that exceeded a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// By SIGTERM.
-    Terminate,
-    Kill,
-}
-
-#[derive(Debug)]
 pub struct Guard {
     limits: Limits,
-    cgroup: Option<Cgroup>,
+    pub cgroup: Option<Cgroup>,
     grace: Duration,
-    /// When the process was started.
     began: Instant,
     watch: Watch,
     look_at: Option<Instant>,
     /// Why the tree has to end.
-    reason: Option<String>,
+    pub reason: Option<String>,
     kill_at: Option<Instant>,
     is_over: bool,
 }
@@ -61,17 +52,8 @@ impl Guard {
         }
     }
 
-    /// When to [look](Self::look) next.
     pub fn due(&self) -> Option<Instant> {
         self.look_at.or(self.kill_at)
-    }
-
-    pub fn reason(&self) -> Option<&str> {
-        self.reason.as_deref()
-    }
-
-    pub fn cgroup(&self) -> Option<&Cgroup> {
-        self.cgroup.as_ref()
     }
 
     /// The leader has ended: leftovers only obey the limits of memory and processes.
@@ -83,7 +65,7 @@ impl Guard {
         let sample = self.sample(0, false, None);
         // Lack of memory may have killed it.
         if self.reason.is_none() && sample.out_of_memory {
-            self.reason = self.watch.look(sample).map(|breach| breach.reason);
+            self.reason = self.watch.look(sample).map(|(_, reason)| reason);
         }
         self.watch.turn_ended();
         self.look_at = self.watch.pause(sample.at).map(|pause| Instant::now() + pause);
@@ -104,7 +86,7 @@ impl Guard {
         if self.look_at.is_some_and(|at| at <= now) {
             let tree = self.watch.needs_tree().then_some(tree);
             let sample = self.sample(bytes, stalled, tree);
-            let Some(breach) = self.watch.look(sample) else {
+            let Some((measure, reason)) = self.watch.look(sample) else {
                 self.look_at = self.watch.pause(sample.at).map(|pause| now + pause);
                 return None;
             };
@@ -112,9 +94,9 @@ impl Guard {
             if self.is_over {
                 return Some(Measure::Kill);
             }
-            self.reason = Some(breach.reason);
-            self.kill_at = (!breach.at_once).then(|| now + self.grace);
-            return Some(if breach.at_once { Measure::Kill } else { Measure::Terminate });
+            self.reason = Some(reason);
+            self.kill_at = (measure == Measure::Terminate).then(|| now + self.grace);
+            return Some(measure);
         }
         self.kill_at.take_if(|at| *at <= now).map(|_| Measure::Kill)
     }
@@ -122,6 +104,7 @@ impl Guard {
     fn sample(&self, bytes: u64, stalled: bool, tree: Option<&Tree>) -> Sample {
         let members = tree.map(Tree::members).unwrap_or_default();
         let Usage { cpu, memory } = Usage::of(&members);
+        let held = self.cgroup.as_ref().filter(|_| self.limits.memory_bytes > 0);
         Sample {
             at: self.began.elapsed(),
             bytes,
@@ -129,24 +112,17 @@ impl Guard {
             cpu,
             memory,
             processes: members.len() as u64,
-            out_of_memory: self.was_out_of_memory(),
+            out_of_memory: held.is_some_and(Cgroup::was_out_of_memory),
         }
-    }
-
-    fn was_out_of_memory(&self) -> bool {
-        let is_held = self.limits.memory_bytes > 0;
-        is_held && self.cgroup.as_ref().is_some_and(Cgroup::was_out_of_memory)
     }
 }
 
-#[derive(Clone, Debug)]
 pub struct Bounds {
     limits: Limits,
     /// The created cgroup, or why there is none.
     cgroup: Result<Cgroup, String>,
     /// Tasks that the user may have in all.
     tasks: u64,
-    /// The limits to restore.
     soft: SoftLimits,
 }
 
@@ -171,18 +147,31 @@ impl Bounds {
             cgroup.enter().map_err(|error| format!("its cgroup can't be entered: {error}"))?;
             Ok(cgroup)
         });
-        let mut applied = Vec::new();
-        for (limit, value) in self.limits.set() {
+        // Enforced by a file of the cgroup, else watched.
+        let set = |file: &str, value| {
+            let cgroup = entered.as_ref().map_err(Clone::clone);
+            let set = cgroup.and_then(|cgroup| {
+                cgroup.set(file, value).map_err(|error| format!("{file} can't be set: {error}"))
+            });
+            held(set, Hold::Watched)
+        };
+        let apply = |(limit, value): (&str, u64)| {
             let (hold, reason) = match limit {
-                "memory_bytes" => held_by(entered.as_ref(), "memory.max", value),
-                "processes" => self.bound_processes(entered.as_ref(), value),
-                "open_files" => kernel(may_open(value)),
-                "nice" => kernel(renice(value)),
+                "memory_bytes" => set("memory.max", value),
+                "processes" => match set("pids.max", tasks(value)) {
+                    (Hold::Watched, _) if self.tasks > 0 => {
+                        let set = setrlimit(Resource::RLIMIT_NPROC, self.tasks, self.tasks);
+                        held(set.map_err(Errno::desc), Hold::Watched)
+                    }
+                    done => done,
+                },
+                "open_files" => held(may_open(value), Hold::No),
+                "nice" => held(nice(i32::try_from(value).unwrap_or(19)), Hold::No),
                 _ => (Hold::Watched, None),
             };
-            applied.push(Applied { limit: limit.to_owned(), value, hold, reason });
-        }
-        applied
+            Applied { limit: limit.to_owned(), value, hold, reason }
+        };
+        self.limits.set().map(apply).collect()
     }
 
     /// To be called last before the program runs: earlier steps may need more.
@@ -202,21 +191,6 @@ impl Bounds {
         let Some(soft) = self.soft.core_bytes else { return Ok(()) };
         let (_, hard) = getrlimit(Resource::RLIMIT_CORE)?;
         Ok(setrlimit(Resource::RLIMIT_CORE, soft.min(hard), hard)?)
-    }
-
-    fn bound_processes(
-        &self,
-        cgroup: Result<&&Cgroup, &String>,
-        value: u64,
-    ) -> (Hold, Option<String>) {
-        let (hold, reason) = held_by(cgroup, "pids.max", tasks(value));
-        if hold == Hold::Kernel || self.tasks == 0 {
-            return (hold, reason);
-        }
-        match setrlimit(Resource::RLIMIT_NPROC, self.tasks, self.tasks) {
-            Ok(()) => (Hold::Kernel, None),
-            Err(errno) => (Hold::Watched, Some(errno.desc().to_owned())),
-        }
     }
 }
 
@@ -241,20 +215,11 @@ fn tasks(processes: u64) -> u64 {
     processes.saturating_mul(TASKS_EACH).saturating_add(TASKS_MORE)
 }
 
-/// Enforces a limit by a file of the cgroup, else by watching.
-fn held_by(cgroup: Result<&&Cgroup, &String>, file: &str, value: u64) -> (Hold, Option<String>) {
-    match cgroup.map_err(Clone::clone).and_then(|cgroup| {
-        cgroup.set(file, value).map_err(|error| format!("{file} can't be set: {error}"))
-    }) {
-        Ok(()) => (Hold::Kernel, None),
-        Err(reason) => (Hold::Watched, Some(reason)),
-    }
-}
-
-fn kernel(result: io::Result<()>) -> (Hold, Option<String>) {
-    match result {
-        Ok(()) => (Hold::Kernel, None),
-        Err(error) => (Hold::No, Some(error.to_string())),
+/// How a limit is held that was `set` in the kernel, or `otherwise`.
+fn held<T, E: ToString>(set: Result<T, E>, otherwise: Hold) -> (Hold, Option<String>) {
+    match set {
+        Ok(_) => (Hold::Kernel, None),
+        Err(error) => (otherwise, Some(error.to_string())),
     }
 }
 
@@ -265,8 +230,4 @@ fn may_open(value: u64) -> io::Result<()> {
         return Err(io::Error::other(format!("the hard limit is {hard} already")));
     }
     Ok(())
-}
-
-fn renice(value: u64) -> io::Result<()> {
-    Ok(nice(i32::try_from(value).unwrap_or(19)).map(drop)?)
 }

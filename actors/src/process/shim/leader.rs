@@ -14,12 +14,9 @@ use crate::process::tree::{Marker, Tree};
 
 /// How long the adopter may take to report a status.
 const STATUS_BUDGET: Duration = Duration::from_secs(5);
-/// The reason in the record of an unknown status.
 const STATUS_LOST: &str =
     "the exit status is lost: the supervising process was killed and no parent was left to tell";
 
-/// Whose child the leader is.
-#[derive(Debug)]
 pub enum Kinship {
     /// Ours: wait(2) gives its status.
     Own,
@@ -34,28 +31,23 @@ pub enum Kinship {
     },
 }
 
-/// How the leader ended.
-#[derive(Clone, Copy, Debug)]
-pub enum LeaderEnd {
-    Known(ExitStatus),
-    /// No process knows it any more.
-    Lost,
-}
+/// How the leader ended; `None`: no process knows it any more.
+pub type LeaderEnd = Option<ExitStatus>;
 
-/// The state of the leader.
-#[derive(Debug)]
 pub enum LeaderState {
-    /// Alive, as far as is known.
     Running,
-    /// Dead, status not known yet.
-    Dead { since: Instant },
+    Dead {
+        since: Instant,
+    },
     /// Dead; `left` bytes of its output in each pipe are not in the spool yet.
-    Draining { ending: LeaderEnd, at: Timestamp, left: [u64; 2] },
-    /// The record is on disk.
+    Draining {
+        ending: LeaderEnd,
+        at: Timestamp,
+        left: [u64; 2],
+    },
     Recorded(ExitRecord),
 }
 
-#[derive(Debug)]
 pub struct Leader {
     pub process: Process,
     pub kinship: Kinship,
@@ -63,7 +55,6 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Its handle, while its death has to be watched for.
     pub fn watched(&self) -> Option<&PidFd> {
         match (&self.kinship, &self.life) {
             (Kinship::Adopted { handle, .. }, LeaderState::Running) => handle.as_ref(),
@@ -112,7 +103,7 @@ impl Leader {
         };
         let is_late = now.duration_since(*since) > STATUS_BUDGET;
         let status = handle.as_ref().and_then(PidFd::exit_status);
-        status.map(LeaderEnd::Known).or(is_late.then_some(LeaderEnd::Lost))
+        status.map(Some).or(is_late.then_some(None))
     }
 
     /// It has ended, and the pipes hold `left` bytes.
@@ -136,16 +127,14 @@ impl Leader {
 
     /// The record to write, once all that it wrote is in the spool.
     pub fn record_due(&self, lengths: [u64; 2]) -> Option<ExitRecord> {
-        let LeaderState::Draining { ending, at, left: [0, 0] } = &self.life else { return None };
-        let status = match ending {
-            LeaderEnd::Known(status) => Some(status),
-            LeaderEnd::Lost => None,
+        let LeaderState::Draining { ending: status, at, left: [0, 0] } = self.life else {
+            return None;
         };
         Some(ExitRecord {
-            exit_code: status.and_then(ExitStatus::code),
-            exit_signal: status.and_then(ExitStatusExt::signal),
+            exit_code: status.and_then(|status| status.code()),
+            exit_signal: status.and_then(|status| status.signal()),
             reason: status.is_none().then(|| STATUS_LOST.to_owned()),
-            at: *at,
+            at,
             stdout_bytes: lengths[0],
             stderr_bytes: lengths[1],
             ..ExitRecord::unknown(STATUS_LOST)
@@ -166,7 +155,7 @@ mod tests {
     fn the_record_is_due_when_the_pipes_are_drained_and_no_sooner() {
         let mut leader = leader();
         assert!(leader.record_due([0, 0]).is_none());
-        leader.ended(LeaderEnd::Known(ExitStatus::from_raw(7 << 8)), [10, 5]);
+        leader.ended(Some(ExitStatus::from_raw(7 << 8)), [10, 5]);
         leader.drained(0, Some(4));
         leader.drained(1, Some(100));
         assert!(leader.record_due([0, 0]).is_none());
@@ -179,8 +168,8 @@ mod tests {
     #[test]
     fn codes_and_signals_are_told_apart_and_the_first_end_counts() {
         let mut leader = leader();
-        leader.ended(LeaderEnd::Known(ExitStatus::from_raw(9)), [0, 0]);
-        leader.ended(LeaderEnd::Lost, [1, 1]);
+        leader.ended(Some(ExitStatus::from_raw(9)), [0, 0]);
+        leader.ended(None, [1, 1]);
         leader.died(Instant::now());
         let record = leader.record_due([0, 0]).unwrap();
         assert_eq!((record.exit_code, record.exit_signal), (None, Some(9)));
@@ -190,7 +179,7 @@ mod tests {
     #[test]
     fn an_end_that_nobody_can_tell_says_so() {
         let mut leader = leader();
-        leader.ended(LeaderEnd::Lost, [0, 0]);
+        leader.ended(None, [0, 0]);
         let record = leader.record_due([0, 0]).unwrap();
         assert_eq!((record.exit_code, record.exit_signal), (None, None));
         assert_eq!(record.reason.as_deref(), Some(STATUS_LOST));

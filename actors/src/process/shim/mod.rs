@@ -16,7 +16,7 @@
 //!                             ▼                             then              │
 //!                     unknown after a while                                   │ no process of
 //!                                                                             ▼ the tree is left
-//!                                                   TreeGone, socket and lock given up, (ends)
+//!                                                   socket and lock given up, (ends)
 //! ```
 //!
 //! Only SIGKILL or the end of the tree ends a shim. It takes a byte from a pipe only when the

@@ -1,6 +1,7 @@
 //! From a bare process in an execution process's folder to a supervisor with a leader: one that
 //! it starts, or one that it takes over.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -13,20 +14,21 @@ use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use nix::sys::prctl;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal};
 use nix::sys::signal::{sigaction, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
+use rustix::io::ioctl_fionbio;
 use serde::de::DeserializeOwned;
 
 use super::guard::{Bounds, Guard, go_first};
-use super::leader::{Kinship, Leader, LeaderEnd, LeaderState};
+use super::leader::{Kinship, Leader, LeaderState};
 use super::stage::Stage;
 use super::stdin::Stdin;
-use super::supervisor::Supervisor;
+use super::supervisor::{Place, Supervisor};
 use super::takeover;
 use crate::blocking::if_there;
 use crate::event::{Stream, Timestamp};
@@ -35,9 +37,8 @@ use crate::log::spool::write::SpoolWriter;
 use crate::process::attach::SOCKET;
 use crate::process::forbid_core_dumps;
 use crate::process::identity::Process;
-use crate::process::lock::lock_soon;
 use crate::process::manifest::{
-    self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, VERSION,
+    self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, VERSION, lock_soon,
 };
 use crate::process::proc;
 use crate::process::usage;
@@ -47,14 +48,16 @@ use crate::secret::Secrets;
 const PIPE_BYTES: i32 = 256 * 1024;
 /// The executor and all it starts are killed for memory before the shim is (proc(5)).
 const OOM_SCORE_ADJ: i32 = 300;
-/// A shim works in its process's folder.
 const HERE: &str = ".";
 
 /// Starts the manifest's program. The error is a sentence.
 pub fn start() -> Result<Supervisor, String> {
-    let signals = become_shim()?;
+    let signals = set_up_process().map_err(because("can't become a shim"))?;
+    // Before the lock is taken as well: then a second shim need not wait for it.
     refuse_a_second_start()?;
-    let lock = take_lock()?;
+    // Waits: the daemon may have looked at the folder just before.
+    let lock = lock_soon(HERE.as_ref()).map_err(because("can't lock"))?;
+    let lock = lock.ok_or("another process holds the lock")?;
     refuse_a_second_start()?;
     let mut place = Place::open(signals, lock)?;
     let manifest = &mut place.manifest;
@@ -90,21 +93,25 @@ pub fn start() -> Result<Supervisor, String> {
         let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
     }
     for pipe in pipes.iter().flatten().chain(&stdin) {
-        set_nonblocking(pipe).map_err(because("can't set up a pipe"))?;
+        ioctl_fionbio(pipe, true).map_err(because("can't set up a pipe"))?;
     }
     let leader = Leader { process, kinship: Kinship::Own, life: LeaderState::Running };
-    Ok(place.supervisor(leader, Duration::ZERO, pipes, stages, Stdin::new(stdin, 0)))
+    Ok(supervisor(place, leader, Duration::ZERO, pipes, stages, Stdin::new(stdin, 0)))
 }
 
 /// Takes over from a shim that has died, with what the daemon hands over.
 pub fn take_over() -> Result<Supervisor, String> {
-    let signals = become_shim()?;
+    let signals = set_up_process().map_err(because("can't become a shim"))?;
     let (takeover, lock, ends) =
         takeover::receive().map_err(because("can't receive what to go on with"))?;
     failpoint::hit("takeover", "received");
     let place = Place::open(signals, lock)?;
     let stages = match ends.stages {
-        Some(stages) => Some(open_stages(stages).map_err(because("can't go on with its stages"))?),
+        Some([stdout, stderr]) => {
+            let stdout = Stage::open(Stream::Stdout, stdout);
+            let stages = stdout.and_then(|out| Ok([out, Stage::open(Stream::Stderr, stderr)?]));
+            Some(stages.map_err(because("can't go on with its stages"))?)
+        }
         None if place.manifest.secrets.is_empty() => None,
         // No output is better than output that shows secrets.
         None => return Err("its stages are lost".to_owned()),
@@ -126,24 +133,15 @@ pub fn take_over() -> Result<Supervisor, String> {
     let (pipes, stdin) =
         ([ends.stdout, ends.stderr], Stdin::new(ends.stdin, takeover.stdin_sequence));
     let age = usage::age(leader.process);
-    let mut supervisor = place.supervisor(leader, age, pipes, stages, stdin);
+    let mut supervisor = supervisor(place, leader, age, pipes, stages, stdin);
     if supervisor.leader.record().is_some() {
         supervisor.guard.leader_ended();
     }
     supervisor.take_all();
     if let Some(status) = takeover.status {
-        supervisor.leader_ended(LeaderEnd::Known(ExitStatus::from_raw(status)));
+        supervisor.leader_ended(Some(ExitStatus::from_raw(status)));
     }
     Ok(supervisor)
-}
-
-/// A process's folder, ready to be supervised.
-struct Place {
-    manifest: Manifest,
-    spool: SpoolWriter,
-    listener: UnixListener,
-    signals: SignalFd,
-    lock: File,
 }
 
 impl Place {
@@ -154,37 +152,34 @@ impl Place {
             .map_err(because("can't prepare the folder"))?;
         Ok(Self { manifest, spool, listener, signals, lock })
     }
+}
 
-    fn supervisor(
-        self,
-        leader: Leader,
-        age: Duration,
-        pipes: [Option<OwnedFd>; 2],
-        stages: Option<[Stage; 2]>,
-        stdin: Stdin,
-    ) -> Supervisor {
-        Supervisor {
-            leader,
-            marker: self.manifest.marker(),
-            guard: Guard::new(&self.manifest, age),
-            spool: self.spool,
-            pipes,
-            stages,
-            stdin,
-            listener: self.listener,
-            signals: self.signals,
-            clients: Vec::new(),
-            stalled: None,
-            announced_stall: None,
-            stopped: None,
-            is_tree_gone: false,
-            look_at: Instant::now(),
-            lock: self.lock,
-        }
+fn supervisor(
+    mut place: Place,
+    leader: Leader,
+    age: Duration,
+    pipes: [Option<OwnedFd>; 2],
+    stages: Option<[Stage; 2]>,
+    stdin: Stdin,
+) -> Supervisor {
+    // It may hold secrets, and only the executor needs it.
+    place.manifest.env = BTreeMap::new();
+    Supervisor {
+        leader,
+        guard: Guard::new(&place.manifest, age),
+        place,
+        pipes,
+        stages,
+        stdin,
+        clients: Vec::new(),
+        stalled: None,
+        announced_stall: None,
+        stopped: None,
+        is_tree_gone: false,
+        look_at: Instant::now(),
     }
 }
 
-/// Turns an error into a sentence.
 fn because<E: Display>(what: &str) -> impl FnOnce(E) -> String {
     move |error| format!("{what}: {error}")
 }
@@ -193,7 +188,6 @@ fn read_here<T: DeserializeOwned>(name: &str) -> Result<Option<T>, String> {
     manifest::read(HERE.as_ref(), name).map_err(because(&format!("can't read {name}")))
 }
 
-/// The secrets on this shim's standard input.
 fn receive_secrets() -> io::Result<Secrets> {
     let mut bytes = Vec::new();
     File::from(io::stdin().as_fd().try_clone_to_owned()?).read_to_end(&mut bytes)?;
@@ -209,10 +203,6 @@ fn make_stages(secrets: &Secrets, spool: &SpoolWriter) -> io::Result<Option<[Sta
     Ok(Some([stage(Stream::Stdout)?, stage(Stream::Stderr)?]))
 }
 
-fn open_stages([stdout, stderr]: [OwnedFd; 2]) -> io::Result<[Stage; 2]> {
-    Ok([Stage::open(Stream::Stdout, stdout)?, Stage::open(Stream::Stderr, stderr)?])
-}
-
 /// Reports the result to the daemon, then leaves its pipe and terminal.
 pub fn hand_shake(word: &str) {
     // A daemon that is gone by now finds out from the folder.
@@ -222,10 +212,6 @@ pub fn hand_shake(word: &str) {
         let _ = dup2_stdout(&null);
         let _ = dup2_stderr(&null);
     }
-}
-
-fn become_shim() -> Result<SignalFd, String> {
-    set_up_process().map_err(because("can't become a shim"))
 }
 
 /// Forbids core dumps, begins a session, adopts its descendants' orphans, and ignores every
@@ -262,19 +248,12 @@ fn dispose(signal: Signal, handler: SigHandler) -> io::Result<()> {
     Ok(())
 }
 
-/// Called before the lock is taken as well: then a second shim need not wait for it.
 fn refuse_a_second_start() -> Result<(), String> {
     let already = |name: &str| Path::new(name).exists();
     if already(Started::FILE) || already(ExitRecord::FILE) {
         return Err("this process was started before, or given up".into());
     }
     Ok(())
-}
-
-/// Waits for the folder's lock: the daemon may have looked at the folder just before.
-fn take_lock() -> Result<File, String> {
-    let lock = lock_soon(HERE.as_ref()).map_err(because("can't lock"))?;
-    lock.ok_or_else(|| "another process holds the lock".to_owned())
 }
 
 /// Binds by a relative name, since `sun_path` (unix(7)) is too short for many folders.
@@ -368,9 +347,4 @@ fn reason_not_started(manifest: &Manifest, error: &io::Error) -> String {
     } else {
         format!("can't run in {}: it is not a folder that can be entered", manifest.cwd.display())
     }
-}
-
-fn set_nonblocking(pipe: &OwnedFd) -> nix::Result<()> {
-    let flags = OFlag::from_bits_retain(fcntl(pipe, FcntlArg::F_GETFL)?);
-    fcntl(pipe, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
 }

@@ -15,13 +15,10 @@ const BUFFER_MAX: usize = 1024 * 1024;
 #[derive(Debug, Default)]
 pub struct Stdin {
     pipe: Option<OwnedFd>,
-    /// Messages with their sequence numbers.
     queue: VecDeque<(u64, Vec<u8>)>,
-    /// How much of the first message is in the pipe already.
     written: usize,
     /// The highest sequence number received.
-    last: u64,
-    /// Close once the queue is empty.
+    pub last: u64,
     closing: bool,
 }
 
@@ -29,10 +26,6 @@ impl Stdin {
     /// `pipe` doesn't block; `None`: closed. An earlier shim received messages up to `last`.
     pub fn new(pipe: Option<OwnedFd>, last: u64) -> Self {
         Self { pipe, last, ..Self::default() }
-    }
-
-    pub fn last(&self) -> u64 {
-        self.last
     }
 
     pub fn has_room(&self) -> bool {

@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use rustix::io::ioctl_fionread;
 
 use super::client::Client;
-use super::guard::{Guard, Measure};
+use super::guard::Guard;
 use super::leader::{Kinship, Leader, LeaderEnd, LeaderState};
 use super::stage::Stage;
 use super::stdin::Stdin;
@@ -27,35 +27,40 @@ use crate::log::spool::format::STREAMS;
 use crate::log::spool::write::{SpoolWriter, Taken};
 use crate::process::attach::SOCKET;
 use crate::process::kill::{KillReport, kill_tree, signal_tree};
-use crate::process::manifest::{self, ExitRecord, StopKind};
+use crate::process::manifest::{self, ExitRecord, Manifest, StopKind};
 use crate::process::pidfd::{Reaped, reap};
-use crate::process::tree::{Marker, Tree};
+use crate::process::tree::Tree;
+use crate::process::watch::Measure;
 use crate::process::wire::{Hello, ShimMessage, ShimRequest, Target};
 
-/// When to retry a write that failed for lack of room.
 const RETRY: Duration = Duration::from_millis(250);
 /// How often to look at an adopted tree: nothing reports its last death.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
-/// Chunks taken from one pipe in one turn.
 const CHUNKS: usize = 4;
 /// Connections at once; beyond them the oldest is dropped.
 const CLIENTS_MAX: usize = 4;
 
-/// The shim's state. The working folder is the process's folder.
-#[derive(Debug)]
-pub struct Supervisor {
-    pub leader: Leader,
-    pub marker: Marker,
-    pub guard: Guard,
+/// A process's folder, ready to be supervised.
+pub struct Place {
+    pub manifest: Manifest,
     pub spool: SpoolWriter,
+    pub listener: UnixListener,
+    /// Reports dead children.
+    pub signals: SignalFd,
+    /// Held by being open.
+    pub lock: fs::File,
+}
+
+/// The shim's state. The working folder is the process's folder.
+pub struct Supervisor {
+    pub place: Place,
+    pub leader: Leader,
+    pub guard: Guard,
     /// The reading ends of standard output and error, until their end.
     pub pipes: [Option<OwnedFd>; 2],
     /// Output passes through these if there are secrets.
     pub stages: Option<[Stage; 2]>,
     pub stdin: Stdin,
-    pub listener: UnixListener,
-    /// Reports dead children.
-    pub signals: SignalFd,
     pub clients: Vec<Client>,
     /// Why nothing can be written, and when to try again.
     pub stalled: Option<(String, Instant)>,
@@ -64,13 +69,9 @@ pub struct Supervisor {
     /// A stop was requested while the leader ran.
     pub stopped: Option<StopKind>,
     pub is_tree_gone: bool,
-    /// When to look at an adopted tree next.
     pub look_at: Instant,
-    /// Held by being open.
-    pub lock: fs::File,
 }
 
-/// What `poll` found ready.
 #[derive(Clone, Copy, Debug)]
 enum Ready {
     Signals,
@@ -106,35 +107,34 @@ impl Supervisor {
             }
             self.clients.retain(|client| !client.is_gone);
         }
-        self.spool.trim();
-        self.announce(&ShimMessage::TreeGone);
-        if let Some(cgroup) = self.guard.cgroup() {
+        self.place.spool.trim();
+        if let Some(cgroup) = &self.guard.cgroup {
             cgroup.remove();
         }
         failpoint::hit("tree", "gone");
         // Later callers find the exit record instead.
         let _ = fs::remove_file(SOCKET);
-        drop(self.lock);
+        drop(self.place.lock);
     }
 
     fn wait(&mut self, tick_due: Option<Instant>) -> Vec<Ready> {
         let mut sources = vec![Ready::Signals, Ready::Listener];
         let mut fds = vec![
-            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.place.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.place.listener.as_fd(), PollFlags::POLLIN),
         ];
         for (number, client) in self.clients.iter().enumerate() {
             let mut events = PollFlags::empty();
-            events.set(PollFlags::POLLIN, client.wants_read());
-            events.set(PollFlags::POLLOUT, client.wants_write());
+            events.set(PollFlags::POLLIN, !client.is_parked);
+            events.set(PollFlags::POLLOUT, !client.outbox.is_empty());
             if !events.is_empty() {
                 sources.push(Ready::Client(number));
-                fds.push(PollFd::new(client.as_fd(), events));
+                fds.push(PollFd::new(client.stream.as_fd(), events));
             }
         }
         if let Some(handle) = self.leader.watched() {
             sources.push(Ready::Leader);
-            fds.push(PollFd::new(handle.as_fd(), PollFlags::POLLIN));
+            fds.push(PollFd::new(handle.0.as_fd(), PollFlags::POLLIN));
         }
         if let Some(pipe) = self.stdin.waiting() {
             sources.push(Ready::Stdin);
@@ -192,7 +192,7 @@ impl Supervisor {
             && self.release()
             && let Some(mut record) = self.leader.record_due(self.lengths())
         {
-            record.limit = self.guard.reason().map(str::to_owned);
+            record.limit.clone_from(&self.guard.reason);
             record.stopped = self.stopped;
             self.write_down(record);
         }
@@ -222,6 +222,7 @@ impl Supervisor {
     fn write_down(&mut self, record: ExitRecord) {
         failpoint::hit("exit", "next");
         let written = self
+            .place
             .spool
             .sync()
             .and_then(|()| manifest::write_durably(Path::new("."), ExitRecord::FILE, &record));
@@ -237,7 +238,7 @@ impl Supervisor {
     }
 
     fn reap(&mut self) {
-        while let Ok(Some(_)) = self.signals.read_signal() {}
+        while let Ok(Some(_)) = self.place.signals.read_signal() {}
         loop {
             match reap(None) {
                 Reaped::Child(pid, status) => self.child_ended(pid, status),
@@ -253,7 +254,7 @@ impl Supervisor {
 
     fn child_ended(&mut self, pid: i32, status: ExitStatus) {
         if pid == self.leader.process.pid && matches!(self.leader.kinship, Kinship::Own) {
-            self.leader_ended(LeaderEnd::Known(status));
+            self.leader_ended(Some(status));
         }
     }
 
@@ -265,7 +266,7 @@ impl Supervisor {
     }
 
     fn accept(&mut self) {
-        match self.listener.accept() {
+        match self.place.listener.accept() {
             Ok((stream, _)) => {
                 let Ok(mut client) = Client::new(stream) else { return };
                 // A supervised process must not get the pipes, nor crowd the daemon out.
@@ -274,7 +275,7 @@ impl Supervisor {
                 }
                 client.send(&ShimMessage::Hello(Hello {
                     pid: self.leader.process.pid,
-                    stdin_sequence: self.stdin.last(),
+                    stdin_sequence: self.stdin.last,
                 }));
                 self.clients.push(client);
             }
@@ -295,7 +296,7 @@ impl Supervisor {
 
     fn serve(&mut self, number: usize) {
         self.clients[number].flush();
-        if self.clients[number].wants_read() {
+        if !self.clients[number].is_parked {
             self.clients[number].receive();
         }
         self.answer_all(number);
@@ -310,7 +311,10 @@ impl Supervisor {
     fn answer(&mut self, number: usize, request: ShimRequest) {
         let answer = match request {
             ShimRequest::Subscribe => return self.subscribe(number),
-            ShimRequest::TickSeen => return self.clients[number].tick_seen(),
+            ShimRequest::TickSeen => {
+                self.clients[number].tick.is_unseen = false;
+                None
+            }
             ShimRequest::Stdin { sequence, bytes } => {
                 let answer = self.stdin.push(sequence, bytes);
                 self.feed_stdin();
@@ -337,7 +341,7 @@ impl Supervisor {
             ShimRequest::Ping { ticket } => Some(ShimMessage::Pong { ticket }),
             ShimRequest::LeaderEnded { status } => {
                 if matches!(self.leader.kinship, Kinship::Adopted { .. }) {
-                    self.leader_ended(LeaderEnd::Known(ExitStatus::from_raw(status)));
+                    self.leader_ended(Some(ExitStatus::from_raw(status)));
                 }
                 None
             }
@@ -362,8 +366,9 @@ impl Supervisor {
 
     fn send_pipes(&mut self, number: usize) {
         let [stdout, stderr] = self.pipes.each_ref().map(|pipe| pipe.as_ref().map(AsFd::as_fd));
-        let stages = self.stages.as_ref().map(|stages| stages.each_ref().map(AsFd::as_fd));
-        self.clients[number].send_pipes([stdout, stderr, self.stdin.open_pipe()], stages);
+        let stage = |at: usize| self.stages.as_ref().map(|stages| stages[at].file.as_fd());
+        let ends = [stdout, stderr, self.stdin.open_pipe(), stage(0), stage(1)];
+        self.clients[number].send_pipes(ends);
     }
 
     fn signal(&mut self, target: Target, signal: i32) -> u32 {
@@ -400,7 +405,7 @@ impl Supervisor {
     }
 
     fn tree(&self) -> Tree {
-        let mut tree = self.leader.tree(self.marker, self.guard.cgroup().cloned());
+        let mut tree = self.leader.tree(self.place.manifest.marker(), self.guard.cgroup.clone());
         let clients = self.clients.iter().map(|client| client.pid);
         let spared: Vec<i32> = clients.filter(|client| tree.is_outside(*client)).collect();
         tree.spared.extend(spared);
@@ -437,15 +442,15 @@ impl Supervisor {
     fn take_once(&mut self, stream: Stream) -> io::Result<Taken> {
         let Some(pipe) = &self.pipes[stream as usize] else { return Ok(Taken::Nothing) };
         match &mut self.stages {
-            Some(stages) => stages[stream as usize].take(&mut self.spool, pipe.as_fd()),
-            None => self.spool.take(stream, pipe.as_fd()),
+            Some(stages) => stages[stream as usize].take(&mut self.place.spool, pipe.as_fd()),
+            None => self.place.spool.take(stream, pipe.as_fd()),
         }
     }
 
     /// Spools the bytes that the stages hold back. `false` if there is no room.
     fn release(&mut self) -> bool {
         let mut stages = self.stages.iter_mut().flatten();
-        let released = stages.try_for_each(|stage| stage.release(&mut self.spool));
+        let released = stages.try_for_each(|stage| stage.release(&mut self.place.spool));
         released.map_err(|error| self.stall(&error)).is_ok()
     }
 
@@ -467,7 +472,7 @@ impl Supervisor {
                 }
             }
         }
-        self.release() && self.spool.sync().map_err(|error| self.stall(&error)).is_ok()
+        self.release() && self.place.spool.sync().map_err(|error| self.stall(&error)).is_ok()
     }
 
     fn stall(&mut self, error: &io::Error) {
@@ -495,7 +500,7 @@ impl Supervisor {
     }
 
     fn lengths(&self) -> [u64; 2] {
-        STREAMS.map(|stream| self.spool.len(stream))
+        STREAMS.map(|stream| self.place.spool.len(stream))
     }
 }
 

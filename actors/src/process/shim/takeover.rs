@@ -12,7 +12,6 @@ use crate::process::attach::{Lifeline, receive as receive_some, send_with_fds};
 use crate::process::identity::Process;
 use crate::process::pidfd::PidFd;
 
-/// Longest message, in bytes; some thousand orphans fit.
 const MESSAGE_MAX: usize = 128 * 1024;
 
 /// What is known of the process to go on with.
@@ -35,14 +34,13 @@ pub fn send(
     let Lifeline { stdout, stderr, stdin, stages, leader, .. } = lifeline;
     let [stdout, stderr, stdin] = [stdout, stderr, stdin].map(|end| end.as_ref().map(AsFd::as_fd));
     let stage = |number: usize| stages.as_ref().map(|stages| stages[number].as_fd());
-    let leader = leader.as_ref().map(AsFd::as_fd);
+    let leader = leader.as_ref().map(|leader| leader.0.as_fd());
     let ends = [stdout, stderr, stdin, leader, stage(0), stage(1)];
     let message = serde_json::to_vec(&(takeover, ends.map(|end| end.is_some())))?;
     let fds: Vec<_> = std::iter::once(lock.as_fd()).chain(ends.into_iter().flatten()).collect();
     send_with_fds(stream, &message, &fds)
 }
 
-/// Receives it from standard input, which the sender has closed for writing.
 pub fn receive() -> io::Result<(Takeover, File, Lifeline)> {
     let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (mut bytes, mut fds) = (Vec::new(), Vec::new());
@@ -60,6 +58,6 @@ pub fn receive() -> io::Result<(Takeover, File, Lifeline)> {
     let [stdout, stderr, stdin, leader, out_stage, err_stage] =
         present.map(|is| is.then(|| fds.next()).flatten());
     let stages = out_stage.zip(err_stage).map(<[OwnedFd; 2]>::from);
-    let leader = leader.map(PidFd::from);
+    let leader = leader.map(PidFd);
     Ok((takeover, lock, Lifeline { stdout, stderr, stdin, stages, leader, shim: None }))
 }

@@ -13,7 +13,6 @@ use crate::blocking::blocking;
 /// Most bytes that are not committed; git reads and writes them all.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// A worktree's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frozen {
     pub commit: String,
@@ -26,12 +25,12 @@ pub struct Frozen {
 /// Freezes a worktree. The new folder `objects` gets what the repository doesn't have.
 pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotError> {
     let snapshot = Snapshot::take(source).await?;
-    let (folder, lender) = (objects.to_owned(), snapshot.common().join("objects"));
+    let (folder, lender) = (objects.to_owned(), snapshot.aside.common.join("objects"));
     blocking(move || aside::lend_objects(&folder, &[&lender])).await?;
     take_in(&snapshot, objects).await?;
     let tree = snapshot.writing(objects).text(&["write-tree"]).await?;
-    let head = snapshot.head();
-    let [of_base, of_head] = [snapshot.base(), head].map(|commit| format!("{commit}^{{tree}}"));
+    let head = &*snapshot.head;
+    let [of_base, of_head] = [&*snapshot.base, head].map(|commit| format!("{commit}^{{tree}}"));
     let trees = git::run(&source.repo, &["rev-parse", &of_base, &of_head]).await?;
     let (of_base, of_head) = trees.split_once('\n').unwrap_or_default();
     let is_unchanged = tree == of_base;
@@ -53,12 +52,10 @@ async fn take_in(snapshot: &Snapshot, objects: &Path) -> Result<(), SnapshotErro
     if changed.is_empty() {
         return Ok(());
     }
-    let tree = Arc::clone(snapshot.tree());
+    let tree = Arc::clone(&snapshot.tree);
     let stdin = blocking(move || measured(&tree, &changed).map(|()| changed)).await?;
-    let mut git = snapshot.writing(objects);
-    git.command.stdin(snapshot.as_stdin(stdin).await?);
-    git.text(&["update-index", "--add", "--remove", "--replace", "-z", "--stdin"]).await?;
-    Ok(())
+    let options = ["--add", "--remove", "--replace", "-z", "--stdin"];
+    snapshot.update_index(snapshot.writing(objects), &options, stdin).await
 }
 
 /// Checks the total size of the files; paths end with a NUL each.

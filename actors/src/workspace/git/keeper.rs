@@ -25,7 +25,6 @@ use crate::process::{proc, set_name};
 const ARGUMENT: &str = "__git";
 /// How long git has to remove its locks once it is asked to end.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// How long killed processes may take to die.
 const BUDGET: Duration = Duration::from_secs(10);
 /// The exit code of a keeper that can't run git, as a shell's.
 const NO_GIT: u8 = 127;
@@ -50,22 +49,21 @@ pub fn enter() -> Option<ExitCode> {
 
 /// git below a keeper; in a program that can't be one (a test), git by itself.
 pub(super) fn git() -> Command {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the git runner is one of the two places that spawn"
-    )]
-    let command = Command::new;
     if CAN_KEEP.load(Ordering::Relaxed) {
-        let mut keeper = command("/proc/self/exe");
+        let mut keeper = Command::from(command("/proc/self/exe"));
         keeper.arg0("provost").arg(ARGUMENT);
         return keeper;
     }
-    let mut git = command("git");
+    let mut git = Command::from(command("git"));
     git.kill_on_drop(true);
     git
 }
 
-/// Writes to standard error, if it has a reader.
+#[expect(clippy::disallowed_methods, reason = "one of the two places that spawn")]
+fn command(program: &str) -> Git {
+    Git::new(program)
+}
+
 fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "{what}");
 }
@@ -76,11 +74,7 @@ fn keep(arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     let mask = SigSet::from(Signal::SIGCHLD);
     mask.thread_block()?;
     let deaths = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the git runner is one of the two places that spawn"
-    )]
-    let mut git = Git::new("git");
+    let mut git = command("git");
     git.args(arguments);
     let as_before = move || {
         // Otherwise a shell that waits for its children would hang.

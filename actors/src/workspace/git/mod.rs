@@ -11,7 +11,6 @@ use nix::libc::{EAGAIN, EMFILE, ENFILE, ENOMEM};
 pub use keeper::enter;
 pub(super) use run::{Git, Output};
 
-/// Why a git command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("git can't be run: {0}")]

@@ -20,15 +20,11 @@ const WRITING: Duration = Duration::from_mins(10);
 const LOCK_WAIT_MS: u128 = keeper::GRACE.as_millis() + 1000;
 /// After this time, look for a file that git waits for.
 const LONG: Duration = Duration::from_secs(2);
-/// Bytes of standard error that are kept.
 const STDERR_MAX: u64 = 16 * 1024;
 
-/// The result of a run of git with limited output.
-#[derive(Debug)]
 pub struct Output {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
-    /// Its standard error, cut.
     pub stderr: String,
     /// It had more output than the limit, and was ended.
     pub is_cut: bool,
@@ -43,7 +39,6 @@ impl Output {
     }
 }
 
-/// git, about to be run.
 pub struct Git {
     pub command: Command,
     dir: PathBuf,
@@ -93,7 +88,6 @@ impl Git {
         self
     }
 
-    /// Runs it, and ends it once it has printed more than `limit` bytes.
     pub async fn output<A: AsRef<OsStr>>(
         mut self,
         args: &[A],
@@ -159,7 +153,6 @@ async fn read_up_to(
     Ok((bytes, is_cut))
 }
 
-/// Waits until it finds a file that git waits for.
 async fn obstacle(dir: &Path, repository: Option<&Path>) -> PathBuf {
     let mut pause = LONG;
     loop {

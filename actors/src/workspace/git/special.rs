@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::workspace::regular;
 
-/// Most entries of one search.
 const ENTRIES_MAX: usize = 1_000_000;
-/// Bytes read of a configuration file.
 const CONFIG_MAX: u64 = 1 << 20;
 /// How deep configuration files that include others are followed.
 const INCLUDES_MAX: usize = 5;

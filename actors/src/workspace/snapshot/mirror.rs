@@ -38,7 +38,7 @@ pub async fn make(
     };
     if !repositories.is_empty() {
         let list = repositories.join(&0);
-        snapshot.update_index(&["--add", "-z", "--stdin"], list, None).await?;
+        snapshot.update_index(snapshot.run(), &["--add", "-z", "--stdin"], list).await?;
     }
     Ok(Some(root))
 }
@@ -93,7 +93,6 @@ fn copy_file(file: File, to: &Path, max: u64) -> io::Result<Option<u64>> {
     Ok((bytes <= max).then_some(bytes))
 }
 
-/// Copies the attributes of each folder above a path.
 fn copy_attributes(tree: &Tree, path: &[u8], root: &Path) -> io::Result<()> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at + 1);
     for at in std::iter::once(0).chain(slashes) {

@@ -10,14 +10,14 @@ mod plenty;
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Seek, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::aside::Aside;
-use super::changes::{self, Change, Unreadable};
+use super::changes::{self, Change};
 use super::git::{self, Git, GitError, Output};
 use super::regular;
 use super::tree::Tree;
@@ -26,7 +26,6 @@ use crate::blocking::blocking;
 /// The longest list of changes that is held, in bytes: about a million files.
 const LISTING_MAX: usize = 256 << 20;
 
-/// One repository of an attempt.
 #[derive(Clone, Debug)]
 pub struct Source {
     pub repo: PathBuf,
@@ -36,7 +35,6 @@ pub struct Source {
     pub name: String,
     pub branch: String,
     pub target_branch: String,
-    /// Takes the scratch repository.
     pub scratch: PathBuf,
 }
 
@@ -46,7 +44,6 @@ impl Source {
     }
 }
 
-/// Why an attempt's changes can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     #[error("the repository {repo} can't be read: {why}", repo = .repo.display(), why = gist(.why))]
@@ -67,8 +64,8 @@ pub enum SnapshotError {
         "{path} has {bytes} bytes, and {max} at most are taken in that are not committed: commit it, or have git ignore it"
     )]
     TooLarge { path: String, bytes: u64, max: u64 },
-    #[error(transparent)]
-    Unreadable(#[from] Unreadable),
+    #[error("git's list of changes can't be understood")]
+    Unreadable,
 }
 
 impl SnapshotError {
@@ -109,22 +106,13 @@ fn gist(error: &GitError) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-/// One or more files' part of a patch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
-    Whole(String),
-    /// Longer than the limit.
-    TooLong,
-}
-
 /// A worktree and the commit that its changes are compared with.
-#[derive(Debug)]
 pub struct Snapshot {
-    tree: Arc<Tree>,
-    aside: Aside,
-    head: String,
-    base: String,
-    /// The untracked files; the index has only their names.
+    pub(super) tree: Arc<Tree>,
+    pub(super) aside: Aside,
+    /// The commit that is checked out; for a branch without one, the attempt's commit.
+    pub(super) head: String,
+    pub base: String,
     untracked: HashSet<Vec<u8>>,
 }
 
@@ -164,7 +152,8 @@ impl Snapshot {
             entries.extend([b"100644 ", self.base.as_bytes(), b"\t", path, b"\0"].concat());
             self.untracked.insert(path.to_vec());
         }
-        self.update_index(&["--add", "--replace", "-z", "--index-info"], entries, None).await?;
+        let options = ["--add", "--replace", "-z", "--index-info"];
+        self.update_index(self.run(), &options, entries).await?;
         if nested.is_empty() {
             return Ok(());
         }
@@ -179,50 +168,22 @@ impl Snapshot {
         }
     }
 
-    /// Runs `git update-index` with this input, on the snapshot's own index or another one.
-    async fn update_index(
+    /// Runs `git update-index` with this input.
+    pub(super) async fn update_index(
         &self,
+        mut git: Git,
         options: &[&str],
         input: Vec<u8>,
-        index: Option<&Path>,
     ) -> Result<(), SnapshotError> {
-        let mut git = self.run();
-        git.command
-            .stdin(self.as_stdin(input).await?)
-            .envs(index.map(|index| ("GIT_INDEX_FILE", index)));
-        git.text(&[&["update-index"], options].concat()).await?;
-        Ok(())
-    }
-
-    /// An unnamed file with this content, for git to read.
-    pub(super) async fn as_stdin(&self, input: Vec<u8>) -> io::Result<File> {
         let folder = self.aside.path().to_owned();
-        blocking(move || {
+        let stdin = blocking(move || {
             let mut file = tempfile::tempfile_in(folder)?;
             file.write_all(&input)?;
-            file.rewind()?;
-            Ok(file)
-        })
-        .await
-    }
-
-    pub fn tree(&self) -> &Arc<Tree> {
-        &self.tree
-    }
-
-    /// The folder that the repository's worktrees share.
-    pub(super) fn common(&self) -> &Path {
-        self.aside.common()
-    }
-
-    /// The commit that is checked out; for a branch without one, the attempt's commit.
-    pub(super) fn head(&self) -> &str {
-        &self.head
-    }
-
-    /// The commit that changes are compared with.
-    pub fn base(&self) -> &str {
-        &self.base
+            file.rewind().map(|()| file)
+        });
+        git.command.stdin(stdin.await?);
+        git.text(&[&["update-index"], options].concat()).await?;
+        Ok(())
     }
 
     /// Everything that differs from the merge base, sorted by path.
@@ -249,7 +210,8 @@ impl Snapshot {
         args.extend([self.base.clone().into(), "--".into()]);
         let mut git = self.run();
         git.command.envs(index.map(|index| ("GIT_INDEX_FILE", index)));
-        Ok(changes::parse(&whole(git.output(&args, LISTING_MAX).await?)?)?)
+        let listing = whole(git.output(&args, LISTING_MAX).await?)?;
+        changes::parse(&listing).ok_or(SnapshotError::Unreadable)
     }
 
     /// An index by which git skips the files that are not read; `None` where all are read.
@@ -263,7 +225,9 @@ impl Snapshot {
         let index = self.copy_index(self.aside.path(), "index.read").await?;
         for (option, paths) in [("--force-remove", gone), ("--assume-unchanged", kept)] {
             let list = paths.into_iter().flat_map(|path| [path.as_slice(), b"\0"].concat());
-            self.update_index(&[option, "-z", "--stdin"], list.collect(), Some(&index)).await?;
+            let mut git = self.run();
+            git.command.env("GIT_INDEX_FILE", &index);
+            self.update_index(git, &[option, "-z", "--stdin"], list.collect()).await?;
         }
         Ok(Some(index))
     }
@@ -275,15 +239,15 @@ impl Snapshot {
         whole(self.git(args, LISTING_MAX).await?)
     }
 
-    /// The patch of these paths, `limit` bytes at most. With `below`, the paths in it begin with
-    /// that folder; a rename is a deletion and an addition there.
+    /// The patch of these paths; `None` when it is longer than `limit` bytes. With `below`, the
+    /// paths in it begin with that folder; a rename is a deletion and an addition there.
     pub async fn patch(
         &mut self,
         paths: &[Vec<u8>],
         below: Option<&str>,
         limit: usize,
-    ) -> Result<Part, SnapshotError> {
-        let Some(mirror) = mirror::make(self, paths).await? else { return Ok(Part::TooLong) };
+    ) -> Result<Option<String>, SnapshotError> {
+        let Some(mirror) = mirror::make(self, paths).await? else { return Ok(None) };
         let mut args = diff(&["--patch", "--binary", "--full-index"]);
         let folder = below.map(|folder| format!("{folder}/")).unwrap_or_default();
         args.push(if below.is_none() { "--find-renames" } else { "--no-renames" }.into());
@@ -292,10 +256,10 @@ impl Snapshot {
         args.extend([self.base.clone().into(), "--".into()]);
         args.extend(paths.iter().map(|path| OsString::from_vec(path.clone())));
         let Some(bytes) = self.diff_up_to(&mirror, &args, limit).await? else {
-            return Ok(Part::TooLong);
+            return Ok(None);
         };
         let error = match String::from_utf8(bytes) {
-            Ok(text) => return Ok(Part::Whole(text)),
+            Ok(text) => return Ok(Some(text)),
             Err(error) => error,
         };
         tracing::debug!(%error, "a patch that is no UTF-8 is made as a binary one");
@@ -308,10 +272,7 @@ impl Snapshot {
         let before = before.await?;
         let binary = self.diff_up_to(&mirror, &args, limit).await;
         blocking(move || fs::write(attributes, before)).await?;
-        Ok(match binary? {
-            Some(bytes) => Part::Whole(String::from_utf8(bytes).map_err(|_| Unreadable)?),
-            None => Part::TooLong,
-        })
+        binary?.map(String::from_utf8).transpose().map_err(|_| SnapshotError::Unreadable)
     }
 
     async fn diff_up_to(
@@ -327,7 +288,6 @@ impl Snapshot {
         whole(output).map(Some)
     }
 
-    /// A copy, under this name, of the index in the folder `admin`.
     pub(super) async fn copy_index(&self, admin: &Path, name: &str) -> io::Result<PathBuf> {
         let (from, to) = (admin.join("index"), self.aside.path().join(name));
         blocking(move || regular::copy(&from, &to).map(|()| to)).await
@@ -341,7 +301,6 @@ impl Snapshot {
         self.run().output(args, limit).await
     }
 
-    /// git that writes objects to this folder.
     pub(super) fn writing(&self, objects: &Path) -> Git {
         let mut git = self.run().patient();
         git.command.env("GIT_OBJECT_DIRECTORY", objects);
@@ -387,22 +346,21 @@ pub(super) async fn open_worktree(
     common: &Path,
 ) -> Result<(Tree, PathBuf), SnapshotError> {
     let (source, common) = (source.clone(), common.to_owned());
-    blocking(move || open(&source, &common)).await
-}
-
-fn open(source: &Source, common: &Path) -> Result<(Tree, PathBuf), SnapshotError> {
-    let failed = |why: String| SnapshotError::Worktree { path: source.worktree(), why };
-    let tree = Tree::open(&source.worktrees, &source.folder, &source.name)
-        .map_err(|error| failed(error.to_string()))?;
-    let link = tree.read_own(".git").map_err(|error| failed(format!(".git: {error}")))?;
-    let admin = link.strip_prefix("gitdir: ").map(|path| path.trim_end_matches('\n'));
-    let admin = admin.ok_or_else(|| failed("its .git is not a link to a repository".to_owned()))?;
-    let admin = source.worktree().join(admin).canonicalize();
-    let worktrees = common.join("worktrees").canonicalize();
-    match (admin, worktrees) {
-        (Ok(admin), Ok(worktrees)) if admin.parent() == Some(&worktrees) => Ok((tree, admin)),
-        _ => Err(failed(format!("its .git does not lead to {}", common.display()))),
-    }
+    blocking(move || {
+        let failed = |why: String| SnapshotError::Worktree { path: source.worktree(), why };
+        let tree = Tree::open(&source.worktrees, &source.folder, &source.name);
+        let tree = tree.map_err(|error| failed(error.to_string()))?;
+        let link = tree.read_own(".git").map_err(|error| failed(format!(".git: {error}")))?;
+        let admin = link.strip_prefix("gitdir: ").map(|path| path.trim_end_matches('\n'));
+        let no_link = || failed("its .git is not a link to a repository".to_owned());
+        let admin = source.worktree().join(admin.ok_or_else(no_link)?).canonicalize();
+        let worktrees = common.join("worktrees").canonicalize();
+        match (admin, worktrees) {
+            (Ok(admin), Ok(worktrees)) if admin.parent() == Some(&worktrees) => Ok((tree, admin)),
+            _ => Err(failed(format!("its .git does not lead to {}", common.display()))),
+        }
+    })
+    .await
 }
 
 /// The commit that is checked out in a worktree, by its folder in the repository.
@@ -433,7 +391,6 @@ async fn parting(source: &Source, admin: &Path) -> Result<(String, String), Snap
     Err(SnapshotError::NoMergeBase { repo, branch })
 }
 
-/// Copies the index of a worktree from its folder in the repository.
 fn copy_indexes(admin: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(admin)? {
         let entry = entry?;

@@ -105,7 +105,7 @@ impl Scene {
                 together.iter().flat_map(|i| all[*i].paths()).map(<[u8]>::to_vec).collect();
             done.extend(together);
             let part = self.runtime.block_on(snapshot.patch(&paths, None, 1 << 22)).unwrap();
-            let Part::Whole(text) = part else { panic!("too long") };
+            let Some(text) = part else { panic!("too long") };
             patch.push_str(&text);
         }
         patch
@@ -353,7 +353,7 @@ fn a_patch_that_is_too_long_is_told_and_not_held() {
     let mut snapshot = scene.take().unwrap();
     let paths = [b"big".to_vec()];
     let part = scene.runtime.block_on(snapshot.patch(&paths, None, 1000)).unwrap();
-    assert_eq!(part, Part::TooLong);
+    assert_eq!(part, None);
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn below_a_folder_a_patch_applies_with_repositories_side_by_side() {
     let mut snapshot = scene.take().unwrap();
     let paths = ["old", "new", "a"].map(|path| path.as_bytes().to_vec());
     let part = scene.runtime.block_on(snapshot.patch(&paths, Some("app"), 1 << 20)).unwrap();
-    let Part::Whole(patch) = part else { panic!("too long") };
+    let Some(patch) = part else { panic!("too long") };
     assert!(patch.contains("+++ b/app/new"));
     let beside = scene.scratch.path().join("beside");
     write(&beside, b"app/old", old.as_bytes());
@@ -527,7 +527,7 @@ fn what_is_too_much_to_be_read_is_told_by_its_size() {
     const HUGE: u64 = 1 << 40;
     let scene = Scene::new(&[(b"tracked", b"1\n"), (b"small", b"1\n")]);
     for name in ["tracked", "untracked"] {
-        File::create(scene.worktree().join(name)).unwrap().set_len(HUGE).unwrap();
+        fs::File::create(scene.worktree().join(name)).unwrap().set_len(HUGE).unwrap();
     }
     fs::remove_file(scene.worktree().join("small")).unwrap();
     scene.write("new", "1\n");
@@ -544,8 +544,8 @@ fn what_is_too_much_to_be_read_is_told_by_its_size() {
     let part = |paths: &[Vec<u8>], snapshot: &mut Snapshot| {
         scene.runtime.block_on(snapshot.patch(paths, None, 1 << 20)).unwrap()
     };
-    assert_eq!(part(&[path("tracked")], &mut snapshot), Part::TooLong);
-    let Part::Whole(small) = part(&[path("small"), path("new")], &mut snapshot) else { panic!() };
+    assert_eq!(part(&[path("tracked")], &mut snapshot), None);
+    let Some(small) = part(&[path("small"), path("new")], &mut snapshot) else { panic!() };
     assert!(small.contains("rename to new"), "{small}");
 }
 
@@ -618,7 +618,7 @@ fn no_patch_has_what_is_outside_however_folders_are_exchanged() {
             let Ok(mut snapshot) = scene.take() else { continue };
             let paths = [b"d/f".to_vec()];
             let patch = snapshot.patch(&paths, None, 1 << 20);
-            let Ok(Part::Whole(patch)) = scene.runtime.block_on(patch) else { continue };
+            let Ok(Some(patch)) = scene.runtime.block_on(patch) else { continue };
             assert!(!patch.contains("secret") && !patch.contains("GIT binary"), "{patch}");
             whole += usize::from(patch.contains("+changed"));
         }

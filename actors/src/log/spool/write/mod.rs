@@ -29,14 +29,10 @@ const NOWHERE: &str = "/dev/null";
 pub enum Taken {
     /// So many bytes are in the spool and recorded.
     Bytes(usize),
-    /// The pipe holds nothing now.
     Nothing,
-    /// The pipe has no writer any more.
     End,
 }
 
-/// A spool open for writing. Its opener holds the folder's `lock`.
-#[derive(Debug)]
 pub struct SpoolWriter {
     dir: PathBuf,
     segment_bytes: u64,
@@ -49,21 +45,15 @@ pub struct SpoolWriter {
     can_splice: bool,
 }
 
-/// Where one stream grows.
-#[derive(Debug)]
 struct Tail {
     stream: Stream,
-    /// Where the current segment starts, in the stream.
     start: u64,
-    /// Where the stream ends.
     end: u64,
-    /// The current segment; opened by its first byte.
     file: Option<Reserved>,
     /// Without splice: taken from the pipe and not yet in the file.
     unwritten: Vec<u8>,
 }
 
-#[derive(Debug)]
 struct Index {
     file: Reserved,
     len: u64,
@@ -72,7 +62,6 @@ struct Index {
 }
 
 /// A file with room set aside beyond its end.
-#[derive(Debug)]
 struct Reserved {
     file: File,
     /// Room for bytes before this offset is ours.
@@ -121,10 +110,10 @@ impl SpoolWriter {
     /// Takes what a pipe (set not to block) holds, [`CHUNK`] at most. An error loses nothing:
     /// call again later.
     pub fn take(&mut self, stream: Stream, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
-        self.make_ready(stream)?;
+        let room = self.make_ready(stream)?;
         let tail = &mut self.tails[stream as usize];
         let offset = tail.end;
-        let taken = tail.take(&self.dir, self.segment_bytes, pipe, &mut self.can_splice)?;
+        let taken = tail.take(pipe, room, &mut self.can_splice)?;
         if let Taken::Bytes(count) = taken {
             self.record(stream, offset, count)?;
         }
@@ -134,16 +123,18 @@ impl SpoolWriter {
     /// Appends the first of some bytes, [`CHUNK`] at most. Returns how many; after an error
     /// [`len`](Self::len) tells how much was written.
     pub fn append(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<usize> {
-        self.make_ready(stream)?;
+        let room = self.make_ready(stream)?;
         let tail = &mut self.tails[stream as usize];
         let offset = tail.end;
-        let count = tail.append(&self.dir, self.segment_bytes, bytes)?;
+        let count = room.min(bytes.len());
+        tail.write(&bytes[..count])?;
         self.record(stream, offset, count)?;
         Ok(count)
     }
 
-    /// Makes room for the next record, and begins the next segment if it is time.
-    fn make_ready(&mut self, stream: Stream) -> io::Result<()> {
+    /// Makes room for the next record, begins the next segment if it is time, and reserves room
+    /// in it for the returned number of bytes.
+    fn make_ready(&mut self, stream: Stream) -> io::Result<usize> {
         self.index.flush()?;
         self.index.file.reserve(self.index.len, RECORD_LEN as u64, self.index.len + 64 * 1024)?;
         let tail = &mut self.tails[stream as usize];
@@ -152,7 +143,7 @@ impl SpoolWriter {
             tail.start = tail.end;
             tail.file = None;
         }
-        Ok(())
+        tail.make_room(&self.dir, self.segment_bytes)
     }
 
     fn record(&mut self, stream: Stream, offset: u64, count: usize) -> io::Result<()> {
@@ -231,19 +222,16 @@ impl Tail {
         Self { stream, start: 0, end: 0, file: None, unwritten: Vec::new() }
     }
 
+    /// Takes up to `room` bytes.
     fn take(
         &mut self,
-        dir: &Path,
-        segment_bytes: u64,
         pipe: BorrowedFd<'_>,
+        room: usize,
         can_splice: &mut bool,
     ) -> io::Result<Taken> {
-        let count = self.make_room(dir, segment_bytes)?;
-        let at = self.end - self.start;
         let Some(reserved) = &self.file else { return Ok(Taken::Nothing) };
-
         if *can_splice && self.unwritten.is_empty() {
-            match splice_into(&reserved.file, at, pipe, count) {
+            match splice_into(&reserved.file, self.end - self.start, pipe, room) {
                 Err(Errno::EINVAL) => *can_splice = false,
                 taken => {
                     let taken = taken?;
@@ -255,26 +243,25 @@ impl Tail {
             }
         }
         if self.unwritten.is_empty() {
-            self.unwritten.resize(count, 0);
+            self.unwritten.resize(room, 0);
             let read = nix::unistd::read(pipe, &mut self.unwritten);
             self.unwritten.truncate(read.unwrap_or(0));
             if self.unwritten.is_empty() {
                 return Ok(taken(read)?);
             }
         }
-        reserved.file.write_all_at(&self.unwritten, at)?;
+        reserved.file.write_all_at(&self.unwritten, self.end - self.start)?;
         let count = self.unwritten.len();
         self.unwritten.clear();
         self.end += count as u64;
         Ok(Taken::Bytes(count))
     }
 
-    fn append(&mut self, dir: &Path, segment_bytes: u64, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.make_room(dir, segment_bytes)?.min(bytes.len());
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(reserved) = &self.file else { return Err(io::ErrorKind::NotFound.into()) };
-        reserved.file.write_all_at(&bytes[..count], self.end - self.start)?;
-        self.end += count as u64;
-        Ok(count)
+        reserved.file.write_all_at(bytes, self.end - self.start)?;
+        self.end += bytes.len() as u64;
+        Ok(())
     }
 
     /// Opens the current segment, and reserves room for the returned number of bytes.

@@ -14,7 +14,7 @@
 use std::fs::File;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use nix::fcntl::{FallocateFlags, fallocate};
@@ -26,7 +26,6 @@ use crate::log::spool::write::{CHUNK, SpoolWriter, Taken, splice_into};
 use crate::secret::Needle;
 use crate::secret::redact::Redactor;
 
-/// Version of the file, its first number.
 const VERSION: u64 = 1;
 /// Four little-endian numbers: the version, the stream's start in the file, [`Progress`].
 const HEAD: usize = 32;
@@ -35,14 +34,11 @@ const PROGRESS: u64 = 16;
 const PAGE: u64 = 4096;
 
 /// One stream's stage. At most [`CHUNK`] bytes and a needle's length wait here.
-#[derive(Debug)]
 pub struct Stage {
     stream: Stream,
-    file: File,
+    pub file: File,
     redactor: Redactor,
-    /// Where the stream starts in the file.
     start: u64,
-    /// Bytes of the stream that have come in.
     len: u64,
     progress: Progress,
     /// Bytes taken from the pipe and not reported yet.
@@ -51,9 +47,7 @@ pub struct Stage {
 
 #[derive(Clone, Copy, Debug)]
 struct Progress {
-    /// Bytes of the stream that are used up.
     used: u64,
-    /// The spool's length when they were.
     spooled: u64,
 }
 
@@ -152,12 +146,6 @@ impl Stage {
             let _ = fallocate(&self.file, punch, from, (free.end - free.start).cast_signed());
         }
         Ok(())
-    }
-}
-
-impl AsFd for Stage {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
     }
 }
 

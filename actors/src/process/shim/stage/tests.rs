@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use nix::fcntl::OFlag;
