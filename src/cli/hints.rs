@@ -230,9 +230,6 @@ fn aside(sentence: &str) -> String {
             said.push_str(&call);
         }
     }
-    for (tool, typed) in VERBS {
-        said = said.replace(&format!("{tool} tells"), &format!("`{typed}` tells"));
-    }
     said
 }
 
