@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use provost_actors::attempt::{Collect, CollectVerdict, Collection};
 use provost_actors::event::Timestamp;
-use provost_actors::gateway::GatewayMessage;
+use provost_actors::gateway;
 use provost_actors::ids::ProjectId;
 use provost_actors::process::folder_users;
 use provost_actors::refusal::Refusal;
@@ -61,11 +61,8 @@ impl Domain {
                 continue;
             }
             let id = attempt.attempt_id;
-            match self.gateway(|port| GatewayMessage::Collect(id, how, port)).await {
-                Ok(Some(collection)) => collected.push(line(&attempt, &collection)),
-                Ok(None) => {}
-                Err(refusal) => return Err(refusal),
-            }
+            let collection = gateway::collect(&self.gateway, id, how).await?;
+            collected.extend(collection.map(|it| line(&attempt, &it)));
         }
         Ok(json!({"dry_run": how.is_dry, "attempts": collected}))
     }
