@@ -21,8 +21,7 @@ const SOCKET: &str = "daemon.sock";
 const DATABASE: &str = "provost.db";
 const CONFIG: &str = "config.toml";
 
-/// What a folder may hold before it is a home: the remains of one, and what a new file system
-/// contains.
+/// What a folder may hold before it is a home: remains, and what new file systems contain.
 const BEFORE_A_DATABASE: [&str; 9] = [
     CONFIG,
     "attempts",
@@ -128,8 +127,7 @@ impl Home {
                 .runtime_dir()
                 .or_else(user_runtime_dir)
                 .map_or_else(|| data_dir.join("run"), |dir| dir.join("provost")),
-            // Beside the database that it guards: a login and a cron job may have different
-            // runtime directories, but one data directory.
+            // Beside the database: logins and cron jobs may differ in runtime directories.
             lock: data_dir.join("daemon.lock"),
             log: state_dir.join("daemon.log"),
             socket: PathBuf::new(),
@@ -164,8 +162,7 @@ impl Home {
         self.short_folder().map_or(Ok(()), private_folder_in_shared)
     }
 
-    /// Removes the socket, and a folder that was created for it alone. Only for the daemon that
-    /// holds the lock.
+    /// Removes the socket, and a folder made for it alone. Only for the lock's holder.
     pub fn remove_socket(&self) {
         let _ = fs::remove_file(&self.socket);
         if let Some(folder) = self.short_folder() {
@@ -273,8 +270,7 @@ fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// A home's folder becomes private, so it must be new, empty or a home already: others may
-/// need a shared folder.
+/// A home's folder becomes private, so it must be new, empty or a home already.
 fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
     let failed = |source| HomeError::Folder { path: path.to_owned(), source };
     // Problems with the path are reported when the folder is created.
@@ -303,8 +299,7 @@ fn private_folder(path: &Path) -> Result<PathBuf, HomeError> {
     Ok(real)
 }
 
-/// Makes a folder private in one that all users can write to: never through a symbolic link,
-/// which another user may have put there.
+/// Makes a folder private in a shared one: never through another user's symbolic link.
 fn private_folder_in_shared(path: &Path) -> Result<(), HomeError> {
     let failed = |source| HomeError::Folder { path: path.to_owned(), source };
     match DirBuilder::new().mode(0o700).create(path) {

@@ -31,14 +31,12 @@ impl Timestamp {
     }
 
     /// From an earlier moment to this one; nothing if that is later.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         let millis = self.millis().saturating_sub(earlier.millis());
         Duration::from_millis(u64::try_from(millis).unwrap_or_default())
     }
 
     /// Milliseconds since 1970.
-    #[must_use]
     pub fn millis(self) -> i64 {
         self.0.timestamp_millis()
     }

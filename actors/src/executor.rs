@@ -40,7 +40,7 @@ pub struct Description {
 }
 
 /// What one turn is launched with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Turn {
     pub prompt: String,
     pub variant: Option<String>,
@@ -53,20 +53,8 @@ pub struct Turn {
     pub mcp: McpServer,
 }
 
-impl Turn {
-    /// A turn that is not run, to see what it would be launched with.
-    #[must_use]
-    pub fn nowhere() -> Self {
-        let command = PathBuf::from("/");
-        let (cwd, scratch) = (command.clone(), command.clone());
-        let mcp = McpServer { name: "provost", command, args: vec![], env: BTreeMap::new() };
-        let (variant, executor_session_id) = (None, None);
-        Self { prompt: String::new(), variant, executor_session_id, cwd, scratch, mcp }
-    }
-}
-
 /// This daemon as an MCP server (stdio) for the worker of one attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct McpServer {
     pub name: &'static str,
     /// Absolute path of the program.

@@ -23,7 +23,6 @@ pub fn hit(what: &str, moment: &str) {
 }
 
 /// The value of [`VARIABLE`] for the next child of a kind. Only the first child gets it.
-#[must_use]
 pub fn pass_on(kind: &str) -> Option<String> {
     ARMED.as_ref()?.pass_on(kind)
 }

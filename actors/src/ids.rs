@@ -18,8 +18,7 @@ fn make(timestamp: impl FnOnce(&ContextV7) -> Timestamp) -> Uuid {
     Uuid::new_v7(timestamp(&clock))
 }
 
-/// Makes later ids larger than this one from before a restart: the clock may have been set
-/// back since. Ignores what is not a UUIDv7.
+/// Makes later ids larger than this one: the clock may have been set back since.
 pub fn go_on_after(latest: &str) {
     let latest = Uuid::parse_str(latest).ok().and_then(|latest| latest.get_timestamp());
     if let Some((seconds, nanos)) = latest.map(|latest| latest.to_unix()) {
@@ -45,7 +44,6 @@ macro_rules! ids {
             }
 
             /// The last 8 characters, for people: the start of a UUIDv7 is a clock.
-            #[must_use]
             pub fn short(&self) -> String {
                 self.0.simple().to_string().split_off(24)
             }

@@ -17,17 +17,15 @@
 //!                                                    └──── send, queue ─────────┘
 //! ```
 //!
-//! The [`gateway`] is the one door. An [`attempt`] owns its [`process`], its [`log`] and,
-//! through the owners of its repositories, its [`workspace`]. The [`journal`] (what outlives
-//! the daemon) and the [`executor`] (how one is launched and read) are traits: this crate
-//! knows no database, protocol, command line or configuration file. Log bytes never travel
-//! in messages, so a stop never waits behind a flood.
+//! The [`gateway`] is the one door. The [`journal`] (what outlives the daemon) and the
+//! [`executor`] (how one is launched and read) are traits: this crate knows no database,
+//! protocol or configuration file. Log bytes never travel in messages, so no stop waits for them.
 
 pub mod answers;
 pub mod attempt;
-pub mod base;
 pub mod blocking;
 pub mod checks;
+pub mod environment;
 pub mod event;
 pub mod executor;
 pub mod failpoint;

@@ -41,8 +41,7 @@ impl Limits {
     }
 }
 
-/// Original soft limits that a daemon has changed for itself: its children get these.
-/// `None`: unchanged.
+/// Soft limits that the daemon changed for itself, as its children get them, if changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SoftLimits {

@@ -8,7 +8,6 @@ use sha2::{Digest, Sha256};
 
 /// SHA-256 in hex of the canonical JSON: keys sorted, absent fields left out,
 /// so that a field that is added later does not change the hash of old calls.
-#[must_use]
 pub fn hash(payload: &impl Serialize) -> String {
     // Payloads are structs of strings, numbers and lists; they always serialize.
     let mut payload = serde_json::to_value(payload).unwrap_or_default();

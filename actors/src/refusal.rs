@@ -27,8 +27,7 @@ use crate::text::cut;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident $text:literal $retryable:literal $hint:literal,)*) => {
-        /// The error codes. The set and the spellings are part of the outside
-        /// behaviour: never rename one.
+        /// The error codes. They are outside behaviour: never rename one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Code {
             $($(#[$doc])* #[serde(rename = $text)] $name,)*
@@ -39,26 +38,21 @@ macro_rules! codes {
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
             /// The spelling on the wire.
-            #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
 
             /// Whether the fault may pass by itself, so that the same call can work later.
-            #[must_use]
             pub fn retryable(self) -> bool {
                 match self { $(Self::$name => $retryable,)* }
             }
 
-            /// Whether the store can't be used now: its disk is full, or its database is
-            /// locked or gone.
-            #[must_use]
+            /// Whether the store can't be used now: disk full, database locked or gone.
             pub fn is_of_store(self) -> bool {
                 matches!(self, Self::StorageFull | Self::DbLocked | Self::DbUnavailable)
             }
 
             /// The general way out; a refusal's own hint is usually more exact.
-            #[must_use]
             pub fn hint(self) -> &'static str {
                 match self { $(Self::$name => $hint,)* }
             }
@@ -151,7 +145,6 @@ impl Refusal {
     }
 
     /// What clients get. `error` comes first, for some clients hide that a result is one.
-    #[must_use]
     pub fn envelope(&self) -> Value {
         let mut envelope = json!({
             "error": self.message,
@@ -186,8 +179,7 @@ const MESSAGE_MAX: usize = 4000;
 /// Most characters of a text among the details.
 const DETAIL_MAX: usize = 4096;
 
-/// One line that begins with a capital, where it begins with a plain word, and ends with a
-/// full stop.
+/// One line with a full stop; a plain first word gets a capital.
 fn sentence(text: &str) -> String {
     let short = |word: &str| cut(word.to_owned(), WORD_MAX);
     let words: Vec<String> = text.split_whitespace().map(short).collect();

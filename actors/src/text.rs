@@ -3,9 +3,7 @@
 /// Most characters shown of a name that may be of any length.
 pub const NAME_TOLD: usize = 100;
 
-/// The text if it has `most` characters at most; else its beginning, which ends
-/// in `…` then.
-#[must_use]
+/// At most `most` characters; a cut text ends in `…`.
 pub fn cut(text: String, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text,
@@ -13,9 +11,7 @@ pub fn cut(text: String, most: usize) -> String {
     }
 }
 
-/// The text if it has `most` characters at most; else its end, which begins with `…`
-/// then.
-#[must_use]
+/// At most `most` characters, the end of the text; a cut one begins with `…`.
 pub fn cut_front(text: String, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {

@@ -138,7 +138,6 @@ pub struct Checks {
 
 impl Checks {
     /// The checks of a project; those under its id, where there are such.
-    #[must_use]
     pub fn of(&self, id: ProjectId, name: &str) -> Option<&BTreeMap<String, CheckCommand>> {
         self.projects.get(&id.to_string()).or_else(|| self.projects.get(name))
     }

@@ -12,8 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::jsonrpc;
 
-/// In `params._meta` of each request since protocol version 2026-07-28, in which results say
-/// whether they are complete.
+/// In `params._meta` since protocol 2026-07-28, whose results say if they are complete.
 const MODERN: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// In `params._meta`: the bridge's own id of a tool call.
@@ -156,8 +155,7 @@ fn raw(value: &impl Serialize) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(value).ok()
 }
 
-/// The answer to a tool call that the bridge refuses: the envelope as text and as structured
-/// content, as the daemon's.
+/// Refuses a tool call: the envelope as text and as structured content, as the daemon's.
 pub fn refused_call(id: &Id, modern: bool, refusal: &Refusal) -> Vec<u8> {
     let envelope = refusal.envelope();
     let mut result = json!({
@@ -171,8 +169,7 @@ pub fn refused_call(id: &Id, modern: bool, refusal: &Refusal) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id.as_json()).into_bytes()
 }
 
-/// The answer to any other request that the bridge refuses: -32000, which JSON-RPC leaves to
-/// servers.
+/// Refuses any other request by -32000, which JSON-RPC leaves to servers.
 pub fn refused_request(id: &Id, refusal: &Refusal) -> Vec<u8> {
     error(Some(id), -32000, &refusal.message, Some(refusal.envelope()))
 }

@@ -59,7 +59,6 @@ const LIMITS: Limits = Limits {
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Serves the client on standard input and output until it leaves or a signal arrives.
-/// Errors are those of starting threads and signal handlers.
 pub async fn run(starter: Starter, hello: Hello) -> io::Result<()> {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
@@ -185,8 +184,7 @@ impl Bridge {
         }
     }
 
-    /// Relays lines both ways until one side ends. Each way waits for its own receiver only,
-    /// so neither can block the other.
+    /// Relays lines both ways until one side ends. Neither way can block the other.
     async fn relay(&mut self, connection: Connection) -> Ended {
         let Self { pending, input, output, limits, .. } = self;
         let leaving = AtomicBool::new(false);
@@ -236,8 +234,7 @@ async fn upward(
     Ok(writer)
 }
 
-/// Relays the daemon's lines until it closes the connection, or the client is leaving and has
-/// all its answers.
+/// Relays the daemon's lines until it closes, or a leaving client has all its answers.
 async fn downward(
     pending: &Mutex<PendingRequests>,
     output: &mpsc::Sender<Vec<u8>>,

@@ -140,8 +140,7 @@ impl PendingRequests {
         self.waiting.iter().map(|waiting| waiting.line.clone()).collect()
     }
 
-    /// Refuses all that wait, because the daemon does not come back; `why` goes into the
-    /// details.
+    /// Refuses all that wait, because the daemon does not come back; `why` is a detail.
     pub fn give_up(&mut self, why: &str) -> Vec<Vec<u8>> {
         let message = "The daemon went away before it answered this call.";
         let refusal = Refusal::new(Code::DaemonRestarting, message).detail("reason", why);

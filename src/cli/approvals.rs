@@ -6,10 +6,9 @@ use provost_actors::event::Action;
 use provost_actors::ids::ApprovalId;
 use serde_json::{Value, json};
 
-use super::context::{Context, check_piece, only, whole};
-use super::exit::{Exit, Failure};
-use super::output::Output;
+use super::context::{check_piece, only, whole};
 use super::text::{headline, one_line, word};
+use super::{Context, Exit, Failure, Output};
 use crate::api::approvals::{
     ApprovalStatus, ApprovalSummary, ListApprovalsOutput, RespondApprovalOutput,
 };
@@ -27,12 +26,6 @@ pub struct ApprovalsArgs {
 }
 
 #[derive(clap::Args, Debug)]
-pub struct ApproveArgs {
-    /// The approval's id, or 8 or more characters of its start or end
-    approval: String,
-}
-
-#[derive(clap::Args, Debug)]
 pub struct DenyArgs {
     /// The approval's id, or 8 or more characters of its start or end
     approval: String,
@@ -42,12 +35,10 @@ pub struct DenyArgs {
 }
 
 pub async fn approvals(context: &mut Context, args: &ApprovalsArgs) -> Result<Exit, Failure> {
-    let attempt = match &args.attempt {
-        Some(attempt) => Some(context.attempt(attempt).await?),
-        None => None,
-    };
-    let status = if args.all { "all" } else { "pending" };
-    let mut arguments = json!({"attempt_id": attempt, "status": status});
+    let mut arguments = json!({"status": if args.all { "all" } else { "pending" }});
+    if let Some(attempt) = &args.attempt {
+        arguments["attempt_id"] = json!(context.attempt(attempt).await?);
+    }
     if context.out.is_json() {
         arguments["limit"] = json!(100);
         let listed = context.call::<ListApprovalsOutput>(arguments).await?;
@@ -55,9 +46,12 @@ pub async fn approvals(context: &mut Context, args: &ApprovalsArgs) -> Result<Ex
         return Ok(Exit::Done);
     }
     let approvals = context.all::<ApprovalSummary>(arguments).await?;
-    let rows: Vec<Vec<String>> = approvals.iter().map(|it| row(it)).collect();
     let none = if args.all { "there are no approvals" } else { "no approvals are pending" };
-    context.out.list(&["ID", "ATTEMPT", "STATUS", "ASKS FOR"], &rows, none)?;
+    context.out.list(
+        &["ID", "ATTEMPT", "STATUS", "ASKS FOR"],
+        approvals.iter().map(|it| row(it)),
+        none,
+    )?;
     for approval in approvals.iter().filter(|it| it.status == ApprovalStatus::Pending) {
         context.out.line("")?;
         show(&mut context.out, approval)?;
@@ -99,8 +93,8 @@ fn row(approval: &ApprovalSummary) -> Vec<String> {
     ]
 }
 
-pub async fn approve(context: &mut Context, args: &ApproveArgs) -> Result<Exit, Failure> {
-    respond(context, &args.approval, json!({"decision": "approve"})).await
+pub async fn approve(context: &mut Context, approval: &str) -> Result<Exit, Failure> {
+    respond(context, approval, json!({"decision": "approve"})).await
 }
 
 pub async fn deny(context: &mut Context, args: &DenyArgs) -> Result<Exit, Failure> {

@@ -7,13 +7,11 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, TaskId};
 use serde_json::json;
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use super::path::worktree;
 use super::render::{ended, for_person, is_stopped};
 use super::table::Column::{Cut, Whole};
 use super::text::{harmless, headline, word};
+use super::{Context, Exit, Failure, Output};
 use crate::api::attempts::{
     AttemptLimit, AttemptPhase, AttemptState, AttemptStatus, AttemptStatuses, ToldStatus,
 };
@@ -25,21 +23,8 @@ use crate::client::ClientError;
 /// The most attempts that one call returns the status of.
 const STATUSES_MAX: usize = 50;
 
-#[derive(clap::Args, Debug)]
-pub struct PsArgs {
-    /// All attempts, not only running and waiting ones and the newest 20
-    #[arg(short, long)]
-    all: bool,
-}
-
-#[derive(clap::Args, Debug)]
-pub struct StatusArgs {
-    /// The attempt's id, or 8 or more characters of its start or end
-    attempt: String,
-}
-
-pub async fn ps(context: &mut Context, args: &PsArgs) -> Result<Exit, Failure> {
-    let listed = context.call::<Attempts>(json!({"all": args.all})).await?;
+pub async fn ps(context: &mut Context, all: bool) -> Result<Exit, Failure> {
+    let listed = context.call::<Attempts>(json!({"all": all})).await?;
     if context.out.as_json(&listed)? {
         return Ok(Exit::Done);
     }
@@ -53,16 +38,15 @@ pub async fn ps(context: &mut Context, args: &PsArgs) -> Result<Exit, Failure> {
         }
         row
     };
-    let rows: Vec<Vec<String>> = listed.attempts.iter().map(row).collect();
     if projects.len() > 1 {
         columns.insert(4, Cut("PROJECT"));
     }
     let none = "there is no attempt yet; `provost run PROMPT` starts one";
-    context.out.list(&columns, &rows, none)?;
-    if listed.total > rows.len() {
+    context.out.list(&columns, listed.attempts.iter().map(row), none)?;
+    let (shown, total) = (listed.attempts.len(), listed.total);
+    if total > shown {
         context.out.flush()?;
-        let total = listed.total;
-        anstream::eprintln!("{} of {total} attempts; `provost ps --all` lists all", rows.len());
+        anstream::eprintln!("{shown} of {total} attempts; `provost ps --all` lists all");
     }
     Ok(Exit::Done)
 }
@@ -133,8 +117,8 @@ fn age(created: Timestamp, now: Timestamp) -> String {
     }
 }
 
-pub async fn status(context: &mut Context, args: &StatusArgs) -> Result<Exit, Failure> {
-    let attempt = context.attempt(&args.attempt).await?;
+pub async fn status(context: &mut Context, attempt: &str) -> Result<Exit, Failure> {
+    let attempt = context.attempt(attempt).await?;
     let status = context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
     if !context.out.as_json(&status)? {
         let (task, project) = purpose(context, status.task_id).await?;

@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::task;
+use super::project::ProjectArg;
 use super::text::word;
+use super::{Context, Exit, Failure, task};
 use crate::api::commands::CheckLog;
 use crate::api::tasks::GetTaskOutput;
 use crate::api::worker::receipt::{CheckReceipt, Flag};
@@ -21,13 +20,12 @@ pub struct ChecksArgs {
     /// Print the last MiB of this check's output instead
     #[arg(long, value_name = "NAME")]
     log: Option<String>,
-    /// The project's name, or 8 or more characters of its id
-    #[arg(long)]
-    project: Option<String>,
+    #[command(flatten)]
+    project: ProjectArg,
 }
 
 pub async fn checks(context: &mut Context, args: &ChecksArgs) -> Result<Exit, Failure> {
-    let task = task::named(context, &args.task, args.project.as_deref()).await?;
+    let task = task::named(context, &args.task, args.project.name()).await?;
     if let Some(name) = &args.log {
         let log = context.call::<CheckLog>(json!({"task_id": task, "name": name})).await?;
         return context.show(&log, |out, it| it.text.lines().try_for_each(|line| out.line(line)));
@@ -40,9 +38,8 @@ pub async fn checks(context: &mut Context, args: &ChecksArgs) -> Result<Exit, Fa
         return Ok(Exit::Done);
     }
     let (task, report) = (&found.task.task.summary, &found.task.report);
-    let rows: Vec<Vec<String>> = report.receipts.iter().map(row).collect();
     let columns = ["CHECK", "OUTCOME", "EXIT", "TOOK", "COMMIT", "COMMAND"];
-    out.list(&columns, &rows, "no check of this task has been run")?;
+    out.list(&columns, report.receipts.iter().map(row), "no check of this task has been run")?;
     let state = task.standing.map_or_else(|| word(&task.status), |standing| word(&standing));
     out.line(&format!("the task is {state}"))?;
     if let Some(contradiction) = &report.contradiction {

@@ -7,11 +7,13 @@ use std::str::FromStr;
 
 use provost_actors::ids::AttemptId;
 use provost_actors::refusal::{Code, Refusal};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::calls::Item;
 use super::exit::{Exit, Failure};
 use super::output::Output;
+use super::table::Column;
 use super::text::{harmless, headline};
 use crate::api::commands::{Attempts, Resolved};
 use crate::client::{
@@ -78,8 +80,7 @@ impl Context {
         Ok(Answer::read(self.request(T::CALL, arguments).await?)?)
     }
 
-    /// When the daemon ends during a call that only reads, the next daemons are asked,
-    /// [`DAEMONS`] in all.
+    /// Asks the next daemons, [`DAEMONS`] in all, if one ends during a call that only reads.
     async fn request(&mut self, call: &str, arguments: Value) -> Result<Value, Failure> {
         let reads = READING.iter().any(|prefix| call.starts_with(prefix));
         let mut was_lost = false;
@@ -127,6 +128,20 @@ impl Context {
     ) -> Result<Exit, Failure> {
         if !self.out.as_json(answer)? {
             for_person(&mut self.out, answer)?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Prints JSON if it was asked for, else a table, or a sentence where that would be empty.
+    pub fn list<C: Copy + Into<Column>>(
+        &mut self,
+        json: &impl Serialize,
+        columns: &[C],
+        rows: impl IntoIterator<Item = Vec<String>>,
+        when_empty: &str,
+    ) -> Result<Exit, Failure> {
+        if !self.out.as_json(json)? {
+            self.out.list(columns, rows, when_empty)?;
         }
         Ok(Exit::Done)
     }

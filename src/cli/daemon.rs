@@ -5,9 +5,8 @@ use std::time::Duration;
 use provost_actors::process::identity::Process;
 use serde_json::{Value, json};
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
 use super::table::Column::{Whole, Wrapped};
+use super::{Context, Exit, Failure};
 use crate::api::commands::{Shutdown, Survivor};
 use crate::client::Answer;
 use crate::config::{Config, Override};
@@ -15,8 +14,7 @@ use crate::daemon;
 use crate::home::Home;
 use crate::telemetry;
 
-/// How long `shutdown` waits for the daemon's end: longer than the longest grace period of a
-/// stop.
+/// How long `shutdown` waits for the daemon: longer than any grace period of a stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_mins(11);
 
 #[derive(clap::Args, Debug)]
@@ -30,13 +28,6 @@ pub struct DaemonArgs {
     /// Leave the caller's session: another verb starts this daemon
     #[arg(long, hide = true)]
     background: bool,
-}
-
-#[derive(clap::Args, Debug)]
-pub struct ShutdownArgs {
-    /// Stop all attempts first [default: they keep running, and the next daemon finds them]
-    #[arg(long)]
-    stop_all: bool,
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -64,14 +55,14 @@ fn overrides(args: &DaemonArgs) -> Vec<Override> {
         ("daemon.max_running_attempts", "--max-running-attempts", &args.max_running_attempts),
         ("daemon.stop_grace_ms", "--stop-grace-ms", &args.stop_grace_ms),
     ];
-    let given = flags
-        .into_iter()
-        .filter_map(|(path, flag, text)| text.clone().map(|text| Override { path, flag, text }));
-    given.collect()
+    let flags = flags.into_iter();
+    flags
+        .filter_map(|(path, flag, text)| Some(Override { path, flag, text: text.clone()? }))
+        .collect()
 }
 
-pub async fn shutdown(context: &mut Context, args: &ShutdownArgs) -> Result<Exit, Failure> {
-    let (pid, done) = end(context, args.stop_all).await?;
+pub async fn shutdown(context: &mut Context, stop_all: bool) -> Result<Exit, Failure> {
+    let (pid, done) = end(context, stop_all).await?;
     let Shutdown { alive, unrecorded } = &done.output;
     let json = json!({"pid": pid, "ended": alive.is_empty(), "alive": done.json["alive"],
         "unrecorded": unrecorded});
@@ -127,14 +118,10 @@ pub fn config(context: &mut Context, command: &ConfigCommand) -> Result<Exit, Fa
     let ConfigCommand::Show = command;
     let file = context.home()?.config_file();
     let shown = Config::load(&file, &[])?.show();
-    if context.out.as_json(&json!({"file": file, "values": shown}))? {
-        return Ok(Exit::Done);
-    }
     let plain = |value: &Value| if value.is_null() { "-".to_owned() } else { value.to_string() };
     let rows = shown.iter().map(|it| vec![it.key.clone(), plain(&it.value), it.origin.clone()]);
     let columns = [Wrapped("KEY"), Wrapped("VALUE"), Whole("ORIGIN")];
-    context.out.table(&columns, &rows.collect::<Vec<_>>())?;
-    Ok(Exit::Done)
+    context.list(&json!({"file": file, "values": shown}), &columns, rows, "")
 }
 
 #[cfg(test)]

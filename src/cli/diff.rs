@@ -5,11 +5,8 @@ use provost_actors::ids::AttemptId;
 use provost_actors::workspace::quote;
 use serde_json::{Value, json};
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::hints;
-use super::output::Output;
 use super::text::{harmless, word};
+use super::{Context, Exit, Failure, Output, hints};
 use crate::api::artifacts::{
     BlockedReason, ChangesSummary, GetAttemptChangesOutput, GetAttemptPatchOutput,
 };
@@ -56,9 +53,8 @@ pub async fn diff(context: &mut Context, args: &DiffArgs) -> Result<Exit, Failur
         let (added, deleted) = (file.added.to_string(), file.deleted.to_string());
         vec![word(&file.status), added, deleted, shown(&file.path)]
     });
-    let rows: Vec<Vec<String>> = rows.collect();
-    if !rows.is_empty() {
-        context.out.table(&["STATUS", "ADDED", "DELETED", "FILE"], &rows)?;
+    if !changes.files.is_empty() {
+        context.out.table(&["STATUS", "ADDED", "DELETED", "FILE"], rows)?;
     }
     context.out.line(&total(&changes.summary))?;
     show_hint(changes.hint.as_deref());

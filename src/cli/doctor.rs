@@ -4,22 +4,14 @@ use anstyle::{AnsiColor, Style};
 
 use unicode_width::UnicodeWidthStr;
 
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use super::text::{harmless, word};
+use super::{Exit, Failure, Output};
 use crate::doctor::{Check, Status, examine};
 use crate::home::Home;
 
-#[derive(clap::Args, Debug)]
-pub struct DoctorArgs {
-    /// Repair what is safe to repair; run `provost shutdown` first
-    #[arg(long)]
-    fix: bool,
-}
-
 /// Needs no daemon and starts none; the home may be damaged or missing.
-pub async fn doctor(out: &mut Output, args: &DoctorArgs) -> Result<Exit, Failure> {
-    let checks = examine(&Home::unopened()?, args.fix).await;
+pub async fn doctor(out: &mut Output, fixes: bool) -> Result<Exit, Failure> {
+    let checks = examine(&Home::unopened()?, fixes).await;
     if !out.as_json(&checks)? {
         print(out, &checks)?;
     }

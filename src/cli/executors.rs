@@ -2,16 +2,14 @@
 
 use serde_json::json;
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
 use super::run::is_stand_in;
 use super::table::Column::{Whole, Wrapped};
+use super::{Context, Exit, Failure};
 use crate::api::executors::{ExecutorSummary, ListExecutorsOutput};
 
 pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
     let listed = context.call::<ListExecutorsOutput>(json!({})).await?;
     context.show(&listed, |out, listed| {
-        let rows: Vec<Vec<String>> = listed.executors.iter().map(row).collect();
         let columns = [
             Wrapped("EXECUTOR"),
             Whole("PROTOCOL"),
@@ -19,18 +17,18 @@ pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
             Wrapped("VARIANTS"),
             Whole("CAN"),
         ];
-        out.table(&columns, &rows)?;
+        out.table(&columns, listed.executors.iter().map(row))?;
         let note = |it: &ExecutorSummary| Some(vec![name(it), it.note.clone()?]);
         let notes: Vec<Vec<String>> = listed.executors.iter().filter_map(note).collect();
         if !notes.is_empty() {
             out.line("")?;
-            out.table(&[Whole("EXECUTOR"), Wrapped("NOTE")], &notes)?;
+            out.table(&[Whole("EXECUTOR"), Wrapped("NOTE")], notes)?;
         }
         let missing = listed.executors.iter().filter(|it| !it.available);
         let missing: Vec<Vec<String>> = missing.map(missing_row).collect();
         if !missing.is_empty() {
             out.line("")?;
-            out.table(&[Whole("MISSING"), Wrapped("WHY"), Whole("INSTALL")], &missing)?;
+            out.table(&[Whole("MISSING"), Wrapped("WHY"), Whole("INSTALL")], missing)?;
             out.line("")?;
             out.line(
                 "The daemon keeps the PATH that it was started with. After an installation, run",

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::hints;
-use crate::client::ClientError;
+use crate::client::{ClientError, Envelope};
 use crate::config::ConfigError;
-use crate::daemon::DaemonError;
+use crate::daemon::{DaemonError, LockError};
 use crate::home::HomeError;
 use crate::telemetry::TelemetryError;
 
@@ -69,44 +69,37 @@ impl Failure {
                 Exit::Unreachable
             }
             // The client that started it in the background connects to the other one.
-            Self::Daemon(error) if error.is_second() => Exit::Unreachable,
-            Self::Client(ClientError::Refused(envelope)) => envelope.code.map_or(Exit::Refused, of),
+            Self::Daemon(DaemonError::Lock(LockError::Held { .. })) => Exit::Unreachable,
             // The reader of standard output has left (`| head`).
             Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Self::Usage(_) | Self::Config(_) | Self::Telemetry(_) => Exit::Usage,
-            _ => self.refusal().map_or(Exit::Refused, |refusal| of(refusal.code)),
+            _ => self.refusal().and_then(|refusal| refusal.code).map_or(Exit::Refused, of),
         }
     }
 
-    /// The refusal of a method, or of this client.
-    fn refusal(&self) -> Option<Refusal> {
+    /// The refusal of a tool, of a method, or of this client.
+    fn refusal(&self) -> Option<Envelope> {
         match self {
+            Self::Client(ClientError::Refused(envelope)) => Some((**envelope).clone()),
             Self::Client(ClientError::Rpc { data: Some(data), .. }) => {
-                Refusal::deserialize(data).ok()
+                Some(Refusal::deserialize(data).ok()?.envelope().into())
             }
-            Self::Refused(refusal) => Some((**refusal).clone()),
+            Self::Refused(refusal) => Some(refusal.envelope().into()),
             _ => None,
         }
     }
 
     /// The next step for a person who typed this verb; empty if unknown.
     pub fn hint(&self, verb: &str) -> String {
-        let hint = match self {
-            Self::Client(ClientError::Refused(envelope)) => envelope.hint.clone(),
-            _ => self.refusal().map(|refusal| refusal.hint).unwrap_or_default(),
-        };
+        let hint = self.refusal().map(|refusal| refusal.hint).unwrap_or_default();
         // A person who calls a tool gets the tool's own hint.
         if verb == "call" { hint } else { hints::for_person(&hint, verb) }
     }
 
     /// The failure as an envelope, as tools refuse.
     pub fn envelope(&self, verb: &str) -> Value {
-        let mut envelope = if let Self::Client(ClientError::Refused(envelope)) = self {
-            envelope.json.clone()
-        } else {
-            let other = || Refusal::new(self.code(), self.to_string());
-            self.refusal().unwrap_or_else(other).envelope()
-        };
+        let other = || Refusal::new(self.code(), self.to_string()).envelope();
+        let mut envelope = self.refusal().map_or_else(other, |refusal| refusal.json);
         envelope["hint"] = json!(self.hint(verb));
         envelope
     }

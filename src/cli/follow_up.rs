@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
 use super::text::headline;
+use super::{Context, Exit, Failure};
 use crate::api::follow_up::{FollowUpAction, FollowUpOutput, QueueStatus};
 
 /// The longest piece of a queued prompt that is shown, in characters.

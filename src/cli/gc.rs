@@ -5,11 +5,9 @@ use provost_actors::attempt::CollectVerdict;
 use provost_actors::event::Timestamp;
 use serde_json::json;
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::project;
 use super::table::Column::{Cut, Whole};
 use super::text::{headline, word};
+use super::{Context, Exit, Failure, project};
 use crate::api::commands::{Collected, CollectedAttempt, Trash};
 
 /// How long the trash keeps things by default.
@@ -47,9 +45,9 @@ pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
     }
     let found = context.call::<Collected>(params).await?;
     context.show(&found, |out, Collected { attempts, .. }| {
-        let rows: Vec<Vec<String>> = attempts.iter().map(row).collect();
-        if !rows.is_empty() {
-            out.table(&[Whole("ID"), Whole("WORKTREES"), Cut("TASK"), Whole("WHY")], &rows)?;
+        if !attempts.is_empty() {
+            let columns = [Whole("ID"), Whole("WORKTREES"), Cut("TASK"), Whole("WHY")];
+            out.table(&columns, attempts.iter().map(row))?;
         }
         for saved in attempts.iter().flat_map(|attempt| &attempt.collection.snapshots) {
             out.line(&format!("saved in {}: {}", saved.repo, saved.reference))?;
@@ -84,7 +82,7 @@ async fn empty_trash(context: &mut Context, args: &GcArgs) -> Result<Exit, Failu
             vec![it.verdict.clone(), it.since.to_string(), it.name.clone(), reason]
         });
         let columns = [Whole("VERDICT"), Whole("SINCE"), Cut("NAME"), Whole("WHY")];
-        out.list(&columns, &rows.collect::<Vec<_>>(), "the trash is empty")?;
+        out.list(&columns, rows, "the trash is empty")?;
         if trash.iter().any(|it| it.verdict == "removable") {
             out.line("with --yes, what is removable would be deleted for good")?;
         }

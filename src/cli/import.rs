@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::project::choose_aloud;
+use super::project::{ProjectArg, choose_aloud};
 use super::table::Column::{Cut, Whole};
 use super::text::{harmless, headline};
+use super::{Context, Exit, Failure};
 use crate::api::commands::{ImportedTask, ImportedTasks};
 
 /// The longest title in a table, in characters.
@@ -19,9 +18,8 @@ const TITLE_MAX: usize = 60;
 pub struct ImportArgs {
     /// The file; - is standard input
     file: PathBuf,
-    /// The project's name, or 8 or more characters of its id
-    #[arg(long)]
-    project: Option<String>,
+    #[command(flatten)]
+    project: ProjectArg,
     /// Import the tasks again, even if the same file was imported before
     #[arg(long)]
     again: bool,
@@ -30,7 +28,7 @@ pub struct ImportArgs {
 pub async fn import(context: &mut Context, args: &ImportArgs) -> Result<Exit, Failure> {
     let text = read(&args.file)?;
     let format = format_of(&args.file, &text);
-    let project_id = choose_aloud(context, args.project.as_deref()).await?;
+    let project_id = choose_aloud(context, args.project.name()).await?;
     let file =
         json!({"project_id": project_id, "text": text, "format": format, "again": args.again});
     let made = context.call::<ImportedTasks>(file).await?;
@@ -42,9 +40,8 @@ pub async fn import(context: &mut Context, args: &ImportArgs) -> Result<Exit, Fa
             let name = headline(task.name.as_deref().unwrap_or_default(), TITLE_MAX);
             vec![task.handle.clone(), name, headline(&task.title, TITLE_MAX)]
         };
-        let rows: Vec<Vec<String>> = made.tasks.iter().map(row).collect();
         let columns = [Whole("TASK"), Cut("IN THE FILE"), Cut("TITLE")];
-        out.list(&columns, &rows, "the file holds no task")
+        out.list(&columns, made.tasks.iter().map(row), "the file holds no task")
     })
 }
 

@@ -4,10 +4,9 @@ use provost_actors::ids::{ProjectId, QuestionId};
 use provost_actors::refusal::Code;
 use serde_json::json;
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::project;
+use super::project::{self, ProjectArg};
 use super::text::{harmless, headline, one_line, word};
+use super::{Context, Exit, Failure};
 use crate::api::projects::ProjectSummary;
 use crate::api::worker::inbox::{AnswerQuestionOutput, QuestionStatus, QuestionSummary};
 use crate::client::{Answer, ClientError};
@@ -34,9 +33,8 @@ pub struct AnswerArgs {
     id: String,
     /// The answer; for a ticket, how it was resolved
     answer: String,
-    /// The project's name or id [default: the one of this repository, or the only one]
-    #[arg(long)]
-    project: Option<String>,
+    #[command(flatten)]
+    project: ProjectArg,
 }
 
 pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Failure> {
@@ -55,13 +53,12 @@ pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Fail
         Some(_) => Vec::new(),
         None => context.all::<ProjectSummary>(json!({})).await?,
     };
-    let rows: Vec<Vec<String>> = questions.iter().map(|it| row(it, &projects)).collect();
     let mut columns = vec!["ID", "KIND", "STATUS", "PRIORITY", "TASK", "WHAT"];
     if projects.len() > 1 {
         columns.insert(0, "PROJECT");
     }
     let none = if args.all { "the inbox is empty" } else { "nothing in the inbox is open" };
-    context.out.list(&columns, &rows, none)?;
+    context.out.list(&columns, questions.iter().map(|it| row(it, &projects)), none)?;
     Ok(Exit::Done)
 }
 
@@ -88,7 +85,7 @@ fn row(question: &QuestionSummary, projects: &[Answer<ProjectSummary>]) -> Vec<S
 }
 
 pub async fn answer(context: &mut Context, args: &AnswerArgs) -> Result<Exit, Failure> {
-    let project = match named(context, args.project.as_deref()).await? {
+    let project = match named(context, args.project.name()).await? {
         // A handle is looked up in the project of the working directory, if there is one.
         None if args.id.parse::<QuestionId>().is_err() => project::choose(context, None).await.ok(),
         named => named,

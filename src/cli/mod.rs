@@ -84,9 +84,16 @@ enum Command {
     /// Create a task and start an attempt at it; prints the attempt's id
     Run(run::RunArgs),
     /// List running and waiting attempts, and the newest 20
-    Ps(attempts::PsArgs),
+    Ps {
+        /// All attempts, not only running and waiting ones and the newest 20
+        #[arg(short, long)]
+        all: bool,
+    },
     /// Show an attempt's status
-    Status(attempts::StatusArgs),
+    Status {
+        /// The attempt's id, or 8 or more characters of its start or end
+        attempt: String,
+    },
     /// Print an attempt's log
     Logs(logs::LogsArgs),
     /// Re-derive an attempt's log entries, and compare them with its log
@@ -106,7 +113,10 @@ enum Command {
     /// List the permissions that agents ask for
     Approvals(approvals::ApprovalsArgs),
     /// Grant an agent's request, once
-    Approve(approvals::ApproveArgs),
+    Approve {
+        /// The approval's id, or 8 or more characters of its start or end
+        approval: String,
+    },
     /// Deny an agent's request
     Deny(approvals::DenyArgs),
     /// List open questions, tickets and alerts
@@ -129,11 +139,19 @@ enum Command {
     /// List the executors, and how to install missing ones
     Executors,
     /// Show the main features on a scratch repository, without keys or network
-    Demo(demo::DemoArgs),
+    Demo {
+        /// Run three workers that share a board of tasks, instead of one agent
+        #[arg(long)]
+        team: bool,
+    },
     /// Check the home, the machine and the executors
     ///
     /// Without --fix it changes nothing, and it starts no daemon. Exit code 1 if a check fails.
-    Doctor(doctor::DoctorArgs),
+    Doctor {
+        /// Repair what is safe to repair; run `provost shutdown` first
+        #[arg(long)]
+        fix: bool,
+    },
     /// List worktrees that are no longer needed, and move them to the trash
     ///
     /// A worktree is no longer needed when its attempt has settled, everything in it is committed,
@@ -144,7 +162,11 @@ enum Command {
     #[command(subcommand)]
     Config(daemon::ConfigCommand),
     /// Stop the daemon; running attempts continue
-    Shutdown(daemon::ShutdownArgs),
+    Shutdown {
+        /// Stop all attempts first [default: they keep running, and the next daemon finds them]
+        #[arg(long)]
+        stop_all: bool,
+    },
     /// Print a completion script
     Completions { shell: clap_complete::Shell },
 }
@@ -191,8 +213,8 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Project(command) => project::project(context, command).await,
         Command::Task(command) => task::task(context, command).await,
         Command::Run(args) => run::run(context, args).await,
-        Command::Ps(args) => attempts::ps(context, &args).await,
-        Command::Status(args) => attempts::status(context, &args).await,
+        Command::Ps { all } => attempts::ps(context, all).await,
+        Command::Status { attempt } => attempts::status(context, &attempt).await,
         Command::Logs(args) => logs::logs(context, args).await,
         Command::Replay(args) => replay::replay(context, &args).await,
         Command::Diff(args) => diff::diff(context, &args).await,
@@ -200,7 +222,7 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Send(args) => follow_up::send(context, &args).await,
         Command::Queue(args) => follow_up::queue(context, &args).await,
         Command::Approvals(args) => approvals::approvals(context, &args).await,
-        Command::Approve(args) => approvals::approve(context, &args).await,
+        Command::Approve { approval } => approvals::approve(context, &approval).await,
         Command::Deny(args) => approvals::deny(context, &args).await,
         Command::Inbox(args) => inbox::inbox(context, &args).await,
         Command::Answer(args) => inbox::answer(context, &args).await,
@@ -211,11 +233,11 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Call(args) => tools::call(context, args).await,
         Command::Tools(args) => tools::tools(&mut context.out, &args),
         Command::Executors => executors::executors(context).await,
-        Command::Demo(args) => demo::demo(context, &args).await,
-        Command::Doctor(args) => doctor::doctor(&mut context.out, &args).await,
+        Command::Demo { team } => demo::demo(context, team).await,
+        Command::Doctor { fix } => doctor::doctor(&mut context.out, fix).await,
         Command::Gc(args) => gc::gc(context, &args).await,
         Command::Config(command) => daemon::config(context, &command),
-        Command::Shutdown(args) => daemon::shutdown(context, &args).await,
+        Command::Shutdown { stop_all } => daemon::shutdown(context, stop_all).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "provost", &mut script);

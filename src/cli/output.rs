@@ -105,11 +105,11 @@ impl Output {
     pub fn table<C: Copy + Into<Column>>(
         &mut self,
         columns: &[C],
-        rows: &[Vec<String>],
+        rows: impl IntoIterator<Item = Vec<String>>,
     ) -> io::Result<()> {
         let bold = Style::new().bold();
         let columns: Vec<Column> = columns.iter().map(|column| (*column).into()).collect();
-        let lines = table::lines(&columns, rows, self.width);
+        let lines = table::lines(&columns, &rows.into_iter().collect::<Vec<_>>(), self.width);
         for (index, line) in lines.iter().enumerate() {
             let line = if index == 0 { self.paint(bold, line) } else { line.clone() };
             self.painted(&line)?;
@@ -121,10 +121,11 @@ impl Output {
     pub fn list<C: Copy + Into<Column>>(
         &mut self,
         columns: &[C],
-        rows: &[Vec<String>],
+        rows: impl IntoIterator<Item = Vec<String>>,
         when_empty: &str,
     ) -> io::Result<()> {
-        if rows.is_empty() { self.line(when_empty) } else { self.table(columns, rows) }
+        let mut rows = rows.into_iter().peekable();
+        if rows.peek().is_none() { self.line(when_empty) } else { self.table(columns, rows) }
     }
 }
 

@@ -6,9 +6,8 @@ use std::path::Path;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
 use super::text::harmless;
+use super::{Context, Exit, Failure};
 use crate::api::attempts::{AttemptStatus, Worktree};
 
 #[derive(clap::Args, Debug)]

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::project;
+use super::project::{self, ProjectArg};
 use super::text::harmless;
+use super::{Context, Exit, Failure};
 use crate::api::commands::{AddedPlan, Plan, PlanAdded, Plans, RemovedPlan};
 
 /// The endings of the documents that a folder is searched for.
@@ -21,11 +20,7 @@ pub enum PlanCommand {
     /// Remove a plan, or one version of it; answers already given from it stay
     Remove(RemoveArgs),
     /// List the plans of a project
-    List {
-        /// A project's name or id [default: the one of this repository, or the only one]
-        #[arg(long)]
-        project: Option<String>,
-    },
+    List(ProjectArg),
 }
 
 #[derive(clap::Args, Debug)]
@@ -42,9 +37,8 @@ pub struct AddArgs {
     /// Replace this version if its content differs
     #[arg(long)]
     replace: bool,
-    /// A project's name or id [default: the one of this repository, or the only one]
-    #[arg(long)]
-    project: Option<String>,
+    #[command(flatten)]
+    project: ProjectArg,
 }
 
 #[derive(clap::Args, Debug)]
@@ -54,21 +48,20 @@ pub struct RemoveArgs {
     /// Only this version [default: all of them]
     #[arg(long)]
     version: Option<String>,
-    /// A project's name or id [default: the one of this repository, or the only one]
-    #[arg(long)]
-    project: Option<String>,
+    #[command(flatten)]
+    project: ProjectArg,
 }
 
 pub async fn plan(context: &mut Context, command: PlanCommand) -> Result<Exit, Failure> {
     match command {
         PlanCommand::Add(args) => add(context, args).await,
         PlanCommand::Remove(args) => remove(context, args).await,
-        PlanCommand::List { project } => list(context, project.as_deref()).await,
+        PlanCommand::List(project) => list(context, project.name()).await,
     }
 }
 
 async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
-    let project = project::choose(context, args.project.as_deref()).await?;
+    let project = project::choose(context, args.project.name()).await?;
     let (mut files, mut taken) = (Vec::new(), HashSet::new());
     for path in &args.paths {
         for file in documents(path)? {
@@ -103,7 +96,7 @@ async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
 }
 
 async fn remove(context: &mut Context, args: RemoveArgs) -> Result<Exit, Failure> {
-    let project = project::choose(context, args.project.as_deref()).await?;
+    let project = project::choose(context, args.project.name()).await?;
     let plan = json!({"project_id": project, "name": args.name, "version": args.version});
     let removed = context.call::<RemovedPlan>(plan).await?;
     context.show(&removed, |out, RemovedPlan { name, versions }| {
@@ -156,8 +149,7 @@ async fn list(context: &mut Context, project: Option<&str>) -> Result<Exit, Fail
                 plan.added_at.to_string(),
             ]
         };
-        let rows: Vec<Vec<String>> = listed.plans.iter().map(row).collect();
         let columns = ["PLAN", "VERSION", "IN USE", "DOCUMENTS", "SECTIONS", "ADDED"];
-        out.list(&columns, &rows, "the project has no plans")
+        out.list(&columns, listed.plans.iter().map(row), "the project has no plans")
     })
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use provost_actors::ids::ProjectId;
 use serde_json::{Value, json};
 
-use super::context::{Context, check_piece, not_found, only, the_one};
-use super::exit::{Exit, Failure};
+use super::context::{check_piece, not_found, only, the_one};
 use super::table::Column::{Cut, Whole};
 use super::text::harmless;
+use super::{Context, Exit, Failure};
 use crate::api::projects::{CreateProjectOutput, ListReposOutput, ProjectSummary, RepoSummary};
 use crate::client::Answer;
 
@@ -23,6 +23,20 @@ pub struct InitArgs {
     /// The branch that attempts start from [default: the branch that is checked out]
     #[arg(long, value_name = "BRANCH")]
     target_branch: Option<String>,
+}
+
+// No doc comment: clap would show it as the verb's own.
+#[derive(clap::Args, Debug)]
+pub struct ProjectArg {
+    /// A project's name or id [default: the one of this repository, or the only one]
+    #[arg(long)]
+    project: Option<String>,
+}
+
+impl ProjectArg {
+    pub fn name(&self) -> Option<&str> {
+        self.project.as_deref()
+    }
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -40,7 +54,9 @@ pub enum ProjectCommand {
 
 /// Registers the repository at a path, unless it is registered already.
 pub async fn init(context: &mut Context, args: InitArgs) -> Result<Exit, Failure> {
-    let path = repository_root(&absolute(&args.path)?);
+    let path = absolute(&args.path)?;
+    let root = path.ancestors().find(|folder| folder.join(".git").exists());
+    let path = root.unwrap_or(&path);
     for project in projects(context).await? {
         if let Some(repo) = project.repos.repos.iter().find(|repo| Path::new(&repo.path) == path) {
             let RepoSummary { repo_id, default_target_branch: branch, .. } = repo;
@@ -51,10 +67,7 @@ pub async fn init(context: &mut Context, args: InitArgs) -> Result<Exit, Failure
     }
     let base = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = args.name.or(base).unwrap_or_else(|| "project".to_owned());
-    let mut repo = json!({"path": path});
-    if let Some(branch) = args.target_branch {
-        repo["target_branch"] = json!(branch);
-    }
+    let repo = json!({"path": path, "target_branch": args.target_branch});
     let project = json!({"name": name, "repos": [repo]});
     let created = context.call::<CreateProjectOutput>(project).await?;
     let repo_id = json!(created.repo_ids.first());
@@ -111,19 +124,15 @@ async fn list(context: &mut Context) -> Result<Exit, Failure> {
         json["repos"] = project.repos.json["repos"].clone();
         json
     });
-    if context.out.as_json(&json!({"projects": json.collect::<Vec<_>>()}))? {
-        return Ok(Exit::Done);
-    }
+    let json = json!({"projects": json.collect::<Vec<_>>()});
     let row = |project: &Project| {
         let repo = |repo: &RepoSummary| format!("{}@{}", repo.path, repo.default_target_branch);
         let repos: Vec<String> = project.repos.repos.iter().map(repo).collect();
         vec![project.id().to_string(), project.summary.name.clone(), repos.join(", ")]
     };
-    let rows: Vec<Vec<String>> = projects.iter().map(row).collect();
     let none = "there is no project yet; `provost init` registers this repository as one";
     let columns = [Whole("PROJECT"), Cut("NAME"), Whole("REPOSITORIES")];
-    context.out.list(&columns, &rows, none)?;
-    Ok(Exit::Done)
+    context.list(&json, &columns, projects.iter().map(row), none)
 }
 
 /// A project with its repositories.
@@ -153,8 +162,7 @@ async fn projects(context: &mut Context) -> Result<Vec<Project>, Failure> {
     Ok(projects)
 }
 
-/// The project that was named; else the project of the repository around the working
-/// directory, else the only one.
+/// The project that was named; else that of the working directory, else the only one.
 pub async fn choose(context: &mut Context, given: Option<&str>) -> Result<ProjectId, Failure> {
     let projects = projects(context).await?;
     match given {
@@ -163,8 +171,7 @@ pub async fn choose(context: &mut Context, given: Option<&str>) -> Result<Projec
     }
 }
 
-/// Chooses the project for verbs that start work: if neither the command line nor the working directory
-/// names the project, it is printed on standard error.
+/// [`choose`] for verbs that start work: reports the only project on standard error.
 pub async fn choose_aloud(
     context: &mut Context,
     given: Option<&str>,
@@ -225,11 +232,6 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
         // The daemon reports that it is not a repository.
         Err(_) => Ok(std::path::absolute(path)?),
     }
-}
-
-/// The nearest folder around a path that holds a `.git`; else the path.
-fn repository_root(path: &Path) -> PathBuf {
-    path.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(path).to_owned()
 }
 
 #[cfg(test)]

@@ -11,10 +11,7 @@ use provost_actors::log::{Difference, Entry, LogError, Replay, process_dir, repl
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::logs;
-use super::output::Output;
+use super::{Context, Exit, Failure, Output, logs};
 use crate::api::attempts::AttemptStatus;
 use crate::config::Config;
 use crate::executors::Registry;

@@ -4,10 +4,9 @@
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Value, json};
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
+use super::project::{self, ProjectArg};
 use super::text::{harmless, headline};
-use super::{logs, project};
+use super::{Context, Exit, Failure, logs};
 use crate::api::attempts::{AttemptState, StartTaskAttemptOutput};
 use crate::api::commands::Empty;
 use crate::api::executors::{ExecutorSummary, ListExecutorsOutput};
@@ -24,9 +23,8 @@ const FAKE: &str = "fake";
 pub struct RunArgs {
     /// What the agent is asked to do; its first line becomes the task's title
     prompt: String,
-    /// A project's name or id [default: the one of this repository, or the only one]
-    #[arg(long)]
-    project: Option<String>,
+    #[command(flatten)]
+    project: ProjectArg,
     #[command(flatten)]
     agent: AgentArgs,
 }
@@ -50,12 +48,13 @@ pub async fn run(context: &mut Context, args: RunArgs) -> Result<Exit, Failure> 
     if title.is_empty() {
         return Err(Failure::Usage("the prompt is empty".to_owned()));
     }
-    let project = project::choose_aloud(context, args.project.as_deref()).await?;
+    let project = project::choose_aloud(context, args.project.name()).await?;
     let executor = executor(context, &args.agent).await?;
     let task = json!({"project_id": project, "title": title, "description": args.prompt});
     let task = context.call::<CreateTaskOutput>(task).await?.task_id;
-    let start = json!({"task_id": task, "executor": executor, "prompt": args.prompt});
-    match start_attempt(context, start, &args.agent).await {
+    let start = json!({"task_id": task, "executor": executor, "variant": args.agent.variant,
+        "prompt": args.prompt});
+    match context.call::<StartTaskAttemptOutput>(start).await {
         // A refused start leaves no task behind.
         Err(refused @ Failure::Client(ClientError::Refused(_))) => {
             context.call::<DeleteTaskOutput>(json!({"task_id": task})).await?;
@@ -72,19 +71,9 @@ pub async fn start(
     agent: &AgentArgs,
 ) -> Result<Exit, Failure> {
     start["executor"] = json!(executor(context, agent).await?);
-    let started = start_attempt(context, start, agent).await?;
+    start["variant"] = json!(agent.variant);
+    let started = context.call::<StartTaskAttemptOutput>(start).await?;
     show(context, &started, agent).await
-}
-
-async fn start_attempt(
-    context: &mut Context,
-    mut start: Value,
-    agent: &AgentArgs,
-) -> Result<Answer<StartTaskAttemptOutput>, Failure> {
-    if let Some(variant) = &agent.variant {
-        start["variant"] = json!(variant);
-    }
-    context.call(start).await
 }
 
 /// Prints the id, short for people as `ps` does; or follows the log.

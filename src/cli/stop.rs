@@ -4,10 +4,9 @@ use futures_util::StreamExt;
 use provost_actors::ids::AttemptId;
 use serde_json::{Value, json};
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
 use super::render::ended;
 use super::text::{headline, word};
+use super::{Context, Exit, Failure};
 use crate::api::attempts::{AttemptPhase, AttemptState, StopAttemptOutput};
 use crate::api::commands::{AttemptLine, Attempts};
 use crate::client::{Answer, ClientError};
@@ -18,7 +17,7 @@ const AT_ONCE: usize = 16;
 /// The longest title that is shown, in characters.
 const TITLE: usize = 40;
 
-type Stopped = Result<Answer<StopAttemptOutput>, ClientError>;
+type StopResult = Result<Answer<StopAttemptOutput>, ClientError>;
 
 #[derive(clap::Args, Debug)]
 pub struct StopArgs {
@@ -77,7 +76,10 @@ async fn all(context: &mut Context, force: bool) -> Result<Exit, Failure> {
     show_all(context, stopped)
 }
 
-fn show_all(context: &mut Context, stopped: Vec<(&AttemptLine, Stopped)>) -> Result<Exit, Failure> {
+fn show_all(
+    context: &mut Context,
+    stopped: Vec<(&AttemptLine, StopResult)>,
+) -> Result<Exit, Failure> {
     let is_json = context.out.is_json();
     if stopped.is_empty() && !is_json {
         context.out.line("no attempt runs or waits")?;

@@ -8,8 +8,7 @@ use super::text::harmless;
 /// Between two columns.
 const GAP: usize = 2;
 
-/// The least widths of cut and wrapped columns, in cells: of the first pair with which the
-/// rows fit.
+/// Least widths of cut and wrapped columns, in cells: the first pair that fits is taken.
 const NARROWEST: [(usize, usize); 3] = [(20, 28), (10, 16), (4, 8)];
 
 /// A column's title, and what becomes of cells that the terminal is too narrow for.

@@ -3,15 +3,13 @@
 use std::io;
 
 use provost_actors::ids::{ProjectId, TaskId};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::context::{Context, check_piece, not_found, only, the_one};
-use super::exit::{Exit, Failure};
-use super::output::Output;
-use super::project::{choose, choose_aloud};
+use super::context::{check_piece, not_found, only, the_one};
+use super::project::{ProjectArg, choose, choose_aloud};
 use super::table::Column::{Cut, Whole};
 use super::text::{harmless, headline, word};
-use super::{brief, import, run};
+use super::{Context, Exit, Failure, Output, brief, import, run};
 use crate::api::tasks::{
     CreateTaskOutput, DeleteTaskOutput, GetTaskOutput, TaskOutput, TaskSummary,
 };
@@ -29,11 +27,7 @@ pub enum TaskCommand {
     /// Remove a task; its attempts stay readable
     Rm(TaskArgs),
     /// List a project's tasks
-    List {
-        /// The project's name, or 8 or more characters of its id
-        #[arg(long)]
-        project: Option<String>,
-    },
+    List(ProjectArg),
     /// Show a task with its brief
     Show(TaskArgs),
     /// Add the tasks of a JSON or Markdown file: all of them, or none
@@ -61,18 +55,16 @@ pub struct AddArgs {
     /// A task that must be done first, by its handle or id; may be repeated
     #[arg(long, value_name = "TASK")]
     depends_on: Vec<String>,
-    /// A project's name or id [default: the one of this repository, or the only one]
-    #[arg(long)]
-    project: Option<String>,
+    #[command(flatten)]
+    project: ProjectArg,
 }
 
 #[derive(clap::Args, Debug)]
 pub struct TaskArgs {
     /// The task's handle (TASK-001), its id, or 8 or more characters of that
     task: String,
-    /// The project's name, or 8 or more characters of its id
-    #[arg(long)]
-    project: Option<String>,
+    #[command(flatten)]
+    project: ProjectArg,
 }
 
 #[derive(clap::Args, Debug)]
@@ -91,7 +83,7 @@ pub struct StartArgs {
 
 pub async fn task(context: &mut Context, command: TaskCommand) -> Result<Exit, Failure> {
     match command {
-        TaskCommand::List { project } => list(context, project.as_deref()).await,
+        TaskCommand::List(project) => list(context, project.name()).await,
         TaskCommand::Show(args) => show(context, &args).await,
         TaskCommand::Import(args) => import::import(context, &args).await,
         TaskCommand::Add(args) => add(context, args).await,
@@ -102,37 +94,29 @@ pub async fn task(context: &mut Context, command: TaskCommand) -> Result<Exit, F
 }
 
 async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
-    let project = choose_aloud(context, args.project.as_deref()).await?;
+    let project = choose_aloud(context, args.project.name()).await?;
     let mut depends_on = Vec::with_capacity(args.depends_on.len());
     for name in &args.depends_on {
         depends_on.push(named(context, name, Some(&project.to_string())).await?);
     }
     let task = json!({"project_id": project, "title": args.title,
         "description": args.description, "priority": args.priority, "depends_on": depends_on});
-    let task = context.call::<CreateTaskOutput>(without_nulls(task)).await?;
+    let task = context.call::<CreateTaskOutput>(task).await?;
     if !context.out.as_json(&json!({"task_id": task.task_id, "handle": task.handle}))? {
         context.out.line(&task.handle)?;
     }
     Ok(Exit::Done)
 }
 
-/// Optional arguments that were not given are left out.
-fn without_nulls(mut arguments: Value) -> Value {
-    if let Value::Object(members) = &mut arguments {
-        members.retain(|_, value| !value.is_null());
-    }
-    arguments
-}
-
 async fn start(context: &mut Context, args: StartArgs) -> Result<Exit, Failure> {
-    let task = named(context, &args.task.task, args.task.project.as_deref()).await?;
+    let task = named(context, &args.task.task, args.task.project.name()).await?;
     let start = json!({"task_id": task, "prompt": args.prompt,
         "ignore_dependencies": args.ignore_dependencies});
-    run::start(context, without_nulls(start), &args.agent).await
+    run::start(context, start, &args.agent).await
 }
 
 async fn done(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
-    let task = named(context, &args.task, args.project.as_deref()).await?;
+    let task = named(context, &args.task, args.project.name()).await?;
     let changed = context.call::<TaskOutput>(json!({"task_id": task, "status": "done"})).await?;
     context.show(&changed, |out, changed| {
         let TaskSummary { handle, title, .. } = &changed.task.summary;
@@ -141,7 +125,7 @@ async fn done(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
 }
 
 async fn remove(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
-    let task = named(context, &args.task, args.project.as_deref()).await?;
+    let task = named(context, &args.task, args.project.name()).await?;
     let removed = context.call::<DeleteTaskOutput>(json!({"task_id": task})).await?;
     context.show(&removed, |out, _| out.line(&format!("{} removed", args.task)))
 }
@@ -159,17 +143,13 @@ async fn tasks(
 async fn list(context: &mut Context, project: Option<&str>) -> Result<Exit, Failure> {
     let project = choose(context, project).await?;
     let tasks = tasks(context, project).await?;
-    if context.out.as_json(&json!({ "tasks": tasks }))? {
-        return Ok(Exit::Done);
-    }
     let rows = tasks.iter().map(|task| {
         let title = headline(&task.title, usize::MAX);
         vec![task.handle.clone(), state(task), word(&task.priority), title]
     });
     let columns = [Whole("TASK"), Whole("STATUS"), Whole("PRIORITY"), Cut("TITLE")];
     let none = "there is no task yet; `provost task add TITLE` adds one";
-    context.out.list(&columns, &rows.collect::<Vec<_>>(), none)?;
-    Ok(Exit::Done)
+    context.list(&json!({ "tasks": tasks }), &columns, rows, none)
 }
 
 /// Its status, and its review state after the last report.
@@ -202,7 +182,7 @@ fn one_of(tasks: &[Answer<TaskSummary>], name: &str) -> Result<TaskId, Failure> 
 }
 
 async fn show(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
-    let project = choose(context, args.project.as_deref()).await?;
+    let project = choose(context, args.project.name()).await?;
     let tasks = tasks(context, project).await?;
     let id = one_of(&tasks, &args.task)?;
     let shown = context.call::<GetTaskOutput>(json!({"task_id": id})).await?;

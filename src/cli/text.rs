@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::Value;
 
-/// One line of text that can't steer a terminal: control characters, and those that reorder
-/// text, are escaped.
+/// One line without control characters and those that reorder text: they are escaped.
 pub fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

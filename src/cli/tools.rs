@@ -5,10 +5,8 @@ use std::io::Read;
 use provost_actors::refusal::Code;
 use serde_json::{Value, json};
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use super::text::harmless_json;
+use super::{Context, Exit, Failure, Output};
 use crate::client::ClientError;
 use crate::mcp::tools::{Tool, all};
 use crate::role::Role;
@@ -48,8 +46,7 @@ pub fn tools(out: &mut Output, args: &ToolsArgs) -> Result<Exit, Failure> {
         let purpose = purpose.strip_prefix("Use when:").unwrap_or(purpose).trim();
         vec![tool.name.to_string(), purpose.to_owned()]
     };
-    let rows: Vec<Vec<String>> = tools.iter().map(row).collect();
-    out.table(&["TOOL", "USE WHEN"], &rows)?;
+    out.table(&["TOOL", "USE WHEN"], tools.iter().map(row))?;
     Ok(Exit::Done)
 }
 
@@ -65,8 +62,7 @@ fn errors(out: &mut Output) -> Result<Exit, Failure> {
         let retryable = if code.retryable() { "yes" } else { "no" };
         vec![code.as_str().to_owned(), retryable.to_owned(), code.hint().to_owned()]
     };
-    let rows: Vec<Vec<String>> = Code::ALL.iter().map(row).collect();
-    out.table(&["CODE", "RETRY", "HINT"], &rows)?;
+    out.table(&["CODE", "RETRY", "HINT"], Code::ALL.iter().map(row))?;
     Ok(Exit::Done)
 }
 

@@ -7,7 +7,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use provost_actors::refusal::{Code, Refusal};
 
-use super::exit::Exit;
+use super::Exit;
 
 /// Words from other programs, and the verbs to use here.
 const MEANT: &[(&[&str], &str)] = &[
@@ -81,7 +81,9 @@ pub fn report(mut error: clap::Error) -> ExitCode {
         error.remove(ContextKind::SuggestedSubcommand);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
     }
-    if error.use_stderr() && asks_for_json() {
+    // The command line could not be parsed.
+    let mut options = std::env::args_os().take_while(|argument| argument != "--");
+    if error.use_stderr() && options.any(|argument| argument == "--json") {
         let text = error.render().to_string();
         let message = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
         let message = message.collect::<Vec<_>>().join(" ");
@@ -106,11 +108,6 @@ fn tip(error: &clap::Error) -> Option<&'static str> {
     };
     let word = typed.to_lowercase();
     MEANT.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, tip)| *tip)
-}
-
-/// Whether `--json` was given on a command line that could not be parsed.
-fn asks_for_json() -> bool {
-    std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json")
 }
 
 #[cfg(test)]

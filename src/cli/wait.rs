@@ -8,10 +8,9 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
 use super::render::{ended, for_person};
 use super::text::word;
+use super::{Context, Exit, Failure};
 use crate::api::attempts::{AttemptPhase, AttemptState};
 use crate::api::waits::{WaitForAttemptsOutput, WaitedAttempt};
 

@@ -44,8 +44,7 @@ pub enum ClientError {
     Garbled(String),
 }
 
-/// What a call returns. A field that a newer daemon may leave out is an `Option` or has a
-/// default; unknown fields are ignored.
+/// What a call returns. A field that older daemons may lack is optional; unknown ones are ignored.
 pub trait CallOutput: DeserializeOwned {
     /// The tool that returns it, or the method of the command line (`provost/...`).
     const CALL: &'static str;
@@ -79,8 +78,8 @@ impl<T> Serialize for Answer<T> {
     }
 }
 
-/// A tool's refusal.
-#[derive(Debug)]
+/// A refusal, as clients get it.
+#[derive(Clone, Debug)]
 pub struct Envelope {
     /// `None` for an unknown code.
     pub code: Option<Code>,

@@ -1,13 +1,6 @@
-//! Connects to the daemon of a home, and starts one in the background when none listens.
-//!
-//! ```text
-//!  connect ──ok──────────────────────────────────────────▶ connected
-//!     │ nothing listens          ▲
-//!     ▼                          │ every few ms, until the deadline
-//!  start `provost daemon` ───▶ connect
-//!     │ inside an attempt: only wait
-//!     └ it exits: 3 = another one holds the lock, keep trying; else report its log
-//! ```
+//! Connects to the daemon of a home. When none listens it starts one in the background (inside
+//! an attempt it only waits), and tries to connect until the deadline, or until the new daemon
+//! has ended for another reason than a held lock: then its log is reported.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};

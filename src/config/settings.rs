@@ -130,6 +130,18 @@ macro_rules! typed {
 
 typed! { u64: Integer; String: Text; Vec<String>: Texts; }
 
+impl Typed for usize {
+    fn to_value(&self) -> Value {
+        Value::Integer(*self as u64)
+    }
+
+    fn assign(&mut self, value: Value) {
+        if let Value::Integer(value) = value {
+            *self = Self::try_from(value).unwrap_or(Self::MAX);
+        }
+    }
+}
+
 macro_rules! settings {
     ($(
         $(#[doc = $about:literal])*
@@ -183,7 +195,7 @@ settings! {
     /// The supervisor itself.
     daemon Daemon {
         /// Attempts that run at once; further ones wait in a queue.
-        max_running_attempts: u64 = 8u64, Allowed::Integer(1..=10_000);
+        max_running_attempts: usize = 8usize, Allowed::Integer(1..=10_000);
         /// Milliseconds from a soft stop's SIGINT to its SIGKILL; SIGTERM comes half-way.
         stop_grace_ms: u64 = 5000u64, Allowed::Integer(0..=600_000);
     }
@@ -195,9 +207,9 @@ settings! {
     /// The executors' output.
     logs Logs {
         /// Newest entries kept in memory, per channel of an attempt.
-        ring_entries: u64 = 5000u64, Allowed::Integer(1..=MANY);
+        ring_entries: usize = 5000usize, Allowed::Integer(1..=MANY);
         /// Bytes kept in memory, per channel of an attempt.
-        ring_bytes: u64 = 8_388_608u64, Allowed::Integer(1024..=TIB);
+        ring_bytes: usize = 8_388_608usize, Allowed::Integer(1024..=TIB);
         /// Bytes kept on disk per execution process; beyond it the oldest are deleted.
         spool_max_bytes: u64 = 1_073_741_824u64, Allowed::Integer(1024..=TIB);
     }
@@ -219,7 +231,7 @@ settings! {
     /// The checks of a project, run on a task that is reported done.
     checks Checks {
         /// Runs at once, each with one check at a time; further ones wait.
-        max_running: u64 = 1u64, Allowed::Integer(1..=1000);
+        max_running: usize = 1usize, Allowed::Integer(1..=1000);
         /// Seconds that a check may take; 0 = no limit.
         wall_secs: u64 = 1800u64, Allowed::Integer(0..=CENTURY_SECS);
         /// Bytes of private memory for a check and all it starts; 0 = no limit.
@@ -254,7 +266,7 @@ settings! {
         /// Further seconds in which a late answer is still accepted; then it is stopped.
         grace_secs: u64 = 120u64, Allowed::Integer(0..=3600);
         /// Questions that it answers at once, apart from daemon.max_running_attempts.
-        max_running: u64 = 2u64, Allowed::Integer(1..=1000);
+        max_running: usize = 2usize, Allowed::Integer(1..=1000);
         /// Tokens of which a question with its context may take up 80 %.
         token_limit: u64 = 8000u64, Allowed::Integer(100..=10_000_000);
     }
@@ -272,11 +284,11 @@ settings! {
         /// Bytes of changed files that get_attempt_changes lists unforced.
         changes_max_bytes: u64 = 20_971_520u64, Allowed::Integer(0..=TIB);
         /// Bytes that get_attempt_file returns at most.
-        file_max_bytes: u64 = 524_288u64, Allowed::Integer(1..=16_777_216);
+        file_max_bytes: usize = 524_288usize, Allowed::Integer(1..=16_777_216);
         /// Bytes that get_attempt_patch returns at most.
-        patch_max_bytes: u64 = 2_097_152u64, Allowed::Integer(1..=16_777_216);
+        patch_max_bytes: usize = 2_097_152usize, Allowed::Integer(1..=16_777_216);
         /// Paths that get_attempt_patch takes at most.
-        patch_max_paths: u64 = 100u64, Allowed::Integer(1..=100);
+        patch_max_paths: usize = 100usize, Allowed::Integer(1..=100);
     }
     /// How long answers are kept for calls with the same request id.
     idempotency Idempotency {

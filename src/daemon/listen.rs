@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_actors::blocking::if_there;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
@@ -21,14 +22,10 @@ const HELLO_MAX: u64 = 64 * 1024;
 /// A pause after a failed accept(2), usually for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Binds the home's socket. The caller holds the home's lock, so an existing socket belongs
-/// to a dead daemon.
+/// Binds the home's socket; with the lock held, an existing one is a dead daemon's.
 pub fn bind(home: &Home) -> io::Result<UnixListener> {
     home.make_socket_folder().map_err(io::Error::other)?;
-    match std::fs::remove_file(home.socket()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    if_there(std::fs::remove_file(home.socket()))?;
     let listener = UnixListener::bind(home.socket())?;
     std::fs::set_permissions(home.socket(), std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)

@@ -13,24 +13,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_actors::blocking::if_there;
 use provost_actors::checks::{self, Checks};
 use provost_actors::executor::Executors;
 use provost_actors::gateway::{self, Gateway};
 use provost_actors::ids::AttemptId;
 use provost_actors::limits::{Limits, SoftLimits};
-use provost_actors::log::Logs;
+use provost_actors::log::{LogLimits, Logs};
 use provost_actors::process::{self, Shims, cgroup};
 use provost_actors::root::Root;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
 use provost_actors::world::{Settings, World};
-use ractor::{Actor, ActorRef};
+use ractor::Actor;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Config};
-use crate::domain::{Answers, Domain, Guards, Owners};
+use crate::domain::{Domain, Owners};
 use crate::executors::Registry;
 use crate::home::Home;
 use crate::mcp::{Rate, Rates};
@@ -66,13 +67,6 @@ pub enum DaemonError {
     GatewayEnded,
 }
 
-impl DaemonError {
-    /// Whether another daemon runs on the home.
-    pub fn is_second(&self) -> bool {
-        matches!(self, Self::Lock(LockError::Held { .. }))
-    }
-}
-
 /// Runs the daemon of a home until a signal or a request ends it.
 pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     process::set_name(c"provost");
@@ -104,9 +98,9 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
         return Err(DaemonError::Inside(attempt));
     }
     let store = Store::open(&home.database(), times).await?;
-    let Actors { world, gateway, checks, mut gateway_ended } =
+    let (owners, world, mut gateway_ended) =
         start_actors(home, config, soft_limits, &store, shims.clone()).await?;
-    let count = ractor::call!(gateway, gateway::GatewayMessage::Restore)
+    let count = ractor::call!(owners.gateway, gateway::GatewayMessage::Restore)
         .map_err(|error| DaemonError::Restore(error.to_string()))?
         .map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     if count > 0 {
@@ -115,32 +109,28 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
 
     checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     // The actor lives as long as the daemon.
-    let _ = checks.send_message(checks::ChecksMessage::Planned);
+    let _ = owners.checks.send_message(checks::ChecksMessage::Planned);
     orphans::report(home.attempts(), &store).await;
 
     let ending = CancellationToken::new();
     let domain = Arc::new(Domain::new(
         store.clone(),
-        Owners { gateway, checks },
+        owners,
         world,
-        guards(&config.settings.guards),
-        answers(&config.settings.answers),
+        config.settings.guards.clone(),
+        config.settings.answers.clone(),
         home.data_dir().to_owned(),
         ending.clone(),
     ));
     let socket = listen::bind(home)?;
-    let taking_up = tokio::spawn({
-        let domain = Arc::clone(&domain);
-        async move { domain.take_up_answers().await }
-    });
+    let resuming = Arc::clone(&domain);
+    let taking_up = tokio::spawn(async move { resuming.take_up_answers().await });
     let log = home.log_file().to_owned();
     let chores = tokio::spawn(chores(store.clone(), shims, log));
-    let serving = tokio::spawn(listen::serve(
-        socket,
-        domain,
-        Rates::new(rate(&config.settings.worker)),
-        ending.clone(),
-    ));
+    let config::Worker { agent_per_minute, all_per_minute, burst_per_second, .. } =
+        config.settings.worker;
+    let rates = Rates::new(Rate { agent_per_minute, all_per_minute, burst_per_second });
+    let serving = tokio::spawn(listen::serve(socket, domain, rates, ending.clone()));
     tracing::info!(home = %home.data_dir().display(), pid = std::process::id(), "ready");
 
     let mut terminate = signal(SignalKind::terminate())?;
@@ -170,18 +160,9 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
 /// Removes files of calls that an earlier daemon did not finish.
 fn remove_scratch(home: &Home) {
     let scratch = home.scratch();
-    if let Err(error) = std::fs::remove_dir_all(&scratch)
-        && error.kind() != io::ErrorKind::NotFound
-    {
+    if let Err(error) = if_there(std::fs::remove_dir_all(&scratch)) {
         tracing::warn!(path = %scratch.display(), %error, "it can't be removed");
     }
-}
-
-struct Actors {
-    world: Arc<World>,
-    gateway: ActorRef<gateway::GatewayMessage>,
-    checks: ActorRef<checks::ChecksMessage>,
-    gateway_ended: JoinHandle<()>,
 }
 
 async fn start_actors(
@@ -190,7 +171,7 @@ async fn start_actors(
     soft_limits: SoftLimits,
     store: &Store,
     shims: Shims,
-) -> Result<Actors, DaemonError> {
+) -> Result<(Owners, Arc<World>, JoinHandle<()>), DaemonError> {
     let environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
@@ -206,17 +187,15 @@ async fn start_actors(
         repositories: Repositories::default(),
         logs: Logs::new(
             home.attempts(),
-            provost_actors::log::LogLimits {
-                ring_entries: usize::try_from(settings.logs.ring_entries).unwrap_or(usize::MAX),
-                ring_bytes: usize::try_from(settings.logs.ring_bytes).unwrap_or(usize::MAX),
+            LogLimits {
+                ring_entries: settings.logs.ring_entries,
+                ring_bytes: settings.logs.ring_bytes,
                 spool_max_bytes: settings.logs.spool_max_bytes,
             },
         ),
         settings: Settings {
-            max_running_attempts: usize::try_from(settings.daemon.max_running_attempts)
-                .unwrap_or(usize::MAX),
-            max_running_answers: usize::try_from(settings.answers.max_running)
-                .unwrap_or(usize::MAX),
+            max_running_attempts: settings.daemon.max_running_attempts,
+            max_running_answers: settings.answers.max_running,
             stop_grace: Duration::from_millis(settings.daemon.stop_grace_ms),
             approval_timeout: Some(settings.approvals.timeout_secs)
                 .filter(|seconds| *seconds > 0)
@@ -241,7 +220,7 @@ async fn start_actors(
         Actor::spawn_linked(None, Gateway, Arc::clone(&world), root.get_cell()).await?;
     let arguments = checks::Arguments { world: Arc::clone(&world), gateway: gateway.clone() };
     let (checks, _) = Actor::spawn_linked(None, Checks, arguments, root.get_cell()).await?;
-    Ok(Actors { world, gateway, checks, gateway_ended })
+    Ok((Owners { gateway, checks }, world, gateway_ended))
 }
 
 /// The checks that run when a task is reported done.
@@ -249,7 +228,7 @@ fn checks(config: &Config) -> provost_actors::world::Checks {
     let config::Checks { max_running, wall_secs, memory_bytes, processes } = config.settings.checks;
     let projects = config.projects.iter();
     provost_actors::world::Checks {
-        max_running: usize::try_from(max_running).unwrap_or(usize::MAX),
+        max_running,
         limits: Limits { wall_secs, memory_bytes, processes, ..Limits::default() },
         projects: projects.map(|(name, it)| (name.clone(), it.checks.clone())).collect(),
     }
@@ -262,36 +241,6 @@ fn cgroups(executors: &Registry, checks: Limits) -> Option<PathBuf> {
     cgroup::base()
         .inspect_err(|reason| tracing::warn!(%reason, "limits are enforced by polling"))
         .ok()
-}
-
-fn rate(worker: &config::Worker) -> Rate {
-    Rate {
-        agent_per_minute: worker.agent_per_minute,
-        all_per_minute: worker.all_per_minute,
-        burst_per_second: worker.burst_per_second,
-    }
-}
-
-fn guards(guards: &config::Guards) -> Guards {
-    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    Guards {
-        changes_max_files: guards.changes_max_files,
-        changes_max_lines: guards.changes_max_lines,
-        changes_max_bytes: guards.changes_max_bytes,
-        file_max_bytes: size(guards.file_max_bytes),
-        patch_max_bytes: size(guards.patch_max_bytes),
-        patch_max_paths: size(guards.patch_max_paths),
-    }
-}
-
-fn answers(answers: &config::Answers) -> Answers {
-    Answers {
-        executor: answers.executor.clone(),
-        variant: answers.variant.clone(),
-        timeout_secs: answers.timeout_secs,
-        grace_secs: answers.grace_secs,
-        token_limit: answers.token_limit,
-    }
 }
 
 /// Periodic maintenance.
@@ -312,17 +261,12 @@ async fn chores(store: Store, shims: Shims, log: PathBuf) {
                 Err(error) => tracing::warn!(%error, "old answers can't be pruned"),
             },
             _ = strays.tick() => {
-                if let Err(error) = reap(&shims).await {
-                    tracing::error!(%error, "reaping orphans panicked");
-                }
+                let shims = shims.clone();
+                // A panic is logged by its hook.
+                let _ = tokio::task::spawn_blocking(move || shims.reap_strays()).await;
             }
         }
     }
-}
-
-async fn reap(shims: &Shims) -> Result<(), tokio::task::JoinError> {
-    let shims = shims.clone();
-    tokio::task::spawn_blocking(move || shims.reap_strays()).await
 }
 
 /// An attempt needs some descriptors of the daemon, and the soft limit is often 1,024.

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use provost_actors::attempt::{MARKER, locks};
+use provost_actors::blocking::if_there;
 use provost_actors::event::Stream;
 use provost_actors::log::spool::format::{
     FixedRecord, INDEX, RECORD_LEN, Record, segment_path, segments,
@@ -102,10 +103,7 @@ fn damage_of_spool(folder: &Path) -> Option<String> {
 /// The end of each stream by its newest index records. `None`: a record is damaged.
 fn spool_ends(folder: &Path) -> io::Result<Option<[(Stream, u64); 2]>> {
     let mut ends = [(Stream::Stdout, 0), (Stream::Stderr, 0)];
-    let file = match fs::File::open(folder.join(INDEX)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(ends)),
-        file => file?,
-    };
+    let Some(file) = if_there(fs::File::open(folder.join(INDEX)))? else { return Ok(Some(ends)) };
     let len = file.metadata()?.len();
     let whole = len - len % RECORD_LEN as u64;
     let start = whole.saturating_sub(INDEX_TAIL);

@@ -15,8 +15,7 @@ const DAMAGED: &str = "It does not repair itself. Run `provost shutdown`, copy p
 
 const NAME: &str = "database";
 
-/// Also returns the attempts if they can be read. `is_held`: a daemon holds the home, and may
-/// be writing.
+/// Also returns readable attempts. `is_held`: a daemon holds the home, and may be writing.
 pub async fn checks(home: &Home, is_held: bool) -> (Vec<Check>, Option<Vec<InspectedAttempt>>) {
     let path = home.database();
     if !path.exists() {

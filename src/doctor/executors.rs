@@ -11,8 +11,7 @@ use crate::config::Config;
 use crate::executors::{Registry, fake};
 use crate::home::Home;
 
-/// `daemon_path`: the `PATH` of the daemon that runs. `None`: none runs, and the next one
-/// gets this shell's.
+/// `daemon_path`: the `PATH` of the daemon that runs, if one does.
 pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
     let (name, file) = ("configuration", home.config_file());
     let config = match Config::load(&file, &[]) {
@@ -42,8 +41,7 @@ pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
     checks
 }
 
-/// Whether the daemon finds what this shell finds. `shell` and `daemon` are the same
-/// executors, looked up on the shell's and on the daemon's `PATH`.
+/// Whether the daemon finds the same programs on its `PATH` as this shell on its own.
 fn of_path(
     own: &str,
     daemon_path: &str,
@@ -86,7 +84,7 @@ async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {
     if described.name == fake::NAME {
         return Check::ok(&name, "built in");
     }
-    let program = match executor.launch(&Turn::nowhere()) {
+    let program = match executor.launch(&Turn::default()) {
         Ok(launch) => launch.program.display().to_string(),
         Err(reason) => return Check::warn(&name, reason, "Fix it in config.toml."),
     };

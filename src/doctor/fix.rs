@@ -4,7 +4,6 @@
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::path::Path;
 
 use nix::sys::signal::Signal;
 use provost_actors::attempt::locks;
@@ -30,7 +29,7 @@ pub fn all(home: &Home, mut checks: Vec<Check>) -> Vec<Check> {
                 check.hint = Some("Run `provost shutdown` first, then this again.".to_owned());
                 continue;
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(io::Error::other(error.to_string())),
         };
         match done {
             Ok(done) => {
@@ -44,46 +43,35 @@ pub fn all(home: &Home, mut checks: Vec<Check>) -> Vec<Check> {
     checks
 }
 
-fn apply(home: &Home, cure: &Cure) -> Result<String, String> {
+fn apply(home: &Home, cure: &Cure) -> io::Result<String> {
+    let refused = |why: &str| Err(io::Error::other(why));
     match cure {
-        Cure::RemoveSocket => remove_socket(home.socket()),
-        Cure::Close { path, mode } => close(path, *mode),
-        Cure::SetLockAside { lock, worktree } => set_lock_aside(lock, worktree),
+        // No daemon listens, since the lock is ours; any other listener keeps the socket.
+        Cure::RemoveSocket if !is_stale(home.socket()) => refused("a process listens on it"),
+        Cure::RemoveSocket => fs::remove_file(home.socket()).map(|()| "removed".to_owned()),
+        Cure::Close { path, mode } => {
+            let found = fs::symlink_metadata(path)?;
+            if found.is_symlink() || found.uid() != nix::unistd::geteuid().as_raw() {
+                return refused("it is not ours");
+            }
+            fs::set_permissions(path, Permissions::from_mode(*mode))?;
+            Ok(format!("closed (mode {mode:o})"))
+        }
+        // The lock is in the repository, where nothing is ever deleted.
+        Cure::SetLockAside { lock, worktree }
+            if locks::of(worktree).contains(lock) && locks::set_aside(lock, worktree)? =>
+        {
+            Ok("renamed".to_owned())
+        }
+        Cure::SetLockAside { .. } => refused("a process may hold it"),
         Cure::Kill { attempt, processes } => Ok(kill(home, attempt, processes)),
-        Cure::Trash(path) => trash(home, path),
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
-fn shown(error: io::Error) -> String {
-    error.to_string()
-}
-
-/// No daemon listens, since the lock is ours; any other listener keeps the socket.
-fn remove_socket(socket: &Path) -> Result<String, String> {
-    if !is_stale(socket) {
-        return Err("a process listens on it".to_owned());
-    }
-    fs::remove_file(socket).map_err(shown)?;
-    Ok("removed".to_owned())
-}
-
-fn close(path: &Path, mode: u32) -> Result<String, String> {
-    let found = fs::symlink_metadata(path).map_err(shown)?;
-    if found.is_symlink() || found.uid() != nix::unistd::geteuid().as_raw() {
-        return Err("it is not ours".to_owned());
-    }
-    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(shown)?;
-    Ok(format!("closed (mode {mode:o})"))
-}
-
-fn set_lock_aside(lock: &Path, worktree: &Path) -> Result<String, String> {
-    let is_there = locks::of(worktree).iter().any(|found| found == lock);
-    // The lock is in the repository, where nothing is ever deleted.
-    if is_there && locks::set_aside(lock, worktree).map_err(shown)? {
-        Ok("renamed".to_owned())
-    } else {
-        Err("a process may hold it".to_owned())
+        Cure::Trash(path) => {
+            let trash = home.trash();
+            DirBuilder::new().recursive(true).mode(0o700).create(&trash)?;
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            fs::rename(path, trash.join(format!("{}-{name}", uuid::Uuid::now_v7())))?;
+            Ok("moved to the trash".to_owned())
+        }
     }
 }
 
@@ -98,12 +86,4 @@ fn kill(home: &Home, attempt: &str, processes: &[Process]) -> String {
     };
     let kill = |process: &&Process| process.signal(Signal::SIGKILL as i32);
     format!("{} killed", processes.iter().filter(is_ours).filter(kill).count())
-}
-
-fn trash(home: &Home, path: &Path) -> Result<String, String> {
-    let trash = home.trash();
-    DirBuilder::new().recursive(true).mode(0o700).create(&trash).map_err(shown)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    fs::rename(path, trash.join(format!("{}-{name}", uuid::Uuid::now_v7()))).map_err(shown)?;
-    Ok("moved to the trash".to_owned())
 }

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use provost_actors::executor::Verdict;
-use provost_actors::gateway::{GatewayMessage, RespondRequest};
+use provost_actors::gateway;
 use provost_actors::journal::{self, Approval};
 use provost_actors::text::cut;
 
@@ -47,14 +47,12 @@ impl ApprovalTools for Domain {
         input: RespondApprovalInput,
     ) -> Refusable<Once<RespondApprovalOutput>> {
         let reason = input.reason.map_or_else(|| "no reason was given".to_owned(), Into::into);
-        let request = RespondRequest {
-            approval_id: input.approval_id,
-            verdict: match input.decision {
-                ApprovalDecision::Approve => Verdict::Approve,
-                ApprovalDecision::Deny => Verdict::Deny { reason },
-            },
+        let verdict = match input.decision {
+            ApprovalDecision::Approve => Verdict::Approve,
+            ApprovalDecision::Deny => Verdict::Deny { reason },
         };
-        let answer = self.gateway(|port| GatewayMessage::Respond(key, request, port)).await?;
+        let (gateway, world, id) = (&self.gateway, &self.world, input.approval_id);
+        let answer = gateway::respond(gateway, world, key, id, verdict).await?;
         Ok(answered(answer, |approval| RespondApprovalOutput {
             approval_id: approval.approval_id,
             attempt_id: approval.attempt_id,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
-use provost_actors::gateway::{GatewayMessage, StartRequest};
+use provost_actors::gateway::{self, GatewayMessage, StartRequest};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::{AttemptRepo, AttemptStopped, Phase, State};
 use provost_actors::refusal::{Code, Refusal};
@@ -48,7 +48,7 @@ impl AttemptTools for Domain {
             parent: session.place.attempt(),
         };
         let task = request.task_id;
-        let answer = self.gateway(|port| GatewayMessage::Start(key, request, port)).await?;
+        let answer = gateway::start(&self.gateway, &self.world, key, request).await?;
         let handle = self.store.handle_of(task).await?;
         let worktree = self.worktree(answer.value.attempt_id).await;
         Ok(answered(answer, |started| StartTaskAttemptOutput {
@@ -125,7 +125,8 @@ impl AttemptTools for Domain {
         input: StopAttemptInput,
     ) -> Refusable<Once<StopAttemptOutput>> {
         let (attempt, force) = (input.attempt_id, input.force);
-        let answer = self.gateway(|port| GatewayMessage::Stop(key, attempt, force, port)).await?;
+        let stop = |port| GatewayMessage::Stop(key, attempt, force, port);
+        let answer = gateway::ask(&self.gateway, stop).await?;
         let worktree = self.worktree(attempt).await;
         Ok(answered(answer, |it| stopped(it, worktree)))
     }

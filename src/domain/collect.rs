@@ -10,7 +10,7 @@ use std::time::Duration;
 use provost_actors::attempt::{Collect, CollectVerdict};
 use provost_actors::blocking::if_there;
 use provost_actors::event::Timestamp;
-use provost_actors::gateway::GatewayMessage;
+use provost_actors::gateway;
 use provost_actors::process::folder_users;
 use provost_actors::refusal::Refusal;
 
@@ -32,8 +32,7 @@ impl Domain {
                 continue;
             }
             let attempt_id = attempt.attempt_id;
-            let ask = |port| GatewayMessage::Collect(attempt_id, how, port);
-            if let Some(mut collection) = self.gateway(ask).await? {
+            if let Some(mut collection) = gateway::collect(&self.gateway, attempt_id, how).await? {
                 // What was to be saved is of interest only where it was not.
                 if collection.verdict == CollectVerdict::Collected {
                     collection.reason = None;

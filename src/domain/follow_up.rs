@@ -1,7 +1,7 @@
 //! Follow-ups: the session found, then asked of the gateway.
 
 use async_trait::async_trait;
-use provost_actors::gateway::{FollowUpRequest, GatewayMessage};
+use provost_actors::gateway::{self, FollowUpRequest};
 use provost_actors::journal::FollowedUp;
 use provost_actors::refusal::Refusal;
 
@@ -34,7 +34,7 @@ impl FollowUpTools for Domain {
             variant: input.variant.map(Into::into),
             unless_stopped: false,
         };
-        let answer = self.gateway(|port| GatewayMessage::FollowUp(key, request, port)).await?;
+        let answer = gateway::follow_up(&self.gateway, &self.world, key, request).await?;
         let worktree = self.worktree(attempt_id).await;
         Ok(answered(answer, |done| output(done, worktree)))
     }

@@ -24,7 +24,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use artifacts::Artifacts;
-pub use artifacts::Guards;
 use provost_actors::checks;
 use provost_actors::gateway;
 use provost_actors::refusal::{Code, Refusal};
@@ -34,28 +33,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Once, Service};
+use crate::config::{Answers, Guards};
 use crate::store::Store;
-
-/// Who answers what the plans don't say, and how much a question may hold.
-#[derive(Clone, Debug)]
-pub struct Answers {
-    /// Empty: only the orchestrator and people answer.
-    pub executor: String,
-    /// Empty: one that only reads, if the executor has any.
-    pub variant: String,
-    /// How long a call waits for it.
-    pub timeout_secs: u64,
-    /// How long after that a late answer is taken; then the executor is stopped.
-    pub grace_secs: u64,
-    /// Question and context may be 80 % of it.
-    pub token_limit: u64,
-}
-
-impl Answers {
-    fn is_configured(&self) -> bool {
-        !self.executor.is_empty()
-    }
-}
 
 /// How many questions are looked up in plans at once: fewer than there are connections to read by.
 const SEARCHES: usize = 2;
@@ -93,13 +72,6 @@ impl Domain {
         let artifacts = Artifacts::new(guards);
         let searches = Semaphore::new(SEARCHES);
         Self { store, gateway, checks, world, artifacts, answers, data_dir, searches, ending }
-    }
-
-    async fn gateway<T: Send + 'static>(
-        &self,
-        message: impl FnOnce(gateway::Port<T>) -> gateway::GatewayMessage,
-    ) -> Result<T, Refusal> {
-        gateway::ask(&self.gateway, message).await
     }
 }
 

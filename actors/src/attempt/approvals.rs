@@ -11,7 +11,7 @@ use crate::journal::{Approval, ApprovalStatus, Decision, Key, Once};
 use crate::refusal::{Code, Refusal};
 
 use super::message::{DiskWriter, TurnEvent};
-use super::run::AttemptState;
+use super::state::AttemptState;
 
 impl AttemptState {
     pub(super) async fn asked(
@@ -56,22 +56,21 @@ impl AttemptState {
         key: String,
         done: oneshot::Sender<()>,
     ) {
-        match self.withdraw(process, &key).await {
+        let journal = &self.world.journal;
+        // An approval that was decided meanwhile stays as it is.
+        let withdraw = async {
+            let approvals = journal.approvals_of(process).await?;
+            for approval in approvals.iter().filter(|approval| approval.request.key == key) {
+                journal.decide(None, approval.approval_id, &Decision::Withdrawn).await?;
+            }
+            Ok::<(), Refusal>(())
+        };
+        match withdraw.await {
             Err(refusal) if refusal.code.retryable() => {
                 self.again(process, || TurnEvent::Withdrawn(key, done));
             }
             _ => drop(done.send(())),
         }
-    }
-
-    /// An approval that was decided meanwhile stays as it is.
-    async fn withdraw(&self, process: ProcessId, key: &str) -> Result<(), Refusal> {
-        let journal = &self.world.journal;
-        let approvals = journal.approvals_of(process).await?;
-        for approval in approvals.iter().filter(|approval| approval.request.key == key) {
-            journal.decide(None, approval.approval_id, &Decision::Withdrawn).await?;
-        }
-        Ok(())
     }
 
     /// Takes up the process's approvals after a restart.

@@ -6,9 +6,8 @@
 //!  (a task)     (rename; from here on it has none)        (rename)                (the repository)
 //! ```
 //!
-//! A crash in between leaves a folder without its marker, which the next user puts back, or
-//! a registration in git, which the next collection removes. The actor itself makes the two
-//! renames, so that a follow-up comes before or after both.
+//! After a crash in between, the next user puts the marker back, or the next collection ends
+//! the registration. The actor makes both renames, so a follow-up comes before or after both.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -27,7 +26,7 @@ use super::message::{
     AttemptMessage, Collect, CollectPort, CollectVerdict, Collection, Examined, Saved,
 };
 use super::prepare::{COLLECTED, MARKER};
-use super::run::AttemptState;
+use super::state::AttemptState;
 
 impl AttemptState {
     pub fn collect(&mut self, how: Collect, port: CollectPort) {

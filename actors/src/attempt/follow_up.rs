@@ -13,7 +13,7 @@ use crate::text::cut;
 use super::AttemptEvent;
 use super::message::FollowUpCall;
 use super::queue::{Queue, QueueEvent};
-use super::run::AttemptState;
+use super::state::AttemptState;
 
 /// Most waiting follow-ups in an answer, and most characters of each.
 const LISTED_MAX: usize = 50;
@@ -33,8 +33,7 @@ impl AttemptState {
         let _ = port.send(answer);
     }
 
-    /// No turn began with the slot: the turn that waits for one gets it, else it is
-    /// free. A running turn has its own.
+    /// No turn began with the slot: a turn that waits for one gets it, else it is freed.
     async fn slot_unused(&mut self) {
         if !self.queue.is_active() {
             self.notify(AttemptEvent::SlotFreed(self.attempt.attempt_id));

@@ -11,9 +11,7 @@ use crate::workspace::{proof, regular};
 /// Taken for most of what git writes in a worktree (gitrepository-layout(5)).
 const LOCKS: [&str; 2] = ["index.lock", "HEAD.lock"];
 
-/// The locks that lie in the folder git keeps for a worktree,
-/// `<folder of all worktrees>/<attempt>/<repo>`.
-#[must_use]
+/// The locks in the folder that git keeps for a worktree, `<worktrees>/<attempt>/<repo>`.
 pub fn of(worktree: &Path) -> Vec<PathBuf> {
     let locks = admin(worktree).map(|admin| LOCKS.map(|name| admin.join(name)));
     let is_file = |lock: &PathBuf| fs::symlink_metadata(lock).is_ok_and(|found| found.is_file());
@@ -34,7 +32,6 @@ fn admin(worktree: &Path) -> Option<PathBuf> {
 }
 
 /// Whether no process works in the worktree or with its git.
-#[must_use]
 pub fn is_abandoned(lock: &Path, worktree: &Path) -> bool {
     let admin = lock.parent().unwrap_or(lock);
     folder_users::user_of(worktree).is_none() && folder_users::user_of(admin).is_none()

@@ -11,15 +11,13 @@
 //!     shim ──lengths──▶ output (pumps the spool into the log) ◀─────────Drain────────┘
 //! ```
 //!
-//! * The actor decides nothing: [`queue`] (which turn is next) and [`lifecycle`] (the states
-//!   of one turn) do, purely. Each effect that takes time is a task that reports back, so a
-//!   stop is never behind anything, and no log byte passes through the mailbox.
-//! * One turn at a time. What earlier turns left running lives on under its own shims.
-//! * A turn ends and the next one begins in one transaction.
-//! * Every change of the row is written before it is announced, under the attempt's epoch;
-//!   but a stop ends processes first. What the store can't take waits in memory ([`row`]).
-//! * The actor of a dead daemon, or a dead actor, is rebuilt from the row and the processes'
-//!   folders ([`Begin::Resume`]). Its end kills nothing.
+//! * [`queue`] (which turn is next) and [`lifecycle`] (the states of one turn) decide, purely.
+//!   What takes time is a task that reports back, so a stop is never behind anything.
+//! * One turn at a time; it ends and the next one begins in one transaction. What earlier
+//!   turns left running lives on under its own shims.
+//! * A change of the row is written before it is announced, under the attempt's epoch; only a
+//!   stop ends processes first. What the store can't take waits in memory ([`row`]).
+//! * A dead actor is rebuilt from the row and the processes' folders ([`Begin::Resume`]).
 
 mod approvals;
 mod collect;
@@ -34,8 +32,8 @@ mod prepare;
 pub mod queue;
 mod recap;
 mod row;
-mod run;
 mod start;
+mod state;
 mod stdin_writer;
 mod stop;
 mod turn;
@@ -54,7 +52,7 @@ pub use prepare::{MARKER, has_worktrees, read_launch_state, real_worktrees, was_
 
 use crate::journal::{Attempt, Decision};
 use crate::world::World;
-use run::AttemptState;
+use state::AttemptState;
 
 /// What the actor finds of its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,7 @@ use super::turn_summary::TurnSummary;
 
 /// The prompt of an attempt that resumes by itself after a limit.
 pub const GO_ON: &str = "The limit that ended your last turn is over. Go on where you were.";
-/// Least time from the end of such a turn to the next one: an agent may report again and
-/// again that its limit ends in a second.
+/// Least time from such a turn's end to the next: an agent may report a limit of a second.
 const PAUSE: Duration = Duration::from_mins(1);
 
 /// Keeps a turn with the prompt [`GO_ON`] from being followed by another at once.
@@ -32,7 +31,6 @@ const NOT_ASKED: &str = "the agent ended its turn without asking its model: no m
                          no tool call and no tokens";
 
 /// Decides. `now` stands in where no exit record gives a time.
-#[must_use]
 pub fn decide(ending: &Ending, summary: &TurnSummary, policy: OnQuota, now: Timestamp) -> Outcome {
     let exit = ending.exit.as_ref();
     let stopped = stopped(ending);
@@ -63,8 +61,7 @@ pub fn decide(ending: &Ending, summary: &TurnSummary, policy: OnQuota, now: Time
     }
 }
 
-/// How it was stopped, as this daemon knows it; or, if an earlier daemon stopped it, as
-/// the shim recorded it.
+/// How it was stopped: as this daemon knows it, else as the shim recorded it.
 fn stopped(ending: &Ending) -> Option<StopFacts> {
     let of_shim = || {
         let forced = ending.exit.as_ref()?.stopped? == StopKind::Forced;
@@ -81,7 +78,6 @@ fn quota(summary: &TurnSummary, policy: OnQuota) -> Option<Quota> {
 }
 
 /// The entry that a process's log ends with; `limit` is the one it was ended for.
-#[must_use]
 pub fn process_end(ending: &Ending, outcome: &Outcome) -> Event {
     let exit = ending.exit.as_ref();
     let mut text = ended(outcome.exit_code, outcome.exit_signal);

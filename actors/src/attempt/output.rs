@@ -99,8 +99,7 @@ impl Output {
         }
     }
 
-    /// Reads all that the spool holds now. After a fault of the disk it is tried again
-    /// soon, after any other with the next bytes.
+    /// Reads all that the spool holds now, and retries after a fault of the disk.
     async fn pump(&self, waits: &mut bool, disk: &impl Fn(Option<String>)) {
         let taken = self.take_in().await;
         if let Err(error) = &taken {
@@ -114,8 +113,7 @@ impl Output {
         Ok(())
     }
 
-    /// Reads the end. No later event would cause another try, so it waits while a fault may
-    /// pass.
+    /// Reads the end. No later event would retry, so it waits while a fault may pass.
     async fn finish(
         &self,
         exit: ExitRecord,

@@ -7,35 +7,23 @@ use crate::event::ProcessStatus;
 use crate::ids::ProcessId;
 use crate::journal::{Attempt, AttemptStopped, Phase};
 
-use super::lifecycle::Stopped;
+use super::lifecycle::TurnStopped;
+use super::message::StopPort;
 
-#[derive(Debug)]
-pub struct PendingStops<P> {
-    ports: Vec<P>,
+#[derive(Default)]
+pub struct PendingStops {
+    ports: Vec<StopPort>,
     /// The processes that were asked, oldest first.
     asked: Vec<ProcessId>,
-    answers: HashMap<ProcessId, Stopped>,
+    answers: HashMap<ProcessId, TurnStopped>,
     /// A turn that waited for its slot was taken out of the queue.
     pub unqueued: bool,
     forced: bool,
 }
 
-impl<P> Default for PendingStops<P> {
-    fn default() -> Self {
-        Self {
-            ports: Vec::new(),
-            asked: Vec::new(),
-            answers: HashMap::new(),
-            unqueued: false,
-            forced: false,
-        }
-    }
-}
-
-impl<P> PendingStops<P> {
-    /// One more caller waits. All of `processes` have to answer, also those that have
-    /// answered before.
-    pub fn ask(&mut self, port: P, force: bool, processes: &[ProcessId]) {
+impl PendingStops {
+    /// One more caller waits until all of `processes` have answered, if need be again.
+    pub fn register(&mut self, port: StopPort, force: bool, processes: &[ProcessId]) {
         self.ports.push(port);
         self.forced |= force;
         for process in processes {
@@ -46,7 +34,7 @@ impl<P> PendingStops<P> {
         }
     }
 
-    pub fn note(&mut self, process: ProcessId, stopped: Stopped) {
+    pub fn note(&mut self, process: ProcessId, stopped: TurnStopped) {
         self.answers.insert(process, stopped);
     }
 
@@ -58,7 +46,7 @@ impl<P> PendingStops<P> {
 
     /// The waiting callers and their answer: that of the newest turn, with the survivors
     /// of all. `unrecorded`: not everything is in the store yet.
-    pub fn answer(self, attempt: &Attempt, unrecorded: bool) -> (Vec<P>, AttemptStopped) {
+    pub fn answer(self, attempt: &Attempt, unrecorded: bool) -> (Vec<StopPort>, AttemptStopped) {
         let newest = self.asked.last().copied().filter(|_| !self.unqueued);
         let last_answer = newest.and_then(|process| self.answers.get(&process));
         let last = &attempt.process;
@@ -93,25 +81,26 @@ mod tests {
     use super::super::lifecycle::StopFacts;
     use super::*;
 
-    fn heard() -> Stopped {
-        Stopped { stopped: true, facts: StopFacts::default(), exit: None, survivors: 0 }
+    fn heard() -> TurnStopped {
+        TurnStopped { stopped: true, facts: StopFacts::default(), exit: None, survivors: 0 }
     }
 
     #[test]
     fn an_answer_waits_for_every_turn_also_for_those_that_are_asked_again() {
         let [one, other] = [ProcessId::new(), ProcessId::new()];
+        let port = || StopPort::from(ractor::concurrency::oneshot().0);
         let mut stops = PendingStops::default();
         assert!(!stops.is_complete(), "nobody waits");
-        stops.ask("first", false, &[one, other]);
+        stops.register(port(), false, &[one, other]);
         stops.note(one, heard());
         assert!(!stops.is_complete());
-        stops.ask("second", true, &[one, other]);
+        stops.register(port(), true, &[one, other]);
         stops.note(other, heard());
         assert!(!stops.is_complete(), "one was asked again");
         stops.note(one, heard());
         assert!(stops.is_complete());
         let mut nothing = PendingStops::default();
-        nothing.ask("third", false, &[]);
+        nothing.register(port(), false, &[]);
         assert!(nothing.is_complete());
     }
 }

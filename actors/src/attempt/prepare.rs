@@ -7,11 +7,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::base::inherited;
 use crate::blocking::blocking;
+use crate::environment::inherited;
 use crate::event::{Event, Timestamp};
 use crate::executor::{Executor, McpServer, Stdin, Turn};
 use crate::failpoint;
@@ -31,20 +30,13 @@ pub const MARKER: &str = "worktrees.json";
 /// What the marker is called once the worktrees were taken away.
 pub const COLLECTED: &str = "collected.json";
 
-/// Longest prompt put into `PROVOST_PROMPT`, in bytes: execve(2) refuses single
-/// strings over 128 KiB, and all of them share one budget.
+/// Bytes of the longest `PROVOST_PROMPT`: execve(2) refuses strings over 128 KiB.
 const PROMPT_MAX: usize = 96 * 1024;
 
 /// The normalizer's launch state, in the process's folder.
 const LAUNCH_STATE: &str = "dialogue.json";
 /// The folder of the files for the CLI.
 const SCRATCH: &str = "scratch";
-
-#[derive(Serialize)]
-struct WorktreesMarker {
-    attempt_id: AttemptId,
-    folder: String,
-}
 
 /// Makes the attempt's worktrees, unless they are there. `Err` is a sentence.
 pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
@@ -73,7 +65,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
         added.map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
         failpoint::hit("worktree", "made");
     }
-    let marker = WorktreesMarker { attempt_id: attempt.attempt_id, folder: attempt.folder.clone() };
+    let marker = json!({"attempt_id": attempt.attempt_id, "folder": attempt.folder});
     let path = dir.clone();
     let written = blocking(move || manifest::write_durably(&path, MARKER, &marker)).await;
     written.map_err(readable)?;
@@ -81,8 +73,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that no link is in the place of the attempt's worktrees: a turn would run
-/// wherever it leads. `Err` is a sentence.
+/// Checks that no link is in the place of the worktrees. `Err` is a sentence.
 pub async fn real_worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
     let root = world.settings.worktrees_dir.clone();
     let folder = PathBuf::from(&attempt.folder);
@@ -149,8 +140,7 @@ pub struct Prepared {
     pub opening: Vec<(Timestamp, Event)>,
 }
 
-/// What to run for the attempt's newest process. `recap` replaces its prompt. `Err` is
-/// a sentence.
+/// What to run for the newest process. `recap` replaces its prompt. `Err` is a sentence.
 pub fn process(
     world: &World,
     attempt: &Attempt,
@@ -201,8 +191,7 @@ pub fn process(
     Ok(Prepared { manifest, secrets, stdin: bytes, files, dialogue, opening })
 }
 
-/// This daemon as a worker's MCP server. Some CLIs give their servers no environment of
-/// their own.
+/// This daemon as a worker's MCP server, with an environment: some CLIs give it none.
 fn way_back(settings: &Settings, attempt: &Attempt) -> McpServer {
     let home = settings.home_variable.iter().map(|home| ("PROVOST_HOME".to_owned(), home.clone()));
     let own = ("PROVOST_ATTEMPT_ID".to_owned(), attempt.attempt_id.to_string());
@@ -225,42 +214,33 @@ fn working_dir(world: &World, attempt: &Attempt) -> PathBuf {
     }
 }
 
-/// The environment of an executor: the attempt's own variables, over what the executor's
-/// entry adds, over a part of the daemon's own.
+/// A part of the daemon's environment, what the executor's entry adds, the attempt's own.
 fn environment(
     settings: &Settings,
     launch: &BTreeMap<String, String>,
     attempt: &Attempt,
 ) -> BTreeMap<String, String> {
-    let mut env = inherited(&settings.environment);
-    env.extend(launch.iter().map(|(name, value)| (name.clone(), value.clone())));
-    let mut set = |name: &str, value: String| {
-        // A NUL can't be in an environment (execve(2)).
-        if !value.contains('\0') {
-            env.insert(name.to_owned(), value);
-        }
-    };
-    if let Some(home) = &settings.home_variable {
-        set("PROVOST_HOME", home.clone());
-    }
-    set("PROVOST_ATTEMPT_ID", attempt.attempt_id.to_string());
-    set("PROVOST_PROCESS_ID", attempt.process.process_id.to_string());
-    set("PROVOST_SESSION_ID", attempt.session_id.to_string());
-    set("PROVOST_TASK_ID", attempt.task_id.to_string());
-    set("PROVOST_PROJECT_ID", attempt.project_id.to_string());
-    set("PROVOST_PROJECT_NAME", attempt.project_name.clone());
-    set("PROVOST_BRANCH", attempt.branch.clone());
-    if attempt.process.prompt.len() <= PROMPT_MAX {
-        set("PROVOST_PROMPT", attempt.process.prompt.clone());
-    }
-    if let Some(id) = &attempt.process.executor_session_id {
-        set("PROVOST_EXECUTOR_SESSION_ID", id.clone());
-    }
-    env
+    let process = &attempt.process;
+    let own = [
+        ("PROVOST_HOME", settings.home_variable.clone()),
+        ("PROVOST_ATTEMPT_ID", Some(attempt.attempt_id.to_string())),
+        ("PROVOST_PROCESS_ID", Some(process.process_id.to_string())),
+        ("PROVOST_SESSION_ID", Some(attempt.session_id.to_string())),
+        ("PROVOST_TASK_ID", Some(attempt.task_id.to_string())),
+        ("PROVOST_PROJECT_ID", Some(attempt.project_id.to_string())),
+        ("PROVOST_PROJECT_NAME", Some(attempt.project_name.clone())),
+        ("PROVOST_BRANCH", Some(attempt.branch.clone())),
+        ("PROVOST_PROMPT", Some(process.prompt.clone()).filter(|it| it.len() <= PROMPT_MAX)),
+        ("PROVOST_EXECUTOR_SESSION_ID", process.executor_session_id.clone()),
+    ];
+    // A NUL can't be in an environment (execve(2)).
+    let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let own = own.filter(|(_, value)| !value.contains('\0'));
+    let launch = launch.iter().map(|(name, value)| (name.clone(), value.clone()));
+    inherited(&settings.environment).into_iter().chain(launch).chain(own).collect()
 }
 
-/// Writes the normalizer's launch state and the files for the CLI, whatever an earlier try
-/// has left. Blocking.
+/// Writes the launch state and the files for the CLI, over those of a try. Blocking.
 pub fn write_launch_state(
     dir: &Path,
     dialogue: &Value,

@@ -14,8 +14,7 @@ const TURNS_MAX: usize = 16 * 1024;
 pub const NOTICE: &str = "the agent has no session of this attempt that it could resume: a new one \
                           begins, and the prompt repeats the task and what was done so far";
 
-/// The prompt with a summary of the `past` turns, oldest first; without any, the prompt
-/// itself.
+/// The prompt after a summary of the `past` turns, oldest first, if there are any.
 pub fn prompt(past: &[Past], prompt: &str) -> String {
     // A turn that failed without a message, and whose prompt comes again, is left out.
     let is_again = |past: &Past| past.final_message.is_none() && past.prompt == prompt;

@@ -10,13 +10,9 @@ use crate::retry::PAUSE;
 
 use super::message::{AttemptEvent, AttemptMessage, DiskWriter};
 use super::queue;
-use super::run::AttemptState;
+use super::state::AttemptState;
 
 impl AttemptState {
-    pub(super) fn is_on_file(&self) -> bool {
-        self.unwritten.is_empty() && self.turns.iter().all(|turn| turn.unrecorded.is_none())
-    }
-
     /// Writes a change after all earlier ones, now or as soon as the store takes it.
     pub(super) async fn advance(&mut self, process: ProcessId, change: Change) {
         self.note(process, change);
@@ -79,8 +75,7 @@ impl AttemptState {
         drop(self.myself.send_after(PAUSE, || AttemptMessage::WriteAgain));
     }
 
-    /// Writes a turn's outcome, and in the same transaction the beginning of the next
-    /// one, which keeps the slot.
+    /// Writes a turn's outcome and, in one transaction, the next turn, which keeps the slot.
     pub(super) async fn record(&mut self, process: ProcessId) {
         let outcome = self.turn(process).and_then(|turn| turn.unrecorded.clone());
         let Some(outcome) = outcome else { return };
@@ -127,12 +122,7 @@ impl AttemptState {
         self.notify_disk();
     }
 
-    pub(super) fn disk_closed(&mut self, process: ProcessId) {
-        self.disk_waits.retain(|(waits, _), _| *waits != process);
-        self.notify_disk();
-    }
-
-    fn notify_disk(&self) {
+    pub(super) fn notify_disk(&self) {
         let reason = self.disk_waits.values().next().map(String::as_str);
         self.world.journal.waits_for_disk(self.attempt.attempt_id, reason);
     }

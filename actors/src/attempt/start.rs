@@ -80,8 +80,7 @@ pub async fn process(
     }
 }
 
-/// The prompt of a newest turn that has no session to resume, if it is more than the
-/// turn's own prompt. `Err` is a sentence.
+/// The prompt with a recap, for a newest turn without a session. `Err` is a sentence.
 async fn recapped(
     world: &World,
     attempt: &Attempt,
@@ -107,8 +106,7 @@ pub async fn not_prepared(world: &World, attempt: &Attempt, reason: &str) {
     }
 }
 
-/// What became of the attempt's newest process over a restart. Tries until the disk
-/// answers: nothing else can be done with the attempt before.
+/// What became of the newest process over a restart. Tries until the disk answers.
 pub async fn found(world: &World, attempt: &Attempt, summary: SharedSummary) -> TurnEvent {
     let what = format!("attempt {}: finding its process", attempt.attempt_id);
     let (found, log) = until_done(what, || find(world, attempt, summary.clone())).await;
@@ -134,8 +132,7 @@ async fn find(
     Ok((found, log))
 }
 
-/// Kills what is alive of the attempt's newest process, without its log. Returns the
-/// number of survivors.
+/// Kills what is alive of the newest process, without its log. Returns the survivors.
 pub async fn kill(world: &World, attempt: &Attempt, kind: StopKind) -> Result<u32, String> {
     let found = world.shims.adopt(&world.settings.process_dir(attempt)).await;
     let Adopted::Live(shim) = found.map_err(sentence)? else {
@@ -168,8 +165,7 @@ pub async fn rescued(world: &World, attempt: &Attempt, control: Control) -> Adop
     .await
 }
 
-/// Kills an orphan and records its end; the same for a process that has run and of
-/// which nothing is left on disk.
+/// Kills an orphan and records its end, or that of a process whose folder is gone.
 async fn settle_lost(
     world: &World,
     attempt: &Attempt,

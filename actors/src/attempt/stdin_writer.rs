@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
-use crate::blocking::{blocking, lock};
+use crate::blocking::{blocking, if_there, lock};
 use crate::executor::Message;
 use crate::failpoint;
 use crate::process::{Control, ControlError};
@@ -57,8 +57,7 @@ impl StdinWriter {
         self.changed.send_replace(());
     }
 
-    /// Sends the messages on file and those still to come, while the connection to the shim
-    /// lives.
+    /// Sends the messages on file and later ones, while the shim's connection lives.
     pub async fn send_to(self, control: Control) -> Result<(), ControlError> {
         let mut changed = self.changed.subscribe();
         let writer = self.clone();
@@ -95,10 +94,7 @@ impl StdinWriter {
 
 impl StdinQueue {
     fn read(&mut self, path: &Path) -> io::Result<()> {
-        let text = match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            text => text?,
-        };
+        let Some(text) = if_there(fs::read(path))? else { return Ok(()) };
         // A torn line was never sent.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         open(path)?.set_len(whole as u64)?;

@@ -3,18 +3,19 @@
 //! write delays none of this; the answer reports it.
 
 use super::AttemptEvent;
-use super::lifecycle::{LifeEvent, StopFacts, Stopped};
+use super::lifecycle::{LifeEvent, StopFacts, TurnStopped};
 use super::message::StopPort;
 use super::queue;
-use super::run::AttemptState;
+use super::state::AttemptState;
 use super::turn::Turn;
+use crate::blocking::lock;
 use crate::ids::ProcessId;
 use crate::journal::{Change, Phase, State};
 
 impl AttemptState {
     pub async fn stop(&mut self, force: bool, port: StopPort) {
         let turns: Vec<ProcessId> = self.turns.iter().map(|turn| turn.handle.process).collect();
-        self.stops.ask(port, force, &turns);
+        self.stops.register(port, force, &turns);
         // Before anything ends: the end of a turn is not to begin the next one.
         self.hold();
         for process in turns {
@@ -26,13 +27,17 @@ impl AttemptState {
                 _ => self.stop_turn(process, force).await,
             }
         }
-        self.hold_what_resumes().await;
+        if self.attempt.phase == Phase::Settled && self.resumes().await {
+            self.note(self.attempt.process.process_id, Change::Held);
+        }
+        self.write_noted().await;
         self.answer_stops();
     }
 
     /// Stops one turn, by its protocol's own interrupt if it has one.
     pub(super) async fn stop_turn(&mut self, process: ProcessId, force: bool) {
-        let by_message = self.turn(process).is_some_and(|turn| turn.has_interrupt());
+        let turn = self.turn(process);
+        let by_message = turn.is_some_and(|turn| lock(&turn.summary).interrupt.is_some());
         self.step(process, LifeEvent::Stop { force, by_message }).await;
     }
 
@@ -48,15 +53,6 @@ impl AttemptState {
         if self.queue.is_held() != was_held {
             self.note(self.attempt.process.process_id, Change::Held);
         }
-    }
-
-    /// Also holds an attempt that would resume when a limit ends.
-    async fn hold_what_resumes(&mut self) {
-        let process = self.attempt.process.process_id;
-        if self.attempt.phase == Phase::Settled && self.resumes().await {
-            self.note(process, Change::Held);
-        }
-        self.write_noted().await;
     }
 
     /// Whether it would resume when a limit ends; `true` if that can't be read.
@@ -82,7 +78,7 @@ impl AttemptState {
         self.notify(AttemptEvent::SlotFreed(self.attempt.attempt_id));
     }
 
-    pub(super) fn stopped(&mut self, process: ProcessId, stopped: Stopped) {
+    pub(super) fn stopped(&mut self, process: ProcessId, stopped: TurnStopped) {
         self.stops.note(process, stopped);
         self.answer_stops();
     }
@@ -93,15 +89,18 @@ impl AttemptState {
         let turn = self.turn(process).filter(|turn| turn.finding);
         let Some(forced) = turn.and_then(|turn| turn.deferred) else { return };
         let facts = StopFacts { forced, signals: vec!["SIGKILL"] };
-        self.stopped(process, Stopped { stopped: survivors == 0, facts, exit: None, survivors });
+        self.stopped(
+            process,
+            TurnStopped { stopped: survivors == 0, facts, exit: None, survivors },
+        );
     }
 
     fn answer_stops(&mut self) {
         if !self.stops.is_complete() {
             return;
         }
-        let waits = |turn: &Turn| turn.finding || turn.life.is_dead();
-        let unrecorded = !self.is_on_file() || self.turns.iter().any(waits);
+        let waits = |it: &Turn| it.finding || it.life.is_dead() || it.unrecorded.is_some();
+        let unrecorded = !self.unwritten.is_empty() || self.turns.iter().any(waits);
         let stops = std::mem::take(&mut self.stops);
         let (ports, answer) = stops.answer(&self.attempt, unrecorded);
         for port in ports {

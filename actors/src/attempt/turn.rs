@@ -13,7 +13,7 @@ use crate::failpoint;
 use crate::journal::{Approval, Attempt, Outcome};
 use crate::log::{AttemptLog, LogError};
 use crate::process::manifest::{ExitRecord, StopKind};
-use crate::process::{Adopted, Control, ControlError, Shim, ShimEvent, Signal};
+use crate::process::{Control, ControlError, Shim, ShimEvent, Signal};
 use crate::retry::PAUSE;
 use crate::world::World;
 
@@ -49,8 +49,8 @@ pub struct Turn {
     pub stdin: StdinWriter,
     /// Sends the output task the end; `None` once sent.
     exit: Option<oneshot::Sender<(ExitRecord, Closing)>>,
-    /// Notifies the output task of more bytes; `None` when no writer is left.
-    more: Option<watch::Sender<u64>>,
+    /// Notifies the output task of more bytes; `None`: no writer is left.
+    pub more: Option<watch::Sender<u64>>,
     pub reading: bool,
     /// A task finds out what became of the process over a restart.
     pub finding: bool,
@@ -157,8 +157,7 @@ impl Turn {
         self.report(|world, attempt| async move { start::found(&world, &attempt, summary).await });
     }
 
-    /// A stop waits for the process only: a log without room may take for ever to be
-    /// opened again.
+    /// A stop waits so long for the process to be found: a full disk may prevent that.
     pub fn kill_unless_found(&self, force: bool) {
         let grace = if force { Duration::ZERO } else { self.world.settings.stop_grace };
         self.handle.send_after(grace.max(FINDS), || TurnEvent::KillUnfound);
@@ -189,27 +188,13 @@ impl Turn {
         });
     }
 
-    /// Takes up a process whose shim has gone; `Some` is its end.
-    pub fn rescued(&mut self, found: Adopted) -> Option<ExitRecord> {
-        match found {
-            Adopted::Live(shim) => {
-                let attempt = self.attempt.attempt_id;
-                tracing::warn!(%attempt, "a shim was killed; another one takes over");
-                self.connect(shim);
-                None
-            }
-            Adopted::Ended(exit) => Some(exit),
-            Adopted::NeverStarted | Adopted::Lost { .. } => None,
-        }
-    }
-
     pub fn attach(&mut self, shim: Shim, log: Arc<AttemptLog>) {
         self.read(log);
         self.connect(shim);
     }
 
     /// Passes on events of the shim to the actor, and growth of the spool to the output.
-    fn connect(&mut self, shim: Shim) {
+    pub fn connect(&mut self, shim: Shim) {
         let Shim { control, mut events, mut lengths, .. } = shim;
         if control.has_stdin() {
             let sending = self.stdin.clone().send_to(control.clone());
@@ -266,11 +251,6 @@ impl Turn {
         });
     }
 
-    /// No writer is left: the output task ends when it has read the rest.
-    pub fn no_more(&mut self) {
-        self.more = None;
-    }
-
     /// Lets the output task read the rest and write the closing entries.
     fn drain(&mut self, exit: ExitRecord) {
         let Some(exited) = self.exit.take() else { return };
@@ -296,10 +276,6 @@ impl Turn {
                 tracing::debug!(%error, "a shim did not take a command");
             }
         });
-    }
-
-    pub fn has_interrupt(&self) -> bool {
-        lock(&self.summary).interrupt.is_some()
     }
 
     fn interrupt(&self, by_message: bool) {
@@ -328,8 +304,7 @@ impl Turn {
         });
     }
 
-    /// Sends the executor the verdict on its request, and logs it. What the disk does
-    /// not take is tried again.
+    /// Sends the executor the verdict, and logs it. Retries what the disk does not take.
     pub fn send_verdict(&self, approval: Approval, entry: Event, answer: Message) {
         let (handle, world) = (self.handle.clone(), self.world.clone());
         let (stdin, attempt) = (self.stdin.clone(), self.attempt.attempt_id);
@@ -363,12 +338,19 @@ impl Turn {
         });
     }
 
-    /// Has the shim kill the tree. While a killed shim is being replaced, the next one is
-    /// waited for.
+    /// Has the shim kill the tree. Waits for the next shim while a killed one is replaced.
     pub fn kill_tree(&self, tries: u32) {
         let handle = self.handle.clone();
         let Some(control) = self.control.clone().filter(|_| tries < KILL_TRIES) else {
-            return self.kill_later(tries);
+            let may_live = self.life.has_tree();
+            return if may_live && tries < KILL_TRIES {
+                let again = move || TurnEvent::KillTree { tries: tries + 1 };
+                handle.send_after(KILL_RETRY, again);
+            } else {
+                // Nothing is left, or it can't be known what is.
+                let killed = LifeEvent::Killed { signalled: 0, survivors: u32::from(may_live) };
+                handle.send(TurnEvent::Life(killed));
+            };
         };
         let kind = self.life.stop_facts().map(|stop| stop.kind());
         tokio::spawn(async move {
@@ -395,18 +377,6 @@ impl Turn {
                 }
             }
         });
-    }
-
-    fn kill_later(&self, tries: u32) {
-        let may_live = self.life.has_tree();
-        if may_live && tries < KILL_TRIES {
-            let again = move || TurnEvent::KillTree { tries: tries + 1 };
-            self.handle.send_after(KILL_RETRY, again);
-        } else {
-            // Nothing is left, or it can't be known what is.
-            let killed = LifeEvent::Killed { signalled: 0, survivors: u32::from(may_live) };
-            self.handle.send(TurnEvent::Life(killed));
-        }
     }
 
     fn arm(&self, timer: Timer) {

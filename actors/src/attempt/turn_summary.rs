@@ -14,8 +14,7 @@ use crate::text::{cut, cut_front};
 /// Longest final message kept, in characters.
 const FINAL_MESSAGE_MAX: usize = 16_000;
 
-/// Lines are cut once they have as many bytes: so a flood of short ones is not counted anew
-/// for each.
+/// Lines are cut at so many bytes, so that a flood of short ones is not counted each time.
 const LINES_BYTES_MAX: usize = 8 * FINAL_MESSAGE_MAX;
 
 /// Longest error kept, in characters.

@@ -20,8 +20,7 @@ use super::folder::Folder;
 /// Before another try to freeze a worktree that changed while it was read.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(50)];
 
-/// What is delivered, and the git objects that it needs, which are removed with it
-/// unless they are [kept](Self::keep).
+/// What is delivered, and its git objects, removed with it unless [kept](Self::keep).
 #[derive(Debug)]
 pub struct Delivery {
     pub delivered: Delivered,

@@ -12,10 +12,10 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::blocking::blocking;
+use crate::blocking::{blocking, if_there};
 use crate::failpoint;
 use crate::ids::{CheckRunId, ProcessId};
 use crate::journal::CheckRun;
@@ -85,8 +85,8 @@ impl Folder {
     async fn remove(&self, names: &[&'static str]) -> io::Result<()> {
         let (folder, names) = (self.0.clone(), names.to_vec());
         let remove = move || {
-            let removed: Vec<io::Result<()>> =
-                names.into_iter().map(|name| remove_all(&folder.join(name))).collect();
+            let remove_all = |name: &str| if_there(fs::remove_dir_all(folder.join(name))).map(drop);
+            let removed: Vec<io::Result<()>> = names.into_iter().map(remove_all).collect();
             // A folder with records stays.
             let _ = fs::remove_dir(&folder);
             removed.into_iter().collect()
@@ -95,20 +95,12 @@ impl Folder {
     }
 }
 
-fn remove_all(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
 /// Whether there is anything at a path; what can't be read counts as missing.
 pub async fn is_there(path: &Path) -> bool {
     tokio::fs::try_exists(path).await.unwrap_or(false)
 }
 
-/// Removes the leftovers of runs that an earlier daemon did not close, or whose reports
-/// were never written. To be called before any report comes.
+/// Removes the leftovers of closed runs and unwritten reports, before any report comes.
 pub async fn tidy(world: &World) -> Result<(), Refusal> {
     let open = world.journal.open_checks().await?;
     let open: HashSet<String> = open.iter().map(|run| run.run_id.to_string()).collect();

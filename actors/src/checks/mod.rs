@@ -13,10 +13,7 @@
 //! ```
 //!
 //! * Nothing of the user's is changed: uncommitted work is frozen as a commit among objects
-//!   of the run's own, and laid out in a repository of the run's own; see [`folder`].
-//! * A check is an execution process like any other, and of the attempt's environment it
-//!   has only a marker, which names the run. All checks of a project run, one after the
-//!   other in one checkout.
+//!   of the run's own; see [`folder`]. All checks run one after the other in one checkout.
 //! * Each step is written down before the next one, so the next daemon adopts the checks
 //!   that run. A check that was stopped, or whose end is unknown, runs anew.
 
@@ -38,7 +35,7 @@ use crate::gateway::GatewayMessage;
 use crate::ids::CheckRunId;
 use crate::journal::{CheckRun, CheckVerdict};
 use crate::refusal::Refusal;
-use crate::retry::PAUSE;
+use crate::retry::{PAUSE, until_done};
 use crate::world::World;
 use folder::Folder;
 use process::CheckProcess;
@@ -46,13 +43,12 @@ use process::CheckProcess;
 pub enum ChecksMessage {
     /// A run may have been planned.
     Planned,
-    /// Kills what runs and begins nothing more. Answered with possible survivors, a
-    /// sentence each.
+    /// Kills what runs and begins no more. The answer names possible survivors.
     StopAll(RpcReplyPort<Vec<String>>),
     /// Runs may begin again: not all could be stopped, so the daemon goes on.
     GoOn,
 
-    Read(Result<Vec<CheckRun>, Refusal>),
+    Read(Vec<CheckRun>),
     /// A run's task has ended; `true`: it panicked.
     Ended(CheckRunId, bool),
 }
@@ -114,20 +110,12 @@ impl ChecksState {
     fn read(&self) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(async move {
-            let open = world.journal.open_checks().await;
+            let open = until_done("reading the check runs", || world.journal.open_checks()).await;
             let _ = myself.send_message(ChecksMessage::Read(open));
         });
     }
 
-    fn begin(&mut self, open: Result<Vec<CheckRun>, Refusal>) {
-        let open = match open {
-            Ok(open) => open,
-            Err(refusal) => {
-                tracing::error!(%refusal, "the check runs can't be read");
-                drop(self.myself.send_after(PAUSE, || ChecksMessage::Planned));
-                return;
-            }
-        };
+    fn begin(&mut self, open: Vec<CheckRun>) {
         for run in open {
             let is_full = self.running.len() >= self.world.settings.checks.max_running.max(1);
             if is_full || self.is_stopping {
@@ -186,7 +174,7 @@ impl ChecksState {
 /// Carries out the remaining steps of a run: each check with its receipt, the verdict, the
 /// worker's notification. A refusal is the journal's: try again later.
 async fn carry_out(
-    world: &World,
+    world: &Arc<World>,
     gateway: &ActorRef<GatewayMessage>,
     run: &mut CheckRun,
 ) -> Result<(), Refusal> {
@@ -198,7 +186,7 @@ async fn carry_out(
     let verdict = world.journal.conclude_checks(run.run_id).await?;
     tracing::info!(run = %run.run_id, task = %run.task_id, ?verdict, "a report was checked");
     if verdict == CheckVerdict::Rework {
-        notify::worker(gateway, run).await?;
+        notify::worker(gateway, world, run).await?;
     }
     if let Err(error) = Folder::of(world, run.run_id).strip().await {
         tracing::warn!(run = %run.run_id, %error, "its checkout can't be removed");

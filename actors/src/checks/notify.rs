@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ractor::ActorRef;
 
@@ -13,6 +14,7 @@ use crate::journal::{CheckRun, Key, Receipt};
 use crate::log::tail::tail;
 use crate::payload;
 use crate::refusal::Refusal;
+use crate::world::World;
 
 /// Lines of a check's output in the message, and most bytes of them.
 const LINES: usize = 40;
@@ -22,7 +24,11 @@ const BYTES_MAX: usize = 8 << 10;
 ///
 /// # Errors
 /// It may work later.
-pub async fn worker(gateway: &ActorRef<GatewayMessage>, run: &CheckRun) -> Result<(), Refusal> {
+pub async fn worker(
+    gateway: &ActorRef<GatewayMessage>,
+    world: &Arc<World>,
+    run: &CheckRun,
+) -> Result<(), Refusal> {
     let Some(attempt) = run.attempt_id else { return Ok(()) };
     let mut outputs = Vec::new();
     for receipt in run.receipts.iter().filter(|it| it.outcome != CheckOutcome::Passed) {
@@ -34,7 +40,7 @@ pub async fn worker(gateway: &ActorRef<GatewayMessage>, run: &CheckRun) -> Resul
         payload_hash: payload::hash(&run.run_id),
         resolved_hash: None,
     };
-    gateway::notify_worker(gateway, key, attempt, message(run, &outputs)).await.map(drop)
+    gateway::notify_worker(gateway, world, key, attempt, message(run, &outputs)).await.map(drop)
 }
 
 async fn output(receipt: &Receipt) -> String {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::base::inherited;
 use crate::blocking::blocking;
+use crate::environment::inherited;
 use crate::event::Timestamp;
 use crate::failpoint;
 use crate::ids::AttemptId;
@@ -91,8 +91,7 @@ impl<'a> CheckProcess<'a> {
         }
     }
 
-    /// Kills what is alive of it; `Some` says what may have survived. Unless it had ended
-    /// by itself, the next daemon runs it anew.
+    /// Kills what is alive of it; `Some` says what may have survived. The next daemon runs it anew.
     pub async fn halt(&self) -> Option<String> {
         let ended: Option<ExitRecord> = self.read(ExitRecord::FILE).await;
         let is_over = ended.is_some_and(|record| is_own_end(&record));
@@ -198,8 +197,7 @@ impl<'a> CheckProcess<'a> {
         spawned
     }
 
-    /// Waits until nothing of its tree is left or its shim has died; returns what then
-    /// became of the process.
+    /// Waits until its tree or its shim has ended; returns what became of the process.
     async fn attend(&self, shim: Shim) -> Result<Adopted, AdoptError> {
         let Shim { control, mut events, .. } = shim;
         while let Some(event) = events.recv().await {
@@ -230,8 +228,7 @@ impl<'a> CheckProcess<'a> {
         until_done(what, || tokio::fs::remove_dir_all(&self.dir)).await;
     }
 
-    /// Makes room for another try in a new checkout, for this one may be half done.
-    /// `Err` after the last try.
+    /// Makes room for another try in a new checkout. `Err` after the last try.
     async fn set_aside(&self, record: &ExitRecord) -> Result<(), String> {
         let lost = |number: usize| self.dir.with_extension(format!("lost-{number}"));
         let mut number = 1;
@@ -254,8 +251,7 @@ impl<'a> CheckProcess<'a> {
     }
 }
 
-/// What every executor gets of the daemon's environment, the variable that continuous
-/// integration sets, and the marker that identifies an orphan.
+/// A part of the daemon's environment, `CI` and the marker that identifies an orphan.
 fn environment(own: &BTreeMap<String, String>, marker: Marker) -> BTreeMap<String, String> {
     let mut env = inherited(own);
     env.insert("CI".to_owned(), "1".to_owned());

@@ -50,8 +50,7 @@ impl Admission {
         is_free && lane.running.insert(attempt)
     }
 
-    /// Enters the queue. Only a start or turn that is written down may: from then on a
-    /// slot can be granted at any time.
+    /// Enters the queue, once the start or turn is written down: a slot may come at any time.
     pub fn queue(&mut self, attempt: AttemptId, priority: Priority) {
         let lane = self.lane(attempt);
         lane.arrivals += 1;

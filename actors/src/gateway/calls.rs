@@ -1,40 +1,33 @@
-//! Calls that concern one attempt: checked, then handed to the attempt's owner.
+//! Calls that concern one attempt: checked, then handed to the gateway or the attempt's owner.
 
 use std::sync::Arc;
 
 use ractor::ActorRef;
 use serde_json::json;
 
-use crate::attempt::{self, AttemptMessage, FollowUpCall};
+use crate::attempt::{self, AttemptMessage, Collect, Collection, FollowUpCall};
 use crate::event::Timestamp;
+use crate::executor::Verdict;
 use crate::ids::{ApprovalId, AttemptId, QueueId};
 use crate::journal::{
-    Approval, ApprovalStatus, Decision, FollowUp, FollowUpAction, FollowedUp, Key, Once, Resolved,
-    remembered, resolve,
+    Approval, ApprovalStatus, Attempt, AttemptStarted, Decision, FollowUp, FollowUpAction,
+    FollowedUp, Key, Once, Resolved, remembered, resolve,
 };
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
 
-use super::message::{FollowUpRequest, GatewayMessage, Port, RespondRequest};
+use super::message::{FollowUpRequest, GatewayMessage, Port, StartRequest};
 use super::owners::{ask_owner, not_found};
-use super::{GatewayState, check, ending};
+use super::{check, ending};
 
-impl GatewayState {
-    /// Answers a caller from a task.
-    pub(super) fn answer<T, F>(
-        &self,
-        port: Port<T>,
-        work: impl FnOnce(ActorRef<GatewayMessage>, Arc<World>) -> F,
-    ) where
-        T: Send + 'static,
-        F: Future<Output = Result<T, Refusal>> + Send + 'static,
-    {
-        let answer = work(self.myself.clone(), Arc::clone(&self.world));
-        tokio::spawn(async move { drop(port.send(answer.await)) });
-    }
+/// Carries a call out to its end, even if its caller is gone: a slot may be taken for it.
+async fn detached<T: Send + 'static>(
+    call: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    tokio::spawn(call).await.unwrap_or_else(|_| Err(ending()))
 }
 
-/// Asks the gateway. A task of the gateway answers, with what the owner answered to it.
+/// Asks the gateway.
 ///
 /// # Errors
 /// The answer's own refusal, or `shutting_down`.
@@ -52,6 +45,7 @@ pub async fn ask<T: Send + 'static>(
 /// It can't be sent now; the same call may work later.
 pub async fn notify_worker(
     gateway: &ActorRef<GatewayMessage>,
+    world: &Arc<World>,
     key: Key,
     attempt_id: AttemptId,
     prompt: String,
@@ -63,7 +57,7 @@ pub async fn notify_worker(
         variant: None,
         unless_stopped: true,
     };
-    match ask(gateway, |port| GatewayMessage::FollowUp(Some(key), request, port)).await {
+    match follow_up(gateway, world, Some(key), request).await {
         Ok(_) => Ok(true),
         Err(refusal) if refusal.code.is_of_store() || refusal.code == Code::ShuttingDown => {
             Err(refusal)
@@ -75,33 +69,59 @@ pub async fn notify_worker(
     }
 }
 
+/// Starts an attempt, or queues it.
+pub async fn start(
+    gateway: &ActorRef<GatewayMessage>,
+    world: &Arc<World>,
+    key: Option<Key>,
+    request: StartRequest,
+) -> Result<Once<AttemptStarted>, Refusal> {
+    let (gateway, world) = (gateway.clone(), Arc::clone(world));
+    detached(async move {
+        let payload = |attempt: &Attempt| check::payload(&world, attempt, &request);
+        let checking = check::start(&world, &request);
+        match resolve(&*world.journal, key, checking, payload).await? {
+            Resolved::Before(answer) => Ok(answer),
+            Resolved::Now(key, attempt) => {
+                ask(&gateway, |port| GatewayMessage::Start(key, Box::new(attempt), port)).await
+            }
+        }
+    })
+    .await
+}
+
+/// Sends, queues or cancels follow-ups.
 pub async fn follow_up(
-    gateway: ActorRef<GatewayMessage>,
-    world: Arc<World>,
+    gateway: &ActorRef<GatewayMessage>,
+    world: &Arc<World>,
     key: Option<Key>,
     request: FollowUpRequest,
 ) -> Result<Once<FollowedUp>, Refusal> {
-    // Two follow-ups with this payload are the same call, however they name the session.
-    let payload = |(): &()| {
-        json!({
-            "attempt_id": request.attempt_id,
-            "action": request.action,
-            "prompt": request.prompt,
-            "variant": request.variant,
+    let (gateway, world) = (gateway.clone(), Arc::clone(world));
+    detached(async move {
+        // Two follow-ups with this payload are the same call, however they name the session.
+        let payload = |(): &()| {
+            json!({
+                "attempt_id": request.attempt_id,
+                "action": request.action,
+                "prompt": request.prompt,
+                "variant": request.variant,
+            })
+        };
+        let key = match resolve(&*world.journal, key, check(&world, &request), payload).await? {
+            Resolved::Before(answer) => return Ok(answer),
+            Resolved::Now(key, ()) => key,
+        };
+        let FollowUpRequest { attempt_id: id, action, prompt, variant, unless_stopped } = request;
+        let runs = action != FollowUpAction::Cancel;
+        let queued_at = Timestamp::now();
+        let follow_up = FollowUp { queue_id: QueueId::new(), prompt, variant, queued_at };
+        ask_owner(&gateway, id, runs, |has_slot, port| {
+            let (key, follow_up) = (key.clone(), runs.then(|| follow_up.clone()));
+            let call = FollowUpCall { key, action, follow_up, has_slot, unless_stopped };
+            AttemptMessage::FollowUp(call, port)
         })
-    };
-    let key = match resolve(&*world.journal, key, check(&world, &request), payload).await? {
-        Resolved::Before(answer) => return Ok(answer),
-        Resolved::Now(key, ()) => key,
-    };
-    let FollowUpRequest { attempt_id: id, action, prompt, variant, unless_stopped } = request;
-    let runs = action != FollowUpAction::Cancel;
-    let queued_at = Timestamp::now();
-    let follow_up = FollowUp { queue_id: QueueId::new(), prompt, variant, queued_at };
-    ask_owner(&gateway, id, runs, |has_slot, port| {
-        let (key, follow_up) = (key.clone(), runs.then(|| follow_up.clone()));
-        let call = FollowUpCall { key, action, follow_up, has_slot, unless_stopped };
-        AttemptMessage::FollowUp(call, port)
+        .await
     })
     .await
 }
@@ -132,32 +152,42 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
     })
 }
 
-/// The verdict on a permission that an executor waits for.
+/// Gives the verdict on a permission that an executor waits for.
 pub async fn respond(
-    gateway: ActorRef<GatewayMessage>,
-    world: Arc<World>,
+    gateway: &ActorRef<GatewayMessage>,
+    world: &Arc<World>,
     key: Option<Key>,
-    request: RespondRequest,
+    approval_id: ApprovalId,
+    verdict: Verdict,
 ) -> Result<Once<Approval>, Refusal> {
-    let RespondRequest { approval_id, verdict } = request;
-    if let Some(answer) = remembered(&*world.journal, key.as_ref()).await? {
-        return Ok(answer);
-    }
-    let Some(approval) = world.journal.approval(approval_id).await? else {
-        return Err(no_approval(approval_id));
-    };
-    if approval.status != ApprovalStatus::Pending {
-        let decision = Decision::Verdict(verdict);
-        return world.journal.decide(key.as_ref(), approval_id, &decision).await;
-    }
-    ask_owner(&gateway, approval.attempt_id, false, |_, port| {
-        AttemptMessage::Respond(key.clone(), approval_id, verdict.clone(), port)
+    let (gateway, world) = (gateway.clone(), Arc::clone(world));
+    detached(async move {
+        if let Some(answer) = remembered(&*world.journal, key.as_ref()).await? {
+            return Ok(answer);
+        }
+        let Some(approval) = world.journal.approval(approval_id).await? else {
+            let message = format!("there is no approval {approval_id}");
+            return Err(Refusal::new(Code::InvalidArgument, message)
+                .hint("Call the tool again with approval_id from list_approvals.")
+                .detail("path", "approval_id"));
+        };
+        if approval.status != ApprovalStatus::Pending {
+            let decision = Decision::Verdict(verdict);
+            return world.journal.decide(key.as_ref(), approval_id, &decision).await;
+        }
+        ask_owner(&gateway, approval.attempt_id, false, |_, port| {
+            AttemptMessage::Respond(key.clone(), approval_id, verdict.clone(), port)
+        })
+        .await
     })
     .await
 }
 
-fn no_approval(id: ApprovalId) -> Refusal {
-    Refusal::new(Code::InvalidArgument, format!("there is no approval {id}"))
-        .hint("Call the tool again with approval_id from list_approvals.")
-        .detail("path", "approval_id")
+/// Takes an attempt's worktrees away, if nothing would be lost with them. `None`: it has none.
+pub async fn collect(
+    gateway: &ActorRef<GatewayMessage>,
+    attempt: AttemptId,
+    how: Collect,
+) -> Result<Option<Collection>, Refusal> {
+    ask_owner(gateway, attempt, false, |_, port| AttemptMessage::Collect(how, port)).await
 }

@@ -35,8 +35,7 @@ pub struct NewRepo {
     pub default_target_branch: String,
 }
 
-/// Checks a path that becomes a repository of a project. `field` is the argument's name,
-/// such as `repos[0].path`.
+/// Checks a path for a project's repository. `field` is its argument: `repos[0].path`.
 pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusal> {
     let branch_field = field.replace("path", "target_branch");
     let refuse = |message: String| {
@@ -175,8 +174,7 @@ fn default_prompt(context: &StartContext) -> String {
     parts.map(String::as_str).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Two starts with this payload are the same call: all arguments, with the defaults
-/// filled in, and the repositories in any order.
+/// What makes two starts the same call: all arguments, defaults filled in, repos sorted.
 pub fn payload(world: &World, attempt: &Attempt, request: &StartRequest) -> impl Serialize + use<> {
     let default_variant = || world.executors.get(&attempt.executor)?.describe().default_variant;
     let mut repos: Vec<_> =

@@ -1,14 +1,12 @@
-//! Everything that can be asked of the gateway: the one list.
+//! What the gateway receives: the calls that need a slot or all attempts, and its tasks' reports.
 
 use ractor::{ActorRef, RpcReplyPort};
 
-use crate::attempt::{AttemptEvent, AttemptMessage, Collect, CollectPort};
+use crate::attempt::{AttemptEvent, AttemptMessage};
 use crate::event::Timestamp;
-use crate::executor::Verdict;
-use crate::ids::{ApprovalId, AttemptId, ProcessId, RepoId, TaskId};
+use crate::ids::{AttemptId, ProcessId, RepoId, TaskId};
 use crate::journal::{
-    Approval, Attempt, AttemptStarted, AttemptStopped, FollowUpAction, FollowedUp, Intent, Key,
-    Once, Priority,
+    Attempt, AttemptStarted, AttemptStopped, FollowUpAction, Intent, Key, Once, Priority,
 };
 use crate::refusal::Refusal;
 
@@ -16,41 +14,29 @@ use crate::refusal::Refusal;
 pub type Port<T> = RpcReplyPort<Result<T, Refusal>>;
 
 pub enum GatewayMessage {
-    Start(Option<Key>, StartRequest, Port<Once<AttemptStarted>>),
+    /// A start that has been checked; it needs a slot.
+    Start(Option<Key>, Box<Attempt>, Port<Once<AttemptStarted>>),
     Stop(Option<Key>, AttemptId, bool, Port<Once<AttemptStopped>>),
-    FollowUp(Option<Key>, FollowUpRequest, Port<Once<FollowedUp>>),
-    Respond(Option<Key>, RespondRequest, Port<Once<Approval>>),
-    /// Takes an attempt's worktrees away, if nothing would be lost with them.
-    Collect(AttemptId, Collect, CollectPort),
     /// How many attempts run and how many wait.
     Counts(RpcReplyPort<(usize, usize)>),
     /// Takes up what an earlier daemon left. Answered when all have an owner.
     Restore(Port<usize>),
-    /// Stops everything that runs or waits. Answered when nothing does, or with the
-    /// processes that can't be killed.
+    /// Stops everything that runs or waits. The answer names what can't be killed.
     StopAll(RpcReplyPort<StoppedAll>),
     /// Starts may be made again: not all could be stopped, so the daemon goes on.
     GoOn,
 
-    /// A start has been checked; it needs a slot.
-    Checked(Option<Key>, Box<Attempt>, Port<Once<AttemptStarted>>),
     /// A start has been written down, or was refused.
     Recorded(Box<Attempt>, Result<Once<AttemptStarted>, Refusal>, Port<Once<AttemptStarted>>),
-    /// Asks for the owner of an attempt. `true`: the request may begin a turn, and takes
-    /// a running slot if one is free.
+    /// Asks for an attempt's owner. `true`: the request may begin a turn, and takes a slot.
     Owner(AttemptId, bool, Port<Owned>),
     /// An attempt without an owner has been read, so that it can have one.
     Loaded(AttemptId, Box<Result<Option<Attempt>, Refusal>>),
-    /// A keyed stop is over; `true`: its answer is on file.
-    Stopped(Key, Result<Once<AttemptStopped>, Refusal>, bool),
-    /// The answer of a keyed stop is on file now.
-    Kept(Key),
     /// Everything that had an owner has been stopped.
     StoppedAll(StoppedAll, RpcReplyPort<StoppedAll>),
     Restored(Result<Left, Refusal>, Port<usize>),
-    /// A stop of an earlier daemon is over. With a priority: the attempt still wants a
-    /// slot.
-    Completed(AttemptId, Option<Priority>),
+    /// An old daemon's stop is over. With a priority: the attempt still wants a slot.
+    IntentCompleted(AttemptId, Option<Priority>),
     AttemptEvent(AttemptEvent),
 }
 
@@ -80,13 +66,6 @@ pub struct FollowUpRequest {
     pub variant: Option<String>,
     /// Refused once the attempt was stopped: then only a client's own call continues it.
     pub unless_stopped: bool,
-}
-
-/// A verdict on a permission that an executor asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RespondRequest {
-    pub approval_id: ApprovalId,
-    pub verdict: Verdict,
 }
 
 /// The result of a stop of everything.

@@ -1,23 +1,21 @@
 //! The gateway: the one door to the actors.
 //!
 //! ```text
-//!   tools ──GatewayMessage──▶ gateway ──▶ task: check, journal ──▶ answer straight to the caller
-//!                        │  ▲ Checked, Recorded, …
-//!                        │  └──────── AttemptEvent ─────────┐
-//!                        └──▶ task: ask the attempt's owner ┴──▶ answer straight to the caller
+//!   start, stop ──GatewayMessage──▶ gateway ──▶ task: journal, owner ──▶ answer to the caller
+//!                              ▲ │ ▲ Recorded, AttemptEvent
+//!                  Owner, a slot │ └──────────┐
+//!   other calls (a task each) ◀──┴──────▶ the attempt's owner
 //! ```
 //!
-//! It owns who runs and who waits ([`admission`]), which actor owns which attempt
-//! ([`owners`]), and which keyed calls are in flight ([`in_flight`]). It does nothing slow:
-//! what reads git or the journal is a task that reports back. A start takes three messages:
-//! `Start` (checked in a task), `Checked` (a slot if one is free, then written down in a
-//! task), `Recorded` (owned, run or queued, and answered). Other calls go to the attempt's
-//! owner, whose mailbox gives them one order.
+//! It owns who runs and who waits ([`admission`]) and which actor owns which attempt
+//! ([`owners`]). It does nothing slow: what reads git or the journal is a task that reports
+//! back. A start takes two messages: `Start` (a slot if one is free, then written down) and
+//! `Recorded` (owned, run or queued, and answered). Other [`calls`] ask the gateway for the
+//! attempt's owner, whose mailbox gives them one order.
 
 mod admission;
 mod calls;
 mod check;
-mod in_flight;
 mod message;
 mod owners;
 mod restore;
@@ -29,20 +27,17 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
-pub use calls::{ask, notify_worker};
+pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
 pub use check::{NewRepo, RepoPath, executor as check_executor, repository as check_repository};
 pub use message::{
-    FollowUpRequest, GatewayMessage, Owned, Port, RespondRequest, StartRequest, StillAlive,
-    StoppedAll,
+    FollowUpRequest, GatewayMessage, Owned, Port, StartRequest, StillAlive, StoppedAll,
 };
 
 use crate::attempt::{AttemptEvent, AttemptMessage};
 use crate::ids::AttemptId;
-use crate::journal::{AttemptStopped, Once};
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
 use admission::Admission;
-use in_flight::InFlight;
 
 pub struct Gateway;
 
@@ -59,7 +54,7 @@ pub struct GatewayState {
     starting: usize,
     /// Who waits until all has been stopped, those starts too.
     closing: Vec<RpcReplyPort<StoppedAll>>,
-    stops: InFlight<Port<Once<AttemptStopped>>, Result<Once<AttemptStopped>, Refusal>>,
+    stops: stop::KeyedStops,
     failures: owners::Failures,
     /// Everything is being stopped; nothing starts any more.
     is_closing: bool,
@@ -86,7 +81,7 @@ impl Actor for Gateway {
             stopping: HashMap::new(),
             starting: 0,
             closing: Vec::new(),
-            stops: InFlight::default(),
+            stops: stop::KeyedStops::default(),
             failures: owners::Failures::default(),
             is_closing: false,
         })
@@ -99,51 +94,34 @@ impl Actor for Gateway {
         state: &mut GatewayState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            GatewayMessage::Start(key, request, port) => state.start(key, request, port),
-            GatewayMessage::Checked(key, attempt, port) => state.checked(key, *attempt, port),
+            GatewayMessage::Start(key, attempt, port) => state.start(key, *attempt, port),
             GatewayMessage::Recorded(attempt, answer, port) => {
                 state.recorded(*attempt, answer, port).await;
             }
             GatewayMessage::Stop(key, attempt, force, port) => {
                 state.stop(key, attempt, force, port);
             }
-            GatewayMessage::Collect(attempt, how, port) => {
-                state.answer(port, |gateway, _| async move {
-                    let collect = |_, port| AttemptMessage::Collect(how, port);
-                    owners::ask_owner(&gateway, attempt, false, collect).await
-                });
-            }
-            GatewayMessage::FollowUp(key, request, port) => {
-                state.answer(port, |gateway, world| calls::follow_up(gateway, world, key, request));
-            }
-            GatewayMessage::Respond(key, request, port) => {
-                state.answer(port, |gateway, world| calls::respond(gateway, world, key, request));
-            }
             GatewayMessage::Owner(attempt, wants_slot, port) => {
                 state.owner(attempt, owners::OwnerRequest { wants_slot, port });
             }
             GatewayMessage::Loaded(id, attempt) => state.loaded(id, *attempt).await,
-            GatewayMessage::Stopped(key, answer, is_kept) => state.stopped(&key, &answer, is_kept),
-            GatewayMessage::Kept(key) => state.stops.forget(&key),
             GatewayMessage::StopAll(port) => state.stop_all(port),
             GatewayMessage::GoOn => state.go_on(),
             GatewayMessage::StoppedAll(stopped, port) => state.stopped_all(stopped, port),
             GatewayMessage::Counts(port) => drop(port.send(state.admission.counts())),
             GatewayMessage::Restore(port) => state.restore(port),
             GatewayMessage::Restored(left, port) => state.restored(left, port).await,
-            GatewayMessage::Completed(attempt, queue_again) => {
-                state.completed(attempt, queue_again);
+            GatewayMessage::IntentCompleted(attempt, queue_again) => {
+                state.intent_completed(attempt, queue_again);
             }
-            GatewayMessage::AttemptEvent(AttemptEvent::SlotWanted(attempt, priority)) => {
-                state.slot_wanted(attempt, priority);
-            }
-            GatewayMessage::AttemptEvent(AttemptEvent::SlotFreed(attempt)) => {
-                state.slot_freed(attempt);
-            }
-            GatewayMessage::AttemptEvent(AttemptEvent::Ended(attempt)) => state.ended(attempt),
-            GatewayMessage::AttemptEvent(AttemptEvent::Resumes(attempt, process, at)) => {
-                state.resume_at(attempt, process, at);
-            }
+            GatewayMessage::AttemptEvent(event) => match event {
+                AttemptEvent::SlotWanted(attempt, priority) => state.slot_wanted(attempt, priority),
+                AttemptEvent::SlotFreed(attempt) => state.slot_freed(attempt),
+                AttemptEvent::Ended(attempt) => state.ended(attempt),
+                AttemptEvent::Resumes(attempt, process, at) => {
+                    state.resume_at(attempt, process, at);
+                }
+            },
         }
         Ok(())
     }

@@ -27,8 +27,7 @@ const LOCKED_PAUSE: Duration = Duration::from_millis(500);
 /// More failures than this within the window, and the attempt is given up.
 const MAX_FAILURES: usize = 5;
 const WINDOW: Duration = Duration::from_mins(1);
-/// Before a row that could not be read is read again; too slow to count as failing again
-/// and again.
+/// Before an unreadable row is read again; too slow to count as failing.
 const REREAD: Duration = Duration::from_secs(15);
 
 /// A request for the owner of an attempt.
@@ -165,8 +164,7 @@ impl GatewayState {
     pub(super) fn ended(&mut self, id: AttemptId) {
         self.owners.remove(&id);
         self.failures.0.remove(&id);
-        // A slot may have been taken for a call that the owner will not get. That call is
-        // tried again, and takes another slot or waits.
+        // Also a slot taken for a call that the owner never got: the call is tried again.
         self.admission.forget(id);
         self.grant();
     }

@@ -79,13 +79,14 @@ impl GatewayState {
                 let answer = answer.await;
                 tracing::info!(?intent, ?answer, "an earlier daemon's call was made again");
                 let queue_again = held_back.filter(|_| !matches!(answer, Ok(Ok(_))));
-                let _ = myself.send_message(GatewayMessage::Completed(attempt_id, queue_again));
+                let _ =
+                    myself.send_message(GatewayMessage::IntentCompleted(attempt_id, queue_again));
             });
         }
     }
 
     /// A stop of an earlier daemon is over; the requests that waited for it go on.
-    pub(super) fn completed(&mut self, id: AttemptId, queue_again: Option<Priority>) {
+    pub(super) fn intent_completed(&mut self, id: AttemptId, queue_again: Option<Priority>) {
         if let Some(priority) = queue_again {
             self.slot_wanted(id, priority);
         }
@@ -142,5 +143,5 @@ async fn resume(
         variant: None,
         unless_stopped: false,
     };
-    follow_up(gateway.clone(), Arc::clone(world), Some(key), request).await.map(drop)
+    follow_up(gateway, world, Some(key), request).await.map(drop)
 }

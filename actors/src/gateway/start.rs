@@ -1,38 +1,19 @@
-//! Starts: checked, admitted, written down, run; and the granting of slots.
+//! Checked starts: admitted, written down, run; and the granting of slots.
 
 use std::sync::Arc;
 
 use crate::attempt::{AttemptMessage, Begin};
 use crate::ids::AttemptId;
-use crate::journal::{
-    Attempt, AttemptStarted, Key, Once, Phase, Priority, Resolved, State, resolve,
-};
+use crate::journal::{Attempt, AttemptStarted, Key, Once, Phase, Priority, State};
 use crate::refusal::Refusal;
 
-use super::message::{GatewayMessage, Port, StartRequest};
-use super::{GatewayState, check, ending};
+use super::message::{GatewayMessage, Port};
+use super::{GatewayState, ending};
 
 type StartPort = Port<Once<AttemptStarted>>;
 
 impl GatewayState {
-    pub(super) fn start(&self, key: Option<Key>, request: StartRequest, port: StartPort) {
-        let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
-        tokio::spawn(async move {
-            let checking = check::start(&world, &request);
-            let payload = |attempt: &Attempt| check::payload(&world, attempt, &request);
-            match resolve(&*world.journal, key, checking, payload).await {
-                Ok(Resolved::Before(answer)) => drop(port.send(Ok(answer))),
-                Ok(Resolved::Now(key, attempt)) => {
-                    // Fails only when the daemon ends; the dropped port answers.
-                    let _ =
-                        myself.send_message(GatewayMessage::Checked(key, Box::new(attempt), port));
-                }
-                Err(refusal) => drop(port.send(Err(refusal))),
-            }
-        });
-    }
-
-    pub(super) fn checked(&mut self, key: Option<Key>, mut attempt: Attempt, port: StartPort) {
+    pub(super) fn start(&mut self, key: Option<Key>, mut attempt: Attempt, port: StartPort) {
         if self.is_closing {
             return drop(port.send(Err(ending())));
         }

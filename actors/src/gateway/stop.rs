@@ -2,13 +2,16 @@
 //! key. A failing write keeps no process alive: the intent has a short head start, and an
 //! answer that is not on file yet is kept in memory.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ractor::{ActorRef, RpcReplyPort};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::attempt::AttemptMessage;
+use crate::blocking::lock;
 use crate::event::ProcessStatus;
 use crate::ids::AttemptId;
 use crate::journal::{AttemptStopped, Begun, Intent, Key, Once, Phase, recalled};
@@ -16,51 +19,70 @@ use crate::refusal::{Code, Refusal};
 use crate::retry::while_store_fails;
 use crate::world::World;
 
-use super::in_flight::CallRole;
 use super::message::{GatewayMessage, Port, StillAlive, StoppedAll};
 use super::{GatewayState, owners};
 
-type StopPort = Port<Once<AttemptStopped>>;
 type StopAnswer = Result<Once<AttemptStopped>, Refusal>;
 
-/// How long a stop waits at most for its intent to be written before it ends processes:
-/// enough for a working disk, so that the next daemon completes a stop that was cut off.
+/// The keyed stops whose answer is not on file yet, by tool and request id. A call made again
+/// meanwhile waits for the first one's answer.
+pub type KeyedStops = Arc<Mutex<HashMap<(&'static str, String), KeyedStop>>>;
+
+pub struct KeyedStop {
+    payload_hash: String,
+    /// `None` while it is carried out.
+    answer: watch::Receiver<Option<StopAnswer>>,
+}
+
+/// How long a stop waits for its intent to be written before it ends processes.
 const HEAD_START: Duration = Duration::from_secs(1);
 
 impl GatewayState {
-    pub(super) fn stop(&mut self, key: Option<Key>, id: AttemptId, force: bool, port: StopPort) {
+    pub(super) fn stop(
+        &self,
+        key: Option<Key>,
+        id: AttemptId,
+        force: bool,
+        port: Port<Once<AttemptStopped>>,
+    ) {
+        let gateway = self.myself.clone();
         let Some(key) = key else {
-            return self.answer(port, |gateway, _| async move {
-                stop_by_owner(&gateway, id, force).await.map(fresh)
+            tokio::spawn(async move {
+                let stopped = stop_by_owner(&gateway, id, force).await;
+                let _ = port.send(stopped.map(fresh));
             });
+            return;
         };
-        match self.stops.join(&key, port) {
-            CallRole::Joined => {}
-            CallRole::Conflict(port, refusal) => drop(port.send(Err(refusal))),
-            CallRole::Answered(port, answer) => drop(port.send(again(&answer))),
-            CallRole::First(port) => {
-                let (gateway, world) = (self.myself.clone(), Arc::clone(&self.world));
-                let call = Keyed { gateway, world, key, id, force };
-                tokio::spawn(async move {
-                    let (answer, is_kept) = call.carry_out().await;
-                    let _ = port.send(answer.clone());
-                    let stopped =
-                        GatewayMessage::Stopped(call.key.clone(), answer.clone(), is_kept);
-                    let _ = call.gateway.send_message(stopped);
-                    if let (Ok(answer), false) = (&answer, is_kept) {
-                        call.keep_later(&answer.value).await;
-                    }
-                });
+        let name = (key.tool, key.request_id.clone());
+        if let Some(first) = lock(&self.stops).get(&name) {
+            if first.payload_hash != key.payload_hash {
+                return drop(port.send(Err(key.conflict())));
             }
+            let mut answer = first.answer.clone();
+            tokio::spawn(async move {
+                let answer = answer.wait_for(Option::is_some).await.map(|answer| answer.clone());
+                // Fails only when the daemon ends; the dropped port answers.
+                if let Ok(Some(answer)) = answer {
+                    let again = answer.map(|answer| Once { deduplicated: true, ..answer });
+                    let _ = port.send(again);
+                }
+            });
+            return;
         }
-    }
-
-    /// A keyed stop is over: all who joined it are answered.
-    pub(super) fn stopped(&mut self, key: &Key, answer: &StopAnswer, is_kept: bool) {
-        let unkept = (!is_kept).then(|| answer.clone());
-        for port in self.stops.finish(key, unkept) {
-            let _ = port.send(again(answer));
-        }
+        let (answered, answer) = watch::channel(None);
+        let payload_hash = key.payload_hash.clone();
+        lock(&self.stops).insert(name.clone(), KeyedStop { payload_hash, answer });
+        let (world, stops) = (Arc::clone(&self.world), Arc::clone(&self.stops));
+        let call = Keyed { gateway, world, key, id, force };
+        tokio::spawn(async move {
+            let (answer, is_kept) = call.carry_out().await;
+            answered.send_replace(Some(answer.clone()));
+            let _ = port.send(answer.clone());
+            if let (Ok(answer), false) = (&answer, is_kept) {
+                call.keep_later(&answer.value).await;
+            }
+            lock(&stops).remove(&name);
+        });
     }
 
     /// Empties the queue and stops every owner. Nothing is started from here on.
@@ -117,11 +139,6 @@ impl StoppedAll {
 
 fn fresh(value: AttemptStopped) -> Once<AttemptStopped> {
     Once { value, deduplicated: false }
-}
-
-/// The answer for a caller that repeats a call.
-fn again(answer: &StopAnswer) -> StopAnswer {
-    answer.clone().map(|answer| Once { deduplicated: true, ..answer })
 }
 
 /// A stop under a key.
@@ -190,8 +207,6 @@ impl Keyed {
         if let Err(refusal) = while_store_fails(what, || self.keep(stopped)).await {
             tracing::error!(attempt = %self.id, %refusal, "the answer of a stop can't be kept");
         }
-        // Fails only when the daemon ends.
-        let _ = self.gateway.send_message(GatewayMessage::Kept(self.key.clone()));
     }
 }
 

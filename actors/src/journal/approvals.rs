@@ -36,7 +36,6 @@ pub enum ApprovalStatus {
 }
 
 impl ApprovalStatus {
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -54,7 +53,6 @@ pub enum Decision {
 }
 
 impl Decision {
-    #[must_use]
     pub fn status(&self) -> ApprovalStatus {
         match self {
             Self::Verdict(Verdict::Approve) => ApprovalStatus::Approved,
@@ -63,7 +61,6 @@ impl Decision {
         }
     }
 
-    #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Verdict(Verdict::Deny { reason }) => Some(reason),
@@ -74,7 +71,6 @@ impl Decision {
 
 impl Approval {
     /// The verdict for the executor, once there is one.
-    #[must_use]
     pub fn verdict(&self) -> Option<Verdict> {
         match self.status {
             ApprovalStatus::Approved => Some(Verdict::Approve),
@@ -112,8 +108,7 @@ impl Approval {
 
 #[async_trait]
 pub trait Approvals {
-    /// Writes a request for permission. Returns the one that is on file for this process and
-    /// key of the request, if any.
+    /// Writes a request. Returns the one on file for this process and key, if any.
     async fn ask(&self, approval: &Approval) -> Result<Approval, Refusal>;
 
     async fn approval(&self, approval: ApprovalId) -> Result<Option<Approval>, Refusal>;
@@ -121,8 +116,7 @@ pub trait Approvals {
     /// Oldest first.
     async fn approvals_of(&self, process: ProcessId) -> Result<Vec<Approval>, Refusal>;
 
-    /// Writes the decision on a pending approval, and the answer. The same decision again
-    /// changes nothing; another one is refused.
+    /// Decides a pending approval, and keeps the answer. Another decision is refused.
     async fn decide(
         &self,
         key: Option<&Key>,

@@ -256,7 +256,6 @@ pub struct Next {
 
 impl Next {
     /// The attempt's phase and state once the turn has begun.
-    #[must_use]
     pub fn state(&self) -> (Phase, State) {
         if self.has_slot {
             (Phase::Preparing, State::Running)
@@ -278,12 +277,10 @@ pub trait Attempts {
 
     async fn attempt(&self, attempt: AttemptId) -> Result<Option<Attempt>, Refusal>;
 
-    /// The attempts that need an owner, oldest first: those that are queued or active, or
-    /// whose newest process is not closed.
+    /// Attempts that need an owner, oldest first: queued, active, or not closed.
     async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal>;
 
-    /// The attempts that resume by themselves after a limit: the turn that the limit ended,
-    /// and when the limit ends.
+    /// Attempts that resume after a limit: the turn that it ended, and when it ends.
     async fn resumable(&self) -> Result<Vec<(AttemptId, ProcessId, Timestamp)>, Refusal>;
 }
 
@@ -298,8 +295,7 @@ pub trait Processes {
         change: &Change,
     ) -> Result<(), Refusal>;
 
-    /// Shows readers why an attempt waits for the disk; `None`: it no longer does. Kept in
-    /// memory, for there may be no room to write it.
+    /// Shows readers why an attempt waits for the disk, if it does. Kept in memory only.
     fn waits_for_disk(&self, attempt: AttemptId, reason: Option<&str>);
 }
 

@@ -22,7 +22,6 @@ pub enum CheckCommand {
 
 impl CheckCommand {
     /// The arguments of `/bin/sh`.
-    #[must_use]
     pub fn shell_arguments(&self) -> Vec<String> {
         let (line, words): (_, &[String]) = match self {
             Self::Line(line) => (line.as_str(), &[]),
@@ -142,13 +141,11 @@ impl fmt::Display for Receipt {
     }
 }
 
-#[must_use]
 pub fn all_passed(receipts: &[Receipt]) -> bool {
     receipts.iter().all(|receipt| receipt.outcome == CheckOutcome::Passed)
 }
 
 /// The sentence on a claim of the report that its receipts contradict.
-#[must_use]
 pub fn contradiction(claims_passed: bool, receipts: &[Receipt]) -> Option<String> {
     let is_proof = |receipt: &&Receipt| {
         matches!(receipt.outcome, CheckOutcome::Failed | CheckOutcome::TimedOut)

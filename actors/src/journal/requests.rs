@@ -20,8 +20,7 @@ pub struct Key {
     pub request_id: String,
     /// [Hash](crate::payload::hash) of the payload with the tool's own defaults.
     pub payload_hash: String,
-    /// Hash of the payload with the project's defaults too; `None` where a payload depends
-    /// on none, or has not been resolved yet.
+    /// Hash of the resolved payload; `None`: the same, or not resolved yet.
     pub resolved_hash: Option<String>,
 }
 
@@ -33,7 +32,6 @@ impl Key {
     }
 
     /// Whether a call with these hashes was this one.
-    #[must_use]
     pub fn is_of(&self, payload_hash: &str, resolved_hash: Option<&str>) -> bool {
         let resolved = self.resolved_hash.as_deref();
         self.payload_hash == payload_hash || (resolved.is_some() && resolved == resolved_hash)
@@ -68,7 +66,6 @@ pub enum Intent {
 }
 
 impl Intent {
-    #[must_use]
     pub fn tool(&self) -> &'static str {
         match self {
             Self::StopAttempt { .. } => "stop_attempt",

@@ -16,10 +16,8 @@ use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use super::context::Context;
-use super::daemon;
-use super::exit::{Exit, Failure};
 use super::text::harmless;
+use super::{Context, Exit, Failure, daemon};
 use crate::client::Starter;
 use crate::home::{ATTEMPT_VARIABLES, HOME_VARIABLE};
 
@@ -32,22 +30,15 @@ const LOG_LINES: usize = 20;
 const SOLO: &str = concat!(include_str!("lib.sh"), include_str!("solo.sh"));
 const TEAM: &str = concat!(include_str!("lib.sh"), include_str!("team.sh"));
 
-#[derive(clap::Args, Debug)]
-pub struct DemoArgs {
-    /// Run three workers that share a board of tasks, instead of one agent
-    #[arg(long)]
-    team: bool,
-}
-
 /// Runs the demo. However it ends, it leaves nothing behind.
-pub async fn demo(context: &mut Context, args: &DemoArgs) -> Result<Exit, Failure> {
+pub async fn demo(context: &mut Context, is_team: bool) -> Result<Exit, Failure> {
     let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let mut signals = signals.into_iter().map(signal).collect::<io::Result<Vec<_>>>()?;
     let interrupted = select_all(signals.iter_mut().map(|signal| Box::pin(signal.recv())));
-    let scratch = Scratch::make(args.team).await?;
+    let scratch = Scratch::make(is_team).await?;
     *context = Context::new(context.out.take(), Some(Starter::new(scratch.home().clone())));
     let told = tokio::select! {
-        told = timeout(LIMIT, tell(context, &scratch, args.team)) => {
+        told = timeout(LIMIT, tell(context, &scratch, is_team)) => {
             told.unwrap_or_else(|_| Err(fault("it takes too long")))
         }
         _ = interrupted => Err(fault("interrupted")),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use provost_actors::blocking::if_there;
 use provost_actors::process::identity::Process;
 use provost_actors::process::proc;
 use provost_actors::workspace::git;
@@ -102,7 +103,10 @@ impl Scratch {
             link(pid, "exe") == program
                 && link(pid, "cwd").is_some_and(|cwd| cwd.starts_with(&self.root))
         };
-        let is_here = |pid: &i32| has_variable(*pid, &marker) || is_shim(*pid);
+        let has_home = |pid: i32| {
+            proc::environ(pid).split(|byte| *byte == 0).any(|it| it == marker.as_bytes())
+        };
+        let is_here = |pid: &i32| has_home(*pid) || is_shim(*pid);
         let own = std::process::id().cast_signed();
         let others = proc::all().into_iter().filter(|pid| *pid != own);
         others.filter(is_here).filter_map(Process::of).collect()
@@ -120,10 +124,7 @@ impl Scratch {
         }
         let run = self.home.socket().parent().filter(|run| !run.starts_with(&self.root));
         for folder in run.into_iter().chain([self.root()]) {
-            match fs::remove_dir_all(folder) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            if_there(fs::remove_dir_all(folder))?;
         }
         Ok(())
     }
@@ -135,8 +136,4 @@ impl Drop for Scratch {
             anstream::eprintln!("error: {} is left behind: {error}", self.root.display());
         }
     }
-}
-
-fn has_variable(pid: i32, variable: &str) -> bool {
-    proc::environ(pid).split(|byte| *byte == 0).any(|one| one == variable.as_bytes())
 }

@@ -7,11 +7,8 @@ use provost_actors::ids::AttemptId;
 use serde_json::{Value, json};
 
 use super::calls::LogPage;
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::output::Output;
-use super::render;
 use super::text::harmless;
+use super::{Context, Exit, Failure, Output, render};
 use crate::api::attempts::{AttemptPhase, AttemptStatus};
 use crate::client::Answer;
 

@@ -6,11 +6,12 @@ use provost_actors::workspace::changes::Change;
 use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::Snapshot;
 
-use super::{Guards, changed_file};
+use super::changed_file;
 use crate::api::artifacts::{
     BlockedReason, ChangedFile, ChangesSummary, ChangesTool, GetAttemptChangesInput,
     GetAttemptChangesOutput,
 };
+use crate::config::Guards;
 use crate::domain::Domain;
 
 #[async_trait]

@@ -25,6 +25,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{Domain, blocking};
 use crate::api::artifacts::ChangedFile;
+use crate::config::Guards;
 use crate::store::WorkspaceView;
 
 /// Calls that run git at once; each runs one git at a time.
@@ -39,17 +40,7 @@ const PAUSES: [Duration; 3] =
 
 const DEFAULT_BYTES: usize = 16_384;
 
-/// The limits beyond which an answer is blocked: `[guards]` of the configuration.
-#[derive(Clone, Copy, Debug)]
-pub struct Guards {
-    pub changes_max_files: u64,
-    pub changes_max_lines: u64,
-    pub changes_max_bytes: u64,
-    pub file_max_bytes: usize,
-    pub patch_max_bytes: usize,
-    pub patch_max_paths: usize,
-}
-
+/// What these calls have in common.
 pub(super) struct Artifacts {
     guards: Guards,
     git: Semaphore,

@@ -12,7 +12,8 @@ use super::asking::{Asking, timed_out};
 use crate::api::Session;
 use crate::api::worker::consult::{CallCoeAgentInput, CallCoeAgentOutput, ConsultTools};
 use crate::api::worker::ticket::Urgency;
-use crate::domain::{Answers, Domain};
+use crate::config::Answers;
+use crate::domain::Domain;
 use crate::store::Question;
 use crate::work::question::check_length;
 
@@ -32,7 +33,7 @@ impl ConsultTools for Domain {
         if let Some((answer, source)) = known.ruled() {
             return Ok(CallCoeAgentOutput { success: true, answer, source, question_id: None });
         }
-        if !self.answers.is_configured() {
+        if self.answers.executor.is_empty() {
             return Err(Refusal::new(
                 Code::ExecutorNotFound,
                 "no executor answers questions here: config.toml names none as `[answers] executor`",
@@ -102,7 +103,7 @@ impl Domain {
 
     pub(super) fn consultant(&self) -> Option<Consultant> {
         let Answers { executor, variant, timeout_secs, grace_secs, .. } = self.answers.clone();
-        self.answers.is_configured().then(|| Consultant {
+        (!executor.is_empty()).then(|| Consultant {
             courier: self.courier(),
             executor,
             variant,

@@ -33,8 +33,9 @@ impl AskTools for Domain {
         if !known.answer.is_sure() {
             let context = input.context_json();
             // A question that it answered already waits for a ruling.
-            let asks_executor =
-                self.answers.is_configured() && !asking.is_answering && !known.has_earlier_answer;
+            let asks_executor = !self.answers.executor.is_empty()
+                && !asking.is_answering
+                && !known.has_earlier_answer;
             let wait = Duration::from_secs(self.answers.timeout_secs);
             let (urgency, waits) = (input.urgency(), asks_executor.then_some(wait));
             let question =

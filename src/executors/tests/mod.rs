@@ -17,7 +17,7 @@ pub fn turn(prompt: &str) -> Turn {
         env: BTreeMap::from([("PROVOST_ATTEMPT_ID".into(), "0190".into())]),
     };
     let (cwd, scratch) = ("/w".into(), "/s".into());
-    Turn { prompt: prompt.to_owned(), cwd, scratch, mcp, ..Turn::nowhere() }
+    Turn { prompt: prompt.to_owned(), cwd, scratch, mcp, ..Turn::default() }
 }
 
 /// How a protocol launches its program with these options: a first turn, and

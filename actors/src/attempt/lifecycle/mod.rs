@@ -11,16 +11,11 @@
 //!                       └─ exited ─▶ SIGTERM ─ grace ──┘  └─ force
 //! ```
 //!
-//! An executor that has reported the end of its turn has to end too: its input is closed; if
-//! it lingers it gets SIGTERM, and then SIGKILL. What it left running lives on.
-//!
-//! A turn without a stop settles when its log is read to the last byte, for the executor's
-//! own report outranks its exit code. A stopped one settles when its tree is dead, and its
-//! log has only a moment's grace. If the disk takes no record of the leader's end, the stop
-//! is answered without it, and the turn settles once the record is there.
-//!
-//! Of a stop's effects, the one that ends processes comes first and the row last: a failing
-//! write keeps no process alive.
+//! An executor that lingers after its turn gets SIGTERM, then SIGKILL; what it left running
+//! lives on. A turn settles when its log is read to the last byte, for the executor's own
+//! report outranks its exit code; a stopped one when its tree is dead, after a moment's grace.
+//! If the disk takes no record of the leader's end, the stop is answered without it. A stop
+//! ends processes first and writes the row last: a failing write keeps no process alive.
 
 use crate::journal::Phase;
 use crate::process::manifest::{ExitRecord, StopKind};
@@ -91,7 +86,7 @@ pub enum Effect {
     Arm(Timer),
     /// The turn is over: write its outcome and free the slot.
     Settle(Ending),
-    Answer(Stopped),
+    Answer(TurnStopped),
 }
 
 /// What the outcome is made from, besides the executor's own report.
@@ -117,7 +112,7 @@ impl StopFacts {
 
 /// The facts of the answer to a stop.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stopped {
+pub struct TurnStopped {
     /// This stop ended something that ran.
     pub stopped: bool,
     pub facts: StopFacts,
@@ -155,8 +150,7 @@ pub struct Life {
     tree: bool,
     /// The shim waits for the disk.
     stalled: bool,
-    /// A stop has killed the tree, and was answered before the record of the
-    /// leader's end could be written.
+    /// A stop was answered with the tree dead and the record of the leader's end unwritten.
     dead: bool,
 }
 
@@ -424,7 +418,7 @@ impl Life {
             _ => (self.dead, None),
         };
         let stopped = ended && !stop.late;
-        vec![Effect::Answer(Stopped { stopped, facts: stop.facts, exit, survivors })]
+        vec![Effect::Answer(TurnStopped { stopped, facts: stop.facts, exit, survivors })]
     }
 }
 

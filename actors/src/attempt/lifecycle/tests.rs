@@ -35,7 +35,7 @@ fn settled(effects: &[Effect]) -> Option<&Ending> {
     })
 }
 
-fn answered(effects: &[Effect]) -> Option<&Stopped> {
+fn answered(effects: &[Effect]) -> Option<&TurnStopped> {
     effects.iter().find_map(|effect| match effect {
         Effect::Answer(stopped) => Some(stopped),
         _ => None,

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
 use super::{GitError, keeper, special};
-use crate::base::is_base;
+use crate::environment::is_base;
 
 /// For reading: a large repository on a slow disk takes a good part of a minute.
 const DEADLINE: Duration = Duration::from_mins(2);

@@ -18,7 +18,7 @@ use crate::retry::PAUSE;
 use crate::world::World;
 
 use super::lifecycle::{Effect, Ending, Life, LifeEvent};
-use super::message::{DiskWriter, Handle, StopPort, TurnEvent};
+use super::message::{DiskWriter, Handle, TurnEvent};
 use super::pending_stops::PendingStops;
 use super::queue::Queue;
 use super::turn::Turn;
@@ -30,18 +30,15 @@ pub struct AttemptState {
     pub(super) world: Arc<World>,
     /// As its row is; `process` is the newest one.
     pub(super) attempt: Attempt,
-    /// The changes that are not in that row yet, in order, with the process of each. The
-    /// outcomes of turns are not among them: what follows a turn is decided when its
-    /// outcome is written.
+    /// Changes that are not in that row yet, in order. Outcomes wait in their turns.
     pub(super) unwritten: VecDeque<(ProcessId, Change)>,
     /// Why the store refused the last write; a retry is due.
     pub(super) refused: Option<Refusal>,
     pub(super) queue: Queue,
     worktrees: Arc<Mutex<()>>,
-    /// Those of which something may be alive, oldest first. At most the last one
-    /// is not settled.
+    /// Those of which something may be alive, oldest first. Only the last may be unsettled.
     pub(super) turns: Vec<Turn>,
-    pub(super) stops: PendingStops<StopPort>,
+    pub(super) stops: PendingStops,
     pub(super) disk_waits: BTreeMap<(ProcessId, DiskWriter), String>,
     /// Collections that are examining the worktrees.
     pub(super) collecting: usize,
@@ -150,8 +147,7 @@ impl AttemptState {
         }
         (self.attempt.phase, self.attempt.state) = (Phase::Preparing, State::Running);
         let process = self.attempt.process.clone();
-        // If the write fails the turn runs all the same; after a restart it would be
-        // queued again.
+        // If the write fails the turn runs all the same; a restart would queue it again.
         self.advance(process.process_id, Change::Preparing).await;
         self.take_turn(process, Life::preparing()).prepare();
     }
@@ -161,11 +157,14 @@ impl AttemptState {
             TurnEvent::Life(input) => self.step(process, input).await,
             TurnEvent::Started(shim, log) => self.started(process, *shim, log).await,
             TurnEvent::Found(found, log) => self.found(process, *found, log).await,
-            TurnEvent::Rescued(found) => {
-                if let Some(exit) = self.turn(process).and_then(|turn| turn.rescued(*found)) {
-                    self.ended(process, LifeEvent::Exited(exit)).await;
+            TurnEvent::Rescued(found) => match *found {
+                Adopted::Live(shim) => {
+                    tracing::warn!(%process, "a shim was killed; another one takes over");
+                    self.with(process, |turn| turn.connect(shim));
                 }
-            }
+                Adopted::Ended(exit) => self.ended(process, LifeEvent::Exited(exit)).await,
+                Adopted::NeverStarted | Adopted::Lost { .. } => {}
+            },
             // A leftover process no longer speaks for the conversation.
             TurnEvent::ExecutorSession(id) if process == self.attempt.process.process_id => {
                 self.attempt.process.executor_session_id.clone_from(&id);
@@ -293,7 +292,7 @@ impl AttemptState {
     /// The process has ended, and nothing that it started is alive.
     async fn ended(&mut self, process: ProcessId, exited: LifeEvent) {
         self.step(process, exited).await;
-        self.with(process, Turn::no_more);
+        self.with(process, |turn| turn.more = None);
         self.step(process, LifeEvent::TreeGone).await;
     }
 
@@ -319,12 +318,12 @@ impl AttemptState {
         self.record(process).await;
     }
 
-    /// Closes the turns of which nothing is alive. With nothing left to own, and
-    /// none that waits for its slot, the actor ends.
+    /// Closes the turns of which nothing is alive. With nothing left to own, the actor ends.
     pub async fn close(&mut self) {
         while let Some(over) = self.turns.iter().position(Turn::is_over) {
             let turn = self.turns.remove(over);
-            self.disk_closed(turn.handle.process);
+            self.disk_waits.retain(|(waits, _), _| *waits != turn.handle.process);
+            self.notify_disk();
             self.advance(turn.handle.process, Change::Closed).await;
         }
         let is_idle = self.turns.is_empty() && !self.queue.is_active() && self.collecting == 0;

@@ -9,7 +9,6 @@ pub fn inherited(own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
 }
 
 /// Whether the daemon's own variable of this name is passed on.
-#[must_use]
 pub fn is_base(name: &str) -> bool {
     const NAMES: [&str; 9] =
         ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TZ", "TMPDIR"];

@@ -1,25 +1,28 @@
-//! Has the configured executor answer a question. It runs as an attempt of a task of its
-//! own, so that its log, limits, stop and restart are those of any other, and in worktrees
-//! of its own, so that it can't change the asker's files.
+//! Answers to workers' questions. Their tasks outlive the calls that begin them; after a
+//! restart each resumes what the store says is open.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use ractor::ActorRef;
 use serde_json::json;
 
+use crate::attempt;
+use crate::event::Timestamp;
 use crate::gateway::{self, GatewayMessage, StartRequest};
 use crate::ids::{AttemptId, QuestionId};
-use crate::journal::{AnswerProgress, Consulted, Key};
+use crate::journal::{AnswerProgress, Consulted, Key, Sending};
 use crate::payload;
 use crate::refusal::{Code, Refusal};
-use crate::retry::while_store_fails;
+use crate::retry::{until_done, while_store_fails};
 use crate::world::World;
-
-use super::Courier;
 
 /// Variants that only read, by the names that executors have for them.
 const READ_ONLY: [&str; 3] = ["plan", "read-only", "readonly"];
 
-/// Cheap to clone.
+/// Has the configured executor answer questions. It runs as an attempt of a task of its own,
+/// with the log, limits, stop and restart of any other, and in worktrees of its own, so that
+/// it can't change the asker's files. Cheap to clone.
 #[derive(Clone)]
 pub struct Consultant {
     pub courier: Courier,
@@ -130,8 +133,8 @@ impl Consultant {
             payload_hash: payload::hash(&json!({"question": question})),
             resolved_hash: None,
         };
-        let start = |port| GatewayMessage::Start(Some(key), request, port);
-        let started = gateway::ask(&self.courier.gateway, start).await?;
+        let Courier { world, gateway } = &self.courier;
+        let started = gateway::start(gateway, world, Some(key), request).await?;
         Ok((plan.handle, started.value.attempt_id))
     }
 
@@ -157,5 +160,71 @@ impl Consultant {
 
     fn world(&self) -> &World {
         &self.courier.world
+    }
+}
+
+/// Delivers answers to the attempts that asked, as follow-ups. Exactly once: the store
+/// chooses the attempts first, and each follow-up has a key of its own. Cheap to clone.
+#[derive(Clone)]
+pub struct Courier {
+    pub world: Arc<World>,
+    pub gateway: ActorRef<GatewayMessage>,
+}
+
+impl Courier {
+    /// Delivers, in a task, the answer to a question to every attempt that asked and has no
+    /// call that waits for it. Where a call waits, the task looks again when its time is up.
+    pub fn deliver(&self, question: QuestionId) {
+        let courier = self.clone();
+        tokio::spawn(async move {
+            let what = format!("question {question}: delivering its answer");
+            while let Some(later) = until_done(&what, || courier.deliver_now(question)).await {
+                // A call that is just ending takes the answer before.
+                let wait = later.since(Timestamp::now()) + Duration::from_secs(1);
+                tokio::time::sleep(wait).await;
+            }
+        });
+    }
+
+    /// Resumes the deliveries that an earlier daemon left.
+    pub async fn take_up(&self) {
+        let journal = &self.world.journal;
+        let what = "reading the answers to deliver";
+        let questions = until_done(what, || journal.undelivered_questions()).await;
+        for question in questions {
+            self.deliver(question);
+        }
+    }
+
+    /// Returns when to look again, if a call still waits for the answer.
+    async fn deliver_now(&self, question: QuestionId) -> Result<Option<Timestamp>, Refusal> {
+        let journal = &self.world.journal;
+        let outgoing = journal.answers_to_send(question).await?;
+        for sending in outgoing.now {
+            let is_sent = self.send(question, &sending).await?;
+            journal.answer_sent(question, sending.attempt_id, is_sent).await?;
+        }
+        Ok(outgoing.later)
+    }
+
+    /// `false`: the attempt takes no follow-up, so the answer comes with its next call.
+    async fn send(&self, question: QuestionId, sending: &Sending) -> Result<bool, Refusal> {
+        let Sending { attempt_id: attempt, answered_at: at, .. } = *sending;
+        if attempt::was_collected(&self.world, attempt).await.unwrap_or_default() {
+            return Ok(false);
+        }
+        let key = Key {
+            tool: "follow_up",
+            request_id: format!("answer:{question}:{attempt}:{}", at.millis()),
+            payload_hash: payload::hash(
+                &json!({"question": question, "attempt": attempt, "at": at}),
+            ),
+            resolved_hash: None,
+        };
+        let Sending { handle, question, answer, answered_by, .. } = sending;
+        let prompt = format!(
+            "The answer to your question {handle} ({question}), given by {answered_by}:\n\n{answer}"
+        );
+        gateway::notify_worker(&self.gateway, &self.world, key, attempt, prompt).await
     }
 }
