@@ -10,6 +10,7 @@ pub mod artifacts;
 pub mod attempts;
 pub mod brief;
 pub mod context;
+pub mod descriptions;
 pub mod executors;
 pub mod field_path;
 pub mod field_rules;
@@ -100,8 +101,8 @@ pub trait Service:
     + sessions::SessionTools
     + tasks::TaskTools
     + waits::WaitTools
-    + worker::consult::ConsultTools
-    + worker::immediate::ImmediateTools
+    + worker::question::ConsultTools
+    + worker::question::ImmediateTools
     + worker::inbox::InboxTools
     + worker::next::NextTools
     + worker::question::AskTools

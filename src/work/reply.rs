@@ -8,7 +8,7 @@ use super::question::Form;
 use crate::api::worker::late::LateAnswer;
 use crate::api::worker::question::Near;
 use crate::api::worker::question::{
-    AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Decision, Evidence,
+    AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Evidence,
 };
 
 /// What the plan and earlier rulings say to a question.
@@ -18,7 +18,7 @@ pub struct Known {
     /// An earlier answer says so, not the plan.
     pub has_earlier_answer: bool,
     /// How similar questions were decided.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<LateAnswer>,
     /// The passages of the plan that match best.
     pub nearest: Vec<Near>,
 }

@@ -4,7 +4,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The kind of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Status {
     Added,
     Modified,

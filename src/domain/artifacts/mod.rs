@@ -301,7 +301,7 @@ fn use_another(tool: &str, field: &str) -> String {
 fn changed_file(repo: &str, change: &Change) -> ChangedFile {
     ChangedFile {
         path: quote::show(repo, &change.path),
-        status: change.status.into(),
+        status: change.status,
         added: change.added,
         deleted: change.deleted,
     }

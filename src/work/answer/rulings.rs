@@ -7,7 +7,8 @@ use provost_actors::ids::QuestionId;
 use serde::Deserialize;
 
 use super::{Answer, terms};
-use crate::api::worker::question::{Decision, Evidence};
+use crate::api::worker::late::LateAnswer;
+use crate::api::worker::question::Evidence;
 
 /// Confidence in the ruling of an orchestrator or a person.
 const RULED: f64 = 0.97;
@@ -63,7 +64,7 @@ pub fn same<'a>(question: &str, rulings: &'a [Ruling]) -> Option<&'a Ruling> {
 }
 
 /// How similar questions were decided, the most similar first.
-pub fn similar(question: &str, rulings: &[Ruling]) -> Vec<Decision> {
+pub fn similar(question: &str, rulings: &[Ruling]) -> Vec<LateAnswer> {
     let words = |text: &str| terms::terms(text).into_iter().collect::<BTreeSet<_>>();
     let asked = words(question);
     let mut similar: Vec<(f64, &Ruling)> = rulings
@@ -72,7 +73,7 @@ pub fn similar(question: &str, rulings: &[Ruling]) -> Vec<Decision> {
         .filter(|(share, _)| *share >= SIMILAR)
         .collect();
     similar.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    let decision = |ruling: &Ruling| Decision {
+    let decision = |ruling: &Ruling| LateAnswer {
         question_id: ruling.handle.clone(),
         question: ruling.question.clone(),
         answer: ruling.answer.clone(),
