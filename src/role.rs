@@ -5,12 +5,13 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The role of a caller, which decides the tools that it sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The agent that starts and manages attempts
     Orchestrator,
     /// The agent inside an attempt
+    #[default]
     Worker,
     /// The command line and scripts: every tool
     All,

@@ -19,8 +19,6 @@ const LONGER: &[&str] = &[
     "examples/crash_matrix/faults.rs",
     "examples/crash_matrix/judge.rs",
     "examples/real_executors/checks.rs",
-    "src/executors/acp/call.rs",
-    "src/executors/acp/normalize.rs",
     "src/executors/claude/normalize.rs",
 ];
 

@@ -2,8 +2,7 @@
 
 use provost_actors::event::{Action, Timestamp};
 use provost_actors::ids::{ApprovalId, AttemptId, ProcessId};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+pub use provost_actors::journal::ApprovalStatus;
 use serde_json::{Map, Value};
 
 use crate::api::args::{Limit, Text};
@@ -11,14 +10,12 @@ use crate::api::field_rules::{Case, FieldRule};
 
 pub const LIST_APPROVALS: &str = "\
 Use when: an attempt's phase is waiting with waiting_on = approval.
-Required: none.
-Optional: attempt_id, status (default pending), limit, cursor.
 Next: respond_approval with an approval_id.
 Avoid: letting one wait: it is denied at expires_at.";
 
 /// Which approvals to list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
+#[derive(Default)]
 pub enum ApprovalsAsked {
     /// Those that wait for an answer.
     #[default]
@@ -34,10 +31,7 @@ pub struct ListApprovalsInput {
     /// pending: those that wait for an answer. all: decided ones too.
     #[serde(default)]
     pub status: ApprovalsAsked,
-    /// Most approvals to return; more than 100 counts as 100.
-    #[serde(default)]
     pub limit: Limit<20, 100>,
-    /// Older page: the `next_cursor` of the last answer, unchanged.
     pub cursor: Option<Text<1, 512>>,
 }
 
@@ -45,24 +39,12 @@ pub struct ListApprovalsInput {
 pub struct ListApprovalsOutput {
     /// The approvals, newest first.
     pub approvals: Vec<ApprovalSummary>,
-    /// Give it as cursor to get the next page; null on the last one.
     pub next_cursor: Option<String>,
-    /// Whether there are more.
     pub has_more: bool,
-}
-
-/// How an approval stands.
-#[apply(word)]
-pub enum ApprovalStatus {
-    Pending,
-    Approved,
-    Denied,
-    Withdrawn,
 }
 
 #[apply(output)]
 pub struct ApprovalSummary {
-    /// Id of the approval, a UUID.
     pub approval_id: ApprovalId,
     /// The attempt that waits, a UUID.
     pub attempt_id: AttemptId,
@@ -79,7 +61,6 @@ pub struct ApprovalSummary {
     /// What the tool would do: the command; path and diff or content; input. `truncated` if cut.
     #[schemars(with = "Map<String, Value>")]
     pub action: Action,
-    /// Why it was denied; null unless it was.
     pub reason: Option<String>,
     /// When it was asked for, RFC 3339 UTC.
     pub asked_at: Timestamp,
@@ -91,7 +72,6 @@ pub struct ApprovalSummary {
 
 pub const RESPOND_APPROVAL: &str = "\
 Use when: you have decided on a permission that an agent asks for.
-Required: approval_id, decision.
 Optional: reason (deny), request_id.
 Next: wait_for_attempts with the attempt's id.
 Avoid: approving without reading; a second decision on the same approval, which is refused.";
@@ -124,20 +104,17 @@ pub struct RespondApprovalInput {
 
 #[apply(output)]
 pub struct RespondApprovalOutput {
-    /// Id of the approval, a UUID.
     pub approval_id: ApprovalId,
     /// The attempt that continues, a UUID.
     pub attempt_id: AttemptId,
     /// approved or denied.
     pub status: ApprovalStatus,
-    /// Why it was denied; null unless it was.
     pub reason: Option<String>,
     /// When it was decided, RFC 3339 UTC.
     pub decided_at: Option<Timestamp>,
 }
 
 tools! {
-    /// What the tools about approvals ask of the daemon.
     ApprovalTools:
     read list_approvals(ListApprovalsInput) -> ListApprovalsOutput;
     change respond_approval(RespondApprovalInput) -> RespondApprovalOutput;

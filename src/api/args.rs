@@ -3,7 +3,7 @@
 
 use std::ops::Deref;
 
-use schemars::{JsonSchema, Schema, json_schema};
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
@@ -27,9 +27,22 @@ schema!([] TaskName, |_| json_schema!({ "type": "string", "pattern": TASK_PATTER
 pub struct Time;
 schema!([] Time, |_| json_schema!({ "type": "string", "format": "date-time" }));
 
-/// A plain enum of strings, for a field whose type is no `JsonSchema`.
-pub fn one_of(names: &[&str]) -> Schema {
-    json_schema!({ "type": "string", "enum": names })
+macro_rules! words {
+    ($($name:ident: $($word:literal)*;)*) => {$(
+        #[doc = concat!("The schema of an enum of another crate: `", stringify!($name), "`.")]
+        pub struct $name;
+        schema!([] $name, |_| json_schema!({ "type": "string", "enum": [$($word),*] }));
+    )*};
+}
+
+words! {
+    ApprovalStatuses: "pending" "approved" "denied" "withdrawn";
+    ChangeStatuses: "added" "modified" "deleted" "renamed";
+    Channels: "normalized" "raw";
+    FollowUpActions: "send" "queue" "cancel";
+    Priorities: "low" "medium" "high" "critical";
+    States: "idle" "running" "completed" "failed";
+    TaskStatuses: "todo" "inprogress" "inreview" "done" "cancelled";
 }
 
 /// A text of `MIN` to `MAX` Unicode scalar values; blank only where `MIN` is 0.
@@ -68,6 +81,9 @@ impl<const MIN: usize, const MAX: usize> Deref for Text<MIN, MAX> {
     }
 }
 
+/// The project that a worker names: by its id or its name.
+pub type ProjectName = Text<1, 64>;
+
 /// A task's title and description, from any source.
 pub type Title = Text<1, 1000>;
 pub type Description = Text<0, 1_000_000>;
@@ -79,7 +95,8 @@ pub type Description = Text<0, 1_000_000>;
 pub struct Limit<const DEFAULT: usize, const CAP: usize>(usize);
 
 schema!([const DEFAULT: usize, const CAP: usize] Limit<DEFAULT, CAP>, |_| {
-    json_schema!({ "type": "integer", "minimum": 1 })
+    let means = format!("Most to return; more than {CAP} counts as {CAP}.");
+    json_schema!({ "type": "integer", "minimum": 1, "description": means })
 });
 
 impl<const DEFAULT: usize, const CAP: usize> Limit<DEFAULT, CAP> {
@@ -103,14 +120,20 @@ impl<const DEFAULT: usize, const CAP: usize> TryFrom<Number> for Limit<DEFAULT, 
     }
 }
 
-/// An integer from `MIN` to `MAX`.
+/// An integer from `MIN` to `MAX`, or of any size where that is the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Number")]
 pub struct Between<const MIN: i64, const MAX: i64>(i64);
 
-schema!([const MIN: i64, const MAX: i64] Between<MIN, MAX>, |_| {
-    json_schema!({ "type": "integer", "minimum": MIN, "maximum": MAX })
+schema!([const MIN: i64, const MAX: i64] Between<MIN, MAX>, |_| match MAX {
+    i64::MAX => json_schema!({ "type": "integer", "minimum": MIN }),
+    _ => json_schema!({ "type": "integer", "minimum": MIN, "maximum": MAX }),
 });
+
+/// The index of a log entry or a message.
+pub type Index = Between<0, { i64::MAX }>;
+/// An index to read on from: -1 is from the beginning.
+pub type After = Between<-1, { i64::MAX }>;
 
 impl<const MIN: i64, const MAX: i64> Between<MIN, MAX> {
     pub fn get(self) -> i64 {
@@ -149,49 +172,6 @@ impl<const MIN: i64, const MAX: i64> TryFrom<Number> for Quantity<MIN, MAX> {
         #[expect(clippy::cast_precision_loss, reason = "bounds are small")]
         let is_within = (MIN as f64..=MAX as f64).contains(&value);
         if is_within { Ok(Self(number)) } else { Err(format!("not a number from {MIN} to {MAX}")) }
-    }
-}
-
-/// The index of a log entry or a message: 0 or more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Number")]
-pub struct Index(u64);
-
-schema!([] Index, |_| json_schema!({ "type": "integer", "minimum": 0 }));
-
-impl Index {
-    pub fn get(self) -> u64 {
-        self.0
-    }
-}
-
-impl TryFrom<Number> for Index {
-    type Error = String;
-
-    fn try_from(number: Number) -> Result<Self, String> {
-        integer(&number, 0, i64::MAX).map(|number| Self(number.unsigned_abs()))
-    }
-}
-
-/// An index to read on from: -1 (from the beginning) or more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Number")]
-pub struct After(i64);
-
-schema!([] After, |_| json_schema!({ "type": "integer", "minimum": -1 }));
-
-impl After {
-    /// The first index wanted.
-    pub fn first(self) -> u64 {
-        self.0.saturating_add(1).unsigned_abs()
-    }
-}
-
-impl TryFrom<Number> for After {
-    type Error = String;
-
-    fn try_from(number: Number) -> Result<Self, String> {
-        integer(&number, -1, i64::MAX).map(Self)
     }
 }
 
@@ -268,12 +248,12 @@ mod tests {
     }
 
     #[test]
-    fn minus_one_asks_from_the_beginning() {
-        let first = |text| from_str::<After>(text).ok().map(After::first);
-        assert_eq!(first("-1"), Some(0));
-        assert_eq!(first("41"), Some(42));
-        assert_eq!(first("-2"), None);
-        assert_eq!(first("9223372036854775807"), Some(9_223_372_036_854_775_807));
+    fn an_index_to_read_on_from_is_minus_one_or_more() {
+        let after = |text| from_str::<After>(text).ok().map(After::get);
+        assert_eq!(after("-1"), Some(-1));
+        assert_eq!(after("41"), Some(41));
+        assert_eq!(after("-2"), None);
+        assert_eq!(after("9223372036854775807"), Some(i64::MAX));
     }
 
     #[test]

@@ -2,8 +2,6 @@
 
 use provost_actors::ids::AttemptId;
 use provost_actors::workspace::changes::Status;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::api::args::{Index, Limit, List, Text};
 use crate::api::field_rules::FieldRule;
@@ -17,7 +15,6 @@ type Count = Limit<1, { usize::MAX }>;
 
 pub const GET_ATTEMPT_CHANGES: &str = "\
 Use when: you want to know which files an attempt changed, and by how much.
-Required: attempt_id.
 Optional: force, to list the files although they are many.
 Next: get_attempt_patch with paths from files; get_attempt_file for a whole file.
 Avoid: force when summary alone answers the question.";
@@ -31,8 +28,6 @@ Avoid: whole large files; start_line or line_count together with offset or max_b
 
 pub const GET_ATTEMPT_PATCH: &str = "\
 Use when: you want to review or apply what an attempt changed in some files.
-Required: attempt_id, paths (from get_attempt_changes).
-Optional: max_bytes.
 Next: follow hint for what was omitted; follow_up to have it changed; git apply on the merge base.
 Avoid: many paths at once; a file that does not fit is left out whole.";
 
@@ -41,14 +36,14 @@ pub const FILE_RULES: &[FieldRule] =
 
 #[apply(input)]
 pub struct GetAttemptChangesInput {
-    /// Attempt whose changes are wanted, a UUID from start_task_attempt or list_task_attempts.
     pub attempt_id: AttemptId,
     /// true lists the files (5000 at most) even if a guard would block. Default false.
     pub force: bool,
 }
 
 /// Counts over all changed files, also of those that are not listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
+#[derive(Copy, Default, Eq)]
 pub struct ChangesSummary {
     /// Changed files.
     pub file_count: u64,
@@ -74,8 +69,7 @@ pub struct ChangedFile {
 }
 
 /// Why an artifact is not given, or not whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
 pub enum BlockedReason {
     ThresholdExceeded,
     PathOutsideWorkspace,
@@ -97,14 +91,12 @@ pub struct GetAttemptChangesOutput {
     pub files: Vec<ChangedFile>,
     /// Whether files holds only the first of them.
     pub truncated: bool,
-    /// The next useful call; null if there is none.
     pub hint: Option<String>,
 }
 
 /// Either lines or bytes are asked for, or neither.
 #[apply(input)]
 pub struct GetAttemptFileInput {
-    /// Attempt whose file is wanted, a UUID from start_task_attempt or list_task_attempts.
     pub attempt_id: AttemptId,
     /// <repository>/<path>, as get_attempt_changes gives it; also of an unchanged file.
     pub path: ArtifactPath,
@@ -118,12 +110,12 @@ pub struct GetAttemptFileInput {
     pub max_bytes: Option<Count>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[apply(word)]
+#[derive(Default)]
 pub enum Encoding {
     #[default]
     #[serde(rename = "utf-8")]
     Utf8,
-    #[serde(rename = "base64")]
     Base64,
 }
 
@@ -147,20 +139,17 @@ pub struct GetAttemptFileOutput {
     pub offset: Option<u64>,
     /// First byte after content; null at the end of the file.
     pub next_offset: Option<u64>,
-    /// Whether the content is withheld, for blocked_reason.
     pub blocked: bool,
     /// path_outside_workspace, size_exceeded or not_a_file; null if not blocked.
     #[schemars(with = "Option<String>")]
     pub blocked_reason: Option<BlockedReason>,
     /// Whether more of the requested part follows.
     pub truncated: bool,
-    /// The next useful call; null if there is none.
     pub hint: Option<String>,
 }
 
 #[apply(input)]
 pub struct GetAttemptPatchInput {
-    /// Attempt whose patch is wanted, a UUID from start_task_attempt or list_task_attempts.
     pub attempt_id: AttemptId,
     /// Changed files as get_attempt_changes gives them; over the limit of the daemon (100 unless set) it blocks.
     pub paths: List<ArtifactPath, 1, 5000>,
@@ -175,7 +164,6 @@ pub struct GetAttemptPatchOutput {
     pub patch: String,
     /// The files in the patch.
     pub files: Vec<ChangedFile>,
-    /// Whether the content is withheld, for blocked_reason.
     pub blocked: bool,
     /// path_outside_workspace, size_exceeded or too_many_paths; null if not blocked.
     #[schemars(with = "Option<String>")]
@@ -184,7 +172,6 @@ pub struct GetAttemptPatchOutput {
     pub truncated: bool,
     /// Requested paths that are not in the patch: too large, or unchanged.
     pub omitted: Vec<String>,
-    /// The next useful call; null if there is none.
     pub hint: Option<String>,
 }
 

@@ -4,26 +4,13 @@ use std::collections::BTreeMap;
 
 use provost_actors::event::{Timestamp, Usage};
 use provost_actors::ids::{AttemptId, ProcessId, RepoId, SessionId, TaskId};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use provost_actors::journal::Phase;
+pub use provost_actors::journal::State as AttemptState;
 use serde_json::{Map, Value};
 
 use crate::api::args::{Id, Limit, List, Text};
 use crate::api::field_rules::FieldRule;
 use crate::api::{RecentAttempt, Refusable};
-
-/// Where an attempt stands, for those who wait for it.
-#[apply(word)]
-pub enum AttemptState {
-    /// Nothing has run yet.
-    Idle,
-    /// A process other than a dev server runs or is being started.
-    Running,
-    /// The latest such process ended well.
-    Completed,
-    /// The latest such process failed or was killed.
-    Failed,
-}
 
 /// What is being done about an attempt right now.
 #[apply(word)]
@@ -44,16 +31,26 @@ pub enum AttemptPhase {
     Settled,
 }
 
+impl From<Phase> for AttemptPhase {
+    fn from(phase: Phase) -> Self {
+        match phase {
+            Phase::Queued => Self::Queued,
+            Phase::Preparing => Self::Preparing,
+            Phase::Running => Self::Running,
+            Phase::Stopping => Self::Stopping,
+            Phase::Idle => Self::Idle,
+            Phase::Settled => Self::Settled,
+        }
+    }
+}
+
 pub const START_TASK_ATTEMPT: &str = "\
 Use when: an agent should work on a task, in its own git worktree and branch.
-Required: task_id, executor.
-Optional: variant, repos, prompt, ignore_dependencies, request_id.
 Next: wait_for_attempts with the attempt_id, or with those of several.
 Avoid: guessing executor names (list_executors has them); retrying without request_id.";
 
 #[apply(input)]
 pub struct StartTaskAttemptInput {
-    /// Task to work on: UUID or handle.
     pub task_id: TaskId,
     /// Executor that does the work: a name from list_executors.
     pub executor: Text<1, 128>,
@@ -78,28 +75,21 @@ pub struct AttemptRepo {
 
 #[apply(output)]
 pub struct StartTaskAttemptOutput {
-    /// Id of the new attempt, a UUID.
     pub attempt_id: AttemptId,
-    /// Id of its task, a UUID.
     pub task_id: TaskId,
-    /// The task's handle: TASK-001.
     pub handle: String,
-    /// Git branch that the attempt works on.
     pub workspace_branch: String,
-    /// Absolute path of its worktree; of several, each by its repository's name.
     pub worktree: Worktree,
-    /// Id of its first session, a UUID.
     pub session_id: SessionId,
     /// Id of its first process, a UUID; null while it is queued.
     pub execution_process_id: Option<ProcessId>,
-    /// idle, running, completed or failed.
     pub state: AttemptState,
-    /// queued, preparing, running, waiting, stopping, idle or settled.
     pub phase: AttemptPhase,
 }
 
 /// Where the files of an attempt are: absolute paths.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[apply(data)]
+#[derive(Eq)]
 #[serde(untagged)]
 pub enum Worktree {
     One(String),
@@ -109,19 +99,13 @@ pub enum Worktree {
 
 pub const LIST_TASK_ATTEMPTS: &str = "\
 Use when: you need the attempts of a task, or lost an attempt_id.
-Required: task_id.
-Optional: limit, cursor.
 Next: get_attempt_status with an attempt_id.
 Avoid: polling it; get_attempt_status says more about one attempt.";
 
 #[apply(input)]
 pub struct ListTaskAttemptsInput {
-    /// Task whose attempts to list: UUID or handle.
     pub task_id: TaskId,
-    /// Most attempts to return; more than 200 counts as 200.
-    #[serde(default)]
     pub limit: Limit<50, 200>,
-    /// Older page: the `next_cursor` of the last answer, unchanged.
     pub cursor: Option<Text<1, 512>>,
 }
 
@@ -133,29 +117,19 @@ pub struct ListTaskAttemptsOutput {
     pub latest_attempt_id: Option<AttemptId>,
     /// That attempt's latest session, a UUID; null if it has none yet.
     pub latest_session_id: Option<SessionId>,
-    /// Give it as cursor to get the next page; null on the last one.
     pub next_cursor: Option<String>,
-    /// Whether there are more.
     pub has_more: bool,
 }
 
 #[apply(output)]
 pub struct AttemptSummary {
-    /// Id of the attempt, a UUID.
     pub attempt_id: AttemptId,
-    /// Git branch that the attempt works on.
     pub workspace_branch: String,
-    /// Absolute path of its worktree; of several, each by its repository's name.
     pub worktree: Worktree,
-    /// idle, running, completed or failed.
     pub state: AttemptState,
-    /// When it was created, RFC 3339 UTC.
     pub created_at: Timestamp,
-    /// When it last changed, RFC 3339 UTC.
     pub updated_at: Timestamp,
-    /// Its latest session, a UUID; null if it has none yet.
     pub latest_session_id: Option<SessionId>,
-    /// Executor of that session.
     pub latest_session_executor: Option<String>,
 }
 
@@ -177,12 +151,11 @@ pub struct GetAttemptStatusInput {
     #[schemars(with = "Option<List<Id, 1, 50>>")]
     pub attempt_ids: Option<List<AttemptId, 1, 50>>,
     /// Most bytes to answer attempt_ids with, 1048576 at most; above it each status is shortened.
-    #[serde(default)]
     pub max_bytes: Limit<16_384, 1_048_576>,
 }
 
 /// `One` answers `attempt_id`, `Many` answers `attempt_ids`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(data)]
 #[serde(untagged)]
 pub enum AttemptStatusOutput {
     One(Box<AttemptStatus>),
@@ -200,7 +173,7 @@ pub struct AttemptStatuses {
 }
 
 /// A status whole, or in short.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[apply(data)]
 #[serde(untagged)]
 pub enum ToldStatus {
     Whole(Box<AttemptStatus>),
@@ -209,20 +182,17 @@ pub enum ToldStatus {
 
 /// The facts by which an orchestrator decides what to look at: 50 of them take less
 /// than 16 KiB.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde_with::skip_serializing_none]
+#[apply(output)]
 pub struct ShortStatus {
     pub attempt_id: AttemptId,
     pub handle: String,
     pub state: AttemptState,
     pub phase: AttemptPhase,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_on: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_signal: Option<i32>,
     /// Its beginning.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_summary: Option<String>,
     pub queued_follow_ups: u32,
     pub latest_entry_index: LatestEntryIndex,
@@ -230,21 +200,15 @@ pub struct ShortStatus {
 
 #[apply(output)]
 pub struct AttemptStatus {
-    /// Id of the attempt, a UUID.
     pub attempt_id: AttemptId,
-    /// Id of its task, a UUID.
     pub task_id: TaskId,
-    /// The task's handle: TASK-001.
     pub handle: String,
-    /// Git branch that the attempt works on.
     pub workspace_branch: String,
     /// Absolute path of its worktree; of several, each by its repository's name. Not with attempt_ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub worktree: Option<Worktree>,
-    /// idle (nothing has run), running, completed or failed.
     pub state: AttemptState,
-    /// queued, preparing, running, waiting, stopping, idle or settled.
     pub phase: AttemptPhase,
     /// a running slot, approval (list_approvals), disk, or quota (a rate limit ended its turn); null if nothing.
     pub waiting_on: Option<String>,
@@ -254,23 +218,16 @@ pub struct AttemptStatus {
     pub executor: String,
     /// The executor's variant; null for its default.
     pub variant: Option<String>,
-    /// When it was created, RFC 3339 UTC.
     pub created_at: Timestamp,
-    /// When it last changed, RFC 3339 UTC.
     pub updated_at: Timestamp,
     /// When its executor last wrote anything, RFC 3339 UTC; null before that.
     pub last_activity_at: Option<Timestamp>,
-    /// Its latest session, a UUID; null before the first.
     pub latest_session_id: Option<SessionId>,
-    /// Its latest process, a UUID; null before the first.
     pub latest_execution_process_id: Option<ProcessId>,
-    /// Exit code of that process; null while it runs or if a signal ended it.
     pub exit_code: Option<i32>,
-    /// Number of the signal that ended that process; null if none did.
     pub exit_signal: Option<i32>,
     /// Why it failed, never empty then; null unless state is failed.
     pub failure_summary: Option<String>,
-    /// How many follow-ups wait.
     pub queued_follow_ups: u32,
     /// Whether a stop holds the queue until the next follow_up.
     pub queue_held: bool,
@@ -325,14 +282,11 @@ pub struct LatestEntryIndex {
 
 pub const STOP_ATTEMPT: &str = "\
 Use when: a running or queued attempt must end now.
-Required: attempt_id.
-Optional: force, request_id.
 Next: get_attempt_status with the attempt_id, to see how it ended.
 Avoid: force first, because the agent can't save its work then; stopping to give a hint.";
 
 #[apply(input)]
 pub struct StopAttemptInput {
-    /// Attempt to stop, a UUID from start_task_attempt or list_task_attempts.
     pub attempt_id: AttemptId,
     /// true: kill at once. false: interrupt, terminate, then kill after a grace period.
     pub force: bool,
@@ -340,25 +294,19 @@ pub struct StopAttemptInput {
 
 #[apply(output)]
 pub struct StopAttemptOutput {
-    /// Id of the attempt, a UUID.
     pub attempt_id: AttemptId,
-    /// Absolute path of its worktree; of several, each by its repository's name.
     pub worktree: Worktree,
     /// The process that was stopped, a UUID; null if none ran.
     pub execution_process_id: Option<ProcessId>,
     /// Whether something was stopped; false if nothing ran.
     pub stopped: bool,
-    /// idle, running, completed or failed.
     pub state: AttemptState,
-    /// queued, preparing, running, waiting, stopping, idle or settled.
     pub phase: AttemptPhase,
     /// Whether it was killed at once.
     pub forced: bool,
     /// Signals that were sent, in order, such as SIGINT.
     pub signals: Vec<String>,
-    /// Exit code of the process; null if none or if a signal ended it.
     pub exit_code: Option<i32>,
-    /// Number of the signal that ended the process; null if none did.
     pub exit_signal: Option<i32>,
     /// Number of processes that could not be killed; normally 0.
     pub survivors: u32,
@@ -367,7 +315,6 @@ pub struct StopAttemptOutput {
 }
 
 tools! {
-    /// What the tools about attempts ask of the daemon.
     AttemptTools:
     change start_task_attempt(StartTaskAttemptInput) -> StartTaskAttemptOutput;
     read list_task_attempts(ListTaskAttemptsInput) -> ListTaskAttemptsOutput;

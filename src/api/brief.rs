@@ -12,32 +12,29 @@ use serde_json::{Map, Number, Value};
 const BYTES_MAX: usize = 262_144;
 
 /// A task's brief, as it is stored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[apply(camel_output)]
+#[derive(Default)]
+#[serde(default)]
 pub struct Brief {
     /// What the worker is to know.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub super_detailed_prompt: Option<Prompt>,
     /// The part of the plan that the task comes from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_reference: Option<PlanReference>,
     /// Related tasks, as the brief names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub related_tasks: Vec<String>,
     /// Estimated duration of the task in hours.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_hours: Option<Number>,
 }
 
 /// What the worker is to know.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[apply(camel_output)]
+#[derive(Default)]
+#[serde(default)]
 pub struct Prompt {
     /// The result wanted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Why, and what depends on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
     /// What the result must satisfy.
     pub requirements: Vec<String>,
@@ -45,15 +42,12 @@ pub struct Prompt {
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub design_references: Map<String, Value>,
     /// The relevant files; absent if not requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Files>,
     /// Criteria checked when it is done, numbered from 0.
     pub acceptance_criteria: Vec<String>,
     /// In hours.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_hours: Option<Number>,
     /// easy, medium, hard or expert.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub complexity_level: Option<String>,
     /// Skills needed.
     pub skills_required: Vec<String>,
@@ -85,42 +79,48 @@ pub struct PlanReference {
 
 /// What a member of a brief may be.
 enum Shape {
-    Text,
-    Texts,
-    Hours,
-    Complexity,
-    Free,
+    /// What to call it, and whether a value is that.
+    Is(&'static str, fn(&Value) -> bool),
     Members(&'static [Member]),
 }
 
 type Member = (&'static str, Shape);
 
-/// The most hours that anything is estimated to take: some fifty years of work.
-const MOST_HOURS: f64 = 100_000.0;
-
-const COMPLEXITIES: [&str; 4] = ["easy", "medium", "hard", "expert"];
-
-use Shape::{Complexity, Free, Hours, Members, Text, Texts};
+const TEXT: Shape = Shape::Is("a string", Value::is_string);
+const TEXTS: Shape = Shape::Is("an array of strings", |value| {
+    value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
+});
+/// At most some fifty years of work.
+const HOURS: Shape = Shape::Is("a number of hours, 0 to 100000", |value| {
+    value.as_f64().is_some_and(|hours| (0.0..=100_000.0).contains(&hours))
+});
+const COMPLEXITY: Shape = Shape::Is("one of easy, medium, hard, expert", |value| {
+    ["easy", "medium", "hard", "expert"].iter().any(|level| value == level)
+});
+const FILES: Shape =
+    Shape::Members(&[("readFrom", TEXTS), ("writeTo", TEXTS), ("referencedIn", TEXTS)]);
+const PLAN: Shape =
+    Shape::Members(&[("planId", TEXT), ("version", TEXT), ("affectedSections", TEXTS)]);
 
 const PROMPT: &str = "superDetailedPrompt";
 
 const PROMPT_MEMBERS: &[Member] = &[
-    ("description", Text),
-    ("context", Text),
-    ("requirements", Texts),
-    ("designReferences", Free),
-    ("files", Members(&[("readFrom", Texts), ("writeTo", Texts), ("referencedIn", Texts)])),
-    ("acceptanceCriteria", Texts),
-    ("estimatedHours", Hours),
-    ("complexityLevel", Complexity),
-    ("skillsRequired", Texts),
+    ("description", TEXT),
+    ("context", TEXT),
+    ("requirements", TEXTS),
+    ("designReferences", Shape::Is("an object", Value::is_object)),
+    ("files", FILES),
+    ("acceptanceCriteria", TEXTS),
+    ("estimatedHours", HOURS),
+    ("complexityLevel", COMPLEXITY),
+    ("skillsRequired", TEXTS),
 ];
 
 const MEMBERS: &[Member] = &[
-    (PROMPT, Members(PROMPT_MEMBERS)),
-    ("planReference", Members(&[("planId", Text), ("version", Text), ("affectedSections", Texts)])),
-    ("relatedTasks", Texts),
-    ("estimatedHours", Hours),
+    (PROMPT, Shape::Members(PROMPT_MEMBERS)),
+    ("planReference", PLAN),
+    ("relatedTasks", TEXTS),
+    ("estimatedHours", HOURS),
 ];
 
 impl Brief {
@@ -209,42 +209,22 @@ fn find<'a>(known: &'a [Member], name: &str) -> Option<&'a Member> {
     known.iter().find(|(member, _)| *member == camel)
 }
 
-/// The value in our spelling, if it is of the shape; its fault else.
-fn shaped(value: &Value, shape: &Shape, path: &str) -> Result<Value, Refusal> {
-    let is_text = |value: &Value| value.is_string();
-    let fits = match shape {
-        Text => is_text(value),
-        Texts => value.as_array().is_some_and(|items| items.iter().all(is_text)),
-        Hours => value.as_f64().is_some_and(|hours| (0.0..=MOST_HOURS).contains(&hours)),
-        Complexity => value.as_str().is_some_and(|level| COMPLEXITIES.contains(&level)),
-        Free => value.is_object(),
-        Members(known) => return members(value, known, path).map(Value::Object),
-    };
-    if fits { Ok(value.clone()) } else { Err(not(path, &expected(shape))) }
-}
-
 fn members(value: &Value, known: &[Member], path: &str) -> Result<Map<String, Value>, Refusal> {
     let Value::Object(given) = value else { return Err(not(path, "an object")) };
-    let mut members = Map::new();
+    let mut read = Map::new();
     for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
         let path = format!("{path}.{name}");
         let (member, shape) = find(known, name).ok_or_else(|| unknown(&path, name, known))?;
-        let value = shaped(value, shape, &path)?;
-        if members.insert((*member).to_owned(), value).is_some() {
+        let value = match shape {
+            Shape::Members(known) => Value::Object(members(value, known, &path)?),
+            Shape::Is(_, fits) if fits(value) => value.clone(),
+            Shape::Is(expected, _) => return Err(not(&path, expected)),
+        };
+        if read.insert((*member).to_owned(), value).is_some() {
             return Err(twice_given(&path));
         }
     }
-    Ok(members)
-}
-
-fn expected(shape: &Shape) -> String {
-    match shape {
-        Text => "a string".to_owned(),
-        Texts => "an array of strings".to_owned(),
-        Hours => format!("a number of hours, 0 to {MOST_HOURS}"),
-        Complexity => format!("one of {}", COMPLEXITIES.join(", ")),
-        Free | Members(_) => "an object".to_owned(),
-    }
+    Ok(read)
 }
 
 fn not(path: &str, expected: &str) -> Refusal {

@@ -1,18 +1,13 @@
 //! Executors: the agents that can work on a task.
 
 use provost_actors::executor::Description;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 pub const LIST_EXECUTORS: &str = "\
 Use when: you choose an executor for a task.
-Required: none.
-Optional: none.
 Next: start_task_attempt with an executor of available = true.
 Avoid: executors that are not available; names from memory.";
 
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[apply(input)]
 pub struct ListExecutorsInput {}
 
 #[apply(output)]
@@ -78,7 +73,6 @@ impl ExecutorSummary {
 }
 
 tools! {
-    /// What the tool about executors asks of the daemon.
     ExecutorTools:
     read list_executors(ListExecutorsInput) -> ListExecutorsOutput;
 }

@@ -13,8 +13,6 @@ use serde_json::{Map, Value, json};
 pub enum FieldRule {
     /// Exactly one of two ways to name the target.
     OneTarget(&'static str, &'static str),
-    /// Two ways of paging that exclude each other.
-    OnePaging(&'static str, &'static str),
     /// Two ways of saying which piece is wanted, each with fields of its own.
     Apart(&'static [&'static str], &'static [&'static str]),
     /// Any of the first fields asks for all of the second.
@@ -41,8 +39,7 @@ impl Case {
             schema["required"] = json!(self.requires);
         }
         if !self.forbids.is_empty() {
-            let forbidden = self.forbids.iter().map(|name| json!({"required": [name]}));
-            schema["not"] = json!({"anyOf": forbidden.collect::<Vec<_>>()});
+            schema["not"] = json!({"anyOf": each_required(self.forbids)});
         }
         schema
     }
@@ -79,14 +76,13 @@ impl FieldRule {
                 require_any(schema, &[one, other]);
                 depend(schema, one, json!({"not": {"required": [other]}}));
             }
-            Self::OnePaging(one, other) => {
-                depend(schema, one, json!({"not": {"required": [other]}}));
-            }
             Self::Apart(ones, others) => {
-                let others: Vec<_> =
-                    others.iter().map(|name| json!({"required": [name]})).collect();
+                let not = match others {
+                    [other] => json!({"required": [other]}),
+                    others => json!({"anyOf": each_required(others)}),
+                };
                 for one in ones {
-                    depend(schema, one, json!({"not": {"anyOf": others}}));
+                    depend(schema, one, json!({"not": not}));
                 }
             }
             Self::Together(fields, all) => {
@@ -120,13 +116,6 @@ impl FieldRule {
                 let refusal = refusal(Code::AmbiguousTarget, message, hint, one);
                 Some(refusal.detail("fields", vec![one, other]))
             }
-            Self::OnePaging(one, other) if has(one) && has(other) => {
-                let hint = format!(
-                    "Call {tool} again with exactly one of {one} (older entries) and {other} (newer ones)."
-                );
-                let refusal = refusal(Code::MixedPagination, both(one, other), hint, other);
-                Some(refusal.detail("fields", vec![one, other]))
-            }
             Self::Apart(ones, others) => {
                 let one = ones.iter().find(|field| has(field))?;
                 let other = others.iter().find(|field| has(field))?;
@@ -157,7 +146,7 @@ impl FieldRule {
                 let case = cases.iter().find(|case| given == case.value)?;
                 case.check(tool, field, arguments)
             }
-            Self::OneTarget(..) | Self::OnePaging(..) | Self::AnyOf(_) => None,
+            Self::OneTarget(..) | Self::AnyOf(_) => None,
         }
     }
 }
@@ -166,11 +155,14 @@ fn refusal(code: Code, message: String, hint: String, path: &str) -> Refusal {
     Refusal::new(code, message).hint(hint).detail("path", path)
 }
 
+fn each_required(fields: &[&str]) -> Vec<Value> {
+    fields.iter().map(|field| json!({"required": [field]})).collect()
+}
+
 /// Requires one of `fields`. Where a field is always there, the condition hangs
 /// on it; else on every other field, and the empty object is excluded.
 fn require_any(schema: &mut Map<String, Value>, fields: &[&str]) {
-    let branches: Vec<_> = fields.iter().map(|field| json!({"required": [field]})).collect();
-    let condition = json!({"anyOf": branches});
+    let condition = json!({"anyOf": each_required(fields)});
     let required = schema.get("required").and_then(|required| required.get(0));
     if let Some(always) = required.and_then(Value::as_str).map(str::to_owned) {
         depend(schema, &always, condition);
@@ -209,7 +201,7 @@ mod tests {
 
     const RULES: [FieldRule; 6] = [
         FieldRule::OneTarget("a", "b"),
-        FieldRule::OnePaging("c", "d"),
+        FieldRule::Apart(&["c"], &["d"]),
         FieldRule::AnyOf(&["c", "d", "e"]),
         FieldRule::ByValue(
             "f",

@@ -2,21 +2,11 @@
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProcessId, QueueId, SessionId};
+pub use provost_actors::journal::FollowUpAction;
 
 use super::attempts::Worktree;
 use crate::api::args::Text;
 use crate::api::field_rules::{Case, FieldRule};
-
-/// What to do with the prompt.
-#[apply(word)]
-pub enum FollowUpAction {
-    /// Run it now; refused while a turn runs.
-    Send,
-    /// Run it when all before it have run; at once when nothing runs.
-    Queue,
-    /// Drop everything that waits.
-    Cancel,
-}
 
 pub const FOLLOW_UP: &str = "\
 Use when: the agent of an attempt should continue with another prompt, in the same session.
@@ -55,13 +45,9 @@ pub struct FollowUpInput {
 
 #[apply(output)]
 pub struct FollowUpOutput {
-    /// send, queue or cancel.
     pub action: FollowUpAction,
-    /// Id of the attempt, a UUID.
     pub attempt_id: AttemptId,
-    /// Absolute path of its worktree; of several, each by its repository's name.
     pub worktree: Worktree,
-    /// Id of the session, a UUID.
     pub session_id: SessionId,
     /// The process whose turn this call began, a UUID; null if none.
     pub execution_process_id: Option<ProcessId>,
@@ -99,7 +85,6 @@ pub struct QueuedMessage {
 }
 
 tools! {
-    /// What the tool that continues an attempt asks of the daemon.
     FollowUpTools:
     change follow_up(FollowUpInput) -> FollowUpOutput;
 }

@@ -3,34 +3,31 @@
 use provost_actors::event::{Channel, NormalizedEntry, RawEntry};
 use provost_actors::executor::InProgress;
 use provost_actors::ids::{AttemptId, ProcessId};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use provost_actors::log::PagePosition;
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::api::args::{After, Index, Limit, one_of};
+use crate::api::args::{After, Index, Limit};
 use crate::api::field_rules::FieldRule;
 
 pub const TAIL_ATTEMPT_LOGS: &str = "\
 Use when: you want to read what an attempt's agent says and does, or only what is new.
-Required: attempt_id.
 Optional: channel, limit, max_bytes, cursor or after_entry_index (never both).
 Next: the same with after_entry_index = latest_entry_index for news; get_attempt_status.
 Avoid: reading the newest page repeatedly; cursor together with after_entry_index.";
 
-pub const TAIL_RULES: &[FieldRule] = &[FieldRule::OnePaging("cursor", "after_entry_index")];
+pub const TAIL_RULES: &[FieldRule] = &[FieldRule::Apart(&["cursor"], &["after_entry_index"])];
 
 /// At most one of `cursor` and `after_entry_index` is there.
 #[apply(input)]
 pub struct TailAttemptLogsInput {
-    /// Attempt to read, a UUID from start_task_attempt or list_task_attempts.
     pub attempt_id: AttemptId,
     /// normalized (messages, tool calls, results) or raw (lines as written).
     #[serde(default = "normalized")]
-    #[schemars(schema_with = "channel")]
     pub channel: Channel,
     /// Most entries to return; 50 of normalized or 200 of raw if left out, 1000 at most.
     limit: Option<Limit<50, 1000>>,
     /// Most bytes of entries to return, 1048576 at most; one entry always fits.
-    #[serde(default)]
     pub max_bytes: Limit<16_384, 1_048_576>,
     /// Older page: the entries before this index, a next_cursor. Not with after_entry_index.
     cursor: Option<Index>,
@@ -38,23 +35,13 @@ pub struct TailAttemptLogsInput {
     after_entry_index: Option<After>,
 }
 
-/// Which entries of a channel are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogPage {
-    /// The last ones.
-    Newest,
-    /// The last ones with a smaller index.
-    Before(u64),
-    /// The first ones with this index or a larger one.
-    From(u64),
-}
-
 impl TailAttemptLogsInput {
-    pub fn page(&self) -> LogPage {
+    /// Which entries of the channel are asked for.
+    pub fn page(&self) -> PagePosition {
         match (self.cursor, self.after_entry_index) {
-            (Some(cursor), _) => LogPage::Before(cursor.get()),
-            (None, Some(after)) => LogPage::From(after.first()),
-            (None, None) => LogPage::Newest,
+            (Some(cursor), _) => PagePosition::Before(cursor.get().unsigned_abs()),
+            (None, Some(after)) => PagePosition::After(after.get()),
+            (None, None) => PagePosition::Newest,
         }
     }
 
@@ -72,18 +59,12 @@ fn normalized() -> Channel {
     Channel::Normalized
 }
 
-fn channel(_: &mut SchemaGenerator) -> Schema {
-    one_of(&["normalized", "raw"])
-}
-
 #[apply(output)]
 pub struct TailAttemptLogsOutput {
-    /// Id of the attempt, a UUID.
     pub attempt_id: AttemptId,
     /// Its latest process, a UUID; null before the first.
     pub execution_process_id: Option<ProcessId>,
     /// normalized or raw.
-    #[schemars(schema_with = "channel")]
     pub channel: Channel,
     /// The entries, oldest first.
     pub entries: Vec<LogEntry>,
@@ -167,7 +148,6 @@ schema!([] LogEntry, |_| {
 });
 
 tools! {
-    /// What the tool about logs asks of the daemon.
     LogTools:
     read tail_attempt_logs(TailAttemptLogsInput) -> TailAttemptLogsOutput;
 }

@@ -4,10 +4,11 @@
 use macro_rules_attribute::attribute_alias;
 
 attribute_alias! {
-    // What a tool takes: no other fields, and no flag is required.
+    // What a tool takes: no other fields, and no flag or limit is required.
     #[apply(input)] =
         #[serde_with::apply(
             bool => #[serde(default)],
+            Limit => #[serde(default)],
             TaskId => #[schemars(with = "crate::api::args::TaskName")],
             ProjectId => #[schemars(with = "crate::api::args::Id")],
             RepoId => #[schemars(with = "crate::api::args::Id")],
@@ -17,13 +18,23 @@ attribute_alias! {
             Option<AttemptId> => #[schemars(with = "Option<crate::api::args::Id>")],
             Option<SessionId> => #[schemars(with = "Option<crate::api::args::Id>")],
             Option<Timestamp> => #[schemars(with = "Option<crate::api::args::Time>")],
+            Channel => #[schemars(with = "crate::api::args::Channels")],
+            FollowUpAction => #[schemars(with = "crate::api::args::FollowUpActions")],
+            Priority => #[schemars(with = "crate::api::args::Priorities")],
+            Option<Priority> => #[schemars(with = "Option<crate::api::args::Priorities>")],
+            Option<TaskStatus> => #[schemars(with = "Option<crate::api::args::TaskStatuses>")],
         )]
         #[derive(Clone, Debug, PartialEq)]
         #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
         #[serde(deny_unknown_fields)];
 
-    // The same in the worker API's camelCase.
+    // The same in the worker API's camelCase, save the project.
     #[apply(camel_input)] =
+        #[serde_with::apply(
+            Option<ProjectName> => #[serde(rename = "project_id")],
+            Priority => #[schemars(with = "crate::api::args::Priorities")],
+            Option<Priority> => #[schemars(with = "Option<crate::api::args::Priorities>")],
+        )]
         #[derive(Clone, Debug, PartialEq)]
         #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
         #[serde(rename_all = "camelCase", deny_unknown_fields)];
@@ -48,6 +59,13 @@ attribute_alias! {
             Timestamp => #[schemars(with = "crate::api::args::Time")],
             Option<Timestamp> => #[schemars(with = "Option<crate::api::args::Time>")],
             Worktree => #[schemars(with = "serde_json::Value")],
+            ApprovalStatus => #[schemars(with = "crate::api::args::ApprovalStatuses")],
+            AttemptState => #[schemars(with = "crate::api::args::States")],
+            ChangeStatus => #[schemars(with = "crate::api::args::ChangeStatuses")],
+            Channel => #[schemars(with = "crate::api::args::Channels")],
+            FollowUpAction => #[schemars(with = "crate::api::args::FollowUpActions")],
+            Priority => #[schemars(with = "crate::api::args::Priorities")],
+            TaskStatus => #[schemars(with = "crate::api::args::TaskStatuses")],
         )]
         #[derive(Clone, Debug, PartialEq)]
         #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)];
@@ -58,24 +76,38 @@ attribute_alias! {
             Vec<LateAnswer> => #[serde(default, skip_serializing_if = "Vec::is_empty")],
             Option<_> => #[serde(skip_serializing_if = "Option::is_none")],
             Timestamp => #[schemars(with = "crate::api::args::Time")],
+            Option<Timestamp> => #[schemars(with = "Option<crate::api::args::Time>")],
+            TaskId => #[schemars(with = "String")],
             TicketId => #[schemars(with = "String")],
+            Priority => #[schemars(with = "crate::api::args::Priorities")],
         )]
         #[derive(Clone, Debug, PartialEq)]
         #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
         #[serde(rename_all = "camelCase")];
+
+    // What has one of several shapes, or no case of its own.
+    #[apply(data)] =
+        #[derive(Clone, Debug, PartialEq)]
+        #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)];
 
     // An enum that is one word in JSON.
     #[apply(word)] =
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
         #[serde(rename_all = "snake_case")];
+
+    // The same with hyphens between words.
+    #[apply(hyphened_word)] =
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde(rename_all = "kebab-case")];
 }
 
 /// The trait behind a group of tools: the input and output of each, and whether it reads or
 /// changes something. A change has a key and is answered once.
 macro_rules! tools {
-    ($(#[doc = $doc:literal])* $group:ident: $($tools:tt)*) => {
-        tools!(@ [$(#[doc = $doc])* pub trait $group] [] $($tools)*);
+    ($group:ident: $($tools:tt)*) => {
+        tools!(@ [pub trait $group] [] $($tools)*);
     };
     (@ $head:tt [$($method:tt)*] read $name:ident($input:ty) -> $output:ty; $($rest:tt)*) => {
         tools!(@ $head [

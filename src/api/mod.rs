@@ -11,6 +11,7 @@ pub mod attempts;
 pub mod brief;
 pub mod commands;
 pub mod context;
+pub mod descriptions;
 pub mod executors;
 pub mod field_path;
 pub mod field_rules;
@@ -101,8 +102,8 @@ pub trait Service:
     + sessions::SessionTools
     + tasks::TaskTools
     + waits::WaitTools
-    + worker::consult::ConsultTools
-    + worker::immediate::ImmediateTools
+    + worker::question::ConsultTools
+    + worker::question::ImmediateTools
     + worker::inbox::InboxTools
     + worker::next::NextTools
     + worker::question::AskTools

@@ -22,11 +22,8 @@ pub struct TailSessionMessagesInput {
     pub attempt_id: Option<AttemptId>,
     /// Session to read, a UUID: latest_session_id of get_attempt_status. Not with attempt_id.
     pub session_id: Option<SessionId>,
-    /// Most messages to return; more than 200 counts as 200.
-    #[serde(default)]
     pub limit: Limit<20, 200>,
     /// Most bytes of messages to return, 1048576 at most; one message always fits.
-    #[serde(default)]
     pub max_bytes: Limit<16_384, 1_048_576>,
     /// Older page: the messages before this index, a next_cursor.
     pub cursor: Option<Index>,
@@ -34,13 +31,11 @@ pub struct TailSessionMessagesInput {
 
 #[apply(output)]
 pub struct TailSessionMessagesOutput {
-    /// Id of the session, a UUID.
     pub session_id: SessionId,
     /// The messages, oldest first.
     pub messages: Vec<SessionMessage>,
     /// Give it as cursor to get older messages; null at the beginning.
     pub next_cursor: Option<u64>,
-    /// Whether there are older ones.
     pub has_more: bool,
 }
 
@@ -65,7 +60,6 @@ pub enum MessageRole {
 }
 
 tools! {
-    /// What the tool about sessions asks of the daemon.
     SessionTools:
     read tail_session_messages(TailSessionMessagesInput) -> TailSessionMessagesOutput;
 }

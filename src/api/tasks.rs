@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProjectId, SessionId, TaskId, TaskRef};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::api::args::{Description, Limit, TaskName, Text, Title};
@@ -13,40 +11,15 @@ use crate::api::brief::{Brief, GivenBrief};
 use crate::api::field_rules::FieldRule;
 use crate::api::worker::receipt::CheckedReport;
 use crate::api::worker::reported::{LastReport, Reported};
-use provost_actors::journal::ReviewState;
-
-/// How far a task is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TaskStatus {
-    Todo,
-    InProgress,
-    InReview,
-    Done,
-    Cancelled,
-}
-
-/// How urgent a task is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Priority {
-    Low,
-    #[default]
-    Medium,
-    High,
-    Critical,
-}
+pub use provost_actors::journal::{Priority, ReviewState, TaskStatus};
 
 pub const CREATE_TASK: &str = "\
 Use when: you want to add a task to a project's board.
-Required: project_id, title.
-Optional: description, priority, depends_on, brief, request_id.
 Next: start_task_attempt with the task_id.
 Avoid: retrying without request_id after a timeout, which makes a second task.";
 
 #[apply(input)]
 pub struct CreateTaskInput {
-    /// Project the task belongs to, a UUID from list_projects.
     pub project_id: ProjectId,
     /// The work in a line of 1 to 1000 characters.
     pub title: Title,
@@ -70,31 +43,23 @@ pub struct CreateTaskInput {
 
 #[apply(output)]
 pub struct CreateTaskOutput {
-    /// Id of the new task, a UUID.
     pub task_id: TaskId,
-    /// Its name in the project: TASK-001.
     pub handle: String,
 }
 
 pub const LIST_TASKS: &str = "\
 Use when: you need a project's tasks, each with its latest attempt and session.
-Required: project_id.
-Optional: status, updated_since, limit, cursor.
 Next: get_task or start_task_attempt with a task_id; get_attempt_status with latest_attempt_id.
 Avoid: listing all tasks repeatedly; filter by status or updated_since.";
 
 #[apply(input)]
 pub struct ListTasksInput {
-    /// Project to list, a UUID from list_projects.
     pub project_id: ProjectId,
-    /// Only tasks of this status: todo, inprogress, inreview, done or cancelled.
+    /// Only tasks of this status.
     pub status: Option<TaskStatus>,
     /// Only tasks changed at or after this time, RFC 3339.
     pub updated_since: Option<Timestamp>,
-    /// Most tasks to return; more than 200 counts as 200.
-    #[serde(default)]
     pub limit: Limit<30, 200>,
-    /// Older page: the `next_cursor` of the last answer, unchanged.
     pub cursor: Option<Text<1, 512>>,
 }
 
@@ -102,30 +67,21 @@ pub struct ListTasksInput {
 pub struct ListTasksOutput {
     /// The tasks, newest first.
     pub tasks: Vec<TaskSummary>,
-    /// Give it as cursor to get the next page; null on the last one.
     pub next_cursor: Option<String>,
-    /// Whether there are more.
     pub has_more: bool,
 }
 
 #[apply(output)]
 pub struct TaskSummary {
-    /// Id of the task, a UUID.
     pub task_id: TaskId,
-    /// Its name in the project: TASK-001.
     pub handle: String,
-    /// The work in a line.
     pub title: String,
-    /// todo, inprogress, inreview, done or cancelled.
     pub status: TaskStatus,
-    /// low, medium, high or critical.
     pub priority: Priority,
     /// Review state after its last report: reported, verified, rework, failed, blocked or paused.
     #[schemars(with = "Option<String>")]
     pub standing: Option<ReviewState>,
-    /// When it was created, RFC 3339 UTC.
     pub created_at: Timestamp,
-    /// When it last changed, RFC 3339 UTC.
     pub updated_at: Timestamp,
     /// Its most recently created attempt, a UUID; null before the first.
     pub latest_attempt_id: Option<AttemptId>,
@@ -133,7 +89,6 @@ pub struct TaskSummary {
     pub latest_workspace_branch: Option<String>,
     /// Latest session of that attempt, a UUID; null if it has none yet.
     pub latest_session_id: Option<SessionId>,
-    /// Executor of that session.
     pub latest_session_executor: Option<String>,
     /// Whether an attempt is queued or running.
     pub has_in_progress_attempt: bool,
@@ -143,14 +98,11 @@ pub struct TaskSummary {
 
 pub const GET_TASK: &str = "\
 Use when: you need one task in full: description, dependencies, what was reported on it.
-Required: task_id.
-Optional: none.
 Next: start_task_attempt or update_task with the task_id.
 Avoid: calling it for every task of a list; list_tasks has the statuses.";
 
 #[apply(input)]
 pub struct GetTaskInput {
-    /// Task to read: UUID or handle.
     pub task_id: TaskId,
 }
 
@@ -181,7 +133,6 @@ pub struct TaskOutput {
 pub struct Task {
     #[serde(flatten)]
     pub summary: TaskSummary,
-    /// Id of its project, a UUID.
     pub project_id: ProjectId,
     /// Everything that the agent needs to know; null if there is none.
     pub description: Option<String>,
@@ -198,7 +149,6 @@ pub struct Task {
 pub const UPDATE_TASK: &str = "\
 Use when: a task's text, status, priority or dependencies change.
 Required: task_id and at least one of the optional fields but request_id.
-Optional: title, description, status, priority, depends_on, brief, request_id.
 Next: list_tasks, to see the board.
 Avoid: setting inprogress yourself; start_task_attempt does it.";
 
@@ -208,15 +158,12 @@ pub const UPDATE_RULES: &[FieldRule] =
 /// What is absent stays as it is.
 #[apply(input)]
 pub struct UpdateTaskInput {
-    /// Task to change: UUID or handle.
     pub task_id: TaskId,
     /// New title, 1 to 1000 characters.
     pub title: Option<Title>,
     /// New description; an empty string removes it.
     pub description: Option<Description>,
-    /// New status: todo, inprogress, inreview, done or cancelled.
     pub status: Option<TaskStatus>,
-    /// New priority: low, medium, high or critical.
     pub priority: Option<Priority>,
     /// All tasks that must be done first, replacing the old list: UUIDs or handles.
     #[schemars(with = "Option<Vec<TaskName>>")]
@@ -228,8 +175,6 @@ pub struct UpdateTaskInput {
 
 pub const DELETE_TASK: &str = "\
 Use when: a task must be deleted from the board.
-Required: task_id.
-Optional: request_id.
 Next: list_tasks, to see what is left.
 Avoid: deleting finished tasks (update_task with status done), or while an attempt runs.";
 
@@ -243,12 +188,10 @@ pub struct DeleteTaskInput {
 pub struct DeleteTaskOutput {
     /// Id of the deleted task, a UUID.
     pub deleted_task_id: TaskId,
-    /// Its handle.
     pub handle: String,
 }
 
 tools! {
-    /// What the tools about tasks ask of the daemon.
     TaskTools:
     change create_task(CreateTaskInput) -> CreateTaskOutput;
     read list_tasks(ListTasksInput) -> ListTasksOutput;

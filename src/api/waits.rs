@@ -7,7 +7,6 @@ use crate::api::args::{Id, Limit, List, Text};
 
 pub const WAIT_FOR_ATTEMPTS: &str = "\
 Use when: attempts run and you want to be woken when one ends, or all do, or anything changes.
-Required: attempt_ids.
 Optional: until, after, timeout_ms (50000 for long runs).
 Next: the same with after from the answer; once settled, tail_session_messages or get_attempt_status.
 Avoid: polling get_attempt_status; an after of other attempts, which may miss what those did.";
@@ -34,7 +33,6 @@ pub struct WaitForAttemptsInput {
     /// The `after` of the last answer for the same attempts, so that no change is missed.
     pub after: Option<Text<1, 64>>,
     /// How long to wait at most, in milliseconds; more than 50000 counts as 50000.
-    #[serde(default)]
     pub timeout_ms: Limit<30_000, 50_000>,
 }
 
@@ -51,30 +49,23 @@ pub struct WaitForAttemptsOutput {
 /// A status in short: 50 of them take 19 KiB at most.
 #[apply(output)]
 pub struct WaitedAttempt {
-    /// Id of the attempt, a UUID.
     pub attempt_id: AttemptId,
-    /// idle, running, completed or failed.
     pub state: AttemptState,
-    /// queued, preparing, running, waiting, stopping, idle or settled.
     pub phase: AttemptPhase,
     /// As in get_attempt_status.
     pub waiting_on: Option<String>,
     /// Whether it changed since after; without after, since the call began.
     pub changed: bool,
-    /// Its latest process, a UUID; null before the first.
     pub latest_execution_process_id: Option<ProcessId>,
-    /// Exit code of that process; null while it runs or if a signal ended it.
     pub exit_code: Option<i32>,
     /// Why it failed, cut short; null unless state is failed.
     pub failure_summary: Option<String>,
-    /// How many follow-ups wait.
     pub queued_follow_ups: u32,
     /// Where its logs end, as in get_attempt_status.
     pub latest_entry_index: LatestEntryIndex,
 }
 
 tools! {
-    /// What the tool that waits asks of the daemon.
     WaitTools:
     read wait_for_attempts(WaitForAttemptsInput) -> WaitForAttemptsOutput;
 }

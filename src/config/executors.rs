@@ -8,16 +8,18 @@ use std::path::Path;
 
 use provost_actors::executor::OnQuota;
 use provost_actors::nearest::nearest;
+use serde_json::json;
 
 use super::Result;
 use super::reader::{Item, Source, Table};
-use super::settings::{TABLE, Value};
+use super::settings::TABLE;
 use crate::role::Role;
 
 /// What an executor writes to its standard output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// Lines of text.
+    #[default]
     Plain,
     /// Lines of normalized entries as JSON.
     Events,
@@ -82,7 +84,8 @@ impl Protocol {
 }
 
 /// How the prompt reaches the program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PromptVia {
     /// On its standard input, which is then closed.
     #[default]
@@ -102,7 +105,7 @@ pub struct VariantConfig {
 }
 
 /// One configured executor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecutorConfig {
     pub protocol: Protocol,
     /// The program and its arguments; empty only for `fake`.
@@ -135,22 +138,8 @@ pub struct ExecutorConfig {
 const BUILTIN: &str = include_str!("builtin.toml");
 
 /// The keys of a table; `docs/configuration.md` has them in this order.
-pub(super) const KEYS: &[&str] = &[
-    "protocol",
-    "command",
-    "prompt",
-    "supports_mcp",
-    "env",
-    "env_pass",
-    "default_variant",
-    "variants",
-    "options",
-    "on_quota",
-    "role",
-    "limits",
-    "install",
-    "note",
-];
+pub(super) const KEYS: &str = "protocol command prompt supports_mcp env env_pass default_variant \
+    variants options on_quota role limits install note";
 
 /// The built-in executors, overridden by the table `[executors]`.
 pub fn read(executors: Option<&Item<'_>>) -> Result<BTreeMap<String, ExecutorConfig>> {
@@ -183,7 +172,7 @@ fn read_one(
     builtin: &BTreeMap<String, ExecutorConfig>,
 ) -> Result<ExecutorConfig> {
     let table = item.table()?;
-    table.only(KEYS)?;
+    table.only(&KEYS.split(' ').collect::<Vec<_>>())?;
     let protocol = table.get("protocol").map(|item| Protocol::read(&item, builtin)).transpose()?;
     let alike = protocol.and_then(|protocol| builtin.get(protocol.as_str()));
     let speaks_it =
@@ -225,23 +214,7 @@ impl ExecutorConfig {
 
     /// One with nothing but a protocol.
     pub fn new(protocol: Protocol) -> Self {
-        Self {
-            protocol,
-            command: Vec::new(),
-            prompt: PromptVia::default(),
-            supports_mcp: false,
-            env: BTreeMap::new(),
-            env_pass: Vec::new(),
-            default_variant: None,
-            variants: BTreeMap::new(),
-            options: BTreeMap::new(),
-            on_quota: OnQuota::default(),
-            role: Role::Worker,
-            limits: BTreeMap::new(),
-            install: None,
-            note: None,
-            line: None,
-        }
+        Self { protocol, ..Self::default() }
     }
 }
 
@@ -303,7 +276,7 @@ fn read_limits(item: &Item<'_>) -> Result<BTreeMap<&'static str, u64>> {
     let given = known().filter_map(|setting| Some((setting, table.get(setting.key)?)));
     given
         .map(|(setting, item)| {
-            let value = item.integer().filter(|value| setting.check(&Value::Integer(*value)));
+            let value = item.integer().filter(|value| setting.check(&json!(value)));
             Ok((setting.key, value.ok_or_else(|| item.invalid(&setting.expected()))?))
         })
         .collect()

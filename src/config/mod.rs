@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 pub use executors::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
 pub use projects::ProjectConfig;
 use reader::{Source, Table};
+use serde_json::{Value, json};
 pub use settings::{Answers, Checks, Guards, Limits, Settings, Worker};
-use settings::{Setting, TABLE, Value};
+use settings::{Setting, TABLE};
 
 /// Why the configuration can't be used. The CLI ends with exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +91,7 @@ impl Config {
         for (key, value) in own.into_iter().flatten() {
             let is_it = |setting: &&Setting| (setting.section, setting.key) == ("limits", *key);
             if let Some(setting) = TABLE.iter().find(is_it) {
-                (setting.set)(&mut settings, Value::Integer(*value));
+                (setting.set)(&mut settings, json!(value));
             }
         }
         settings.limits
@@ -173,9 +174,9 @@ fn parse(setting: &Setting, text: &str, name: &str, origin: Origin) -> Given {
 fn from_file(setting: &Setting, root: &Table<'_>) -> Option<Given> {
     // `check_keys` has refused a section that is no table.
     let item = root.get(setting.section)?.table().ok()?.get(setting.key)?;
-    let value = item.integer().map(Value::Integer);
-    let value = value.or_else(|| item.text().ok().map(Value::Text));
-    let value = value.or_else(|| item.texts().ok().map(Value::Texts));
+    let value = item.integer().map(Value::from);
+    let value = value.or_else(|| item.text().ok().map(Value::from));
+    let value = value.or_else(|| item.texts().ok().map(Value::from));
     let value = value.filter(|value| setting.check(value));
     let value = value.ok_or_else(|| item.invalid(&setting.expected()));
     Some(value.map(|value| (value, Origin::File(item.line()))))

@@ -4,15 +4,7 @@
 use std::ops::RangeInclusive;
 
 use provost_actors::secret::SecretNames;
-
-/// A setting's value as the file, the environment or a flag gives it.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(untagged)]
-pub enum Value {
-    Integer(u64),
-    Text(String),
-    Texts(Vec<String>),
-}
+use serde_json::{Value, json};
 
 /// What a setting may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,25 +62,25 @@ impl Setting {
 
     /// Whether the value may be set.
     pub fn check(&self, value: &Value) -> bool {
-        match (&self.allowed, value) {
-            (Allowed::Integer(range), Value::Integer(number)) => range.contains(number),
-            (Allowed::BranchPrefix, Value::Text(text)) => is_branch_prefix(text),
-            (Allowed::Name, Value::Text(text)) => is_name(text),
-            (Allowed::SecretNames, Value::Texts(names)) => {
-                names.iter().all(|name| SecretNames::is_pattern(name))
-            }
-            _ => false,
+        let text = value.as_str();
+        match &self.allowed {
+            Allowed::Integer(range) => value.as_u64().is_some_and(|number| range.contains(&number)),
+            Allowed::BranchPrefix => text.is_some_and(is_branch_prefix),
+            Allowed::Name => text.is_some_and(is_name),
+            Allowed::SecretNames => value.as_array().is_some_and(|names| {
+                names.iter().all(|name| name.as_str().is_some_and(SecretNames::is_pattern))
+            }),
         }
     }
 
     /// Reads the text of an environment variable or a flag.
     pub fn parse(&self, text: &str) -> Option<Value> {
         let value = match self.allowed {
-            Allowed::Integer(_) => Value::Integer(text.trim().parse().ok()?),
-            Allowed::BranchPrefix | Allowed::Name => Value::Text(text.to_owned()),
+            Allowed::Integer(_) => json!(text.trim().parse::<u64>().ok()?),
+            Allowed::BranchPrefix | Allowed::Name => json!(text),
             Allowed::SecretNames => {
                 let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-                Value::Texts(names.map(str::to_owned).collect())
+                names.collect()
             }
         };
         self.check(&value).then_some(value)
@@ -104,42 +96,6 @@ fn is_branch_prefix(text: &str) -> bool {
     text.chars().all(plain)
         && !text.starts_with(['/', '-', '.'])
         && !["..", "//", "/.", ".lock/"].iter().any(|bad| text.contains(bad))
-}
-
-/// A Rust type that a setting can have.
-trait Typed: Sized {
-    fn to_value(&self) -> Value;
-    fn assign(&mut self, value: Value);
-}
-
-macro_rules! typed {
-    ($($kind:ty: $variant:ident;)*) => {$(
-        impl Typed for $kind {
-            fn to_value(&self) -> Value {
-                Value::$variant(self.clone())
-            }
-
-            fn assign(&mut self, value: Value) {
-                if let Value::$variant(value) = value {
-                    *self = value;
-                }
-            }
-        }
-    )*};
-}
-
-typed! { u64: Integer; String: Text; Vec<String>: Texts; }
-
-impl Typed for usize {
-    fn to_value(&self) -> Value {
-        Value::Integer(*self as u64)
-    }
-
-    fn assign(&mut self, value: Value) {
-        if let Value::Integer(value) = value {
-            *self = Self::try_from(value).unwrap_or(Self::MAX);
-        }
-    }
 }
 
 macro_rules! settings {
@@ -178,8 +134,12 @@ macro_rules! settings {
                 doc: concat!($($doc),*),
                 allowed: $allowed,
                 alias: settings!(@alias $($alias)?),
-                get: |settings| settings.$section.$key.to_value(),
-                set: |settings, value| settings.$section.$key.assign(value),
+                get: |settings| json!(settings.$section.$key),
+                set: |settings, value| {
+                    if let Ok(value) = serde_json::from_value(value) {
+                        settings.$section.$key = value;
+                    }
+                },
             },)*)*
         ];
     };
@@ -321,10 +281,10 @@ mod tests {
         for setting in TABLE {
             let mut settings = Settings::default();
             let value = match setting.allowed {
-                Allowed::Integer(ref range) => Value::Integer(*range.end()),
-                Allowed::BranchPrefix => Value::Text("other/".to_owned()),
-                Allowed::Name => Value::Text("other".to_owned()),
-                Allowed::SecretNames => Value::Texts(vec!["OTHER".to_owned()]),
+                Allowed::Integer(ref range) => json!(range.end()),
+                Allowed::BranchPrefix => json!("other/"),
+                Allowed::Name => json!("other"),
+                Allowed::SecretNames => json!(["OTHER"]),
             };
             (setting.set)(&mut settings, value.clone());
             for other in TABLE {

@@ -6,7 +6,7 @@ use provost_actors::secret::{Needle, SecretNames};
 use serde_json::{Value as Json, json};
 
 use super::settings::TABLE;
-use super::{Config, ExecutorConfig, Origin, PromptVia};
+use super::{Config, ExecutorConfig, Origin};
 
 /// One line of `config show`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -24,35 +24,32 @@ pub struct Shown {
     pub doc: Option<&'static str>,
 }
 
+impl Shown {
+    fn new(key: String, value: Json, origin: String) -> Self {
+        Self { key, value, origin, variable: None, doc: None }
+    }
+}
+
 impl Config {
     /// Every value with its origin: the settings in the order of their table, then the
     /// executors and the projects by name.
     pub fn show(&self) -> Vec<Shown> {
-        let settings = TABLE.iter().zip(&self.origins).map(|(setting, origin)| Shown {
-            key: setting.path(),
-            value: json!((setting.get)(&self.settings)),
-            origin: self.describe(origin),
-            variable: Some(setting.variable()),
-            doc: Some(setting.doc()),
+        let settings = TABLE.iter().zip(&self.origins).map(|(setting, origin)| {
+            let value = (setting.get)(&self.settings);
+            let (variable, doc) = (Some(setting.variable()), Some(setting.doc()));
+            Shown { variable, doc, ..Shown::new(setting.path(), value, self.describe(origin)) }
         });
         let secrets = SecretNames::new(self.settings.secrets.names.clone());
         let executors = self.executors.iter().flat_map(|(name, executor)| {
             let origin = self.describe(&executor.line.map_or(Origin::Default, Origin::File));
-            fields(executor, &secrets).into_iter().map(move |(field, value)| Shown {
-                key: format!("executors.{name}.{field}"),
-                value,
-                origin: origin.clone(),
-                variable: None,
-                doc: None,
+            fields(executor, &secrets).into_iter().map(move |(field, value)| {
+                Shown::new(format!("executors.{name}.{field}"), value, origin.clone())
             })
         });
         let projects = self.projects.iter().flat_map(|(name, project)| {
-            project.checks.iter().map(move |(check, command)| Shown {
-                key: format!("projects.{name}.checks.{check}"),
-                value: json!(command),
-                origin: self.describe(&Origin::File(project.line)),
-                variable: None,
-                doc: None,
+            project.checks.iter().map(move |(check, command)| {
+                let key = format!("projects.{name}.checks.{check}");
+                Shown::new(key, json!(command), self.describe(&Origin::File(project.line)))
             })
         });
         settings.chain(executors).chain(projects).collect()
@@ -107,14 +104,10 @@ impl<'c> Redactor<'c> {
 
 fn fields(executor: &ExecutorConfig, secrets: &SecretNames) -> Vec<(String, Json)> {
     let redactor = Redactor::of(executor, secrets);
-    let prompt = match executor.prompt {
-        PromptVia::Stdin => "stdin",
-        PromptVia::Arg => "arg",
-    };
     let mut fields = vec![
         ("protocol".to_owned(), json!(executor.protocol.as_str())),
         ("command".to_owned(), redactor.texts(&executor.command)),
-        ("prompt".to_owned(), json!(prompt)),
+        ("prompt".to_owned(), json!(executor.prompt)),
         ("supports_mcp".to_owned(), json!(executor.supports_mcp)),
         ("env".to_owned(), redactor.env(&executor.env)),
         ("env_pass".to_owned(), json!(executor.env_pass)),

@@ -56,7 +56,7 @@ impl ApprovalTools for Domain {
         Ok(answered(answer, |approval| RespondApprovalOutput {
             approval_id: approval.approval_id,
             attempt_id: approval.attempt_id,
-            status: approval.status.into(),
+            status: approval.status,
             reason: approval.reason,
             decided_at: approval.decided_at,
         }))
@@ -75,7 +75,7 @@ fn summary(approval: Approval) -> ApprovalSummary {
         approval_id: approval.approval_id,
         attempt_id: approval.attempt_id,
         execution_process_id: approval.process_id,
-        status: approval.status.into(),
+        status: approval.status,
         text: cut(request.text, TEXT_MAX),
         tool_name: request.tool_name,
         tool_call_id: request.tool_call_id,

@@ -59,7 +59,7 @@ impl AttemptTools for Domain {
             worktree,
             session_id: started.session_id,
             execution_process_id: started.execution_process_id,
-            state: started.state.into(),
+            state: started.state,
             phase: started.phase.into(),
         }))
     }
@@ -89,7 +89,7 @@ impl AttemptTools for Domain {
                     worktree: worktrees
                         .remove(&attempt.attempt_id)
                         .unwrap_or_else(|| Worktree::Each(BTreeMap::new())),
-                    state: attempt.state.into(),
+                    state: attempt.state,
                     created_at: attempt.created_at,
                     updated_at: attempt.updated_at,
                     latest_session_id: attempt.latest_session_id,
@@ -192,7 +192,7 @@ impl Domain {
             next_action: Some(next),
             workspace_branch: overview.workspace_branch,
             worktree: None,
-            state: overview.state.into(),
+            state: overview.state,
             phase,
             waiting_on,
             resume_at: overview.resume_at,
@@ -222,7 +222,7 @@ fn stopped(stopped: AttemptStopped, worktree: Worktree) -> StopAttemptOutput {
         worktree,
         execution_process_id: stopped.execution_process_id,
         stopped: stopped.stopped,
-        state: stopped.state.into(),
+        state: stopped.state,
         phase: stopped.phase.into(),
         forced: stopped.forced,
         signals: stopped.signals,

@@ -29,7 +29,7 @@ impl FollowUpTools for Domain {
         let (attempt_id, _) = self.store.target(target).await?;
         let request = FollowUpRequest {
             attempt_id,
-            action: input.action.into(),
+            action: input.action,
             prompt: input.prompt.map(Into::into).unwrap_or_default(),
             variant: input.variant.map(Into::into),
             unless_stopped: false,
@@ -42,7 +42,7 @@ impl FollowUpTools for Domain {
 
 fn output(done: FollowedUp, worktree: Worktree) -> FollowUpOutput {
     FollowUpOutput {
-        action: done.action.into(),
+        action: done.action,
         attempt_id: done.attempt_id,
         worktree,
         session_id: done.session_id,

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use provost_actors::event::{Channel, Timestamp};
 use provost_actors::ids::AttemptId;
-use provost_actors::log::{AttemptLog, LogError, Page, PagePosition, Query, Tip};
+use provost_actors::log::{AttemptLog, LogError, Page, Query, Tip};
 use provost_actors::refusal::{Code, Refusal};
 
 use super::{Domain, blocking};
-use crate::api::logs::{LogEntry, LogPage, LogTools, TailAttemptLogsInput, TailAttemptLogsOutput};
+use crate::api::logs::{LogEntry, LogTools, TailAttemptLogsInput, TailAttemptLogsOutput};
 
 #[async_trait]
 impl LogTools for Domain {
@@ -21,18 +21,8 @@ impl LogTools for Domain {
     ) -> Refusable<TailAttemptLogsOutput> {
         let (attempt, channel) = (input.attempt_id, input.channel);
         let status = self.store.status(attempt).await?;
-        let query = Query {
-            limit: input.limit(),
-            max_bytes: input.max_bytes.get(),
-            place: match input.page() {
-                LogPage::Newest => PagePosition::Newest,
-                LogPage::Before(cursor) => PagePosition::Before(cursor),
-                LogPage::From(0) => PagePosition::After(-1),
-                LogPage::From(first) => {
-                    PagePosition::After(i64::try_from(first - 1).unwrap_or(i64::MAX))
-                }
-            },
-        };
+        let query =
+            Query { limit: input.limit(), max_bytes: input.max_bytes.get(), place: input.page() };
         let page = match self.log(attempt).await? {
             Some(log) => {
                 blocking(move || log.page(channel, &query)).await?.map_err(|error| fault(&error))?

@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use provost_actors::refusal::{Code, Refusal};
 
 use super::Domain;
-use crate::api::args::Index;
 use crate::api::sessions::{
     SessionMessage, SessionTools, TailSessionMessagesInput, TailSessionMessagesOutput,
 };
@@ -24,7 +23,7 @@ impl SessionTools for Domain {
             _ => return Err(Refusal::new(Code::AmbiguousTarget, "one target is needed")),
         };
         let (_, session_id) = self.store.target(target).await?;
-        let before = input.cursor.map_or(u64::MAX, Index::get);
+        let before = input.cursor.map_or(u64::MAX, |cursor| cursor.get().unsigned_abs());
         let (limit, max_bytes) = (input.limit.get(), input.max_bytes.get());
         let newest_first = self.store.messages(session_id, before, limit, max_bytes).await?;
         let messages = last_within(max_bytes, newest_first);

@@ -8,7 +8,6 @@ mod board;
 mod clarify;
 mod cli_methods;
 mod collect;
-mod convert;
 mod follow_up;
 mod logs;
 mod messages;

@@ -89,7 +89,7 @@ impl Domain {
             let tip = self.log_tip(attempt).await;
             waited.push(WaitedAttempt {
                 attempt_id: attempt,
-                state: status.overview.state.into(),
+                state: status.overview.state,
                 phase: phase(&status.overview),
                 waiting_on: waiting_on(&status.overview),
                 changed: snapshot.is_news(since),

@@ -152,7 +152,8 @@ fn replaced(edit: &Value) -> Option<String> {
     REPLACED.iter().find_map(of)
 }
 
-fn is_empty(input: &Value) -> bool {
+/// Whether a call has no input.
+pub fn is_empty(input: &Value) -> bool {
     match input {
         Value::Null => true,
         Value::Object(fields) => fields.is_empty(),

@@ -17,7 +17,7 @@ use crate::config::{ExecutorConfig, Protocol, VariantConfig};
 
 pub struct Configured {
     name: String,
-    config: ExecutorConfig,
+    pub config: ExecutorConfig,
     search: String,
     /// The variables that `env_pass` takes from the daemon's environment.
     passed: BTreeMap<String, String>,

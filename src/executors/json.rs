@@ -3,7 +3,7 @@
 //! does not know.
 
 use provost_actors::event::{Event, RawEntry, Stream, Timestamp};
-use provost_actors::executor::{Normalizer, Observed};
+use provost_actors::executor::{Message, Normalizer, Observed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -87,6 +87,11 @@ impl<D: Dialect + 'static> Normalizer for Json<D> {
     }
 }
 
+/// A line for the program, under this key.
+pub fn message(key: impl Into<String>, line: &Value) -> Message {
+    Message { key: key.into(), line: line.to_string() }
+}
+
 pub fn system(text: String) -> Observed {
     Observed::Entry(Event::SystemMessage { text })
 }
@@ -99,6 +104,16 @@ pub fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 /// A member that is a count; else 0.
 pub fn count(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_default()
+}
+
+/// A step of a plan in a line, by its status in either of the protocols' spellings.
+pub fn step(status: &str, text: &str) -> String {
+    let mark = match status {
+        "completed" => 'x',
+        "inProgress" | "in_progress" => '>',
+        _ => ' ',
+    };
+    format!("[{mark}] {text}")
 }
 
 /// The text of a message's or a result's content; a part that is no text becomes its

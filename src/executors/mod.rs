@@ -15,7 +15,7 @@ mod streamed;
 mod version;
 mod vocabulary;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use provost_actors::executor::{Executor, Executors, Normalizer};
@@ -29,7 +29,6 @@ use configured::Configured;
 pub struct Registry {
     executors: BTreeMap<String, Arc<Configured>>,
     limits: BTreeMap<String, Limits>,
-    orchestrators: BTreeSet<String>,
 }
 
 impl Registry {
@@ -39,16 +38,12 @@ impl Registry {
         let mut executors = BTreeMap::new();
         let fake = (fake::NAME.to_owned(), ExecutorConfig::new(Protocol::Fake));
         let configured = config.executors.clone();
-        let mut orchestrators = BTreeSet::new();
         for (name, configured) in std::iter::once(fake).chain(configured) {
-            if configured.orchestrates() {
-                orchestrators.insert(name.clone());
-            }
             let executor = Configured::new(name.clone(), configured, environment);
             executors.insert(name, Arc::new(executor));
         }
         let limits = executors.keys().map(|name| (name.clone(), limits(&config.limits(name))));
-        Self { limits: limits.collect(), executors, orchestrators }
+        Self { limits: limits.collect(), executors }
     }
 
     /// The reader of a process that an executor of this name was launched for, with
@@ -71,7 +66,7 @@ impl Executors for Registry {
     }
 
     fn orchestrates(&self, name: &str) -> bool {
-        self.orchestrators.contains(name)
+        self.executors.get(name).is_some_and(|executor| executor.config.orchestrates())
     }
 
     fn all(&self) -> Vec<Arc<dyn Executor>> {

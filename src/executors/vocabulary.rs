@@ -71,6 +71,12 @@ fn is_no_model(text: &str) -> bool {
     holds(text, WORDS) || holds(after, MISSING)
 }
 
+/// The message in a text that may be the JSON answer of a model's server.
+pub fn inner_message(text: &str) -> String {
+    let answer: Value = serde_json::from_str(text).unwrap_or_default();
+    answer["error"]["message"].as_str().unwrap_or(text).to_owned()
+}
+
 /// The HTTP status in a text: `API Error: 429 …`, `status 503`, `429 …`.
 fn status_in(text: &str) -> Option<u16> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -159,14 +165,20 @@ impl Tokens {
     /// Those of both.
     pub fn plus(self, other: Self) -> Self {
         Self {
-            input: self.input + other.input,
-            output: self.output + other.output,
-            cached: self.cached + other.cached,
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            cached: self.cached.saturating_add(other.cached),
             cost_usd: match (self.cost_usd, other.cost_usd) {
                 (Some(one), Some(other)) => Some(one + other),
                 (one, other) => one.or(other),
             },
         }
+    }
+
+    /// Those of a turn that goes on.
+    pub fn so_far(self) -> Observed {
+        let Self { input: input_tokens, output: output_tokens, cost_usd, .. } = self;
+        Observed::Usage(Usage { input_tokens, output_tokens, cost_usd })
     }
 
     /// Reports them as the turn's usage and its `token_usage` entry, if there are any.
@@ -176,7 +188,7 @@ impl Tokens {
             return;
         }
         let Self { input: input_tokens, output: output_tokens, cached, cost_usd } = self;
-        out.push(Observed::Usage(Usage { input_tokens, output_tokens, cost_usd }));
+        out.push(self.so_far());
         out.push(Observed::Entry(Event::TokenUsage {
             text: String::new(),
             input_tokens,

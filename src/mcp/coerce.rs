@@ -90,7 +90,8 @@ fn of_text(node: &Value, text: &str, guesses: &mut Vec<Value>) {
         "no" | "off" => guesses.push(json!(false)),
         _ => {}
     }
-    let allowed: Vec<&str> = options(Some(node)).collect();
+    let allowed = node.get("enum").and_then(Value::as_array).into_iter().flatten();
+    let allowed: Vec<&str> = allowed.filter_map(Value::as_str).collect();
     guesses.extend(suggest::value(trimmed, &allowed).map(|name| json!(name)));
     // Braces, a `urn:uuid:` before it, or no hyphens.
     guesses.extend(trimmed.parse::<uuid::Uuid>().map(|id| json!(id.hyphenated().to_string())).ok());
@@ -126,11 +127,6 @@ fn time_of_unix(number: i64) -> Option<Value> {
     let millis = if number.abs() < FAR { number.checked_mul(1000)? } else { number };
     let time = DateTime::from_timestamp_millis(millis)?;
     Some(json!(time.to_rfc3339_opts(SecondsFormat::Millis, true)))
-}
-
-pub fn options(node: Option<&Value>) -> impl Iterator<Item = &str> {
-    let names = node.and_then(|node| node.get("enum")).and_then(Value::as_array);
-    names.into_iter().flatten().filter_map(Value::as_str)
 }
 
 #[cfg(test)]

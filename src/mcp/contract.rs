@@ -8,11 +8,12 @@ use crate::api::field_path::source;
 use crate::api::field_rules::FieldRule;
 
 /// What is needed of a tool to judge arguments for it.
-pub struct ToolContract<'a> {
-    pub tool: &'a str,
-    pub schema: &'a Value,
-    pub validator: &'a Validator,
-    pub rules: &'a [FieldRule],
+pub struct ToolContract {
+    pub tool: &'static str,
+    /// The whole schema; what is published leaves some of it out.
+    pub schema: Value,
+    pub validator: Validator,
+    pub rules: &'static [FieldRule],
     /// It is one of the worker API's.
     pub is_workers: bool,
 }
@@ -26,7 +27,7 @@ pub enum Fault {
     Invalid(String),
 }
 
-impl<'a> ToolContract<'a> {
+impl ToolContract {
     /// The first fault, in the order in which a caller would fix them.
     pub fn first_fault(&self, arguments: &Value) -> Option<Fault> {
         let errors = self.validator.iter_errors(arguments);
@@ -54,22 +55,22 @@ impl<'a> ToolContract<'a> {
     }
 
     /// The schema of what a JSON pointer into the arguments points at.
-    pub fn node(&self, pointer: &str) -> Option<&'a Value> {
+    pub fn node(&self, pointer: &str) -> Option<&Value> {
         let mut steps = pointer.split('/').skip(1).filter(|step| !step.is_empty());
-        steps.try_fold(self.schema, |node, step| {
+        steps.try_fold(&self.schema, |node, step| {
             let of_any_name = || node.get("additionalProperties").filter(|node| node.is_object());
             node.get("items").or_else(|| property(node, step)).or_else(of_any_name)
         })
     }
 
     /// The fields that can stand in the object that a pointer names.
-    pub fn fields(&self, pointer: &str) -> Vec<&'a str> {
+    pub fn fields(&self, pointer: &str) -> Vec<&str> {
         let fields = self.node(pointer).and_then(|node| node.get("properties")?.as_object());
         fields.into_iter().flatten().map(|(name, _)| name.as_str()).collect()
     }
 
     /// Those of them that a call needs, alone or one of two.
-    pub fn needed(&self, pointer: &str) -> Vec<&'a str> {
+    pub fn needed(&self, pointer: &str) -> Vec<&str> {
         let mut needed = self.required(pointer);
         for rule in self.rules.iter().filter(|_| pointer.is_empty()) {
             needed.extend(rule.targets());
@@ -91,7 +92,7 @@ impl<'a> ToolContract<'a> {
         self.fields(parent).contains(&field) && !self.required(parent).contains(&field)
     }
 
-    fn required(&self, pointer: &str) -> Vec<&'a str> {
+    fn required(&self, pointer: &str) -> Vec<&str> {
         let required = self.node(pointer).and_then(|node| node.get("required")?.as_array());
         required.into_iter().flatten().filter_map(Value::as_str).collect()
     }

@@ -7,22 +7,17 @@
 use rmcp::model::{CallToolResult, MetaObject};
 use serde_json::{Map, Value, json};
 
+use crate::api::Once;
+
 /// `_meta` key: the answer of an earlier, equal call was given again.
 const DEDUPLICATED: &str = "provost/deduplicated";
 
-/// What a tool gave, ready to be shown.
-#[derive(Debug)]
-pub struct Success {
-    pub output: Value,
-    pub deduplicated: bool,
-}
-
 /// The result of a call that was answered.
-pub fn success(success: Success) -> CallToolResult {
-    let meta = success
+pub fn success(answer: Once<Value>) -> CallToolResult {
+    let meta = answer
         .deduplicated
         .then(|| MetaObject(Map::from_iter([(DEDUPLICATED.to_owned(), json!(true))])));
-    CallToolResult::structured(success.output).with_meta(meta)
+    CallToolResult::structured(answer.value).with_meta(meta)
 }
 
 /// The result of a call that was refused.
@@ -62,7 +57,7 @@ mod tests {
 
     #[test]
     fn only_a_deduplicated_answer_says_so() {
-        let of = |deduplicated| success(Success { output: json!({}), deduplicated }).meta;
+        let of = |deduplicated| success(Once { value: json!({}), deduplicated }).meta;
         assert!(of(false).is_none());
         assert_eq!(of(true).unwrap().0["provost/deduplicated"], true);
     }

@@ -213,10 +213,7 @@ impl Stranger<'_> {
         let has = |field: &str| self.known.contains(&field);
         if has("timeout_ms") && self.tool != "stop_attempt" {
             let ms = millis(name, self.value)?;
-            return Some(Sense::Values(
-                vec![("timeout_ms".to_owned(), json!(ms))],
-                "timeout_ms takes milliseconds.",
-            ));
+            return Some(set("timeout_ms", ms, "timeout_ms takes milliseconds."));
         }
         match self.tool {
             "get_attempt_file" => self.lines_of_a_file(name),
@@ -228,8 +225,7 @@ impl Stranger<'_> {
                 }
                 match self.beside.get("repos").and_then(Value::as_array).map(Vec::as_slice) {
                     Some([Value::Object(only)]) if !only.contains_key("target_branch") => {
-                        let path = "repos[0].target_branch".to_owned();
-                        Some(Sense::Values(vec![(path, self.value.clone())], ""))
+                        Some(set("repos[0].target_branch", self.value.clone(), ""))
                     }
                     _ if self.tool == "start_task_attempt" => Some(Sense::Branch),
                     _ => Some(Sense::Nothing("each of repos has a target_branch of its own")),
@@ -258,6 +254,10 @@ impl Stranger<'_> {
         }
         Some(Sense::Values(values, "line_count = end_line - start_line + 1."))
     }
+}
+
+fn set(field: &str, value: impl Into<Value>, note: &'static str) -> Sense {
+    Sense::Values(vec![(field.to_owned(), value.into())], note)
 }
 
 /// Milliseconds from a time in another unit. A bare `timeout` of at most 600 is one in
@@ -323,8 +323,7 @@ fn decision(name: &str, value: &Value) -> Option<Sense> {
         "denied" | "deny" | "reject" | "rejected" => !said,
         _ => return None,
     };
-    let decision = if approves { "approve" } else { "deny" };
-    Some(Sense::Values(vec![("decision".to_owned(), json!(decision))], ""))
+    Some(set("decision", if approves { "approve" } else { "deny" }, ""))
 }
 
 /// The signal that a stop is to send.
@@ -338,10 +337,7 @@ fn signal(value: &Value) -> Option<Sense> {
         "TERM" | "15" | "INT" | "2" => false,
         _ => return None,
     };
-    Some(Sense::Values(
-        vec![("force".to_owned(), json!(force))],
-        "Without force a stop interrupts, then terminates, then kills.",
-    ))
+    Some(set("force", force, "Without force a stop interrupts, then terminates, then kills."))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ struct Other {
 }
 
 /// Repairs what can be repaired without knowing the board.
-pub fn repair(contract: &ToolContract<'_>, arguments: &Value) -> Repair {
+pub fn repair(contract: &ToolContract, arguments: &Value) -> Repair {
     let mut repair = Repair { arguments: arguments.clone(), ..Repair::default() };
     for _ in 0..MOST {
         let goes_on = match contract.first_fault(&repair.arguments) {
@@ -56,7 +56,7 @@ pub fn repair(contract: &ToolContract<'_>, arguments: &Value) -> Repair {
 }
 
 impl Repair {
-    fn unknown(&mut self, contract: &ToolContract<'_>, pointer: &str, fields: &[String]) -> bool {
+    fn unknown(&mut self, contract: &ToolContract, pointer: &str, fields: &[String]) -> bool {
         let Some(Value::Object(beside)) = self.arguments.pointer(pointer) else { return false };
         let beside = beside.clone();
         let known = contract.fields(pointer);
@@ -125,7 +125,7 @@ impl Repair {
         true
     }
 
-    fn invalid(&mut self, contract: &ToolContract<'_>, pointer: &str) -> bool {
+    fn invalid(&mut self, contract: &ToolContract, pointer: &str) -> bool {
         let (Some(node), Some(value)) = (contract.node(pointer), self.arguments.pointer(pointer))
         else {
             return false;

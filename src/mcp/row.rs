@@ -1,5 +1,7 @@
 //! What a tool is besides its fields: name, reach, effect and description. Pure.
 
+use std::borrow::Cow;
+
 use rmcp::model::ToolAnnotations;
 
 use crate::api::field_rules::FieldRule;
@@ -64,7 +66,8 @@ pub struct Row {
     pub audience: Audience,
     pub effect: Effect,
     pub load: Load,
-    pub description: &'static str,
+    /// What guides a caller, a line a heading. Those that the schema says are added to it.
+    pub description: Cow<'static, str>,
     pub rules: &'static [FieldRule],
 }
 

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::worker_error;
 use crate::api::args::Text;
+use crate::api::descriptions::{BOARD_INPUTS, Line, OUTPUTS, WORKER_INPUTS, describe};
 use crate::api::field_rules::FieldRule;
 
 /// The `request_id` that every tool with an effect takes.
@@ -23,8 +24,9 @@ pub const REQUEST_ID: &str = "request_id";
 
 /// The input schema of a tool: the type's, its field rules, and `request_id`
 /// for a tool that changes something.
-pub fn input<T: JsonSchema>(rules: &[FieldRule], changes: bool) -> JsonObject {
-    let mut root = root::<T>(settings().for_deserialize(), tidy_input);
+pub fn input<T: JsonSchema>(rules: &[FieldRule], changes: bool, is_workers: bool) -> JsonObject {
+    let known = if is_workers { WORKER_INPUTS } else { BOARD_INPUTS };
+    let mut root = root::<T>(settings().for_deserialize(), tidy_input, known);
     let mut properties = object(root.remove("properties").unwrap_or_default());
     if changes {
         let means = "Idempotency key, 1 to 128 characters: the same call with it again acts once.";
@@ -72,7 +74,7 @@ pub fn published(mut schema: JsonObject, is_workers: bool) -> JsonObject {
 /// clients check failures against it. An untagged enum of structs becomes one
 /// object that may have the fields of any of them.
 pub fn output<T: JsonSchema>(is_workers: bool) -> JsonObject {
-    let mut root = root::<T>(settings().for_serialize(), tidy_output);
+    let mut root = root::<T>(settings().for_serialize(), tidy_output, OUTPUTS);
     let shapes = match root.remove("anyOf") {
         Some(Value::Array(shapes)) => shapes.into_iter().map(object).collect(),
         _ => vec![root],
@@ -116,8 +118,14 @@ fn settings() -> SchemaSettings {
     })
 }
 
-fn root<T: JsonSchema>(settings: SchemaSettings, tidy: fn(&mut Schema)) -> JsonObject {
-    let generator = settings.with_transform(RecursiveTransform(tidy)).into_generator();
+fn root<T: JsonSchema>(
+    settings: SchemaSettings,
+    tidy: fn(&mut Schema),
+    known: &'static [Line],
+) -> JsonObject {
+    let describe = move |schema: &mut Schema| describe(schema, known);
+    let settings = settings.with_transform(RecursiveTransform(tidy));
+    let generator = settings.with_transform(RecursiveTransform(describe)).into_generator();
     object(generator.into_root_schema_for::<T>().to_value())
 }
 
@@ -235,7 +243,7 @@ mod tests {
 
     #[test]
     fn inputs_have_no_nulls_formats_or_references() {
-        let schema = Value::Object(input::<Painted>(&[], false));
+        let schema = Value::Object(input::<Painted>(&[], false, false));
         assert_eq!(
             schema,
             json!({

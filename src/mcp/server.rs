@@ -27,14 +27,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::backlog::Backlog;
-use super::envelope::{self, Success};
 use super::instructions;
 use super::limits::Limits;
 use super::row::Kind;
 use super::tool::{Call, Tool};
 use super::transport::LineTransport;
-use super::{prompts, refusals, resources, tools, worker_error};
-use crate::api::{CustomError, Role, Service, Session};
+use super::{envelope, prompts, refusals, resources, tools, worker_error};
+use crate::api::{CustomError, Once, Role, Service, Session};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
 const CALL_ID: &str = "provost/call_id";
@@ -95,7 +94,7 @@ impl Server {
         arguments: JsonObject,
         bridge_id: Option<String>,
         context: &Context,
-    ) -> Result<Success, Refusal> {
+    ) -> Result<Once<Value>, Refusal> {
         if tool.access() > self.session.access {
             return Err(refusals::beyond_access(tool, &self.session));
         }
@@ -135,7 +134,7 @@ impl Server {
         let bridge_id = call_id(&context.meta)
             .or_else(|| own.as_ref()?.get(CALL_ID)?.as_str().map(str::to_owned));
         match self.call(tool, arguments.clone(), bridge_id, context).await {
-            Ok(success) => Ok(CustomResult::new(success.output)),
+            Ok(success) => Ok(CustomResult::new(success.value)),
             Err(refusal) => {
                 let refusal = refusal.of_tool(tool.name);
                 Err(worker_error::error(&refusal, &self.session.agent, &Value::Object(arguments)))
@@ -329,7 +328,7 @@ impl ServerHandler for Server {
             return Err(resources::unknown(&request.uri));
         };
         let read = self.call(tool, arguments, None, &context).await.map_err(resources::fault)?;
-        Ok(resources::contents(&request.uri, &read.output).into())
+        Ok(resources::contents(&request.uri, &read.value).into())
     }
 
     /// None are offered, so the method is not there.

@@ -15,57 +15,42 @@ pub enum Meant {
     Unknown,
 }
 
-/// A name, and the words of other systems for it, separated by blanks.
-type Line = (&'static str, &'static str);
-
-/// Whole names of tools, and then single words in one, for which a tool stands.
-/// A line whose tool does not exist is passed over.
-const TOOLS: &[Line] = &[
-    (
-        "get_attempt_status",
-        "get_task_attempt get_attempt check_attempt show_attempt attempt_status",
-    ),
-    ("update_task", "update_status set_status set_task_status complete_task"),
-    (
-        "start_task_attempt",
-        "run_task start_task execute_task run_attempt run start_attempt create_attempt \
-         create_task_attempt new_attempt retry_attempt retry_task retry restart_attempt \
-         start_workspace_session start_session start_workspace start_agent spawn_agent launch_agent",
-    ),
-    ("list_repos", "list_repositories get_repos get_repositories"),
-    (
-        "list_task_attempts",
-        "list_attempts get_attempts get_task_attempts list_sessions list_workspaces list_runs",
-    ),
-    ("list_executors", "list_agents get_agents list_models list_profiles"),
-    ("list_projects", "get_project show_project find_project"),
-    ("create_task", "add_task new_task"),
-    ("create_project", "add_project new_project"),
-    ("list_approvals", "list_permissions get_approvals pending_approvals"),
-    (
-        "respond_approval",
-        "approve approve_request respond_to_approval grant_permission deny reject",
-    ),
-];
-const WORDS: &[Line] = &[
-    ("tail_attempt_logs", "log logs output"),
-    ("tail_session_messages", "messages transcript conversation history"),
-    ("get_attempt_patch", "patch"),
-    ("get_attempt_changes", "diff changes changed"),
-    ("get_attempt_file", "file read cat"),
-    ("wait_for_attempts", "wait await poll join"),
-    ("follow_up", "message continue resume reply send follow followup prompt"),
-    ("tail_attempt_logs", "tail"),
-    ("list_executors", "executor agents"),
-    ("get_attempt_status", "status state"),
-];
+/// Whole names of tools, and then single words in one, for which a tool stands: a name a line,
+/// and the words of other systems for it. A line whose tool does not exist is passed over.
+const TOOLS: &str = "\
+get_attempt_status: get_task_attempt get_attempt check_attempt show_attempt attempt_status
+update_task: update_status set_status set_task_status complete_task
+start_task_attempt: run_task start_task execute_task run_attempt run start_attempt create_attempt
+start_task_attempt: create_task_attempt new_attempt retry_attempt retry_task retry restart_attempt
+start_task_attempt: start_workspace_session start_session start_workspace start_agent
+start_task_attempt: spawn_agent launch_agent
+list_repos: list_repositories get_repos get_repositories
+list_task_attempts: list_attempts get_attempts get_task_attempts list_sessions list_workspaces
+list_task_attempts: list_runs
+list_executors: list_agents get_agents list_models list_profiles
+list_projects: get_project show_project find_project
+create_task: add_task new_task
+create_project: add_project new_project
+list_approvals: list_permissions get_approvals pending_approvals
+respond_approval: approve approve_request respond_to_approval grant_permission deny reject";
+const WORDS: &str = "\
+tail_attempt_logs: log logs output
+tail_session_messages: messages transcript conversation history
+get_attempt_patch: patch
+get_attempt_changes: diff changes changed
+get_attempt_file: file read cat
+wait_for_attempts: wait await poll join
+follow_up: message continue resume reply send follow followup prompt
+tail_attempt_logs: tail
+list_executors: executor agents
+get_attempt_status: status state";
 
 /// Verbs that end a run, and all that may stand beside them.
 const STOPS: &str = "cancel kill abort terminate interrupt end stop halt";
 const RUNS: &str = "attempt attempts task run agent execution process";
 
 /// Words of names for what no tool does. A deletion is never guessed.
-const ABSENT: &[Line] = &[
+const ABSENT: &[(&str, &str)] = &[
     (
         "Provost merges and pushes nothing: an attempt's work stays in its worktree and on its \
          branch (workspace_branch), and a person decides what becomes of it.",
@@ -83,27 +68,31 @@ const CANCEL_TASK: &str = "A task is cancelled by its status, an attempt is stop
     attempt_id: see update_task and stop_attempt.";
 
 /// Values of enums.
-const VALUES: &[Line] = &[
-    ("todo", "open pending new backlog ready queued"),
-    ("inprogress", "doing started wip active running"),
-    ("inreview", "review reviewing"),
-    ("done", "completed complete finished closed resolved success"),
-    ("cancelled", "aborted dropped wontfix"),
-    ("critical", "urgent highest blocker p0"),
-    ("high", "important p1"),
-    ("medium", "normal default p2"),
-    ("low", "lowest minor p3"),
-    ("raw", "stdout stderr text"),
-    ("normalized", "messages parsed"),
-    ("send", "message reply continue resume start run prompt now"),
-    ("queue", "enqueue later append"),
-    ("cancel", "clear drop"),
-    ("any_settled", "any first any_done any_completed"),
-    ("all_settled", "all all_done all_completed"),
-    ("any_change", "change"),
-    ("approve", "yes y ok allow accept approved allowed grant allow_once"),
-    ("deny", "no n reject rejected refuse decline denied block"),
-];
+const VALUES: &str = "\
+todo: open pending new backlog ready queued
+inprogress: doing started wip active running
+inreview: review reviewing
+done: completed complete finished closed resolved success
+cancelled: aborted dropped wontfix
+critical: urgent highest blocker p0
+high: important p1
+medium: normal default p2
+low: lowest minor p3
+raw: stdout stderr text
+normalized: messages parsed
+send: message reply continue resume start run prompt now
+queue: enqueue later append
+cancel: clear drop
+any_settled: any first any_done any_completed
+all_settled: all all_done all_completed
+any_change: change
+approve: yes y ok allow accept approved allowed grant allow_once
+deny: no n reject rejected refuse decline denied block";
+
+/// The lines of a table.
+fn lines(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    table.lines().filter_map(|line| line.split_once(": "))
+}
 
 /// Whether a word is one of these, which are separated by blanks.
 pub fn is_among(words: &str, word: &str) -> bool {
@@ -141,12 +130,12 @@ pub fn tool(given: &str, seen: &[&'static Row]) -> Meant {
     {
         return Meant::Tool("stop_attempt");
     }
-    let mut lines = WORDS.iter().filter(|(name, _)| names.contains(name));
+    let mut lines = lines(WORDS).filter(|(name, _)| names.contains(name));
     let by_word = lines.find(|(_, known)| words.iter().any(|word| is_among(known, word)));
     // What changes nothing may be guessed more freely.
     let reads = seen.iter().filter(|tool| tool.effect == Effect::Reads);
     let found = by_word
-        .map(|(name, _)| *name)
+        .map(|(name, _)| name)
         .or_else(|| slip(given, names.iter().copied().filter(|name| !removes(name))))
         .or_else(|| nearest(given, reads.map(|tool| tool.name)));
     found.map_or(Meant::Unknown, Meant::Tool)
@@ -169,9 +158,9 @@ pub fn value<'a>(given: &str, allowed: &[&'a str]) -> Option<&'a str> {
     synonym.or_else(|| nearest(given, allowed.iter().copied()))
 }
 
-fn synonym<'a>(table: &[Line], given: &str, known: &[&'a str]) -> Option<&'a str> {
-    let mut lines = table.iter().filter(|(_, words)| is_among(words, given));
-    lines.find_map(|(name, _)| known.iter().copied().find(|known| known == name))
+fn synonym<'a>(table: &'static str, given: &str, known: &[&'a str]) -> Option<&'a str> {
+    let mut lines = lines(table).filter(|(_, words)| is_among(words, given));
+    lines.find_map(|(name, _)| known.iter().copied().find(|known| *known == name))
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use jsonschema::Validator;
 use provost_actors::failpoint;
 use provost_actors::ids::TaskRef;
 use provost_actors::payload;
@@ -17,10 +16,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::contract::ToolContract;
-use super::envelope::Success;
 use super::row::{Audience, Kind, Load, Row};
 use super::schema::{self, REQUEST_ID};
 use crate::api::args::TASK_PATTERN;
+use crate::api::field_path::pointer_of;
 use crate::api::{Callee, Key, Once, Service, Session};
 
 /// Arguments that clients are known to add by themselves; Gemini CLI 0.61 adds
@@ -44,16 +43,14 @@ pub struct Call<'a> {
 struct Misfit(String);
 
 type Answer<'a, O> = BoxFuture<'a, Result<O, Refusal>>;
-type Run = dyn for<'a> Fn(Call<'a>) -> Result<Answer<'a, Success>, Misfit> + Send + Sync;
+type Run = dyn for<'a> Fn(Call<'a>) -> Result<Answer<'a, Once<Value>>, Misfit> + Send + Sync;
 
 /// A tool, ready to be listed and called.
 pub struct Tool {
     row: Row,
     input: Arc<JsonObject>,
     output: Arc<JsonObject>,
-    /// The whole schema that calls are checked against; `input` leaves some of it out.
-    schema: Value,
-    validator: Validator,
+    contract: ToolContract,
     run: Box<Run>,
     #[cfg(test)]
     parses: fn(Map<String, Value>) -> bool,
@@ -105,27 +102,28 @@ impl Tool {
             });
             let asked = method(call.service, call.session, key, input);
             Ok(Box::pin(async move {
-                let Once { value, deduplicated, .. } = asked.await?;
+                let Once { value, deduplicated } = asked.await?;
                 rendered(value, deduplicated)
             }))
         });
         Self::new::<I, O>(row, run)
     }
 
-    fn new<I: DeserializeOwned + JsonSchema, O: JsonSchema>(row: Row, run: Box<Run>) -> Self {
-        let input = schema::input::<I>(row.rules, row.kind == Kind::Change);
+    fn new<I: DeserializeOwned + JsonSchema, O: JsonSchema>(mut row: Row, run: Box<Run>) -> Self {
+        let input = schema::input::<I>(row.rules, row.kind == Kind::Change, row.is_workers());
+        row.description = described(&row.description, &input).into();
         let schema = Value::Object(input.clone());
         #[expect(clippy::expect_used, reason = "the schemas are constants; a test compiles each")]
         let validator = jsonschema::draft202012::options()
             .should_validate_formats(true)
             .build(&schema)
             .expect("a published schema compiles");
+        let (is_workers, tool, rules) = (row.is_workers(), row.name, row.rules);
         Self {
-            input: Arc::new(schema::published(input, row.is_workers())),
-            output: Arc::new(schema::output::<O>(row.is_workers())),
+            input: Arc::new(schema::published(input, is_workers)),
+            output: Arc::new(schema::output::<O>(is_workers)),
             row,
-            schema,
-            validator,
+            contract: ToolContract { tool, schema, validator, rules, is_workers },
             run,
             #[cfg(test)]
             parses: |mut arguments| {
@@ -142,10 +140,11 @@ impl Tool {
     /// The definition as `tools/list` gives it.
     pub fn definition(&self) -> rmcp::model::Tool {
         let row = &self.row;
-        let mut tool = rmcp::model::Tool::new(row.name, row.description, Arc::clone(&self.input))
-            .with_title(row.title)
-            .with_raw_output_schema(Arc::clone(&self.output))
-            .with_annotations(row.annotations());
+        let mut tool =
+            rmcp::model::Tool::new(row.name, row.description.clone(), Arc::clone(&self.input))
+                .with_title(row.title)
+                .with_raw_output_schema(Arc::clone(&self.output))
+                .with_annotations(row.annotations());
         if row.load == Load::Always {
             let always = Map::from_iter([("anthropic/alwaysLoad".to_owned(), json!(true))]);
             tool.meta = Some(MetaObject(always));
@@ -155,7 +154,7 @@ impl Tool {
 
     /// Runs one call from the raw arguments to its outcome. The domain is asked
     /// once, and only with arguments that fit.
-    pub async fn call(&self, mut call: Call<'_>) -> Result<Success, Refusal> {
+    pub async fn call(&self, mut call: Call<'_>) -> Result<Once<Value>, Refusal> {
         call.arguments.retain(|name, _| !FOREIGN.contains(&name.as_str()));
         let mut arguments = Value::Object(std::mem::take(&mut call.arguments));
         drop_nulls(&mut arguments);
@@ -173,15 +172,8 @@ impl Tool {
         }
     }
 
-    async fn outcome(&self, mut call: Call<'_>, arguments: &Value) -> Result<Success, Refusal> {
-        let contract = ToolContract {
-            tool: self.name,
-            schema: &self.schema,
-            validator: &self.validator,
-            rules: self.rules,
-            is_workers: self.is_workers(),
-        };
-        if let Some(refusal) = contract.fault(arguments) {
+    async fn outcome(&self, mut call: Call<'_>, arguments: &Value) -> Result<Once<Value>, Refusal> {
+        if let Some(refusal) = self.contract.fault(arguments) {
             return Err(refusal);
         }
         call.arguments = arguments.as_object().cloned().unwrap_or_default();
@@ -194,7 +186,7 @@ impl Tool {
         }
         match (self.run)(call) {
             Ok(outcome) => outcome.await,
-            Err(Misfit(path)) => Err(contract.unparsable(&path, arguments)),
+            Err(Misfit(path)) => Err(self.contract.invalid(&pointer_of(&path), arguments)),
         }
     }
 
@@ -203,7 +195,7 @@ impl Tool {
     async fn name_tasks(&self, call: &mut Call<'_>) -> Result<(), Refusal> {
         let project = call.arguments.get("project_id").and_then(Value::as_str).map(str::to_owned);
         for (name, value) in &mut call.arguments {
-            let node = self.schema.pointer(&format!("/properties/{name}/pattern"));
+            let node = self.contract.schema.pointer(&format!("/properties/{name}/pattern"));
             let is_task = node.is_some_and(|pattern| pattern == TASK_PATTERN);
             let Some(task) = value.as_str().filter(|_| is_task) else { continue };
             let Ok(TaskRef::Handle(handle)) = TaskRef::try_from(task.to_owned()) else { continue };
@@ -214,7 +206,7 @@ impl Tool {
     }
 
     fn callee(&self) -> Callee {
-        let fields = self.schema["properties"].as_object();
+        let fields = self.contract.schema["properties"].as_object();
         Callee {
             name: self.name,
             fields: fields.into_iter().flat_map(Map::keys).cloned().collect(),
@@ -225,7 +217,7 @@ impl Tool {
     /// Whether the published schema takes these arguments.
     #[cfg(test)]
     pub fn is_valid(&self, arguments: &Value) -> bool {
-        self.validator.is_valid(arguments)
+        self.contract.validator.is_valid(arguments)
     }
 
     /// Whether the typed parser takes these arguments.
@@ -233,6 +225,22 @@ impl Tool {
     pub fn parses(&self, arguments: &Value) -> bool {
         (self.parses)(arguments.as_object().cloned().unwrap_or_default())
     }
+}
+
+/// A description with the lines that name the fields, where it has none of its own.
+fn described(description: &str, input: &JsonObject) -> String {
+    let required = input["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let required: Vec<&str> = required.collect();
+    let all = input["properties"].as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+    let optional: Vec<&str> = all.filter(|name| !required.contains(name)).collect();
+    let line = |heading: &str, names: &[&str]| {
+        let own = description.lines().find(|line| line.starts_with(heading));
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        own.map_or_else(|| format!("{heading}: {names}."), str::to_owned)
+    };
+    let [when, next, avoid] = ["Use when", "Next", "Avoid"].map(|heading| line(heading, &[]));
+    let (required, optional) = (line("Required", &required), line("Optional", &optional));
+    [when, required, optional, next, avoid].join("\n")
 }
 
 /// Members that are `null` count as left out.
@@ -259,8 +267,8 @@ fn take_request_id(
     given.map_err(|_| Misfit(REQUEST_ID.to_owned()))
 }
 
-fn rendered(output: impl Serialize, deduplicated: bool) -> Result<Success, Refusal> {
-    let output = serde_json::to_value(output)
+fn rendered(output: impl Serialize, deduplicated: bool) -> Result<Once<Value>, Refusal> {
+    let value = serde_json::to_value(output)
         .map_err(|fault| Refusal::internal(format!("the result can't be written: {fault}")))?;
-    Ok(Success { output, deduplicated })
+    Ok(Once { value, deduplicated })
 }

@@ -11,8 +11,8 @@ use super::row::{Kind, Row};
 pub use super::tool::Tool;
 use crate::api::field_rules::FieldRule;
 use crate::api::worker::{
-    completed, consult, done, failure, immediate, inbox, issue, next, observation, question,
-    status, ticket, verification,
+    completed, done, failure, inbox, issue, next, observation, question, status, ticket,
+    verification,
 };
 use crate::api::{
     approvals, artifacts, attempts, context, executors, follow_up, logs, projects, sessions, tasks,
@@ -29,7 +29,7 @@ macro_rules! table {
             audience: $audience,
             effect: $effect,
             load: $load,
-            description: $description,
+            description: $description.into(),
             rules: $rules,
         }),)*]
     };
@@ -91,9 +91,9 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     Change report_task_completed = "reportTaskCompleted" "Report task completed" Worker Adds Search completed::REPORT_TASK_COMPLETED, &[];
     Change report_issue = "reportIssue" "Report issue" Worker Adds Search issue::REPORT_ISSUE, &[];
     Change report_task_status = "reportTaskStatus" "Report task status" Worker Adds Search status::REPORT_TASK_STATUS, &[];
-    Wait   get_immediate_answer = "getImmediateAnswer" "Get immediate answer" Worker Asks Search immediate::GET_IMMEDIATE_ANSWER, &[];
+    Wait   get_immediate_answer = "getImmediateAnswer" "Get immediate answer" Worker Asks Search question::GET_IMMEDIATE_ANSWER, &[];
     Change create_ticket = "createTicket" "Create ticket" Worker Adds Search ticket::CREATE_TICKET, &[];
-    Wait   call_coe_agent = "callCOEAgent" "Call answering agent" Worker Asks Search consult::CALL_COE_AGENT, &[];
+    Wait   call_coe_agent = "callCOEAgent" "Call answering agent" Worker Asks Search question::CALL_COE_AGENT, &[];
 });
 
 /// Every tool, in listing order.

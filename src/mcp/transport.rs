@@ -1,16 +1,8 @@
-//! The line transport under the MCP server: one JSON-RPC message a line, over
-//! any byte stream. It reads, judges each line with [`wire`], and writes; it
-//! knows nothing of tools.
-//!
-//! ```text
-//!   peer ─▶ LineReader ─▶ wire::read ─┬─ message ──────────▶ rmcp ─▶ server
-//!                                     └─ rejection ─┐            │
-//!   peer ◀──────── writer task ◀── bounded queue ◀──┴── answers ─┘
-//! ```
-//!
-//! A peer that writes and does not read is held back, never buffered for: nothing is
-//! read while the queue is full or the [`Backlog`] is. A peer that takes no byte of
-//! what waits for it loses its connection in the end ([`Limits::stalled`]).
+//! The line transport under the MCP server: one JSON-RPC message a line, over any byte stream.
+//! It reads, judges each line with [`wire`], and writes; it knows nothing of tools. A peer that
+//! writes and does not read is held back, never buffered for: nothing is read while the queue
+//! or the [`Backlog`] is full. A peer that takes no byte of what waits for it loses its
+//! connection in the end ([`Limits::stalled`]).
 
 use std::io;
 use std::sync::Arc;

@@ -8,9 +8,9 @@ use super::contract::{Fault, ToolContract, property, shown};
 use super::repair::repair;
 use super::schema::REQUEST_ID;
 use crate::api::args::{ID_PATTERN, TASK_PATTERN};
-use crate::api::field_path::{BRANCH_FIELD, join, name_of, pointer_of};
+use crate::api::field_path::{BRANCH_FIELD, join, name_of};
 
-impl ToolContract<'_> {
+impl ToolContract {
     /// Checks arguments against the whole schema, and refuses the first fault.
     pub fn fault(&self, arguments: &Value) -> Option<Refusal> {
         if self.validator.is_valid(arguments) {
@@ -24,11 +24,6 @@ impl ToolContract<'_> {
             Some(Fault::Invalid(pointer)) => self.invalid(&pointer, arguments),
             None => self.refuse_rule(arguments),
         })
-    }
-
-    /// A value that passed the schema and not its parser.
-    pub fn unparsable(&self, path: &str, arguments: &Value) -> Refusal {
-        self.invalid(&pointer_of(path), arguments)
     }
 
     fn refuse_rule(&self, arguments: &Value) -> Refusal {
@@ -78,7 +73,8 @@ impl ToolContract<'_> {
         Refusal::new(Code::MissingRequired, message).hint(hint).detail("path", path)
     }
 
-    fn invalid(&self, pointer: &str, arguments: &Value) -> Refusal {
+    /// A value that does not fit its schema, or passed that and not its parser.
+    pub fn invalid(&self, pointer: &str, arguments: &Value) -> Refusal {
         let tool = self.tool;
         let value = arguments.pointer(pointer).unwrap_or(&Value::Null);
         let path = join(pointer, "");

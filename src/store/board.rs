@@ -37,7 +37,7 @@ impl Store {
                 description: input.description.as_deref(),
                 brief: kept(input.brief.as_ref())?.filter(|brief| brief != NO_BRIEF),
                 depends_on: &depends_on,
-                ..Draft::new(input.project_id, &input.title, input.priority.into())
+                ..Draft::new(input.project_id, &input.title, input.priority)
             };
             Ok(tasks::insert(db, &draft).await?.0)
         })

@@ -2,10 +2,9 @@
 //! that only one form has show which one a call uses.
 
 use crate::api::args::Between;
-use crate::api::worker::consult::CallCoeAgentInput;
-use crate::api::worker::immediate::GetImmediateAnswerInput;
-use crate::api::worker::question::Snippet;
-use crate::api::worker::question::{AskQuestionInput, Context};
+use crate::api::worker::question::{
+    AskQuestionInput, CallCoeAgentInput, Context, GetImmediateAnswerInput, Snippet,
+};
 use crate::api::worker::ticket::Urgency;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};

@@ -8,7 +8,7 @@ use super::question::Form;
 use crate::api::worker::late::LateAnswer;
 use crate::api::worker::question::Near;
 use crate::api::worker::question::{
-    AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Decision, Evidence,
+    AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Evidence,
 };
 
 /// What the plan and earlier answers say to a question.
@@ -17,7 +17,7 @@ pub struct Known {
     pub answer: Answer,
     /// An earlier answer says so, not the plan.
     pub has_earlier_answer: bool,
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<LateAnswer>,
     pub nearest: Vec<Near>,
 }
 

@@ -1,21 +1,16 @@
 //! `reportTaskCompleted`.
 
-use crate::api::args::{Between, List, Quantity, Text};
+use crate::api::args::{Between, List, ProjectName, Quantity, Text};
 use crate::api::worker::late::LateAnswer;
 
 pub const REPORT_TASK_COMPLETED: &str = "\
 Use when: a task ended and a short report is enough: success, partial or failed.
-Required: task_id, status.
-Optional: output_summary, files_modified, coverage_percent, test_results, priority_completed, \
-project_id, request_id.
 Next: getNextTask; next_task_suggested names the task that it will return.
 Avoid: success before the tests pass.";
 
 #[apply(input)]
 pub struct ReportTaskCompletedInput {
-    /// TASK-001 or a UUID.
     pub task_id: Text<1, 64>,
-    /// success, partial or failed.
     pub status: CompletedStatus,
     /// What you did, in at most 500 characters.
     pub output_summary: Option<Text<0, 500>>,
@@ -27,8 +22,7 @@ pub struct ReportTaskCompletedInput {
     pub test_results: Option<TestResults>,
     /// 1 (highest) to 3.
     pub priority_completed: Option<Between<1, 3>>,
-    /// Project id; by default yours.
-    pub project_id: Option<Text<1, 64>>,
+    pub project_id: Option<ProjectName>,
 }
 
 #[apply(word)]
@@ -48,13 +42,10 @@ pub struct TestResults {
 
 #[apply(output)]
 pub struct ReportTaskCompletedOutput {
-    /// true.
     pub acknowledged: bool,
     /// What getNextTask would return now: TASK-002; null if nothing is ready.
     pub next_task_suggested: Option<String>,
-    /// Contradictions within the report, or with the worktree.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
-    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }

@@ -1,25 +1,18 @@
 //! `reportTaskDone`.
 
-use crate::api::args::{Between, List, Quantity, Text};
+use crate::api::args::{Between, List, ProjectName, Quantity, Text};
 use crate::api::worker::late::LateAnswer;
 use crate::api::worker::report::{Dashboard, TaskMade};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub const REPORT_TASK_DONE: &str = "\
 Use when: you finished a task, or can't: done, failed, blocked or partial.
-Required: taskId, status.
-Optional: statusDetails, implementationNotes, filesModified, testing, acceptanceCriteriaVerification, \
-followUpTasks, observations, project_id, request_id.
 Next: getNextTask; nextTaskId names the task that it will return.
 Avoid: done before its tests pass; the project's checks run after it.";
 
 #[apply(camel_input)]
 pub struct ReportTaskDoneInput {
-    /// TASK-001 or a UUID.
     pub task_id: Text<1, 64>,
-    /// done, failed, blocked or partial.
     pub status: DoneStatus,
     /// Why it is not done, and its progress.
     pub status_details: Option<StatusDetails>,
@@ -35,9 +28,7 @@ pub struct ReportTaskDoneInput {
     pub follow_up_tasks: Option<List<FollowUpTask, 0, 50>>,
     /// Notes for others, a sentence each.
     pub observations: Option<List<Text<1, 2000>, 0, 50>>,
-    /// Project id; by default yours.
-    #[serde(rename = "project_id")]
-    pub project_id: Option<Text<1, 64>>,
+    pub project_id: Option<ProjectName>,
 }
 
 #[apply(word)]
@@ -83,12 +74,10 @@ pub struct Testing {
 pub struct Criterion {
     /// What it asks for.
     pub text: Text<1, 2000>,
-    /// passed, failed or not-applicable.
     pub status: CriterionStatus,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[apply(hyphened_word)]
 pub enum CriterionStatus {
     Passed,
     Failed,
@@ -97,21 +86,17 @@ pub enum CriterionStatus {
 
 #[apply(camel_input)]
 pub struct FollowUpTask {
-    /// The work in a line.
     pub title: Text<1, 1000>,
     /// Why.
     pub why: Text<1, 5000>,
-    /// In hours.
     pub estimated_hours: Option<Quantity<0, 100_000>>,
 }
 
 #[apply(camel_output)]
 pub struct ReportTaskDoneOutput {
-    /// true.
     pub success: bool,
     /// The task: TASK-001.
     pub task_id: String,
-    /// As reported.
     pub status: DoneStatus,
     /// Outcome for the task and the board.
     pub message: String,
@@ -127,10 +112,8 @@ pub struct ReportTaskDoneOutput {
     pub dashboard_update: Option<Dashboard>,
     /// The follow-up tasks, in the order given.
     pub follow_up_tasks_created: Option<Vec<TaskMade>>,
-    /// Contradictions within the report, or with the worktree.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
-    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
@@ -148,7 +131,6 @@ pub struct VerificationTask {
 
 #[apply(camel_output)]
 pub struct ObservationProcessed {
-    /// Its handle: OBS-001.
     pub observation_id: String,
     /// The observation.
     pub observation: String,
@@ -160,8 +142,6 @@ pub struct ObservationProcessed {
 
 #[apply(output)]
 pub struct NextTaskPreview {
-    /// The work in a line.
     pub title: String,
-    /// critical, high, medium or low.
     pub priority: String,
 }

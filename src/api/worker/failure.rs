@@ -1,20 +1,17 @@
 //! `reportTestFailure`.
 
-use crate::api::args::{List, Text};
+use crate::api::args::{List, ProjectName, Text};
 use crate::api::worker::late::LateAnswer;
 use provost_actors::event::Timestamp;
 use serde_json::Value;
 
 pub const REPORT_TEST_FAILURE: &str = "\
 Use when: a test fails that you can't simply fix at once.
-Required: taskId, testName, testFile, failureDetails, previousStatus, needsInvestigation, actionNeeded.
-Optional: context, causePossibility, project_id, request_id.
 Next: getNextTask; it returns the investigation first.
 Avoid: reporting the same failure twice.";
 
 #[apply(camel_input)]
 pub struct ReportTestFailureInput {
-    /// The task in which it fails: TASK-001 or a UUID.
     pub task_id: Text<1, 64>,
     /// The test's full name.
     pub test_name: Text<1, 500>,
@@ -22,7 +19,6 @@ pub struct ReportTestFailureInput {
     pub test_file: Text<1, 1024>,
     /// What it said.
     pub failure_details: FailureDetails,
-    /// passing_before, never_passed or flaky.
     pub previous_status: PreviousStatus,
     /// What you were doing.
     pub context: Option<Text<0, 5000>>,
@@ -32,26 +28,21 @@ pub struct ReportTestFailureInput {
     pub needs_investigation: bool,
     /// The action needed.
     pub action_needed: Text<0, 2000>,
-    /// Project id; by default yours.
-    #[serde(rename = "project_id")]
-    pub project_id: Option<Text<1, 64>>,
+    pub project_id: Option<ProjectName>,
 }
 
+#[serde_with::skip_serializing_none]
 #[apply(camel_input)]
 pub struct FailureDetails {
     /// The error with its stack trace.
     pub error: Text<1, 20_000>,
     /// The value at fault.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_color: Option<Value>,
     /// The value expected.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_value: Option<Value>,
     /// The value there was.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub actual_value: Option<Value>,
     /// The assertion that does not hold.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_assertion: Option<Text<0, 2000>>,
 }
 
@@ -64,7 +55,6 @@ pub enum PreviousStatus {
 
 #[apply(camel_output)]
 pub struct ReportTestFailureOutput {
-    /// true.
     pub success: bool,
     /// Handle of the failure: FAIL-001.
     pub test_failure_id: String,
@@ -80,9 +70,7 @@ pub struct ReportTestFailureOutput {
     pub suspected_root_cause_analysis: Option<RootCause>,
     /// The note shown on the board.
     pub dashboard_alert: Option<FailureAlert>,
-    /// The alert that waits for a person: TK-001.
     pub alert_ticket: Option<String>,
-    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
@@ -96,7 +84,6 @@ pub struct BlockingTask {
 
 #[apply(camel_output)]
 pub struct InvestigationTask {
-    /// Its handle: TASK-002.
     pub task_id: String,
     /// The question to investigate, in a line.
     pub title: String,
@@ -106,7 +93,6 @@ pub struct InvestigationTask {
     pub blocker: bool,
     /// Everything needed to do it.
     pub details: String,
-    /// true.
     pub added_to_queue: bool,
     /// immediate (highest priority).
     pub position: String,

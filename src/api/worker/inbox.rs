@@ -1,29 +1,23 @@
 //! The inbox of what workers ask: `list_questions` and `answer_question`.
 
 use crate::api::args::{Limit, Text};
-use crate::api::worker::ticket::Urgency;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::ProjectId;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use provost_actors::journal::Priority;
 
 pub const LIST_QUESTIONS: &str = "\
 Use when: workers may have asked what the plan does not answer, or raised an alert.
-Required: nothing.
-Optional: project_id, status (open, all), limit, cursor.
 Next: answer_question with question_id.
 Avoid: answering without reading context.";
 
 pub const ANSWER_QUESTION: &str = "\
 Use when: you have decided on a question or a ticket that list_questions shows.
-Required: question_id, answer.
-Optional: project_id (for Q-001 and TK-001 where there are several projects), request_id.
 Next: list_questions for the rest. The worker gets the answer automatically.
 Avoid: answers for one case only: the same question gets this answer from now on.";
 
 /// Which to list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
+#[derive(Default)]
 pub enum QuestionsAsked {
     #[default]
     Open,
@@ -39,10 +33,7 @@ pub struct ListQuestionsInput {
     /// open (default); all; reports (observations, issues and test failures: no answer needed).
     #[serde(default)]
     pub status: QuestionsAsked,
-    /// Most to return; 50 by default, at most 200.
-    #[serde(default)]
     pub limit: Limit<50, 200>,
-    /// next_cursor of the page before.
     pub cursor: Option<Text<1, 64>>,
 }
 
@@ -50,9 +41,7 @@ pub struct ListQuestionsInput {
 pub struct ListQuestionsOutput {
     /// Newest first.
     pub questions: Vec<QuestionSummary>,
-    /// Cursor of the next page; null on the last.
     pub next_cursor: Option<String>,
-    /// Whether older ones follow.
     pub has_more: bool,
 }
 
@@ -91,15 +80,13 @@ pub struct QuestionSummary {
     pub kind: InboxKind,
     /// open; unruled (an executor answered it; your answer replaces that); answered; of reports noted.
     pub status: QuestionStatus,
-    /// Priority.
-    pub priority: Urgency,
+    pub priority: Priority,
     /// What is asked.
     pub question: String,
     /// What the worker sent with it, as JSON.
     pub context: Option<String>,
     /// Its task: TASK-001.
     pub task_id: Option<String>,
-    /// The answer.
     pub answer: Option<String>,
     /// Who answered.
     pub answered_by: Option<String>,
@@ -128,7 +115,6 @@ pub struct AnswerQuestionOutput {
 }
 
 tools! {
-    /// What the tools about the inbox ask of the daemon.
     InboxTools:
     read list_questions(ListQuestionsInput) -> ListQuestionsOutput;
     change answer_question(AnswerQuestionInput) -> AnswerQuestionOutput;

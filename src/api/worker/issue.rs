@@ -1,17 +1,15 @@
 //! `reportIssue`.
 
-use crate::api::args::Text;
+use crate::api::args::{ProjectName, Text};
 use crate::api::worker::late::LateAnswer;
 use crate::api::worker::path;
-use crate::api::worker::ticket::Urgency;
+use provost_actors::journal::Priority;
 use provost_actors::refusal::Refusal;
 use schemars::json_schema;
 use serde::{Deserialize, Serialize};
 
 pub const REPORT_ISSUE: &str = "\
 Use when: a problem blocks or worries you, and is not yours to fix.
-Required: issue_description, severity.
-Optional: task_id, file_path, repro_steps, immediate, project_id, request_id.
 Next: continue if you can; else reportTaskStatus with status = blocked.
 Avoid: using it for a failing test (reportTestFailure).";
 
@@ -21,7 +19,6 @@ pub struct ReportIssueInput {
     pub issue_description: Text<1, 800>,
     /// 1 = critical, which alerts a person; 2 or 3.
     pub severity: Level,
-    /// Its task, TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
     /// Path of the related file.
     pub file_path: Option<Text<1, 1024>>,
@@ -29,8 +26,7 @@ pub struct ReportIssueInput {
     pub repro_steps: Option<Text<0, 5000>>,
     /// true alerts a person for severity 2 too.
     pub immediate: bool,
-    /// Project id; by default yours.
-    pub project_id: Option<Text<1, 64>>,
+    pub project_id: Option<ProjectName>,
 }
 
 impl ReportIssueInput {
@@ -46,16 +42,13 @@ impl ReportIssueInput {
 
 #[apply(output)]
 pub struct ReportIssueOutput {
-    /// true.
     pub logged: bool,
     /// Whether a person is alerted.
     pub escalated: bool,
     /// Its handle: ISSUE-001.
     pub issue_id: String,
-    /// The alert that waits for a person: TK-001.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_ticket: Option<String>,
-    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
@@ -69,11 +62,11 @@ pub enum Level {
 }
 
 impl Level {
-    pub fn urgency(self) -> Urgency {
+    pub fn urgency(self) -> Priority {
         match self {
-            Self::One => Urgency::Critical,
-            Self::Two => Urgency::High,
-            Self::Three => Urgency::Medium,
+            Self::One => Priority::Critical,
+            Self::Two => Priority::High,
+            Self::Three => Priority::Medium,
         }
     }
 }

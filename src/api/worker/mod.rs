@@ -2,10 +2,8 @@
 //! specification.
 
 pub mod completed;
-pub mod consult;
 pub mod done;
 pub mod failure;
-pub mod immediate;
 pub mod inbox;
 pub mod issue;
 pub mod late;

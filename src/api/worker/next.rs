@@ -1,21 +1,15 @@
 //! `getNextTask`.
 
-use crate::api::args::Text;
+use crate::api::args::ProjectName;
 use crate::api::brief::{PlanReference, Prompt};
 use crate::api::worker::late::LateAnswer;
-use crate::api::worker::ticket::Urgency;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::TaskId;
 use provost_actors::journal::Priority;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 pub const GET_NEXT_TASK: &str = "\
 Use when: you want to know the next task, or to claim it.
-Required: none.
-Optional: filter, priority, includeContext, includeDetailedPrompt, includeRelatedFiles, claim, \
-project_id, request_id.
 Next: do it, then reportTaskDone with its taskId.
 Avoid: working on a task that another agent may hold; claim it.";
 
@@ -26,7 +20,7 @@ pub struct GetNextTaskInput {
     /// ready (default), blocked (by a dependency, ticket or report) or all that are not done.
     pub filter: Filter,
     /// Only critical, high, medium or low ones.
-    pub priority: Option<Urgency>,
+    pub priority: Option<Priority>,
     /// false: no context and designReferences.
     pub include_context: Flag,
     /// false: no superDetailedPrompt.
@@ -35,13 +29,12 @@ pub struct GetNextTaskInput {
     pub include_related_files: Flag,
     /// true claims it, so that no other agent gets it.
     pub claim: bool,
-    /// Project id; by default yours.
-    #[serde(rename = "project_id")]
-    pub project_id: Option<Text<1, 64>>,
+    pub project_id: Option<ProjectName>,
 }
 
 /// A yes that may be taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[apply(data)]
+#[derive(Copy)]
 #[serde(transparent)]
 pub struct Flag(pub bool);
 
@@ -54,7 +47,6 @@ impl Default for Flag {
 #[apply(output)]
 #[serde(rename_all = "camelCase")]
 pub struct GetNextTaskOutput {
-    /// true.
     pub success: bool,
     /// The first matching task; null if there is none.
     pub task: Option<NextTask>,
@@ -62,21 +54,15 @@ pub struct GetNextTaskOutput {
     pub queue_length: usize,
     /// The tasks after it.
     pub next_tasks_preview: Vec<TaskPreview>,
-    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
 pub struct NextTask {
-    /// Its handle: TASK-001.
     pub task_id: String,
-    /// The work in a line.
     pub title: String,
     /// Its full description.
     pub description: String,
-    /// critical, high, medium or low.
-    #[schemars(with = "String")]
     pub priority: Priority,
     /// ready, in-progress, blocked or done.
     pub status: TaskState,
@@ -87,32 +73,25 @@ pub struct NextTask {
     /// Related tasks.
     pub related_tasks: Vec<String>,
     /// The task's brief, if it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub super_detailed_prompt: Option<Prompt>,
     /// The part of the plan that it comes from, else the newest plan; empty texts if there is none.
     pub plan_reference: PlanReference,
     /// In hours; 0 if there is no estimate.
     pub estimated_hours: Number,
     /// Its id, a UUID.
-    #[schemars(with = "String")]
     pub uuid: TaskId,
     /// Why a report created it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Why it is blocked, as reported.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked_reason: Option<String>,
     /// Whether you hold the claim now.
     pub claimed: bool,
     /// When the claim ends unless you report before, RFC 3339; absent if it lasts as long as your attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
     pub claimed_until: Option<Timestamp>,
 }
 
 /// The worker API's word for how far a task is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[apply(hyphened_word)]
 pub enum TaskState {
     Pending,
     Ready,
@@ -125,16 +104,13 @@ pub enum TaskState {
 pub struct TaskPreview {
     /// Its handle: TASK-001.
     pub id: String,
-    /// The work in a line.
     pub title: String,
-    /// critical, high, medium or low.
-    #[schemars(with = "String")]
     pub priority: Priority,
 }
 
 /// Which of the open tasks are asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[apply(word)]
+#[derive(Default)]
 pub enum Filter {
     #[default]
     Ready,
@@ -143,7 +119,6 @@ pub enum Filter {
 }
 
 tools! {
-    /// What the tool that hands out tasks asks of the daemon.
     NextTools:
     change get_next_task(GetNextTaskInput) -> GetNextTaskOutput;
 }

@@ -1,13 +1,10 @@
 //! `reportObservation`.
 
-use crate::api::args::{List, Quantity, Text};
+use crate::api::args::{List, ProjectName, Quantity, Text};
 use crate::api::worker::issue::Level;
 use crate::api::worker::late::LateAnswer;
-use crate::api::worker::ticket::Urgency;
 use provost_actors::event::Timestamp;
 use provost_actors::journal::Priority;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 pub const REPORT_OBSERVATION: &str = "\
 Use when: you found something that others should know or do, beside your task.
@@ -45,7 +42,7 @@ pub struct ReportObservationInput {
     #[serde(rename = "type")]
     pub kind: Option<ObservationType>,
     /// Full: critical alerts a person.
-    pub severity: Option<Urgency>,
+    pub severity: Option<Priority>,
     /// Full: more about it.
     pub details: Option<ObservationDetails>,
     /// Full: another task, TASK-001 or a UUID.
@@ -68,13 +65,10 @@ pub struct ReportObservationInput {
     /// Short: path of the related file.
     #[serde(rename = "file_path")]
     pub file_path: Option<Text<1, 1024>>,
-    /// Project id; by default yours.
-    #[serde(rename = "project_id")]
-    pub project_id: Option<Text<1, 64>>,
+    pub project_id: Option<ProjectName>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[apply(hyphened_word)]
 pub enum ObservationType {
     Discovery,
     Issue,
@@ -84,8 +78,8 @@ pub enum ObservationType {
     ArchitectureConcern,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
+#[derive(Default)]
 pub enum Category {
     Optimization,
     PotentialBug,
@@ -109,16 +103,13 @@ pub struct ObservationDetails {
 
 #[apply(camel_input)]
 pub struct NewTaskDetails {
-    /// The work in a line.
     pub title: Text<1, 1000>,
-    /// critical, high, medium or low.
-    pub priority: Urgency,
-    /// In hours.
+    pub priority: Priority,
     pub estimated_hours: Option<Quantity<0, 100_000>>,
 }
 
 /// The answer to either form.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(data)]
 #[serde(untagged)]
 pub enum ReportObservationOutput {
     Full(FullOutput),
@@ -127,42 +118,33 @@ pub enum ReportObservationOutput {
 
 #[apply(camel_output)]
 pub struct FullOutput {
-    /// true.
     pub success: bool,
-    /// Its handle: OBS-001.
     pub observation_id: String,
     /// As given.
     pub observation: String,
-    /// As given.
     #[serde(rename = "type")]
     pub kind: ObservationType,
-    /// As given.
-    pub severity: Urgency,
-    /// logged or task-created.
+    pub severity: Priority,
     pub status: ObservationStatus,
     /// The task created from it.
     pub new_task_created: Option<NewTaskCreated>,
     /// The alert shown to people.
     pub dashboard_alert: Option<DashboardAlert>,
-    /// The alert that waits for a person: TK-001.
     pub alert_ticket: Option<String>,
-    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[apply(hyphened_word)]
 pub enum ObservationStatus {
     Logged,
     TaskCreated,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(output)]
 pub struct DashboardAlert {
     /// What it is, in a line.
     pub message: String,
     /// Since when, RFC 3339 UTC.
-    #[schemars(with = "String")]
     pub timestamp: Timestamp,
     /// Whether it is shown on the board or among the alerts.
     pub visible: bool,
@@ -170,25 +152,17 @@ pub struct DashboardAlert {
 
 #[apply(output)]
 pub struct ShortOutput {
-    /// true.
     pub logged: bool,
-    /// Its handle: OBS-001.
     pub observation_id: String,
-    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
 /// A task that was made of it.
 #[apply(camel_output)]
 pub struct NewTaskCreated {
-    /// Its handle: TASK-001.
     pub task_id: String,
-    /// The work in a line.
     pub title: String,
-    /// critical, high, medium or low.
-    #[schemars(with = "String")]
     pub priority: Priority,
-    /// true.
     pub added_to_queue: bool,
     /// Its place among the ready tasks.
     pub position: String,

@@ -1,9 +1,8 @@
-//! `askQuestion`, in both of its forms: 1.0 in camelCase, v1.2 in snake_case.
+//! What a worker asks: `askQuestion`, in both of its forms (1.0 in camelCase, v1.2 in
+//! snake_case), `getImmediateAnswer` and `callCOEAgent`.
 
-use crate::api::args::{Between, List, Text};
+use crate::api::args::{Between, Limit, List, ProjectName, Text};
 use crate::api::worker::late::LateAnswer;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -51,12 +50,11 @@ pub struct AskQuestionInput {
     pub priority_level: Option<Between<1, 3>>,
     /// v1.2: the answers that you consider.
     pub possible_options: Option<List<Text<0, 1000>, 0, 50>>,
-    /// Project id; by default yours.
-    pub project_id: Option<Text<1, 64>>,
+    pub project_id: Option<ProjectName>,
 }
 
 /// What the asker works on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(data)]
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum Context {
@@ -76,7 +74,7 @@ pub struct Snippet {
 }
 
 /// The answer, in the form of the question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[apply(data)]
 #[serde(untagged)]
 pub enum AskQuestionOutput {
     V1_0(Box<AnswerV1_0>),
@@ -85,7 +83,6 @@ pub enum AskQuestionOutput {
 
 #[apply(camel_output)]
 pub struct AnswerV1_0 {
-    /// true.
     pub success: bool,
     /// The question.
     pub question: String,
@@ -97,20 +94,16 @@ pub struct AnswerV1_0 {
     pub evidence: Option<Evidence>,
     /// Advice in the same section of the plan.
     pub guidance: Option<Guidance>,
-    /// The passages that match the question best, five at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<Near>,
     /// Other passages about the question: "section: text".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related_design_choices: Vec<String>,
     /// How similar questions were decided.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub related_decisions: Vec<Decision>,
+    pub related_decisions: Vec<LateAnswer>,
     /// What is missing, where confidence is below 0.7.
     pub uncertainty: Option<String>,
-    /// The question in the inbox, Q-001, if it is there.
     pub question_id: Option<String>,
-    /// Answers since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
@@ -130,34 +123,19 @@ pub struct Evidence {
 }
 
 /// Advice beside the answer, all from the plan.
+#[serde_with::skip_serializing_none]
 #[apply(output)]
 #[derive(Default)]
 pub struct Guidance {
     /// How to build it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub implementation: Option<String>,
     /// How it is animated.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub animation: Option<String>,
     /// How it is made accessible.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub accessibility: Option<String>,
     /// The code in the section, by language.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub examples: BTreeMap<String, String>,
-}
-
-/// A decision on a question.
-#[apply(camel_output)]
-pub struct Decision {
-    /// The question, Q-001.
-    pub question_id: String,
-    /// Its text.
-    pub question: String,
-    /// The answer.
-    pub answer: String,
-    /// person, orchestrator, or the executor that was asked.
-    pub answered_by: String,
 }
 
 #[apply(output)]
@@ -166,7 +144,6 @@ pub struct AnswerV1_2 {
     pub answer: String,
     /// Source of the answer: document, section and lines; null without an answer.
     pub source: Option<String>,
-    /// The passages that match the question best, five at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<Near>,
     /// How sure it is that this answers the question: 0 to 100. Below 70 do not rely on it.
@@ -178,7 +155,6 @@ pub struct AnswerV1_2 {
     /// The question in the inbox, Q-001, if it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question_id: Option<String>,
-    /// Answers since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
@@ -197,8 +173,71 @@ pub struct Near {
     pub quote: String,
 }
 
+pub const GET_IMMEDIATE_ANSWER: &str = "\
+Use when: you can't continue without an answer and want to wait for it.
+Next: continue; after TIMEOUT createTicket: the answer is still delivered.
+Avoid: questions that can wait; askQuestion answers at once.";
+
+#[apply(input)]
+pub struct GetImmediateAnswerInput {
+    /// What you want to know, in 1 to 400 characters.
+    pub query: Text<1, 400>,
+    /// Facts that it depends on; task_id names the task.
+    pub context_bundle: Option<Map<String, Value>>,
+    /// Seconds to wait; 30 by default, 600 at most.
+    pub max_wait_seconds: Limit<30, 600>,
+    pub project_id: Option<ProjectName>,
+}
+
+#[apply(output)]
+pub struct GetImmediateAnswerOutput {
+    pub answer: String,
+    /// Its source: document, section and lines, or Q-001 and who answered it.
+    pub source: Option<String>,
+    /// false: a wait without an answer ends with the error TIMEOUT.
+    pub timeout: bool,
+    pub answers: Vec<LateAnswer>,
+}
+
+pub const CALL_COE_AGENT: &str = "\
+Use when: only the code can answer, and another agent should read it.
+Next: continue; after TIMEOUT createTicket: the answer is still delivered.
+Avoid: questions about the plan; askQuestion is quicker and quotes it.";
+
+#[apply(input)]
+pub struct CallCoeAgentInput {
+    /// What you want to know.
+    pub query: Text<1, 4000>,
+    /// What you work on: text, or {"taskId": "TASK-001"}.
+    pub context: Option<Context>,
+    pub task_id: Option<Text<1, 64>>,
+    /// Seconds to wait for the answer; at most 600.
+    pub max_wait_seconds: Option<Limit<30, 600>>,
+    pub project_id: Option<ProjectName>,
+}
+
+#[apply(camel_output)]
+pub struct CallCoeAgentOutput {
+    pub success: bool,
+    /// What the agent answered.
+    pub answer: String,
+    /// The executor, and the attempt in which it answered.
+    pub source: String,
+    /// The question, Q-001; absent where an earlier ruling answered.
+    pub question_id: Option<String>,
+}
+
 tools! {
-    /// What the tool that asks the plan asks of the daemon.
     AskTools:
     read ask_question(AskQuestionInput) -> AskQuestionOutput;
+}
+
+tools! {
+    ImmediateTools:
+    read get_immediate_answer(GetImmediateAnswerInput) -> GetImmediateAnswerOutput;
+}
+
+tools! {
+    ConsultTools:
+    read call_coe_agent(CallCoeAgentInput) -> CallCoeAgentOutput;
 }

@@ -1,11 +1,8 @@
 //! What the answers to reports share.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 /// How far a project is.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
+#[derive(Copy)]
 pub struct Dashboard {
     /// Tasks that are done; verifications and investigations don't count.
     pub completed_count: u32,
@@ -22,8 +19,6 @@ pub struct Dashboard {
 /// A task that a report put on the board.
 #[apply(camel_output)]
 pub struct TaskMade {
-    /// Its handle: TASK-001.
     pub task_id: String,
-    /// The work in a line.
     pub title: String,
 }

@@ -1,22 +1,16 @@
 //! `reportTaskStatus`.
 
-use crate::api::args::{Between, Quantity, Text};
+use crate::api::args::{Between, ProjectName, Quantity, Text};
 use crate::api::worker::late::LateAnswer;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 pub const REPORT_TASK_STATUS: &str = "\
 Use when: others should know the progress of a task: in_progress, blocked, done, failed or paused.
-Required: task_id.
-Optional: status, progress_percent, details, metrics, priority, project_id, request_id.
 Next: the call that next_action names.
 Avoid: calling it for every little step.";
 
 #[apply(input)]
 pub struct ReportTaskStatusInput {
-    /// TASK-001 or a UUID.
     pub task_id: Text<1, 64>,
-    /// in_progress, blocked, done, failed or paused.
     #[serde(default)]
     pub status: TaskProgress,
     /// Progress, 0 to 100.
@@ -27,12 +21,11 @@ pub struct ReportTaskStatusInput {
     pub metrics: Option<Metrics>,
     /// 1 (highest) to 3.
     pub priority: Option<Between<1, 3>>,
-    /// Project id; by default yours.
-    pub project_id: Option<Text<1, 64>>,
+    pub project_id: Option<ProjectName>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[apply(word)]
+#[derive(Default)]
 pub enum TaskProgress {
     #[default]
     InProgress,
@@ -54,16 +47,13 @@ pub struct Metrics {
 
 #[apply(output)]
 pub struct ReportTaskStatusOutput {
-    /// true.
     pub acknowledged: bool,
     /// continue; get_next_task; await_checks (a failed check reopens the task); null: nothing is ready.
     pub next_action: Option<NextAction>,
     /// Other changes that it caused.
     pub cascaded: Cascaded,
-    /// Contradictions with the worktree.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
-    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
@@ -76,8 +66,8 @@ pub enum NextAction {
 }
 
 /// What a task that is done brings with it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[apply(camel_output)]
+#[derive(Copy, Default, Eq)]
 pub struct Cascaded {
     /// Tickets resolved.
     pub tickets_resolved: u64,

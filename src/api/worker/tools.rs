@@ -9,7 +9,6 @@ use super::status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use super::verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
 
 tools! {
-    /// What the tools that report ask of the daemon.
     ReportTools:
     change report_task_done(ReportTaskDoneInput) -> ReportTaskDoneOutput;
     change report_task_completed(ReportTaskCompletedInput) -> ReportTaskCompletedOutput;
@@ -19,7 +18,6 @@ tools! {
 }
 
 tools! {
-    /// What the tools about observations and issues ask of the daemon.
     NoteTools:
     change report_observation(ReportObservationInput) -> ReportObservationOutput;
     change report_issue(ReportIssueInput) -> ReportIssueOutput;

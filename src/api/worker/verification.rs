@@ -1,15 +1,11 @@
 //! `reportVerificationResult`.
 
-use crate::api::args::{List, Text};
+use crate::api::args::{List, ProjectName, Text};
 use crate::api::worker::late::LateAnswer;
-use crate::api::worker::ticket::Urgency;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use provost_actors::journal::Priority;
 
 pub const REPORT_VERIFICATION_RESULT: &str = "\
 Use when: you have done a verification task (TASK-VERIFY-001).
-Required: verificationTaskId, originalTaskId, verificationStatus, verification, originalTaskStatus.
-Optional: suggestedActions, project_id, request_id.
 Next: getNextTask; it returns an original that needs rework again.
 Avoid: passed when an item failed; reportTaskDone for the same verification.";
 
@@ -19,21 +15,16 @@ pub struct ReportVerificationResultInput {
     pub verification_task_id: Text<1, 64>,
     /// What it verifies: TASK-001 or a UUID.
     pub original_task_id: Text<1, 64>,
-    /// passed, failed, partial or needs-manual-review.
     pub verification_status: VerificationStatus,
     /// The items checked and their results.
     pub verification: Verification,
-    /// done, done_but_incomplete or needs_rework.
     pub original_task_status: OriginalStatus,
     /// Tasks to create from it, a line each.
     pub suggested_actions: Option<List<Text<1, 1000>, 0, 20>>,
-    /// Project id; by default yours.
-    #[serde(rename = "project_id")]
-    pub project_id: Option<Text<1, 64>>,
+    pub project_id: Option<ProjectName>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[apply(hyphened_word)]
 pub enum VerificationStatus {
     Passed,
     Failed,
@@ -60,9 +51,7 @@ pub struct Verification {
 
 #[apply(input)]
 pub struct ChecklistItem {
-    /// The item checked.
     pub item: Text<1, 1000>,
-    /// passed, failed or skipped.
     pub status: ItemStatus,
     /// A remark.
     pub note: Option<Text<0, 2000>>,
@@ -77,7 +66,6 @@ pub enum ItemStatus {
 
 #[apply(input)]
 pub struct FailedItem {
-    /// The item checked.
     pub item: Text<1, 1000>,
     /// What is wrong with it.
     pub issue: Text<1, 2000>,
@@ -87,13 +75,10 @@ pub struct FailedItem {
 
 #[apply(camel_output)]
 pub struct ReportVerificationResultOutput {
-    /// true.
     pub success: bool,
     /// The verification: TASK-VERIFY-001.
     pub verification_task_id: String,
-    /// As reported.
     pub verification_status: VerificationStatus,
-    /// As reported.
     pub original_task_status: OriginalStatus,
     /// Outcome for the original.
     pub message: String,
@@ -112,7 +97,6 @@ pub struct ReportVerificationResultOutput {
     /// Contradictions within the report, or with work already begun.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
-    /// Answers to your questions since your last call.
     pub answers: Vec<LateAnswer>,
 }
 
@@ -125,18 +109,15 @@ pub struct IssueFound {
     /// The files that the original's last report names.
     pub related_components: Vec<String>,
     /// high if the original needs rework, else medium.
-    pub severity: Urgency,
+    pub severity: Priority,
 }
 
 #[apply(camel_output)]
 pub struct FollowUpCreated {
-    /// Its handle: TASK-002.
     pub task_id: String,
-    /// The work in a line.
     pub title: String,
     /// The original: TASK-001.
     pub related_to: String,
-    /// critical, high, medium or low.
     pub priority: String,
 }
 

@@ -16,7 +16,7 @@ use provost_actors::workspace::quote;
 use provost_actors::workspace::tree::{FileError, Piece, SCAN_MAX, Tree};
 
 use super::{DEFAULT_BYTES, Workspace, plain, use_another};
-use crate::api::args::{Index, Limit};
+use crate::api::args::Limit;
 use crate::api::artifacts::{
     BlockedReason, Encoding, FileTool, GetAttemptFileInput, GetAttemptFileOutput,
 };
@@ -185,7 +185,7 @@ fn range(input: &GetAttemptFileInput, most: usize) -> Range {
     let default = DEFAULT_BYTES.min(most);
     if input.offset.is_some() || input.max_bytes.is_some() {
         return Range::Bytes {
-            offset: input.offset.map_or(0, Index::get),
+            offset: input.offset.map_or(0, |offset| offset.get().unsigned_abs()),
             max_bytes: input.max_bytes.map_or(default, Limit::get).min(most),
         };
     }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::asking::{Asking, timed_out};
 use crate::api::Session;
-use crate::api::worker::consult::{CallCoeAgentInput, CallCoeAgentOutput, ConsultTools};
+use crate::api::worker::question::{CallCoeAgentInput, CallCoeAgentOutput, ConsultTools};
 use crate::api::worker::ticket::Urgency;
 use crate::config::Answers;
 use crate::domain::Domain;

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::asking::{Asking, timed_out};
 use crate::api::Session;
-use crate::api::worker::immediate::{
+use crate::api::worker::question::{
     GetImmediateAnswerInput, GetImmediateAnswerOutput, ImmediateTools,
 };
 use crate::api::worker::ticket::Urgency;

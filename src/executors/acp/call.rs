@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::conversation::Quirks;
-use crate::executors::action::{self, mcp, title};
+use crate::executors::action::{self, is_empty, mcp, title};
 use crate::executors::call::is_tool_of;
 
 /// How much is kept of the end of a call's terminal output, in bytes.
@@ -29,9 +29,9 @@ pub struct Call {
     /// What it wrote to its terminal.
     terminal: String,
     exit_code: Option<i32>,
-    /// Bytes of its content, its input, its output and the rest.
+    /// Bytes of what is known of it.
     #[serde(default)]
-    weights: [usize; 4],
+    size: usize,
 }
 
 impl Call {
@@ -46,7 +46,7 @@ impl Call {
             heard: false,
             terminal: String::new(),
             exit_code: None,
-            weights: [0; 4],
+            size: 0,
         };
         call.merge(update.clone());
         call
@@ -71,8 +71,7 @@ impl Call {
         if let Some(name) = update.fields.title.as_deref().and_then(of_server) {
             self.name = name;
         }
-        self.weigh(&update.fields);
-        self.known.update(update.fields);
+        self.update(update.fields);
     }
 
     /// The agent asks for a permission. What it reports of the call now is what will be
@@ -80,45 +79,40 @@ impl Call {
     /// are no output.
     pub fn ask(&mut self, fields: &ToolCallUpdateFields) {
         (self.asked, self.heard) = (true, false);
-        let is_diff = |content: &&ToolCallContent| matches!(content, ToolCallContent::Diff(_));
-        let diffs = fields.content.iter().flatten().filter(is_diff).cloned();
-        let diffs = Some(diffs.collect::<Vec<_>>()).filter(|diffs| !diffs.is_empty());
+        let is_diff = |content: &ToolCallContent| matches!(content, ToolCallContent::Diff(_));
+        let mut diffs = fields.content.clone().unwrap_or_default();
+        diffs.retain(is_diff);
+        let diffs = Some(diffs).filter(|diffs| !diffs.is_empty());
         let has_input = fields.raw_input.as_ref().is_some_and(|input| !is_empty(input));
         let mut asked = fields.clone();
         // An edit that was announced before may differ from the one asked for now.
         let is_other = has_input || diffs.is_some();
-        asked.content = diffs.or_else(|| is_other.then(|| self.without_diffs()));
+        asked.content = diffs.or_else(|| {
+            let mut others = self.known.content.clone();
+            others.retain(|content| !is_diff(content));
+            is_other.then_some(others)
+        });
         asked.raw_input = asked.raw_input.filter(|_| has_input);
         asked.title = asked.title.filter(|title| !title.is_empty());
         asked.locations = asked.locations.filter(|locations| !locations.is_empty());
         asked.status = None;
-        self.weigh(&asked);
-        self.known.update(asked);
-    }
-
-    fn without_diffs(&self) -> Vec<ToolCallContent> {
-        let is_diff = |content: &&ToolCallContent| matches!(content, ToolCallContent::Diff(_));
-        self.known.content.iter().filter(|content| !is_diff(content)).cloned().collect()
+        self.update(asked);
     }
 
     /// How much memory it takes, in bytes.
     pub fn weight(&self) -> usize {
-        self.weights.iter().sum::<usize>() + self.terminal.len()
+        self.size + self.terminal.len()
     }
 
-    fn weigh(&mut self, fields: &ToolCallUpdateFields) {
-        let [content, input, output, rest] = &mut self.weights;
-        if let Some(given) = &fields.content {
-            *content = size(given);
-        }
-        if let Some(given) = &fields.raw_input {
-            *input = size(given);
-        }
-        if let Some(given) = &fields.raw_output {
-            *output = size(given);
-        }
-        if fields.title.is_some() || fields.locations.is_some() {
-            *rest = size(&fields.title) + size(&fields.locations) + self.known.tool_call_id.0.len();
+    fn update(&mut self, fields: ToolCallUpdateFields) {
+        let is_resized = fields.content.is_some()
+            || fields.raw_input.is_some()
+            || fields.raw_output.is_some()
+            || fields.title.is_some()
+            || fields.locations.is_some();
+        self.known.update(fields);
+        if is_resized {
+            self.size = serde_json::to_vec(&self.known).map_or(0, |json| json.len());
         }
     }
 
@@ -353,15 +347,6 @@ pub fn is_own(request: &ToolCallUpdate, quirks: &Quirks) -> bool {
         _ => false,
     };
     is_harmless && quirks.servers.iter().any(names)
-}
-
-fn is_empty(input: &Value) -> bool {
-    input.is_null() || input.as_object().is_some_and(serde_json::Map::is_empty)
-}
-
-/// Bytes of a value as JSON.
-fn size(value: &impl Serialize) -> usize {
-    serde_json::to_vec(value).map_or(0, |bytes| bytes.len())
 }
 
 /// The text of a block of content; what is no text is named.

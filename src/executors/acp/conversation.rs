@@ -138,6 +138,12 @@ pub struct Stuck {
     pub auth: bool,
 }
 
+impl From<String> for Stuck {
+    fn from(error: String) -> Self {
+        Self { error, auth: false }
+    }
+}
+
 impl Conversation {
     pub fn new(dialogue: Option<Dialogue>) -> Self {
         Self { dialogue, ..Self::default() }
@@ -194,10 +200,9 @@ impl Conversation {
     pub fn cancel(&self, asked: &[Value]) -> Option<Message> {
         let id = self.session.clone()?;
         let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
-        let mut lines = vec![outgoing::notification(
-            AGENT_METHOD_NAMES.session_cancel,
-            &CancelNotification::new(id),
-        )];
+        let (method, params) = (AGENT_METHOD_NAMES.session_cancel, CancelNotification::new(id));
+        let cancel = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+        let mut lines = vec![cancel.to_string()];
         lines.extend(asked.iter().map(|id| outgoing::answer(id, &cancelled).line));
         Some(Message { key: "cancel".to_owned(), line: lines.join("\n") })
     }
@@ -260,9 +265,7 @@ impl Conversation {
 
     fn not_now(&self) -> Stuck {
         let refusal = &self.refusal;
-        let error =
-            format!("it did not resume its session, the next prompt tries again: {refusal}");
-        Stuck { error, auth: false }
+        format!("it did not resume its session, the next prompt tries again: {refusal}").into()
     }
 
     fn list(&self, cursor: Option<&str>, out: &mut Out) {
@@ -300,11 +303,10 @@ impl Conversation {
         let known = dialogue.and_then(|dialogue| dialogue.resumes.clone());
         out.extend(known.or(self.session.clone()).map(Observed::ExecutorSession));
         if dialogue.is_some() && self.session.is_none() {
-            return Err(Stuck { error: "it returned no session id".to_owned(), auth: false });
+            return Err("it returned no session id".to_owned().into());
         }
         if let (Some(dialogue), Some(session)) = (dialogue, &self.session) {
-            let error = |error| Stuck { error, auth: false };
-            self.settings = settings::of(session, &dialogue.settings, result).map_err(error)?;
+            self.settings = settings::of(session, &dialogue.settings, result)?;
             // Some agents go on replaying after this answer, but not after the next one.
             if self.replays && self.settings.is_empty() {
                 self.settings.extend(settings::same_mode(session, result));
@@ -371,5 +373,5 @@ impl Conversation {
 /// The agent lost the session; a turn in a new one follows.
 fn lost(error: &str, out: &mut Out) -> Stuck {
     out.push(Observed::SessionLost);
-    Stuck { error: format!("it does not know its session any more: {error}"), auth: false }
+    format!("it does not know its session any more: {error}").into()
 }

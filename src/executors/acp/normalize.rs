@@ -1,11 +1,11 @@
 //! What an agent writes, to entries. `conversation.rs` has what the client says.
 
 use agent_client_protocol_schema::v1::{
-    CLIENT_METHOD_NAMES, ContentChunk, PROTOCOL_LEVEL_METHOD_NAMES, PermissionOptionKind, Plan,
-    PlanEntry, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallUpdate,
+    CLIENT_METHOD_NAMES, ContentChunk, PROTOCOL_LEVEL_METHOD_NAMES, PermissionOptionKind,
+    RequestPermissionRequest, SessionUpdate, ToolCallUpdate,
 };
 use provost_actors::event::{ErrorType, Timestamp};
-use provost_actors::executor::{Normalizer, Observed, Request, TurnEnded, Verdict};
+use provost_actors::executor::{Normalizer, Observed, TurnEnded, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -15,16 +15,17 @@ use super::outgoing::not_found;
 use super::tools::Calls;
 use super::usage::TurnUsage;
 use super::{Choice, answer};
-use crate::executors::json::{Dialect, Json, Out, system};
+use crate::executors::json::{Dialect, Json, Out, step, system, text};
 use crate::executors::streamed::{Kind, Streamed};
-use crate::executors::vocabulary;
+use crate::executors::vocabulary::{self, inner_message};
 
 /// Most permission requests that wait for an answer; further ones are denied.
 const ASKED_MAX: usize = 100;
 
 /// `None`: only reads what an agent wrote to another client.
 pub fn normalizer(dialogue: Option<Dialogue>) -> Box<dyn Normalizer> {
-    Json::reader(Acp::new(dialogue))
+    let conversation = Conversation::new(dialogue);
+    Json::reader(Acp { conversation, ..Acp::default() })
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -75,11 +76,6 @@ impl Dialect for Acp {
 }
 
 impl Acp {
-    fn new(dialogue: Option<Dialogue>) -> Self {
-        let conversation = Conversation::new(dialogue);
-        Self { conversation, ..Self::default() }
-    }
-
     fn answer(&mut self, message: &Value, at: Timestamp, out: &mut Out) -> bool {
         let (result, error) = (message.get("result"), message.get("error"));
         let step = match (result, error) {
@@ -128,7 +124,6 @@ impl Acp {
     fn permission(&mut self, id: &Value, request: &RequestPermissionRequest, out: &mut Out) {
         self.close(out);
         let quirks = self.quirks();
-        let asked = self.calls.asks(&request.tool_call, &quirks, out);
         let option = |kinds: [PermissionOptionKind; 2]| {
             let of_kind = |kind| request.options.iter().find(|option| option.kind == kind);
             kinds.into_iter().find_map(of_kind).map(|option| option.option_id.to_string())
@@ -138,29 +133,22 @@ impl Acp {
             allow: option([PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways]),
             reject: option([PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways]),
         };
-        let text = vocabulary::one_line(&asked.text);
-        let request_of = Request {
-            key: id.to_string(),
-            tool_call_id: Some(asked.id.clone()),
-            tool_name: asked.name,
-            text,
-            action: asked.action,
-            context: json!(choice),
-        };
+        let asked = self.calls.asks(id, json!(choice), &request.tool_call, &quirks, out);
+        let tool_call_id = request.tool_call.tool_call_id.to_string();
         if is_own(&request.tool_call, &quirks) {
-            self.calls.allowed(&asked.id);
-            out.extend(answer(&request_of, &Verdict::Approve).map(Observed::Say));
+            self.calls.allowed(&tool_call_id);
+            out.extend(answer(&asked, &Verdict::Approve).map(Observed::Say));
             return;
         }
-        out.push(system(format!("asks for permission: {}", request_of.text)));
+        out.push(system(format!("asks for permission: {}", asked.text)));
         if self.asked.len() >= ASKED_MAX {
             let denied = Verdict::Deny { reason: String::new() };
             out.push(system("denied: too many requests wait for an answer".to_owned()));
-            out.extend(answer(&request_of, &denied).map(Observed::Say));
+            out.extend(answer(&asked, &denied).map(Observed::Say));
             return;
         }
-        self.asked.push(OpenRequest { id: id.clone(), tool_call_id: asked.id });
-        out.push(Observed::Ask(request_of));
+        self.asked.push(OpenRequest { id: id.clone(), tool_call_id });
+        out.push(Observed::Ask(asked));
         self.report_interrupt(out);
     }
 
@@ -230,7 +218,7 @@ impl Acp {
                 return dialogue.is_some_and(|dialogue| dialogue.prompt.contains(&text));
             }
             SessionUpdate::Plan(plan) => {
-                let plan = plan_text(&plan);
+                let plan = plan_text(&json!(plan));
                 if plan != self.plan {
                     self.close(out);
                     self.plan.clone_from(&plan);
@@ -394,30 +382,16 @@ fn reason(error: &Value) -> String {
     let message = message.strip_prefix("Internal error: ").unwrap_or(message);
     match (names.contains(&message), details) {
         (_, "") if message.is_empty() => error.to_string(),
-        (_, "") => inner(message),
-        (true, details) => inner(details),
-        (false, details) if message.contains(details) => inner(message),
-        (false, details) => format!("{}: {details}", inner(message)),
+        (_, "") => inner_message(message),
+        (true, details) => inner_message(details),
+        (false, details) if message.contains(details) => inner_message(message),
+        (false, details) => format!("{}: {details}", inner_message(message)),
     }
 }
 
-/// The message in a text that may be the JSON answer of a model's server.
-fn inner(text: &str) -> String {
-    let answer: Value = serde_json::from_str(text).unwrap_or_default();
-    let message = answer["error"]["message"].as_str().map(str::to_owned);
-    message.unwrap_or_else(|| text.to_owned())
-}
-
 /// A step a line.
-fn plan_text(plan: &Plan) -> String {
-    let line = |entry: &PlanEntry| {
-        let mark = match entry.status {
-            PlanEntryStatus::Completed => 'x',
-            PlanEntryStatus::InProgress => '>',
-            _ => ' ',
-        };
-        format!("[{mark}] {}", entry.content)
-    };
-    let lines: Vec<String> = plan.entries.iter().map(line).collect();
-    format!("plan:\n{}", lines.join("\n"))
+fn plan_text(plan: &Value) -> String {
+    let entries = plan["entries"].as_array().into_iter().flatten();
+    let lines = entries.map(|entry| step(text(entry, "status"), text(entry, "content")));
+    format!("plan:\n{}", lines.collect::<Vec<_>>().join("\n"))
 }

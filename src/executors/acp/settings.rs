@@ -37,27 +37,11 @@ impl fmt::Display for Setting {
 }
 
 /// What an agent offers, in its answer that opens a session.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Offer {
     modes: Option<SessionModeState>,
-    #[serde(default)]
     config_options: Vec<SessionConfigOption>,
-    /// Of agents from before there were options.
-    models: Option<Models>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Models {
-    #[serde(default)]
-    available_models: Vec<Model>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Model {
-    model_id: String,
+    /// Ids of models, of agents from before there were options.
+    models: Option<Vec<String>>,
 }
 
 /// How to set these in a session that was opened with this answer. `Err` says
@@ -90,16 +74,14 @@ pub fn same_mode(session: &str, answer: &Value) -> Option<Setting> {
 
 impl Offer {
     fn read(answer: &Value) -> Self {
-        let part = |name: &str| answer.get(name).cloned().unwrap_or_default();
+        let options = answer["configOptions"].as_array().into_iter().flatten();
+        let models = &answer["models"];
+        let ids = models["availableModels"].as_array().into_iter().flatten();
+        let ids = ids.filter_map(|model| Some(model["modelId"].as_str()?.to_owned()));
         Self {
-            modes: serde_json::from_value(part("modes")).unwrap_or_default(),
-            config_options: match part("configOptions") {
-                Value::Array(options) => {
-                    options.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect()
-                }
-                _ => Vec::new(),
-            },
-            models: serde_json::from_value(part("models")).unwrap_or_default(),
+            modes: Deserialize::deserialize(&answer["modes"]).unwrap_or_default(),
+            config_options: options.filter_map(|one| Deserialize::deserialize(one).ok()).collect(),
+            models: models.is_object().then(|| ids.collect()),
         }
     }
 
@@ -132,8 +114,7 @@ impl Offer {
             }));
         }
         let ("model", Some(models)) = (name, &self.models) else { return None };
-        let known = models.available_models.iter();
-        let known = known.map(|model| (model.model_id.clone(), model.model_id.clone())).collect();
+        let known = models.iter().map(|model| (model.clone(), model.clone())).collect();
         Some(setting(
             known,
             "session/set_model",

@@ -5,13 +5,15 @@
 use std::collections::VecDeque;
 
 use agent_client_protocol_schema::v1::{ToolCallStatus, ToolCallUpdate};
-use provost_actors::event::{Action, Event, ToolStatus};
-use provost_actors::executor::Observed;
+use provost_actors::event::{Event, ToolStatus};
+use provost_actors::executor::{Observed, Request};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::call::Call;
 use super::conversation::Quirks;
 use crate::executors::json::{Out, system};
+use crate::executors::vocabulary;
 
 /// Most calls without a result, and most remembered ids of calls with one.
 pub const CALLS_MAX: usize = 1000;
@@ -27,14 +29,6 @@ pub struct Calls {
     open: VecDeque<Call>,
     /// Ids of the newest ones with a result: later updates of them are ignored.
     done: VecDeque<String>,
-}
-
-/// What the agent asks permission for.
-pub struct AskedCall {
-    pub id: String,
-    pub name: String,
-    pub text: String,
-    pub action: Action,
 }
 
 impl Calls {
@@ -60,15 +54,29 @@ impl Calls {
         self.give_up_oldest(quirks, out);
     }
 
-    /// The agent asks permission for a call.
-    pub fn asks(&mut self, update: &ToolCallUpdate, quirks: &Quirks, out: &mut Out) -> AskedCall {
+    /// The agent asks permission for a call, in the request with this id.
+    pub fn asks(
+        &mut self,
+        id: &Value,
+        context: Value,
+        update: &ToolCallUpdate,
+        quirks: &Quirks,
+        out: &mut Out,
+    ) -> Request {
         let call = self.call(update);
         call.ask(&update.fields);
         out.extend(call.report(quirks).map(Observed::Entry));
         let action = call.action(quirks);
-        let (text, name) = (call.text(&action), call.name.clone());
+        let request = Request {
+            key: id.to_string(),
+            tool_call_id: Some(update.tool_call_id.to_string()),
+            tool_name: call.name.clone(),
+            text: vocabulary::one_line(&call.text(&action)),
+            action,
+            context,
+        };
         self.give_up_oldest(quirks, out);
-        AskedCall { id: update.tool_call_id.to_string(), name, text, action }
+        request
     }
 
     /// A permission was given without asking anyone.
@@ -90,14 +98,11 @@ impl Calls {
         self.report(quirks, out);
         for call in std::mem::take(&mut self.open) {
             if call.asked && !call.heard {
-                let tool_call_id = call.known.tool_call_id.to_string();
-                let (text, status) = (String::new(), ToolStatus::Denied);
-                let exit_code = None;
                 out.push(Observed::Entry(Event::ToolResult {
-                    text,
-                    tool_call_id,
-                    status,
-                    exit_code,
+                    text: String::new(),
+                    tool_call_id: call.known.tool_call_id.to_string(),
+                    status: ToolStatus::Denied,
+                    exit_code: None,
                 }));
             }
         }
@@ -128,7 +133,7 @@ impl Calls {
             let id = oldest.known.tool_call_id.to_string();
             let text = format!(
                 "the call {} of {} is closed as unfinished: too many calls have no result",
-                beginning(&id),
+                &id[..id.floor_char_boundary(ID_MAX)],
                 oldest.name
             );
             out.push(system(text));
@@ -144,9 +149,4 @@ impl Calls {
             self.done.pop_front();
         }
     }
-}
-
-/// The beginning of an id.
-fn beginning(id: &str) -> &str {
-    &id[..id.floor_char_boundary(ID_MAX)]
 }

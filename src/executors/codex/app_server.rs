@@ -1,21 +1,17 @@
-//! The client's side of `codex app-server`, JSON-RPC without the `jsonrpc` member:
-//!
-//! ```text
-//!   initialize ▸ initialized, thread/start or thread/resume ▸ turn/start ▸ … turn/completed
-//! ```
-//!
-//! The id of each request of ours is its key. Answers are recognised by their shape, so
-//! that recordings of other clients can be read, too.
+//! The client's side of `codex app-server`, JSON-RPC without the `jsonrpc` member: `initialize`,
+//! `initialized`, `thread/start` or `thread/resume`, `turn/start`. The id of each request of ours
+//! is its key. Answers are recognised by their shape, so that recordings of other clients can
+//! be read, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use provost_actors::event::{Action, ActionKind, Event, Timestamp, ToolStatus, Usage};
+use provost_actors::event::{Action, ActionKind, Event, Timestamp, ToolStatus};
 use provost_actors::executor::{Message, Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::json::{Dialect, Out, system};
+use super::super::json::{Dialect, Out, message, system};
 use super::super::vocabulary::{self, Tokens};
 use super::error::Errors;
 use super::item::{self, Items};
@@ -67,7 +63,7 @@ impl Dialect for AppServer {
             // Codex 0.136 to 0.149 take `thread/resume.excludeTurns` for experimental.
             let params =
                 json!({ "clientInfo": client, "capabilities": { "experimentalApi": true } });
-            out.push(request("initialize", "initialize", &params));
+            out.push(Observed::Say(request("initialize", "initialize", &params)));
         }
     }
 
@@ -97,9 +93,9 @@ impl Dialect for AppServer {
 
 impl AppServer {
     /// An answer to one of our requests.
-    fn answer(&mut self, id: &Value, message: &Value, at: Timestamp, out: &mut Out) {
-        let result = &message["result"];
-        if let Some(text) = message["error"]["message"].as_str() {
+    fn answer(&mut self, id: &Value, answer: &Value, at: Timestamp, out: &mut Out) {
+        let result = &answer["result"];
+        if let Some(text) = answer["error"]["message"].as_str() {
             let is_vital = matches!(id.as_str(), Some("initialize" | "thread" | "turn"));
             let resumes = self.dialogue.as_ref().is_some_and(|it| it.resume.is_some());
             // Other errors, such as a full disk, may pass: the thread is still there.
@@ -113,13 +109,13 @@ impl AppServer {
             }
         } else if let Some(thread) = result["thread"]["id"].as_str() {
             self.enter(thread, out);
-            out.extend(self.dialogue.as_ref().map(|dialogue| dialogue.turn(thread)));
+            let turn = self.dialogue.as_ref().map(|dialogue| dialogue.turn(thread));
+            out.extend(turn.map(Observed::Say));
         } else if let Some(turn) = result["turn"]["id"].as_str() {
             self.begin_turn(turn, out);
         } else if let Some(dialogue) = self.dialogue.as_ref().filter(|_| *id == "initialize") {
-            let line = json!({ "method": "initialized" }).to_string();
-            out.push(Observed::Say(Message { key: "initialized".to_owned(), line }));
-            out.push(dialogue.thread());
+            out.push(Observed::Say(message("initialized", &json!({ "method": "initialized" }))));
+            out.push(Observed::Say(dialogue.thread()));
         } else if *id == "thread" && self.dialogue.is_some() {
             self.fail("it can't open a thread", &Value::Null, at, out);
         }
@@ -142,8 +138,7 @@ impl AppServer {
         self.errors.begin();
         self.meters.begin();
         let params = json!({ "threadId": self.thread, "turnId": turn });
-        let line = line("interrupt", "turn/interrupt", &params);
-        out.push(Observed::Interrupt(Some(Message { key: "interrupt".to_owned(), line })));
+        out.push(Observed::Interrupt(Some(request("interrupt", "turn/interrupt", &params))));
     }
 
     fn request(&mut self, method: &str, id: &Value, params: &Value, out: &mut Out) {
@@ -156,7 +151,7 @@ impl AppServer {
             ServerRequest::Refused { answer, why } => {
                 out.push(system(format!("{why}: refused, because no person is there to answer")));
                 let key = format!("answer:{}", requests::key(id));
-                out.push(Observed::Say(Message { key, line: answer.to_string() }));
+                out.push(Observed::Say(message(key, &answer)));
             }
         }
     }
@@ -193,13 +188,7 @@ impl AppServer {
                 let is_of_turn = !is_main || params["turnId"].as_str() == self.turn.as_deref();
                 self.meters.note(text("threadId"), &params["tokenUsage"], is_of_turn);
                 if is_of_turn {
-                    let Tokens { input, output, .. } = self.meters.of_turn();
-                    let (input_tokens, output_tokens) = (input, output);
-                    out.push(Observed::Usage(Usage {
-                        input_tokens,
-                        output_tokens,
-                        cost_usd: None,
-                    }));
+                    out.push(self.meters.of_turn().so_far());
                 }
             }
             "account/rateLimits/updated" => self.limits(&params["rateLimits"]),
@@ -303,7 +292,7 @@ impl AppServer {
 
 impl Dialogue {
     /// Starts or resumes the thread.
-    fn thread(&self) -> Observed {
+    fn thread(&self) -> Message {
         let mut params = json!({
             "cwd": self.cwd,
             "model": self.options.get("model"),
@@ -319,7 +308,7 @@ impl Dialogue {
     }
 
     /// Gives the prompt.
-    fn turn(&self, thread: &str) -> Observed {
+    fn turn(&self, thread: &str) -> Message {
         let params = json!({
             "threadId": thread,
             "input": [{ "type": "text", "text": self.prompt }],
@@ -329,12 +318,8 @@ impl Dialogue {
     }
 }
 
-fn request(key: &str, method: &str, params: &Value) -> Observed {
-    Observed::Say(Message { key: key.to_owned(), line: line(key, method, params) })
-}
-
-fn line(id: &str, method: &str, params: &Value) -> String {
-    json!({ "id": id, "method": method, "params": params }).to_string()
+fn request(key: &str, method: &str, params: &Value) -> Message {
+    message(key, &json!({ "id": key, "method": method, "params": params }))
 }
 
 fn is_delta(params: &Value) -> bool {

@@ -5,7 +5,7 @@ use provost_actors::executor::{Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::super::vocabulary;
+use super::super::vocabulary::{self, inner_message};
 use crate::executors::json::Out;
 
 /// The errors of a turn.
@@ -36,7 +36,7 @@ impl Errors {
         let limit = self.limited_until.or_else(|| vocabulary::resume_at(message, at));
         let resume_at = limit.filter(|_| error_type == ErrorType::Quota);
         if self.reported.as_deref() != Some(message) {
-            let text = sentence(message);
+            let text = inner_message(message);
             out.push(Observed::Entry(Event::ErrorMessage { text, error_type, resume_at }));
             self.reported = Some(message.to_owned());
         }
@@ -48,7 +48,7 @@ impl Errors {
         let (error_type, resume_at) = self.report(message, info, at, out);
         out.push(Observed::TurnEnded(TurnEnded {
             failed: true,
-            error: Some(sentence(message)),
+            error: Some(inner_message(message)),
             error_type: Some(error_type),
             resume_at,
         }));
@@ -76,13 +76,6 @@ fn type_of(info: &Value, message: &str) -> ErrorType {
         "modelNotFound" => ErrorType::Setup,
         _ => vocabulary::error_type(status.and_then(|status| u16::try_from(status).ok()), message),
     }
-}
-
-/// The message of an error, some of which are the whole JSON answer of the model's server.
-fn sentence(message: &str) -> String {
-    let answer: Option<Value> = serde_json::from_str(message).ok();
-    let said = answer.as_ref().and_then(|answer| answer["error"]["message"].as_str());
-    said.unwrap_or(message).to_owned()
 }
 
 #[cfg(test)]
@@ -115,8 +108,8 @@ mod tests {
     #[test]
     fn a_model_servers_answer_is_told_as_what_it_says() {
         let answer = r#"{"error": {"message": "bad request", "code": null}}"#;
-        assert_eq!(sentence(answer), "bad request");
-        assert_eq!(sentence("it broke"), "it broke");
-        assert_eq!(sentence("[1]"), "[1]");
+        assert_eq!(inner_message(answer), "bad request");
+        assert_eq!(inner_message("it broke"), "it broke");
+        assert_eq!(inner_message("[1]"), "[1]");
     }
 }

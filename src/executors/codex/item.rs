@@ -8,7 +8,7 @@ use provost_actors::executor::Observed;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::json::{Out, system, text};
+use super::super::json::{Out, step, system, text};
 use super::super::streamed::{Kind, Streamed};
 
 /// The items that have begun and not ended.
@@ -268,13 +268,6 @@ fn content(blocks: &Value) -> String {
 
 /// A list of things to do, a line each.
 pub fn todos(list: &Value) -> String {
-    let line = |todo: &Value| {
-        let mark = match text(todo, "status") {
-            "completed" => 'x',
-            "inProgress" => '>',
-            _ => ' ',
-        };
-        format!("[{mark}] {}", text(todo, "step"))
-    };
+    let line = |todo: &Value| step(text(todo, "status"), text(todo, "step"));
     list.as_array().into_iter().flatten().map(line).collect::<Vec<_>>().join("\n")
 }

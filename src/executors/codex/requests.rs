@@ -146,13 +146,14 @@ pub fn answer(request: &Request, verdict: &Verdict) -> Message {
     let answer = json!({ "id": context["id"], "result": result }).to_string();
     let line = match verdict {
         Verdict::Deny { reason } if context["turn"].is_string() => {
+            let denied = format!("Permission denied ({}): {reason}", request.text);
             let steer = json!({
                 "id": format!("steer:{}", request.key),
                 "method": "turn/steer",
                 "params": {
                     "threadId": context["thread"],
                     "expectedTurnId": context["turn"],
-                    "input": [{ "type": "text", "text": denied(&request.text, reason) }],
+                    "input": [{ "type": "text", "text": denied }],
                 },
             });
             format!("{steer}\n{answer}")
@@ -160,8 +161,4 @@ pub fn answer(request: &Request, verdict: &Verdict) -> Message {
         _ => answer,
     };
     Message { key: format!("answer:{}", request.key), line }
-}
-
-fn denied(what: &str, reason: &str) -> String {
-    format!("Permission denied ({what}): {reason}")
 }

@@ -69,8 +69,6 @@ use crate::api::{
     Access, Callee, CustomError, Key, Once, RecentAttempt, Refusable, Service, Session,
 };
 
-use crate::api::worker::consult::*;
-use crate::api::worker::immediate::*;
 use crate::work::ReviewState;
 
 /// An id of any kind.

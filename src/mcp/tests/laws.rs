@@ -8,13 +8,13 @@ use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 
 use super::domain::{ID, Samples, arguments, entries, is_unanswered};
-use crate::api::{Access, Place, Role, Session};
+use crate::api::{Access, Once, Place, Role, Session};
 use crate::mcp::instructions;
 use crate::mcp::prompts::ORCHESTRATE;
 use crate::mcp::row::Effect;
 use crate::mcp::tool::{Call, Tool};
 use crate::mcp::tools;
-use crate::mcp::{envelope, worker_error};
+use crate::mcp::worker_error;
 
 fn definition(tool: &Tool) -> Value {
     serde_json::to_value(tool.definition()).unwrap()
@@ -37,7 +37,7 @@ fn inside() -> Session {
     }
 }
 
-async fn call(tool: &Tool, arguments: Value) -> Result<envelope::Success, Refusal> {
+async fn call(tool: &Tool, arguments: Value) -> Result<Once<Value>, Refusal> {
     let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
     let domain = Samples::default();
     tool.call(Call { service: &domain, session: &inside(), arguments, bridge_id: None }).await
@@ -135,7 +135,7 @@ fn every_property_at_every_depth_is_described() {
 #[test]
 fn descriptions_follow_the_template() {
     for tool in tools::all() {
-        let description = tool.description;
+        let description = &tool.description;
         assert!(description.chars().count() <= 700, "{} is too long", tool.name);
         let headings: Vec<_> =
             description.lines().map(|line| line.split_once(": ").unwrap().0).collect();
@@ -173,7 +173,7 @@ fn texts_name_only_tools_and_fields_that_exist() {
     }
     let texts = tools::all()
         .iter()
-        .map(|tool| tool.description)
+        .map(|tool| &*tool.description)
         .chain(Code::ALL.iter().map(|code| code.hint()))
         .chain([instructions::BOARD, instructions::INSIDE, ORCHESTRATE]);
     for text in texts {
@@ -324,7 +324,7 @@ fn published_schemas_refuse_what_the_server_refuses() {
 #[tokio::test]
 async fn one_status_and_many_fit_the_same_schema() {
     let tool = tools::find("get_attempt_status").unwrap();
-    let many = call(tool, json!({"attempt_ids": [ID, ID]})).await.unwrap().output;
+    let many = call(tool, json!({"attempt_ids": [ID, ID]})).await.unwrap().value;
     assert_eq!(many["attempts"].as_array().unwrap().len(), 2);
     let validator = jsonschema::draft202012::new(&definition(tool)["outputSchema"]).unwrap();
     assert!(validator.is_valid(&many));
@@ -333,7 +333,7 @@ async fn one_status_and_many_fit_the_same_schema() {
 #[tokio::test]
 async fn fifty_attempts_that_are_waited_for_stay_small() {
     let tool = tools::find("wait_for_attempts").unwrap();
-    let output = call(tool, json!({"attempt_ids": vec![ID; 50]})).await.unwrap().output;
+    let output = call(tool, json!({"attempt_ids": vec![ID; 50]})).await.unwrap().value;
     let size = output.to_string().len();
     assert!(size <= 19 * 1024, "{size} bytes");
 }

@@ -85,7 +85,7 @@ struct Queue {
 impl Queue {
     async fn of(db: Db<'_>, worker: &Worker, input: &GetNextTaskInput) -> Result<Self> {
         let open = queue::open(db, worker).await?;
-        let (first, others) = pick(&open, input.filter, input.priority.map(Into::into));
+        let (first, others) = pick(&open, input.filter, input.priority);
         Ok(Self { first: first.cloned(), others: others.into_iter().cloned().collect() })
     }
 }

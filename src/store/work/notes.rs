@@ -184,7 +184,7 @@ async fn make(
     let estimated_hours = details.estimated_hours.as_ref().map(|it| it.number().clone());
     let brief = Brief { estimated_hours, ..Brief::default() };
     let brief = (!brief.is_empty()).then(|| brief.to_json());
-    let (description, priority) = (observed.description(), details.priority.into());
+    let (description, priority) = (observed.description(), details.priority);
     let draft = Draft {
         description: Some(&description),
         reason: Some(observed.text),

@@ -93,7 +93,7 @@ impl WorkerCall for ReportVerificationResultInput {
         let review_ticket_id = match self.verification_status {
             VerificationStatus::NeedsManualReview => {
                 let title = format!("Review {}: {}", original.handle, original.title);
-                let (kind, priority) = (TicketKind::Ticket, original.priority.into());
+                let (kind, priority) = (TicketKind::Ticket, original.priority);
                 let summary = &self.verification.summary;
                 let ticket =
                     tickets::open_for_person(db, worker, kind, priority, &title, summary).await?;

@@ -7,7 +7,8 @@ use provost_actors::ids::QuestionId;
 use serde::Deserialize;
 
 use super::{Answer, terms};
-use crate::api::worker::question::{Decision, Evidence};
+use crate::api::worker::late::LateAnswer;
+use crate::api::worker::question::Evidence;
 
 const RULED: f64 = 0.97;
 
@@ -62,13 +63,13 @@ pub fn same<'a>(question: &str, earlier: &'a [EarlierAnswer]) -> Option<&'a Earl
 }
 
 /// How similar questions were decided, the most similar first.
-pub fn similar(question: &str, earlier: &[EarlierAnswer]) -> Vec<Decision> {
+pub fn similar(question: &str, earlier: &[EarlierAnswer]) -> Vec<LateAnswer> {
     let words = |text: &str| terms::terms(text).into_iter().collect::<BTreeSet<_>>();
     let asked = words(question);
     let shares = earlier.iter().map(|it| (share(&asked, &words(&it.question)), it));
     let mut similar: Vec<_> = shares.filter(|(share, _)| *share >= SIMILAR).collect();
     similar.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    let decision = |(_, it): (f64, &EarlierAnswer)| Decision {
+    let decision = |(_, it): (f64, &EarlierAnswer)| LateAnswer {
         question_id: it.handle.clone(),
         question: it.question.clone(),
         answer: it.answer.clone(),
