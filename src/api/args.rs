@@ -37,7 +37,6 @@ macro_rules! words {
 
 words! {
     ApprovalStatuses: "pending" "approved" "denied" "withdrawn";
-    ChangeStatuses: "added" "modified" "deleted" "renamed";
     Channels: "normalized" "raw";
     FollowUpActions: "send" "queue" "cancel";
     Priorities: "low" "medium" "high" "critical";

@@ -12,7 +12,7 @@ use crate::api::args::{Id, Limit, List, Text};
 use crate::api::field_rules::FieldRule;
 use crate::api::{RecentAttempt, Refusable};
 
-/// What is being done about an attempt right now.
+/// queued, preparing, running, waiting, stopping, idle or settled: what happens to it now.
 #[apply(word)]
 pub enum AttemptPhase {
     /// Waits for a place among the running ones.

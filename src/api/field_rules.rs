@@ -120,7 +120,7 @@ impl FieldRule {
                 let one = ones.iter().find(|field| has(field))?;
                 let other = others.iter().find(|field| has(field))?;
                 let hint = format!(
-                    "Call {tool} again without {other}. It goes by {} or by {}, not by both.",
+                    "Call {tool} again without {other}. It takes {} or {}, not both.",
                     ones.join(" and "),
                     others.join(" and ")
                 );

@@ -262,8 +262,10 @@ async fn chores(store: Store, shims: Shims, log: PathBuf) {
             },
             _ = strays.tick() => {
                 let shims = shims.clone();
-                // A panic is logged by its hook.
-                let _ = tokio::task::spawn_blocking(move || shims.reap_strays()).await;
+                let reaped = tokio::task::spawn_blocking(move || shims.reap_strays()).await;
+                if let Err(error) = reaped {
+                    tracing::error!(%error, "reaping orphans panicked");
+                }
             }
         }
     }

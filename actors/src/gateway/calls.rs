@@ -189,5 +189,7 @@ pub async fn collect(
     attempt: AttemptId,
     how: Collect,
 ) -> Result<Option<Collection>, Refusal> {
-    ask_owner(gateway, attempt, false, |_, port| AttemptMessage::Collect(how, port)).await
+    let gateway = gateway.clone();
+    let collect = move |_, port| AttemptMessage::Collect(how, port);
+    detached(async move { ask_owner(&gateway, attempt, false, collect).await }).await
 }

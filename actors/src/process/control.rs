@@ -252,8 +252,8 @@ impl Connection {
         let _ = self.events.send(ShimEvent::Closed).await;
     }
 
-    /// Handles the complete messages in `inbox`, and skips those of another shim's version.
-    /// Returns whether a tick was among them.
+    /// Handles the complete messages in `inbox`; skips those that only a shim of another version
+    /// sends. Returns whether a tick was among them.
     async fn take_messages(
         &self,
         inbox: &mut Vec<u8>,
@@ -263,7 +263,13 @@ impl Connection {
         while let Some((frame, used)) = wire::first_frame(inbox)? {
             let message = ShimMessage::decode(frame);
             inbox.drain(..used);
-            let Ok(message) = message else { continue };
+            let message = match message {
+                Ok(message) => message,
+                Err(error) => {
+                    tracing::warn!(%error, "a shim's message is skipped");
+                    continue;
+                }
+            };
             match message {
                 ShimMessage::Tick { .. } => {
                     was_tick = true;

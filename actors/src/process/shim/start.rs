@@ -28,7 +28,7 @@ use super::guard::{Bounds, Guard, go_first};
 use super::leader::{Kinship, Leader, LeaderState};
 use super::stage::Stage;
 use super::stdin::Stdin;
-use super::supervisor::{Place, Supervisor};
+use super::supervisor::{ProcessFolder, Supervisor};
 use super::takeover;
 use crate::blocking::if_there;
 use crate::event::{Stream, Timestamp};
@@ -59,14 +59,14 @@ pub fn start() -> Result<Supervisor, String> {
     let lock = lock_soon(HERE.as_ref()).map_err(because("can't lock"))?;
     let lock = lock.ok_or("another process holds the lock")?;
     refuse_a_second_start()?;
-    let mut place = Place::open(signals, lock)?;
-    let manifest = &mut place.manifest;
+    let mut folder = ProcessFolder::open(signals, lock)?;
+    let manifest = &mut folder.manifest;
     let secrets = receive_secrets().map_err(because("can't receive secrets"))?;
     if secrets.names() != manifest.secrets {
         return Err("the secrets are not those of the manifest".to_owned());
     }
     let stages =
-        make_stages(&secrets, &place.spool).map_err(because("no memory to redact output in"))?;
+        make_stages(&secrets, &folder.spool).map_err(because("no memory to redact output in"))?;
     manifest.env.extend(secrets.env);
     failpoint::hit("executor", "next");
     go_first(&manifest.limits);
@@ -96,7 +96,7 @@ pub fn start() -> Result<Supervisor, String> {
         ioctl_fionbio(pipe, true).map_err(because("can't set up a pipe"))?;
     }
     let leader = Leader { process, kinship: Kinship::Own, life: LeaderState::Running };
-    Ok(supervisor(place, leader, Duration::ZERO, pipes, stages, Stdin::new(stdin, 0)))
+    Ok(supervisor(folder, leader, Duration::ZERO, pipes, stages, Stdin::new(stdin, 0)))
 }
 
 /// Takes over from a shim that has died, with what the daemon hands over.
@@ -105,14 +105,14 @@ pub fn take_over() -> Result<Supervisor, String> {
     let (takeover, lock, ends) =
         takeover::receive().map_err(because("can't receive what to go on with"))?;
     failpoint::hit("takeover", "received");
-    let place = Place::open(signals, lock)?;
+    let folder = ProcessFolder::open(signals, lock)?;
     let stages = match ends.stages {
         Some([stdout, stderr]) => {
             let stdout = Stage::open(Stream::Stdout, stdout);
             let stages = stdout.and_then(|out| Ok([out, Stage::open(Stream::Stderr, stderr)?]));
             Some(stages.map_err(because("can't go on with its stages"))?)
         }
-        None if place.manifest.secrets.is_empty() => None,
+        None if folder.manifest.secrets.is_empty() => None,
         // No output is better than output that shows secrets.
         None => return Err("its stages are lost".to_owned()),
     };
@@ -123,7 +123,7 @@ pub fn take_over() -> Result<Supervisor, String> {
         None if ends.leader.is_some() => LeaderState::Running,
         None => LeaderState::Dead { since: Instant::now() },
     };
-    go_first(&place.manifest.limits);
+    go_first(&folder.manifest.limits);
     let kinship = Kinship::Adopted {
         handle: ends.leader,
         adopter: getppid().as_raw(),
@@ -133,7 +133,7 @@ pub fn take_over() -> Result<Supervisor, String> {
     let (pipes, stdin) =
         ([ends.stdout, ends.stderr], Stdin::new(ends.stdin, takeover.stdin_sequence));
     let age = usage::age(leader.process);
-    let mut supervisor = supervisor(place, leader, age, pipes, stages, stdin);
+    let mut supervisor = supervisor(folder, leader, age, pipes, stages, stdin);
     if supervisor.leader.record().is_some() {
         supervisor.guard.leader_ended();
     }
@@ -144,7 +144,7 @@ pub fn take_over() -> Result<Supervisor, String> {
     Ok(supervisor)
 }
 
-impl Place {
+impl ProcessFolder {
     fn open(signals: SignalFd, lock: File) -> Result<Self, String> {
         let manifest: Manifest = read_here(Manifest::FILE)?.ok_or("there is no manifest.json")?;
         let (spool, listener) = SpoolWriter::open(HERE.as_ref(), manifest.spool_max_bytes)
@@ -155,7 +155,7 @@ impl Place {
 }
 
 fn supervisor(
-    mut place: Place,
+    mut folder: ProcessFolder,
     leader: Leader,
     age: Duration,
     pipes: [Option<OwnedFd>; 2],
@@ -163,11 +163,11 @@ fn supervisor(
     stdin: Stdin,
 ) -> Supervisor {
     // It may hold secrets, and only the executor needs it.
-    place.manifest.env = BTreeMap::new();
+    folder.manifest.env = BTreeMap::new();
     Supervisor {
         leader,
-        guard: Guard::new(&place.manifest, age),
-        place,
+        guard: Guard::new(&folder.manifest, age),
+        folder,
         pipes,
         stages,
         stdin,
@@ -274,7 +274,7 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
     };
     // Absolute: by the time of its use, the child works in the executor's folder.
     let folder = std::env::current_dir()?;
-    let place = real_place(manifest)?;
+    let cwd = working_folder(manifest)?;
     let (epoch, bounds) = (manifest.epoch, Bounds::prepare(manifest));
     let mut command = Command::new(&manifest.program);
     command
@@ -288,7 +288,7 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
     // SAFETY: the shim has one thread, so the child of its fork may do what it likes.
     unsafe {
         command.pre_exec(move || {
-            if place.is_some() && place != std::env::current_dir().ok() {
+            if cwd.is_some() && cwd != std::env::current_dir().ok() {
                 return Err(Errno::ELOOP.into());
             }
             become_leader(&folder, epoch, &bounds)
@@ -298,7 +298,7 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
 }
 
 /// The required working folder: a link that was put on the way there prevents the start.
-fn real_place(manifest: &Manifest) -> io::Result<Option<PathBuf>> {
+fn working_folder(manifest: &Manifest) -> io::Result<Option<PathBuf>> {
     let Some(beneath) = &manifest.cwd_beneath else { return Ok(None) };
     let below = manifest.cwd.strip_prefix(beneath).map_err(|_| Errno::ELOOP)?;
     Ok(Some(fs::canonicalize(beneath)?.join(below)))

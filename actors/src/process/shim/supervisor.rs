@@ -41,7 +41,7 @@ const CHUNKS: usize = 4;
 const CLIENTS_MAX: usize = 4;
 
 /// A process's folder, ready to be supervised.
-pub struct Place {
+pub struct ProcessFolder {
     pub manifest: Manifest,
     pub spool: SpoolWriter,
     pub listener: UnixListener,
@@ -53,7 +53,7 @@ pub struct Place {
 
 /// The shim's state. The working folder is the process's folder.
 pub struct Supervisor {
-    pub place: Place,
+    pub folder: ProcessFolder,
     pub leader: Leader,
     pub guard: Guard,
     /// The reading ends of standard output and error, until their end.
@@ -107,21 +107,21 @@ impl Supervisor {
             }
             self.clients.retain(|client| !client.is_gone);
         }
-        self.place.spool.trim();
+        self.folder.spool.trim();
         if let Some(cgroup) = &self.guard.cgroup {
             cgroup.remove();
         }
         failpoint::hit("tree", "gone");
         // Later callers find the exit record instead.
         let _ = fs::remove_file(SOCKET);
-        drop(self.place.lock);
+        drop(self.folder.lock);
     }
 
     fn wait(&mut self, tick_due: Option<Instant>) -> Vec<Ready> {
         let mut sources = vec![Ready::Signals, Ready::Listener];
         let mut fds = vec![
-            PollFd::new(self.place.signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.place.listener.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.folder.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.folder.listener.as_fd(), PollFlags::POLLIN),
         ];
         for (number, client) in self.clients.iter().enumerate() {
             let mut events = PollFlags::empty();
@@ -222,7 +222,7 @@ impl Supervisor {
     fn write_down(&mut self, record: ExitRecord) {
         failpoint::hit("exit", "next");
         let written = self
-            .place
+            .folder
             .spool
             .sync()
             .and_then(|()| manifest::write_durably(Path::new("."), ExitRecord::FILE, &record));
@@ -238,7 +238,7 @@ impl Supervisor {
     }
 
     fn reap(&mut self) {
-        while let Ok(Some(_)) = self.place.signals.read_signal() {}
+        while let Ok(Some(_)) = self.folder.signals.read_signal() {}
         loop {
             match reap(None) {
                 Reaped::Child(pid, status) => self.child_ended(pid, status),
@@ -266,7 +266,7 @@ impl Supervisor {
     }
 
     fn accept(&mut self) {
-        match self.place.listener.accept() {
+        match self.folder.listener.accept() {
             Ok((stream, _)) => {
                 let Ok(mut client) = Client::new(stream) else { return };
                 // A supervised process must not get the pipes, nor crowd the daemon out.
@@ -405,7 +405,7 @@ impl Supervisor {
     }
 
     fn tree(&self) -> Tree {
-        let mut tree = self.leader.tree(self.place.manifest.marker(), self.guard.cgroup.clone());
+        let mut tree = self.leader.tree(self.folder.manifest.marker(), self.guard.cgroup.clone());
         let clients = self.clients.iter().map(|client| client.pid);
         let spared: Vec<i32> = clients.filter(|client| tree.is_outside(*client)).collect();
         tree.spared.extend(spared);
@@ -442,15 +442,15 @@ impl Supervisor {
     fn take_once(&mut self, stream: Stream) -> io::Result<Taken> {
         let Some(pipe) = &self.pipes[stream as usize] else { return Ok(Taken::Nothing) };
         match &mut self.stages {
-            Some(stages) => stages[stream as usize].take(&mut self.place.spool, pipe.as_fd()),
-            None => self.place.spool.take(stream, pipe.as_fd()),
+            Some(stages) => stages[stream as usize].take(&mut self.folder.spool, pipe.as_fd()),
+            None => self.folder.spool.take(stream, pipe.as_fd()),
         }
     }
 
     /// Spools the bytes that the stages hold back. `false` if there is no room.
     fn release(&mut self) -> bool {
         let mut stages = self.stages.iter_mut().flatten();
-        let released = stages.try_for_each(|stage| stage.release(&mut self.place.spool));
+        let released = stages.try_for_each(|stage| stage.release(&mut self.folder.spool));
         released.map_err(|error| self.stall(&error)).is_ok()
     }
 
@@ -472,7 +472,7 @@ impl Supervisor {
                 }
             }
         }
-        self.release() && self.place.spool.sync().map_err(|error| self.stall(&error)).is_ok()
+        self.release() && self.folder.spool.sync().map_err(|error| self.stall(&error)).is_ok()
     }
 
     fn stall(&mut self, error: &io::Error) {
@@ -500,7 +500,7 @@ impl Supervisor {
     }
 
     fn lengths(&self) -> [u64; 2] {
-        STREAMS.map(|stream| self.place.spool.len(stream))
+        STREAMS.map(|stream| self.folder.spool.len(stream))
     }
 }
 
