@@ -17,6 +17,9 @@ const ONLY_WITH: [(&str, &str); 3] = [
     ("answer_question", "project_id"),
 ];
 
+/// Tools that show nothing of any project. All others name what they are about.
+const OF_NO_PROJECT: [&str; 1] = ["list_executors"];
+
 /// What is a person's to do.
 const NEVER: [&str; 4] = ["list_projects", "create_project", "add_repo", "delete_task"];
 
@@ -39,7 +42,11 @@ impl Reach for Domain {
         {
             return Err(inside::lacking(session, tool, argument));
         }
-        for (name, value) in arguments.iter().filter(|(name, _)| is_id(name)) {
+        let mut ids = arguments.iter().filter(|(name, _)| is_id(name)).peekable();
+        if ids.peek().is_none() && !OF_NO_PROJECT.contains(&tool) {
+            return Err(inside::refused(session, tool));
+        }
+        for (name, value) in ids {
             let Some(named) = named(name, tool) else {
                 return Err(inside::too_far(session, tool, name, ""));
             };

@@ -164,10 +164,11 @@ async fn migrate(writer: &SqlitePool) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Connections are kept for ever: a file needs no freshness.
+/// All connections are opened at once and stay open, so that a daemon without a free file
+/// descriptor can still read.
 fn pool(connections: u32) -> SqlitePoolOptions {
     SqlitePoolOptions::new()
-        .min_connections(1)
+        .min_connections(connections)
         .max_connections(connections)
         .idle_timeout(None)
         .max_lifetime(None)

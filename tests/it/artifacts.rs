@@ -292,7 +292,7 @@ fn no_path_leads_out_of_the_worktree() {
     assert_eq!(patch["blocked_reason"], "path_outside_workspace");
     let missing = arguments(&attempt, &json!({"path": "app/none"}));
     assert_eq!(provost.refusal("get_attempt_file", &missing)["code"], "file_not_found");
-    // A slash too many is told, if there is something without it.
+    // The error names a superfluous slash, if there is something without it.
     let file = ask(&provost, "get_attempt_file", &attempt, &json!({"path": "/app/README.md"}));
     assert_eq!(file["hint"], "Call get_attempt_file again with path = \"app/README.md\".");
     let paths = json!({"paths": ["/app/inside", "app/link"]});

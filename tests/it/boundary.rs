@@ -101,7 +101,7 @@ fn no_way_from_inside_an_attempt_leads_to_an_approval() {
         assert!(said.contains("not permitted") || said.contains("not_permitted"), "{way}: {said}");
         assert_eq!(status_of(&provost, &asked), "pending", "{way}");
     }
-    // Somebody else's shell, in a worktree's folder and with an attempt's environment.
+    // A shell of another person, in a worktree's folder and with an attempt's environment.
     let mut approve = provost.command(&["approve", id]);
     approve.env("PROVOST_ATTEMPT_ID", &asking.id).current_dir(worktree(&provost));
     assert_eq!(Provost::done(approve).code, 0);
@@ -259,7 +259,7 @@ fn a_killed_daemon_and_a_killed_shim_let_nobody_out() {
     };
     provost.kill_and_start();
     tries_again(&attempt);
-    // The shim is the first daemon's child: its orphans are nobody's.
+    // The shim is the first daemon's child: no daemon owns its orphans.
     processes::kill_hard(attempt.shim());
     wait_until("another shim goes on", || processes::working_in(&attempt.dir()).len() == 1);
     tries_again(&attempt);

@@ -269,7 +269,7 @@ fn a_turn_that_a_limit_ended_waits_for_somebody_to_go_on() {
     assert_eq!((&status["state"], &status["waiting_on"]), (&json!("failed"), &json!("quota")));
     assert!(status["resume_at"].is_string(), "{status}");
     wait_until("the limit is over", || in_seconds(0) > at + 1);
-    assert_eq!(attempt.status()["waiting_on"], "quota", "nobody asked it to go on");
+    assert_eq!(attempt.status()["waiting_on"], "quota", "no one asked it to continue");
     let follow_up = json!({"action": "send", "attempt_id": attempt.id, "prompt": "say more"});
     provost.call("follow_up", &follow_up);
     let status = attempt.settled();

@@ -1,4 +1,4 @@
-//! `provost daemon` and `config`: one daemon a home, and what it is told.
+//! `provost daemon` and `config`: one daemon for a home, and its settings.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -154,7 +154,7 @@ fn shutdown_leaves_executors_running_unless_all_are_to_stop() {
     assert_eq!(provost.verb(["shutdown", "--stop-all"]).code, 0);
     assert_eq!(provost.ended(), Some(0));
     attempt.leaves_nobody();
-    assert_eq!(provost.verb(["shutdown"]).code, 3, "nobody is there any more");
+    assert_eq!(provost.verb(["shutdown"]).code, 3, "no daemon runs any more");
     provost.start();
     assert_eq!(attempt.settled()["state"], "failed");
 }

@@ -178,7 +178,7 @@ fn remove(arguments: &mut Value, path: &str) -> Value {
     }
 }
 
-/// Makes request ids that nobody has used.
+/// Makes request ids that no call has used.
 static NEW: AtomicUsize = AtomicUsize::new(0);
 
 /// How a refused call came to work.
@@ -202,7 +202,7 @@ pub struct Follower<'p> {
 }
 
 impl Follower<'_> {
-    /// Follows the hints of a call until it works, or only somebody else can go on.
+    /// Follows the hints of a call until it works, or only another person or agent can continue.
     pub fn follow(&self, tool: &str, arguments: &Value) -> Way {
         let (mut tool, mut arguments) = (tool.to_owned(), arguments.clone());
         let mut way = Way::Steps(0);

@@ -141,7 +141,7 @@ fn the_lines_of_a_plain_program_are_one_answer() {
     assert_eq!(tail(&provost, &short, &json!({}))["messages"][1]["text"], answer);
     assert_eq!(short.said("assistant_message"), ["Summary:", "- fixed the parser", "", "Done."]);
 
-    // Of many lines the last are told, for there the answer stands.
+    // Of many lines the last ones are shown: the answer is there.
     let long = board.start("long", "x");
     let told = long.settled()["final_message"].as_str().unwrap().to_owned();
     assert_eq!(told.chars().count(), 2000);

@@ -222,7 +222,7 @@ fn a_wrong_verb_is_a_protocol_error_that_names_the_right_one() {
     }
 }
 
-/// Names for what no tool does, and a word of what is told instead.
+/// Names for what no tool does, and a word of the hint.
 const ABSENT: &str = "
 delete_attempt gc
 delete_project gc
@@ -247,7 +247,7 @@ fn what_provost_does_not_do_is_said_in_the_message() {
     }
 }
 
-/// A handle is as good as an id, in every tool that takes a task; and both are told.
+/// A handle is as good as an id, in every tool that takes a task, and the answer has both.
 #[test]
 fn a_task_goes_by_its_handle_in_every_tool() {
     let provost = Provost::running();

@@ -13,7 +13,7 @@ const CLIENTS: usize = 20;
 /// Leaves a line for each time it runs.
 const COUNTED: &str = r#"echo ran >> "$PROVOST_HOME/ran"; echo done"#;
 
-/// How the daemon comes to its end.
+/// How the daemon ends.
 #[derive(Clone, Copy)]
 enum Death {
     At(&'static str),

@@ -112,10 +112,13 @@ pub async fn remembered<T: DeserializeOwned>(
     Ok(Some(Once { value: recalled(answer)?, deduplicated: true }))
 }
 
-/// Reads a kept answer back.
+/// Reads a kept answer back. One of another version may have another form.
 pub fn recalled<T: DeserializeOwned>(answer: serde_json::Value) -> Result<T, Refusal> {
-    serde_json::from_value(answer)
-        .map_err(|error| Refusal::internal(format!("a kept answer can't be read: {error}")))
+    serde_json::from_value(answer).map_err(|error| {
+        Refusal::internal(format!(
+            "the call was carried out, but its answer can't be read: {error}"
+        ))
+    })
 }
 
 /// A resolved call: made before, or to be made now under this key.

@@ -37,7 +37,7 @@ fn garble(path: &PathBuf, at: usize, with: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// That no daemon starts, on whatever way, and that the way out is told.
+/// No daemon starts, whatever the caller does, and the error names the way out.
 fn refuses(provost: &Provost, why: &str) -> Done {
     let done = provost.fails_to_start();
     assert_eq!(done.code, 1, "{done:?}");

@@ -43,7 +43,7 @@ fn a_daemon_short_of_descriptors_refuses_starts_and_keeps_what_runs() {
     for attempt in &running {
         assert_eq!(attempt.status()["phase"], "running");
     }
-    // Nobody is let in, and the daemon does not run hot over it.
+    // No client connects, and the daemon does not use the CPU meanwhile.
     let complaints = || provost.said().matches("can't be accepted").count();
     let before = complaints();
     std::thread::scope(|scope| {

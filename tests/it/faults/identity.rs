@@ -24,7 +24,7 @@ const DAY: i64 = 24 * 60 * 60;
 /// themselves: no other process's is touched.
 struct Clock {
     shift: File,
-    /// A copy of `/etc` in which the dynamic linker is told to preload the clock.
+    /// A copy of `/etc` in which the dynamic linker preloads the clock.
     etc: PathBuf,
 }
 
@@ -374,7 +374,7 @@ fn a_stale_lock_and_a_stale_socket_are_in_nobodys_way() {
     fs::remove_file(&socket).unwrap();
     fs::write(&socket, "a file").unwrap();
     provost.start();
-    // Somebody else's, who listens: it is taken away from under them.
+    // The socket of another process, which listens: the daemon replaces it.
     provost.kill();
     fs::remove_file(&socket).unwrap();
     let _other = UnixListener::bind(&socket).unwrap();

@@ -14,7 +14,7 @@ const PASSWORD: &str = "-----first of two lines\nand the second one-----";
 /// The daemon's own, that no executor is given.
 const MASTER: &str = "master-of-the-house";
 
-/// Prints its secrets in every way there is; goes on when it is told to by files
+/// Prints its secrets in every way there is; continues when it sees the files
 /// in the folder that its prompt names.
 const TELLTALE: &str = r#"
 read folder

@@ -109,7 +109,7 @@ fn a_stop_does_not_wait_for_a_program_that_holds_the_database() {
     let lock = provost.lock_database();
     is_stopped(soft, &soft.stop());
     is_stopped(forced, &forced.stop_by_force());
-    assert_eq!(waiting.processes().len(), 2, "nobody stopped this one");
+    assert_eq!(waiting.processes().len(), 2, "no call stopped this one");
     drop(lock);
     for attempt in [soft, forced] {
         is_recorded(attempt);

@@ -1,4 +1,4 @@
-//! An MCP client that trusts nobody: lines of JSON to the daemon's socket or to
+//! An MCP client that checks every answer: lines of JSON to the daemon's socket or to
 //! `provost mcp`, requests by id, answers in whatever order they come.
 
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ impl Client {
         Self::new(Box::new(stdin), stdout, End::Bridge(child))
     }
 
-    /// Speaks to the daemon's socket; `None` when nobody listens.
+    /// Speaks to the daemon's socket; `None` when no daemon listens.
     pub fn over_socket(socket: &Path, hello: &Value) -> Option<Self> {
         Self::greeting(UnixStream::connect(socket).ok()?, hello)
     }

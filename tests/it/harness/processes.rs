@@ -1,4 +1,4 @@
-//! Processes as `/proc` shows them. A process is told by a variable in its
+//! Processes as `/proc` shows them. A process is recognized by a variable in its
 //! environment, which all that it starts inherit.
 
 use std::fs;
@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use super::wait_until;
 
 /// The living processes whose environment has this variable. The dead that
-/// nobody has reaped yet have no environment any more.
+/// no process has reaped yet have no environment any more.
 pub fn with_variable(name: &str, value: &str) -> Vec<i32> {
     let wanted = format!("{name}={value}").into_bytes();
     let has = |pid: &i32| {

@@ -265,7 +265,7 @@ impl Provost {
         }
     }
 
-    /// Waits until a daemon answers that somebody else starts.
+    /// Waits until a daemon answers that another process starts.
     pub fn is_started(&self) {
         eventually("a daemon answers", || self.try_connect());
     }
@@ -432,7 +432,7 @@ impl Drop for Provost {
             let _ = daemon.wait();
         }
         processes::kill_all_with("PROVOST_HOME", &self.home.to_string_lossy());
-        // Shims have no environment: they are told by where they work.
+        // Shims have no environment: they are recognized by their working folder.
         processes::kill_all_below(&self.home);
         self.remove_cgroups();
         self.unmount_home();

@@ -148,7 +148,7 @@ fn a_lie_is_told_with_its_receipt_and_the_worker_is_to_mend_it() {
     assert_eq!((&verified["status"], &verified["standing"]), (&json!("done"), &json!("verified")));
     assert_eq!(verified["contradiction"], Value::Null);
     leaves_nothing(&provost);
-    assert_eq!(attempt.said("user_message").len(), 2, "of what passes nothing is told");
+    assert_eq!(attempt.said("user_message").len(), 2, "a check that passes sends no message");
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn a_run_that_is_cut_off_between_any_two_steps_comes_to_its_verdict_once() {
     }
 }
 
-/// Those at which the worker is told.
+/// Those at which the worker gets a message.
 const TELLING: &[&str] = &[
     "concluded.committed",
     "follow_up.written",

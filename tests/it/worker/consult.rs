@@ -46,7 +46,7 @@ fn an_executor_answers_and_what_it_writes_is_its_own() {
     assert_ne!(std::fs::read_to_string(readme).unwrap_or_default(), "mine\n");
     let again = worker.ask("askQuestion", &json!({"question": UNKNOWN}))["result"].clone();
     assert_eq!(again["answerFromPlan"], "Use GSAP.");
-    assert!(again["confidence"].as_f64().unwrap() < 0.7, "nobody ruled on it: {again}");
+    assert!(again["confidence"].as_f64().unwrap() < 0.7, "no one decided on it: {again}");
     assert!(again["uncertainty"].as_str().unwrap().contains("oracle"));
 }
 
