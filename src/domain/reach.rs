@@ -42,11 +42,10 @@ impl Reach for Domain {
         {
             return Err(inside::lacking(session, tool, argument));
         }
-        let mut ids = arguments.iter().filter(|(name, _)| is_id(name)).peekable();
-        if ids.peek().is_none() && !OF_NO_PROJECT.contains(&tool) {
+        if !OF_NO_PROJECT.contains(&tool) && !arguments.keys().any(|name| is_id(name)) {
             return Err(inside::refused(session, tool));
         }
-        for (name, value) in ids {
+        for (name, value) in arguments.iter().filter(|(name, _)| is_id(name)) {
             let Some(named) = named(name, tool) else {
                 return Err(inside::too_far(session, tool, name, ""));
             };
