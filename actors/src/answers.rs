@@ -1,5 +1,5 @@
 //! Answers to workers' questions. Their tasks outlive the calls that begin them; after a
-//! restart each resumes what the store says is open.
+//! restart they continue the questions that the store lists as open.
 
 use std::sync::Arc;
 use std::time::Duration;

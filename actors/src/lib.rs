@@ -3,8 +3,7 @@
 //! ```text
 //!  Root ─┬─ Gateway ─┬─ Attempt ── its process (by a shim), its log, its worktrees
 //!        │           └─ Attempt …
-//!        ├─ Checks ── the processes that check what is reported as completed
-//!        └─ Repositories: one change of a repository at a time
+//!        └─ Checks ── the processes that check what is reported as completed
 //! ```
 //!
 //! An attempt's life:

@@ -1,7 +1,8 @@
 //! Why calls are refused: the code, whether the same call may work later, and the hint that
 //! leads to the right call. Pure.
 //!
-//! Models and programs read a hint, so it begins with a sentence of one of these forms. T
+//! Models and programs read a hint. One that names a call begins with a sentence of one of these
+//! forms; any other asks for what no call can do. T
 //! and U are tools, F and G fields (or paths such as `repos[0].path`), V is JSON or a member
 //! of the details:
 //!
@@ -17,8 +18,7 @@
 //! ```
 //!
 //! A hint never turns a destructive call to another target, and does not begin with a way
-//! around a guard. A hint that does not begin with `Call` asks for what no call can do. "The
-//! tool" is the one that was called; [`Refusal::of_tool`] names it.
+//! around a guard. "The tool" is the one that was called; [`Refusal::of_tool`] names it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -1,5 +1,5 @@
 //! The root of the actor tree: links what must live as long as the daemon and
-//! never ends with a child. What a child's end means, its own owner decides.
+//! never ends with a child. The owner of a child decides what its end means.
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 

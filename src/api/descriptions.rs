@@ -1,5 +1,4 @@
-//! What fields mean that have the same name and meaning in several tools: where a field has no
-//! words of its own, its schema has these. Pure.
+//! Descriptions of fields that several tools share, used where a field has none of its own. Pure.
 
 use schemars::Schema;
 use serde_json::{Map, Value};

@@ -1,5 +1,6 @@
 //! The tools as the daemon knows them, for every protocol: inputs, outputs, descriptions
-//! and field rules, and beside each group of tools the trait that answers it. Pure: it knows no protocol, database or actor.
+//! and field rules, and beside each group of tools the trait that answers it. Pure: it knows no
+//! protocol or database, and calls no actor.
 
 #[macro_use]
 mod macros;

@@ -1,5 +1,5 @@
-//! The command line. Every verb but `daemon`, `doctor`, `config`, `completions` and `tools` is
-//! a client of the daemon's socket. Results go to standard output, everything else to standard
+//! The command line. Every verb but `daemon`, `demo`, `doctor`, `config`, `completions`, `mcp`
+//! and `tools` is a client of the daemon's socket. Results go to standard output, everything else to standard
 //! error.
 
 mod approvals;

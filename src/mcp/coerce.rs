@@ -1,6 +1,5 @@
-//! Guesses the value that was meant by one that a field does not take: within
-//! quotes or brackets too many or too few, or under another name. A guess is
-//! worth telling only if the field takes it. Pure.
+//! Guesses the intended value when a field refuses one: wrong quotes or brackets, or another
+//! system's word. A guess goes into a hint only if the field takes it. Pure.
 
 use chrono::{DateTime, SecondsFormat};
 use serde_json::{Value, json};

@@ -1,6 +1,5 @@
-//! What a field that a tool does not have says in the tool's own fields: by its
-//! spelling, by what other systems call the same thing, or worked out of its value.
-//! Pure.
+//! Translates an unknown field into the tool's own fields: by its spelling, by other systems'
+//! names for the same thing, or by its value. Pure.
 
 use heck::ToSnakeCase;
 use provost_actors::nearest::slip;
@@ -134,7 +133,7 @@ const NOTHING: &[Line] = &[
     ("stop_attempt", "no reason is kept for a stop", "reason message"),
     (
         "stop_attempt",
-        "stop_grace_ms in config.toml says how long each signal has",
+        "stop_grace_ms in config.toml is the time from SIGINT to SIGKILL",
         "timeout timeout_ms timeout_seconds grace grace_ms",
     ),
     (

@@ -1,6 +1,5 @@
-//! Repairs a call as a whole: every field under another name, every value in another
-//! form, in one step where that can be. It says what it changed, and what it found no
-//! place for. Pure.
+//! Repairs a call as a whole: renames unknown fields and converts wrong values, in one step
+//! where possible. It reports what it changed, and which fields it could not place. Pure.
 
 use serde_json::{Map, Value, json};
 

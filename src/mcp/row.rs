@@ -1,4 +1,4 @@
-//! What a tool is besides its fields: name, reach, effect and description. Pure.
+//! What a tool is besides its fields: name, audience, effect and description. Pure.
 
 use std::borrow::Cow;
 

@@ -3,7 +3,7 @@
 //!
 //! The rules are those of JSON-RPC 2.0 §4-6 as MCP narrows them: one object a
 //! line, no batches, ids are strings or integers. Every line is answered save
-//! notifications, responses and blanks, so that no caller waits in vain.
+//! notifications, responses and blanks, so that every caller gets an answer.
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, JsonRpcMessage, RequestId,

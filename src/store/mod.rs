@@ -59,7 +59,7 @@ pub struct Store {
     changes: changes::Changes,
 }
 
-/// How long kept answers and intents live; `None` for ever.
+/// How long kept answers and intents live; `None`: forever.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TimesToLive {
     pub answers: Option<Duration>,

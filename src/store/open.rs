@@ -174,7 +174,7 @@ fn pool(connections: u32) -> SqlitePoolOptions {
         .max_lifetime(None)
         .acquire_timeout(Duration::from_secs(30))
         // SQLite itself rolls back what a full disk cut off; then sqlx's own rollback
-        // fails, and the connection would be in a transaction for ever.
+        // fails, and the connection would stay in a transaction.
         .before_acquire(|connection, _| {
             Box::pin(std::future::ready(Ok(!connection.is_in_transaction())))
         })

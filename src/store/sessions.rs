@@ -1,4 +1,4 @@
-//! Sessions: which one is meant, what was said in it, and follow-ups. The record of a session are
+//! Sessions: which one is meant, what was said in it, and follow-ups. The record of a session is
 //! its turns: each has a prompt and, once it has ended, mostly a last message of the agent.
 
 use async_trait::async_trait;

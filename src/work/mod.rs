@@ -1,4 +1,4 @@
-//! The rules behind the worker's API. Pure: no database, no protocol. A request goes as it is
+//! The rules behind the worker API. Pure: no database, no protocol. A request goes as it is
 //! from the tool to the store, and the response comes back from the transaction that made it
 //! true:
 //!

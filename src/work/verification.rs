@@ -1,4 +1,4 @@
-//! `reportVerificationResult`: whether a task was done as it was to be.
+//! `reportVerificationResult`: whether a task was done as specified.
 
 use super::report::counted;
 use crate::api::brief::{Brief, Prompt};

@@ -8,7 +8,7 @@ use crate::ids::AttemptId;
 use crate::journal::Priority;
 
 /// The running slots and the queues for them. Attempts that answer a question have slots
-/// of their own: the asker holds one of the others, and would wait for ever.
+/// of their own: the asker holds one of the others, and would wait forever.
 #[derive(Debug)]
 pub struct Admission {
     work: Lane,

@@ -1,7 +1,7 @@
 //! Idempotent calls. A mutation takes the caller's [`Key`], and one transaction looks the key
 //! up, makes the change and keeps the answer: a retry finds one effect or none.
 //!
-//! A payload may leave something to defaults that have changed since ([`resolve`]). A call
+//! A call may rely on defaults, and they may have changed since the first call ([`resolve`]). A call
 //! with the same payload gets its answer first of all. One with another payload that
 //! resolves to the same is also the same call; one that can't be resolved is not.
 

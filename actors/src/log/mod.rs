@@ -17,13 +17,13 @@
 //! The **raw** channel isn't stored: an entry's text is cut from the spool on demand, and a
 //! sparse index tells where to cut. The **normalized** channel is stored, because another
 //! version may derive other entries. After a kill at any instant:
-//! - A number, once shown, is the same entry for ever: each channel's record is on file
+//! - A number, once shown, is the same entry forever: each channel's record is on file
 //!   before the entry is shown.
 //! - Nothing is missing and nothing doubled: a restart gives the raw entries since the
 //!   checkpoint to the normalizer again, and skips the results that are on file.
 //!
-//! Retention removes whole segments; numbers never move. One number is left out for raw bytes
-//! that were removed unread; up to a block of entries before them may appear again, under new
+//! Retention removes whole segments; numbers never move. If it removes bytes before they are
+//! read, one number is skipped, and up to a block of earlier entries may be repeated under new
 //! numbers.
 
 mod attempt_log;

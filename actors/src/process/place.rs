@@ -1,5 +1,5 @@
 //! Whether a process belongs to an attempt, by what the kernel shows of its ancestors. What a
-//! process says of itself doesn't count.
+//! process claims doesn't count.
 //!
 //! Everything that an attempt starts stays below its shim, which adopts its orphans
 //! (prctl(2)). Those of a killed shim become children of the daemon, or stay below their

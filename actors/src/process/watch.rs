@@ -43,7 +43,7 @@ impl Watch {
         Self { limits, busy: now, last: now }
     }
 
-    /// How long no look is needed; `None`: for ever.
+    /// How long no look is needed; `None`: never.
     pub fn pause(&self, now: Duration) -> Option<Duration> {
         let Limits { wall_secs, idle_secs, memory_bytes, processes, .. } = self.limits;
         let wall = (wall_secs > 0).then(|| Duration::from_secs(wall_secs).saturating_sub(now));

@@ -1,4 +1,4 @@
-//! Questions and what was answered.
+//! The answer to an earlier question, delivered with a later call.
 
 /// The answer to an earlier question.
 #[apply(camel_output)]

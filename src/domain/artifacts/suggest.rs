@@ -1,4 +1,4 @@
-//! Which changed file is meant by a path that names none: with the `a/` or `b/` of a patch's head,
+//! Guesses the changed file that a wrong path means: one with the `a/` or `b/` of a patch's head,
 //! without its repository or its folders, in the wrong case, or with a slip. Pure.
 
 use provost_actors::nearest::nearest;

@@ -23,7 +23,7 @@ pub(super) struct Asking {
     pub is_answering: bool,
 }
 
-/// The refusal of a call that waited in vain for the answer to a question.
+/// The refusal of a call that got no answer to its question in time.
 pub(super) fn timed_out(question: &Question, waited: Duration) -> Refusal {
     let (handle, seconds) = (&question.handle, waited.as_secs());
     let message = format!(

@@ -1,4 +1,4 @@
-//! The worker API brought about: who calls and in which project, then the store's one transaction.
+//! Implements the worker API: who calls and in which project, then the store's one transaction.
 
 mod asking;
 mod checks;

@@ -349,7 +349,7 @@ pub fn is_own(request: &ToolCallUpdate, quirks: &Quirks) -> bool {
     is_harmless && quirks.servers.iter().any(names)
 }
 
-/// The text of a block of content; what is no text is named.
+/// The text of a block of content; other content is named.
 pub fn text_of(block: &ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),

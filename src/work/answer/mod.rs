@@ -1,7 +1,7 @@
 //! Says what the plan answers to a question, and how sure that is. Pure: the store
 //! searches (`store/work/search/mod.rs`), and this module weighs what it found.
 //!
-//! Every answer is a passage of the plan, verbatim. `tests/answers/held-out` measures how
+//! Every answer of the plan is a passage of it, verbatim. `tests/answers/held-out` measures how
 //! often the answers of each [`Class`] are right; `docs/workers.md` publishes the figures.
 
 mod asks;

@@ -1,6 +1,6 @@
-//! A worktree's content at a moment as a commit: its HEAD, or where something is not committed,
-//! one made of all that git does not ignore. That one goes to a folder of objects beside the
-//! repository, which itself does not change.
+//! A worktree's content at a moment as a commit: its HEAD; or, where something is not committed,
+//! a new commit of all files that git does not ignore, stored in a folder of objects beside the
+//! repository. The repository itself does not change.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -273,7 +273,7 @@ impl Tail {
             file => {
                 let path = format::segment_path(dir, self.stream, self.start);
                 let opened = match open(&path) {
-                    // The folder has been deleted: the executor must not wait for ever.
+                    // The folder has been deleted: the executor must not wait forever.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => open(NOWHERE)?,
                     opened => opened?,
                 };
