@@ -97,11 +97,6 @@ pub fn mcp(server: &str, tool: &str, input: &Value) -> Action {
     with_effect(Action { kind: ActionKind::Mcp, detail: Map::from_iter(detail) }, input)
 }
 
-fn with_effect(mut action: Action, input: &Value) -> Action {
-    add(&mut action, input);
-    action.bounded()
-}
-
 fn mcp_name(name: &str) -> Option<(&str, &str)> {
     match name.strip_prefix("mcp__") {
         Some(rest) => rest.split_once("__"),
@@ -120,8 +115,8 @@ pub fn title(tool_name: &str, action: &Action) -> String {
     name.into_iter().chain(about).collect::<Vec<_>>().join(" ")
 }
 
-/// Adds to an action what the call's input says of its effect.
-fn add(action: &mut Action, input: &Value) {
+/// With what the call's input says of its effect.
+fn with_effect(mut action: Action, input: &Value) -> Action {
     match action.kind {
         ActionKind::FileEdit => {
             action.detail.extend(written(input));
@@ -134,6 +129,7 @@ fn add(action: &mut Action, input: &Value) {
         }
         _ => {}
     }
+    action.bounded()
 }
 
 /// What the edit of a file would write: a `diff`, or the whole `content`.
@@ -204,8 +200,7 @@ mod tests {
     use super::*;
 
     fn effect(kind: ActionKind, input: &Value) -> Value {
-        let mut action = Action { kind, detail: Map::new() };
-        add(&mut action, input);
+        let action = with_effect(Action { kind, detail: Map::new() }, input);
         Value::Object(action.detail)
     }
 
@@ -277,10 +272,9 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_and_that_is_told() {
-        let mut action = Action { kind: ActionKind::FileEdit, detail: Map::new() };
+        let action = Action { kind: ActionKind::FileEdit, detail: Map::new() };
         let content = "é".repeat(Action::VALUE_MAX);
-        add(&mut action, &json!({"content": content}));
-        let action = action.bounded();
+        let action = with_effect(action, &json!({"content": content}));
         assert_eq!(action.detail["content"].as_str().unwrap().len(), Action::VALUE_MAX);
         assert_eq!(action.detail["truncated"], true);
     }

@@ -9,11 +9,6 @@ use serde_json::Value;
 use super::action::title;
 use crate::executors::json::Out;
 
-/// All of a text in one line, so that a person who permits something sees all of it.
-pub fn one_line(text: &str) -> String {
-    text.trim().lines().collect::<Vec<_>>().join(" ⏎ ")
-}
-
 /// What errors of a kind say, in small letters and separated by `|`; the first match counts.
 const ERROR_WORDS: [(ErrorType, &str); 4] = [
     (
@@ -220,9 +215,6 @@ pub fn fail(
     out: &mut Out,
 ) {
     let kind = error_type(status, &error);
-    if is_lost_session(&error) {
-        out.push(Observed::SessionLost);
-    }
     let is_limit = kind == ErrorType::Quota;
     let resume_at = limit.or_else(|| resume_at(&error, at)).filter(|_| is_limit);
     fail_as(error, kind, resume_at, out);
@@ -270,9 +262,9 @@ pub fn unended() -> Observed {
     Observed::TurnEnded(TurnEnded { failed: true, ..TurnEnded::default() })
 }
 
-/// A turn that was interrupted.
-pub fn interrupted() -> Observed {
-    let error = Some("the turn was interrupted".to_owned());
+/// The end of a turn that was interrupted or cancelled.
+pub fn stopped(how: &str) -> Observed {
+    let error = Some(format!("the turn was {how}"));
     Observed::TurnEnded(TurnEnded { failed: true, error, ..TurnEnded::default() })
 }
 
