@@ -1,15 +1,10 @@
 //! Attempts: starting, watching and stopping the runs of a task.
 
-use std::collections::BTreeMap;
-
-use provost_actors::event::{Timestamp, Usage};
-use provost_actors::ids::{AttemptId, ProcessId, RepoId, SessionId, TaskId};
+use provost_actors::event::Usage;
 use provost_actors::journal::Phase;
 pub use provost_actors::journal::State as AttemptState;
-use serde_json::{Map, Value};
 
-use crate::api::args::{Id, Limit, List, Text};
-use crate::api::field_rules::FieldRule;
+use crate::api::prelude::*;
 use crate::api::{RecentAttempt, Refusable};
 
 /// queued, preparing, running, waiting, stopping, idle or settled: what happens to it now.

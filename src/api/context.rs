@@ -1,9 +1,6 @@
 //! Where the caller is, for an agent inside an attempt.
 
-use provost_actors::ids::{AttemptId, ProjectId, RepoId, TaskId};
-
-use super::attempts::Worktree;
-use super::tasks::TaskStatus;
+use crate::api::prelude::*;
 
 pub const GET_CONTEXT: &str = "\
 Use when: you work inside an attempt and want to know which task, branch and repositories it is.
@@ -39,7 +36,4 @@ pub struct WorkspaceRepo {
     pub target_branch: String,
 }
 
-tools! {
-    ContextTools:
-    read get_context(GetContextInput) -> GetContextOutput;
-}
+tools! { ContextTools: read get_context(GetContextInput) -> GetContextOutput; }

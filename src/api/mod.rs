@@ -18,6 +18,7 @@ pub mod field_rules;
 pub mod follow_up;
 pub mod inside;
 pub mod logs;
+mod prelude;
 pub mod projects;
 pub mod sessions;
 pub mod tasks;
@@ -107,9 +108,7 @@ pub trait Service:
     + worker::inbox::InboxTools
     + worker::next::NextTools
     + worker::question::AskTools
-    + worker::ticket::TicketTools
-    + worker::tools::NoteTools
-    + worker::tools::ReportTools
+    + worker::ReportTools
     + Reach
     + TaskNames
     + Clarify
@@ -146,27 +145,19 @@ pub trait TaskNames: Send + Sync {
 }
 
 /// The tool of a refused call.
-#[derive(Clone, Debug)]
-pub struct Callee {
+pub struct Callee<'a> {
     pub name: &'static str,
-    /// The names of its fields.
-    pub fields: Vec<String>,
+    /// Its fields, by their names.
+    pub fields: &'a Value,
     /// Whether a call may end or overwrite something.
     pub is_destructive: bool,
-}
-
-impl Callee {
-    /// Whether the tool has such a field.
-    pub fn takes(&self, field: &str) -> bool {
-        self.fields.iter().any(|name| name == field)
-    }
 }
 
 /// Refusals made useful.
 #[async_trait]
 pub trait Clarify: Send + Sync {
     /// Completes a refusal for a caller that shortened an id or gave one of another kind.
-    async fn clarify(&self, callee: &Callee, arguments: &Value, refusal: Refusal) -> Refusal;
+    async fn clarify(&self, callee: &Callee<'_>, arguments: &Value, refusal: Refusal) -> Refusal;
 }
 
 /// JSON-RPC methods beside MCP's own, for the command line.

@@ -22,13 +22,13 @@ pub struct Repair {
     moved: Vec<(String, String)>,
     /// Fields whose value other fields say now.
     replaced: Vec<String>,
-    /// Fields that found no place, and what is true instead.
-    lost: Vec<(String, String)>,
+    /// Fields for which there is no place, each with a clause that says what is true instead.
+    pub lost: Vec<(String, String)>,
     notes: Vec<&'static str>,
     /// The call that was meant is one of another tool.
     other: Option<Other>,
-    /// A branch for repositories that the call does not name.
-    branch: Option<String>,
+    /// The field that names a branch for repositories that only the board knows.
+    pub branch: Option<String>,
 }
 
 /// A call of another tool.
@@ -65,7 +65,7 @@ impl Repair {
             let mut others: Map<String, Value> = beside.clone();
             let value = others.shift_remove(field).unwrap_or_default();
             let stranger = Stranger {
-                tool: contract.tool,
+                tool: contract.row.name,
                 is_nested: !pointer.is_empty(),
                 name: field,
                 value: &value,
@@ -82,7 +82,7 @@ impl Repair {
         let path = join(pointer, field);
         match sense {
             Some(Sense::Other(tool, by)) => {
-                let (field, why) = (by.to_owned(), format!("{} takes no {by}.", contract.tool));
+                let (field, why) = (by.to_owned(), format!("{} takes no {by}.", contract.row.name));
                 self.other = Some(Other { tool, field, value, why });
                 return false;
             }
@@ -92,7 +92,9 @@ impl Repair {
             }
             _ => {}
         }
-        self.remove(pointer, field);
+        if let Some(Value::Object(members)) = self.arguments.pointer_mut(pointer) {
+            members.shift_remove(field);
+        }
         match sense {
             Some(Sense::Name(name)) => {
                 let to = join(pointer, &name);
@@ -131,7 +133,7 @@ impl Repair {
             return false;
         };
         let value = value.clone();
-        if let Some(other) = elsewhere(contract.tool, pointer, &value, &self.arguments) {
+        if let Some(other) = elsewhere(contract.row.name, pointer, &value, &self.arguments) {
             self.other = Some(other);
             return false;
         }
@@ -152,17 +154,6 @@ impl Repair {
             self.set.push("variant".to_owned());
         }
         true
-    }
-
-    /// The branch that the call names for repositories that only the board knows.
-    pub fn branch(&self) -> Option<&str> {
-        self.branch.as_deref()
-    }
-
-    /// The fields for which there is no place, each with a clause that says what is
-    /// true instead.
-    pub fn lost(&self) -> &[(String, String)] {
-        &self.lost
     }
 
     /// The value that mends the call, if one alone does.
@@ -248,12 +239,6 @@ impl Repair {
 
     fn at(&self, path: &str) -> Option<&Value> {
         self.arguments.pointer(&pointer_of(path))
-    }
-
-    fn remove(&mut self, pointer: &str, field: &str) {
-        if let Some(Value::Object(members)) = self.arguments.pointer_mut(pointer) {
-            members.shift_remove(field);
-        }
     }
 
     /// Sets a value, in objects that are made where they are not there.

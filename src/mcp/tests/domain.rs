@@ -1,5 +1,6 @@
 //! A domain that gives samples, and misbehaves where a test asks it to.
 
+use crate::api::worker::ReportTools;
 use crate::api::worker::completed::ReportTaskCompletedInput;
 use crate::api::worker::completed::ReportTaskCompletedOutput;
 use crate::api::worker::done::ReportTaskDoneInput;
@@ -59,12 +60,8 @@ use crate::api::worker::next::NextTools;
 use crate::api::worker::next::{GetNextTaskInput, GetNextTaskOutput};
 use crate::api::worker::observation::{ReportObservationInput, ReportObservationOutput};
 use crate::api::worker::question::*;
-use crate::api::worker::receipt::*;
-use crate::api::worker::reported::{LastReport, Reported, TaskReport};
-use crate::api::worker::ticket::TicketTools;
+use crate::api::worker::report::*;
 use crate::api::worker::ticket::*;
-use crate::api::worker::tools::NoteTools;
-use crate::api::worker::tools::ReportTools;
 use crate::api::{
     Access, Callee, CustomError, Key, Once, RecentAttempt, Refusable, Service, Session,
 };
@@ -668,20 +665,14 @@ stub! { ReportTools {
     report_task_status(Option<Key>, ReportTaskStatusInput) -> Once<ReportTaskStatusOutput>;
     report_test_failure(Option<Key>, ReportTestFailureInput) -> Once<ReportTestFailureOutput>;
     report_verification_result(Option<Key>, ReportVerificationResultInput) -> Once<ReportVerificationResultOutput>;
+    report_observation(Option<Key>, ReportObservationInput) -> Once<ReportObservationOutput>;
+    report_issue(Option<Key>, ReportIssueInput) -> Once<ReportIssueOutput>;
+    create_ticket(Option<Key>, CreateTicketInput) -> Once<CreateTicketOutput>;
 } }
 
 stub! { InboxTools {
     list_questions(ListQuestionsInput) -> ListQuestionsOutput;
     answer_question(Option<Key>, AnswerQuestionInput) -> Once<AnswerQuestionOutput>;
-} }
-
-stub! { NoteTools {
-    report_observation(Option<Key>, ReportObservationInput) -> Once<ReportObservationOutput>;
-    report_issue(Option<Key>, ReportIssueInput) -> Once<ReportIssueOutput>;
-} }
-
-stub! { TicketTools {
-    create_ticket(Option<Key>, CreateTicketInput) -> Once<CreateTicketOutput>;
 } }
 
 stub! { NextTools {
@@ -713,7 +704,7 @@ impl TaskNames for Samples {
 
 #[async_trait]
 impl Clarify for Samples {
-    async fn clarify(&self, _: &Callee, _: &Value, refusal: Refusal) -> Refusal {
+    async fn clarify(&self, _: &Callee<'_>, _: &Value, refusal: Refusal) -> Refusal {
         refusal
     }
 }
