@@ -49,10 +49,8 @@ impl Registry {
     /// The reader of a process that an executor of this name was launched for, with
     /// this dialogue. `Err` says why there is none: the configuration has changed since.
     pub fn reader(&self, name: &str, dialogue: &Value) -> Result<Box<dyn Normalizer>, String> {
-        let executor = self.executors.get(name);
-        let executor =
-            executor.ok_or_else(|| format!("executor {name} is not configured any more"))?;
-        executor.reader(dialogue)
+        let gone = || format!("executor {name} is not configured any more");
+        self.executors.get(name).ok_or_else(gone)?.reader(dialogue)
     }
 }
 

@@ -58,12 +58,10 @@ pub struct Quirks {
 }
 
 impl Quirks {
-    pub fn is_failure(&self, text: &str) -> bool {
-        self.failure_prefix.as_ref().is_some_and(|prefix| text.starts_with(prefix))
-    }
-
-    pub fn is_notice(&self, text: &str) -> bool {
-        self.notice_prefix.as_ref().is_some_and(|prefix| text.starts_with(prefix))
+    /// The failure of the model that a message reports, if it does.
+    pub fn failure(&self, text: &str) -> Option<String> {
+        let failure = text.strip_prefix(self.failure_prefix.as_deref()?)?;
+        Some(failure.trim().to_owned())
     }
 
     /// Whether an error says that the agent does not know the session.
@@ -73,12 +71,6 @@ impl Quirks {
         } else {
             vocabulary::contains_any(error, &self.lost)
         }
-    }
-
-    /// The text of a failure.
-    pub fn without_prefix(&self, text: &str) -> String {
-        let prefix = self.failure_prefix.as_deref().unwrap_or_default();
-        text.strip_prefix(prefix).unwrap_or(text).trim().to_owned()
     }
 }
 

@@ -246,7 +246,8 @@ impl Acp {
         let text = text_of(&chunk.content);
         let quirks = self.quirks();
         let is_message = kind == Kind::Message;
-        if is_message && quirks.is_notice(&text) {
+        let of_agent = quirks.notice_prefix.as_ref();
+        if is_message && of_agent.is_some_and(|prefix| text.starts_with(prefix)) {
             self.close(out);
             out.push(system(text));
             return;
@@ -256,7 +257,7 @@ impl Acp {
         if text.is_empty() || !is_more && !is_message && text.trim().is_empty() {
             return;
         }
-        if !is_more || quirks.is_failure(&text) {
+        if !is_more || quirks.failure(&text).is_some() {
             self.close(out);
         }
         self.open = Some((kind, id));
@@ -303,8 +304,8 @@ impl Acp {
         let quirks = self.quirks();
         let reason = result["stopReason"].as_str().unwrap_or_default();
         if let Some(text) = self.streamed.whole(Kind::Message, out) {
-            if quirks.is_failure(&text) {
-                self.fail(quirks.without_prefix(&text), None, at, out);
+            if let Some(failure) = quirks.failure(&text) {
+                self.fail(failure, None, at, out);
                 return;
             }
             out.push(Kind::Message.entry(text));

@@ -12,6 +12,12 @@ use super::requests;
 use super::usage::Meters;
 use crate::executors::prelude::*;
 
+/// Reads one process; a dialogue that is null is only read.
+pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
+    let dialogue = Deserialize::deserialize(dialogue).ok();
+    Json::reader(AppServer { dialogue, ..AppServer::default() })
+}
+
 /// What the client says to a process. Kept with the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Dialogue {
@@ -27,7 +33,7 @@ pub struct Dialogue {
 
 /// Reads one process, and says what the client has to say.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct AppServer {
+struct AppServer {
     dialogue: Option<Dialogue>,
     /// The main thread; all others belong to sub-agents.
     thread: Option<String>,
@@ -42,12 +48,6 @@ pub struct AppServer {
     /// Plans reported so far.
     plans: u32,
     has_ended: bool,
-}
-
-impl AppServer {
-    pub fn new(dialogue: Option<Dialogue>) -> Self {
-        Self { dialogue, ..Self::default() }
-    }
 }
 
 impl Dialect for AppServer {

@@ -10,7 +10,7 @@ use crate::executors::prelude::*;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Items {
     /// Tool calls, by their ids.
-    calls: BTreeMap<String, Call>,
+    pub calls: BTreeMap<String, Call>,
     texts: Streamed,
 }
 
@@ -24,11 +24,6 @@ pub struct Call {
 }
 
 impl Items {
-    /// The open call of the item with this id.
-    pub fn call(&self, id: &str) -> Option<&Call> {
-        self.calls.get(id)
-    }
-
     /// An item has begun. `false`: its kind is unknown.
     pub fn started(&mut self, item: &Value, out: &mut Out) -> bool {
         if let Some(call) = call(item) {

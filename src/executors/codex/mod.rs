@@ -12,7 +12,8 @@ mod usage;
 mod tests;
 
 use super::prelude::*;
-use app_server::{AppServer, Dialogue};
+use app_server::Dialogue;
+pub use app_server::normalizer;
 pub use requests::answer;
 
 /// The command line of a turn.
@@ -26,11 +27,6 @@ pub fn launch(turn: &Turn, call: Call) -> Result<Launch, String> {
     });
     let dialogue = dialogue.map_err(|error| error.to_string())?;
     Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
-}
-
-/// Reads one process; a dialogue that is null is only read.
-pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
-    Json::reader(AppServer::new(Deserialize::deserialize(dialogue).ok()))
 }
 
 /// Configuration of the thread alone, which overrides the user's: its worktree is trusted

@@ -84,7 +84,7 @@ fn permission(
     form: &str,
 ) -> Request {
     let item = params["itemId"].as_str();
-    let call = item.and_then(|item| calls.call(item));
+    let call = item.and_then(|item| calls.calls.get(item));
     let (tool_name, asked) = otherwise;
     let tool_name = call.map_or(tool_name, |call| call.name.clone());
     // The request's own details override those of the call.
