@@ -10,7 +10,6 @@ pub mod artifacts;
 pub mod attempts;
 pub mod brief;
 pub mod commands;
-pub mod context;
 pub mod descriptions;
 pub mod executors;
 pub mod field_path;
@@ -55,13 +54,6 @@ pub struct Session {
     pub cwd: Option<PathBuf>,
 }
 
-/// An attempt in a list of resources.
-#[derive(Clone, Debug)]
-pub struct RecentAttempt {
-    pub attempt_id: AttemptId,
-    pub task_title: String,
-}
-
 /// A JSON-RPC error of a method outside MCP. Any code is allowed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CustomError {
@@ -95,7 +87,6 @@ pub trait Service:
     + artifacts::FileTool
     + artifacts::PatchTool
     + attempts::AttemptTools
-    + context::ContextTools
     + executors::ExecutorTools
     + follow_up::FollowUpTools
     + logs::LogTools

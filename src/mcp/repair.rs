@@ -25,18 +25,10 @@ pub struct Repair {
     /// Fields for which there is no place, each with a clause that says what is true instead.
     pub lost: Vec<(String, String)>,
     notes: Vec<&'static str>,
-    /// The call that was meant is one of another tool.
-    other: Option<Other>,
+    /// The hint, where the call that was meant is one of another tool.
+    other: Option<String>,
     /// The field that names a branch for repositories that only the board knows.
     pub branch: Option<String>,
-}
-
-/// A call of another tool.
-struct Other {
-    tool: &'static str,
-    field: String,
-    value: Value,
-    why: String,
 }
 
 /// Repairs what can be repaired without knowing the board.
@@ -82,8 +74,9 @@ impl Repair {
         let path = join(pointer, field);
         match sense {
             Some(Sense::Other(tool, by)) => {
-                let (field, why) = (by.to_owned(), format!("{} takes no {by}.", contract.row.name));
-                self.other = Some(Other { tool, field, value, why });
+                let own = contract.row.name;
+                self.other =
+                    Some(format!("Call {tool} with {by} = {value} instead. {own} takes no {by}."));
                 return false;
             }
             Some(Sense::Branch) => {
@@ -167,8 +160,8 @@ impl Repair {
 
     /// The hint, if anything could be done.
     pub fn hint(&self, tool: &str, given: &Value) -> Option<String> {
-        if let Some(Other { tool, field, value, why }) = &self.other {
-            return Some(format!("Call {tool} with {field} = {value} instead. {why}"));
+        if let Some(other) = &self.other {
+            return Some(other.clone());
         }
         if let Some(path) = &self.branch {
             return Some(format!(
@@ -258,18 +251,16 @@ impl Repair {
     }
 }
 
-/// The call of another tool that a value asks for.
-fn elsewhere(tool: &str, pointer: &str, value: &Value, arguments: &Value) -> Option<Other> {
+/// The hint to call another tool, where a value asks for that.
+fn elsewhere(tool: &str, pointer: &str, value: &Value, arguments: &Value) -> Option<String> {
     const STOPS: [&str; 6] = ["stop", "interrupt", "abort", "kill", "terminate", "end"];
     let is_stop = |value: &str| STOPS.contains(&value.trim().to_ascii_lowercase().as_str());
     if (tool, pointer) != ("follow_up", "/action") || !value.as_str().is_some_and(is_stop) {
         return None;
     }
     let attempt = arguments.get("attempt_id").filter(|attempt| attempt.is_string())?;
-    Some(Other {
-        tool: "stop_attempt",
-        field: "attempt_id".to_owned(),
-        value: attempt.clone(),
-        why: "follow_up only sends and queues prompts, or empties the queue.".to_owned(),
-    })
+    Some(format!(
+        "Call stop_attempt with attempt_id = {attempt} instead. follow_up only sends and queues \
+         prompts, or empties the queue."
+    ))
 }

@@ -278,7 +278,7 @@ impl ServerHandler for Server {
     async fn list_resources(&self, request: Page, context: Context) -> Result<ListResourcesResult> {
         only_page(request)?;
         // An attempt that may start others knows their ids.
-        if !resources::are_for(&self.session) || self.session.place.is_inside() {
+        if resources::templates(&self.session).is_empty() || self.session.place.is_inside() {
             return Ok(ListResourcesResult::default());
         }
         let asked = self.service.recent_attempts(resources::LISTED);

@@ -19,6 +19,7 @@ use provost_actors::event::{
     RunReason, Stream, Timestamp, ToolStatus,
 };
 use provost_actors::executor::{Description, InProgress};
+use provost_actors::ids::AttemptId;
 use provost_actors::journal::checks::CheckOutcome;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
@@ -37,8 +38,6 @@ use crate::api::artifacts::*;
 use crate::api::attempts::AttemptTools;
 use crate::api::attempts::*;
 use crate::api::brief::Brief;
-use crate::api::context::ContextTools;
-use crate::api::context::*;
 use crate::api::executors::ExecutorTools;
 use crate::api::executors::*;
 use crate::api::follow_up::FollowUpTools;
@@ -62,9 +61,7 @@ use crate::api::worker::observation::{ReportObservationInput, ReportObservationO
 use crate::api::worker::question::*;
 use crate::api::worker::report::*;
 use crate::api::worker::ticket::*;
-use crate::api::{
-    Access, Callee, CustomError, Key, Once, RecentAttempt, Refusable, Service, Session,
-};
+use crate::api::{Access, Callee, CustomError, Key, Once, Refusable, Service, Session};
 
 use crate::work::ReviewState;
 
@@ -469,32 +466,6 @@ impl TaskTools for Samples {
 }
 
 #[async_trait]
-impl ContextTools for Samples {
-    async fn get_context(
-        &self,
-        session: &Session,
-        _: GetContextInput,
-    ) -> Result<GetContextOutput, Refusal> {
-        Ok(GetContextOutput {
-            project_id: id(),
-            project_name: "p".to_owned(),
-            task_id: id(),
-            handle: "TASK-001".to_owned(),
-            task_title: "t".to_owned(),
-            task_status: TaskStatus::Todo,
-            attempt_id: session.attempt.unwrap_or_else(id),
-            workspace_branch: "provost/t".to_owned(),
-            worktree: worktree(),
-            workspace_repos: vec![WorkspaceRepo {
-                repo_id: id(),
-                repo_name: "r".to_owned(),
-                target_branch: "main".to_owned(),
-            }],
-        })
-    }
-}
-
-#[async_trait]
 impl WaitTools for Samples {
     async fn wait_for_attempts(
         &self,
@@ -619,8 +590,31 @@ impl AttemptTools for Samples {
         Err(unanswered())
     }
 
-    async fn recent_attempts(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {
-        let attempt = RecentAttempt { attempt_id: id(), task_title: "t".to_owned() };
+    async fn get_context(
+        &self,
+        session: &Session,
+        _: GetContextInput,
+    ) -> Result<GetContextOutput, Refusal> {
+        Ok(GetContextOutput {
+            project_id: id(),
+            project_name: "p".to_owned(),
+            task_id: id(),
+            handle: "TASK-001".to_owned(),
+            task_title: "t".to_owned(),
+            task_status: TaskStatus::Todo,
+            attempt_id: session.attempt.unwrap_or_else(id),
+            workspace_branch: "provost/t".to_owned(),
+            worktree: worktree(),
+            workspace_repos: vec![WorkspaceRepo {
+                repo_id: id(),
+                repo_name: "r".to_owned(),
+                target_branch: "main".to_owned(),
+            }],
+        })
+    }
+
+    async fn recent_attempts(&self, most: usize) -> Refusable<Vec<(AttemptId, String)>> {
+        let attempt = (id(), "t".to_owned());
         Ok(vec![attempt; most.min(2)])
     }
 }
