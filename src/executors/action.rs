@@ -17,43 +17,22 @@ const REPLACED: [(&str, &str); 3] =
 
 /// The CLIs' names for tools, separated by blanks, with the field that says what a call is
 /// about.
-const TOOLS: [(ActionKind, &str, &str); 9] = [
-    (
-        ActionKind::FileEdit,
-        "path",
-        "Write Edit MultiEdit NotebookEdit write_file replace edit notebook_edit write multiedit \
-         create str_replace str_replace_editor apply_patch patch file_change editor",
-    ),
-    (
-        ActionKind::FileRead,
-        "path",
-        "Read NotebookRead ReadMediaFile read_file read_many_files read view view_image zoom_image",
-    ),
-    (
-        ActionKind::Command,
-        "command",
-        "Bash BashOutput exec_command run_shell_command shell bash local_shell run_commands \
-         write_stdin",
-    ),
-    (
-        ActionKind::Search,
-        "query",
-        "Grep grep_search search_file_content grep search_codebase rg codesearch Glob glob LS \
-         list_directory list ls",
-    ),
+const TOOLS: &[(ActionKind, &str, &str)] = &[
+    (ActionKind::FileEdit, "path", "Write Edit MultiEdit NotebookEdit write_file replace edit"),
+    (ActionKind::FileEdit, "path", "notebook_edit write multiedit create str_replace"),
+    (ActionKind::FileEdit, "path", "str_replace_editor apply_patch patch file_change editor"),
+    (ActionKind::FileRead, "path", "Read NotebookRead ReadMediaFile read_file read_many_files"),
+    (ActionKind::FileRead, "path", "read view view_image zoom_image"),
+    (ActionKind::Command, "command", "Bash BashOutput exec_command run_shell_command shell bash"),
+    (ActionKind::Command, "command", "local_shell run_commands write_stdin"),
+    (ActionKind::Search, "query", "Grep grep_search search_file_content grep search_codebase rg"),
+    (ActionKind::Search, "query", "codesearch Glob glob LS list_directory list ls"),
     (ActionKind::WebFetch, "query", "WebSearch web_search google_web_search websearch SearchWeb"),
     (ActionKind::WebFetch, "url", "WebFetch web_fetch webfetch FetchURL fetch_web_content fetch"),
-    (
-        ActionKind::Todo,
-        "",
-        "TodoWrite TaskCreate TaskUpdate TaskList TaskGet write_todos todo_write todowrite \
-         todoread TodoList update_plan",
-    ),
-    (
-        ActionKind::Plan,
-        "",
-        "EnterPlanMode ExitPlanMode enter_plan_mode exit_plan_mode plan_enter plan_exit",
-    ),
+    (ActionKind::Todo, "", "TodoWrite TaskCreate TaskUpdate TaskList TaskGet write_todos"),
+    (ActionKind::Todo, "", "todo_write todowrite todoread TodoList update_plan"),
+    (ActionKind::Plan, "", "EnterPlanMode ExitPlanMode enter_plan_mode exit_plan_mode plan_enter"),
+    (ActionKind::Plan, "", "plan_exit"),
     (ActionKind::Task, "description", "Agent Task agent task spawn_agent invoke_agent"),
 ];
 

@@ -10,26 +10,16 @@ use super::action::title;
 use crate::executors::json::Out;
 
 /// What errors of a kind say, in small letters and separated by `|`; the first match counts.
-const ERROR_WORDS: [(ErrorType, &str); 4] = [
-    (
-        ErrorType::Quota,
-        "rate limit|rate_limit|ratelimit|usage limit|session limit|limit reached|spend limit|\
-         out of usage|quota|resource_exhausted|too many requests|credit balance|billing",
-    ),
-    (
-        ErrorType::Auth,
-        "authenticat|unauthorized|unauthenticated|forbidden|api key|api_key|apikey|api-key|\
-         logged in|log in|login|sign in|oauth|credential|auth method",
-    ),
-    (
-        ErrorType::Overloaded,
-        "overloaded|internal server error|internal error|server_error|bad gateway|unavailable|\
-         gateway timeout|high demand|at capacity",
-    ),
-    (
-        ErrorType::Setup,
-        "enoent|command not found|not installed|configuration|unknown argument|unknown option",
-    ),
+const ERROR_WORDS: &[(ErrorType, &str)] = &[
+    (ErrorType::Quota, "rate limit|rate_limit|ratelimit|usage limit|session limit|limit reached"),
+    (ErrorType::Quota, "spend limit|out of usage|quota|resource_exhausted|too many requests"),
+    (ErrorType::Quota, "credit balance|billing"),
+    (ErrorType::Auth, "authenticat|unauthorized|unauthenticated|forbidden|api key|api_key|apikey"),
+    (ErrorType::Auth, "api-key|logged in|log in|login|sign in|oauth|credential|auth method"),
+    (ErrorType::Overloaded, "overloaded|internal server error|internal error|server_error"),
+    (ErrorType::Overloaded, "bad gateway|unavailable|gateway timeout|high demand|at capacity"),
+    (ErrorType::Setup, "enoent|command not found|not installed|configuration|unknown argument"),
+    (ErrorType::Setup, "unknown option"),
 ];
 
 /// The kind of an error, by the HTTP status of the model's answer if there is one, or

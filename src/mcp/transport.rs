@@ -134,12 +134,12 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for LineTransp
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let line = to_line(&message);
-        let unread = answered_id(&message).and_then(|id| match &line {
-            Ok(line) => self.backlog.answered(id, line.len()),
-            Err(_) => {
+        let unread = answered_id(&message).and_then(|id| {
+            let Ok(line) = &line else {
                 self.backlog.forget(id);
-                None
-            }
+                return None;
+            };
+            self.backlog.answered(id, line.len())
         });
         let queue = self.queue.clone();
         async move {
