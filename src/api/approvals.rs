@@ -1,12 +1,9 @@
 //! Permissions that executors ask for: their list, and the answers.
 
-use provost_actors::event::{Action, Timestamp};
-use provost_actors::ids::{ApprovalId, AttemptId, ProcessId};
+use provost_actors::event::Action;
 pub use provost_actors::journal::ApprovalStatus;
-use serde_json::{Map, Value};
 
-use crate::api::args::{Limit, Text};
-use crate::api::field_rules::{Case, FieldRule};
+use crate::api::prelude::*;
 
 pub const LIST_APPROVALS: &str = "\
 Use when: an attempt's phase is waiting with waiting_on = approval.

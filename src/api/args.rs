@@ -3,7 +3,7 @@
 
 use std::ops::Deref;
 
-use schemars::{JsonSchema, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
@@ -14,14 +14,22 @@ pub const ID_PATTERN: &str = "^[0-9A-Fa-f-]{36}$";
 /// The pattern of a task's name: its id, or its handle.
 pub const TASK_PATTERN: &str = "^([0-9A-Fa-f-]{36}|[A-Za-z][A-Za-z-]*-[0-9]+)$";
 
-/// The schema of an id in an input. The field itself is of a type of
-/// `provost_actors::ids`. `format: uuid` is left out: one API refuses it.
+/// The schema of an id. The field itself is of a type of `provost_actors::ids`.
+/// `format: uuid` is left out: one API refuses it.
 pub struct Id;
-schema!([] Id, |_| json_schema!({ "type": "string", "pattern": ID_PATTERN }));
+schema!([] Id, |generator| named(generator, ID_PATTERN));
 
 /// The schema of a task by its id or handle. The field itself is a `TaskRef`.
 pub struct TaskName;
-schema!([] TaskName, |_| json_schema!({ "type": "string", "pattern": TASK_PATTERN }));
+schema!([] TaskName, |generator| named(generator, TASK_PATTERN));
+
+/// The pattern is for what is taken: a reader of results needs none.
+fn named(generator: &SchemaGenerator, pattern: &str) -> Schema {
+    if generator.contract().is_serialize() {
+        return json_schema!({ "type": "string" });
+    }
+    json_schema!({ "type": "string", "pattern": pattern })
+}
 
 /// The schema of a time: RFC 3339. The field itself is a `Timestamp`.
 pub struct Time;
@@ -38,6 +46,7 @@ macro_rules! words {
 words! {
     ApprovalStatuses: "pending" "approved" "denied" "withdrawn";
     Channels: "normalized" "raw";
+    CreatedKinds: "ticket" "blocker" "alert";
     FollowUpActions: "send" "queue" "cancel";
     Priorities: "low" "medium" "high" "critical";
     States: "idle" "running" "completed" "failed";

@@ -1,10 +1,8 @@
 //! What an attempt made: the list of its changes, its files, its patch.
 
-use provost_actors::ids::AttemptId;
 use provost_actors::workspace::changes::Status;
 
-use crate::api::args::{Index, Limit, List, Text};
-use crate::api::field_rules::FieldRule;
+use crate::api::prelude::*;
 
 /// A path as clients give it: PATH_MAX of Linux.
 pub type ArtifactPath = Text<1, 4096>;
@@ -175,17 +173,6 @@ pub struct GetAttemptPatchOutput {
     pub hint: Option<String>,
 }
 
-tools! {
-    ChangesTool:
-    read get_attempt_changes(GetAttemptChangesInput) -> GetAttemptChangesOutput;
-}
-
-tools! {
-    FileTool:
-    read get_attempt_file(GetAttemptFileInput) -> GetAttemptFileOutput;
-}
-
-tools! {
-    PatchTool:
-    read get_attempt_patch(GetAttemptPatchInput) -> GetAttemptPatchOutput;
-}
+tools! { ChangesTool: read get_attempt_changes(GetAttemptChangesInput) -> GetAttemptChangesOutput; }
+tools! { FileTool: read get_attempt_file(GetAttemptFileInput) -> GetAttemptFileOutput; }
+tools! { PatchTool: read get_attempt_patch(GetAttemptPatchInput) -> GetAttemptPatchOutput; }

@@ -1,16 +1,11 @@
-//! Attempts: starting, watching and stopping the runs of a task.
+//! Attempts: starting, watching and stopping the runs of a task, and which one a caller is in.
 
-use std::collections::BTreeMap;
-
-use provost_actors::event::{Timestamp, Usage};
-use provost_actors::ids::{AttemptId, ProcessId, RepoId, SessionId, TaskId};
+use provost_actors::event::Usage;
 use provost_actors::journal::Phase;
 pub use provost_actors::journal::State as AttemptState;
-use serde_json::{Map, Value};
 
-use crate::api::args::{Id, Limit, List, Text};
-use crate::api::field_rules::FieldRule;
-use crate::api::{RecentAttempt, Refusable};
+use crate::api::Refusable;
+use crate::api::prelude::*;
 
 /// queued, preparing, running, waiting, stopping, idle or settled: what happens to it now.
 #[apply(word)]
@@ -314,13 +309,48 @@ pub struct StopAttemptOutput {
     pub unrecorded: bool,
 }
 
+pub const GET_CONTEXT: &str = "\
+Use when: you work inside an attempt and want to know which task, branch and repositories it is.
+Next: getNextTask.
+Avoid: calling it again; it stays the same for the whole attempt.";
+
+#[apply(input)]
+pub struct GetContextInput {}
+
+#[apply(output)]
+pub struct GetContextOutput {
+    pub project_id: ProjectId,
+    /// Name of the project.
+    pub project_name: String,
+    pub task_id: TaskId,
+    pub handle: String,
+    /// The work in a line.
+    pub task_title: String,
+    pub task_status: TaskStatus,
+    pub attempt_id: AttemptId,
+    pub workspace_branch: String,
+    pub worktree: Worktree,
+    /// The repositories of the attempt.
+    pub workspace_repos: Vec<WorkspaceRepo>,
+}
+
+#[apply(output)]
+pub struct WorkspaceRepo {
+    pub repo_id: RepoId,
+    /// Name of the repository and of its folder.
+    pub repo_name: String,
+    /// Branch that the attempt started from.
+    pub target_branch: String,
+}
+
 tools! {
     AttemptTools:
     change start_task_attempt(StartTaskAttemptInput) -> StartTaskAttemptOutput;
     read list_task_attempts(ListTaskAttemptsInput) -> ListTaskAttemptsOutput;
     read get_attempt_status(GetAttemptStatusInput) -> AttemptStatusOutput;
     change stop_attempt(StopAttemptInput) -> StopAttemptOutput;
+    read get_context(GetContextInput) -> GetContextOutput;
 
-    /// The newest attempts of all projects, newest first.
-    async fn recent_attempts(&self, most: usize) -> Refusable<Vec<RecentAttempt>>;
+    /// The newest attempts of all projects, newest first, each with its task's title.
+    async fn recent_attempts(&self, most: usize) -> Refusable<Vec<(AttemptId, String)>>;
 }

@@ -3,10 +3,9 @@
 
 use heck::ToLowerCamelCase;
 use provost_actors::nearest::nearest;
-use provost_actors::refusal::{Code, Refusal};
-use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Number, Value};
+use serde::{Deserializer, Serializer};
+
+use crate::api::prelude::*;
 
 /// The largest brief, in bytes of compact JSON.
 const BYTES_MAX: usize = 262_144;

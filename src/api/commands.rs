@@ -4,11 +4,8 @@
 use std::path::PathBuf;
 
 use provost_actors::attempt::Collection;
-use provost_actors::event::Timestamp;
-use provost_actors::ids::{AttemptId, ProjectId, TaskId};
-use serde::{Deserialize, Serialize};
 
-use super::attempts::{AttemptPhase, AttemptState, Worktree};
+use crate::api::prelude::*;
 
 /// What an id can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -72,7 +72,4 @@ impl ExecutorSummary {
     }
 }
 
-tools! {
-    ExecutorTools:
-    read list_executors(ListExecutorsInput) -> ListExecutorsOutput;
-}
+tools! { ExecutorTools: read list_executors(ListExecutorsInput) -> ListExecutorsOutput; }

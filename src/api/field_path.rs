@@ -33,9 +33,7 @@ pub fn join(pointer: &str, field: &str) -> String {
     let mut path = String::new();
     for step in pointer.split('/').skip(1).chain((!field.is_empty()).then_some(field)) {
         if !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit()) {
-            path.push('[');
-            path.push_str(step);
-            path.push(']');
+            path.extend(["[", step, "]"]);
         } else {
             if !path.is_empty() {
                 path.push('.');

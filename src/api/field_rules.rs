@@ -61,14 +61,6 @@ impl Case {
 }
 
 impl FieldRule {
-    /// The fields one of which must name the target.
-    pub fn targets(&self) -> Vec<&'static str> {
-        match *self {
-            Self::OneTarget(one, other) => vec![one, other],
-            _ => Vec::new(),
-        }
-    }
-
     /// Adds the rule to a tool's input schema, whose properties are complete.
     pub fn publish(&self, schema: &mut Map<String, Value>) {
         match *self {

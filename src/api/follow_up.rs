@@ -1,12 +1,8 @@
 //! Further turns of an attempt's session: sent now, queued, or cancelled.
 
-use provost_actors::event::Timestamp;
-use provost_actors::ids::{AttemptId, ProcessId, QueueId, SessionId};
 pub use provost_actors::journal::FollowUpAction;
 
-use super::attempts::Worktree;
-use crate::api::args::Text;
-use crate::api::field_rules::{Case, FieldRule};
+use crate::api::prelude::*;
 
 pub const FOLLOW_UP: &str = "\
 Use when: the agent of an attempt should continue with another prompt, in the same session.
@@ -84,7 +80,4 @@ pub struct QueuedMessage {
     pub queued_at: Timestamp,
 }
 
-tools! {
-    FollowUpTools:
-    change follow_up(FollowUpInput) -> FollowUpOutput;
-}
+tools! { FollowUpTools: change follow_up(FollowUpInput) -> FollowUpOutput; }

@@ -4,35 +4,29 @@ use provost_actors::refusal::{Code, Refusal};
 
 use super::Session;
 
-/// Who calls, as far as it is known.
-fn caller(session: &Session) -> String {
+/// Who calls, as far as it is known, and the way out that a refusal names.
+fn caller(session: &Session) -> (String, &'static str) {
     match session.place.attempt() {
-        Some(attempt) => format!("the caller runs inside attempt {attempt}"),
-        None => "the daemon can't see that the caller runs outside of all attempts, so it counts \
-                 as inside one"
-            .to_owned(),
-    }
-}
-
-/// The way out that every such refusal names.
-fn way_out(session: &Session) -> &'static str {
-    match session.place.attempt() {
-        Some(_) => {
+        Some(attempt) => (
+            format!("the caller runs inside attempt {attempt}"),
             "Leave it to a person outside of the attempt, who may also give this executor \
              `role = \"orchestrator\"` in config.toml. Or call getNextTask for work, or \
-             askQuestion for what a person has to decide."
-        }
-        None => {
+             askQuestion for what a person has to decide.",
+        ),
+        None => (
+            "the daemon can't see that the caller runs outside of all attempts, so it counts \
+             as inside one"
+                .to_owned(),
             "Run it again as a process that lives until it is answered, in the daemon's own PID \
-             namespace (not in a container), where /proc shows its parents (no hidepid)."
-        }
+             namespace (not in a container), where /proc shows its parents (no hidepid).",
+        ),
     }
 }
 
 /// A tool or a method that is not for a caller inside an attempt.
 pub fn refused(session: &Session, what: &str) -> Refusal {
-    let message = format!("{what} is not permitted: {}", caller(session));
-    detailed(session, what, Refusal::new(Code::NotPermitted, message).hint(way_out(session)))
+    let (caller, way_out) = caller(session);
+    refusal(session, what, format!("{what} is not permitted: {caller}"), way_out)
 }
 
 /// A call that names something beyond the caller's reach.
@@ -40,23 +34,21 @@ pub fn too_far(session: &Session, tool: &str, argument: &str, id: &str) -> Refus
     let message = format!(
         "{tool} is not permitted with {argument} {id:?}: {}, and reaches its own project and the \
          attempts that it started",
-        caller(session)
+        caller(session).0
     );
     let hint = "Call get_context for its project_id, or start_task_attempt to start an attempt.";
-    detailed(session, tool, Refusal::new(Code::NotPermitted, message).hint(hint))
-        .detail("path", argument)
+    refusal(session, tool, message, hint).detail("path", argument)
 }
 
 /// A call that leaves open what it is about.
 pub fn lacking(session: &Session, tool: &str, argument: &str) -> Refusal {
-    let message = format!("{tool} is permitted with {argument} only: {}", caller(session));
+    let message = format!("{tool} is permitted with {argument} only: {}", caller(session).0);
     let hint = format!("Call {tool} again with {argument}.");
-    detailed(session, tool, Refusal::new(Code::NotPermitted, message).hint(hint))
-        .detail("path", argument)
+    refusal(session, tool, message, &hint).detail("path", argument)
 }
 
-fn detailed(session: &Session, what: &str, refusal: Refusal) -> Refusal {
-    let refusal = refusal.detail("tool", what);
+fn refusal(session: &Session, what: &str, message: String, hint: &str) -> Refusal {
+    let refusal = Refusal::new(Code::NotPermitted, message).hint(hint).detail("tool", what);
     match session.place.attempt() {
         Some(attempt) => refusal.detail("attempt_id", attempt.to_string()),
         None => refusal,

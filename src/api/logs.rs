@@ -2,13 +2,9 @@
 
 use provost_actors::event::{Channel, NormalizedEntry, RawEntry};
 use provost_actors::executor::InProgress;
-use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::log::PagePosition;
-use schemars::{JsonSchema, json_schema};
-use serde::{Deserialize, Serialize};
 
-use crate::api::args::{After, Index, Limit};
-use crate::api::field_rules::FieldRule;
+use crate::api::prelude::*;
 
 pub const TAIL_ATTEMPT_LOGS: &str = "\
 Use when: you want to read what an attempt's agent says and does, or only what is new.
@@ -147,7 +143,4 @@ schema!([] LogEntry, |_| {
     })
 });
 
-tools! {
-    LogTools:
-    read tail_attempt_logs(TailAttemptLogsInput) -> TailAttemptLogsOutput;
-}
+tools! { LogTools: read tail_attempt_logs(TailAttemptLogsInput) -> TailAttemptLogsOutput; }

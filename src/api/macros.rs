@@ -4,85 +4,62 @@
 use macro_rules_attribute::attribute_alias;
 
 attribute_alias! {
-    // What a tool takes: no other fields, and no flag or limit is required.
-    #[apply(input)] =
+    #[apply(foreign)] =
         #[serde_with::apply(
-            bool => #[serde(default)],
-            Limit => #[serde(default)],
-            TaskId => #[schemars(with = "crate::api::args::TaskName")],
             ProjectId => #[schemars(with = "crate::api::args::Id")],
             RepoId => #[schemars(with = "crate::api::args::Id")],
+            TaskId => #[schemars(with = "crate::api::args::TaskName")],
             AttemptId => #[schemars(with = "crate::api::args::Id")],
+            SessionId => #[schemars(with = "crate::api::args::Id")],
+            ProcessId => #[schemars(with = "crate::api::args::Id")],
+            QueueId => #[schemars(with = "crate::api::args::Id")],
             ApprovalId => #[schemars(with = "crate::api::args::Id")],
+            TicketId => #[schemars(with = "crate::api::args::Id")],
             Option<ProjectId> => #[schemars(with = "Option<crate::api::args::Id>")],
             Option<AttemptId> => #[schemars(with = "Option<crate::api::args::Id>")],
             Option<SessionId> => #[schemars(with = "Option<crate::api::args::Id>")],
-            Option<Timestamp> => #[schemars(with = "Option<crate::api::args::Time>")],
-            Channel => #[schemars(with = "crate::api::args::Channels")],
-            FollowUpAction => #[schemars(with = "crate::api::args::FollowUpActions")],
-            Priority => #[schemars(with = "crate::api::args::Priorities")],
-            Option<Priority> => #[schemars(with = "Option<crate::api::args::Priorities>")],
-            Option<TaskStatus> => #[schemars(with = "Option<crate::api::args::TaskStatuses>")],
-        )]
-        #[derive(Clone, Debug, PartialEq)]
-        #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
-        #[serde(deny_unknown_fields)];
-
-    // The same in the worker API's camelCase, save the project.
-    #[apply(camel_input)] =
-        #[serde_with::apply(
-            Option<ProjectName> => #[serde(rename = "project_id")],
-            Priority => #[schemars(with = "crate::api::args::Priorities")],
-            Option<Priority> => #[schemars(with = "Option<crate::api::args::Priorities>")],
-        )]
-        #[derive(Clone, Debug, PartialEq)]
-        #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
-        #[serde(rename_all = "camelCase", deny_unknown_fields)];
-
-    // What a tool returns.
-    #[apply(output)] =
-        #[serde_with::apply(
-            Vec<LateAnswer> => #[serde(default, skip_serializing_if = "Vec::is_empty")],
-            ProjectId => #[schemars(with = "String")],
-            RepoId => #[schemars(with = "String")],
-            TaskId => #[schemars(with = "String")],
-            AttemptId => #[schemars(with = "String")],
-            SessionId => #[schemars(with = "String")],
-            ProcessId => #[schemars(with = "String")],
-            QueueId => #[schemars(with = "String")],
-            ApprovalId => #[schemars(with = "String")],
-            Option<AttemptId> => #[schemars(with = "Option<String>")],
-            Option<SessionId> => #[schemars(with = "Option<String>")],
-            Option<ProcessId> => #[schemars(with = "Option<String>")],
-            Vec<RepoId> => #[schemars(with = "Vec<String>")],
-            Vec<TaskId> => #[schemars(with = "Vec<String>")],
+            Option<ProcessId> => #[schemars(with = "Option<crate::api::args::Id>")],
+            Vec<RepoId> => #[schemars(with = "Vec<crate::api::args::Id>")],
+            Vec<TaskId> => #[schemars(with = "Vec<crate::api::args::Id>")],
             Timestamp => #[schemars(with = "crate::api::args::Time")],
             Option<Timestamp> => #[schemars(with = "Option<crate::api::args::Time>")],
             Worktree => #[schemars(with = "serde_json::Value")],
             ApprovalStatus => #[schemars(with = "crate::api::args::ApprovalStatuses")],
             AttemptState => #[schemars(with = "crate::api::args::States")],
-            ChangeStatus => #[schemars(with = "crate::api::args::ChangeStatuses")],
             Channel => #[schemars(with = "crate::api::args::Channels")],
             FollowUpAction => #[schemars(with = "crate::api::args::FollowUpActions")],
             Priority => #[schemars(with = "crate::api::args::Priorities")],
+            Option<Priority> => #[schemars(with = "Option<crate::api::args::Priorities>")],
             TaskStatus => #[schemars(with = "crate::api::args::TaskStatuses")],
+            Option<TaskStatus> => #[schemars(with = "Option<crate::api::args::TaskStatuses>")],
+        )];
+
+    // What a tool takes: no other fields, and no flag or limit is required.
+    #[apply(input)] =
+        #[apply(foreign)]
+        #[serde_with::apply(bool => #[serde(default)], Limit => #[serde(default)])]
+        #[apply(data)]
+        #[serde(deny_unknown_fields)];
+
+    // The same in the worker API's camelCase, save the project.
+    #[apply(camel_input)] =
+        #[apply(foreign)]
+        #[serde_with::apply(Option<ProjectName> => #[serde(rename = "project_id")])]
+        #[apply(data)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)];
+
+    // What a tool returns.
+    #[apply(output)] =
+        #[apply(foreign)]
+        #[serde_with::apply(
+            Vec<LateAnswer> => #[serde(default, skip_serializing_if = "Vec::is_empty")],
         )]
-        #[derive(Clone, Debug, PartialEq)]
-        #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)];
+        #[apply(data)];
 
     // The same in the worker API's camelCase, without what is `None`.
     #[apply(camel_output)] =
-        #[serde_with::apply(
-            Vec<LateAnswer> => #[serde(default, skip_serializing_if = "Vec::is_empty")],
-            Option<_> => #[serde(skip_serializing_if = "Option::is_none")],
-            Timestamp => #[schemars(with = "crate::api::args::Time")],
-            Option<Timestamp> => #[schemars(with = "Option<crate::api::args::Time>")],
-            TaskId => #[schemars(with = "String")],
-            TicketId => #[schemars(with = "String")],
-            Priority => #[schemars(with = "crate::api::args::Priorities")],
-        )]
-        #[derive(Clone, Debug, PartialEq)]
-        #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde_with::apply(Option<_> => #[serde(skip_serializing_if = "Option::is_none")])]
+        #[apply(output)]
         #[serde(rename_all = "camelCase")];
 
     // What has one of several shapes, or no case of its own.

@@ -11,7 +11,6 @@ pub mod artifacts;
 pub mod attempts;
 pub mod brief;
 pub mod commands;
-pub mod context;
 pub mod descriptions;
 pub mod executors;
 pub mod field_path;
@@ -19,6 +18,7 @@ pub mod field_rules;
 pub mod follow_up;
 pub mod inside;
 pub mod logs;
+mod prelude;
 pub mod projects;
 pub mod sessions;
 pub mod tasks;
@@ -55,13 +55,6 @@ pub struct Session {
     pub cwd: Option<PathBuf>,
 }
 
-/// An attempt in a list of resources.
-#[derive(Clone, Debug)]
-pub struct RecentAttempt {
-    pub attempt_id: AttemptId,
-    pub task_title: String,
-}
-
 /// A JSON-RPC error of a method outside MCP. Any code is allowed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CustomError {
@@ -95,7 +88,6 @@ pub trait Service:
     + artifacts::FileTool
     + artifacts::PatchTool
     + attempts::AttemptTools
-    + context::ContextTools
     + executors::ExecutorTools
     + follow_up::FollowUpTools
     + logs::LogTools
@@ -108,9 +100,7 @@ pub trait Service:
     + worker::inbox::InboxTools
     + worker::next::NextTools
     + worker::question::AskTools
-    + worker::ticket::TicketTools
-    + worker::tools::NoteTools
-    + worker::tools::ReportTools
+    + worker::ReportTools
     + Reach
     + TaskNames
     + Clarify
@@ -147,27 +137,19 @@ pub trait TaskNames: Send + Sync {
 }
 
 /// The tool of a refused call.
-#[derive(Clone, Debug)]
-pub struct Callee {
+pub struct Callee<'a> {
     pub name: &'static str,
-    /// The names of its fields.
-    pub fields: Vec<String>,
+    /// Its fields, by their names.
+    pub fields: &'a Value,
     /// Whether a call may end or overwrite something.
     pub is_destructive: bool,
-}
-
-impl Callee {
-    /// Whether the tool has such a field.
-    pub fn takes(&self, field: &str) -> bool {
-        self.fields.iter().any(|name| name == field)
-    }
 }
 
 /// Refusals made useful.
 #[async_trait]
 pub trait Clarify: Send + Sync {
     /// Completes a refusal for a caller that shortened an id or gave one of another kind.
-    async fn clarify(&self, callee: &Callee, arguments: &Value, refusal: Refusal) -> Refusal;
+    async fn clarify(&self, callee: &Callee<'_>, arguments: &Value, refusal: Refusal) -> Refusal;
 }
 
 /// JSON-RPC methods beside MCP's own, for the command line.

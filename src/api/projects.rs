@@ -1,9 +1,6 @@
 //! Projects and their repositories.
 
-use provost_actors::event::Timestamp;
-use provost_actors::ids::{ProjectId, RepoId};
-
-use crate::api::args::{Limit, List, Text};
+use crate::api::prelude::*;
 
 pub const LIST_PROJECTS: &str = "\
 Use when: you need a project_id, first of all.

@@ -1,10 +1,6 @@
 //! What was said in a session, turn by turn.
 
-use provost_actors::event::Timestamp;
-use provost_actors::ids::{AttemptId, SessionId};
-
-use crate::api::args::{Index, Limit};
-use crate::api::field_rules::FieldRule;
+use crate::api::prelude::*;
 
 pub const TAIL_SESSION_MESSAGES: &str = "\
 Use when: you want what was asked and the final answers, turn by turn, without tool calls.

@@ -1,17 +1,10 @@
 //! Tasks: the work, and its progress.
 
-use std::collections::BTreeSet;
-
-use provost_actors::event::Timestamp;
-use provost_actors::ids::{AttemptId, ProjectId, SessionId, TaskId, TaskRef};
-use serde_json::{Map, Value};
-
-use crate::api::args::{Description, Limit, TaskName, Text, Title};
-use crate::api::brief::{Brief, GivenBrief};
-use crate::api::field_rules::FieldRule;
-use crate::api::worker::receipt::CheckedReport;
-use crate::api::worker::reported::{LastReport, Reported};
 pub use provost_actors::journal::{Priority, ReviewState, TaskStatus};
+
+use crate::api::brief::{Brief, GivenBrief};
+use crate::api::prelude::*;
+use crate::api::worker::report::{CheckedReport, LastReport, Reported};
 
 pub const CREATE_TASK: &str = "\
 Use when: you want to add a task to a project's board.

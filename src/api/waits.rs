@@ -1,9 +1,6 @@
 //! Waiting for attempts, many at once.
 
-use provost_actors::ids::{AttemptId, ProcessId};
-
-use super::attempts::{AttemptPhase, AttemptState, LatestEntryIndex};
-use crate::api::args::{Id, Limit, List, Text};
+use crate::api::prelude::*;
 
 pub const WAIT_FOR_ATTEMPTS: &str = "\
 Use when: attempts run and you want to be woken when one ends, or all do, or anything changes.
@@ -65,7 +62,4 @@ pub struct WaitedAttempt {
     pub latest_entry_index: LatestEntryIndex,
 }
 
-tools! {
-    WaitTools:
-    read wait_for_attempts(WaitForAttemptsInput) -> WaitForAttemptsOutput;
-}
+tools! { WaitTools: read wait_for_attempts(WaitForAttemptsInput) -> WaitForAttemptsOutput; }

@@ -7,7 +7,7 @@ use super::text::word;
 use super::{Context, Exit, Failure, task};
 use crate::api::commands::CheckLog;
 use crate::api::tasks::GetTaskOutput;
-use crate::api::worker::receipt::{CheckReceipt, Flag};
+use crate::api::worker::report::{CheckReceipt, Flag};
 
 /// The fields of a task that `--json` prints.
 const FIELDS: [&str; 7] =

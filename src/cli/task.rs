@@ -13,7 +13,7 @@ use super::{Context, Exit, Failure, Output, brief, import, run};
 use crate::api::tasks::{
     CreateTaskOutput, DeleteTaskOutput, GetTaskOutput, TaskOutput, TaskSummary,
 };
-use crate::api::worker::reported::Reported;
+use crate::api::worker::report::Reported;
 use crate::client::Answer;
 
 #[derive(clap::Subcommand, Debug)]

@@ -14,11 +14,11 @@ use super::short::fitting;
 use super::{Domain, answered, cursor};
 use crate::api::attempts::{
     AttemptPhase, AttemptStatus, AttemptStatusOutput, AttemptSummary, AttemptTools,
-    GetAttemptStatusInput, LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput,
-    StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput, Worktree,
+    GetAttemptStatusInput, GetContextInput, GetContextOutput, LatestEntryIndex,
+    ListTaskAttemptsInput, ListTaskAttemptsOutput, StartTaskAttemptInput, StartTaskAttemptOutput,
+    StopAttemptInput, StopAttemptOutput, WorkspaceRepo, Worktree,
 };
-use crate::api::context::{ContextTools, GetContextInput, GetContextOutput, WorkspaceRepo};
-use crate::api::{Key, Once, RecentAttempt, Refusable, Session};
+use crate::api::{Key, Once, Refusable, Session};
 use crate::store::{self, AttemptOverview, Quota};
 
 const FINAL_MESSAGE_MAX: usize = 2000;
@@ -131,16 +131,10 @@ impl AttemptTools for Domain {
         Ok(answered(answer, |it| stopped(it, worktree)))
     }
 
-    async fn recent_attempts(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {
-        let attempts = self.store.newest_attempts(most).await?.into_iter();
-        Ok(attempts
-            .map(|(attempt_id, task_title)| RecentAttempt { attempt_id, task_title })
-            .collect())
+    async fn recent_attempts(&self, most: usize) -> Refusable<Vec<(AttemptId, String)>> {
+        self.store.newest_attempts(most).await
     }
-}
 
-#[async_trait]
-impl ContextTools for Domain {
     async fn get_context(
         &self,
         session: &Session,

@@ -27,7 +27,12 @@ struct Slip {
 
 #[async_trait]
 impl Clarify for Domain {
-    async fn clarify(&self, callee: &Callee, arguments: &Value, mut refusal: Refusal) -> Refusal {
+    async fn clarify(
+        &self,
+        callee: &Callee<'_>,
+        arguments: &Value,
+        mut refusal: Refusal,
+    ) -> Refusal {
         let tool = callee.name;
         if let Some(Value::String(field)) = refusal.details.shift_remove(BRANCH_FIELD) {
             let hint = self.with_repositories(tool, arguments, &field).await;
@@ -51,7 +56,7 @@ impl Clarify for Domain {
             let hint = format!("Call {tool} again with {path} = \"{id}\".");
             return refusal.hint(hint).detail(field, id);
         }
-        if path == field && callee.takes(kind) {
+        if path == field && callee.fields.get(kind).is_some() {
             let hint = format!("Call {tool} again with {kind} = \"{id}\" instead of {path}. {is}.");
             return refusal.hint(hint).detail(kind, id);
         }

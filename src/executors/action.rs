@@ -17,43 +17,22 @@ const REPLACED: [(&str, &str); 3] =
 
 /// The CLIs' names for tools, separated by blanks, with the field that says what a call is
 /// about.
-const TOOLS: [(ActionKind, &str, &str); 9] = [
-    (
-        ActionKind::FileEdit,
-        "path",
-        "Write Edit MultiEdit NotebookEdit write_file replace edit notebook_edit write multiedit \
-         create str_replace str_replace_editor apply_patch patch file_change editor",
-    ),
-    (
-        ActionKind::FileRead,
-        "path",
-        "Read NotebookRead ReadMediaFile read_file read_many_files read view view_image zoom_image",
-    ),
-    (
-        ActionKind::Command,
-        "command",
-        "Bash BashOutput exec_command run_shell_command shell bash local_shell run_commands \
-         write_stdin",
-    ),
-    (
-        ActionKind::Search,
-        "query",
-        "Grep grep_search search_file_content grep search_codebase rg codesearch Glob glob LS \
-         list_directory list ls",
-    ),
+const TOOLS: &[(ActionKind, &str, &str)] = &[
+    (ActionKind::FileEdit, "path", "Write Edit MultiEdit NotebookEdit write_file replace edit"),
+    (ActionKind::FileEdit, "path", "notebook_edit write multiedit create str_replace"),
+    (ActionKind::FileEdit, "path", "str_replace_editor apply_patch patch file_change editor"),
+    (ActionKind::FileRead, "path", "Read NotebookRead ReadMediaFile read_file read_many_files"),
+    (ActionKind::FileRead, "path", "read view view_image zoom_image"),
+    (ActionKind::Command, "command", "Bash BashOutput exec_command run_shell_command shell bash"),
+    (ActionKind::Command, "command", "local_shell run_commands write_stdin"),
+    (ActionKind::Search, "query", "Grep grep_search search_file_content grep search_codebase rg"),
+    (ActionKind::Search, "query", "codesearch Glob glob LS list_directory list ls"),
     (ActionKind::WebFetch, "query", "WebSearch web_search google_web_search websearch SearchWeb"),
     (ActionKind::WebFetch, "url", "WebFetch web_fetch webfetch FetchURL fetch_web_content fetch"),
-    (
-        ActionKind::Todo,
-        "",
-        "TodoWrite TaskCreate TaskUpdate TaskList TaskGet write_todos todo_write todowrite \
-         todoread TodoList update_plan",
-    ),
-    (
-        ActionKind::Plan,
-        "",
-        "EnterPlanMode ExitPlanMode enter_plan_mode exit_plan_mode plan_enter plan_exit",
-    ),
+    (ActionKind::Todo, "", "TodoWrite TaskCreate TaskUpdate TaskList TaskGet write_todos"),
+    (ActionKind::Todo, "", "todo_write todowrite todoread TodoList update_plan"),
+    (ActionKind::Plan, "", "EnterPlanMode ExitPlanMode enter_plan_mode exit_plan_mode plan_enter"),
+    (ActionKind::Plan, "", "plan_exit"),
     (ActionKind::Task, "description", "Agent Task agent task spawn_agent invoke_agent"),
 ];
 
@@ -97,11 +76,6 @@ pub fn mcp(server: &str, tool: &str, input: &Value) -> Action {
     with_effect(Action { kind: ActionKind::Mcp, detail: Map::from_iter(detail) }, input)
 }
 
-fn with_effect(mut action: Action, input: &Value) -> Action {
-    add(&mut action, input);
-    action.bounded()
-}
-
 fn mcp_name(name: &str) -> Option<(&str, &str)> {
     match name.strip_prefix("mcp__") {
         Some(rest) => rest.split_once("__"),
@@ -120,8 +94,8 @@ pub fn title(tool_name: &str, action: &Action) -> String {
     name.into_iter().chain(about).collect::<Vec<_>>().join(" ")
 }
 
-/// Adds to an action what the call's input says of its effect.
-fn add(action: &mut Action, input: &Value) {
+/// With what the call's input says of its effect.
+fn with_effect(mut action: Action, input: &Value) -> Action {
     match action.kind {
         ActionKind::FileEdit => {
             action.detail.extend(written(input));
@@ -134,6 +108,7 @@ fn add(action: &mut Action, input: &Value) {
         }
         _ => {}
     }
+    action.bounded()
 }
 
 /// What the edit of a file would write: a `diff`, or the whole `content`.
@@ -204,8 +179,7 @@ mod tests {
     use super::*;
 
     fn effect(kind: ActionKind, input: &Value) -> Value {
-        let mut action = Action { kind, detail: Map::new() };
-        add(&mut action, input);
+        let action = with_effect(Action { kind, detail: Map::new() }, input);
         Value::Object(action.detail)
     }
 
@@ -277,10 +251,9 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_and_that_is_told() {
-        let mut action = Action { kind: ActionKind::FileEdit, detail: Map::new() };
+        let action = Action { kind: ActionKind::FileEdit, detail: Map::new() };
         let content = "é".repeat(Action::VALUE_MAX);
-        add(&mut action, &json!({"content": content}));
-        let action = action.bounded();
+        let action = with_effect(action, &json!({"content": content}));
         assert_eq!(action.detail["content"].as_str().unwrap().len(), Action::VALUE_MAX);
         assert_eq!(action.detail["truncated"], true);
     }

@@ -7,6 +7,7 @@ use provost_actors::environment::inherited;
 use provost_actors::executor::{
     Description, Executor, Launch, Message, Normalizer, OnQuota, Request, Turn, Verdict,
 };
+use provost_actors::limits::Limits;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
@@ -18,6 +19,7 @@ use crate::config::{ExecutorConfig, Protocol, VariantConfig};
 pub struct Configured {
     name: String,
     pub config: ExecutorConfig,
+    pub limits: Limits,
     search: String,
     /// The variables that `env_pass` takes from the daemon's environment.
     passed: BTreeMap<String, String>,
@@ -30,6 +32,7 @@ impl Configured {
     pub fn new(
         name: String,
         config: ExecutorConfig,
+        limits: Limits,
         environment: &BTreeMap<String, String>,
     ) -> Self {
         let search = environment.get("PATH").cloned().unwrap_or_default();
@@ -39,15 +42,15 @@ impl Configured {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         let base = inherited(environment);
-        Self { name, config, search, passed, base, version: Mutex::default() }
+        Self { name, config, limits, search, passed, base, version: Mutex::default() }
     }
 
     /// A reader for one process that was launched with this dialogue.
     pub fn reader(&self, dialogue: &Value) -> Result<Box<dyn Normalizer>, String> {
         let is_own = match self.config.protocol {
-            Protocol::Claude => claude::is_own(dialogue),
-            Protocol::Codex => codex::is_own(dialogue),
-            Protocol::Acp => acp::is_own(dialogue),
+            Protocol::Claude => dialogue["prompt"].is_string(),
+            Protocol::Codex => dialogue["config"].is_object(),
+            Protocol::Acp => dialogue["quirks"].is_object(),
             Protocol::Plain | Protocol::Events | Protocol::Fake => dialogue.is_null(),
         };
         if is_own {
@@ -204,7 +207,7 @@ mod tests {
             ("KEY_A".into(), "a".into()),
             ("SECRET".into(), "s".into()),
         ]);
-        Configured::new("echo".into(), config, &environment)
+        Configured::new("echo".into(), config, Limits::default(), &environment)
     }
 
     fn turn(variant: Option<&str>) -> Turn {

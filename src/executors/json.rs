@@ -101,19 +101,28 @@ pub fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
+/// The items of a member that is an array; else none.
+pub fn items<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    value[name].as_array().into_iter().flatten()
+}
+
 /// A member that is a count; else 0.
 pub fn count(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_default()
 }
 
-/// A step of a plan in a line, by its status in either of the protocols' spellings.
-pub fn step(status: &str, text: &str) -> String {
-    let mark = match status {
-        "completed" => 'x',
-        "inProgress" | "in_progress" => '>',
-        _ => ' ',
+/// The steps of a plan, a line each. Their status is in either of the protocols' spellings,
+/// their text under this name.
+pub fn steps(plan: &Value, list: &str, name: &str) -> String {
+    let line = |step: &Value| {
+        let mark = match text(step, "status") {
+            "completed" => 'x',
+            "inProgress" | "in_progress" => '>',
+            _ => ' ',
+        };
+        format!("[{mark}] {}", text(step, name))
     };
-    format!("[{mark}] {text}")
+    items(plan, list).map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The text of a message's or a result's content; a part that is no text becomes its

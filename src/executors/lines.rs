@@ -2,12 +2,7 @@
 //! says; a line of `events` is an entry as JSON, and any other line a system message.
 //! What either writes to stderr is a system message. Exit 0 is success.
 
-use provost_actors::event::{Event, RawEntry, Stream, Timestamp};
-use provost_actors::executor::{Normalizer, Observed};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use super::json::{Dialect, Json, Out, system};
+use crate::executors::prelude::*;
 
 /// Reads a program of the protocol `plain`.
 pub struct PlainLines;

@@ -10,6 +10,7 @@ mod configured;
 pub mod fake;
 mod json;
 mod lines;
+mod prelude;
 mod program;
 mod streamed;
 mod version;
@@ -28,7 +29,6 @@ use configured::Configured;
 /// All executors, by name. Built once, when the daemon starts.
 pub struct Registry {
     executors: BTreeMap<String, Arc<Configured>>,
-    limits: BTreeMap<String, Limits>,
 }
 
 impl Registry {
@@ -39,20 +39,18 @@ impl Registry {
         let fake = (fake::NAME.to_owned(), ExecutorConfig::new(Protocol::Fake));
         let configured = config.executors.clone();
         for (name, configured) in std::iter::once(fake).chain(configured) {
-            let executor = Configured::new(name.clone(), configured, environment);
+            let limits = limits(&config.limits(&name));
+            let executor = Configured::new(name.clone(), configured, limits, environment);
             executors.insert(name, Arc::new(executor));
         }
-        let limits = executors.keys().map(|name| (name.clone(), limits(&config.limits(name))));
-        Self { limits: limits.collect(), executors }
+        Self { executors }
     }
 
     /// The reader of a process that an executor of this name was launched for, with
     /// this dialogue. `Err` says why there is none: the configuration has changed since.
     pub fn reader(&self, name: &str, dialogue: &Value) -> Result<Box<dyn Normalizer>, String> {
-        let executor = self.executors.get(name);
-        let executor =
-            executor.ok_or_else(|| format!("executor {name} is not configured any more"))?;
-        executor.reader(dialogue)
+        let gone = || format!("executor {name} is not configured any more");
+        self.executors.get(name).ok_or_else(gone)?.reader(dialogue)
     }
 }
 
@@ -62,7 +60,7 @@ impl Executors for Registry {
     }
 
     fn limits(&self, name: &str) -> Limits {
-        self.limits.get(name).copied().unwrap_or_default()
+        self.executors.get(name).map(|executor| executor.limits).unwrap_or_default()
     }
 
     fn orchestrates(&self, name: &str) -> bool {

@@ -25,13 +25,6 @@ impl Kind {
             Self::Thinking => Event::Thinking { text },
         })
     }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Message => "assistant_message",
-            Self::Thinking => "thinking",
-        }
-    }
 }
 
 /// Texts that have begun, oldest first.
@@ -74,7 +67,11 @@ impl Streamed {
         let Text { kind, so_far: text, .. } = &mut self.0[at];
         text.push_str(delta);
         let tail = text.ceil_char_boundary(text.len().saturating_sub(SHOWN));
-        let shown = InProgress { kind: kind.name().to_owned(), text: text[tail..].to_owned() };
+        let kind = match kind {
+            Kind::Message => "assistant_message",
+            Kind::Thinking => "thinking",
+        };
+        let shown = InProgress { kind: kind.to_owned(), text: text[tail..].to_owned() };
         out.push(Observed::InProgress(Some(shown)));
     }
 

@@ -73,12 +73,12 @@ async fn reported(program: &Path, env: &BTreeMap<String, String>) -> Option<Stri
         reason = "a program asked for its version is no attempt's"
     )]
     let mut command = Command::new(program);
-    let nowhere = tempdir()?;
+    let nowhere = tempfile::Builder::new().prefix("provost-version-").tempdir().ok()?;
     command
         .arg("--version")
         .env_clear()
         .envs(env)
-        .current_dir(&nowhere)
+        .current_dir(nowhere.path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -96,19 +96,12 @@ async fn reported(program: &Path, env: &BTreeMap<String, String>) -> Option<Stri
     if let Some(leader) = child.id().filter(|_| said.is_none()) {
         let _ = killpg(Pid::from_raw(leader.cast_signed()), Signal::SIGKILL);
     }
-    let _ = fs::remove_dir_all(&nowhere);
     let said = String::from_utf8_lossy(&said?).into_owned();
     said.lines().map(str::trim).find(|line| !line.is_empty()).map(kept)
 }
 
 fn kept(version: &str) -> String {
     version.chars().filter(|c| !c.is_control()).take(KEPT).collect()
-}
-
-/// A new folder to run in.
-fn tempdir() -> Option<PathBuf> {
-    let path = std::env::temp_dir().join(format!("provost-version-{}", uuid::Uuid::now_v7()));
-    fs::create_dir(&path).ok().map(|()| path)
 }
 
 #[cfg(test)]

@@ -9,32 +9,17 @@ use serde_json::Value;
 use super::action::title;
 use crate::executors::json::Out;
 
-/// All of a text in one line, so that a person who permits something sees all of it.
-pub fn one_line(text: &str) -> String {
-    text.trim().lines().collect::<Vec<_>>().join(" ⏎ ")
-}
-
 /// What errors of a kind say, in small letters and separated by `|`; the first match counts.
-const ERROR_WORDS: [(ErrorType, &str); 4] = [
-    (
-        ErrorType::Quota,
-        "rate limit|rate_limit|ratelimit|usage limit|session limit|limit reached|spend limit|\
-         out of usage|quota|resource_exhausted|too many requests|credit balance|billing",
-    ),
-    (
-        ErrorType::Auth,
-        "authenticat|unauthorized|unauthenticated|forbidden|api key|api_key|apikey|api-key|\
-         logged in|log in|login|sign in|oauth|credential|auth method",
-    ),
-    (
-        ErrorType::Overloaded,
-        "overloaded|internal server error|internal error|server_error|bad gateway|unavailable|\
-         gateway timeout|high demand|at capacity",
-    ),
-    (
-        ErrorType::Setup,
-        "enoent|command not found|not installed|configuration|unknown argument|unknown option",
-    ),
+const ERROR_WORDS: &[(ErrorType, &str)] = &[
+    (ErrorType::Quota, "rate limit|rate_limit|ratelimit|usage limit|session limit|limit reached"),
+    (ErrorType::Quota, "spend limit|out of usage|quota|resource_exhausted|too many requests"),
+    (ErrorType::Quota, "credit balance|billing"),
+    (ErrorType::Auth, "authenticat|unauthorized|unauthenticated|forbidden|api key|api_key|apikey"),
+    (ErrorType::Auth, "api-key|logged in|log in|login|sign in|oauth|credential|auth method"),
+    (ErrorType::Overloaded, "overloaded|internal server error|internal error|server_error"),
+    (ErrorType::Overloaded, "bad gateway|unavailable|gateway timeout|high demand|at capacity"),
+    (ErrorType::Setup, "enoent|command not found|not installed|configuration|unknown argument"),
+    (ErrorType::Setup, "unknown option"),
 ];
 
 /// The kind of an error, by the HTTP status of the model's answer if there is one, or
@@ -220,9 +205,6 @@ pub fn fail(
     out: &mut Out,
 ) {
     let kind = error_type(status, &error);
-    if is_lost_session(&error) {
-        out.push(Observed::SessionLost);
-    }
     let is_limit = kind == ErrorType::Quota;
     let resume_at = limit.or_else(|| resume_at(&error, at)).filter(|_| is_limit);
     fail_as(error, kind, resume_at, out);
@@ -270,9 +252,9 @@ pub fn unended() -> Observed {
     Observed::TurnEnded(TurnEnded { failed: true, ..TurnEnded::default() })
 }
 
-/// A turn that was interrupted.
-pub fn interrupted() -> Observed {
-    let error = Some("the turn was interrupted".to_owned());
+/// The end of a turn that was interrupted or cancelled.
+pub fn stopped(how: &str) -> Observed {
+    let error = Some(format!("the turn was {how}"));
     Observed::TurnEnded(TurnEnded { failed: true, error, ..TurnEnded::default() })
 }
 

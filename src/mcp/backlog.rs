@@ -75,7 +75,7 @@ impl Backlog {
 
     /// Waits until the connection may read another request.
     pub async fn room_for_a_request(&self) {
-        self.until(|held| (held.requests < LIMIT && held.answers < LIMIT).then_some(())).await;
+        self.until(|held| held.requests < LIMIT && held.answers < LIMIT).await;
     }
 
     /// Counts a request in. `false`: an unanswered request has this id.
@@ -96,13 +96,13 @@ impl Backlog {
         let units = u32::try_from(bytes.min(SHARED_LIMIT) / UNIT).unwrap_or(u32::MAX);
         let reserved = |held: &mut Held| {
             if held.answers > 0 && held.answers + bytes > LIMIT {
-                return None;
+                return false;
             }
             if let Some(entry) = held.entries.get_mut(id) {
                 entry.reserved += bytes;
                 held.answers += bytes;
             }
-            Some(())
+            true
         };
         // First its own limit: a connection must not wait for itself with a share of
         // what all others need. The semaphore is never closed.
@@ -135,14 +135,14 @@ impl Backlog {
         Some(entry)
     }
 
-    async fn until<T>(&self, mut ready: impl FnMut(&mut Held) -> Option<T>) -> T {
+    async fn until(&self, mut ready: impl FnMut(&mut Held) -> bool) {
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
             // Registered before the look, so that no wake-up falls in between.
             freed.as_mut().enable();
-            if let Some(done) = ready(&mut lock(&self.held)) {
-                return done;
+            if ready(&mut lock(&self.held)) {
+                return;
             }
             freed.await;
         }

@@ -4,18 +4,16 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
+use super::row::Row;
 use crate::api::field_path::source;
 use crate::api::field_rules::FieldRule;
 
 /// What is needed of a tool to judge arguments for it.
 pub struct ToolContract {
-    pub tool: &'static str,
+    pub row: Row,
     /// The whole schema; what is published leaves some of it out.
     pub schema: Value,
     pub validator: Validator,
-    pub rules: &'static [FieldRule],
-    /// It is one of the worker API's.
-    pub is_workers: bool,
 }
 
 /// What is wrong with arguments, and at which JSON pointer.
@@ -47,7 +45,7 @@ impl ToolContract {
 
     /// The tool that returns the values of a field, as far as the caller has it.
     pub fn source(&self, field: &str) -> Option<&'static str> {
-        if !self.is_workers {
+        if !self.row.is_workers() {
             return source(field);
         }
         let names_a_task = matches!(field, "task_id" | "depends_on") || field.ends_with("askId");
@@ -72,8 +70,10 @@ impl ToolContract {
     /// Those of them that a call needs, alone or one of two.
     pub fn needed(&self, pointer: &str) -> Vec<&str> {
         let mut needed = self.required(pointer);
-        for rule in self.rules.iter().filter(|_| pointer.is_empty()) {
-            needed.extend(rule.targets());
+        for rule in self.row.rules.iter().filter(|_| pointer.is_empty()) {
+            if let FieldRule::OneTarget(one, other) = rule {
+                needed.extend([*one, *other]);
+            }
         }
         needed
     }
@@ -85,7 +85,7 @@ impl ToolContract {
         if let (Some(arguments), "") = (arguments.as_object(), parent) {
             let mut rest = arguments.clone();
             rest.shift_remove(field);
-            if self.rules.iter().any(|rule| rule.check(self.tool, &rest).is_some()) {
+            if self.row.rules.iter().any(|rule| rule.check(self.row.name, &rest).is_some()) {
                 return false;
             }
         }

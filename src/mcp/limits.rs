@@ -6,9 +6,6 @@ use std::time::Duration;
 use super::backlog::Shared;
 use super::rates::Rates;
 
-/// The longest line that is read, in bytes, without its `\n`.
-const MAX_LINE: usize = 16 * 1024 * 1024;
-
 /// What one connection may use.
 #[derive(Clone)]
 pub struct Limits {
@@ -25,7 +22,7 @@ pub struct Limits {
     /// The interval of a sleeping call's progress reports. No likely timeout is a multiple of
     /// it: a client may take a report right before the answer for one of an unknown call.
     pub beat: Duration,
-    /// The longest line, in bytes.
+    /// The longest line that is read, in bytes, without its `\n`.
     pub line: usize,
     /// How long a peer may leave what waits for it unread, before its connection ends.
     /// A bridge connects again and repeats what was not answered.
@@ -45,7 +42,7 @@ impl Limits {
             time: Duration::from_mins(10),
             grace: Duration::from_secs(1),
             beat: Duration::from_secs(7),
-            line: MAX_LINE,
+            line: 16 * 1024 * 1024,
             stalled: Duration::from_mins(1),
             rates,
             shared,

@@ -21,21 +21,13 @@ pub struct Repair {
     moved: Vec<(String, String)>,
     /// Fields whose value other fields say now.
     replaced: Vec<String>,
-    /// Fields that found no place, and what is true instead.
-    lost: Vec<(String, String)>,
+    /// Fields for which there is no place, each with a clause that says what is true instead.
+    pub lost: Vec<(String, String)>,
     notes: Vec<&'static str>,
-    /// The call that was meant is one of another tool.
-    other: Option<Other>,
-    /// A branch for repositories that the call does not name.
-    branch: Option<String>,
-}
-
-/// A call of another tool.
-struct Other {
-    tool: &'static str,
-    field: String,
-    value: Value,
-    why: String,
+    /// The hint, where the call that was meant is one of another tool.
+    other: Option<String>,
+    /// The field that names a branch for repositories that only the board knows.
+    pub branch: Option<String>,
 }
 
 /// Repairs what can be repaired without knowing the board.
@@ -64,7 +56,7 @@ impl Repair {
             let mut others: Map<String, Value> = beside.clone();
             let value = others.shift_remove(field).unwrap_or_default();
             let stranger = Stranger {
-                tool: contract.tool,
+                tool: contract.row.name,
                 is_nested: !pointer.is_empty(),
                 name: field,
                 value: &value,
@@ -81,8 +73,9 @@ impl Repair {
         let path = join(pointer, field);
         match sense {
             Some(Sense::Other(tool, by)) => {
-                let (field, why) = (by.to_owned(), format!("{} takes no {by}.", contract.tool));
-                self.other = Some(Other { tool, field, value, why });
+                let own = contract.row.name;
+                self.other =
+                    Some(format!("Call {tool} with {by} = {value} instead. {own} takes no {by}."));
                 return false;
             }
             Some(Sense::Branch) => {
@@ -91,7 +84,9 @@ impl Repair {
             }
             _ => {}
         }
-        self.remove(pointer, field);
+        if let Some(Value::Object(members)) = self.arguments.pointer_mut(pointer) {
+            members.shift_remove(field);
+        }
         match sense {
             Some(Sense::Name(name)) => {
                 let to = join(pointer, &name);
@@ -130,7 +125,7 @@ impl Repair {
             return false;
         };
         let value = value.clone();
-        if let Some(other) = elsewhere(contract.tool, pointer, &value, &self.arguments) {
+        if let Some(other) = elsewhere(contract.row.name, pointer, &value, &self.arguments) {
             self.other = Some(other);
             return false;
         }
@@ -153,17 +148,6 @@ impl Repair {
         true
     }
 
-    /// The branch that the call names for repositories that only the board knows.
-    pub fn branch(&self) -> Option<&str> {
-        self.branch.as_deref()
-    }
-
-    /// The fields for which there is no place, each with a clause that says what is
-    /// true instead.
-    pub fn lost(&self) -> &[(String, String)] {
-        &self.lost
-    }
-
     /// The value that mends the call, if one alone does.
     pub fn nearest(&self) -> Option<Value> {
         match (self.moved.as_slice(), self.set.as_slice()) {
@@ -175,8 +159,8 @@ impl Repair {
 
     /// The hint, if anything could be done.
     pub fn hint(&self, tool: &str, given: &Value) -> Option<String> {
-        if let Some(Other { tool, field, value, why }) = &self.other {
-            return Some(format!("Call {tool} with {field} = {value} instead. {why}"));
+        if let Some(other) = &self.other {
+            return Some(other.clone());
         }
         if let Some(path) = &self.branch {
             return Some(format!(
@@ -249,12 +233,6 @@ impl Repair {
         self.arguments.pointer(&pointer_of(path))
     }
 
-    fn remove(&mut self, pointer: &str, field: &str) {
-        if let Some(Value::Object(members)) = self.arguments.pointer_mut(pointer) {
-            members.shift_remove(field);
-        }
-    }
-
     /// Sets a value, in objects that are made where they are not there.
     fn put(&mut self, path: &str, value: Value) {
         let pointer = pointer_of(path);
@@ -272,18 +250,16 @@ impl Repair {
     }
 }
 
-/// The call of another tool that a value asks for.
-fn elsewhere(tool: &str, pointer: &str, value: &Value, arguments: &Value) -> Option<Other> {
+/// The hint to call another tool, where a value asks for that.
+fn elsewhere(tool: &str, pointer: &str, value: &Value, arguments: &Value) -> Option<String> {
     const STOPS: [&str; 6] = ["stop", "interrupt", "abort", "kill", "terminate", "end"];
     let is_stop = |value: &str| STOPS.contains(&value.trim().to_ascii_lowercase().as_str());
     if (tool, pointer) != ("follow_up", "/action") || !value.as_str().is_some_and(is_stop) {
         return None;
     }
     let attempt = arguments.get("attempt_id").filter(|attempt| attempt.is_string())?;
-    Some(Other {
-        tool: "stop_attempt",
-        field: "attempt_id".to_owned(),
-        value: attempt.clone(),
-        why: "follow_up only sends and queues prompts, or empties the queue.".to_owned(),
-    })
+    Some(format!(
+        "Call stop_attempt with attempt_id = {attempt} instead. follow_up only sends and queues \
+         prompts, or empties the queue."
+    ))
 }

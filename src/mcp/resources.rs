@@ -2,6 +2,7 @@
 //! text is that tool's output: a resource never says more, or less, than a call
 //! would. Pure.
 
+use provost_actors::ids::AttemptId;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{NAME_TOLD, cut};
 use rmcp::ErrorData;
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::tool::Tool;
 use super::tools;
-use crate::api::{RecentAttempt, Session};
+use crate::api::Session;
 
 /// How many attempts a list shows.
 pub const LISTED: usize = 20;
@@ -69,14 +70,8 @@ pub fn templates(session: &Session) -> Vec<ResourceTemplate> {
         .collect()
 }
 
-/// Whether a caller may read any resource.
-pub fn are_for(session: &Session) -> bool {
-    VIEWS.iter().any(|view| view.tool(session).is_some())
-}
-
 /// An attempt as a list shows it.
-pub fn listed(attempt: &RecentAttempt) -> Resource {
-    let RecentAttempt { attempt_id, task_title } = attempt;
+pub fn listed((attempt_id, task_title): &(AttemptId, String)) -> Resource {
     let name = format!("{task_title} ({})", attempt_id.short());
     Resource::new(format!("{ATTEMPTS}{attempt_id}"), name).with_mime_type(JSON)
 }

@@ -83,10 +83,8 @@ impl Row {
 
     /// Whether a connection may see and call the tool.
     pub fn is_for(&self, session: &Session) -> bool {
-        match self.audience {
-            Audience::Inside => session.attempt.is_some(),
-            Audience::Board | Audience::Worker => self.is_for_role(session.role),
-        }
+        let is_there = self.audience != Audience::Inside || session.attempt.is_some();
+        is_there && self.is_for_role(session.role)
     }
 
     /// Whether a role may ever see the tool.

@@ -6,7 +6,7 @@
 //! inputs, plain enums, no formats beyond `date-time`.
 
 use rmcp::model::JsonObject;
-use schemars::generate::SchemaSettings;
+use schemars::generate::{Contract, SchemaSettings};
 use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ pub const REQUEST_ID: &str = "request_id";
 /// for a tool that changes something.
 pub fn input<T: JsonSchema>(rules: &[FieldRule], changes: bool, is_workers: bool) -> JsonObject {
     let known = if is_workers { WORKER_INPUTS } else { BOARD_INPUTS };
-    let mut root = root::<T>(settings().for_deserialize(), tidy_input, known);
+    let mut root = root::<T>(Contract::Deserialize, tidy_input, known);
     let mut properties = object(root.remove("properties").unwrap_or_default());
     if changes {
         let means = "Idempotency key, 1 to 128 characters: the same call with it again acts once.";
@@ -74,7 +74,7 @@ pub fn published(mut schema: JsonObject, is_workers: bool) -> JsonObject {
 /// clients check failures against it. An untagged enum of structs becomes one
 /// object that may have the fields of any of them.
 pub fn output<T: JsonSchema>(is_workers: bool) -> JsonObject {
-    let mut root = root::<T>(settings().for_serialize(), tidy_output, OUTPUTS);
+    let mut root = root::<T>(Contract::Serialize, tidy_output, OUTPUTS);
     let shapes = match root.remove("anyOf") {
         Some(Value::Array(shapes)) => shapes.into_iter().map(object).collect(),
         _ => vec![root],
@@ -111,19 +111,17 @@ fn widen(there: &mut Value, other: &Value) {
     }
 }
 
-fn settings() -> SchemaSettings {
-    SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    })
-}
-
 fn root<T: JsonSchema>(
-    settings: SchemaSettings,
+    contract: Contract,
     tidy: fn(&mut Schema),
     known: &'static [Line],
 ) -> JsonObject {
     let describe = move |schema: &mut Schema| describe(schema, known);
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.contract = contract;
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
     let settings = settings.with_transform(RecursiveTransform(tidy));
     let generator = settings.with_transform(RecursiveTransform(describe)).into_generator();
     object(generator.into_root_schema_for::<T>().to_value())

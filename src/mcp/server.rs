@@ -104,15 +104,12 @@ impl Server {
         let call = Call { service: &*self.service, session: &self.session, arguments, bridge_id };
         let room = if tool.kind == Kind::Wait { &self.sleepers } else { &self.calls };
         let work = self.beating(tool, tool.call(call), context);
-        let refusal = match self.guarded(room, tool.large_answer(), work, context).await {
-            Ok(Ok(success)) => return Ok(success),
-            Ok(Err(refusal)) => refusal,
-            Err(fault) => fault.refusal(tool.name, &self.limits),
-        };
-        if refusal.code == Code::Internal {
-            tracing::error!(tool = tool.name, message = refusal.message, "internal fault");
-        }
-        Err(refusal)
+        let outcome = self.guarded(tool.name, room, tool.large_answer(), work, context).await;
+        outcome.flatten().inspect_err(|refusal| {
+            if refusal.code == Code::Internal {
+                tracing::error!(tool = tool.name, message = refusal.message, "internal fault");
+            }
+        })
     }
 
     /// A call of the worker API as a method of its own, on any connection.
@@ -146,23 +143,32 @@ impl Server {
     /// answer is made when the peer has read enough of the earlier ones.
     async fn guarded<T>(
         &self,
+        what: &str,
         room: &Semaphore,
         large_answer: Option<usize>,
         work: impl Future<Output = T>,
         context: &Context,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, Refusal> {
         let admitted = async {
             if let Some(bytes) = large_answer {
                 self.backlog.reserve(&context.id, bytes).await;
             }
-            let _permit = room.try_acquire().map_err(|_| Fault::TooMany)?;
-            AssertUnwindSafe(work).catch_unwind().await.map_err(Fault::Panicked)
+            let _permit = room.try_acquire().map_err(|_| {
+                Refusal::new(Code::RateLimited, "Too many calls are in flight on this connection.")
+            })?;
+            AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| panicked(what, &*panic))
         };
         tokio::select! {
             biased;
             done = admitted => done,
-            () = self.given_up(&context.ct) => Err(Fault::GivenUp),
-            () = tokio::time::sleep(self.limits.time) => Err(Fault::TooLong),
+            () = self.given_up(&context.ct) => {
+                let message = format!("The connection ended while {what} was running.");
+                Err(Refusal::new(Code::DaemonRestarting, message))
+            }
+            () = tokio::time::sleep(self.limits.time) => {
+                let seconds = self.limits.time.as_secs();
+                Err(Refusal::internal(format!("{what} took longer than {seconds} s.")))
+            }
         }
     }
 
@@ -198,38 +204,11 @@ impl Server {
     }
 }
 
-/// Why a request has no outcome of its own.
-enum Fault {
-    TooMany,
-    TooLong,
-    GivenUp,
-    Panicked(Box<dyn Any + Send>),
-}
-
-impl Fault {
-    fn refusal(self, what: &str, limits: &Limits) -> Refusal {
-        match self {
-            Self::TooMany => {
-                Refusal::new(Code::RateLimited, "Too many calls are in flight on this connection.")
-            }
-            Self::TooLong => {
-                let message = format!("{what} took longer than {} s.", limits.time.as_secs());
-                Refusal::internal(message)
-            }
-            Self::GivenUp => {
-                let message = format!("The connection ended while {what} was running.");
-                Refusal::new(Code::DaemonRestarting, message)
-            }
-            Self::Panicked(panic) => {
-                let text = panic
-                    .downcast_ref::<&str>()
-                    .copied()
-                    .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-                tracing::error!(what, panic = text.unwrap_or("?"), "a call panicked");
-                Refusal::internal(format!("{what} failed in the daemon."))
-            }
-        }
-    }
+fn panicked(what: &str, panic: &(dyn Any + Send)) -> Refusal {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    tracing::error!(what, panic = text.unwrap_or("?"), "a call panicked");
+    Refusal::internal(format!("{what} failed in the daemon."))
 }
 
 impl ServerHandler for Server {
@@ -299,13 +278,12 @@ impl ServerHandler for Server {
     async fn list_resources(&self, request: Page, context: Context) -> Result<ListResourcesResult> {
         only_page(request)?;
         // An attempt that may start others knows their ids.
-        if !resources::are_for(&self.session) || self.session.place.is_inside() {
+        if resources::templates(&self.session).is_empty() || self.session.place.is_inside() {
             return Ok(ListResourcesResult::default());
         }
         let asked = self.service.recent_attempts(resources::LISTED);
-        let listed = self.guarded(&self.calls, None, asked, &context).await;
-        let listed = listed.unwrap_or_else(|fault| Err(fault.refusal("the list", &self.limits)));
-        let attempts = listed.map_err(resources::fault)?;
+        let listed = self.guarded("the list", &self.calls, None, asked, &context).await;
+        let attempts = listed.flatten().map_err(resources::fault)?;
         let listed = attempts.iter().map(resources::listed).collect();
         Ok(ListResourcesResult::with_all_items(listed))
     }
@@ -360,13 +338,12 @@ impl ServerHandler for Server {
             return self.bare(tool, params, &context).await;
         }
         let asked = self.service.call_method(&self.session, &method, params);
-        match self.guarded(&self.calls, None, asked, &context).await {
+        match self.guarded(&method, &self.calls, None, asked, &context).await {
             Ok(Ok(value)) => Ok(CustomResult::new(value)),
             Ok(Err(CustomError { code, message, data })) => {
                 Err(ErrorData::new(ErrorCode(code), message, data))
             }
-            Err(fault) => {
-                let refusal = fault.refusal(&method, &self.limits);
+            Err(refusal) => {
                 let data = refusal.envelope();
                 Err(ErrorData::internal_error(refusal.message, Some(data)))
             }

@@ -39,15 +39,12 @@ pub struct Call<'a> {
     pub bridge_id: Option<String>,
 }
 
-/// The path of a value that passed the schema and not the parser.
-struct Misfit(String);
-
 type Answer<'a, O> = BoxFuture<'a, Result<O, Refusal>>;
-type Run = dyn for<'a> Fn(Call<'a>) -> Result<Answer<'a, Once<Value>>, Misfit> + Send + Sync;
+/// `Err` is the path of a value that passed the schema and not the parser.
+type Run = dyn for<'a> Fn(Call<'a>) -> Result<Answer<'a, Once<Value>>, String> + Send + Sync;
 
 /// A tool, ready to be listed and called.
 pub struct Tool {
-    row: Row,
     input: Arc<JsonObject>,
     output: Arc<JsonObject>,
     contract: ToolContract,
@@ -60,7 +57,7 @@ impl Deref for Tool {
     type Target = Row;
 
     fn deref(&self) -> &Row {
-        &self.row
+        &self.contract.row
     }
 }
 
@@ -118,12 +115,10 @@ impl Tool {
             .should_validate_formats(true)
             .build(&schema)
             .expect("a published schema compiles");
-        let (is_workers, tool, rules) = (row.is_workers(), row.name, row.rules);
         Self {
-            input: Arc::new(schema::published(input, is_workers)),
-            output: Arc::new(schema::output::<O>(is_workers)),
-            row,
-            contract: ToolContract { tool, schema, validator, rules, is_workers },
+            input: Arc::new(schema::published(input, row.is_workers())),
+            output: Arc::new(schema::output::<O>(row.is_workers())),
+            contract: ToolContract { row, schema, validator },
             run,
             #[cfg(test)]
             parses: |mut arguments| {
@@ -139,13 +134,12 @@ impl Tool {
 
     /// The definition as `tools/list` gives it.
     pub fn definition(&self) -> rmcp::model::Tool {
-        let row = &self.row;
         let mut tool =
-            rmcp::model::Tool::new(row.name, row.description.clone(), Arc::clone(&self.input))
-                .with_title(row.title)
+            rmcp::model::Tool::new(self.name, self.description.clone(), Arc::clone(&self.input))
+                .with_title(self.title)
                 .with_raw_output_schema(Arc::clone(&self.output))
-                .with_annotations(row.annotations());
-        if row.load == Load::Always {
+                .with_annotations(self.annotations());
+        if self.load == Load::Always {
             let always = Map::from_iter([("anthropic/alwaysLoad".to_owned(), json!(true))]);
             tool.meta = Some(MetaObject(always));
         }
@@ -163,13 +157,18 @@ impl Tool {
         let is_clarified = !self.is_workers() && !call.session.place.is_inside();
         let outcome = self.outcome(call, &arguments).await;
         failpoint::hit(self.name, "answering");
-        match outcome {
+        let outcome = match outcome {
             Err(refusal) if is_clarified => {
-                let refusal = service.clarify(&self.callee(), &arguments, refusal).await;
-                Err(refusal.of_tool(self.name))
+                let callee = Callee {
+                    name: self.name,
+                    fields: &self.contract.schema["properties"],
+                    is_destructive: self.is_destructive(),
+                };
+                Err(service.clarify(&callee, &arguments, refusal).await)
             }
-            outcome => outcome.map_err(|refusal| refusal.of_tool(self.name)),
-        }
+            outcome => outcome,
+        };
+        outcome.map_err(|refusal| refusal.of_tool(self.name))
     }
 
     async fn outcome(&self, mut call: Call<'_>, arguments: &Value) -> Result<Once<Value>, Refusal> {
@@ -186,7 +185,7 @@ impl Tool {
         }
         match (self.run)(call) {
             Ok(outcome) => outcome.await,
-            Err(Misfit(path)) => Err(self.contract.invalid(&pointer_of(&path), arguments)),
+            Err(path) => Err(self.contract.invalid(&pointer_of(&path), arguments)),
         }
     }
 
@@ -203,15 +202,6 @@ impl Tool {
             *value = id.map_err(|refusal| refusal.detail("path", name.as_str()))?.into();
         }
         Ok(())
-    }
-
-    fn callee(&self) -> Callee {
-        let fields = self.contract.schema["properties"].as_object();
-        Callee {
-            name: self.name,
-            fields: fields.into_iter().flat_map(Map::keys).cloned().collect(),
-            is_destructive: self.is_destructive(),
-        }
     }
 
     /// Whether the published schema takes these arguments.
@@ -255,16 +245,16 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-fn parse<I: DeserializeOwned>(arguments: Map<String, Value>) -> Result<I, Misfit> {
+fn parse<I: DeserializeOwned>(arguments: Map<String, Value>) -> Result<I, String> {
     serde_path_to_error::deserialize(Value::Object(arguments))
-        .map_err(|error| Misfit(error.path().to_string()))
+        .map_err(|error| error.path().to_string())
 }
 
 fn take_request_id(
     arguments: &mut Map<String, Value>,
-) -> Result<Option<schema::RequestId>, Misfit> {
+) -> Result<Option<schema::RequestId>, String> {
     let given = arguments.remove(REQUEST_ID).map(serde_json::from_value).transpose();
-    given.map_err(|_| Misfit(REQUEST_ID.to_owned()))
+    given.map_err(|_| REQUEST_ID.to_owned())
 }
 
 fn rendered(output: impl Serialize, deduplicated: bool) -> Result<Once<Value>, Refusal> {

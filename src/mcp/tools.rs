@@ -15,8 +15,7 @@ use crate::api::worker::{
     verification,
 };
 use crate::api::{
-    approvals, artifacts, attempts, context, executors, follow_up, logs, projects, sessions, tasks,
-    waits,
+    approvals, artifacts, attempts, executors, follow_up, logs, projects, sessions, tasks, waits,
 };
 
 macro_rules! table {
@@ -80,7 +79,7 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     Change respond_approval    "Respond to approval" Board   Steers   Search approvals::RESPOND_APPROVAL,     approvals::RESPOND_RULES;
     Read   list_questions      "List questions"      Board   Reads    Search inbox::LIST_QUESTIONS,            &[];
     Change answer_question     "Answer question"     Board   Steers   Search inbox::ANSWER_QUESTION,           &[];
-    Read   get_context         "Get context"         Inside  Reads    Search context::GET_CONTEXT,           &[];
+    Read   get_context         "Get context"         Inside  Reads    Search attempts::GET_CONTEXT,          &[];
     // The worker API, by its own names.
     Change get_next_task = "getNextTask" "Get next task" Worker Asks Search next::GET_NEXT_TASK, &[];
     Change report_task_done = "reportTaskDone" "Report task done" Worker Adds Search done::REPORT_TASK_DONE, &[];

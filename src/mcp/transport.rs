@@ -134,14 +134,13 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for LineTransp
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let line = to_line(&message);
-        let unread = match (answered_id(&message), &line) {
-            (Some(id), Ok(line)) => self.backlog.answered(id, line.len()),
-            (Some(id), Err(_)) => {
+        let unread = answered_id(&message).and_then(|id| {
+            let Ok(line) = &line else {
                 self.backlog.forget(id);
-                None
-            }
-            (None, _) => None,
-        };
+                return None;
+            };
+            self.backlog.answered(id, line.len())
+        });
         let queue = self.queue.clone();
         async move {
             let queue = queue.ok_or(io::ErrorKind::NotConnected)?;

@@ -27,21 +27,22 @@ impl ToolContract {
     }
 
     fn refuse_rule(&self, arguments: &Value) -> Refusal {
+        let tool = self.row.name;
         let broken = arguments.as_object().and_then(|arguments| {
-            self.rules.iter().find_map(|rule| rule.check(self.tool, arguments))
+            self.row.rules.iter().find_map(|rule| rule.check(tool, arguments))
         });
         broken.unwrap_or_else(|| {
-            let message = format!("The fields given to {} don't go together.", self.tool);
+            let message = format!("The fields given to {tool} don't go together.");
             Refusal::new(Code::InvalidArgument, message)
         })
     }
 
     fn unknown(&self, pointer: &str, field: &str, arguments: &Value) -> Refusal {
-        let tool = self.tool;
+        let tool = self.row.name;
         let path = join(pointer, field);
         let repair = repair(self, arguments);
         let hint = repair.hint(tool, arguments);
-        let mut lost = repair.lost().to_vec();
+        let mut lost = repair.lost.clone();
         let message = match lost.iter().position(|(lost, _)| *lost == path) {
             Some(at) => format!("`{path}` is not a field of {tool}: {}.", lost.remove(at).1),
             None if hint.is_some() => format!("`{path}` is not a field of {tool}."),
@@ -54,7 +55,7 @@ impl ToolContract {
             Some(near) => refusal.detail("nearest", near),
             None => refusal.detail("fields", self.fields(pointer)),
         };
-        let refusal = match repair.branch() {
+        let refusal = match repair.branch.as_deref() {
             Some(field) => refusal.detail(BRANCH_FIELD, field),
             None => refusal,
         };
@@ -62,7 +63,7 @@ impl ToolContract {
     }
 
     fn missing(&self, pointer: &str, field: &str) -> Refusal {
-        let tool = self.tool;
+        let tool = self.row.name;
         let path = join(pointer, field);
         let expected = expected(self.node(pointer).and_then(|node| property(node, field)));
         let message = format!("{tool} needs `{path}`, {expected}.");
@@ -75,7 +76,7 @@ impl ToolContract {
 
     /// A value that does not fit its schema, or passed that and not its parser.
     pub fn invalid(&self, pointer: &str, arguments: &Value) -> Refusal {
-        let tool = self.tool;
+        let tool = self.row.name;
         let value = arguments.pointer(pointer).unwrap_or(&Value::Null);
         let path = join(pointer, "");
         let node = self.node(pointer);
@@ -108,21 +109,16 @@ impl ToolContract {
 /// What a schema asks for, in words that end a sentence.
 fn expected(node: Option<&Value>) -> String {
     let Some(node) = node else { return "something else".to_owned() };
-    let names: Vec<String> = match node.get("enum").and_then(Value::as_array) {
-        Some(names) => {
-            let shown = |name: &Value| name.as_str().map_or(name.to_string(), str::to_owned);
-            names.iter().map(shown).collect()
+    if let Some(names) = node.get("enum").and_then(Value::as_array) {
+        let shown = |name: &Value| name.as_str().map_or(name.to_string(), str::to_owned);
+        return format!("one of {}", names.iter().map(shown).collect::<Vec<_>>().join(", "));
+    }
+    match node.get("pattern").and_then(Value::as_str) {
+        Some(ID_PATTERN) => return "an id (a UUID of 36 characters)".to_owned(),
+        Some(TASK_PATTERN) => {
+            return "a task's id (a UUID of 36 characters) or handle (such as TASK-001)".to_owned();
         }
-        None => Vec::new(),
-    };
-    if !names.is_empty() {
-        return format!("one of {}", names.join(", "));
-    }
-    if node.get("pattern").is_some_and(|pattern| pattern == ID_PATTERN) {
-        return "an id (a UUID of 36 characters)".to_owned();
-    }
-    if node.get("pattern").is_some_and(|pattern| pattern == TASK_PATTERN) {
-        return "a task's id (a UUID of 36 characters) or handle (such as TASK-001)".to_owned();
+        _ => {}
     }
     if node.get("format").is_some_and(|format| format == "date-time") {
         return "an RFC 3339 time such as 2026-01-31T12:00:00.000Z".to_owned();

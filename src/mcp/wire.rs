@@ -37,16 +37,20 @@ impl Rejection {
         Self { id, code, message: message.into() }
     }
 
+    fn invalid(id: Option<RequestId>, message: impl Into<String>) -> Self {
+        Self::new(id, ErrorCode::INVALID_REQUEST, message)
+    }
+
     /// A line longer than `limit` bytes, of which `start` is the beginning.
     pub fn oversized(start: &[u8], limit: usize) -> Self {
-        let message = format!("the message is longer than {limit} bytes");
-        Self::new(id_near_start(start), ErrorCode::INVALID_REQUEST, message)
+        let id = jsonrpc::id_in_head(start).and_then(|id| serde_json::from_value(id).ok());
+        Self::invalid(id, format!("the message is longer than {limit} bytes"))
     }
 
     /// A request whose id belongs to another one that is still unanswered.
     pub fn duplicate(id: RequestId) -> Self {
         let message = format!("a request with the id {id} is still in flight");
-        Self::new(Some(id), ErrorCode::INVALID_REQUEST, message)
+        Self::invalid(Some(id), message)
     }
 
     /// The line to write, with its `\n`.
@@ -64,64 +68,50 @@ pub fn read(line: &[u8]) -> Line {
     if line.is_empty() {
         return Line::Nothing;
     }
-    match serde_json::from_slice::<Value>(line) {
-        Ok(Value::Object(object)) => read_object(object).unwrap_or_else(Line::Rejected),
+    let read = match serde_json::from_slice::<Value>(line) {
+        Ok(Value::Object(object)) => read_object(object),
         Ok(Value::Array(_)) => {
-            reject(None, "Provost takes no batches: send each message on a line of its own")
+            let message = "Provost takes no batches: send each message on a line of its own";
+            Err(Rejection::invalid(None, message))
         }
-        Ok(_) => reject(None, "a message is a JSON object"),
+        Ok(_) => Err(Rejection::invalid(None, "a message is a JSON object")),
         Err(_) => {
             let message = "the line is not one JSON text in UTF-8 of at most 127 levels";
-            Line::Rejected(Rejection::new(None, ErrorCode::PARSE_ERROR, message))
+            Err(Rejection::new(None, ErrorCode::PARSE_ERROR, message))
         }
-    }
-}
-
-fn reject(id: Option<RequestId>, message: &str) -> Line {
-    Line::Rejected(Rejection::new(id, ErrorCode::INVALID_REQUEST, message))
+    };
+    read.unwrap_or_else(Line::Rejected)
 }
 
 fn read_object(object: Map<String, Value>) -> Result<Line, Rejection> {
-    let invalid = |id, message: &str| Rejection::new(id, ErrorCode::INVALID_REQUEST, message);
     let raw_id = object.get("id");
     let id = raw_id.and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
-
     if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err(invalid(id, "jsonrpc must be \"2.0\""));
+        return Err(Rejection::invalid(id, "jsonrpc must be \"2.0\""));
     }
     let Some(method) = object.get("method") else {
         if object.contains_key("result") || object.contains_key("error") {
             return Ok(typed(object).map_or(Line::Nothing, Line::Message));
         }
-        return Err(invalid(id, "a message has a method, a result or an error"));
+        return Err(Rejection::invalid(id, "a message has a method, a result or an error"));
     };
     let Some(method) = method.as_str().map(str::to_owned) else {
-        return Err(invalid(id, "method must be a string"));
+        return Err(Rejection::invalid(id, "method must be a string"));
     };
     if raw_id.is_none() {
         return Ok(typed(object).map_or(Line::Nothing, Line::Message));
     }
     if id.is_none() {
-        return Err(invalid(None, "id must be a string or an integer"));
+        return Err(Rejection::invalid(None, "id must be a string or an integer"));
     }
-    read_request(object, &method, id)
-}
-
-fn read_request(
-    object: Map<String, Value>,
-    method: &str,
-    id: Option<RequestId>,
-) -> Result<Line, Rejection> {
-    if !matches!(
-        object.get("params"),
-        None | Some(Value::Object(_) | Value::Array(_) | Value::Null)
-    ) {
-        return Err(Rejection::new(id, ErrorCode::INVALID_REQUEST, "params must be an object"));
+    let params = object.get("params");
+    if !matches!(params, None | Some(Value::Object(_) | Value::Array(_) | Value::Null)) {
+        return Err(Rejection::invalid(id, "params must be an object"));
     }
-    let fault = params_fault(method, object.get("params"));
+    let fault = params_fault(&method, params);
     match typed(object) {
         // A method of ours read as a custom one did not fit its own parameters.
-        Some(message) if !(is_custom_request(&message) && is_served(method)) => {
+        Some(message) if !(is_custom_request(&message) && is_served(&method)) => {
             Ok(Line::Message(message))
         }
         _ => Err(Rejection::new(id, ErrorCode::INVALID_PARAMS, fault)),
@@ -139,13 +129,11 @@ fn is_custom_request(message: &ClientJsonRpcMessage) -> bool {
 
 /// The id that a `notifications/cancelled` names: its request will not be answered.
 pub fn cancelled_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
-    match message {
-        JsonRpcMessage::Notification(notification) => match &notification.notification {
-            ClientNotification::CancelledNotification(cancelled) => {
-                cancelled.params.request_id.as_ref()
-            }
-            _ => None,
-        },
+    let JsonRpcMessage::Notification(notification) = message else { return None };
+    match &notification.notification {
+        ClientNotification::CancelledNotification(cancelled) => {
+            cancelled.params.request_id.as_ref()
+        }
         _ => None,
     }
 }
@@ -172,11 +160,6 @@ fn params_fault(method: &str, params: Option<&Value>) -> String {
         }
     }
     format!("the params of {method} lack a field or have one of the wrong type")
-}
-
-/// The top-level id of a message of which only the beginning is at hand.
-fn id_near_start(start: &[u8]) -> Option<RequestId> {
-    serde_json::from_value(jsonrpc::id_in_head(start)?).ok()
 }
 
 #[cfg(test)]
@@ -252,7 +235,8 @@ mod tests {
 
     #[test]
     fn the_id_of_an_oversized_line_is_found_at_the_top_level_only() {
-        let find = |text: &str| id_near_start(text.as_bytes()).map(|id| id.to_string());
+        let find =
+            |text: &str| Rejection::oversized(text.as_bytes(), 9).id.map(|id| id.to_string());
         assert_eq!(find(r#"{"jsonrpc":"2.0","id":"x","params":{"a"#), Some("x".to_owned()));
         assert_eq!(find(r#"{"meta":{"id":1},"id":2,"params":"#), Some("2".to_owned()));
         assert_eq!(find(r#"{"params":{"id":1,"text":"aaaa"#), None);
@@ -264,7 +248,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = read(&bytes);
-            let _ = id_near_start(&bytes);
+            let _ = Rejection::oversized(&bytes, 9);
         }
     }
 }

@@ -5,7 +5,7 @@ use provost_actors::event::Timestamp;
 use provost_actors::refusal::{Code, Refusal};
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Members of a refusal's details that stand beside the error, not in it.
 const BESIDE: [&str; 2] = ["cascaded", "timeout"];
@@ -66,7 +66,17 @@ fn kind(refusal: Code) -> Kind {
 /// The error of a tool's result. `agent` called it, with these arguments.
 pub fn envelope(refusal: &Refusal, agent: &str, arguments: &Value) -> Value {
     let kind = kind(refusal.code);
-    let mut details = details(refusal);
+    // The refusal's facts in this API's words: the field at fault, and why.
+    let mut details = refusal.details.clone();
+    if let Some(path) = details.remove("path") {
+        details.insert("field".to_owned(), path);
+        let reason = match refusal.code {
+            Code::MissingRequired => "required",
+            Code::UnknownField => "unknown",
+            _ => "invalid",
+        };
+        details.entry("reason").or_insert_with(|| json!(reason));
+    }
     let beside: Vec<_> =
         BESIDE.iter().filter_map(|name| Some((*name, details.remove(*name)?))).collect();
     let given = details.remove("retry_after_seconds");
@@ -111,21 +121,6 @@ pub fn error(refusal: &Refusal, agent: &str, arguments: &Value) -> ErrorData {
     }
     data["suggestion"] = json!(refusal.hint);
     ErrorData::new(ErrorCode(kind(refusal.code).number), refusal.message.clone(), Some(data))
-}
-
-/// A refusal's facts in this API's words: the field at fault, and why.
-fn details(refusal: &Refusal) -> Map<String, Value> {
-    let mut details = refusal.details.clone();
-    if let Some(path) = details.remove("path") {
-        details.insert("field".to_owned(), path);
-        let reason = match refusal.code {
-            Code::MissingRequired => "required",
-            Code::UnknownField => "unknown",
-            _ => "invalid",
-        };
-        details.entry("reason").or_insert_with(|| json!(reason));
-    }
-    details
 }
 
 /// The schema's own part of every worker tool's output schema.

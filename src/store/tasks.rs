@@ -12,7 +12,7 @@ use super::sql::{Sql, now};
 use super::{Db, Page, Result, Store, dependencies, handles, missing, projects};
 use crate::api::brief::Brief;
 use crate::api::tasks::{ListTasksInput, Task, TaskSummary};
-use crate::api::worker::reported::LastReport;
+use crate::api::worker::report::LastReport;
 use crate::work::TaskKind;
 
 /// How much of a report's summary is shown with its task, in characters.

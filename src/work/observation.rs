@@ -59,13 +59,12 @@ impl ReportObservationInput {
         if let Some(file) = &self.file_path {
             path::check("file_path", file)?;
         }
-        let level = self.priority.unwrap_or(Level::Three);
         Ok(Observed {
             text: &self.observation,
             task: self.short_task_id.as_deref(),
             related: None,
             category: json!(self.category).as_str().map(str::to_owned),
-            severity: level.urgency(),
+            severity: self.priority.map_or(Urgency::Medium, Level::urgency),
             details: None,
             new_task: None,
             kind: None,

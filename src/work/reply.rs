@@ -5,11 +5,11 @@ use serde_json::json;
 
 use super::answer::Answer;
 use super::question::Form;
-use crate::api::worker::late::LateAnswer;
 use crate::api::worker::question::Near;
 use crate::api::worker::question::{
     AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Evidence,
 };
+use crate::api::worker::report::LateAnswer;
 
 /// What the plan and earlier answers say to a question.
 #[derive(Clone, Debug)]

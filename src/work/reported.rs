@@ -1,6 +1,6 @@
 //! What was reported on a task, as it is read: the newest reports, within a budget. Pure.
 
-use crate::api::worker::reported::TaskReport;
+use crate::api::worker::report::TaskReport;
 use provost_actors::text::cut;
 use serde_json::Value;
 

@@ -1,7 +1,6 @@
 //! `reportTaskCompleted`.
 
-use crate::api::args::{Between, List, ProjectName, Quantity, Text};
-use crate::api::worker::late::LateAnswer;
+use crate::api::prelude::*;
 
 pub const REPORT_TASK_COMPLETED: &str = "\
 Use when: a task ended and a short report is enough: success, partial or failed.

@@ -1,9 +1,7 @@
 //! `reportTaskDone`.
 
-use crate::api::args::{Between, List, ProjectName, Quantity, Text};
-use crate::api::worker::late::LateAnswer;
+use crate::api::prelude::*;
 use crate::api::worker::report::{Dashboard, TaskMade};
-use std::collections::BTreeMap;
 
 pub const REPORT_TASK_DONE: &str = "\
 Use when: you finished a task, or can't: done, failed, blocked or partial.

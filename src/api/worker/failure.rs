@@ -1,9 +1,6 @@
 //! `reportTestFailure`.
 
-use crate::api::args::{List, ProjectName, Text};
-use crate::api::worker::late::LateAnswer;
-use provost_actors::event::Timestamp;
-use serde_json::Value;
+use crate::api::prelude::*;
 
 pub const REPORT_TEST_FAILURE: &str = "\
 Use when: a test fails that you can't simply fix at once.

@@ -1,9 +1,6 @@
 //! The inbox of what workers ask: `list_questions` and `answer_question`.
 
-use crate::api::args::{Limit, Text};
-use provost_actors::event::Timestamp;
-use provost_actors::ids::ProjectId;
-use provost_actors::journal::Priority;
+use crate::api::prelude::*;
 
 pub const LIST_QUESTIONS: &str = "\
 Use when: workers may have asked what the plan does not answer, or raised an alert.

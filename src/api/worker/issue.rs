@@ -1,12 +1,7 @@
 //! `reportIssue`.
 
-use crate::api::args::{ProjectName, Text};
-use crate::api::worker::late::LateAnswer;
+use crate::api::prelude::*;
 use crate::api::worker::path;
-use provost_actors::journal::Priority;
-use provost_actors::refusal::Refusal;
-use schemars::json_schema;
-use serde::{Deserialize, Serialize};
 
 pub const REPORT_ISSUE: &str = "\
 Use when: a problem blocks or worries you, and is not yours to fix.
@@ -36,7 +31,8 @@ impl ReportIssueInput {
 
     /// Whether a person is to see it at once.
     pub fn is_alert(&self) -> bool {
-        self.severity == Level::One || (self.immediate && self.severity == Level::Two)
+        let urgency = self.severity.urgency();
+        urgency == Priority::Critical || (self.immediate && urgency == Priority::High)
     }
 }
 
@@ -54,43 +50,15 @@ pub struct ReportIssueOutput {
 
 /// How bad something is: 1 is the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "serde_json::Number", into = "u8")]
-pub enum Level {
-    One,
-    Two,
-    Three,
-}
+#[serde(transparent)]
+pub struct Level(Between<1, 3>);
 
 impl Level {
     pub fn urgency(self) -> Priority {
-        match self {
-            Self::One => Priority::Critical,
-            Self::Two => Priority::High,
-            Self::Three => Priority::Medium,
-        }
-    }
-}
-
-impl TryFrom<serde_json::Number> for Level {
-    type Error = &'static str;
-
-    /// JSON knows one kind of number, so `1.0` is one too.
-    fn try_from(number: serde_json::Number) -> Result<Self, Self::Error> {
-        match number.as_f64() {
-            Some(1.0) => Ok(Self::One),
-            Some(2.0) => Ok(Self::Two),
-            Some(3.0) => Ok(Self::Three),
-            _ => Err("1, 2 or 3"),
-        }
-    }
-}
-
-impl From<Level> for u8 {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::One => 1,
-            Level::Two => 2,
-            Level::Three => 3,
+        match self.0.get() {
+            1 => Priority::Critical,
+            2 => Priority::High,
+            _ => Priority::Medium,
         }
     }
 }

@@ -6,15 +6,33 @@ pub mod done;
 pub mod failure;
 pub mod inbox;
 pub mod issue;
-pub mod late;
 pub mod next;
 pub mod observation;
 pub mod path;
 pub mod question;
-pub mod receipt;
 pub mod report;
-pub mod reported;
 pub mod status;
 pub mod ticket;
-pub mod tools;
 pub mod verification;
+
+use completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
+use done::{ReportTaskDoneInput, ReportTaskDoneOutput};
+use failure::{ReportTestFailureInput, ReportTestFailureOutput};
+use issue::{ReportIssueInput, ReportIssueOutput};
+use observation::{ReportObservationInput, ReportObservationOutput};
+use status::{ReportTaskStatusInput, ReportTaskStatusOutput};
+use ticket::{CreateTicketInput, CreateTicketOutput};
+use verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
+
+// Those whose call is one transaction of the store.
+tools! {
+    ReportTools:
+    change report_task_done(ReportTaskDoneInput) -> ReportTaskDoneOutput;
+    change report_task_completed(ReportTaskCompletedInput) -> ReportTaskCompletedOutput;
+    change report_task_status(ReportTaskStatusInput) -> ReportTaskStatusOutput;
+    change report_test_failure(ReportTestFailureInput) -> ReportTestFailureOutput;
+    change report_verification_result(ReportVerificationResultInput) -> ReportVerificationResultOutput;
+    change report_observation(ReportObservationInput) -> ReportObservationOutput;
+    change report_issue(ReportIssueInput) -> ReportIssueOutput;
+    change create_ticket(CreateTicketInput) -> CreateTicketOutput;
+}

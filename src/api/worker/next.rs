@@ -1,12 +1,7 @@
 //! `getNextTask`.
 
-use crate::api::args::ProjectName;
 use crate::api::brief::{PlanReference, Prompt};
-use crate::api::worker::late::LateAnswer;
-use provost_actors::event::Timestamp;
-use provost_actors::ids::TaskId;
-use provost_actors::journal::Priority;
-use serde_json::Number;
+use crate::api::prelude::*;
 
 pub const GET_NEXT_TASK: &str = "\
 Use when: you want to know the next task, or to claim it.
@@ -118,7 +113,4 @@ pub enum Filter {
     All,
 }
 
-tools! {
-    NextTools:
-    change get_next_task(GetNextTaskInput) -> GetNextTaskOutput;
-}
+tools! { NextTools: change get_next_task(GetNextTaskInput) -> GetNextTaskOutput; }

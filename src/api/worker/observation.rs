@@ -1,10 +1,7 @@
 //! `reportObservation`.
 
-use crate::api::args::{List, ProjectName, Quantity, Text};
+use crate::api::prelude::*;
 use crate::api::worker::issue::Level;
-use crate::api::worker::late::LateAnswer;
-use provost_actors::event::Timestamp;
-use provost_actors::journal::Priority;
 
 pub const REPORT_OBSERVATION: &str = "\
 Use when: you found something that others should know or do, beside your task.

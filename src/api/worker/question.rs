@@ -1,10 +1,7 @@
 //! What a worker asks: `askQuestion`, in both of its forms (1.0 in camelCase, v1.2 in
 //! snake_case), `getImmediateAnswer` and `callCOEAgent`.
 
-use crate::api::args::{Between, Limit, List, ProjectName, Text};
-use crate::api::worker::late::LateAnswer;
-use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use crate::api::prelude::*;
 
 pub const ASK_QUESTION: &str = "\
 Use when: the task leaves a question open that the project's plan may answer.
@@ -227,17 +224,11 @@ pub struct CallCoeAgentOutput {
     pub question_id: Option<String>,
 }
 
-tools! {
-    AskTools:
-    read ask_question(AskQuestionInput) -> AskQuestionOutput;
-}
+tools! { AskTools: read ask_question(AskQuestionInput) -> AskQuestionOutput; }
 
 tools! {
     ImmediateTools:
     read get_immediate_answer(GetImmediateAnswerInput) -> GetImmediateAnswerOutput;
 }
 
-tools! {
-    ConsultTools:
-    read call_coe_agent(CallCoeAgentInput) -> CallCoeAgentOutput;
-}
+tools! { ConsultTools: read call_coe_agent(CallCoeAgentInput) -> CallCoeAgentOutput; }

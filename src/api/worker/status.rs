@@ -1,7 +1,6 @@
 //! `reportTaskStatus`.
 
-use crate::api::args::{Between, ProjectName, Quantity, Text};
-use crate::api::worker::late::LateAnswer;
+use crate::api::prelude::*;
 
 pub const REPORT_TASK_STATUS: &str = "\
 Use when: others should know the progress of a task: in_progress, blocked, done, failed or paused.

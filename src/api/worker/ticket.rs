@@ -1,11 +1,8 @@
 //! `createTicket`.
 
-use crate::api::args::{ProjectName, Text};
-use crate::api::worker::late::LateAnswer;
-use provost_actors::ids::TicketId;
 pub use provost_actors::journal::Priority as Urgency;
-use provost_actors::journal::Priority;
-use provost_actors::refusal::{Code, Refusal};
+
+use crate::api::prelude::*;
 
 pub const CREATE_TICKET: &str = "\
 Use when: something needs attention that is not your task.
@@ -36,7 +33,7 @@ pub enum TicketStatus {
 impl CreateTicketInput {
     /// What the schema does not say.
     pub fn check(&self) -> Result<(), Refusal> {
-        if self.kind == CreatedKind::Blocker && self.task_id.is_none() {
+        if self.kind == TicketKind::Blocker && self.task_id.is_none() {
             let message = "a blocker needs `task_id`, the task that waits for it";
             return Err(Refusal::new(Code::MissingRequired, message)
                 .hint("Call createTicket again with task_id from getNextTask.")
@@ -55,31 +52,13 @@ pub struct CreateTicketInput {
     #[serde(default)]
     pub priority: Priority,
     /// ticket; blocker (task_id waits for it); alert (for a person).
+    // A worker opens no investigation by itself.
     #[serde(default, rename = "type")]
-    pub kind: CreatedKind,
+    #[schemars(with = "CreatedKinds")]
+    pub kind: TicketKind,
     /// Related task: TASK-001 or a UUID.
     pub task_id: Option<Text<1, 64>>,
     pub project_id: Option<ProjectName>,
-}
-
-/// The kinds that a worker may open by itself.
-#[apply(word)]
-#[derive(Default)]
-pub enum CreatedKind {
-    #[default]
-    Ticket,
-    Blocker,
-    Alert,
-}
-
-impl From<CreatedKind> for TicketKind {
-    fn from(kind: CreatedKind) -> Self {
-        match kind {
-            CreatedKind::Ticket => Self::Ticket,
-            CreatedKind::Blocker => Self::Blocker,
-            CreatedKind::Alert => Self::Alert,
-        }
-    }
 }
 
 #[apply(output)]
@@ -102,9 +81,4 @@ pub struct TicketMade {
     pub priority: Priority,
     /// The task that it is about: TASK-001.
     pub task_id: Option<String>,
-}
-
-tools! {
-    TicketTools:
-    change create_ticket(CreateTicketInput) -> CreateTicketOutput;
 }

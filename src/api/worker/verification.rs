@@ -1,8 +1,6 @@
 //! `reportVerificationResult`.
 
-use crate::api::args::{List, ProjectName, Text};
-use crate::api::worker::late::LateAnswer;
-use provost_actors::journal::Priority;
+use crate::api::prelude::*;
 
 pub const REPORT_VERIFICATION_RESULT: &str = "\
 Use when: you have done a verification task (TASK-VERIFY-001).

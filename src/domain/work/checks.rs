@@ -10,7 +10,7 @@ use provost_actors::refusal::{Code, Refusal};
 
 use crate::api::Once;
 use crate::api::commands::{CheckLog, CheckLogParams};
-use crate::api::worker::receipt::{CheckReceipt, CheckedReport, Flag};
+use crate::api::worker::report::{CheckReceipt, CheckedReport, Flag};
 use crate::domain::{Domain, blocking};
 use crate::store::LastRun;
 use crate::work::Worker;

@@ -3,14 +3,14 @@
 
 use async_trait::async_trait;
 
+use crate::api::worker::ReportTools;
 use crate::api::worker::completed::ReportTaskCompletedInput;
 use crate::api::worker::done::ReportTaskDoneInput;
 use crate::api::worker::failure::ReportTestFailureInput;
 use crate::api::worker::issue::ReportIssueInput;
 use crate::api::worker::observation::ReportObservationInput;
 use crate::api::worker::status::ReportTaskStatusInput;
-use crate::api::worker::ticket::{CreateTicketInput, TicketTools};
-use crate::api::worker::tools::{NoteTools, ReportTools};
+use crate::api::worker::ticket::CreateTicketInput;
 use crate::api::worker::verification::ReportVerificationResultInput;
 use crate::api::{Key, Once, Refusable, Session};
 use crate::domain::Domain;
@@ -36,11 +36,11 @@ impl Domain {
     }
 }
 
-/// Implements groups of tools of which each is such a call.
+/// Implements the tools, of which each is such a call.
 macro_rules! worker_calls {
-    ($($group:ident { $($tool:ident($input:ty))* })*) => {
-        $(#[async_trait]
-        impl $group for Domain {
+    ($($tool:ident($input:ty))*) => {
+        #[async_trait]
+        impl ReportTools for Domain {
             $(async fn $tool(
                 &self,
                 session: &Session,
@@ -49,23 +49,17 @@ macro_rules! worker_calls {
             ) -> Refusable<Once<<$input as WorkerCall>::Output>> {
                 self.worker_call(session, key, call.project_id.as_deref(), &call).await
             })*
-        })*
+        }
     };
 }
 
 worker_calls! {
-    ReportTools {
-        report_task_done(ReportTaskDoneInput)
-        report_task_completed(ReportTaskCompletedInput)
-        report_task_status(ReportTaskStatusInput)
-        report_test_failure(ReportTestFailureInput)
-        report_verification_result(ReportVerificationResultInput)
-    }
-    NoteTools {
-        report_observation(ReportObservationInput)
-        report_issue(ReportIssueInput)
-    }
-    TicketTools {
-        create_ticket(CreateTicketInput)
-    }
+    report_task_done(ReportTaskDoneInput)
+    report_task_completed(ReportTaskCompletedInput)
+    report_task_status(ReportTaskStatusInput)
+    report_test_failure(ReportTestFailureInput)
+    report_verification_result(ReportVerificationResultInput)
+    report_observation(ReportObservationInput)
+    report_issue(ReportIssueInput)
+    create_ticket(CreateTicketInput)
 }

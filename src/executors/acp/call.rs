@@ -4,13 +4,11 @@ use agent_client_protocol_schema::v1::{
     ContentBlock, Diff, EmbeddedResourceResource, Meta, ToolCall, ToolCallContent, ToolCallStatus,
     ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
-use provost_actors::event::{Action, ActionKind, Event, ToolStatus};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::conversation::Quirks;
 use crate::executors::action::{self, is_empty, mcp, title};
 use crate::executors::call::is_tool_of;
+use crate::executors::prelude::*;
 
 /// How much is kept of the end of a call's terminal output, in bytes.
 const TERMINAL_MAX: usize = 256 * 1024;
@@ -385,7 +383,7 @@ fn words_of(output: &Value) -> String {
 /// The exit code in an output of any shape.
 fn exit(output: &Value) -> Option<i32> {
     const NAMES: [&str; 3] = ["exitCode", "exit_code", "exit"];
-    let in_parts = output["contents"].as_array().into_iter().flatten();
+    let in_parts = items(output, "contents");
     let mut places = [output, &output["metadata"]].into_iter().chain(in_parts);
     let code = places.find_map(|place| NAMES.iter().find_map(|name| place[*name].as_i64()))?;
     i32::try_from(code).ok()

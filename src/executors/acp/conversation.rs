@@ -11,14 +11,10 @@ use agent_client_protocol_schema::v1::{
     Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest, McpServer,
     NewSessionRequest, PromptRequest, ResumeSessionRequest,
 };
-use provost_actors::executor::{Message, Observed};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
-use super::outgoing;
 use super::settings::{self, Setting};
-use crate::executors::json::Out;
-use crate::executors::vocabulary;
+use super::{request, respond};
+use crate::executors::prelude::*;
 
 /// What the client says to a process. Kept with the process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -62,12 +58,10 @@ pub struct Quirks {
 }
 
 impl Quirks {
-    pub fn is_failure(&self, text: &str) -> bool {
-        self.failure_prefix.as_ref().is_some_and(|prefix| text.starts_with(prefix))
-    }
-
-    pub fn is_notice(&self, text: &str) -> bool {
-        self.notice_prefix.as_ref().is_some_and(|prefix| text.starts_with(prefix))
+    /// The failure of the model that a message reports, if it does.
+    pub fn failure(&self, text: &str) -> Option<String> {
+        let failure = text.strip_prefix(self.failure_prefix.as_deref()?)?;
+        Some(failure.trim().to_owned())
     }
 
     /// Whether an error says that the agent does not know the session.
@@ -77,12 +71,6 @@ impl Quirks {
         } else {
             vocabulary::contains_any(error, &self.lost)
         }
-    }
-
-    /// The text of a failure.
-    pub fn without_prefix(&self, text: &str) -> String {
-        let prefix = self.failure_prefix.as_deref().unwrap_or_default();
-        text.strip_prefix(prefix).unwrap_or(text).trim().to_owned()
     }
 }
 
@@ -184,10 +172,10 @@ impl Conversation {
             Stage::Session if self.replays => return self.not_resumed(error, code, out),
             Stage::Session => "it can't open a session".to_owned(),
             Stage::List => return Err(self.not_now()),
-            Stage::Settings => match self.settings.front() {
-                Some(setting) => format!("it refuses {setting}"),
-                None => "it refuses an option".to_owned(),
-            },
+            Stage::Settings => {
+                let setting = self.settings.front().map(Setting::to_string);
+                format!("it refuses {}", setting.as_deref().unwrap_or("an option"))
+            }
             Stage::Authenticate => {
                 return Err(Stuck { error: self.how_to_sign_in(error), auth: true });
             }
@@ -203,7 +191,7 @@ impl Conversation {
         let (method, params) = (AGENT_METHOD_NAMES.session_cancel, CancelNotification::new(id));
         let cancel = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         let mut lines = vec![cancel.to_string()];
-        lines.extend(asked.iter().map(|id| outgoing::answer(id, &cancelled).line));
+        lines.extend(asked.iter().map(|id| respond(id, &cancelled).line));
         Some(Message { key: "cancel".to_owned(), line: lines.join("\n") })
     }
 
@@ -280,8 +268,7 @@ impl Conversation {
 
     /// Reads a page of the sessions that the agent knows.
     fn listed(&mut self, result: &Value, out: &mut Out) -> Result<(), Stuck> {
-        let sessions = result["sessions"].as_array().into_iter().flatten();
-        let mut ids = sessions.filter_map(|session| session["sessionId"].as_str());
+        let mut ids = items(result, "sessions").filter_map(|it| it["sessionId"].as_str());
         let is_known = ids.any(|id| self.session.as_deref() == Some(id));
         self.pages += 1;
         match result["nextCursor"].as_str() {
@@ -365,7 +352,7 @@ impl Conversation {
 
     fn ask(&self, key: &str, id: u32, method: &str, params: &impl Serialize, out: &mut Out) {
         if self.dialogue.is_some() {
-            out.push(Observed::Say(outgoing::request(key, id, method, params)));
+            out.push(Observed::Say(request(key, id, method, params)));
         }
     }
 }

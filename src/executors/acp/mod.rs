@@ -5,7 +5,6 @@
 mod call;
 mod conversation;
 mod normalize;
-mod outgoing;
 mod settings;
 mod tools;
 mod usage;
@@ -16,13 +15,10 @@ mod tests;
 use std::collections::BTreeMap;
 
 use agent_client_protocol_schema::v1::{EnvVariable, McpServer, McpServerStdio};
-use provost_actors::executor::{
-    Launch, McpServer as WayBack, Message, Normalizer, Request, Stdin, Turn, Verdict,
-};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use provost_actors::executor::McpServer as WayBack;
 
-use super::call::{Call, as_text, mcp_config};
+use super::call::{as_text, mcp_config};
+use super::prelude::*;
 use conversation::Dialogue;
 
 /// The command line of a turn.
@@ -49,11 +45,6 @@ pub fn launch(turn: &Turn, mut call: Call) -> Result<Launch, String> {
     Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
 }
 
-/// Whether this dialogue is of a launch by this protocol.
-pub fn is_own(dialogue: &Value) -> bool {
-    dialogue["quirks"].is_object()
-}
-
 /// Reads one process; a dialogue that is null is only read.
 pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
     normalize::normalizer(Dialogue::deserialize(dialogue).ok())
@@ -70,7 +61,7 @@ pub fn answer(request: &Request, verdict: &Verdict) -> Option<Message> {
         Some(id) => json!({ "outcome": "selected", "optionId": id }),
         None => json!({ "outcome": "cancelled" }),
     };
-    Some(outgoing::answer(&choice.id, &json!({ "outcome": outcome })))
+    Some(respond(&choice.id, &json!({ "outcome": outcome })))
 }
 
 /// What an answer to a permission request is made of.
@@ -82,6 +73,22 @@ struct Choice {
     allow: Option<String>,
     /// The one that rejects it.
     reject: Option<String>,
+}
+
+/// A request of ours. Its parameters hold strings, numbers, and paths that came from JSON.
+fn request(key: &str, id: u32, method: &str, params: &impl Serialize) -> Message {
+    message(key, &json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+}
+
+/// The answer to a request of the agent.
+fn respond(id: &Value, result: &Value) -> Message {
+    message(format!("answer:{id}"), &json!({ "jsonrpc": "2.0", "id": id, "result": result }))
+}
+
+/// The answer to a request for a method that we did not offer.
+fn not_found(id: &Value, method: &str) -> Message {
+    let error = json!({ "code": -32601, "message": format!("Method not found: {method}") });
+    message(format!("answer:{id}"), &json!({ "jsonrpc": "2.0", "id": id, "error": error }))
 }
 
 fn way_back(server: &WayBack) -> McpServer {

@@ -4,20 +4,13 @@ use agent_client_protocol_schema::v1::{
     CLIENT_METHOD_NAMES, ContentChunk, PROTOCOL_LEVEL_METHOD_NAMES, PermissionOptionKind,
     RequestPermissionRequest, SessionUpdate, ToolCallUpdate,
 };
-use provost_actors::event::{ErrorType, Timestamp};
-use provost_actors::executor::{Normalizer, Observed, TurnEnded, Verdict};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::call::{is_own, text_of};
 use super::conversation::{Conversation, Dialogue, Quirks, Stage, Stuck};
-use super::outgoing::not_found;
 use super::tools::Calls;
 use super::usage::TurnUsage;
-use super::{Choice, answer};
-use crate::executors::json::{Dialect, Json, Out, step, system, text};
-use crate::executors::streamed::{Kind, Streamed};
-use crate::executors::vocabulary::{self, inner_message};
+use super::{Choice, answer, not_found};
+use crate::executors::prelude::*;
 
 /// Most permission requests that wait for an answer; further ones are denied.
 const ASKED_MAX: usize = 100;
@@ -218,7 +211,7 @@ impl Acp {
                 return dialogue.is_some_and(|dialogue| dialogue.prompt.contains(&text));
             }
             SessionUpdate::Plan(plan) => {
-                let plan = plan_text(&json!(plan));
+                let plan = format!("plan:\n{}", steps(&json!(plan), "entries", "content"));
                 if plan != self.plan {
                     self.close(out);
                     self.plan.clone_from(&plan);
@@ -253,7 +246,8 @@ impl Acp {
         let text = text_of(&chunk.content);
         let quirks = self.quirks();
         let is_message = kind == Kind::Message;
-        if is_message && quirks.is_notice(&text) {
+        let of_agent = quirks.notice_prefix.as_ref();
+        if is_message && of_agent.is_some_and(|prefix| text.starts_with(prefix)) {
             self.close(out);
             out.push(system(text));
             return;
@@ -263,7 +257,7 @@ impl Acp {
         if text.is_empty() || !is_more && !is_message && text.trim().is_empty() {
             return;
         }
-        if !is_more || quirks.is_failure(&text) {
+        if !is_more || quirks.failure(&text).is_some() {
             self.close(out);
         }
         self.open = Some((kind, id));
@@ -310,8 +304,8 @@ impl Acp {
         let quirks = self.quirks();
         let reason = result["stopReason"].as_str().unwrap_or_default();
         if let Some(text) = self.streamed.whole(Kind::Message, out) {
-            if quirks.is_failure(&text) {
-                self.fail(quirks.without_prefix(&text), None, at, out);
+            if let Some(failure) = quirks.failure(&text) {
+                self.fail(failure, None, at, out);
                 return;
             }
             out.push(Kind::Message.entry(text));
@@ -330,12 +324,7 @@ impl Acp {
             "max_tokens" => "the model reached its limit of tokens",
             "max_turn_requests" => "the turn reached the agent's limit of requests to the model",
             "refusal" => "the model refused to continue",
-            "cancelled" => {
-                let error = Some("the turn was cancelled".to_owned());
-                let ended = TurnEnded { failed: true, error, ..TurnEnded::default() };
-                out.push(Observed::TurnEnded(ended));
-                return;
-            }
+            "cancelled" => return out.push(vocabulary::stopped("cancelled")),
             "end_turn" => return out.push(Observed::TurnEnded(TurnEnded::default())),
             other => {
                 out.push(system(format!("the turn ended: {other}")));
@@ -349,10 +338,7 @@ impl Acp {
         self.close(out);
         self.used.report(out);
         self.over();
-        let kind = vocabulary::error_type(status, &error);
-        let resume_at =
-            (kind == ErrorType::Quota).then(|| vocabulary::resume_at(&error, at)).flatten();
-        vocabulary::fail_as(error, kind, resume_at, out);
+        vocabulary::fail(error, status, None, at, out);
     }
 
     /// The turn has ended.
@@ -387,11 +373,4 @@ fn reason(error: &Value) -> String {
         (false, details) if message.contains(details) => inner_message(message),
         (false, details) => format!("{}: {details}", inner_message(message)),
     }
-}
-
-/// A step a line.
-fn plan_text(plan: &Value) -> String {
-    let entries = plan["entries"].as_array().into_iter().flatten();
-    let lines = entries.map(|entry| step(text(entry, "status"), text(entry, "content")));
-    format!("plan:\n{}", lines.collect::<Vec<_>>().join("\n"))
 }

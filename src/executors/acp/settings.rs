@@ -9,11 +9,9 @@ use agent_client_protocol_schema::v1::{
     SessionConfigOptionValue, SessionConfigSelectOptions, SessionModeState,
     SetSessionConfigOptionRequest, SetSessionModeRequest,
 };
-use provost_actors::executor::Message;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
-use super::outgoing::request;
+use super::request;
+use crate::executors::prelude::*;
 
 /// The first id of the requests that set something.
 const FIRST_ID: u32 = 10;
@@ -74,10 +72,10 @@ pub fn same_mode(session: &str, answer: &Value) -> Option<Setting> {
 
 impl Offer {
     fn read(answer: &Value) -> Self {
-        let options = answer["configOptions"].as_array().into_iter().flatten();
+        let options = items(answer, "configOptions");
         let models = &answer["models"];
-        let ids = models["availableModels"].as_array().into_iter().flatten();
-        let ids = ids.filter_map(|model| Some(model["modelId"].as_str()?.to_owned()));
+        let ids = items(models, "availableModels")
+            .filter_map(|model| Some(model["modelId"].as_str()?.to_owned()));
         Self {
             modes: Deserialize::deserialize(&answer["modes"]).unwrap_or_default(),
             config_options: options.filter_map(|one| Deserialize::deserialize(one).ok()).collect(),

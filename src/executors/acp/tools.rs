@@ -5,15 +5,10 @@
 use std::collections::VecDeque;
 
 use agent_client_protocol_schema::v1::{ToolCallStatus, ToolCallUpdate};
-use provost_actors::event::{Event, ToolStatus};
-use provost_actors::executor::{Observed, Request};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::call::Call;
 use super::conversation::Quirks;
-use crate::executors::json::{Out, system};
-use crate::executors::vocabulary;
+use crate::executors::prelude::*;
 
 /// Most calls without a result, and most remembered ids of calls with one.
 pub const CALLS_MAX: usize = 1000;
@@ -71,7 +66,8 @@ impl Calls {
             key: id.to_string(),
             tool_call_id: Some(update.tool_call_id.to_string()),
             tool_name: call.name.clone(),
-            text: vocabulary::one_line(&call.text(&action)),
+            // In one line, so that a person who permits it sees all of it.
+            text: call.text(&action).trim().lines().collect::<Vec<_>>().join(" ⏎ "),
             action,
             context,
         };

@@ -1,11 +1,8 @@
 //! The tokens of a turn, in the ways that agents report them.
 
 use agent_client_protocol_schema::v1::Usage;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::executors::json::Out;
-use crate::executors::vocabulary::Tokens;
+use crate::executors::prelude::*;
 
 /// What was reported so far.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

@@ -1,9 +1,6 @@
 //! The client's side of Claude Code's control protocol, line by line.
 
-use provost_actors::executor::{Message, Request, Verdict};
-use serde_json::{Value, json};
-
-use crate::executors::json::message;
+use crate::executors::prelude::*;
 
 /// The log has this in place of a secret.
 const REDACTED: &str = "[redacted:";

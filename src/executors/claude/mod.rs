@@ -5,12 +5,10 @@ mod normalize;
 #[cfg(test)]
 mod tests;
 
+use super::call::{as_text, mcp_config};
+use super::prelude::*;
 pub use control::verdict as answer;
 pub use normalize::normalizer;
-use provost_actors::executor::{Launch, Stdin, Turn};
-use serde_json::{Value, json};
-
-use super::call::{Call, as_text, mcp_config};
 
 /// The command line of a turn.
 pub fn launch(turn: &Turn, mut call: Call) -> Launch {
@@ -36,9 +34,4 @@ pub fn launch(turn: &Turn, mut call: Call) -> Launch {
     let own = call.supports_mcp.then_some(turn.mcp.name);
     let dialogue = json!({ "prompt": as_text(&turn.prompt), "own_server": own });
     Launch { dialogue, ..call.launch(Stdin::Open) }
-}
-
-/// Whether this dialogue is of a launch by this protocol.
-pub fn is_own(dialogue: &Value) -> bool {
-    dialogue["prompt"].is_string()
 }

@@ -2,33 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use provost_actors::event::{Event, Timestamp, ToolStatus};
-use provost_actors::executor::{Normalizer, Observed, Request, TurnEnded, Verdict};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
 use super::control;
 use crate::executors::action::{action, title};
 use crate::executors::call::is_tool_of;
-use crate::executors::json::{Dialect, Json, Out, count, plain, system, text};
-use crate::executors::streamed::{Kind, Streamed};
-use crate::executors::vocabulary::{self, Tokens};
+use crate::executors::prelude::*;
 
 /// Reads one process, and talks to it if its dialogue has a prompt.
 pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
     let prompt = dialogue["prompt"].as_str().map(ToOwned::to_owned);
     Json::reader(StreamJson {
         is_two_way: prompt.is_some(),
-        is_answered: false,
         prompt,
         own_server: dialogue["own_server"].as_str().map(ToOwned::to_owned),
-        session: String::new(),
-        streamed: Streamed::default(),
-        turn: Turn::default(),
+        ..StreamJson::default()
     })
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct StreamJson {
     is_two_way: bool,
     /// The turn of our prompt has ended; the CLI may begin others by itself.
@@ -339,12 +329,15 @@ impl StreamJson {
         tokens.report(out);
         let was_aborted = text(message, "terminal_reason").starts_with("aborted");
         if was_aborted || is_error && self.turn.is_cancelled {
-            out.push(vocabulary::interrupted());
+            out.push(vocabulary::stopped("interrupted"));
         } else if !is_error {
             out.push(Observed::TurnEnded(TurnEnded::default()));
         } else {
             let error = error(message).or(noted).unwrap_or_else(|| subtype.replace('_', " "));
             let status = message["api_error_status"].as_u64().and_then(|n| n.try_into().ok());
+            if vocabulary::is_lost_session(&error) {
+                out.push(Observed::SessionLost);
+            }
             vocabulary::fail(error, status, self.turn.limit, at, out);
         }
         self.turn = Turn { has_ended: true, ..Turn::default() };
@@ -364,20 +357,15 @@ fn withdraw(message: &Value, out: &mut Out) -> bool {
 fn introduction(init: &Value) -> String {
     let facts =
         ["claude_code_version", "model", "permissionMode"].map(|it| text(init, it).to_owned());
-    let servers = init["mcp_servers"].as_array().into_iter().flatten();
-    let servers =
-        servers.map(|server| format!("MCP {} {}", text(server, "name"), text(server, "status")));
+    let servers = items(init, "mcp_servers")
+        .map(|server| format!("MCP {} {}", text(server, "name"), text(server, "status")));
     let facts = facts.into_iter().chain(servers).filter(|fact| !fact.is_empty());
-    let facts: Vec<String> = facts.collect();
-    format!("begins: {}", facts.join(", "))
+    format!("begins: {}", facts.collect::<Vec<_>>().join(", "))
 }
 
 /// Whether the message says that the permission for this call was refused.
 fn is_rejected(message: &Value, id: &str) -> bool {
-    let results = message["tool_result_meta"].as_array();
-    results
-        .into_iter()
-        .flatten()
+    items(message, "tool_result_meta")
         .any(|result| result["id"] == id && result["permission_decision"]["decision"] == "reject")
 }
 
@@ -412,7 +400,7 @@ fn tokens(result: &Value) -> Tokens {
 
 /// What went wrong, if the result says so.
 fn error(result: &Value) -> Option<String> {
-    let errors = result["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let errors = items(result, "errors").filter_map(Value::as_str);
     let errors = errors.collect::<Vec<_>>().join("; ");
     let texts = [text(result, "result"), &errors];
     texts.into_iter().find(|text| !text.is_empty()).map(ToOwned::to_owned)

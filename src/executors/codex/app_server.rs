@@ -6,17 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use provost_actors::event::{Action, ActionKind, Event, Timestamp, ToolStatus};
-use provost_actors::executor::{Message, Observed, TurnEnded};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-
-use super::super::json::{Dialect, Out, message, system};
-use super::super::vocabulary::{self, Tokens};
 use super::error::Errors;
-use super::item::{self, Items};
-use super::requests::{self, ServerRequest};
+use super::item::Items;
+use super::requests;
 use super::usage::Meters;
+use crate::executors::prelude::*;
+
+/// Reads one process; a dialogue that is null is only read.
+pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
+    let dialogue = Deserialize::deserialize(dialogue).ok();
+    Json::reader(AppServer { dialogue, ..AppServer::default() })
+}
 
 /// What the client says to a process. Kept with the process.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub struct Dialogue {
 
 /// Reads one process, and says what the client has to say.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct AppServer {
+struct AppServer {
     dialogue: Option<Dialogue>,
     /// The main thread; all others belong to sub-agents.
     thread: Option<String>,
@@ -48,12 +48,6 @@ pub struct AppServer {
     /// Plans reported so far.
     plans: u32,
     has_ended: bool,
-}
-
-impl AppServer {
-    pub fn new(dialogue: Option<Dialogue>) -> Self {
-        Self { dialogue, ..Self::default() }
-    }
 }
 
 impl Dialect for AppServer {
@@ -135,7 +129,7 @@ impl AppServer {
         self.turn = Some(turn.to_owned());
         self.has_ended = false;
         self.has_prompt = false;
-        self.errors.begin();
+        self.errors.reported = None;
         self.meters.begin();
         let params = json!({ "threadId": self.thread, "turnId": turn });
         out.push(Observed::Interrupt(Some(request("interrupt", "turn/interrupt", &params))));
@@ -143,12 +137,12 @@ impl AppServer {
 
     fn request(&mut self, method: &str, id: &Value, params: &Value, out: &mut Out) {
         match requests::read(method, id, params, &self.items) {
-            ServerRequest::Permission(request) => {
+            Ok(request) => {
                 out.push(system(format!("asks for permission: {}", request.text)));
                 self.asked.insert(request.key.clone());
                 out.push(Observed::Ask(request));
             }
-            ServerRequest::Refused { answer, why } => {
+            Err((answer, why)) => {
                 out.push(system(format!("{why}: refused, because no person is there to answer")));
                 let key = format!("answer:{}", requests::key(id));
                 out.push(Observed::Say(message(key, &answer)));
@@ -174,15 +168,15 @@ impl AppServer {
             "item/started" => return self.items.started(&params["item"], out),
             "item/completed" => return self.item(&params["item"], is_main, params, out),
             "item/agentMessage/delta" if is_main && is_delta(params) => {
-                self.items.delta(text("itemId"), false, text("delta"), out);
+                self.items.delta(text("itemId"), Kind::Message, text("delta"), out);
             }
             "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta"
                 if is_main && is_delta(params) =>
             {
-                self.items.delta(text("itemId"), true, text("delta"), out);
+                self.items.delta(text("itemId"), Kind::Thinking, text("delta"), out);
             }
             "item/reasoning/summaryPartAdded" if params["summaryIndex"].as_u64() > Some(0) => {
-                self.items.delta(text("itemId"), true, "\n\n", out);
+                self.items.delta(text("itemId"), Kind::Thinking, "\n\n", out);
             }
             "thread/tokenUsage/updated" => {
                 let is_of_turn = !is_main || params["turnId"].as_str() == self.turn.as_deref();
@@ -238,7 +232,7 @@ impl AppServer {
             action: Action { kind: ActionKind::Todo, detail },
         }));
         out.push(Observed::Entry(Event::ToolResult {
-            text: item::todos(&params["plan"]),
+            text: steps(params, "plan", "step"),
             tool_call_id,
             status: ToolStatus::Success,
             exit_code: None,
@@ -269,7 +263,7 @@ impl AppServer {
         match turn["status"].as_str() {
             Some("interrupted") => {
                 self.has_ended = true;
-                out.push(vocabulary::interrupted());
+                out.push(vocabulary::stopped("interrupted"));
             }
             Some("completed") | None if error.is_null() => {
                 self.has_ended = true;

@@ -1,28 +1,17 @@
 //! Codex's errors: their message, their kind, and that each is reported once.
 
-use provost_actors::event::{ErrorType, Event, Timestamp};
-use provost_actors::executor::{Observed, TurnEnded};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use super::super::vocabulary::{self, inner_message};
-use crate::executors::json::Out;
+use crate::executors::prelude::*;
 
 /// The errors of a turn.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Errors {
     /// The last one reported.
-    reported: Option<String>,
+    pub reported: Option<String>,
     /// When the reached limits end, if Codex said so.
     pub limited_until: Option<Timestamp>,
 }
 
 impl Errors {
-    /// A turn begins.
-    pub fn begin(&mut self) {
-        self.reported = None;
-    }
-
     /// Reports an error unless it was the last one. Returns its kind, and when the limit
     /// ends that caused it. `info` is the protocol's `codexErrorInfo`.
     pub fn report(
@@ -58,15 +47,9 @@ impl Errors {
 /// The type of an error, by its kind (the protocol's `codexErrorInfo`) or else by the HTTP
 /// status in it or by its words.
 fn type_of(info: &Value, message: &str) -> ErrorType {
-    let (kind, status) = match info {
-        Value::String(kind) => (kind.as_str(), None),
-        Value::Object(variant) => match variant.iter().next() {
-            Some((kind, detail)) => (kind.as_str(), detail["httpStatusCode"].as_u64()),
-            None => ("", None),
-        },
-        _ => ("", None),
-    };
-    match kind {
+    let variant = info.as_object().and_then(|variants| variants.iter().next());
+    let status = variant.and_then(|(_, detail)| detail["httpStatusCode"].as_u64());
+    match info.as_str().or(variant.map(|(kind, _)| kind.as_str())).unwrap_or_default() {
         "unauthorized" => ErrorType::Auth,
         "usageLimitExceeded" | "rateLimitExceeded" | "sessionBudgetExceeded" => ErrorType::Quota,
         "serverOverloaded"

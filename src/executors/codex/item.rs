@@ -3,19 +3,14 @@
 use std::collections::BTreeMap;
 
 use heck::ToSnakeCase;
-use provost_actors::event::{Action, ActionKind, Event, ToolStatus};
-use provost_actors::executor::Observed;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 
-use super::super::json::{Out, step, system, text};
-use super::super::streamed::{Kind, Streamed};
+use crate::executors::prelude::*;
 
 /// The items that have begun and not ended.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Items {
     /// Tool calls, by their ids.
-    calls: BTreeMap<String, Call>,
+    pub calls: BTreeMap<String, Call>,
     texts: Streamed,
 }
 
@@ -29,11 +24,6 @@ pub struct Call {
 }
 
 impl Items {
-    /// The open call of the item with this id.
-    pub fn call(&self, id: &str) -> Option<&Call> {
-        self.calls.get(id)
-    }
-
     /// An item has begun. `false`: its kind is unknown.
     pub fn started(&mut self, item: &Value, out: &mut Out) -> bool {
         if let Some(call) = call(item) {
@@ -63,8 +53,7 @@ impl Items {
     }
 
     /// More of an item's text has come.
-    pub fn delta(&mut self, id: &str, is_thinking: bool, delta: &str, out: &mut Out) {
-        let kind = if is_thinking { Kind::Thinking } else { Kind::Message };
+    pub fn delta(&mut self, id: &str, kind: Kind, delta: &str, out: &mut Out) {
         self.texts.add_to(id, kind, delta, out);
     }
 
@@ -90,9 +79,8 @@ fn id(item: &Value) -> &str {
 }
 
 /// The texts of an array, each a paragraph.
-fn paragraphs(value: &Value) -> String {
-    let texts = value.as_array().into_iter().flatten().filter_map(Value::as_str);
-    texts.collect::<Vec<_>>().join("\n\n")
+fn paragraphs(item: &Value, list: &str) -> String {
+    items(item, list).filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n")
 }
 
 /// The kinds that [`entry`] knows.
@@ -105,17 +93,15 @@ fn is_text(item: &Value) -> bool {
 
 /// An item that is no tool call, as an entry.
 fn entry(item: &Value) -> Option<Observed> {
-    let texts = |list: &Value| {
-        let parts = list.as_array().into_iter().flatten();
-        parts.map(|one| text(one, "text")).collect::<Vec<_>>().join("\n")
-    };
+    let texts =
+        |list| items(item, list).map(|part| text(part, "text")).collect::<Vec<_>>().join("\n");
     let line = match text(item, "type") {
         "agentMessage" => {
             let said = Some(text(item, "text")).filter(|text| !text.is_empty());
             return said.map(|text| Kind::Message.entry(text.to_owned()));
         }
         "reasoning" => {
-            let parts = [paragraphs(&item["summary"]), paragraphs(&item["content"])];
+            let parts = [paragraphs(item, "summary"), paragraphs(item, "content")];
             let whole = text(item, "text").to_owned();
             let mut said = parts.into_iter().chain([whole]).filter(|text| !text.is_empty());
             return said.next().map(|text| Kind::Thinking.entry(text));
@@ -125,8 +111,8 @@ fn entry(item: &Value) -> Option<Observed> {
         "contextCompaction" => "the conversation was compacted".to_owned(),
         "enteredReviewMode" => format!("review: {}", text(item, "review")),
         "exitedReviewMode" => format!("the review: {}", text(item, "review")),
-        "hookPrompt" => texts(&item["fragments"]),
-        "userMessage" => texts(&item["content"]),
+        "hookPrompt" => texts("fragments"),
+        "userMessage" => texts("content"),
         _ => return None,
     };
     Some(system(line))
@@ -186,7 +172,7 @@ fn name(item: &Value) -> String {
 }
 
 fn changes(item: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
-    item["changes"].as_array().into_iter().flatten().map(|change| {
+    items(item, "changes").map(|change| {
         let kind = change["kind"].as_str().or(change["kind"]["type"].as_str());
         (text(change, "path"), kind.unwrap_or_default(), text(change, "diff"))
     })
@@ -238,8 +224,8 @@ fn output(item: &Value) -> String {
     }
     match text(item, "type") {
         "commandExecution" => text(item, "aggregatedOutput").to_owned(),
-        "mcpToolCall" => content(&item["result"]["content"]),
-        "dynamicToolCall" => content(&item["contentItems"]),
+        "mcpToolCall" => content(&item["result"], "content"),
+        "dynamicToolCall" => content(item, "contentItems"),
         "collabAgentToolCall" => {
             let states = item["agentsStates"].as_object().into_iter().flatten();
             let lines = states.map(|(agent, state)| match text(state, "message") {
@@ -260,14 +246,7 @@ fn output(item: &Value) -> String {
 }
 
 /// The texts among content blocks; others as they are.
-fn content(blocks: &Value) -> String {
-    let blocks = blocks.as_array().into_iter().flatten();
-    let texts = blocks.map(|block| block["text"].as_str().map_or(block.to_string(), str::to_owned));
-    texts.collect::<Vec<_>>().join("\n")
-}
-
-/// A list of things to do, a line each.
-pub fn todos(list: &Value) -> String {
-    let line = |todo: &Value| step(text(todo, "status"), text(todo, "step"));
-    list.as_array().into_iter().flatten().map(line).collect::<Vec<_>>().join("\n")
+fn content(value: &Value, list: &str) -> String {
+    let text = |block: &Value| block["text"].as_str().map_or(block.to_string(), str::to_owned);
+    items(value, list).map(text).collect::<Vec<_>>().join("\n")
 }

@@ -11,14 +11,10 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-use provost_actors::executor::{Launch, Normalizer, Stdin, Turn};
+use super::prelude::*;
+use app_server::Dialogue;
+pub use app_server::normalizer;
 pub use requests::answer;
-use serde::Deserialize;
-use serde_json::{Value, json};
-
-use super::call::Call;
-use super::json::Json;
-use app_server::{AppServer, Dialogue};
 
 /// The command line of a turn.
 pub fn launch(turn: &Turn, call: Call) -> Result<Launch, String> {
@@ -31,16 +27,6 @@ pub fn launch(turn: &Turn, call: Call) -> Result<Launch, String> {
     });
     let dialogue = dialogue.map_err(|error| error.to_string())?;
     Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
-}
-
-/// Whether this dialogue is of a launch by this protocol.
-pub fn is_own(dialogue: &Value) -> bool {
-    dialogue["config"].is_object()
-}
-
-/// Reads one process; a dialogue that is null is only read.
-pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
-    Json::reader(AppServer::new(Deserialize::deserialize(dialogue).ok()))
 }
 
 /// Configuration of the thread alone, which overrides the user's: its worktree is trusted

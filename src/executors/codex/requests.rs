@@ -3,30 +3,23 @@
 //!
 //! The shapes are those of `codex app-server generate-json-schema`.
 
-use provost_actors::event::{Action, ActionKind};
-use provost_actors::executor::{Message, Request, Verdict};
-use serde_json::{Value, json};
-
 use super::item::{Items, present};
+use crate::executors::prelude::*;
 
 /// "Method not found", JSON-RPC 2.0 section 5.1.
 const METHOD_NOT_FOUND: i32 = -32601;
 
-/// What becomes of a request.
-pub enum ServerRequest {
-    /// It waits for a verdict.
-    Permission(Request),
-    /// It gets this answer, for this reason.
-    Refused { answer: Value, why: String },
-}
-
-/// Reads a request; `items` has the tool call that it is about.
-pub fn read(method: &str, id: &Value, params: &Value, items: &Items) -> ServerRequest {
+/// Reads a request; `calls` has the tool call that it is about. `Err`: it gets this answer
+/// at once, for this reason.
+pub fn read(
+    method: &str,
+    id: &Value,
+    params: &Value,
+    calls: &Items,
+) -> Result<Request, (Value, String)> {
     let text = |key: &str| params[key].as_str().unwrap_or_default();
-    let refused = |result: Value, why: String| ServerRequest::Refused {
-        answer: json!({ "id": id, "result": result }),
-        why,
-    };
+    let refused = |result: Value, why: String| Err((json!({ "id": id, "result": result }), why));
+    let permission = |what, tool, form| Ok(permission(id, params, calls, what, tool, form));
     match method {
         "item/commandExecution/requestApproval" => {
             let host = params["networkApprovalContext"]["host"].as_str();
@@ -37,7 +30,7 @@ pub fn read(method: &str, id: &Value, params: &Value, items: &Items) -> ServerRe
             let detail = json!({ "command": params["command"], "host": host });
             let action = action(ActionKind::Command, detail);
             let tool = ("command_execution".to_owned(), action);
-            permission(id, params, items, what, tool, "decision")
+            permission(what, tool, "decision")
         }
         "item/fileChange/requestApproval" => {
             let tool = ("file_change".to_owned(), action(ActionKind::FileEdit, json!({})));
@@ -45,13 +38,13 @@ pub fn read(method: &str, id: &Value, params: &Value, items: &Items) -> ServerRe
                 "" => "to change files".to_owned(),
                 root => format!("to change files below {root}"),
             };
-            permission(id, params, items, what, tool, "decision")
+            permission(what, tool, "decision")
         }
         "item/permissions/requestApproval" => {
             let input = json!({ "input": params["permissions"] });
             let tool = ("permissions".to_owned(), action(ActionKind::Other, input));
             let what = format!("more rights: {}", params["permissions"]);
-            permission(id, params, items, what, tool, "permissions")
+            permission(what, tool, "permissions")
         }
         "mcpServer/elicitation/request" if params["_meta"]["codex_approval_kind"].is_string() => {
             let (server, tool) = (text("serverName"), &params["_meta"]["tool_name"]);
@@ -60,22 +53,20 @@ pub fn read(method: &str, id: &Value, params: &Value, items: &Items) -> ServerRe
             let detail = json!({ "server": server, "tool": tool, "input": input });
             let action = action(ActionKind::Mcp, detail);
             let what = format!("to call {name} {}", params["_meta"]["tool_params"]);
-            permission(id, params, items, what, (name, action), "elicitation")
+            permission(what, (name, action), "elicitation")
         }
         "mcpServer/elicitation/request" => {
             let why = format!("{} asks: {}", text("serverName"), text("message"));
             refused(json!({ "action": "decline", "content": null, "_meta": null }), why)
         }
         "item/tool/requestUserInput" => {
-            let questions = params["questions"].as_array().into_iter().flatten();
             let questions: Vec<&str> =
-                questions.filter_map(|one| one["question"].as_str()).collect();
+                items(params, "questions").filter_map(|one| one["question"].as_str()).collect();
             refused(json!({ "answers": {} }), format!("it asks: {}", questions.join(" ")))
         }
         method => {
             let error = json!({ "code": METHOD_NOT_FOUND, "message": "not supported" });
-            let why = format!("it requests {method}");
-            ServerRequest::Refused { answer: json!({ "id": id, "error": error }), why }
+            Err((json!({ "id": id, "error": error }), format!("it requests {method}")))
         }
     }
 }
@@ -87,13 +78,13 @@ fn action(kind: ActionKind, detail: Value) -> Action {
 fn permission(
     id: &Value,
     params: &Value,
-    items: &Items,
+    calls: &Items,
     what: String,
     otherwise: (String, Action),
     form: &str,
-) -> ServerRequest {
+) -> Request {
     let item = params["itemId"].as_str();
-    let call = item.and_then(|item| items.call(item));
+    let call = item.and_then(|item| calls.calls.get(item));
     let (tool_name, asked) = otherwise;
     let tool_name = call.map_or(tool_name, |call| call.name.clone());
     // The request's own details override those of the call.
@@ -105,7 +96,7 @@ fn permission(
     let reason = params["reason"].as_str().filter(|reason| !reason.is_empty());
     let text =
         [Some(what), (!paths.is_empty()).then(|| paths.join(", ")), reason.map(str::to_owned)];
-    ServerRequest::Permission(Request {
+    Request {
         key: key(id),
         tool_call_id: item.map(str::to_owned),
         tool_name,
@@ -118,7 +109,7 @@ fn permission(
             "turn": params["turnId"],
             "permissions": params["permissions"],
         }),
-    })
+    }
 }
 
 /// The key of the request with this id.

@@ -4,11 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use super::super::json::count;
-use super::super::vocabulary::Tokens;
+use crate::executors::prelude::*;
 
 /// Counts the tokens of one turn after the other.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! A domain that gives samples, and misbehaves where a test asks it to.
 
+use crate::api::worker::ReportTools;
 use crate::api::worker::completed::ReportTaskCompletedInput;
 use crate::api::worker::completed::ReportTaskCompletedOutput;
 use crate::api::worker::done::ReportTaskDoneInput;
@@ -18,6 +19,7 @@ use provost_actors::event::{
     RunReason, Stream, Timestamp, ToolStatus,
 };
 use provost_actors::executor::{Description, InProgress};
+use provost_actors::ids::AttemptId;
 use provost_actors::journal::checks::CheckOutcome;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
@@ -36,8 +38,6 @@ use crate::api::artifacts::*;
 use crate::api::attempts::AttemptTools;
 use crate::api::attempts::*;
 use crate::api::brief::Brief;
-use crate::api::context::ContextTools;
-use crate::api::context::*;
 use crate::api::executors::ExecutorTools;
 use crate::api::executors::*;
 use crate::api::follow_up::FollowUpTools;
@@ -59,15 +59,9 @@ use crate::api::worker::next::NextTools;
 use crate::api::worker::next::{GetNextTaskInput, GetNextTaskOutput};
 use crate::api::worker::observation::{ReportObservationInput, ReportObservationOutput};
 use crate::api::worker::question::*;
-use crate::api::worker::receipt::*;
-use crate::api::worker::reported::{LastReport, Reported, TaskReport};
-use crate::api::worker::ticket::TicketTools;
+use crate::api::worker::report::*;
 use crate::api::worker::ticket::*;
-use crate::api::worker::tools::NoteTools;
-use crate::api::worker::tools::ReportTools;
-use crate::api::{
-    Access, Callee, CustomError, Key, Once, RecentAttempt, Refusable, Service, Session,
-};
+use crate::api::{Access, Callee, CustomError, Key, Once, Refusable, Service, Session};
 
 use crate::work::ReviewState;
 
@@ -472,32 +466,6 @@ impl TaskTools for Samples {
 }
 
 #[async_trait]
-impl ContextTools for Samples {
-    async fn get_context(
-        &self,
-        session: &Session,
-        _: GetContextInput,
-    ) -> Result<GetContextOutput, Refusal> {
-        Ok(GetContextOutput {
-            project_id: id(),
-            project_name: "p".to_owned(),
-            task_id: id(),
-            handle: "TASK-001".to_owned(),
-            task_title: "t".to_owned(),
-            task_status: TaskStatus::Todo,
-            attempt_id: session.attempt.unwrap_or_else(id),
-            workspace_branch: "provost/t".to_owned(),
-            worktree: worktree(),
-            workspace_repos: vec![WorkspaceRepo {
-                repo_id: id(),
-                repo_name: "r".to_owned(),
-                target_branch: "main".to_owned(),
-            }],
-        })
-    }
-}
-
-#[async_trait]
 impl WaitTools for Samples {
     async fn wait_for_attempts(
         &self,
@@ -622,8 +590,31 @@ impl AttemptTools for Samples {
         Err(unanswered())
     }
 
-    async fn recent_attempts(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {
-        let attempt = RecentAttempt { attempt_id: id(), task_title: "t".to_owned() };
+    async fn get_context(
+        &self,
+        session: &Session,
+        _: GetContextInput,
+    ) -> Result<GetContextOutput, Refusal> {
+        Ok(GetContextOutput {
+            project_id: id(),
+            project_name: "p".to_owned(),
+            task_id: id(),
+            handle: "TASK-001".to_owned(),
+            task_title: "t".to_owned(),
+            task_status: TaskStatus::Todo,
+            attempt_id: session.attempt.unwrap_or_else(id),
+            workspace_branch: "provost/t".to_owned(),
+            worktree: worktree(),
+            workspace_repos: vec![WorkspaceRepo {
+                repo_id: id(),
+                repo_name: "r".to_owned(),
+                target_branch: "main".to_owned(),
+            }],
+        })
+    }
+
+    async fn recent_attempts(&self, most: usize) -> Refusable<Vec<(AttemptId, String)>> {
+        let attempt = (id(), "t".to_owned());
         Ok(vec![attempt; most.min(2)])
     }
 }
@@ -668,20 +659,14 @@ stub! { ReportTools {
     report_task_status(Option<Key>, ReportTaskStatusInput) -> Once<ReportTaskStatusOutput>;
     report_test_failure(Option<Key>, ReportTestFailureInput) -> Once<ReportTestFailureOutput>;
     report_verification_result(Option<Key>, ReportVerificationResultInput) -> Once<ReportVerificationResultOutput>;
+    report_observation(Option<Key>, ReportObservationInput) -> Once<ReportObservationOutput>;
+    report_issue(Option<Key>, ReportIssueInput) -> Once<ReportIssueOutput>;
+    create_ticket(Option<Key>, CreateTicketInput) -> Once<CreateTicketOutput>;
 } }
 
 stub! { InboxTools {
     list_questions(ListQuestionsInput) -> ListQuestionsOutput;
     answer_question(Option<Key>, AnswerQuestionInput) -> Once<AnswerQuestionOutput>;
-} }
-
-stub! { NoteTools {
-    report_observation(Option<Key>, ReportObservationInput) -> Once<ReportObservationOutput>;
-    report_issue(Option<Key>, ReportIssueInput) -> Once<ReportIssueOutput>;
-} }
-
-stub! { TicketTools {
-    create_ticket(Option<Key>, CreateTicketInput) -> Once<CreateTicketOutput>;
 } }
 
 stub! { NextTools {
@@ -713,7 +698,7 @@ impl TaskNames for Samples {
 
 #[async_trait]
 impl Clarify for Samples {
-    async fn clarify(&self, _: &Callee, _: &Value, refusal: Refusal) -> Refusal {
+    async fn clarify(&self, _: &Callee<'_>, _: &Value, refusal: Refusal) -> Refusal {
         refusal
     }
 }

@@ -15,7 +15,7 @@ use provost_actors::ids::{AttemptId, QuestionId, TaskId};
 use provost_actors::journal::{Deliveries, Outgoing};
 use provost_actors::refusal::Refusal;
 
-use crate::api::worker::late::LateAnswer;
+use crate::api::worker::report::LateAnswer;
 use crate::store::sql::{Sql, now};
 use crate::store::write_retry::Patience;
 use crate::store::{Db, Result, Store};

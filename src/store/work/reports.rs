@@ -6,7 +6,7 @@ use serde_json::json;
 use sqlx::Connection;
 
 use super::WorkerCall;
-use crate::api::worker::reported::{Reported, TaskReport};
+use crate::api::worker::report::{Reported, TaskReport};
 use crate::store::sql::{Sql, now};
 use crate::store::{Db, Result, Store};
 use crate::work::Worker;

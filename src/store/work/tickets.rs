@@ -6,8 +6,7 @@ use serde_json::json;
 
 use super::{Handover, WorkerCall, deliveries, reports, scope};
 use crate::api::worker::ticket::{
-    CreateTicketInput, CreateTicketOutput, CreatedKind, TicketKind, TicketMade, TicketStatus,
-    Urgency,
+    CreateTicketInput, CreateTicketOutput, TicketKind, TicketMade, TicketStatus, Urgency,
 };
 use crate::store::handles;
 use crate::store::sql::{Sql, now};
@@ -84,7 +83,7 @@ impl WorkerCall for CreateTicketInput {
 
     async fn take(&self, db: Db<'_>, worker: &Worker, _: Handover<'_>) -> Result<Self::Output> {
         self.check()?;
-        let is_blocker = self.kind == CreatedKind::Blocker;
+        let is_blocker = self.kind == TicketKind::Blocker;
         let task = match &self.task_id {
             // A blocker holds up its task.
             Some(name) if is_blocker => Some(scope::changeable_task(db, worker, name).await?),
@@ -94,7 +93,7 @@ impl WorkerCall for CreateTicketInput {
         // A blocker is not resolved by the task that waits for it.
         let about = task.as_ref().map(|task| task.task_id);
         let new = NewTicket {
-            kind: self.kind.into(),
+            kind: self.kind,
             title: &self.title,
             description: self.description.as_deref(),
             priority: self.priority,

@@ -7,8 +7,8 @@ use provost_actors::ids::QuestionId;
 use serde::Deserialize;
 
 use super::{Answer, terms};
-use crate::api::worker::late::LateAnswer;
 use crate::api::worker::question::Evidence;
+use crate::api::worker::report::LateAnswer;
 
 const RULED: f64 = 0.97;
 
