@@ -8,7 +8,7 @@ use provost_actors::refusal::Refusal;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::jsonrpc;
 
@@ -70,12 +70,6 @@ struct Outline<'a> {
     error: Option<IgnoredAny>,
 }
 
-#[derive(Deserialize)]
-struct Params {
-    #[serde(rename = "_meta")]
-    meta: Option<Map<String, Value>>,
-}
-
 impl<'a> Frame<'a> {
     pub fn read(line: &'a [u8]) -> Self {
         let text = str::from_utf8(line).ok();
@@ -85,9 +79,13 @@ impl<'a> Frame<'a> {
         match (outline.method, id) {
             // An outline skips what a whole reading refuses: half a surrogate pair, a number
             // out of range, too much depth. The daemon could not say whose such a line was.
-            (Some(method), Some(Some(id))) if serde_json::from_slice::<Value>(line).is_ok() => {
-                Self::Request { id, method, modern: is_modern(outline.params) }
-            }
+            (Some(method), Some(Some(id))) => match serde_json::from_slice::<Value>(line) {
+                Ok(request) => {
+                    let modern = request["params"]["_meta"].get(MODERN).is_some();
+                    Self::Request { id, method, modern }
+                }
+                Err(_) => Self::Other,
+            },
             (Some(method), None) => {
                 Self::Notification { method, params: outline.params.map(RawValue::get) }
             }
@@ -99,22 +97,10 @@ impl<'a> Frame<'a> {
     }
 }
 
-fn is_modern(params: Option<&RawValue>) -> bool {
-    params
-        .and_then(|params| serde_json::from_str::<Params>(params.get()).ok())
-        .and_then(|params| params.meta)
-        .is_some_and(|meta| meta.contains_key(MODERN))
-}
-
 /// The request that a `notifications/cancelled` cancels.
 pub fn cancelled_id(params: Option<&str>) -> Option<Id> {
-    #[derive(Deserialize)]
-    struct Cancelled {
-        #[serde(rename = "requestId")]
-        request_id: Value,
-    }
-    let cancelled: Cancelled = serde_json::from_str(params?).ok()?;
-    Id::read(&cancelled.request_id)
+    let params: Value = serde_json::from_str(params?).ok()?;
+    Id::read(&params["requestId"])
 }
 
 type Object = BTreeMap<String, Box<RawValue>>;

@@ -3,22 +3,8 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use provost_actors::event::Timestamp;
-use provost_actors::ids::{AttemptId, TaskId};
-use serde_json::json;
-
 use super::path::worktree;
-use super::render::{ended, for_person, is_stopped};
-use super::table::Column::{Cut, Whole};
-use super::text::{harmless, headline, word};
-use super::{Context, Exit, Failure, Output};
-use crate::api::attempts::{
-    AttemptLimit, AttemptPhase, AttemptState, AttemptStatus, AttemptStatuses, ToldStatus,
-};
-use crate::api::commands::{AttemptLine, Attempts};
-use crate::api::projects::ProjectSummary;
-use crate::api::tasks::GetTaskOutput;
-use crate::client::ClientError;
+use super::prelude::*;
 
 /// The most attempts that one call returns the status of.
 const STATUSES_MAX: usize = 50;
@@ -122,7 +108,7 @@ pub async fn status(context: &mut Context, attempt: &str) -> Result<Exit, Failur
     let status = context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
     if !context.out.as_json(&status)? {
         let (task, project) = purpose(context, status.task_id).await?;
-        let is_local = context.out.is_terminal();
+        let is_local = context.out.terminal;
         print_status(&mut context.out, &status_lines(&status, task, project, is_local))?;
     }
     Ok(Exit::Done)
