@@ -38,7 +38,7 @@ pub enum Frame<'a> {
     Other,
 }
 
-/// A request's id in a normal form, so that answers match however it is escaped.
+/// A request's id as JSON, in a normal form, so that answers match however it is escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Id(String);
 
@@ -51,11 +51,6 @@ impl Id {
             _ => false,
         };
         whole.then(|| Self(value.to_string()))
-    }
-
-    /// As JSON.
-    pub fn as_json(&self) -> &str {
-        &self.0
     }
 }
 
@@ -152,7 +147,7 @@ pub fn refused_call(id: &Id, modern: bool, refusal: &Refusal) -> Vec<u8> {
     if modern {
         result["resultType"] = json!("complete");
     }
-    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id.as_json()).into_bytes()
+    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id.0).into_bytes()
 }
 
 /// Refuses any other request by -32000, which JSON-RPC leaves to servers.
@@ -166,7 +161,7 @@ pub fn error(id: Option<&Id>, code: i32, message: &str, data: Option<Value>) -> 
     if let Some(data) = data {
         error["data"] = data;
     }
-    let id = id.map_or("null", Id::as_json);
+    let id = id.map_or("null", |id| &id.0);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into_bytes()
 }
 

@@ -1,7 +1,6 @@
 //! `provost ps` and `status`: attempts as people see them.
 
 use std::collections::BTreeSet;
-use std::io;
 
 use super::path::worktree;
 use super::prelude::*;
@@ -108,8 +107,14 @@ pub async fn status(context: &mut Context, attempt: &str) -> Result<Exit, Failur
     let status = context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
     if !context.out.as_json(&status)? {
         let (task, project) = purpose(context, status.task_id).await?;
-        let is_local = context.out.terminal;
-        print_status(&mut context.out, &status_lines(&status, task, project, is_local))?;
+        let out = &mut context.out;
+        for (label, value) in status_lines(&status, task, project, out.terminal) {
+            let label = out.paint(anstyle::Style::new().bold(), &format!("{label:<9}"));
+            for (index, line) in value.lines().enumerate() {
+                let label = if index == 0 { label.as_str() } else { "         " };
+                out.painted(&format!("{label}{}", harmless(line)))?;
+            }
+        }
     }
     Ok(Exit::Done)
 }
@@ -184,17 +189,6 @@ fn limit(limit: &AttemptLimit) -> String {
         ("no", Some(reason)) => format!("{set} (not enforced: {reason})"),
         (hold, Some(reason)) => format!("{set} ({hold}: {reason})"),
     }
-}
-
-fn print_status(out: &mut Output, lines: &[(&str, String)]) -> io::Result<()> {
-    for (label, value) in lines {
-        let label = out.paint(anstyle::Style::new().bold(), &format!("{label:<9}"));
-        for (index, line) in value.lines().enumerate() {
-            let label = if index == 0 { label.as_str() } else { "         " };
-            out.painted(&format!("{label}{}", harmless(line)))?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

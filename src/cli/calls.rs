@@ -3,16 +3,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use crate::api::approvals::*;
-pub use crate::api::artifacts::*;
-pub use crate::api::attempts::*;
-pub use crate::api::commands::*;
-pub use crate::api::executors::*;
-pub use crate::api::follow_up::*;
-pub use crate::api::projects::*;
-pub use crate::api::tasks::*;
-pub use crate::api::waits::*;
 pub use crate::api::worker::inbox::*;
+pub use crate::api::{
+    approvals::*, artifacts::*, attempts::*, commands::*, executors::*, follow_up::*, projects::*,
+    tasks::*, waits::*,
+};
 use crate::client::CallOutput;
 
 macro_rules! calls {

@@ -184,7 +184,7 @@ pub fn main() -> ExitCode {
         Err(error) => return usage::report(error),
     };
     match start(cli.command, Output::stdout(cli.json)) {
-        Ok(exit) => exit.into(),
+        Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => report(&failure, cli.json, &verb),
     }
 }
@@ -272,7 +272,7 @@ fn report(failure: &Failure, json: bool, verb: &str) -> ExitCode {
             }
         }
     }
-    exit.into()
+    ExitCode::from(exit as u8)
 }
 
 #[cfg(test)]

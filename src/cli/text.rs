@@ -1,5 +1,7 @@
 //! Text as people see it: made harmless to a terminal, shortened, spelled out. Pure.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,8 +23,8 @@ pub fn harmless_json(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         if c != '\n' && steers(c) {
-            // All of them fit into 16 bits.
-            safe.push_str(&format!("\\u{:04x}", u32::from(c)));
+            // Writing to a string can't fail; all of them fit into 16 bits.
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
         } else {
             safe.push(c);
         }

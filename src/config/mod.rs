@@ -96,15 +96,12 @@ impl Config {
 /// Refuses unknown sections and keys. The tables of executors and projects check their
 /// own keys.
 fn check_keys(root: &Table<'_>) -> Result<()> {
-    let mut sections: Vec<&str> = TABLE.iter().map(|setting| setting.section).collect();
-    sections.dedup();
-    let mut known = sections.clone();
-    known.extend(["executors", "projects"]);
-    root.only(&known)?;
+    let sections: Vec<&[Setting]> = TABLE.chunk_by(|a, b| a.section == b.section).collect();
+    let names = sections.iter().map(|section| section[0].section);
+    root.only(&names.chain(["executors", "projects"]).collect::<Vec<_>>())?;
     for section in sections {
-        let Some(item) = root.get(section) else { continue };
-        let in_section = TABLE.iter().filter(|setting| setting.section == section);
-        let keys: Vec<&str> = in_section.map(|setting| setting.key).collect();
+        let Some(item) = root.get(section[0].section) else { continue };
+        let keys: Vec<&str> = section.iter().map(|setting| setting.key).collect();
         item.table()?.only(&keys)?;
     }
     Ok(())

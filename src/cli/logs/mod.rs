@@ -69,16 +69,6 @@ impl Reader {
         json!({"attempt_id": self.attempt, "channel": self.channel, "limit": limit})
     }
 
-    /// Whether everything that was there when the status was read has been printed. Output
-    /// of processes that outlive a settled attempt is not waited for.
-    fn has_reached(&self, status: &AttemptStatus) -> bool {
-        let latest = match self.channel {
-            Channel::Normalized => status.latest_entry_index.normalized,
-            Channel::Raw => status.latest_entry_index.raw,
-        };
-        latest.is_none_or(|latest| u64::try_from(self.after).is_ok_and(|after| after >= latest))
-    }
-
     /// Prints the next page.
     async fn page(&mut self, context: &mut Context) -> Result<LogPage, Failure> {
         let mut arguments = self.page_of(PAGE_ENTRIES);
@@ -126,7 +116,13 @@ impl Reader {
                 continue;
             }
             let has_settled = matches!(status.phase, AttemptPhase::Settled | AttemptPhase::Idle);
-            if has_settled && self.has_reached(&status) {
+            let latest = match self.channel {
+                Channel::Normalized => status.latest_entry_index.normalized,
+                Channel::Raw => status.latest_entry_index.raw,
+            };
+            // Output of processes that outlive a settled attempt is not waited for.
+            let has = |latest| u64::try_from(self.after).is_ok_and(|after| after >= latest);
+            if has_settled && latest.is_none_or(has) {
                 return Ok(status);
             }
             let is_silent = page.entries.is_empty();
