@@ -2,6 +2,7 @@
 //! XDG base directory specification. Folders are 0700, and every process of a home gets the
 //! same paths, whatever its working directory.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -36,35 +37,24 @@ const BEFORE_A_DATABASE: [&str; 9] = [
 
 /// Why a home can't be used. The CLI ends with exit code 3.
 #[derive(Debug, thiserror::Error)]
-pub enum HomeError {
-    #[error("the folder {path} can't be created or read: {source}", path = .path.display())]
-    Folder { path: PathBuf, source: io::Error },
-    #[error("{path} is not a folder", path = .0.display())]
-    NotAFolder(PathBuf),
-    #[error(
-        "the folder {path} holds `{found}`, which is not Provost's, so it was left unchanged: set \
-         {HOME_VARIABLE} to a new or empty folder",
-        path = .path.display()
-    )]
-    InUse { path: PathBuf, found: String },
-    #[error("the folder {path} belongs to user {owner}, not to this one", path = .path.display())]
-    Foreign { path: PathBuf, owner: u32 },
-    #[error("{HOME_VARIABLE} is not set and there is no home directory: {0}")]
-    NoUserHome(etcetera::HomeDirError),
-    #[error("the working directory can't be read: {0}")]
-    WorkingDirectory(io::Error),
-}
+#[error("{0}")]
+pub struct HomeError(String);
 
 /// The paths of a home. Its folders exist once it is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    root: Option<PathBuf>,
+    /// The `PROVOST_HOME` of child processes; `None` when the XDG variables decide.
+    pub root: Option<PathBuf>,
     config_dir: PathBuf,
-    data_dir: PathBuf,
+    /// Holds everything that must be kept.
+    pub data_dir: PathBuf,
     run_dir: PathBuf,
-    lock: PathBuf,
-    log: PathBuf,
-    socket: PathBuf,
+    /// The lock that the daemon of this home holds.
+    pub lock: PathBuf,
+    /// The log of a daemon in the background.
+    pub log_file: PathBuf,
+    /// The daemon's socket; always short enough for `sun_path`.
+    pub socket: PathBuf,
 }
 
 impl Home {
@@ -95,12 +85,16 @@ impl Home {
     fn named() -> Result<Self, HomeError> {
         match std::env::var_os(HOME_VARIABLE).filter(|value| !value.is_empty()) {
             Some(root) => Self::under(Path::new(&root)),
-            None => Ok(Self::over_xdg(&Xdg::new().map_err(HomeError::NoUserHome)?)),
+            None => Xdg::new().map(|dirs| Self::over_xdg(&dirs)).map_err(|error| {
+                let what = "is not set and there is no home directory";
+                HomeError(format!("{HOME_VARIABLE} {what}: {error}"))
+            }),
         }
     }
 
     fn under(root: &Path) -> Result<Self, HomeError> {
-        Ok(Self::in_one(std::path::absolute(root).map_err(HomeError::WorkingDirectory)?))
+        let unknown = |error| HomeError(format!("the working directory can't be read: {error}"));
+        Ok(Self::in_one(std::path::absolute(root).map_err(unknown)?))
     }
 
     fn in_one(root: PathBuf) -> Self {
@@ -109,7 +103,7 @@ impl Home {
             config_dir: root.clone(),
             data_dir: root.clone(),
             lock: run_dir.join("daemon.lock"),
-            log: root.join("daemon.log"),
+            log_file: root.join("daemon.log"),
             socket: PathBuf::new(),
             run_dir,
             root: Some(root),
@@ -129,7 +123,7 @@ impl Home {
                 .map_or_else(|| data_dir.join("run"), |dir| dir.join("provost")),
             // Beside the database: logins and cron jobs may differ in runtime directories.
             lock: data_dir.join("daemon.lock"),
-            log: state_dir.join("daemon.log"),
+            log_file: state_dir.join("daemon.log"),
             socket: PathBuf::new(),
             data_dir,
         }
@@ -139,7 +133,7 @@ impl Home {
         if let Some(root) = self.root.take() {
             refuse_foreign_content(&root)?;
             self = Self::in_one(private_folder(&root)?);
-        } else if let Some(state_dir) = self.log.parent() {
+        } else if let Some(state_dir) = self.log_file.parent() {
             private_folder(state_dir)?;
         }
         for dir in [&mut self.config_dir, &mut self.data_dir, &mut self.run_dir] {
@@ -169,16 +163,6 @@ impl Home {
             // Fails, as it should, if the folder holds something else.
             let _ = fs::remove_dir(folder);
         }
-    }
-
-    /// The `PROVOST_HOME` of child processes; `None` when the XDG variables decide.
-    pub fn root(&self) -> Option<&Path> {
-        self.root.as_deref()
-    }
-
-    /// Holds everything that must be kept.
-    pub fn data_dir(&self) -> &Path {
-        &self.data_dir
     }
 
     /// The private folders, outermost first.
@@ -221,21 +205,6 @@ impl Home {
     pub fn scratch(&self) -> PathBuf {
         self.data_dir.join("scratch")
     }
-
-    /// The lock that the daemon of this home holds.
-    pub fn lock(&self) -> &Path {
-        &self.lock
-    }
-
-    /// The log of a daemon in the background.
-    pub fn log_file(&self) -> &Path {
-        &self.log
-    }
-
-    /// The daemon's socket; always short enough for `sun_path`.
-    pub fn socket(&self) -> &Path {
-        &self.socket
-    }
 }
 
 /// `<run dir>/daemon.sock`; if that is too long for `sun_path`, in a folder under `/tmp` named
@@ -272,17 +241,20 @@ fn real(path: &Path) -> PathBuf {
 
 /// A home's folder becomes private, so it must be new, empty or a home already.
 fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
-    let failed = |source| HomeError::Folder { path: path.to_owned(), source };
     // Problems with the path are reported when the folder is created.
     let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
     if path.join(DATABASE).is_file() {
         return Ok(());
     }
     for entry in entries {
-        let name = entry.map_err(failed)?.file_name();
+        let name = entry.map_err(failed(path))?.file_name();
         if !BEFORE_A_DATABASE.iter().any(|known| name == *known) {
-            let found = name.to_string_lossy().into_owned();
-            return Err(HomeError::InUse { path: path.to_owned(), found });
+            return Err(HomeError(format!(
+                "the folder {} holds `{}`, which is not Provost's, so it was left unchanged: set \
+                 {HOME_VARIABLE} to a new or empty folder",
+                path.display(),
+                name.display()
+            )));
         }
     }
     Ok(())
@@ -290,37 +262,49 @@ fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
 
 /// Creates a folder and its parents, and makes it private; returns its real path.
 fn private_folder(path: &Path) -> Result<PathBuf, HomeError> {
-    let failed = |source| HomeError::Folder { path: path.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|source| {
-        if path.exists() { HomeError::NotAFolder(path.to_owned()) } else { failed(source) }
-    })?;
-    let real = fs::canonicalize(path).map_err(failed)?;
-    close_to_others(&real, &fs::metadata(&real).map_err(failed)?)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| if path.exists() { not_a_folder(path) } else { failed(path)(error) })?;
+    let real = fs::canonicalize(path).map_err(failed(path))?;
+    close_to_others(&real, &fs::metadata(&real).map_err(failed(path))?)?;
     Ok(real)
 }
 
 /// Makes a folder private in a shared one: never through another user's symbolic link.
 fn private_folder_in_shared(path: &Path) -> Result<(), HomeError> {
-    let failed = |source| HomeError::Folder { path: path.to_owned(), source };
     match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(failed(path)(error));
+        }
         _ => {}
     }
-    close_to_others(path, &fs::symlink_metadata(path).map_err(failed)?)
+    close_to_others(path, &fs::symlink_metadata(path).map_err(failed(path))?)
 }
 
 fn close_to_others(path: &Path, found: &fs::Metadata) -> Result<(), HomeError> {
     if !found.is_dir() {
-        return Err(HomeError::NotAFolder(path.to_owned()));
+        return Err(not_a_folder(path));
     }
     if found.uid() != nix::unistd::geteuid().as_raw() {
-        return Err(HomeError::Foreign { path: path.to_owned(), owner: found.uid() });
+        let (path, owner) = (path.display(), found.uid());
+        let what = format!("the folder {path} belongs to user {owner}, not to this one");
+        return Err(HomeError(what));
     }
     if found.mode() & 0o077 != 0 {
-        fs::set_permissions(path, Permissions::from_mode(0o700))
-            .map_err(|source| HomeError::Folder { path: path.to_owned(), source })?;
+        fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(failed(path))?;
     }
     Ok(())
+}
+
+fn not_a_folder(path: &Path) -> HomeError {
+    HomeError(format!("{} is not a folder", path.display()))
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> HomeError {
+    let path = path.display();
+    move |error| HomeError(format!("the folder {path} can't be created or read: {error}"))
 }
 
 /// The variables of an attempt, which executors get and a daemon must not inherit.
@@ -335,6 +319,13 @@ pub const ATTEMPT_VARIABLES: [&str; 9] = [
     "PROVOST_PROMPT",
     "PROVOST_EXECUTOR_SESSION_ID",
 ];
+
+/// The variables of this process that are UTF-8.
+pub fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
 
 /// The attempt of this process, by its environment.
 pub fn surrounding_attempt() -> Option<String> {
@@ -361,9 +352,9 @@ mod tests {
             assert_eq!(mode, 0o700, "{}", folder.display());
         }
         let root = fs::canonicalize(root).unwrap();
-        assert_eq!(home.root(), Some(root.as_path()));
-        assert_eq!(home.socket(), root.join("run/daemon.sock"));
-        assert_eq!(home.lock(), root.join("run/daemon.lock"));
+        assert_eq!(home.root.as_ref(), Some(&root));
+        assert_eq!(home.socket, root.join("run/daemon.sock"));
+        assert_eq!(home.lock, root.join("run/daemon.lock"));
         assert_eq!(home.config_file(), root.join("config.toml"));
         assert_eq!(home.database(), root.join("provost.db"));
     }
@@ -414,8 +405,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("d".repeat(120));
         let home = Home::at(&root).unwrap();
-        let folder = home.socket().parent().unwrap().to_owned();
-        let listening = UnixListener::bind(home.socket());
+        let folder = home.socket.parent().unwrap().to_owned();
+        let listening = UnixListener::bind(&home.socket);
         let again = Home::at(&root).unwrap();
         let other = Home::at(dir.path().join("e".repeat(120))).unwrap();
         let mode = fs::metadata(&folder).unwrap().mode() & 0o777;
@@ -427,10 +418,10 @@ mod tests {
         other.remove_socket();
 
         assert!(listening.is_ok());
-        assert!(is_gone && is_back && !other.socket().parent().unwrap().exists());
+        assert!(is_gone && is_back && !other.socket.parent().unwrap().exists());
         assert_eq!(mode, 0o700);
-        assert_eq!(again.socket(), home.socket());
-        assert_ne!(other.socket(), home.socket());
+        assert_eq!(again.socket, home.socket);
+        assert_ne!(other.socket, home.socket);
     }
 
     #[test]
@@ -438,14 +429,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         symlink(dir.path(), &link).unwrap();
-        assert!(matches!(private_folder_in_shared(&link), Err(HomeError::NotAFolder(_))));
+        let refused = private_folder_in_shared(&link).unwrap_err().to_string();
+        assert!(refused.ends_with("is not a folder"), "{refused}");
     }
 
     #[test]
     fn a_home_that_is_a_file_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(matches!(Home::at(file.path()), Err(HomeError::NotAFolder(_))));
-        assert!(matches!(Home::at(file.path().join("x")), Err(HomeError::Folder { .. })));
+        let refused = |path: &Path| Home::at(path).unwrap_err().to_string();
+        assert!(refused(file.path()).ends_with("is not a folder"));
+        assert!(refused(&file.path().join("x")).contains("can't be created or read"));
     }
 
     proptest! {

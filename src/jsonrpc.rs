@@ -1,7 +1,6 @@
 //! What both ends of the socket must know of a JSON-RPC line that is too long to
 //! be read. Pure.
 
-use std::cell::RefCell;
 use std::fmt;
 
 use serde::Deserializer as _;
@@ -14,7 +13,7 @@ const ID_WITHIN: usize = 1024;
 /// The top-level id of a message of which only the beginning is at hand, so that
 /// its refusal reaches the caller that waits for it.
 pub fn id_in_head(head: &[u8]) -> Option<Value> {
-    struct Seeker<'a>(&'a RefCell<Option<Value>>);
+    struct Seeker<'a>(&'a mut Option<Value>);
 
     impl<'de> Visitor<'de> for Seeker<'_> {
         type Value = ();
@@ -26,7 +25,7 @@ pub fn id_in_head(head: &[u8]) -> Option<Value> {
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
             while let Some(key) = map.next_key::<String>()? {
                 if key == "id" {
-                    *self.0.borrow_mut() = Some(map.next_value()?);
+                    *self.0 = Some(map.next_value()?);
                     return Ok(());
                 }
                 map.next_value::<IgnoredAny>()?;
@@ -35,10 +34,10 @@ pub fn id_in_head(head: &[u8]) -> Option<Value> {
         }
     }
 
-    let found = RefCell::new(None);
+    let mut found = None;
     let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
     let mut json = serde_json::Deserializer::from_slice(&head[..head.len().min(ID_WITHIN)]);
     // The text is cut short, so the parse fails; what was seen before counts.
-    let _ = json.deserialize_map(Seeker(&found));
-    found.into_inner()
+    let _ = json.deserialize_map(Seeker(&mut found));
+    found
 }

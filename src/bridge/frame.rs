@@ -8,7 +8,7 @@ use provost_actors::refusal::Refusal;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::jsonrpc;
 
@@ -38,7 +38,7 @@ pub enum Frame<'a> {
     Other,
 }
 
-/// A request's id in a normal form, so that answers match however it is escaped.
+/// A request's id as JSON, in a normal form, so that answers match however it is escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Id(String);
 
@@ -51,11 +51,6 @@ impl Id {
             _ => false,
         };
         whole.then(|| Self(value.to_string()))
-    }
-
-    /// As JSON.
-    pub fn as_json(&self) -> &str {
-        &self.0
     }
 }
 
@@ -70,12 +65,6 @@ struct Outline<'a> {
     error: Option<IgnoredAny>,
 }
 
-#[derive(Deserialize)]
-struct Params {
-    #[serde(rename = "_meta")]
-    meta: Option<Map<String, Value>>,
-}
-
 impl<'a> Frame<'a> {
     pub fn read(line: &'a [u8]) -> Self {
         let text = str::from_utf8(line).ok();
@@ -85,9 +74,13 @@ impl<'a> Frame<'a> {
         match (outline.method, id) {
             // An outline skips what a whole reading refuses: half a surrogate pair, a number
             // out of range, too much depth. The daemon could not say whose such a line was.
-            (Some(method), Some(Some(id))) if serde_json::from_slice::<Value>(line).is_ok() => {
-                Self::Request { id, method, modern: is_modern(outline.params) }
-            }
+            (Some(method), Some(Some(id))) => match serde_json::from_slice::<Value>(line) {
+                Ok(request) => {
+                    let modern = request["params"]["_meta"].get(MODERN).is_some();
+                    Self::Request { id, method, modern }
+                }
+                Err(_) => Self::Other,
+            },
             (Some(method), None) => {
                 Self::Notification { method, params: outline.params.map(RawValue::get) }
             }
@@ -99,22 +92,10 @@ impl<'a> Frame<'a> {
     }
 }
 
-fn is_modern(params: Option<&RawValue>) -> bool {
-    params
-        .and_then(|params| serde_json::from_str::<Params>(params.get()).ok())
-        .and_then(|params| params.meta)
-        .is_some_and(|meta| meta.contains_key(MODERN))
-}
-
 /// The request that a `notifications/cancelled` cancels.
 pub fn cancelled_id(params: Option<&str>) -> Option<Id> {
-    #[derive(Deserialize)]
-    struct Cancelled {
-        #[serde(rename = "requestId")]
-        request_id: Value,
-    }
-    let cancelled: Cancelled = serde_json::from_str(params?).ok()?;
-    Id::read(&cancelled.request_id)
+    let params: Value = serde_json::from_str(params?).ok()?;
+    Id::read(&params["requestId"])
 }
 
 type Object = BTreeMap<String, Box<RawValue>>;
@@ -166,7 +147,7 @@ pub fn refused_call(id: &Id, modern: bool, refusal: &Refusal) -> Vec<u8> {
     if modern {
         result["resultType"] = json!("complete");
     }
-    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id.as_json()).into_bytes()
+    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id.0).into_bytes()
 }
 
 /// Refuses any other request by -32000, which JSON-RPC leaves to servers.
@@ -180,7 +161,7 @@ pub fn error(id: Option<&Id>, code: i32, message: &str, data: Option<Value>) -> 
     if let Some(data) = data {
         error["data"] = data;
     }
-    let id = id.map_or("null", Id::as_json);
+    let id = id.map_or("null", |id| &id.0);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into_bytes()
 }
 

@@ -1,7 +1,7 @@
 //! The client's side: one thread reads lines from standard input, another writes answers to
 //! standard output. Reads of tokio's own standard streams can't be cancelled.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 
 use tokio::sync::mpsc;
 
@@ -25,35 +25,18 @@ pub enum Line {
 /// Reads the next line; `None` at the end. Of a line over `max` bytes only the head is kept.
 pub fn read_line(reader: &mut impl BufRead, max: usize) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
-    let mut length = 0;
-    loop {
-        let buffer = match reader.fill_buf() {
-            Ok(buffer) => buffer,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let end = buffer.iter().position(|byte| *byte == b'\n');
-        let part = &buffer[..end.unwrap_or(buffer.len())];
-        length += part.len();
-        if length <= max {
-            line.extend_from_slice(part);
-        } else if line.len() < HEAD {
-            line.extend_from_slice(&part[..part.len().min(HEAD)]);
-        }
-        let at_end_of_input = buffer.is_empty();
-        let used = part.len() + usize::from(end.is_some());
-        reader.consume(used);
-        if length > max {
-            line.truncate(HEAD);
-            line.shrink_to_fit();
-        }
-        match (end.is_some() || at_end_of_input, length) {
-            (false, _) => {}
-            (true, 0) if at_end_of_input => return Ok(None),
-            (true, length) if length > max => return Ok(Some(Line::TooLong(line))),
-            (true, _) => return Ok(Some(Line::Whole(line))),
-        }
+    // One byte more, for the line feed.
+    let most = max as u64 + 1;
+    if reader.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
     }
+    if line.pop_if(|last| *last == b'\n').is_some() || line.len() <= max {
+        return Ok(Some(Line::Whole(line)));
+    }
+    reader.skip_until(b'\n')?;
+    line.truncate(HEAD);
+    line.shrink_to_fit();
+    Ok(Some(Line::TooLong(line)))
 }
 
 /// Starts the thread that reads standard input until its end.

@@ -87,12 +87,6 @@ struct Bridge {
     output: mpsc::Sender<Vec<u8>>,
 }
 
-/// What ends the relaying.
-enum Ended {
-    Client,
-    Daemon,
-}
-
 impl Bridge {
     fn new(
         starter: Starter,
@@ -115,7 +109,7 @@ impl Bridge {
             }
             match self.reach().await {
                 Ok(connection) => {
-                    if matches!(self.relay(connection).await, Ended::Client) {
+                    if self.relay(connection).await {
                         return;
                     }
                 }
@@ -130,9 +124,8 @@ impl Bridge {
 
     /// Takes a line while there is no connection.
     async fn hold(&mut self, line: Line) {
-        match receive(&self.pending, line, false) {
-            Verdict::Answer(answer) => self.answer(vec![answer]).await,
-            Verdict::Held | Verdict::Dropped | Verdict::Forward(_) => {}
+        if let Verdict::Answer(answer) = receive(&self.pending, line, false) {
+            self.answer(vec![answer]).await;
         }
     }
 
@@ -184,8 +177,9 @@ impl Bridge {
         }
     }
 
-    /// Relays lines both ways until one side ends. Neither way can block the other.
-    async fn relay(&mut self, connection: Connection) -> Ended {
+    /// Relays lines both ways until one side ends; returns whether that was the client's. Neither
+    /// way can block the other.
+    async fn relay(&mut self, connection: Connection) -> bool {
         let Self { pending, input, output, limits, .. } = self;
         let leaving = AtomicBool::new(false);
         let up = upward(pending, input, output, connection.writer);
@@ -196,10 +190,10 @@ impl Bridge {
                 Ok(writer) => writer,
                 Err(error) => {
                     tracing::debug!(%error, "the daemon does not read");
-                    return Ended::Daemon;
+                    return false;
                 }
             },
-            () = &mut down => return Ended::Daemon,
+            () = &mut down => return false,
         };
         // The writer stays open: closing it would cancel the requests.
         leaving.store(true, Ordering::Relaxed);
@@ -207,7 +201,7 @@ impl Bridge {
             let _ = timeout(limits.drain, down).await;
         }
         drop(writer);
-        Ended::Client
+        true
     }
 }
 
@@ -228,7 +222,7 @@ async fn upward(
             Verdict::Answer(answer) => {
                 let _ = output.send(answer).await;
             }
-            Verdict::Held | Verdict::Dropped => {}
+            Verdict::Nothing => {}
         }
     }
     Ok(writer)
@@ -285,7 +279,7 @@ async fn send(writer: &mut OwnedWriteHalf, mut line: Vec<u8>) -> io::Result<()> 
 
 fn receive(pending: &Mutex<PendingRequests>, line: Line, connected: bool) -> Verdict {
     match line {
-        Line::Whole(line) if line.trim_ascii().is_empty() => Verdict::Dropped,
+        Line::Whole(line) if line.trim_ascii().is_empty() => Verdict::Nothing,
         Line::Whole(line) => lock(pending).client_says(line, connected),
         Line::TooLong(head) => {
             let id = frame::id_in_head(&head);

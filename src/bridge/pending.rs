@@ -20,11 +20,10 @@ const REPLAY_ID: &str = "provost/replay";
 pub enum Verdict {
     /// Sends it to the daemon.
     Forward(Vec<u8>),
-    /// Keeps it for the next connection.
-    Held,
     /// Answers it.
     Answer(Vec<u8>),
-    Dropped,
+    /// The line is kept for the next connection, or dropped.
+    Nothing,
 }
 
 struct Waiting {
@@ -79,10 +78,10 @@ impl PendingRequests {
                     }
                     _ => {}
                 }
-                if connected { Verdict::Forward(line) } else { Verdict::Dropped }
+                if connected { Verdict::Forward(line) } else { Verdict::Nothing }
             }
             Frame::Response { .. } | Frame::Other if connected => Verdict::Forward(line),
-            Frame::Response { .. } => Verdict::Dropped,
+            Frame::Response { .. } => Verdict::Nothing,
             Frame::Other => Verdict::Answer(frame::malformed(&line)),
         }
     }
@@ -104,7 +103,7 @@ impl PendingRequests {
         }
         let line = request.line.clone();
         self.waiting.push(request);
-        if connected { Verdict::Forward(line) } else { Verdict::Held }
+        if connected { Verdict::Forward(line) } else { Verdict::Nothing }
     }
 
     /// Takes note of a line from the daemon; all of them go to the client.
@@ -246,12 +245,12 @@ mod tests {
     #[test]
     fn without_a_daemon_requests_are_held_and_malformed_lines_answered() {
         let mut pending = PendingRequests::default();
-        assert_eq!(pending.client_says(call(1), false), Verdict::Held);
+        assert_eq!(pending.client_says(call(1), false), Verdict::Nothing);
         let Verdict::Answer(parse_error) = pending.client_says(b"{".to_vec(), false) else {
             panic!()
         };
         assert_eq!(json(&parse_error)["error"]["code"], -32700);
-        assert_eq!(pending.client_says(br#"{"method":"x"}"#.to_vec(), false), Verdict::Dropped);
+        assert_eq!(pending.client_says(br#"{"method":"x"}"#.to_vec(), false), Verdict::Nothing);
         assert_eq!(pending.resend().len(), 1);
         assert_eq!(forwarded(pending.client_says(b"{".to_vec(), true)), b"{");
     }

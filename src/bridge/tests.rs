@@ -35,8 +35,8 @@ impl Client {
 
     /// Listens as a daemon does that has just started.
     fn listen(&self) -> UnixListener {
-        let _ = std::fs::remove_file(self.home.socket());
-        UnixListener::bind(self.home.socket()).unwrap()
+        let _ = std::fs::remove_file(&self.home.socket);
+        UnixListener::bind(&self.home.socket).unwrap()
     }
 
     async fn say(&self, line: Value) {

@@ -4,14 +4,8 @@ use std::io;
 
 use provost_actors::event::Action;
 use provost_actors::ids::ApprovalId;
-use serde_json::{Value, json};
 
-use super::context::{check_piece, only, whole};
-use super::text::{headline, one_line, word};
-use super::{Context, Exit, Failure, Output};
-use crate::api::approvals::{
-    ApprovalStatus, ApprovalSummary, ListApprovalsOutput, RespondApprovalOutput,
-};
+use super::prelude::*;
 
 /// The longest piece of a request that is shown, in characters.
 const REQUEST: usize = 200;
@@ -25,21 +19,12 @@ pub struct ApprovalsArgs {
     all: bool,
 }
 
-#[derive(clap::Args, Debug)]
-pub struct DenyArgs {
-    /// The approval's id, or 8 or more characters of its start or end
-    approval: String,
-    /// Reason, passed to the agent if its protocol allows
-    #[arg(long)]
-    reason: Option<String>,
-}
-
 pub async fn approvals(context: &mut Context, args: &ApprovalsArgs) -> Result<Exit, Failure> {
     let mut arguments = json!({"status": if args.all { "all" } else { "pending" }});
     if let Some(attempt) = &args.attempt {
         arguments["attempt_id"] = json!(context.attempt(attempt).await?);
     }
-    if context.out.is_json() {
+    if context.out.json {
         arguments["limit"] = json!(100);
         let listed = context.call::<ListApprovalsOutput>(arguments).await?;
         context.out.json(&listed)?;
@@ -47,11 +32,11 @@ pub async fn approvals(context: &mut Context, args: &ApprovalsArgs) -> Result<Ex
     }
     let approvals = context.all::<ApprovalSummary>(arguments).await?;
     let none = if args.all { "there are no approvals" } else { "no approvals are pending" };
-    context.out.list(
-        &["ID", "ATTEMPT", "STATUS", "ASKS FOR"],
-        approvals.iter().map(|it| row(it)),
-        none,
-    )?;
+    let rows = approvals.iter().map(|it| {
+        let request = headline(&one_line(&it.text), REQUEST);
+        vec![it.approval_id.short(), it.attempt_id.short(), word(&it.status), request]
+    });
+    context.out.list(&["ID", "ATTEMPT", "STATUS", "ASKS FOR"], rows, none)?;
     for approval in approvals.iter().filter(|it| it.status == ApprovalStatus::Pending) {
         context.out.line("")?;
         show(&mut context.out, approval)?;
@@ -84,25 +69,13 @@ fn effect(action: &Action) -> Vec<String> {
     lines
 }
 
-fn row(approval: &ApprovalSummary) -> Vec<String> {
-    vec![
-        approval.approval_id.short(),
-        approval.attempt_id.short(),
-        word(&approval.status),
-        headline(&one_line(&approval.text), REQUEST),
-    ]
-}
-
-pub async fn approve(context: &mut Context, approval: &str) -> Result<Exit, Failure> {
-    respond(context, approval, json!({"decision": "approve"})).await
-}
-
-pub async fn deny(context: &mut Context, args: &DenyArgs) -> Result<Exit, Failure> {
-    respond(context, &args.approval, json!({"decision": "deny", "reason": args.reason})).await
-}
-
 /// Shows the request if it is pending, and answers it. Only a whole id can name one that is not.
-async fn respond(context: &mut Context, id: &str, mut answer: Value) -> Result<Exit, Failure> {
+pub async fn respond(
+    context: &mut Context,
+    id: &str,
+    decision: &str,
+    reason: Option<&str>,
+) -> Result<Exit, Failure> {
     let piece = check_piece(id)?;
     let pending = context.all::<ApprovalSummary>(json!({})).await?;
     let id: ApprovalId = match whole(&piece) {
@@ -110,11 +83,11 @@ async fn respond(context: &mut Context, id: &str, mut answer: Value) -> Result<E
         None => only(pending.iter().map(|it| it.approval_id), &piece, "pending approval")?,
     };
     if let Some(asked) = pending.iter().find(|it| it.approval_id == id)
-        && !context.out.is_json()
+        && !context.out.json
     {
         show(&mut context.out, asked)?;
     }
-    answer["approval_id"] = json!(id);
+    let answer = json!({"approval_id": id, "decision": decision, "reason": reason});
     let done = context.call::<RespondApprovalOutput>(answer).await?;
     context.show(&done, |out, it| out.line(&format!("{} {}", id.short(), word(&it.status))))
 }

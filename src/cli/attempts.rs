@@ -1,24 +1,9 @@
 //! `provost ps` and `status`: attempts as people see them.
 
 use std::collections::BTreeSet;
-use std::io;
-
-use provost_actors::event::Timestamp;
-use provost_actors::ids::{AttemptId, TaskId};
-use serde_json::json;
 
 use super::path::worktree;
-use super::render::{ended, for_person, is_stopped};
-use super::table::Column::{Cut, Whole};
-use super::text::{harmless, headline, word};
-use super::{Context, Exit, Failure, Output};
-use crate::api::attempts::{
-    AttemptLimit, AttemptPhase, AttemptState, AttemptStatus, AttemptStatuses, ToldStatus,
-};
-use crate::api::commands::{AttemptLine, Attempts};
-use crate::api::projects::ProjectSummary;
-use crate::api::tasks::GetTaskOutput;
-use crate::client::ClientError;
+use super::prelude::*;
 
 /// The most attempts that one call returns the status of.
 const STATUSES_MAX: usize = 50;
@@ -122,8 +107,14 @@ pub async fn status(context: &mut Context, attempt: &str) -> Result<Exit, Failur
     let status = context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
     if !context.out.as_json(&status)? {
         let (task, project) = purpose(context, status.task_id).await?;
-        let is_local = context.out.is_terminal();
-        print_status(&mut context.out, &status_lines(&status, task, project, is_local))?;
+        let out = &mut context.out;
+        for (label, value) in status_lines(&status, task, project, out.terminal) {
+            let label = out.paint(anstyle::Style::new().bold(), &format!("{label:<9}"));
+            for (index, line) in value.lines().enumerate() {
+                let label = if index == 0 { label.as_str() } else { "         " };
+                out.painted(&format!("{label}{}", harmless(line)))?;
+            }
+        }
     }
     Ok(Exit::Done)
 }
@@ -198,17 +189,6 @@ fn limit(limit: &AttemptLimit) -> String {
         ("no", Some(reason)) => format!("{set} (not enforced: {reason})"),
         (hold, Some(reason)) => format!("{set} ({hold}: {reason})"),
     }
-}
-
-fn print_status(out: &mut Output, lines: &[(&str, String)]) -> io::Result<()> {
-    for (label, value) in lines {
-        let label = out.paint(anstyle::Style::new().bold(), &format!("{label:<9}"));
-        for (index, line) in value.lines().enumerate() {
-            let label = if index == 0 { label.as_str() } else { "         " };
-            out.painted(&format!("{label}{}", harmless(line)))?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

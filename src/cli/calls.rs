@@ -1,26 +1,13 @@
-//! What each call of the command line returns. Pure.
+//! What each call of the command line returns: its answer, or an item of its list. Pure.
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::api::approvals::{ApprovalSummary, ListApprovalsOutput, RespondApprovalOutput};
-use crate::api::artifacts::{GetAttemptChangesOutput, GetAttemptPatchOutput};
-use crate::api::attempts::{
-    AttemptStatus, AttemptStatuses, StartTaskAttemptOutput, StopAttemptOutput,
+pub use crate::api::worker::inbox::*;
+pub use crate::api::{
+    approvals::*, artifacts::*, attempts::*, commands::*, executors::*, follow_up::*, projects::*,
+    tasks::*, waits::*,
 };
-use crate::api::commands::{
-    AddedPlan, Attempts, CheckLog, Collected, Empty, ImportedTasks, Plans, RemovedPlan, Resolved,
-    Shutdown, Trash,
-};
-use crate::api::executors::ListExecutorsOutput;
-use crate::api::follow_up::FollowUpOutput;
-use crate::api::projects::{CreateProjectOutput, ListReposOutput, ProjectSummary};
-use crate::api::tasks::{
-    CreateTaskOutput, DeleteTaskOutput, GetTaskOutput, TaskOutput, TaskSummary,
-};
-use crate::api::waits::WaitForAttemptsOutput;
-use crate::api::worker::inbox::{AnswerQuestionOutput, QuestionSummary};
 use crate::client::CallOutput;
 
 macro_rules! calls {
@@ -43,8 +30,12 @@ calls! {
     "get_attempt_status" => AttemptStatuses,
     "get_task" => GetTaskOutput,
     "list_approvals" => ListApprovalsOutput,
+    "list_approvals" => ApprovalSummary,
     "list_executors" => ListExecutorsOutput,
+    "list_projects" => ProjectSummary,
+    "list_questions" => QuestionSummary,
     "list_repos" => ListReposOutput,
+    "list_tasks" => TaskSummary,
     "respond_approval" => RespondApprovalOutput,
     "start_task_attempt" => StartTaskAttemptOutput,
     "stop_attempt" => StopAttemptOutput,
@@ -62,29 +53,6 @@ calls! {
     "provost/remove_plan" => RemovedPlan,
     "provost/resolve" => Resolved,
     "provost/shutdown" => Shutdown,
-}
-
-/// An item of a list tool.
-pub trait Item: DeserializeOwned {
-    const TOOL: &'static str;
-    /// The field of the answer that holds the items.
-    const FIELD: &'static str;
-}
-
-macro_rules! items {
-    ($($tool:literal, $field:literal => $item:ty,)*) => {
-        $(impl Item for $item {
-            const TOOL: &'static str = $tool;
-            const FIELD: &'static str = $field;
-        })*
-    };
-}
-
-items! {
-    "list_approvals", "approvals" => ApprovalSummary,
-    "list_projects", "projects" => ProjectSummary,
-    "list_questions", "questions" => QuestionSummary,
-    "list_tasks", "tasks" => TaskSummary,
 }
 
 /// A page of a log. Its entries stay JSON, so that those of unknown kinds are shown too.

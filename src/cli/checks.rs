@@ -1,12 +1,8 @@
 //! `provost checks`: the results of a task's checks, run when it was reported done.
 
-use serde_json::{Value, json};
-
+use super::prelude::*;
 use super::project::ProjectArg;
-use super::text::word;
-use super::{Context, Exit, Failure, task};
-use crate::api::commands::CheckLog;
-use crate::api::tasks::GetTaskOutput;
+use super::task;
 use crate::api::worker::report::{CheckReceipt, Flag};
 
 /// The fields of a task that `--json` prints.

@@ -10,14 +10,13 @@ use provost_actors::refusal::{Code, Refusal};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::calls::Item;
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::table::Column;
 use super::text::{harmless, headline};
 use crate::api::commands::{Attempts, Resolved};
 use crate::client::{
-    Answer, CallOutput, Client, ClientError, Connection, Hello, Peer, Starter, connect_or_start,
+    Answer, CallOutput, ClientError, Connection, Hello, Peer, Starter, connect_or_start,
 };
 use crate::home::Home;
 use crate::role::Role;
@@ -40,7 +39,7 @@ const READING: [&str; 4] = ["get_", "list_", "tail_", "wait_for_"];
 pub struct Context {
     pub out: Output,
     starter: Option<Starter>,
-    client: Option<Client>,
+    client: Option<Connection>,
 }
 
 impl Context {
@@ -58,21 +57,21 @@ impl Context {
 
     /// The home that the environment names, unless the context was made for another one.
     pub fn home(&mut self) -> Result<&Home, Failure> {
-        Ok(self.starter()?.home())
+        Ok(&self.starter()?.home)
     }
 
     /// The connection; a daemon is started when none runs.
-    pub async fn client(&mut self) -> Result<&mut Client, Failure> {
+    pub async fn client(&mut self) -> Result<&mut Connection, Failure> {
         let client = match self.client.take() {
             Some(client) => client,
-            None => Client::new(connect_or_start(self.starter()?, &hello()).await?),
+            None => connect_or_start(self.starter()?, &hello()).await?,
         };
         Ok(self.client.insert(client))
     }
 
     /// A connection of its own to the daemon that runs; none is started.
-    pub async fn running(home: &Home) -> Result<Client, ClientError> {
-        Ok(Client::new(Connection::open(home.socket(), &hello()).await?))
+    pub async fn running(home: &Home) -> Result<Connection, ClientError> {
+        Connection::open(&home.socket, &hello()).await
     }
 
     /// Calls the tool or the method that returns `T`.
@@ -102,13 +101,18 @@ impl Context {
         Ok(self.client().await?.request(call, arguments).await?)
     }
 
-    /// Every item of a list tool, over all of its pages.
-    pub async fn all<T: Item>(&mut self, mut arguments: Value) -> Result<Vec<Answer<T>>, Failure> {
+    /// Every item of the list tool that returns `T`, over all of its pages.
+    pub async fn all<T: CallOutput>(
+        &mut self,
+        mut arguments: Value,
+    ) -> Result<Vec<Answer<T>>, Failure> {
         let mut all = Vec::new();
+        // `list_tasks` returns its items as `tasks`.
+        let field = T::CALL.trim_start_matches("list_");
         arguments["limit"] = json!(PAGE);
         loop {
-            let mut page = self.request(T::TOOL, arguments.clone()).await?;
-            if let Value::Array(items) = page[T::FIELD].take() {
+            let mut page = self.request(T::CALL, arguments.clone()).await?;
+            if let Value::Array(items) = page[field].take() {
                 for item in items {
                     all.push(Answer::read(item)?);
                 }
@@ -185,8 +189,23 @@ pub fn only<T: Display>(
     the_one(ids.into_iter().filter(is_meant).collect(), piece, kind)
 }
 
+/// The only one of this name; if there is none, the only one that a piece of an id stands for.
+pub fn by_name_or_id<T: Display>(
+    named: impl Iterator<Item = T>,
+    all: impl Iterator<Item = T>,
+    name: &str,
+    kind: &str,
+) -> Result<T, Failure> {
+    let (named, shown) = (named.collect::<Vec<_>>(), harmless(name));
+    match check_piece(name) {
+        _ if !named.is_empty() => the_one(named, &shown, kind),
+        Ok(piece) => only(all, &piece, kind),
+        Err(_) => Err(not_found(kind, format!("there is no {kind} {shown}"))),
+    }
+}
+
 /// The only one of the ids that a name stands for.
-pub fn the_one<T: Display>(mut ids: Vec<T>, name: &str, kind: &str) -> Result<T, Failure> {
+fn the_one<T: Display>(mut ids: Vec<T>, name: &str, kind: &str) -> Result<T, Failure> {
     match (ids.pop(), ids.as_slice()) {
         (None, _) => Err(not_found(kind, format!("there is no {kind} with id {name}"))),
         (Some(id), []) => Ok(id),
@@ -199,7 +218,7 @@ pub fn the_one<T: Display>(mut ids: Vec<T>, name: &str, kind: &str) -> Result<T,
 }
 
 /// Nothing has this name or id; the hint is the verb that lists what there is.
-pub fn not_found(kind: &str, message: String) -> Failure {
+fn not_found(kind: &str, message: String) -> Failure {
     let (code, list) = match kind {
         "task" => (Code::TaskNotFound, "provost task list"),
         "project" => (Code::ProjectNotFound, "provost project list"),

@@ -3,16 +3,11 @@
 use std::time::Duration;
 
 use provost_actors::process::identity::Process;
-use serde_json::{Value, json};
 
-use super::table::Column::{Whole, Wrapped};
-use super::{Context, Exit, Failure};
-use crate::api::commands::{Shutdown, Survivor};
-use crate::client::Answer;
-use crate::config::{Config, Override};
-use crate::daemon;
+use super::prelude::*;
+use crate::config::{Config, Flag};
 use crate::home::Home;
-use crate::telemetry;
+use crate::{daemon, telemetry};
 
 /// How long `shutdown` waits for the daemon: longer than any grace period of a stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_mins(11);
@@ -45,20 +40,17 @@ pub fn daemon(args: &DaemonArgs, home: &Home) -> Result<Exit, Failure> {
         let _ = nix::unistd::setsid();
     }
     telemetry::start(telemetry::DAEMON_DEFAULT)?;
-    let config = Config::load(&home.config_file(), &overrides(args))?;
+    let config = Config::load(&home.config_file(), &flags(args))?;
     daemon::run(home, &config)?;
     Ok(Exit::Done)
 }
 
-fn overrides(args: &DaemonArgs) -> Vec<Override> {
+fn flags(args: &DaemonArgs) -> Vec<Flag> {
     let flags = [
-        ("daemon.max_running_attempts", "--max-running-attempts", &args.max_running_attempts),
-        ("daemon.stop_grace_ms", "--stop-grace-ms", &args.stop_grace_ms),
+        ("daemon.max_running_attempts", &args.max_running_attempts),
+        ("daemon.stop_grace_ms", &args.stop_grace_ms),
     ];
-    let flags = flags.into_iter();
-    flags
-        .filter_map(|(path, flag, text)| Some(Override { path, flag, text: text.clone()? }))
-        .collect()
+    flags.into_iter().filter_map(|(path, text)| Some((path, text.clone()?))).collect()
 }
 
 pub async fn shutdown(context: &mut Context, stop_all: bool) -> Result<Exit, Failure> {
@@ -95,7 +87,7 @@ pub async fn end(
     stop_all: bool,
 ) -> Result<(u32, Answer<Shutdown>), Failure> {
     let mut client = Context::running(context.home()?).await?;
-    let pid = client.welcome().pid;
+    let pid = client.welcome.pid;
     let process = Process::of(pid.cast_signed()).and_then(Process::open);
     let done = client.call::<Shutdown>(json!({"stop_all": stop_all})).await?;
     if !done.alive.is_empty() {
@@ -149,7 +141,7 @@ mod tests {
             background: false,
         };
         let dir = tempfile::tempdir().unwrap();
-        let config = Config::load(&dir.path().join("none"), &overrides(&args)).unwrap();
+        let config = Config::load(&dir.path().join("none"), &flags(&args)).unwrap();
         assert_eq!(config.settings.daemon.stop_grace_ms, 7);
     }
 }

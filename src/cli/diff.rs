@@ -1,16 +1,10 @@
 //! `provost diff`: what an attempt changed: a patch, or a table of the files if it is too long.
 
 use anstyle::{AnsiColor, Style};
-use provost_actors::ids::AttemptId;
 use provost_actors::workspace::quote;
-use serde_json::{Value, json};
 
-use super::text::{harmless, word};
-use super::{Context, Exit, Failure, Output, hints};
-use crate::api::artifacts::{
-    BlockedReason, ChangesSummary, GetAttemptChangesOutput, GetAttemptPatchOutput,
-};
-use crate::client::Answer;
+use super::hints;
+use super::prelude::*;
 
 /// The most paths of one patch.
 const PATHS_MAX: usize = 100;
@@ -78,7 +72,7 @@ async fn patch(
 
 fn show_patch(out: &mut Output, patch: &Answer<GetAttemptPatchOutput>) -> Result<Exit, Failure> {
     if out.as_json(patch)? {
-    } else if out.is_terminal() {
+    } else if out.terminal {
         for line in patch.patch.lines() {
             let painted = out.paint(style(line), &harmless(line));
             out.painted(&painted)?;
@@ -114,14 +108,13 @@ fn total(summary: &ChangesSummary) -> String {
 }
 
 fn style(line: &str) -> Style {
-    let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
     let is_head =
         ["diff --git ", "index ", "--- ", "+++ "].iter().any(|head| line.starts_with(head));
     match line.as_bytes().first() {
         _ if is_head => Style::new().bold(),
-        Some(b'+') => colour(AnsiColor::Green),
-        Some(b'-') => colour(AnsiColor::Red),
-        Some(b'@') => colour(AnsiColor::Cyan),
+        Some(b'+') => AnsiColor::Green.on_default(),
+        Some(b'-') => AnsiColor::Red.on_default(),
+        Some(b'@') => AnsiColor::Cyan.on_default(),
         _ => Style::new(),
     }
 }

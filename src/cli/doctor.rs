@@ -1,11 +1,9 @@
 //! `provost doctor`: prints the results of the doctor's checks, one line each.
 
-use anstyle::{AnsiColor, Style};
-
+use anstyle::AnsiColor;
 use unicode_width::UnicodeWidthStr;
 
-use super::text::{harmless, word};
-use super::{Exit, Failure, Output};
+use super::prelude::*;
 use crate::doctor::{Check, Status, examine};
 use crate::home::Home;
 
@@ -25,7 +23,13 @@ fn print(out: &mut Output, checks: &[Check]) -> std::io::Result<()> {
     let width = names.iter().map(|name| name.width()).max().unwrap_or_default();
     for (check, name) in checks.iter().zip(&names) {
         let label = if check.fixed { "fixed".to_owned() } else { word(&check.status) };
-        let label = out.paint(style(check.status), &format!("{label:<5}"));
+        let colour = match check.status {
+            Status::Ok => AnsiColor::Green,
+            Status::Note => AnsiColor::Blue,
+            Status::Warn => AnsiColor::Yellow,
+            Status::Fail => AnsiColor::Red,
+        };
+        let label = out.paint(colour.on_default(), &format!("{label:<5}"));
         let gap = width - name.width() + 2;
         out.painted(&format!("{label} {name}{:gap$}{}", "", harmless(&check.message)))?;
         if let Some(hint) = &check.hint {
@@ -33,14 +37,4 @@ fn print(out: &mut Output, checks: &[Check]) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn style(status: Status) -> Style {
-    let colour = match status {
-        Status::Ok => AnsiColor::Green,
-        Status::Note => AnsiColor::Blue,
-        Status::Warn => AnsiColor::Yellow,
-        Status::Fail => AnsiColor::Red,
-    };
-    Style::new().fg_color(Some(colour.into()))
 }

@@ -1,11 +1,12 @@
 //! `provost executors`: which executors are installed, and how to install the rest.
 
-use serde_json::json;
-
+use super::prelude::*;
 use super::run::is_stand_in;
-use super::table::Column::{Whole, Wrapped};
-use super::{Context, Exit, Failure};
-use crate::api::executors::{ExecutorSummary, ListExecutorsOutput};
+
+const AFTER_AN_INSTALLATION: [&str; 2] = [
+    "The daemon keeps the PATH that it was started with. After an installation, run",
+    "`provost shutdown`; agents keep running, and the next command starts another.",
+];
 
 pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
     let listed = context.call::<ListExecutorsOutput>(json!({})).await?;
@@ -24,18 +25,16 @@ pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
             out.line("")?;
             out.table(&[Whole("EXECUTOR"), Wrapped("NOTE")], notes)?;
         }
-        let missing = listed.executors.iter().filter(|it| !it.available);
-        let missing: Vec<Vec<String>> = missing.map(missing_row).collect();
+        let missing = listed.executors.iter().filter(|it| !it.available).map(|it| {
+            let why = it.unavailable_reason.clone().unwrap_or_default();
+            vec![it.executor.clone(), why, it.install.clone().unwrap_or_default()]
+        });
+        let missing: Vec<_> = missing.collect();
         if !missing.is_empty() {
             out.line("")?;
             out.table(&[Whole("MISSING"), Wrapped("WHY"), Whole("INSTALL")], missing)?;
             out.line("")?;
-            out.line(
-                "The daemon keeps the PATH that it was started with. After an installation, run",
-            )?;
-            out.line(
-                "`provost shutdown`; agents keep running, and the next command starts another.",
-            )?;
+            AFTER_AN_INSTALLATION.iter().try_for_each(|line| out.line(line))?;
         }
         Ok(())
     })
@@ -71,11 +70,6 @@ fn row(executor: &ExecutorSummary) -> Vec<String> {
 fn name(executor: &ExecutorSummary) -> String {
     let mark = if is_stand_in(executor) { " (stand-in)" } else { "" };
     format!("{}{mark}", executor.executor)
-}
-
-fn missing_row(executor: &ExecutorSummary) -> Vec<String> {
-    let why = executor.unavailable_reason.clone().unwrap_or_default();
-    vec![executor.executor.clone(), why, executor.install.clone().unwrap_or_default()]
 }
 
 #[cfg(test)]

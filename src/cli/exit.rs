@@ -1,7 +1,6 @@
 //! Why a verb failed, and its exit code. Pure.
 
 use std::io;
-use std::process::ExitCode;
 
 use provost_actors::refusal::{Code, Refusal};
 use serde::Deserialize;
@@ -28,12 +27,6 @@ pub enum Exit {
     /// The time limit of `wait` was reached first.
     TimedOut = 6,
     AttemptFailed = 7,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
-    }
 }
 
 /// Why a verb failed.
@@ -98,20 +91,16 @@ impl Failure {
 
     /// The failure as an envelope, as tools refuse.
     pub fn envelope(&self, verb: &str) -> Value {
-        let other = || Refusal::new(self.code(), self.to_string()).envelope();
-        let mut envelope = self.refusal().map_or_else(other, |refusal| refusal.json);
-        envelope["hint"] = json!(self.hint(verb));
-        envelope
-    }
-
-    /// The code of a failure that has none of its own.
-    fn code(&self) -> Code {
-        match self.exit() {
+        let code = match self.exit() {
             Exit::Usage => Code::InvalidArgument,
             Exit::Unreachable => Code::DaemonUnavailable,
             Exit::NotFound => Code::FileNotFound,
             _ => Code::Internal,
-        }
+        };
+        let other = || Refusal::new(code, self.to_string()).envelope();
+        let mut envelope = self.refusal().map_or_else(other, |refusal| refusal.json);
+        envelope["hint"] = json!(self.hint(verb));
+        envelope
     }
 }
 

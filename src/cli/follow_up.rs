@@ -1,10 +1,6 @@
 //! `provost send` and `queue`: further prompts for an attempt's session.
 
-use serde_json::{Value, json};
-
-use super::text::headline;
-use super::{Context, Exit, Failure};
-use crate::api::follow_up::{FollowUpAction, FollowUpOutput, QueueStatus};
+use super::prelude::*;
 
 /// The longest piece of a queued prompt that is shown, in characters.
 const PROMPT: usize = 80;

@@ -2,13 +2,9 @@
 //! daemon move them to the trash; with `--empty-trash` the same for the trash.
 
 use provost_actors::attempt::CollectVerdict;
-use provost_actors::event::Timestamp;
-use serde_json::json;
 
-use super::table::Column::{Cut, Whole};
-use super::text::{headline, word};
-use super::{Context, Exit, Failure, project};
-use crate::api::commands::{Collected, CollectedAttempt, Trash};
+use super::prelude::*;
+use super::project::choose;
 
 /// How long the trash keeps things by default.
 const TRASH_DAYS: u64 = 7;
@@ -41,7 +37,7 @@ pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
     let mut params = json!({"yes": args.yes, "snapshot": args.snapshot,
         "older_than_secs": args.older_than.unwrap_or_default()});
     if args.project.is_some() {
-        params["project_id"] = json!(project::choose(context, args.project.as_deref()).await?);
+        params["project_id"] = json!(choose(context, args.project.as_deref()).await?);
     }
     let found = context.call::<Collected>(params).await?;
     context.show(&found, |out, Collected { attempts, .. }| {

@@ -1,15 +1,9 @@
 //! `provost inbox` and `answer`: open questions, tickets and alerts.
 
-use provost_actors::ids::{ProjectId, QuestionId};
-use provost_actors::refusal::Code;
-use serde_json::json;
+use provost_actors::ids::QuestionId;
 
-use super::project::{self, ProjectArg};
-use super::text::{harmless, headline, one_line, word};
-use super::{Context, Exit, Failure};
-use crate::api::projects::ProjectSummary;
-use crate::api::worker::inbox::{AnswerQuestionOutput, QuestionStatus, QuestionSummary};
-use crate::client::{Answer, ClientError};
+use super::prelude::*;
+use super::project::{ProjectArg, choose};
 
 /// The longest piece of a question that is shown, in characters.
 const QUESTION: usize = 200;
@@ -87,7 +81,7 @@ fn row(question: &QuestionSummary, projects: &[Answer<ProjectSummary>]) -> Vec<S
 pub async fn answer(context: &mut Context, args: &AnswerArgs) -> Result<Exit, Failure> {
     let project = match named(context, args.project.name()).await? {
         // A handle is looked up in the project of the working directory, if there is one.
-        None if args.id.parse::<QuestionId>().is_err() => project::choose(context, None).await.ok(),
+        None if args.id.parse::<QuestionId>().is_err() => choose(context, None).await.ok(),
         named => named,
     };
     let answer = json!({"question_id": args.id, "answer": args.answer, "project_id": project});
@@ -109,7 +103,7 @@ pub async fn answer(context: &mut Context, args: &AnswerArgs) -> Result<Exit, Fa
 /// The project that was named, if one was: the inbox is for all projects.
 async fn named(context: &mut Context, given: Option<&str>) -> Result<Option<ProjectId>, Failure> {
     match given {
-        Some(_) => project::choose(context, given).await.map(Some),
+        Some(_) => choose(context, given).await.map(Some),
         None => Ok(None),
     }
 }

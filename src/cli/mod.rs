@@ -17,12 +17,12 @@ mod exit;
 mod follow_up;
 mod gc;
 mod hints;
-mod import;
 mod inbox;
 mod logs;
 mod output;
 mod path;
 mod plan;
+mod prelude;
 mod project;
 mod render;
 mod replay;
@@ -38,10 +38,7 @@ mod wait;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
-use context::Context;
-pub use exit::Exit;
-use exit::Failure;
-use output::Output;
+use prelude::{Context, Exit, Failure, Output};
 
 use crate::bridge;
 use crate::client::{Hello, Peer, Starter};
@@ -118,7 +115,13 @@ enum Command {
         approval: String,
     },
     /// Deny an agent's request
-    Deny(approvals::DenyArgs),
+    Deny {
+        /// The approval's id, or 8 or more characters of its start or end
+        approval: String,
+        /// Reason, passed to the agent if its protocol allows
+        #[arg(long)]
+        reason: Option<String>,
+    },
     /// List open questions, tickets and alerts
     Inbox(inbox::InboxArgs),
     /// Answer a question, or resolve a ticket
@@ -181,7 +184,7 @@ pub fn main() -> ExitCode {
         Err(error) => return usage::report(error),
     };
     match start(cli.command, Output::stdout(cli.json)) {
-        Ok(exit) => exit.into(),
+        Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => report(&failure, cli.json, &verb),
     }
 }
@@ -205,7 +208,8 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Daemon(_) => Ok(Exit::Done),
         Command::Mcp { role, access } => {
             let role = role.or_else(|| crate::home::surrounding_attempt().map(|_| Role::Worker));
-            let hello = Hello::of_process(Peer::Bridge, role).with_access(access);
+            let mut hello = Hello::of_process(Peer::Bridge, role);
+            hello.access = access;
             bridge::run(Starter::new(context.home()?.clone()), hello).await?;
             Ok(Exit::Done)
         }
@@ -222,8 +226,12 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Send(args) => follow_up::send(context, &args).await,
         Command::Queue(args) => follow_up::queue(context, &args).await,
         Command::Approvals(args) => approvals::approvals(context, &args).await,
-        Command::Approve { approval } => approvals::approve(context, &approval).await,
-        Command::Deny(args) => approvals::deny(context, &args).await,
+        Command::Approve { approval } => {
+            approvals::respond(context, &approval, "approve", None).await
+        }
+        Command::Deny { approval, reason } => {
+            approvals::respond(context, &approval, "deny", reason.as_deref()).await
+        }
         Command::Inbox(args) => inbox::inbox(context, &args).await,
         Command::Answer(args) => inbox::answer(context, &args).await,
         Command::Plan(command) => plan::plan(context, command).await,
@@ -264,7 +272,7 @@ fn report(failure: &Failure, json: bool, verb: &str) -> ExitCode {
             }
         }
     }
-    exit.into()
+    ExitCode::from(exit as u8)
 }
 
 #[cfg(test)]

@@ -12,8 +12,10 @@ use super::text::{harmless, harmless_json};
 /// Where a verb prints.
 pub struct Output {
     stream: Box<dyn Write>,
-    json: bool,
-    terminal: bool,
+    /// Whether the verb was asked for JSON.
+    pub json: bool,
+    /// Whether standard output is a terminal.
+    pub terminal: bool,
     colours: bool,
     /// Of a table's rows, in cells of the terminal; `None`: unlimited.
     width: Option<usize>,
@@ -40,16 +42,6 @@ impl Output {
     pub fn take(&mut self) -> Self {
         let json = self.json;
         std::mem::replace(self, Self::to(Box::new(io::sink()), json))
-    }
-
-    /// Whether the verb was asked for JSON.
-    pub fn is_json(&self) -> bool {
-        self.json
-    }
-
-    /// Whether standard output is a terminal.
-    pub fn is_terminal(&self) -> bool {
-        self.terminal
     }
 
     /// A line of text, whoever wrote it.

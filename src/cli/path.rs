@@ -3,12 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use provost_actors::refusal::{Code, Refusal};
-use serde_json::json;
-
-use super::text::harmless;
-use super::{Context, Exit, Failure};
-use crate::api::attempts::{AttemptStatus, Worktree};
+use super::prelude::*;
 
 #[derive(clap::Args, Debug)]
 pub struct PathArgs {
@@ -32,7 +27,7 @@ pub async fn path(context: &mut Context, args: &PathArgs) -> Result<Exit, Failur
         return Err(Failure::Refused(Box::new(Refusal::new(Code::FileNotFound, gone).hint(hint))));
     }
     if context.out.as_json(&json!({"attempt_id": attempt, "path": path}))? {
-    } else if context.out.is_terminal() {
+    } else if context.out.terminal {
         context.out.line(&path)?;
     } else {
         context.out.raw(&format!("{path}\n"))?;

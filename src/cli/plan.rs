@@ -3,12 +3,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-
-use super::project::{self, ProjectArg};
-use super::text::harmless;
-use super::{Context, Exit, Failure};
-use crate::api::commands::{AddedPlan, Plan, PlanAdded, Plans, RemovedPlan};
+use super::prelude::*;
+use super::project::{ProjectArg, choose};
 
 /// The endings of the documents that a folder is searched for.
 const ENDINGS: [&str; 4] = ["md", "markdown", "json", "txt"];
@@ -61,7 +57,7 @@ pub async fn plan(context: &mut Context, command: PlanCommand) -> Result<Exit, F
 }
 
 async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
-    let project = project::choose(context, args.project.name()).await?;
+    let project = choose(context, args.project.name()).await?;
     let (mut files, mut taken) = (Vec::new(), HashSet::new());
     for path in &args.paths {
         for file in documents(path)? {
@@ -96,7 +92,7 @@ async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
 }
 
 async fn remove(context: &mut Context, args: RemoveArgs) -> Result<Exit, Failure> {
-    let project = project::choose(context, args.project.name()).await?;
+    let project = choose(context, args.project.name()).await?;
     let plan = json!({"project_id": project, "name": args.name, "version": args.version});
     let removed = context.call::<RemovedPlan>(plan).await?;
     context.show(&removed, |out, RemovedPlan { name, versions }| {
@@ -136,7 +132,7 @@ fn source(path: &Path) -> String {
 }
 
 async fn list(context: &mut Context, project: Option<&str>) -> Result<Exit, Failure> {
-    let project = project::choose(context, project).await?;
+    let project = choose(context, project).await?;
     let listed = context.call::<Plans>(json!({"project_id": project})).await?;
     context.show(&listed, |out, listed| {
         let row = |plan: &Plan| {

@@ -2,15 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use provost_actors::ids::ProjectId;
-use serde_json::{Value, json};
-
-use super::context::{check_piece, not_found, only, the_one};
-use super::table::Column::{Cut, Whole};
-use super::text::harmless;
-use super::{Context, Exit, Failure};
-use crate::api::projects::{CreateProjectOutput, ListReposOutput, ProjectSummary, RepoSummary};
-use crate::client::Answer;
+use super::prelude::*;
 
 #[derive(clap::Args, Debug)]
 pub struct InitArgs {
@@ -181,7 +173,7 @@ pub async fn choose_aloud(
     }
     let (projects, here) = (projects(context).await?, absolute(Path::new("."))?);
     let project = implied(&projects, &here)?;
-    if project.depth(&here).is_none() && !context.out.is_json() {
+    if project.depth(&here).is_none() && !context.out.json {
         anstream::eprintln!("project {}, the only one", harmless(&project.summary.name));
     }
     Ok(project.id())
@@ -189,40 +181,27 @@ pub async fn choose_aloud(
 
 fn named(projects: &[Project], given: &str) -> Result<ProjectId, Failure> {
     let by_name = projects.iter().filter(|project| project.summary.name == given);
-    let by_name: Vec<ProjectId> = by_name.map(Project::id).collect();
-    if !by_name.is_empty() {
-        return the_one(by_name, given, "project");
-    }
-    let Ok(piece) = check_piece(given) else {
-        return Err(not_found("project", format!("there is no project {}", harmless(given))));
-    };
-    only(projects.iter().map(Project::id), &piece, "project")
+    by_name_or_id(by_name.map(Project::id), projects.iter().map(Project::id), given, "project")
 }
 
 fn implied<'p>(projects: &'p [Project], cwd: &Path) -> Result<&'p Project, Failure> {
     // The innermost repository around the working directory decides.
     let deepest = projects.iter().filter_map(|it| it.depth(cwd)).max();
-    let around = projects.iter().filter(|it| deepest.is_some() && it.depth(cwd) == deepest);
-    let around: Vec<&Project> = around.collect();
-    match (around.as_slice(), projects) {
-        ([project], _) => Ok(*project),
-        ([], [project]) => Ok(project),
-        ([], []) => Err(Failure::Usage(
+    let candidates = projects.iter().filter(|it| it.depth(cwd) == deepest);
+    match candidates.collect::<Vec<_>>().as_slice() {
+        [project] => Ok(*project),
+        [] => Err(Failure::Usage(
             "there is no project yet; register a git repository with `provost init`".to_owned(),
         )),
-        ([], several) => Err(several_projects(several.iter())),
-        (several, _) => Err(several_projects(several.iter().copied())),
+        several => {
+            let name = |it: &&Project| format!("{} ({})", it.summary.name, it.id());
+            Err(Failure::Usage(format!(
+                "which project? Give one with --project, or register this repository with \
+                 `provost init`: {}",
+                several.iter().map(name).collect::<Vec<_>>().join(", ")
+            )))
+        }
     }
-}
-
-fn several_projects<'p>(projects: impl Iterator<Item = &'p Project>) -> Failure {
-    let names: Vec<String> =
-        projects.map(|project| format!("{} ({})", project.summary.name, project.id())).collect();
-    Failure::Usage(format!(
-        "which project? Give one with --project, or register this repository with \
-         `provost init`: {}",
-        names.join(", ")
-    ))
 }
 
 /// An absolute path: the daemon has another working directory.

@@ -14,42 +14,31 @@ const INDENT: usize = 9;
 /// The most lines of a tool's result that are shown.
 const RESULT_LINES: usize = 12;
 
-/// An entry for people: the kind in a word, its style and its lines.
-pub struct Rendered {
-    pub label: String,
-    pub style: Style,
-    pub lines: Vec<String>,
-}
-
-impl Rendered {
-    /// The lines as they are printed; `paint` colours the label.
-    pub fn lines(&self, paint: impl Fn(Style, &str) -> String) -> Vec<String> {
-        let label = paint(self.style, &format!("{:<width$}", self.label, width = INDENT - 1));
-        let body = |(index, line): (usize, &String)| {
-            let line = harmless(line);
-            let printed = if index == 0 {
-                format!("{label} {line}")
-            } else {
-                format!("{:INDENT$}{line}", "")
-            };
-            printed.trim_end().to_owned()
-        };
-        self.lines.iter().enumerate().map(body).collect()
-    }
-}
-
-/// A normalized entry. One of a kind that only a newer daemon knows has its kind as label.
-pub fn normalized(entry: &Value) -> Rendered {
-    let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
-    let plain = Style::new();
-    let Ok(event) = Event::deserialize(entry) else {
-        let label = harmless(entry["kind"].as_str().unwrap_or("entry"));
-        return Rendered { label, style: plain, lines: lines(text(entry)) };
+/// The lines of a normalized entry as they are printed; `paint` colours the label. One of a kind
+/// that only a newer daemon knows has its kind as label.
+pub fn normalized(entry: &Value, paint: impl Fn(Style, &str) -> String) -> Vec<String> {
+    let (label, style, body) = match Event::deserialize(entry) {
+        Ok(event) => parts(event),
+        Err(_) => (entry["kind"].as_str().unwrap_or("entry"), Style::new(), text(entry).to_owned()),
     };
-    let (label, style, body) = match event {
-        Event::UserMessage { text } => ("you", colour(AnsiColor::Cyan).bold(), text),
-        Event::AssistantMessage { text, .. } => ("agent", colour(AnsiColor::Green).bold(), text),
-        Event::Thinking { text } => ("think", plain.dimmed(), text),
+    let label = paint(style, &format!("{:<width$}", harmless(label), width = INDENT - 1));
+    let line = |(index, line): (usize, &str)| {
+        let line = harmless(line.trim_end_matches('\r'));
+        let before = if index == 0 { format!("{label} ") } else { " ".repeat(INDENT) };
+        format!("{before}{line}").trim_end().to_owned()
+    };
+    body.trim_end_matches('\n').split('\n').enumerate().map(line).collect()
+}
+
+/// An entry's label, its style and its body.
+fn parts(event: Event) -> (&'static str, Style, String) {
+    let dimmed = Style::new().dimmed();
+    match event {
+        Event::UserMessage { text } => ("you", AnsiColor::Cyan.on_default().bold(), text),
+        Event::AssistantMessage { text, .. } => {
+            ("agent", AnsiColor::Green.on_default().bold(), text)
+        }
+        Event::Thinking { text } => ("think", dimmed, text),
         Event::ToolUse { text, tool_name, action, .. } => {
             // As exactly as is known: `Bash: cargo test`.
             let keys = ["command", "path", "query", "url", "description"];
@@ -58,51 +47,44 @@ pub fn normalized(entry: &Value) -> Rendered {
                 "" => tool_name,
                 detail => format!("{tool_name}: {detail}"),
             };
-            ("tool", colour(AnsiColor::Blue), body)
+            ("tool", AnsiColor::Blue.on_default(), body)
         }
         Event::ToolResult { text, status, exit_code, .. } => {
             let is_well = status == ToolStatus::Success;
-            let style = if is_well { plain.dimmed() } else { colour(AnsiColor::Yellow) };
+            let style = if is_well { dimmed } else { AnsiColor::Yellow.on_default() };
             ("result", style, tool_result(ended(&word(&status), "", exit_code, None), &text))
         }
         Event::TokenUsage { input_tokens, output_tokens, cached_tokens, cost_usd, .. } => {
             let cached = cached_tokens.map(|cached| format!(", {cached} cached"));
             let cost = cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
             let cached = cached.unwrap_or_default();
-            let body = format!("{input_tokens} in, {output_tokens} out{cached}{cost}");
-            ("usage", plain.dimmed(), body)
+            ("usage", dimmed, format!("{input_tokens} in, {output_tokens} out{cached}{cost}"))
         }
         Event::ErrorMessage { text, error_type, .. } => {
             let body = match error_type {
                 ErrorType::Other => text,
                 kind => format!("{}: {text}", word(&kind)),
             };
-            ("error", colour(AnsiColor::Red).bold(), body)
+            ("error", AnsiColor::Red.on_default().bold(), body)
         }
-        Event::SystemMessage { text } => ("system", plain.dimmed(), text),
+        Event::SystemMessage { text } => ("system", dimmed, text),
         Event::ProcessStart { command, run_reason, .. } => {
             let body = match (run_reason, program(&command)) {
                 (RunReason::CodingAgent, command) => command,
                 (reason, command) => format!("{}: {command}", word(&reason)),
             };
-            ("start", colour(AnsiColor::Magenta), body)
+            ("start", AnsiColor::Magenta.on_default(), body)
         }
         Event::ProcessEnd { text, exit_code, exit_signal, status } => {
             let body = ended(&word(&status), &text, exit_code, exit_signal);
-            ("end", colour(AnsiColor::Magenta), body)
+            ("end", AnsiColor::Magenta.on_default(), body)
         }
-    };
-    Rendered { label: label.to_owned(), style, lines: lines(&body) }
+    }
 }
 
 /// The text of an entry.
 pub fn text(entry: &Value) -> &str {
     entry["text"].as_str().unwrap_or_default()
-}
-
-fn lines(text: &str) -> Vec<String> {
-    let lines = text.trim_end_matches('\n').split('\n');
-    lines.map(|line| line.trim_end_matches('\r').to_owned()).collect()
 }
 
 fn tool_result(ended: String, text: &str) -> String {
@@ -151,7 +133,7 @@ mod tests {
     use super::*;
 
     fn show(entries: &[Value], paint: impl Fn(Style, &str) -> String + Copy) -> String {
-        let lines = entries.iter().flat_map(|entry| normalized(entry).lines(paint));
+        let lines = entries.iter().flat_map(|entry| normalized(entry, paint));
         lines.collect::<Vec<_>>().join("\n")
     }
 

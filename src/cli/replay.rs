@@ -8,11 +8,10 @@ use provost_actors::attempt::read_launch_state;
 use provost_actors::executor;
 use provost_actors::ids::ProcessId;
 use provost_actors::log::{Difference, Entry, LogError, Replay, process_dir, replay as derive};
-use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::{Context, Exit, Failure, Output, logs};
-use crate::api::attempts::AttemptStatus;
+use super::logs;
+use super::prelude::*;
 use crate::config::Config;
 use crate::executors::Registry;
 
@@ -71,7 +70,7 @@ fn report(out: &mut Output, outcome: Replay, unreadable: Option<String>) -> Resu
             (None, format!("part of the output of process {process} is no longer stored"), None)
         }
     };
-    if out.is_json() {
+    if out.json {
         let sides = difference.as_ref().map(|Difference { entry_index, on_file, derived }| {
             json!({"entry_index": entry_index, "on_file": on_file, "derived": derived})
         });

@@ -1,17 +1,9 @@
 //! `provost run`: creates a task and starts its first attempt; also how `provost task start`
 //! starts one.
 
-use provost_actors::refusal::{Code, Refusal};
-use serde_json::{Value, json};
-
-use super::project::{self, ProjectArg};
-use super::text::{harmless, headline};
-use super::{Context, Exit, Failure, logs};
-use crate::api::attempts::{AttemptState, StartTaskAttemptOutput};
-use crate::api::commands::Empty;
-use crate::api::executors::{ExecutorSummary, ListExecutorsOutput};
-use crate::api::tasks::{CreateTaskOutput, DeleteTaskOutput};
-use crate::client::{Answer, ClientError};
+use super::logs::Reader;
+use super::prelude::*;
+use super::project::{ProjectArg, choose_aloud};
 
 /// The longest title that is derived from a prompt, in characters.
 const TITLE: usize = 80;
@@ -48,7 +40,7 @@ pub async fn run(context: &mut Context, args: RunArgs) -> Result<Exit, Failure> 
     if title.is_empty() {
         return Err(Failure::Usage("the prompt is empty".to_owned()));
     }
-    let project = project::choose_aloud(context, args.project.name()).await?;
+    let project = choose_aloud(context, args.project.name()).await?;
     let executor = executor(context, &args.agent).await?;
     let task = json!({"project_id": project, "title": title, "description": args.prompt});
     let task = context.call::<CreateTaskOutput>(task).await?.task_id;
@@ -85,11 +77,11 @@ async fn show(
     let attempt = started.attempt_id;
     if agent.follow {
         anstream::eprintln!("attempt {}", attempt.short());
-        let failed = logs::follow(context, attempt).await?.state == AttemptState::Failed;
+        let failed = Reader::new(attempt).follow(context).await?.state == AttemptState::Failed;
         return Ok(if failed { Exit::AttemptFailed } else { Exit::Done });
     }
     context.show(started, |out, _| {
-        out.line(&if out.is_terminal() { attempt.short() } else { attempt.to_string() })
+        out.line(&if out.terminal { attempt.short() } else { attempt.to_string() })
     })
 }
 
@@ -120,25 +112,24 @@ fn default_executor(executors: &[ExecutorSummary]) -> Result<String, Failure> {
     };
     match available.as_slice() {
         [only] => Ok(only.executor.clone()),
-        [] => Err(none_installed(&names(&missing), &missing)),
+        [] => {
+            let install = missing.iter().find_map(|it| it.install.as_deref()).map(harmless);
+            let install = install.map_or(String::new(), |way| format!(", such as `{way}`"));
+            let names = names(&missing);
+            let message =
+                format!("none of the coding agents that Provost knows is installed: {names}");
+            let refusal = Refusal::new(Code::ExecutorUnavailable, message).hint(format!(
+                "Install one{install}; `provost executors` shows how. To try Provost without an \
+                 agent, run again with `--executor {FAKE}`: a stand-in that only does what its \
+                 prompt says."
+            ));
+            Err(Failure::Refused(Box::new(refusal)))
+        }
         several => Err(Failure::Usage(format!(
             "which executor? Give one with --executor: {}",
             names(several)
         ))),
     }
-}
-
-fn none_installed(names: &str, missing: &[&ExecutorSummary]) -> Failure {
-    let install = missing.iter().find_map(|it| it.install.as_deref());
-    let install = install.map_or(String::new(), |way| format!(", such as `{}`", harmless(way)));
-    let refusal = Refusal::new(
-        Code::ExecutorUnavailable,
-        format!("none of the coding agents that Provost knows is installed: {names}"),
-    );
-    Failure::Refused(Box::new(refusal.hint(format!(
-        "Install one{install}; `provost executors` shows how. To try Provost without an agent, \
-         run again with `--executor {FAKE}`: a stand-in that only does what its prompt says."
-    ))))
 }
 
 #[cfg(test)]

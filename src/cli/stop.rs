@@ -1,15 +1,8 @@
 //! `provost stop`: one attempt, or all that run or wait.
 
 use futures_util::StreamExt;
-use provost_actors::ids::AttemptId;
-use serde_json::{Value, json};
 
-use super::render::ended;
-use super::text::{headline, word};
-use super::{Context, Exit, Failure};
-use crate::api::attempts::{AttemptPhase, AttemptState, StopAttemptOutput};
-use crate::api::commands::{AttemptLine, Attempts};
-use crate::client::{Answer, ClientError};
+use super::prelude::*;
 
 /// How many attempts are stopped at once: each may take its whole grace period.
 const AT_ONCE: usize = 16;
@@ -80,7 +73,7 @@ fn show_all(
     context: &mut Context,
     stopped: Vec<(&AttemptLine, StopResult)>,
 ) -> Result<Exit, Failure> {
-    let is_json = context.out.is_json();
+    let is_json = context.out.json;
     if stopped.is_empty() && !is_json {
         context.out.line("no attempt runs or waits")?;
     }

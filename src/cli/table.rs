@@ -28,22 +28,6 @@ impl From<&'static str> for Column {
     }
 }
 
-impl Column {
-    fn title(self) -> &'static str {
-        let (Self::Whole(title) | Self::Cut(title) | Self::Wrapped(title)) = self;
-        title
-    }
-
-    /// How narrow it may become.
-    fn least(self, cut: usize, wrapped: usize) -> usize {
-        match self {
-            Self::Whole(_) => usize::MAX,
-            Self::Cut(_) => cut,
-            Self::Wrapped(_) => wrapped,
-        }
-    }
-}
-
 /// The lines of a table, its head first. The last column wraps, unless it is to be cut.
 /// Without a width, in cells of the terminal, each row is one line.
 pub fn lines(columns: &[Column], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
@@ -53,7 +37,11 @@ pub fn lines(columns: &[Column], rows: &[Vec<String>], width: Option<usize>) -> 
     {
         *last = Column::Wrapped(title);
     }
-    let head: Vec<String> = columns.iter().map(|column| column.title().to_owned()).collect();
+    let title = |column: &Column| {
+        let (Column::Whole(title) | Column::Cut(title) | Column::Wrapped(title)) = column;
+        (*title).to_owned()
+    };
+    let head: Vec<String> = columns.iter().map(title).collect();
     let shown = |row: &Vec<String>| -> Vec<String> {
         row.iter().map(|cell| harmless(cell).replace('\t', " ")).collect()
     };
@@ -70,8 +58,13 @@ pub fn lines(columns: &[Column], rows: &[Vec<String>], width: Option<usize>) -> 
 fn narrow(widths: &mut [usize], columns: &[Column], most: usize) {
     let gaps = GAP * widths.len().saturating_sub(1);
     for (cut, wrapped) in NARROWEST {
+        let least = |column: Column| match column {
+            Column::Whole(_) => usize::MAX,
+            Column::Cut(_) => cut,
+            Column::Wrapped(_) => wrapped,
+        };
         while widths.iter().sum::<usize>() + gaps > most {
-            let may = (0..widths.len()).filter(|n| widths[*n] > columns[*n].least(cut, wrapped));
+            let may = (0..widths.len()).filter(|n| widths[*n] > least(columns[*n]));
             let Some(widest) = may.max_by_key(|n| widths[*n]) else { break };
             widths[widest] -= 1;
         }

@@ -1,20 +1,15 @@
-//! `provost task`: the tasks of a project.
+//! `provost task`: the tasks of a project, added one by one or as those of a file.
 
-use std::io;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
-use provost_actors::ids::{ProjectId, TaskId};
-use serde_json::json;
-
-use super::context::{check_piece, not_found, only, the_one};
+use super::prelude::*;
 use super::project::{ProjectArg, choose, choose_aloud};
-use super::table::Column::{Cut, Whole};
-use super::text::{harmless, headline, word};
-use super::{Context, Exit, Failure, Output, brief, import, run};
-use crate::api::tasks::{
-    CreateTaskOutput, DeleteTaskOutput, GetTaskOutput, TaskOutput, TaskSummary,
-};
+use super::{brief, run};
 use crate::api::worker::report::Reported;
-use crate::client::Answer;
+
+/// The longest title in the table of an import, in characters.
+const TITLE_MAX: usize = 60;
 
 #[derive(clap::Subcommand, Debug)]
 pub enum TaskCommand {
@@ -38,7 +33,7 @@ pub enum TaskCommand {
     /// "- Depends on: ID, ID", "- Estimate: 2h", "- Complexity: hard" and "- Skills: A, B" may
     /// follow, and the sections "### Acceptance criteria", "### Requirements", "### Files" and
     /// "### Context". All other text is the description.
-    Import(import::ImportArgs),
+    Import(ImportArgs),
 }
 
 #[derive(clap::Args, Debug)]
@@ -81,11 +76,22 @@ pub struct StartArgs {
     agent: run::AgentArgs,
 }
 
+#[derive(clap::Args, Debug)]
+pub struct ImportArgs {
+    /// The file; - is standard input
+    file: PathBuf,
+    #[command(flatten)]
+    project: ProjectArg,
+    /// Import the tasks again, even if the same file was imported before
+    #[arg(long)]
+    again: bool,
+}
+
 pub async fn task(context: &mut Context, command: TaskCommand) -> Result<Exit, Failure> {
     match command {
         TaskCommand::List(project) => list(context, project.name()).await,
         TaskCommand::Show(args) => show(context, &args).await,
-        TaskCommand::Import(args) => import::import(context, &args).await,
+        TaskCommand::Import(args) => import(context, &args).await,
         TaskCommand::Add(args) => add(context, args).await,
         TaskCommand::Start(args) => start(context, args).await,
         TaskCommand::Done(args) => done(context, &args).await,
@@ -173,12 +179,8 @@ pub async fn named(
 
 fn one_of(tasks: &[Answer<TaskSummary>], name: &str) -> Result<TaskId, Failure> {
     let by_handle = tasks.iter().filter(|task| task.handle.eq_ignore_ascii_case(name));
-    let by_handle: Vec<TaskId> = by_handle.map(|task| task.task_id).collect();
-    match check_piece(name) {
-        _ if !by_handle.is_empty() => the_one(by_handle, &harmless(name), "task"),
-        Ok(piece) => only(tasks.iter().map(|task| task.task_id), &piece, "task"),
-        Err(_) => Err(not_found("task", format!("there is no task {}", harmless(name)))),
-    }
+    let id = |task: &Answer<TaskSummary>| task.task_id;
+    by_name_or_id(by_handle.map(id), tasks.iter().map(id), name, "task")
 }
 
 async fn show(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
@@ -230,4 +232,64 @@ fn show_reports(out: &mut Output, handle: &str, reported: &Reported) -> io::Resu
         }
     }
     Ok(())
+}
+
+async fn import(context: &mut Context, args: &ImportArgs) -> Result<Exit, Failure> {
+    let text = read(&args.file)?;
+    let format = format_of(&args.file, &text);
+    let project_id = choose_aloud(context, args.project.name()).await?;
+    let file =
+        json!({"project_id": project_id, "text": text, "format": format, "again": args.again});
+    let made = context.call::<ImportedTasks>(file).await?;
+    context.show(&made, |out, made| {
+        if made.imported_before {
+            out.line("this file was imported before; --again imports it once more")?;
+        }
+        let row = |task: &ImportedTask| {
+            let name = headline(task.name.as_deref().unwrap_or_default(), TITLE_MAX);
+            vec![task.handle.clone(), name, headline(&task.title, TITLE_MAX)]
+        };
+        let columns = [Whole("TASK"), Cut("IN THE FILE"), Cut("TITLE")];
+        out.list(&columns, made.tasks.iter().map(row), "the file holds no task")
+    })
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = match file.to_str() {
+        Some("-") => io::stdin().read_to_string(&mut text).map(|_| text),
+        _ => std::fs::read_to_string(file),
+    };
+    let text = read.map_err(|error| {
+        Failure::Usage(format!("{} can't be read: {error}", harmless(&file.to_string_lossy())))
+    })?;
+    // Some editors write a byte order mark.
+    Ok(text.trim_start_matches('\u{feff}').to_owned())
+}
+
+/// The format by the file's name, or else by its beginning.
+fn format_of(file: &Path, text: &str) -> &'static str {
+    let is_named = |name: &str| file.extension().is_some_and(|it| it.eq_ignore_ascii_case(name));
+    let looks_like_json = text.trim_start().starts_with(['[', '{']);
+    let is_json = is_named("json") || (looks_like_json && !is_named("md"));
+    if is_json { "json" } else { "markdown" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_or_else_the_beginning_decides_the_format() {
+        for (name, text, expected) in [
+            ("a.json", "", "json"),
+            ("a.JSON", "# x", "json"),
+            ("a.md", "[x] y", "markdown"),
+            ("-", " {\"tasks\": []}", "json"),
+            ("-", "# Plan", "markdown"),
+            ("plan.txt", "[]", "json"),
+        ] {
+            assert_eq!(format_of(Path::new(name), text), expected, "{name}");
+        }
+    }
 }

@@ -9,15 +9,10 @@ use serde_json::Value;
 pub fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        match c {
-            '\t' => safe.push(c),
-            '\n' => safe.push_str("\\n"),
-            '\r' => safe.push_str("\\r"),
-            c if c.is_control() || is_reordering(c) => {
-                // Writing to a string can't fail.
-                let _ = write!(safe, "\\u{{{:x}}}", u32::from(c));
-            }
-            c => safe.push(c),
+        if c != '\t' && steers(c) {
+            safe.extend(c.escape_default());
+        } else {
+            safe.push(c);
         }
     }
     safe
@@ -27,7 +22,7 @@ pub fn harmless(text: &str) -> String {
 pub fn harmless_json(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        if c != '\n' && (c.is_control() || is_reordering(c)) {
+        if c != '\n' && steers(c) {
             // Writing to a string can't fail; all of them fit into 16 bits.
             let _ = write!(safe, "\\u{:04x}", u32::from(c));
         } else {
@@ -37,9 +32,11 @@ pub fn harmless_json(text: &str) -> String {
     safe
 }
 
-/// The bidirectional controls: marks, overrides and isolates (Unicode Standard Annex 9).
-fn is_reordering(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Control characters, and the bidirectional controls: marks, overrides and isolates (Unicode
+/// Standard Annex 9).
+fn steers(c: char) -> bool {
+    let reorders = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || reorders
 }
 
 /// The first line of a text, cut to a number of characters.
@@ -84,14 +81,14 @@ mod tests {
         #[test]
         fn nothing_harmless_can_steer_a_terminal(text in any::<String>()) {
             let safe = harmless(&text);
-            prop_assert!(safe.chars().all(|c| c == '\t' || !(c.is_control() || is_reordering(c))));
+            prop_assert!(safe.chars().all(|c| c == '\t' || !steers(c)));
         }
 
         #[test]
         fn harmless_json_is_the_same_value_and_can_not_steer_a_terminal(text in any::<String>()) {
             let text = format!("{text}\u{9b}31m\u{202e}\u{7f}");
             let safe = harmless_json(&serde_json::to_string_pretty(&[&text]).unwrap());
-            prop_assert!(safe.chars().all(|c| c == '\n' || !(c.is_control() || is_reordering(c))));
+            prop_assert!(safe.chars().all(|c| c == '\n' || !steers(c)));
             prop_assert_eq!(serde_json::from_str::<Vec<String>>(&safe).unwrap(), vec![text]);
         }
 

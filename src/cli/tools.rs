@@ -2,12 +2,8 @@
 
 use std::io::Read;
 
-use provost_actors::refusal::Code;
-use serde_json::{Value, json};
-
+use super::prelude::*;
 use super::text::harmless_json;
-use super::{Context, Exit, Failure, Output};
-use crate::client::ClientError;
 use crate::mcp::tools::{Tool, all};
 use crate::role::Role;
 

@@ -5,14 +5,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::time::Instant;
 
-use super::render::{ended, for_person};
-use super::text::word;
-use super::{Context, Exit, Failure};
-use crate::api::attempts::{AttemptPhase, AttemptState};
-use crate::api::waits::{WaitForAttemptsOutput, WaitedAttempt};
+use super::prelude::*;
 
 /// The longest that one call may sleep.
 const LONGEST_CALL: Duration = Duration::from_secs(50);
@@ -49,7 +44,7 @@ pub async fn wait(context: &mut Context, args: &WaitArgs) -> Result<Exit, Failur
         let answer = context.call::<WaitForAttemptsOutput>(arguments.clone()).await?;
         let attempts = &answer.attempts;
         for attempt in attempts.iter().filter(|attempt| has_settled(attempt)) {
-            if printed.insert(attempt.attempt_id) && !context.out.is_json() {
+            if printed.insert(attempt.attempt_id) && !context.out.json {
                 context.out.line(&line(attempt))?;
             }
         }

@@ -58,11 +58,6 @@ impl Hello {
             access: None,
         }
     }
-
-    /// Limits the access.
-    pub fn with_access(self, access: Option<Access>) -> Self {
-        Self { access, ..self }
-    }
 }
 
 /// The daemon's answer.

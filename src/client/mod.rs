@@ -104,12 +104,13 @@ impl From<Value> for Envelope {
     }
 }
 
-/// An open connection whose hello has been answered.
+/// An open connection whose hello has been answered. Calls are made one after the other.
 #[derive(Debug)]
 pub struct Connection {
     pub reader: BufReader<OwnedReadHalf>,
     pub writer: OwnedWriteHalf,
     pub welcome: Welcome,
+    last_id: u64,
 }
 
 impl Connection {
@@ -142,24 +143,7 @@ impl Connection {
                 welcome.version
             )));
         }
-        Ok(Self { reader, writer, welcome })
-    }
-}
-
-/// Calls tools and methods, one after the other.
-#[derive(Debug)]
-pub struct Client {
-    connection: Connection,
-    last_id: u64,
-}
-
-impl Client {
-    pub fn new(connection: Connection) -> Self {
-        Self { connection, last_id: 0 }
-    }
-
-    pub fn welcome(&self) -> &Welcome {
-        &self.connection.welcome
+        Ok(Self { reader, writer, welcome, last_id: 0 })
     }
 
     /// Calls the tool or the method that returns `T`.
@@ -197,7 +181,7 @@ impl Client {
         let id = self.last_id;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let line = format!("{request}\n");
-        self.connection.writer.write_all(line.as_bytes()).await.map_err(ClientError::Lost)?;
+        self.writer.write_all(line.as_bytes()).await.map_err(ClientError::Lost)?;
         loop {
             let mut message = self.receive().await?;
             if message["id"] != json!(id) || !message["method"].is_null() {
@@ -221,7 +205,7 @@ impl Client {
 
     async fn receive(&mut self) -> Result<Value, ClientError> {
         let mut line = Vec::new();
-        let read = self.connection.reader.read_until(b'\n', &mut line).await;
+        let read = self.reader.read_until(b'\n', &mut line).await;
         if read.map_err(ClientError::Lost)? == 0 {
             return Err(ClientError::Lost(io::ErrorKind::UnexpectedEof.into()));
         }

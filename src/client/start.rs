@@ -30,7 +30,7 @@ const SHOWN_BYTES: u64 = 4096;
 /// How a daemon is started.
 #[derive(Clone, Debug)]
 pub struct Starter {
-    home: Home,
+    pub home: Home,
     program: PathBuf,
     /// False: wait for a daemon, start none.
     starts: bool,
@@ -51,15 +51,12 @@ impl Starter {
         Self { home, program, starts, limit }
     }
 
-    pub fn home(&self) -> &Home {
-        &self.home
-    }
-
-    /// Starts the daemon; its stderr goes to the end of the log.
-    fn spawn(&self) -> io::Result<Started> {
+    /// Starts the daemon; its stderr goes to the log, at the byte that is returned. It keeps
+    /// running when the child is dropped.
+    fn spawn(&self) -> io::Result<(Child, u64)> {
         let mut log =
-            OpenOptions::new().append(true).create(true).mode(0o600).open(self.home.log_file())?;
-        let log_begin = log.seek(SeekFrom::End(0))?;
+            OpenOptions::new().append(true).create(true).mode(0o600).open(&self.home.log_file)?;
+        let begin = log.seek(SeekFrom::End(0))?;
         #[expect(clippy::disallowed_methods, reason = "the daemon is no attempt's process")]
         let mut command = Command::new(&self.program);
         command
@@ -72,26 +69,17 @@ impl Starter {
         for name in ATTEMPT_VARIABLES {
             command.env_remove(name);
         }
-        if let Some(root) = self.home.root() {
+        if let Some(root) = &self.home.root {
             command.env(HOME_VARIABLE, root);
         }
-        Ok(Started { child: command.spawn()?, log: self.home.log_file().to_owned(), log_begin })
+        Ok((command.spawn()?, begin))
     }
-}
 
-/// A daemon that was started. It keeps running when this is dropped.
-struct Started {
-    child: Child,
-    log: PathBuf,
-    log_begin: u64,
-}
-
-impl Started {
-    /// The end of its log since it was started.
-    fn log(&self) -> io::Result<String> {
-        let mut log = File::open(&self.log)?;
+    /// The daemon's log from this byte on, or the end of that.
+    fn log_since(&self, begin: u64) -> io::Result<String> {
+        let mut log = File::open(&self.home.log_file)?;
         let end = log.metadata()?.len();
-        log.seek(SeekFrom::Start(self.log_begin.max(end.saturating_sub(SHOWN_BYTES))))?;
+        log.seek(SeekFrom::Start(begin.max(end.saturating_sub(SHOWN_BYTES))))?;
         let mut bytes = Vec::new();
         log.take(SHOWN_BYTES).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
@@ -101,7 +89,7 @@ impl Started {
 /// Connects to the daemon of the home, starting one when none listens.
 pub async fn connect_or_start(starter: &Starter, hello: &Hello) -> Result<Connection, ClientError> {
     let deadline = Instant::now() + starter.limit;
-    let mut last = match Connection::open(starter.home.socket(), hello).await {
+    let mut last = match Connection::open(&starter.home.socket, hello).await {
         Ok(connection) => return Ok(connection),
         Err(error) => error,
     };
@@ -109,8 +97,8 @@ pub async fn connect_or_start(starter: &Starter, hello: &Hello) -> Result<Connec
     let mut started = starter.starts.then(|| starter.spawn().map_err(cannot)).transpose()?;
     let mut pause = Duration::from_millis(5);
     while Instant::now() < deadline {
-        let ended = started.as_mut().and_then(|started| started.child.try_wait().ok().flatten());
-        let attempt = Connection::open(starter.home.socket(), hello);
+        let ended = started.as_mut().and_then(|(child, _)| child.try_wait().ok().flatten());
+        let attempt = Connection::open(&starter.home.socket, hello);
         match timeout_at(deadline, attempt).await {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) => last = error,
@@ -118,8 +106,8 @@ pub async fn connect_or_start(starter: &Starter, hello: &Hello) -> Result<Connec
         }
         // It ended before this try to connect, and not because another daemon holds the lock.
         if let Some(status) = ended.filter(|status| status.code() != Some(LOCK_HELD)) {
-            let what = format!("the new daemon ended ({status})");
-            return Err(unreachable(started.as_ref(), what));
+            last = ClientError::Unreachable(format!("the new daemon ended ({status})"));
+            break;
         }
         sleep(pause).await;
         pause = (pause * 2).min(Duration::from_millis(200));
@@ -128,11 +116,7 @@ pub async fn connect_or_start(starter: &Starter, hello: &Hello) -> Result<Connec
         ClientError::Unreachable(why) => why,
         other => other.to_string(),
     };
-    Err(unreachable(started.as_ref(), what))
-}
-
-/// The daemon can't be reached; the log of a new one says why.
-fn unreachable(started: Option<&Started>, what: String) -> ClientError {
-    let log = started.and_then(|started| started.log().ok()).unwrap_or_default();
-    ClientError::Unreachable(if log.is_empty() { what } else { format!("{what}:\n{log}") })
+    // The log of a new one says why.
+    let log = started.and_then(|(_, begin)| starter.log_since(begin).ok()).unwrap_or_default();
+    Err(ClientError::Unreachable(if log.is_empty() { what } else { format!("{what}:\n{log}") }))
 }

@@ -24,7 +24,7 @@ fn hello() -> Hello {
 
 /// A program for the starter, as a shell script.
 fn script(home: &Home, body: &str) -> PathBuf {
-    let path = home.data_dir().join("program");
+    let path = home.data_dir.join("program");
     fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
     path
@@ -46,12 +46,11 @@ async fn serve(listener: UnixListener, answer: impl Fn(Value) -> Vec<Value>) {
     }
 }
 
-async fn client(answer: impl Fn(Value) -> Vec<Value> + Send + 'static) -> Client {
+async fn client(answer: impl Fn(Value) -> Vec<Value> + Send + 'static) -> Connection {
     let (_dir, home) = home();
-    let listener = UnixListener::bind(home.socket()).unwrap();
+    let listener = UnixListener::bind(&home.socket).unwrap();
     tokio::spawn(serve(listener, answer));
-    let opened = Connection::open(home.socket(), &hello()).await;
-    Client::new(opened.unwrap())
+    Connection::open(&home.socket, &hello()).await.unwrap()
 }
 
 #[tokio::test]
@@ -92,8 +91,8 @@ async fn a_refusal_keeps_its_envelope_and_a_protocol_error_its_data() {
 #[tokio::test]
 async fn a_socket_nobody_listens_on_is_unreachable() {
     let (_dir, home) = home();
-    drop(UnixListener::bind(home.socket()).unwrap());
-    let opened = Connection::open(home.socket(), &hello()).await;
+    drop(UnixListener::bind(&home.socket).unwrap());
+    let opened = Connection::open(&home.socket, &hello()).await;
     assert!(matches!(opened, Err(ClientError::Unreachable(_))));
 }
 
@@ -105,13 +104,13 @@ async fn a_daemon_is_started_and_waited_for_without_an_attempts_variables() {
         "cd \"$PROVOST_HOME\" && env > env.new && mv env.new env
          while [ -d \"$PROVOST_HOME\" ] && ! [ -S run/daemon.sock ]; do :; done",
     );
-    let started = home.data_dir().join("env");
+    let started = home.data_dir.join("env");
     let starter = Starter::with(home.clone(), program, true, LONG);
     let listening = async {
         while !started.exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let listener = UnixListener::bind(home.socket()).unwrap();
+        let listener = UnixListener::bind(&home.socket).unwrap();
         tokio::spawn(serve(listener, |_| vec![]));
     };
     let hello = hello();
@@ -124,7 +123,7 @@ async fn a_daemon_is_started_and_waited_for_without_an_attempts_variables() {
 #[tokio::test]
 async fn a_daemon_that_fails_is_quoted() {
     let (_dir, home) = home();
-    fs::write(home.log_file(), "older words\n").unwrap();
+    fs::write(&home.log_file, "older words\n").unwrap();
     let program = script(&home, "echo 'config.toml:1: unknown key' >&2; exit 2");
     let starter = Starter::with(home, program, true, LONG);
     let Err(error) = connect_or_start(&starter, &hello()).await else { panic!() };
@@ -137,13 +136,13 @@ async fn a_daemon_that_fails_is_quoted() {
 async fn a_daemon_that_finds_the_lock_held_leaves_us_to_the_other_one() {
     let (_dir, home) = home();
     let program = script(&home, "touch \"$PROVOST_HOME/lost\"; exit 3");
-    let lost = home.data_dir().join("lost");
+    let lost = home.data_dir.join("lost");
     let starter = Starter::with(home.clone(), program, true, LONG);
     let other = async {
         while !lost.exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let listener = UnixListener::bind(home.socket()).unwrap();
+        let listener = UnixListener::bind(&home.socket).unwrap();
         tokio::spawn(serve(listener, |_| vec![]));
     };
     let hello = hello();
@@ -155,7 +154,7 @@ async fn a_daemon_that_finds_the_lock_held_leaves_us_to_the_other_one() {
 async fn inside_an_attempt_no_daemon_is_started() {
     let (_dir, home) = home();
     let program = script(&home, "touch \"$PROVOST_HOME/started\"");
-    let started = home.data_dir().join("started");
+    let started = home.data_dir.join("started");
     let starter = Starter::with(home, program, false, Duration::from_millis(50));
     let opened = connect_or_start(&starter, &hello()).await;
     assert!(matches!(opened, Err(ClientError::Unreachable(_))));

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use provost_actors::executor::OnQuota;
 use provost_actors::nearest::nearest;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Result;
@@ -16,7 +17,8 @@ use super::settings::TABLE;
 use crate::role::Role;
 
 /// What an executor writes to its standard output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// Lines of text.
     #[default]
@@ -34,19 +36,12 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    const ALL: [(&str, Self); 6] = [
-        ("plain", Self::Plain),
-        ("events", Self::Events),
-        ("fake", Self::Fake),
-        ("claude", Self::Claude),
-        ("codex", Self::Codex),
-        ("acp", Self::Acp),
-    ];
+    /// The spellings in `config.toml`, in the order of the variants.
+    const NAMES: [&str; 6] = ["plain", "events", "fake", "claude", "codex", "acp"];
 
     /// The spelling in `config.toml`.
     pub fn as_str(self) -> &'static str {
-        let named = Self::ALL.iter().find(|(_, protocol)| *protocol == self);
-        named.map_or("", |(name, _)| name)
+        Self::NAMES[self as usize]
     }
 
     /// The options that it knows. `None`: any, because they are the agent's own.
@@ -63,10 +58,10 @@ impl Protocol {
     /// of a protocol belongs.
     fn read(item: &Item<'_>, builtin: &BTreeMap<String, ExecutorConfig>) -> Result<Self> {
         let text = item.text()?;
-        if let Some((_, protocol)) = Self::ALL.iter().find(|(name, _)| *name == text) {
-            return Ok(*protocol);
+        if let Ok(protocol) = Self::deserialize(json!(text)) {
+            return Ok(protocol);
         }
-        let hint = match (builtin.get(&text), nearest(&text, Self::ALL.map(|(name, _)| name))) {
+        let hint = match (builtin.get(&text), nearest(&text, Self::NAMES)) {
             (Some(named), _) => format!(
                 ": use the built-in executor `{text}`, or write `protocol = \"{}\"` and `command = {:?}`",
                 named.protocol.as_str(),
@@ -79,12 +74,12 @@ impl Protocol {
     }
 
     fn one_of() -> String {
-        format!("one of {}", Self::ALL.map(|(name, _)| name).join(", "))
+        format!("one of {}", Self::NAMES.join(", "))
     }
 }
 
 /// How the prompt reaches the program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PromptVia {
     /// On its standard input, which is then closed.
@@ -95,7 +90,7 @@ pub enum PromptVia {
 }
 
 /// What a variant adds to its executor.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VariantConfig {
     /// Arguments after the executor's own command.
     pub args: Vec<String>,
@@ -104,8 +99,8 @@ pub struct VariantConfig {
     pub options: BTreeMap<String, String>,
 }
 
-/// One configured executor.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// One configured executor. `config show` has its fields in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExecutorConfig {
     pub protocol: Protocol,
     /// The program and its arguments; empty only for `fake`.
@@ -118,20 +113,22 @@ pub struct ExecutorConfig {
     pub env_pass: Vec<String>,
     /// One of `variants`.
     pub default_variant: Option<String>,
-    pub variants: BTreeMap<String, VariantConfig>,
     /// What the protocol needs beyond the command line: `model`, `mode`, ….
     pub options: BTreeMap<String, String>,
     pub on_quota: OnQuota,
     /// The role of a client inside its attempts.
     pub role: Role,
-    /// Its own values of `[limits]`.
-    pub limits: BTreeMap<&'static str, u64>,
     /// How to install the program, in a line.
     pub install: Option<String>,
+    /// Its own values of `[limits]`.
+    pub limits: BTreeMap<&'static str, u64>,
+    pub variants: BTreeMap<String, VariantConfig>,
     /// What to know before choosing it or one of its variants, in a sentence.
+    #[serde(skip)]
     pub note: Option<String>,
-    /// The line in `config.toml` where its table begins, from 1; `None` if it is built in.
-    pub line: Option<usize>,
+    /// The place in `config.toml` where its table begins; `None` if it is built in.
+    #[serde(skip)]
+    pub origin: Option<String>,
 }
 
 /// The built-in executors. Tests find one that is broken.
@@ -148,7 +145,7 @@ pub fn read(executors: Option<&Item<'_>>) -> Result<BTreeMap<String, ExecutorCon
     for (name, item) in executors.table()?.items() {
         item.is_named_well(name)?;
         let executor = read_one(&item, name, &all)?;
-        all.insert(name.to_owned(), ExecutorConfig { line: Some(item.line()), ..executor });
+        all.insert(name.to_owned(), ExecutorConfig { origin: Some(item.origin()), ..executor });
     }
     Ok(all)
 }

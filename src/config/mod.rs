@@ -2,62 +2,28 @@
 //! with its origin. Reads one file; everything else here is pure.
 
 mod executors;
-mod projects;
 mod reader;
 mod settings;
 mod show;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub use executors::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
-pub use projects::ProjectConfig;
-use reader::{Source, Table};
+use provost_actors::journal::checks::CheckCommand;
+use reader::{Item, Source, Table};
 use serde_json::{Value, json};
 pub use settings::{Answers, Checks, Guards, Limits, Settings, Worker};
 use settings::{Setting, TABLE};
 
-/// Why the configuration can't be used. The CLI ends with exit code 2.
+/// Why the configuration can't be used, and where that stands. The CLI ends with exit code 2.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    #[error("{file} can't be read: {source}", file = .file.display())]
-    Read { file: PathBuf, source: io::Error },
-    #[error("{file}:{line}: {message}", file = .file.display())]
-    Syntax { file: PathBuf, line: usize, message: String },
-    #[error("{file}:{line}: unknown key `{key}`{}", did_you_mean(.nearest.as_deref()),
-        file = .file.display())]
-    UnknownKey { file: PathBuf, line: usize, key: String, nearest: Option<String> },
-    /// `origin` is a place in the file, a variable or a flag.
-    #[error("{origin}: `{key}` must be {expected}")]
-    Invalid { origin: String, key: String, expected: String },
-}
+#[error("{0}")]
+pub struct ConfigError(String);
 
-fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default()
-}
-
-/// Where a value comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    Default,
-    /// The line of `config.toml`, from 1.
-    File(usize),
-    /// The name of the variable.
-    Environment(String),
-    /// The flag as it is written.
-    Flag(String),
-}
-
-/// A setting given on the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Override {
-    /// `section.key`.
-    pub path: &'static str,
-    /// The flag as it is written, for messages.
-    pub flag: &'static str,
-    pub text: String,
-}
+/// A setting's `section.key`, and its value on the command line.
+pub type Flag = (&'static str, String);
 
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,18 +33,19 @@ pub struct Config {
     pub executors: BTreeMap<String, ExecutorConfig>,
     /// By name or id.
     pub projects: BTreeMap<String, ProjectConfig>,
-    file: PathBuf,
-    /// One for each line of [`TABLE`].
-    origins: Vec<Origin>,
+    /// One for each line of [`TABLE`]: `default`, a place in the file, a variable or a flag.
+    origins: Vec<String>,
 }
 
 impl Config {
     /// Reads `file`, which may be missing; the environment and `flags` override it.
-    pub fn load(file: &Path, flags: &[Override]) -> Result<Self> {
+    pub fn load(file: &Path, flags: &[Flag]) -> Result<Self> {
         let text = match std::fs::read_to_string(file) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(source) => return Err(ConfigError::Read { file: file.to_owned(), source }),
+            Err(error) => {
+                return Err(ConfigError(format!("{} can't be read: {error}", file.display())));
+            }
         };
         let environment = |name: &str| std::env::var(name).ok();
         Self::resolve(Source { file, text: &text }, &environment, flags)
@@ -100,7 +67,7 @@ impl Config {
     fn resolve(
         source: Source<'_>,
         environment: &dyn Fn(&str) -> Option<String>,
-        flags: &[Override],
+        flags: &[Flag],
     ) -> Result<Self> {
         let document = source.parse()?;
         let root = Table::root(source, &document);
@@ -108,19 +75,19 @@ impl Config {
         let mut config = Self {
             settings: Settings::default(),
             executors: executors::read(root.get("executors").as_ref())?,
-            projects: projects::read(root.get("projects").as_ref())?,
-            file: source.file.to_owned(),
+            projects: root
+                .value("projects", |item| item.table()?.items().map(read_project).collect())?,
             origins: Vec::with_capacity(TABLE.len()),
         };
         for setting in TABLE {
-            let given = from_flag(setting, flags)
-                .or_else(|| from_environment(setting, environment))
-                .or_else(|| from_file(setting, &root))
-                .transpose()?;
-            let (value, origin) =
-                given.unwrap_or_else(|| ((setting.get)(&config.settings), Origin::Default));
-            (setting.set)(&mut config.settings, value);
-            config.origins.push(origin);
+            let given = given(setting, &root, environment, flags)?;
+            config.origins.push(given.map_or_else(
+                || "default".to_owned(),
+                |(value, origin)| {
+                    (setting.set)(&mut config.settings, value);
+                    origin
+                },
+            ));
         }
         Ok(config)
     }
@@ -129,57 +96,74 @@ impl Config {
 /// Refuses unknown sections and keys. The tables of executors and projects check their
 /// own keys.
 fn check_keys(root: &Table<'_>) -> Result<()> {
-    let mut sections: Vec<&str> = TABLE.iter().map(|setting| setting.section).collect();
-    sections.dedup();
-    let mut known = sections.clone();
-    known.extend(["executors", "projects"]);
-    root.only(&known)?;
+    let sections: Vec<&[Setting]> = TABLE.chunk_by(|a, b| a.section == b.section).collect();
+    let names = sections.iter().map(|section| section[0].section);
+    root.only(&names.chain(["executors", "projects"]).collect::<Vec<_>>())?;
     for section in sections {
-        let Some(item) = root.get(section) else { continue };
-        let in_section = TABLE.iter().filter(|setting| setting.section == section);
-        let keys: Vec<&str> = in_section.map(|setting| setting.key).collect();
+        let Some(item) = root.get(section[0].section) else { continue };
+        let keys: Vec<&str> = section.iter().map(|setting| setting.key).collect();
         item.table()?.only(&keys)?;
     }
     Ok(())
 }
 
+/// The configuration of one project, under its name or its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectConfig {
+    /// By name; they run in the order of their names.
+    pub checks: BTreeMap<String, CheckCommand>,
+    /// The place in `config.toml` where its table begins.
+    pub origin: String,
+}
+
+fn read_project((name, item): (&str, Item<'_>)) -> Result<(String, ProjectConfig)> {
+    let table = item.table()?;
+    table.only(&["checks"])?;
+    let checks = table.value("checks", |item| item.table()?.items().map(read_check).collect())?;
+    Ok((name.to_owned(), ProjectConfig { checks, origin: item.origin() }))
+}
+
+fn read_check((name, item): (&str, Item<'_>)) -> Result<(String, CheckCommand)> {
+    item.is_named_well(name)?;
+    let expected = "a command line, or an array of a program and its arguments";
+    let command = match (item.text(), item.texts()) {
+        (Ok(line), _) if !line.trim().is_empty() => CheckCommand::Line(line),
+        (_, Ok(words)) if words.first().is_some_and(|program| !program.is_empty()) => {
+            CheckCommand::Words(words)
+        }
+        _ => return Err(item.invalid(expected)),
+    };
+    Ok((name.to_owned(), command))
+}
+
 type Result<T, E = ConfigError> = std::result::Result<T, E>;
-type Given = Result<(Value, Origin)>;
-
-fn from_flag(setting: &Setting, flags: &[Override]) -> Option<Given> {
-    let given = flags.iter().find(|flag| flag.path == setting.path())?;
-    Some(parse(setting, &given.text, given.flag, Origin::Flag(given.flag.to_owned())))
-}
-
-fn from_environment(
+/// The value that overrides the default, and its origin: a flag's, a variable's or the file's.
+fn given(
     setting: &Setting,
+    root: &Table<'_>,
     environment: &dyn Fn(&str) -> Option<String>,
-) -> Option<Given> {
+    flags: &[Flag],
+) -> Result<Option<(Value, String)>> {
+    let flag = flags.iter().find(|(path, _)| *path == setting.path());
+    let flag = flag.map(|(_, text)| (format!("--{}", setting.key.replace('_', "-")), text.clone()));
     let names = [Some(setting.variable()), setting.alias.map(str::to_owned)];
-    let found = |name: String| environment(&name).map(|text| (name, text));
-    let (name, text) = names.into_iter().flatten().find_map(found)?;
-    Some(parse(setting, &text, &name, Origin::Environment(name.clone())))
-}
-
-/// `name`: the variable or the flag, for the message of an error.
-fn parse(setting: &Setting, text: &str, name: &str, origin: Origin) -> Given {
-    let value = setting.parse(text).ok_or_else(|| ConfigError::Invalid {
-        origin: format!("{name}={text}"),
-        key: setting.path(),
-        expected: setting.expected(),
-    });
-    Ok((value?, origin))
-}
-
-fn from_file(setting: &Setting, root: &Table<'_>) -> Option<Given> {
+    let variable = |name: String| environment(&name).map(|text| (name, text));
+    if let Some((name, text)) = flag.or_else(|| names.into_iter().flatten().find_map(variable)) {
+        let value = setting.parse(&text).ok_or_else(|| {
+            let (key, expected) = (setting.path(), setting.expected());
+            ConfigError(format!("{name}={text}: `{key}` must be {expected}"))
+        });
+        return Ok(Some((value?, name)));
+    }
     // `check_keys` has refused a section that is no table.
-    let item = root.get(setting.section)?.table().ok()?.get(setting.key)?;
+    let section = root.get(setting.section).and_then(|section| section.table().ok());
+    let Some(item) = section.and_then(|section| section.get(setting.key)) else { return Ok(None) };
     let value = item.integer().map(Value::from);
     let value = value.or_else(|| item.text().ok().map(Value::from));
     let value = value.or_else(|| item.texts().ok().map(Value::from));
     let value = value.filter(|value| setting.check(value));
-    let value = value.ok_or_else(|| item.invalid(&setting.expected()));
-    Some(value.map(|value| (value, Origin::File(item.line()))))
+    let value = value.ok_or_else(|| item.invalid(&setting.expected()))?;
+    Ok(Some((value, item.origin())))
 }
 
 #[cfg(test)]

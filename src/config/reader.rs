@@ -19,17 +19,17 @@ pub struct Source<'a> {
 impl<'a> Source<'a> {
     /// The whole file as its root table.
     pub fn parse(self) -> Result<DeTable<'a>> {
-        DeTable::parse(self.text).map(Spanned::into_inner).map_err(|error| ConfigError::Syntax {
-            file: self.file.to_owned(),
-            line: self.line(error.span().map_or(0, |span| span.start)),
-            message: error.message().to_owned(),
+        DeTable::parse(self.text).map(Spanned::into_inner).map_err(|error| {
+            let place = self.place(error.span().map_or(0, |span| span.start));
+            ConfigError(format!("{place}: {}", error.message()))
         })
     }
 
-    /// The line, from 1, on which a byte of the text lies.
-    pub fn line(self, offset: usize) -> usize {
+    /// The file, and the line, from 1, on which a byte of the text lies.
+    fn place(self, offset: usize) -> String {
         let before = self.text.as_bytes().iter().take(offset);
-        1 + before.filter(|byte| **byte == b'\n').count()
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        format!("{}:{line}", self.file.display())
     }
 }
 
@@ -47,15 +47,15 @@ impl<'a> Table<'a> {
 
     /// Refuses keys that are not among `known`.
     pub fn only(&self, known: &[&str]) -> Result<()> {
-        match self.entries.keys().find(|key| !known.contains(&key.get_ref().as_ref())) {
-            None => Ok(()),
-            Some(key) => Err(ConfigError::UnknownKey {
-                file: self.source.file.to_owned(),
-                line: self.source.line(key.span().start),
-                key: self.join(key.get_ref()),
-                nearest: nearest(key.get_ref(), known.iter().copied()).map(|name| self.join(name)),
-            }),
-        }
+        let mut keys = self.entries.keys();
+        let Some(key) = keys.find(|key| !known.contains(&key.get_ref().as_ref())) else {
+            return Ok(());
+        };
+        let place = self.source.place(key.span().start);
+        let nearest = nearest(key.get_ref(), known.iter().copied());
+        let nearest = nearest.map(|name| format!("; did you mean `{}`?", self.join(name)));
+        let (key, nearest) = (self.join(key.get_ref()), nearest.unwrap_or_default());
+        Err(ConfigError(format!("{place}: unknown key `{key}`{nearest}")))
     }
 
     /// A value, if its key is there.
@@ -107,8 +107,9 @@ pub struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    pub fn line(&self) -> usize {
-        self.source.line(self.value.span().start)
+    /// The place of the value in the file.
+    pub fn origin(&self) -> String {
+        self.source.place(self.value.span().start)
     }
 
     pub fn table(&self) -> Result<Table<'a>> {
@@ -178,10 +179,6 @@ impl<'a> Item<'a> {
 
     /// The error that this value is not what is expected.
     pub fn invalid(&self, expected: &str) -> ConfigError {
-        ConfigError::Invalid {
-            origin: format!("{}:{}", self.source.file.display(), self.line()),
-            key: self.path.clone(),
-            expected: expected.to_owned(),
-        }
+        ConfigError(format!("{}: `{}` must be {expected}", self.origin(), self.path))
     }
 }

@@ -66,7 +66,10 @@ impl Setting {
         match &self.allowed {
             Allowed::Integer(range) => value.as_u64().is_some_and(|number| range.contains(&number)),
             Allowed::BranchPrefix => text.is_some_and(is_branch_prefix),
-            Allowed::Name => text.is_some_and(is_name),
+            Allowed::Name => {
+                let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+                text.is_some_and(|text| text.chars().all(is_plain))
+            }
             Allowed::SecretNames => value.as_array().is_some_and(|names| {
                 names.iter().all(|name| name.as_str().is_some_and(SecretNames::is_pattern))
             }),
@@ -85,10 +88,6 @@ impl Setting {
         };
         self.check(&value).then_some(value)
     }
-}
-
-fn is_name(text: &str) -> bool {
-    text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
 fn is_branch_prefix(text: &str) -> bool {

@@ -6,7 +6,7 @@ use provost_actors::secret::{Needle, SecretNames};
 use serde_json::{Value as Json, json};
 
 use super::settings::TABLE;
-use super::{Config, ExecutorConfig, Origin};
+use super::{Config, ExecutorConfig};
 
 /// One line of `config show`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -37,93 +37,75 @@ impl Config {
         let settings = TABLE.iter().zip(&self.origins).map(|(setting, origin)| {
             let value = (setting.get)(&self.settings);
             let (variable, doc) = (Some(setting.variable()), Some(setting.doc()));
-            Shown { variable, doc, ..Shown::new(setting.path(), value, self.describe(origin)) }
+            Shown { variable, doc, ..Shown::new(setting.path(), value, origin.clone()) }
         });
         let secrets = SecretNames::new(self.settings.secrets.names.clone());
         let executors = self.executors.iter().flat_map(|(name, executor)| {
-            let origin = self.describe(&executor.line.map_or(Origin::Default, Origin::File));
+            let origin = executor.origin.as_deref().unwrap_or("default");
             fields(executor, &secrets).into_iter().map(move |(field, value)| {
-                Shown::new(format!("executors.{name}.{field}"), value, origin.clone())
+                Shown::new(format!("executors.{name}.{field}"), value, origin.to_owned())
             })
         });
         let projects = self.projects.iter().flat_map(|(name, project)| {
             project.checks.iter().map(move |(check, command)| {
                 let key = format!("projects.{name}.checks.{check}");
-                Shown::new(key, json!(command), self.describe(&Origin::File(project.line)))
+                Shown::new(key, json!(command), project.origin.clone())
             })
         });
         settings.chain(executors).chain(projects).collect()
-    }
-
-    fn describe(&self, origin: &Origin) -> String {
-        match origin {
-            Origin::Default => "default".to_owned(),
-            Origin::File(line) => format!("{}:{line}", self.file.display()),
-            Origin::Environment(name) => name.clone(),
-            Origin::Flag(flag) => flag.clone(),
-        }
     }
 }
 
 /// Replaces a value that is a secret or contains one.
 const HIDDEN: &str = "***";
 
-/// Hides an executor's secrets in its values.
-struct Redactor<'c> {
-    names: &'c SecretNames,
-    needles: Vec<Needle>,
-}
+/// The fields that may contain a secret.
+const OPEN: [&str; 4] = ["command", "args", "env", "options"];
 
-impl<'c> Redactor<'c> {
-    fn of(executor: &ExecutorConfig, names: &'c SecretNames) -> Self {
-        let variants = executor.variants.values().map(|variant| &variant.env);
-        let secrets = |env: &BTreeMap<String, String>| {
-            names.take_out(&mut env.clone(), &BTreeMap::new()).needles
-        };
-        let needles = std::iter::once(&executor.env).chain(variants).flat_map(secrets).collect();
-        Self { names, needles }
-    }
-
-    fn text<'t>(&self, text: &'t str) -> &'t str {
-        let has_secret = self.needles.iter().any(|needle| text.contains(&needle.text));
-        if has_secret { HIDDEN } else { text }
-    }
-
-    fn texts(&self, texts: &[String]) -> Json {
-        texts.iter().map(|text| self.text(text)).collect()
-    }
-
-    fn env(&self, env: &BTreeMap<String, String>) -> Json {
-        let shown = |name: &String, value| {
-            let value = if self.names.name(name) { HIDDEN } else { self.text(value) };
-            (name.clone(), json!(value))
-        };
-        env.iter().map(|(name, value)| shown(name, value)).collect()
-    }
-}
-
+/// An executor's fields, with its secrets hidden. Each limit is one, and
+/// each of a variant.
 fn fields(executor: &ExecutorConfig, secrets: &SecretNames) -> Vec<(String, Json)> {
-    let redactor = Redactor::of(executor, secrets);
-    let mut fields = vec![
-        ("protocol".to_owned(), json!(executor.protocol.as_str())),
-        ("command".to_owned(), redactor.texts(&executor.command)),
-        ("prompt".to_owned(), json!(executor.prompt)),
-        ("supports_mcp".to_owned(), json!(executor.supports_mcp)),
-        ("env".to_owned(), redactor.env(&executor.env)),
-        ("env_pass".to_owned(), json!(executor.env_pass)),
-        ("default_variant".to_owned(), json!(executor.default_variant)),
-        ("options".to_owned(), redactor.env(&executor.options)),
-        ("on_quota".to_owned(), json!(executor.on_quota)),
-        ("role".to_owned(), json!(executor.role)),
-        ("install".to_owned(), json!(executor.install)),
-    ];
-    for (name, value) in &executor.limits {
-        fields.push((format!("limits.{name}"), json!(value)));
-    }
-    for (name, variant) in &executor.variants {
-        fields.push((format!("variants.{name}.args"), redactor.texts(&variant.args)));
-        fields.push((format!("variants.{name}.env"), redactor.env(&variant.env)));
-        fields.push((format!("variants.{name}.options"), redactor.env(&variant.options)));
+    let variants = executor.variants.values().map(|variant| &variant.env);
+    let envs = std::iter::once(&executor.env).chain(variants);
+    let needles: Vec<Needle> =
+        envs.flat_map(|env| secrets.take_out(&mut env.clone(), &BTreeMap::new()).needles).collect();
+    let mut fields = Vec::new();
+    add_fields("", json!(executor), &mut fields);
+    for (path, value) in &mut fields {
+        if OPEN.contains(&path.rsplit('.').next().unwrap_or_default()) {
+            hide(value, secrets, &needles);
+        }
     }
     fields
+}
+
+/// Adds each field of a table with its path.
+fn add_fields(path: &str, table: Json, fields: &mut Vec<(String, Json)>) {
+    let Json::Object(table) = table else { return };
+    for (key, value) in table {
+        match (path, key.as_str()) {
+            ("", "limits" | "variants") | ("variants.", _) => {
+                add_fields(&format!("{path}{key}."), value, fields);
+            }
+            _ => fields.push((format!("{path}{key}"), value)),
+        }
+    }
+}
+
+fn hide(value: &mut Json, names: &SecretNames, needles: &[Needle]) {
+    match value {
+        Json::String(text) if needles.iter().any(|needle| text.contains(&needle.text)) => {
+            HIDDEN.clone_into(text);
+        }
+        Json::Array(items) => items.iter_mut().for_each(|item| hide(item, names, needles)),
+        Json::Object(members) => {
+            for (name, member) in members {
+                hide(member, names, needles);
+                if names.name(name) {
+                    *member = json!(HIDDEN);
+                }
+            }
+        }
+        _ => {}
+    }
 }

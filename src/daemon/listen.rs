@@ -25,9 +25,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Binds the home's socket; with the lock held, an existing one is a dead daemon's.
 pub fn bind(home: &Home) -> io::Result<UnixListener> {
     home.make_socket_folder().map_err(io::Error::other)?;
-    if_there(std::fs::remove_file(home.socket()))?;
-    let listener = UnixListener::bind(home.socket())?;
-    std::fs::set_permissions(home.socket(), std::fs::Permissions::from_mode(0o600))?;
+    if_there(std::fs::remove_file(&home.socket))?;
+    let listener = UnixListener::bind(&home.socket)?;
+    std::fs::set_permissions(&home.socket, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 

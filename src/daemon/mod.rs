@@ -4,12 +4,13 @@
 
 mod listen;
 mod lock;
-mod log_file;
 mod orphans;
 
-use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,13 +34,15 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{self, Config};
 use crate::domain::{Domain, Owners};
 use crate::executors::Registry;
-use crate::home::Home;
+use crate::home::{Home, environment};
 use crate::mcp::{Rate, Rates};
 use crate::store::{OpenError, Store, TimesToLive};
 pub use lock::{HomeLock, LockError};
 
 /// How often stored answers are pruned.
 const PRUNE_EVERY: Duration = Duration::from_hours(1);
+/// Bytes of the daemon's own log at which a new one begins. The home keeps two logs.
+const LOG_LIMIT: u64 = 16 * 1024 * 1024;
 /// How often the daemon's own log is measured.
 const MEASURE_LOG_EVERY: Duration = Duration::from_secs(5);
 /// How often orphans of killed shims are reaped.
@@ -70,12 +73,15 @@ pub enum DaemonError {
 /// Runs the daemon of a home until a signal or a request ends it.
 pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     process::set_name(c"provost");
-    let _lock = HomeLock::take(home.lock())?;
+    let _lock = HomeLock::take(&home.lock)?;
     let soft_limits = SoftLimits {
         open_files: raise_open_files_limit(),
         core_bytes: process::forbid_core_dumps(),
     };
-    remove_scratch(home);
+    // Files of calls that an earlier daemon did not finish.
+    if let Err(error) = if_there(fs::remove_dir_all(home.scratch())) {
+        tracing::warn!(path = %home.scratch().display(), %error, "it can't be removed");
+    }
     process::become_subreaper()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(serve(home, config, soft_limits));
@@ -119,19 +125,19 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
         world,
         config.settings.guards.clone(),
         config.settings.answers.clone(),
-        home.data_dir().to_owned(),
+        home.data_dir.clone(),
         ending.clone(),
     ));
     let socket = listen::bind(home)?;
     let resuming = Arc::clone(&domain);
     let taking_up = tokio::spawn(async move { resuming.take_up_answers().await });
-    let log = home.log_file().to_owned();
+    let log = home.log_file.clone();
     let chores = tokio::spawn(chores(store.clone(), shims, log));
     let config::Worker { agent_per_minute, all_per_minute, burst_per_second, .. } =
         config.settings.worker;
     let rates = Rates::new(Rate { agent_per_minute, all_per_minute, burst_per_second });
     let serving = tokio::spawn(listen::serve(socket, domain, rates, ending.clone()));
-    tracing::info!(home = %home.data_dir().display(), pid = std::process::id(), "ready");
+    tracing::info!(home = %home.data_dir.display(), pid = std::process::id(), "ready");
 
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -157,14 +163,6 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     ended
 }
 
-/// Removes files of calls that an earlier daemon did not finish.
-fn remove_scratch(home: &Home) {
-    let scratch = home.scratch();
-    if let Err(error) = if_there(std::fs::remove_dir_all(&scratch)) {
-        tracing::warn!(path = %scratch.display(), %error, "it can't be removed");
-    }
-}
-
 async fn start_actors(
     home: &Home,
     config: &Config,
@@ -172,9 +170,7 @@ async fn start_actors(
     store: &Store,
     shims: Shims,
 ) -> Result<(Owners, Arc<World>, JoinHandle<()>), DaemonError> {
-    let environment: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
+    let environment = environment();
     let settings = &config.settings;
     let executors = Registry::new(config, &environment);
     let checks = checks(config);
@@ -213,7 +209,7 @@ async fn start_actors(
             secret_names: SecretNames::new(settings.secrets.names.clone()),
             checks,
             program: std::env::current_exe()?,
-            home_variable: home.root().map(|root| root.to_string_lossy().into_owned()),
+            home_variable: home.root.as_ref().map(|root| root.to_string_lossy().into_owned()),
         },
     });
     let (gateway, gateway_ended) =
@@ -251,7 +247,7 @@ async fn chores(store: Store, shims: Shims, log: PathBuf) {
     loop {
         tokio::select! {
             _ = measure.tick() => {
-                if let Err(error) = log_file::rotate(&log, log_file::LIMIT) {
+                if let Err(error) = rotate(&log, LOG_LIMIT) {
                     tracing::warn!(%error, "the daemon's log can't be rotated");
                 }
             }
@@ -269,6 +265,23 @@ async fn chores(store: Store, shims: Shims, log: PathBuf) {
             }
         }
     }
+}
+
+/// Renames a log of `limit` bytes to `daemon.log.1`, in place of an earlier one, and begins a new
+/// log. Does nothing if standard error is another file, which belongs to the parent process.
+fn rotate(log: &Path, limit: u64) -> io::Result<()> {
+    let ours = File::from(io::stderr().as_fd().try_clone_to_owned()?).metadata()?;
+    let Ok(named) = fs::metadata(log) else { return Ok(()) };
+    let is_ours = (ours.dev(), ours.ino()) == (named.dev(), named.ino());
+    if !is_ours || named.len() < limit {
+        return Ok(());
+    }
+    let mut earlier = log.as_os_str().to_owned();
+    earlier.push(".1");
+    fs::rename(log, &earlier)?;
+    let begun = File::options().append(true).create(true).mode(0o600).open(log)?;
+    nix::unistd::dup2_stderr(begun)?;
+    Ok(())
 }
 
 /// An attempt needs some descriptors of the daemon, and the soft limit is often 1,024.

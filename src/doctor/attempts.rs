@@ -15,7 +15,8 @@ use provost_actors::log::spool::format::{
 use provost_actors::process::manifest::{ExitRecord, Manifest};
 use provost_actors::workspace::git;
 
-use super::check::{Check, Cure};
+use super::check::Check;
+use super::place::to_trash;
 use crate::home::Home;
 use crate::store::InspectedAttempt;
 
@@ -79,7 +80,7 @@ fn of_process(folder: &Path) -> Vec<Check> {
     findings.extend(names_in(folder).into_iter().filter(is_half).map(|name| {
         let path = folder.join(name);
         let message = format!("{} was never finished", path.display());
-        Check::note("attempts", message, "").cure(Cure::Trash(path))
+        Check::note("attempts", message, "").cure(move |home| to_trash(home, &path))
     }));
     findings
 }
@@ -124,8 +125,16 @@ fn abandoned_locks(home: &Home, attempt: &InspectedAttempt) -> Vec<Check> {
         for lock in locks::of(&worktree) {
             if locks::is_abandoned(&lock, &worktree) {
                 let message = format!("no process holds the lock {}", lock.display());
-                let cure = Cure::SetLockAside { lock, worktree: worktree.clone() };
-                checks.push(Check::warn("worktrees", message, "").cure(cure));
+                let worktree = worktree.clone();
+                // The lock is in the repository, where nothing is ever deleted.
+                let set_aside = move |_: &Home| {
+                    if locks::of(&worktree).contains(&lock) && locks::set_aside(&lock, &worktree)? {
+                        Ok("renamed".to_owned())
+                    } else {
+                        Err(io::Error::other("a process may hold it"))
+                    }
+                };
+                checks.push(Check::warn("worktrees", message, "").cure(set_aside));
             }
         }
     }

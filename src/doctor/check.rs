@@ -1,9 +1,10 @@
-//! One line of the doctor's output. Pure.
+//! One line of the doctor's output: what was found, and what fixes it.
 
-use std::path::PathBuf;
+use std::io;
 
-use provost_actors::process::identity::Process;
 use serde::Serialize;
+
+use crate::home::Home;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -19,7 +20,7 @@ pub enum Status {
 }
 
 /// What was checked, and the result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Serialize)]
 pub struct Check {
     pub name: String,
     pub status: Status,
@@ -34,20 +35,8 @@ pub struct Check {
     pub cure: Option<Cure>,
 }
 
-/// What fixes a finding, once the finding is proved again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cure {
-    /// Removes a socket that no daemon listens on.
-    RemoveSocket,
-    /// Makes a folder or file of ours private.
-    Close { path: PathBuf, mode: u32 },
-    /// Renames an abandoned lock of git in an attempt's worktree.
-    SetLockAside { lock: PathBuf, worktree: PathBuf },
-    /// Kills the processes of an attempt that has ended.
-    Kill { attempt: String, processes: Vec<Process> },
-    /// Moves what a dead process left behind to the trash.
-    Trash(PathBuf),
-}
+/// Proves a finding again and fixes it; returns what was done. The home's lock is held meanwhile.
+type Cure = Box<dyn FnOnce(&Home) -> io::Result<String> + Send>;
 
 impl Check {
     /// An empty hint is none.
@@ -73,9 +62,9 @@ impl Check {
         Self::new(name, Status::Fail, message, hint)
     }
 
-    pub fn cure(mut self, cure: Cure) -> Self {
+    pub fn cure(mut self, cure: impl FnOnce(&Home) -> io::Result<String> + Send + 'static) -> Self {
         self.fixable = true;
-        self.cure = Some(cure);
+        self.cure = Some(Box::new(cure));
         self.hint = Some("Run `provost doctor --fix`.".to_owned());
         self
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use provost_actors::process::proc::{self, Stat};
 use serde_json::json;
 
-use super::check::{Check, Cure};
+use super::check::Check;
 use crate::api::commands::Info;
-use crate::client::{CallOutput, Client, Connection, Hello, Peer};
+use crate::client::{CallOutput, Connection, Hello, Peer};
 use crate::home::Home;
 
 const LOCK: &str = "lock";
@@ -19,23 +19,15 @@ const DAEMON: &str = "daemon";
 /// A daemon that takes longer to answer hangs.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// What was found of a home's daemon.
-pub struct Found {
-    /// Whether a daemon holds the home.
-    pub is_held: bool,
-    /// The `PATH` of the daemon that answers.
-    pub path: Option<String>,
-    pub checks: Vec<Check>,
-}
-
 impl CallOutput for Info {
     const CALL: &'static str = "provost/info";
 }
 
-pub async fn find(home: &Home) -> Found {
-    let (is_held, lock) = of_lock(home.lock());
+/// Whether a daemon holds the home, the `PATH` of one that answers, and the findings.
+pub async fn find(home: &Home) -> (bool, Option<String>, [Check; 2]) {
+    let (is_held, lock) = of_lock(&home.lock);
     let (path, socket) = of_socket(home, is_held).await;
-    Found { is_held, path, checks: vec![lock, socket] }
+    (is_held, path, [lock, socket])
 }
 
 /// Whether the home's lock is held. It is tried and released at once.
@@ -80,13 +72,13 @@ fn of_holder(path: &Path) -> Check {
 
 /// Whether the daemon answers, and its `PATH`.
 async fn of_socket(home: &Home, is_held: bool) -> (Option<String>, Check) {
-    let exists = fs::symlink_metadata(home.socket()).is_ok();
-    if !exists || is_stale(home.socket()) {
+    let exists = fs::symlink_metadata(&home.socket).is_ok();
+    if !exists || is_stale(&home.socket) {
         return (None, without_listener(home, exists, is_held));
     }
     let info = async {
         let hello = Hello::of_process(Peer::Cli, None);
-        Client::new(Connection::open(home.socket(), &hello).await?).call::<Info>(json!({})).await
+        Connection::open(&home.socket, &hello).await?.call::<Info>(json!({})).await
     };
     let Info { version, pid, running, queued, path, .. } =
         match tokio::time::timeout(DEADLINE, info).await {
@@ -116,16 +108,23 @@ fn without_listener(home: &Home, exists: bool, is_held: bool) -> Check {
         let hint = "Run `provost doctor` again; if this persists, see the daemon's log.";
         Check::warn(DAEMON, message, hint)
     } else if exists {
-        let path = home.socket().display();
-        Check::warn(DAEMON, format!("none runs; a killed one left {path} behind"), "")
-            .cure(Cure::RemoveSocket)
+        let path = home.socket.display();
+        Check::warn(DAEMON, format!("none runs; a killed one left {path} behind"), "").cure(
+            |home| {
+                // No daemon listens, since the lock is ours; any other listener keeps the socket.
+                if !is_stale(&home.socket) {
+                    return Err(io::Error::other("a process listens on it"));
+                }
+                fs::remove_file(&home.socket).map(|()| "removed".to_owned())
+            },
+        )
     } else {
         Check::ok(DAEMON, "none runs; the next command that needs one starts it")
     }
 }
 
 /// Whether no process listens on a socket.
-pub fn is_stale(socket: &Path) -> bool {
+fn is_stale(socket: &Path) -> bool {
     let connected = std::os::unix::net::UnixStream::connect(socket);
     connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }

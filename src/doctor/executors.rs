@@ -1,6 +1,5 @@
 //! The configuration, and whether its executors can run.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use provost_actors::executor::{Executor, Executors, Turn};
 use super::check::Check;
 use crate::config::Config;
 use crate::executors::{Registry, fake};
-use crate::home::Home;
+use crate::home::{Home, environment};
 
 /// `daemon_path`: the `PATH` of the daemon that runs, if one does.
 pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
@@ -27,9 +26,7 @@ pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
         "there is no config.toml: all settings have their defaults".to_owned()
     };
     let mut checks = vec![Check::ok(name, message)];
-    let mut environment: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
+    let mut environment = environment();
     let mut executors = Registry::new(&config, &environment).all();
     if let Some(path) = daemon_path {
         let own = environment.insert("PATH".to_owned(), path.to_owned()).unwrap_or_default();
@@ -76,7 +73,8 @@ async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {
     if let Some(reason) = described.unavailable_reason {
         let way = described.install.map_or_else(String::new, |way| format!(": `{way}`"));
         // Few people install all built-in executors.
-        let is_wanted = config.executors.get(&described.name).is_some_and(|own| own.line.is_some());
+        let is_wanted =
+            config.executors.get(&described.name).is_some_and(|own| own.origin.is_some());
         let check = if is_wanted { Check::warn } else { Check::note };
         let hint = format!("Install it{way}, or fix its `command` in config.toml.");
         return check(&name, format!("{reason}{variants}"), &hint);

@@ -1,21 +1,22 @@
 //! Examines a home, with or without a running daemon, and fixes what is proved safe to fix.
 //! Examining changes nothing and starts no daemon. Each file below is one group of checks,
-//! with a deadline; only `fix` acts, and proves each finding again before it does.
+//! with a deadline; a finding's cure proves it again before it acts.
 
 mod attempts;
 mod check;
 mod daemon;
 mod database;
 mod executors;
-mod fix;
 mod machine;
 mod place;
 mod processes;
 
+use std::io;
 use std::time::Duration;
 
 pub use check::{Check, Status};
 
+use crate::daemon::{HomeLock, LockError};
 use crate::home::Home;
 
 /// How long a group of checks may take.
@@ -23,10 +24,9 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Examines the home; with `fixes`, fixes what can be fixed.
 pub async fn examine(home: &Home, fixes: bool) -> Vec<Check> {
-    let found = daemon::find(home).await;
-    let is_held = found.is_held;
+    let (is_held, daemon_path, of_daemon) = daemon::find(home).await;
     let mut checks = blocking("home", home, move |home| place::checks(home, is_held)).await;
-    checks.extend(found.checks);
+    checks.extend(of_daemon);
     let mut attempts = None;
     let database = async {
         let (checks, found) = database::checks(home, is_held).await;
@@ -42,9 +42,40 @@ pub async fn examine(home: &Home, fixes: bool) -> Vec<Check> {
         let of_processes = move |home: &Home| processes::checks(home, &attempts);
         checks.extend(blocking("processes", home, of_processes).await);
     }
-    checks.extend(within("executors", executors::checks(home, found.path.as_deref())).await);
+    checks.extend(within("executors", executors::checks(home, daemon_path.as_deref())).await);
     checks.extend(within("machine", machine::checks(home)).await);
-    if fixes { fix::all(home, checks) } else { checks }
+    if fixes {
+        fix(home, &mut checks);
+    }
+    checks
+}
+
+/// Fixes what can be fixed, and adds to each finding what was done. No daemon runs: the home's
+/// lock is held meanwhile, so none starts.
+fn fix(home: &Home, checks: &mut [Check]) {
+    if checks.iter().all(|check| check.cure.is_none()) {
+        return;
+    }
+    let lock = HomeLock::take(&home.lock);
+    for check in checks {
+        let Some(cure) = check.cure.take() else { continue };
+        let done = match &lock {
+            Ok(_) => cure(home),
+            Err(LockError::Held { .. }) => {
+                check.hint = Some("Run `provost shutdown` first, then this again.".to_owned());
+                continue;
+            }
+            Err(error) => Err(io::Error::other(error.to_string())),
+        };
+        match done {
+            Ok(done) => {
+                check.message = format!("{}: {done}", check.message);
+                (check.status, check.fixed) = (Status::Ok, true);
+                (check.hint, check.fixable) = (None, false);
+            }
+            Err(why) => check.hint = Some(format!("It was left alone: {why}.")),
+        }
+    }
 }
 
 /// The findings of a group, or that it took too long.

@@ -1,16 +1,16 @@
 //! The home on disk: its folders and their permissions, and the file system.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
 use nix::libc;
 use nix::sys::statvfs::statvfs;
 
-use super::check::{Check, Cure};
+use super::check::Check;
 use crate::home::Home;
 
 const HOME: &str = "home";
@@ -24,7 +24,7 @@ const PATH_LONG: usize = 200;
 
 /// `is_held`: a daemon holds the home.
 pub fn checks(home: &Home, is_held: bool) -> Vec<Check> {
-    let data = home.data_dir();
+    let data = &home.data_dir;
     if !data.exists() {
         let message = format!("{} does not exist", data.display());
         let hint = "The first `provost` command that needs it creates it.";
@@ -32,13 +32,21 @@ pub fn checks(home: &Home, is_held: bool) -> Vec<Check> {
     }
     let mut checks: Vec<Check> =
         home.folders().iter().filter_map(|folder| not_private(folder, 0o700)).collect();
-    if home.socket().exists() {
-        checks.extend(not_private(home.socket(), 0o600));
+    if home.socket.exists() {
+        checks.extend(not_private(&home.socket, 0o600));
     }
     if checks.is_empty() {
         checks.push(Check::ok(HOME, format!("{} is private (0700)", data.display())));
     }
-    checks.extend([space(data), file_system(data), path_length(home)]);
+    checks.extend([space(data), file_system(data)]);
+    let length = home.worktrees().as_os_str().len();
+    checks.push(if length > PATH_LONG {
+        let message = format!("the path of the worktrees has {length} characters");
+        let hint = "Some build tools fail in long paths; use a shorter PROVOST_HOME.";
+        Check::note("paths", message, hint)
+    } else {
+        Check::ok("paths", "none is too long")
+    });
     checks.extend(leftovers(home, is_held));
     checks
 }
@@ -64,8 +72,16 @@ fn not_private(path: &Path, mode: u32) -> Option<Check> {
         }
         Ok(found) if found.mode() & 0o077 != 0 => {
             let message = format!("{shown} is open to others (mode {:o})", found.mode() & 0o777);
-            let cure = Cure::Close { path: path.to_owned(), mode };
-            return Some(Check::warn(HOME, message, "").cure(cure));
+            let path = path.to_owned();
+            let close = move |_: &Home| {
+                let found = fs::symlink_metadata(&path)?;
+                if found.is_symlink() || found.uid() != user {
+                    return Err(io::Error::other("it is not ours"));
+                }
+                fs::set_permissions(&path, Permissions::from_mode(mode))?;
+                Ok(format!("closed (mode {mode:o})"))
+            };
+            return Some(Check::warn(HOME, message, "").cure(close));
         }
         Ok(_) => return None,
     };
@@ -133,14 +149,13 @@ fn splice_into(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-fn path_length(home: &Home) -> Check {
-    let length = home.worktrees().as_os_str().len();
-    if length > PATH_LONG {
-        let message = format!("the path of the worktrees has {length} characters");
-        let hint = "Some build tools fail in long paths; use a shorter PROVOST_HOME.";
-        return Check::note("paths", message, hint);
-    }
-    Check::ok("paths", "none is too long")
+/// Moves what a dead process left behind to the trash.
+pub fn to_trash(home: &Home, path: &Path) -> io::Result<String> {
+    let trash = home.trash();
+    DirBuilder::new().recursive(true).mode(0o700).create(&trash)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    fs::rename(path, trash.join(format!("{}-{name}", uuid::Uuid::now_v7())))?;
+    Ok("moved to the trash".to_owned())
 }
 
 fn leftovers(home: &Home, is_held: bool) -> Vec<Check> {
@@ -156,7 +171,8 @@ fn leftovers(home: &Home, is_held: bool) -> Vec<Check> {
     let count = entries(&home.scratch());
     if count > 0 && !is_held {
         let message = format!("calls left {count} scratch folders behind");
-        checks.push(Check::note("scratch", message, "").cure(Cure::Trash(home.scratch())));
+        checks
+            .push(Check::note("scratch", message, "").cure(|home| to_trash(home, &home.scratch())));
     }
     checks
 }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nix::sys::signal::Signal;
 use provost_actors::process::identity::Process;
 use provost_actors::process::proc::{self, Stat, is_shim};
 use provost_actors::process::tree::Marker;
 
-use super::check::{Check, Cure};
+use super::check::Check;
 use crate::home::{HOME_VARIABLE, Home};
 use crate::store::InspectedAttempt;
 
@@ -34,7 +35,8 @@ pub fn checks(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
         let name = |it: &Process| format!("{} ({})", it.pid, proc::command_name(it.pid));
         let names: Vec<String> = processes.iter().map(name).collect();
         let message = format!("attempt {attempt} has ended but left {} alive", names.join(", "));
-        checks.push(Check::warn(NAME, message, "").cure(Cure::Kill { attempt, processes }));
+        let cure = move |home: &Home| Ok(kill(home, &attempt, &processes));
+        checks.push(Check::warn(NAME, message, "").cure(cure));
     }
     if !unknown.is_empty() {
         let message = format!("these belong to an attempt that is not on record: {unknown:?}");
@@ -48,7 +50,7 @@ pub fn checks(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
 }
 
 /// The attempt of this home whose marker a process carries.
-pub fn attempt_of(home: &Home, pid: i32) -> Option<String> {
+fn attempt_of(home: &Home, pid: i32) -> Option<String> {
     let environ = proc::environ(pid);
     let value = |name: &str| {
         let entries = environ.split(|byte| *byte == 0);
@@ -56,7 +58,7 @@ pub fn attempt_of(home: &Home, pid: i32) -> Option<String> {
         value.map(|value| String::from_utf8_lossy(value).into_owned()).next()
     };
     let attempt = value(Marker::ATTEMPT)?;
-    let is_ours = match home.root() {
+    let is_ours = match &home.root {
         Some(root) => value(HOME_VARIABLE).is_some_and(|home| Path::new(&home) == root),
         // A home in the XDG folders sets no such variable: the attempt's folder decides.
         None => value(HOME_VARIABLE).is_none() && home.attempts().join(&attempt).is_dir(),
@@ -65,13 +67,26 @@ pub fn attempt_of(home: &Home, pid: i32) -> Option<String> {
 }
 
 /// This process and its ancestors.
-pub fn ancestors() -> BTreeSet<i32> {
+fn ancestors() -> BTreeSet<i32> {
     let mut own = BTreeSet::new();
     let mut pid = std::process::id().cast_signed();
     while pid > 0 && own.insert(pid) {
         pid = Stat::of(pid).map_or(0, |stat| stat.ppid);
     }
     own
+}
+
+/// Each process is proved again by its marker and, through a handle, by its start time,
+/// so that a process that got its pid since then is not signalled.
+fn kill(home: &Home, attempt: &str, processes: &[Process]) -> String {
+    let own = ancestors();
+    let is_ours = |process: &&Process| {
+        !own.contains(&process.pid)
+            && attempt_of(home, process.pid).as_deref() == Some(attempt)
+            && process.is_alive()
+    };
+    let kill = |process: &&Process| process.signal(Signal::SIGKILL as i32);
+    format!("{} killed", processes.iter().filter(is_ours).filter(kill).count())
 }
 
 /// Shims of processes that have ended, and processes that run by their rows alone.

@@ -11,13 +11,12 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use futures_util::future::select_all;
 use scratch::Scratch;
-use serde_json::Value;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use super::text::harmless;
-use super::{Context, Exit, Failure, daemon};
+use super::daemon;
+use super::prelude::*;
 use crate::client::Starter;
 use crate::home::{ATTEMPT_VARIABLES, HOME_VARIABLE};
 
@@ -26,6 +25,8 @@ const LIMIT: Duration = Duration::from_mins(5);
 
 /// The lines of the daemon's log that are shown when the demo fails.
 const LOG_LINES: usize = 20;
+
+const GREEN: Style = AnsiColor::Green.on_default();
 
 const SOLO: &str = concat!(include_str!("lib.sh"), include_str!("solo.sh"));
 const TEAM: &str = concat!(include_str!("lib.sh"), include_str!("team.sh"));
@@ -36,7 +37,7 @@ pub async fn demo(context: &mut Context, is_team: bool) -> Result<Exit, Failure>
     let mut signals = signals.into_iter().map(signal).collect::<io::Result<Vec<_>>>()?;
     let interrupted = select_all(signals.iter_mut().map(|signal| Box::pin(signal.recv())));
     let scratch = Scratch::make(is_team).await?;
-    *context = Context::new(context.out.take(), Some(Starter::new(scratch.home().clone())));
+    *context = Context::new(context.out.take(), Some(Starter::new(scratch.home.clone())));
     let told = tokio::select! {
         told = timeout(LIMIT, tell(context, &scratch, is_team)) => {
             told.unwrap_or_else(|_| Err(fault("it takes too long")))
@@ -56,32 +57,32 @@ pub async fn demo(context: &mut Context, is_team: bool) -> Result<Exit, Failure>
 
 /// Tells a story; returns its summary.
 async fn tell(context: &mut Context, scratch: &Scratch, is_team: bool) -> Result<Value, Failure> {
-    let place = scratch.root().display();
+    let place = scratch.root.display();
     say(context, &format!("A daemon, a home and a git repository of its own, in {place}"))?;
-    let is_json = context.out.is_json();
+    let is_json = context.out.json;
     #[expect(clippy::disallowed_methods, reason = "the script belongs to no attempt")]
     let mut script = Command::new("sh");
     script
         .args(["-c", if is_team { TEAM } else { SOLO }])
-        .env(HOME_VARIABLE, scratch.home().data_dir())
+        .env(HOME_VARIABLE, &scratch.home.data_dir)
         .env("provost", std::env::current_exe()?)
-        .env("root", scratch.root())
+        .env("root", &scratch.root)
         .stdin(Stdio::null())
         .stdout(if is_json { Stdio::null() } else { Stdio::inherit() })
         .kill_on_drop(true);
     for name in ATTEMPT_VARIABLES {
         script.env_remove(name);
     }
-    for (name, style) in [("bold", Style::new().bold()), ("green", green())] {
+    for (name, style) in [("bold", Style::new().bold()), ("green", GREEN)] {
         let painted = context.out.paint(style, " ");
         let (begin, end) = painted.split_once(' ').unwrap_or_default();
         script.env(name, begin).env("plain", end);
     }
     if !script.status().await?.success() {
-        let why = std::fs::read_to_string(scratch.root().join("failure"));
+        let why = std::fs::read_to_string(scratch.root.join("failure"));
         return Err(fault(why.as_deref().unwrap_or("the script failed").trim()));
     }
-    let summary = std::fs::read_to_string(scratch.root().join("summary"))?;
+    let summary = std::fs::read_to_string(scratch.root.join("summary"))?;
 
     let title = if is_team { "4. Nothing is left behind" } else { "5. Nothing is left behind" };
     let title = context.out.paint(Style::new().bold(), title);
@@ -90,13 +91,13 @@ async fn tell(context: &mut Context, scratch: &Scratch, is_team: bool) -> Result
     prove(context, true, &format!("the daemon, pid {pid}, has ended as requested"))?;
     let is_empty = scratch.processes().is_empty();
     scratch.remove()?;
-    prove(context, is_empty && !scratch.root().exists(), "no process and no file is left")?;
+    prove(context, is_empty && !scratch.root.exists(), "no process and no file is left")?;
     say(context, "\nAll of it worked.")?;
     serde_json::from_str(&summary).map_err(|error| fault(&error.to_string()))
 }
 
 fn say(context: &mut Context, line: &str) -> Result<(), Failure> {
-    if !context.out.is_json() {
+    if !context.out.json {
         context.out.painted(line)?;
         context.out.flush()?;
     }
@@ -108,17 +109,13 @@ fn prove(context: &mut Context, holds: bool, what: &str) -> Result<(), Failure> 
     if !holds {
         return Err(fault(&format!("this does not hold: {what}")));
     }
-    let mark = context.out.paint(green(), "✓");
+    let mark = context.out.paint(GREEN, "✓");
     say(context, &format!("{mark}        {}", harmless(what)))
-}
-
-fn green() -> Style {
-    Style::new().fg_color(Some(AnsiColor::Green.into()))
 }
 
 /// Prints the daemon's last warnings, for a bug report.
 fn show_daemon_log(scratch: &Scratch) {
-    let log = std::fs::read_to_string(scratch.home().log_file()).unwrap_or_default();
+    let log = std::fs::read_to_string(&scratch.home.log_file).unwrap_or_default();
     let lines: Vec<&str> = log.lines().filter(|line| !line.contains(" INFO ")).collect();
     for line in &lines[lines.len().saturating_sub(LOG_LINES)..] {
         anstream::eprintln!("{}", harmless(line));

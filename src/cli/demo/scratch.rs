@@ -4,7 +4,7 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -27,8 +27,8 @@ const CONFIG: &str = "[daemon]\nstop_grace_ms = 500\n";
 const WAIT_FOR: &str = "until [ -e \"$PROVOST_HOME/$1\" ]; do sleep 0.05; done\n";
 
 pub struct Scratch {
-    root: PathBuf,
-    home: Home,
+    pub root: PathBuf,
+    pub home: Home,
 }
 
 impl Scratch {
@@ -85,23 +85,13 @@ impl Scratch {
         Ok(scratch)
     }
 
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    pub fn home(&self) -> &Home {
-        &self.home
-    }
-
     /// Every process that belongs to the demo: those with its home in their environment, and
     /// shims, which lack the variable but work in its folders.
     pub fn processes(&self) -> Vec<Process> {
-        let marker = format!("{HOME_VARIABLE}={}", self.home.data_dir().display());
-        let link = |pid: i32, name: &str| fs::read_link(format!("/proc/{pid}/{name}")).ok();
-        let program = link(std::process::id().cast_signed(), "exe");
+        let marker = format!("{HOME_VARIABLE}={}", self.home.data_dir.display());
+        let is_below = |cwd: PathBuf| cwd.starts_with(&self.root);
         let is_shim = |pid: i32| {
-            link(pid, "exe") == program
-                && link(pid, "cwd").is_some_and(|cwd| cwd.starts_with(&self.root))
+            proc::is_shim(pid) && fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(is_below)
         };
         let has_home = |pid: i32| {
             proc::environ(pid).split(|byte| *byte == 0).any(|it| it == marker.as_bytes())
@@ -122,8 +112,8 @@ impl Scratch {
                 return Err(io::Error::other(format!("process {} can't be killed", process.pid)));
             }
         }
-        let run = self.home.socket().parent().filter(|run| !run.starts_with(&self.root));
-        for folder in run.into_iter().chain([self.root()]) {
+        let run = self.home.socket.parent().filter(|run| !run.starts_with(&self.root));
+        for folder in run.into_iter().chain([self.root.as_path()]) {
             if_there(fs::remove_dir_all(folder))?;
         }
         Ok(())

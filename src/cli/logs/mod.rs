@@ -3,14 +3,9 @@
 use std::time::Duration;
 
 use provost_actors::event::Channel;
-use provost_actors::ids::AttemptId;
-use serde_json::{Value, json};
 
-use super::calls::LogPage;
-use super::text::harmless;
-use super::{Context, Exit, Failure, Output, render};
-use crate::api::attempts::{AttemptPhase, AttemptStatus};
-use crate::client::Answer;
+use super::prelude::*;
+use super::render;
 
 /// The size of a page; the tool may give less.
 const PAGE_ENTRIES: u64 = 1000;
@@ -56,16 +51,8 @@ pub async fn logs(context: &mut Context, args: LogsArgs) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-/// Prints the normalized log until the attempt has settled; returns its status.
-pub async fn follow(
-    context: &mut Context,
-    attempt: AttemptId,
-) -> Result<Answer<AttemptStatus>, Failure> {
-    Reader::new(attempt).follow(context).await
-}
-
 /// A position in an attempt's log.
-struct Reader {
+pub struct Reader {
     attempt: AttemptId,
     channel: Channel,
     /// The index of the entry printed last; -1 before the first.
@@ -74,22 +61,12 @@ struct Reader {
 
 impl Reader {
     /// At the beginning of the normalized log.
-    fn new(attempt: AttemptId) -> Self {
+    pub fn new(attempt: AttemptId) -> Self {
         Self { attempt, channel: Channel::Normalized, after: -1 }
     }
 
     fn page_of(&self, limit: u64) -> Value {
         json!({"attempt_id": self.attempt, "channel": self.channel, "limit": limit})
-    }
-
-    /// Whether everything that was there when the status was read has been printed. Output
-    /// of processes that outlive a settled attempt is not waited for.
-    fn has_reached(&self, status: &AttemptStatus) -> bool {
-        let latest = match self.channel {
-            Channel::Normalized => status.latest_entry_index.normalized,
-            Channel::Raw => status.latest_entry_index.raw,
-        };
-        latest.is_none_or(|latest| u64::try_from(self.after).is_ok_and(|after| after >= latest))
     }
 
     /// Prints the next page.
@@ -113,11 +90,11 @@ impl Reader {
 
     fn print(&self, context: &mut Context, entry: &Value) -> Result<(), Failure> {
         let out = &mut context.out;
-        if self.channel == Channel::Normalized || out.is_json() {
+        if self.channel == Channel::Normalized || out.json {
             return print(out, entry);
         }
         let line = render::text(entry);
-        out.raw(&if out.is_terminal() { harmless(line) } else { line.to_owned() })?;
+        out.raw(&if out.terminal { harmless(line) } else { line.to_owned() })?;
         if entry["continued"] != json!(true) {
             out.raw("\n")?;
         }
@@ -125,7 +102,10 @@ impl Reader {
     }
 
     /// Prints new entries until the attempt has settled; returns its status.
-    async fn follow(&mut self, context: &mut Context) -> Result<Answer<AttemptStatus>, Failure> {
+    pub async fn follow(
+        &mut self,
+        context: &mut Context,
+    ) -> Result<Answer<AttemptStatus>, Failure> {
         let mut pause = SHORTEST_PAUSE;
         loop {
             // Read before the page: what was written by then is on the page.
@@ -136,7 +116,13 @@ impl Reader {
                 continue;
             }
             let has_settled = matches!(status.phase, AttemptPhase::Settled | AttemptPhase::Idle);
-            if has_settled && self.has_reached(&status) {
+            let latest = match self.channel {
+                Channel::Normalized => status.latest_entry_index.normalized,
+                Channel::Raw => status.latest_entry_index.raw,
+            };
+            // Output of processes that outlive a settled attempt is not waited for.
+            let has = |latest| u64::try_from(self.after).is_ok_and(|after| after >= latest);
+            if has_settled && latest.is_none_or(has) {
                 return Ok(status);
             }
             let is_silent = page.entries.is_empty();
@@ -148,10 +134,10 @@ impl Reader {
 
 /// Prints an entry: as JSON, or one of the normalized channel for people.
 pub fn print(out: &mut Output, entry: &Value) -> Result<(), Failure> {
-    if out.is_json() {
+    if out.json {
         return Ok(out.json_line(entry)?);
     }
-    for line in render::normalized(entry).lines(|style, text| out.paint(style, text)) {
+    for line in render::normalized(entry, |style, text| out.paint(style, text)) {
         out.painted(&line)?;
     }
     Ok(())

@@ -77,7 +77,7 @@ impl Attempt {
 async fn printed(args: LogsArgs, written: i64, answers: usize) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let home = Home::at(dir.path()).unwrap();
-    let listener = UnixListener::bind(home.socket()).unwrap();
+    let listener = UnixListener::bind(&home.socket).unwrap();
     let daemon = tokio::spawn(async move {
         let mut attempt = Attempt { written };
         while let Ok((stream, _)) = listener.accept().await {

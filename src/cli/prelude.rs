@@ -1,0 +1,16 @@
+//! What the verbs have in common: the context and its output, the answers of calls, and text for
+//! people.
+
+pub use provost_actors::event::Timestamp;
+pub use provost_actors::ids::{AttemptId, ProjectId, TaskId};
+pub use provost_actors::refusal::{Code, Refusal};
+pub use serde_json::{Value, json};
+
+pub use super::calls::*;
+pub use super::context::{Context, by_name_or_id, check_piece, only, whole};
+pub use super::exit::{Exit, Failure};
+pub use super::output::Output;
+pub use super::render::{ended, for_person, is_stopped};
+pub use super::table::Column::{Cut, Whole, Wrapped};
+pub use super::text::{harmless, headline, one_line, word};
+pub use crate::client::{Answer, ClientError};
