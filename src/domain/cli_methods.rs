@@ -141,7 +141,7 @@ impl Domain {
         let lost = |error: String| Refusal::internal(format!("not stopped: {error}"));
         let attempts = attempts.map_err(|error| lost(error.to_string()))?;
         let checks = checks.map_err(|error| lost(error.to_string()))?;
-        let alive = attempts.alive.into_iter().map(|it| (Some(it.attempt_id), it.reason));
+        let alive = attempts.alive.into_iter().map(|(attempt, reason)| (Some(attempt), reason));
         let alive = alive.chain(checks.into_iter().map(|reason| (None, reason)));
         let alive = alive.map(|(attempt_id, reason)| Survivor { attempt_id, reason }).collect();
         Ok(Shutdown { alive, unrecorded: attempts.unrecorded })

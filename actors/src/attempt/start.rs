@@ -22,26 +22,13 @@ use super::{prepare, recap};
 /// Why a process is killed whose shim died before the daemon held its pipes.
 const SHIM_DIED: &str = "the supervising process died while it was starting it";
 
-/// Why there is no process to attach to.
-pub enum NotStarted {
-    /// None runs. A sentence says why.
-    Certain(String),
-    /// One may run: [`found`] finds out.
-    Unsure,
-}
-
-impl From<String> for NotStarted {
-    fn from(reason: String) -> Self {
-        Self::Certain(reason)
-    }
-}
-
-/// Spawns the attempt's newest process.
+/// Spawns the attempt's newest process. `Err` is a sentence, or `None` where a process may run:
+/// [`found`] finds out.
 pub async fn process(
     world: &World,
     attempt: &Attempt,
     summary: SharedSummary,
-) -> Result<(Shim, Arc<AttemptLog>), NotStarted> {
+) -> Result<(Shim, Arc<AttemptLog>), Option<String>> {
     let executor = world
         .executors
         .get(&attempt.executor)
@@ -63,19 +50,19 @@ pub async fn process(
     };
     tracing::warn!(attempt = %attempt.attempt_id, %error, "its process was not started");
     match error {
-        SpawnError::Unreachable(_) => Err(NotStarted::Unsure),
+        SpawnError::Unreachable(_) => Err(None),
         // An orphan may run, and the dying shim may hold the folder's lock for a while.
         // After that its records are read.
         SpawnError::Died => {
             let what = format!("attempt {}: sweeping its process", attempt.attempt_id);
             until_done(what, || world.shims.sweep(&dir, SHIM_DIED)).await;
-            Err(NotStarted::Unsure)
+            Err(None)
         }
         SpawnError::Prepare(_) | SpawnError::Shim(_) | SpawnError::Refused(_) => {
             let program = prepared.manifest.program.display();
             let reason = format!("{program} can't be started: {error}");
             log_failure(&log, attempt, reason.clone(), false).await;
-            Err(NotStarted::Certain(reason))
+            Err(Some(reason))
         }
     }
 }

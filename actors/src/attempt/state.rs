@@ -326,7 +326,7 @@ impl AttemptState {
             self.notify_disk();
             self.advance(turn.handle.process, Change::Closed).await;
         }
-        let is_idle = self.turns.is_empty() && !self.queue.is_active() && self.collecting == 0;
+        let is_idle = self.turns.is_empty() && !self.queue.active && self.collecting == 0;
         if is_idle && self.unwritten.is_empty() {
             // First, so that the gateway knows before anyone finds the actor gone.
             self.notify(AttemptEvent::Ended(self.attempt.attempt_id));

@@ -47,10 +47,10 @@ impl AttemptState {
         if self.attempt.phase == Phase::Queued {
             return self.unqueue();
         }
-        let was_held = self.queue.is_held();
+        let was_held = self.queue.held;
         // A stop is never refused.
         let _ = self.queue.step(queue::QueueEvent::Stop);
-        if self.queue.is_held() != was_held {
+        if self.queue.held != was_held {
             self.note(self.attempt.process.process_id, Change::Held);
         }
     }

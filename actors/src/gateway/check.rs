@@ -18,14 +18,6 @@ use crate::world::World;
 
 use super::message::StartRequest;
 
-/// A repository by path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RepoPath {
-    pub path: String,
-    /// Default: the branch that is checked out.
-    pub target_branch: Option<String>,
-}
-
 /// A repository to be registered, which was checked to be one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NewRepo {
@@ -35,8 +27,13 @@ pub struct NewRepo {
     pub default_target_branch: String,
 }
 
-/// Checks a path for a project's repository. `field` is its argument: `repos[0].path`.
-pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusal> {
+/// Checks a path for a project's repository. `field` is its argument: `repos[0].path`. The
+/// default branch is the one that is checked out.
+pub async fn repository(
+    given: &str,
+    target_branch: Option<&str>,
+    field: &str,
+) -> Result<NewRepo, Refusal> {
     let branch_field = field.replace("path", "target_branch");
     let refuse = |message: String| {
         Refusal::new(Code::InvalidArgument, message)
@@ -44,17 +41,17 @@ pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusa
                 "Call the tool again with {field}, the absolute path of a git repository."
             ))
             .detail("path", field)
-            .detail("repo_path", given.path.as_str())
+            .detail("repo_path", given)
     };
-    let path = Path::new(&given.path);
+    let path = Path::new(given);
     if !path.is_absolute() {
-        return Err(refuse(format!("{:?} is not an absolute path", given.path)));
+        return Err(refuse(format!("{given:?} is not an absolute path")));
     }
-    if given.path.contains(char::is_control) {
-        return Err(refuse(format!("the path {:?} has a control character", given.path)));
+    if given.contains(char::is_control) {
+        return Err(refuse(format!("the path {given:?} has a control character")));
     }
     let root = git::root(path).await.map_err(|error| match error {
-        GitError::Failed(said) => refuse(format!("{} is not a git repository: {said}", given.path)),
+        GitError::Failed(said) => refuse(format!("{given} is not a git repository: {said}")),
         error => unusable(path, &error),
     })?;
     let shown = root.to_string_lossy();
@@ -62,8 +59,8 @@ pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusa
         let message = format!("the path \"{}\" has a control character", shown.escape_debug());
         return Err(refuse(message));
     }
-    let branch = match &given.target_branch {
-        Some(branch) => branch.clone(),
+    let branch = match target_branch {
+        Some(branch) => branch.to_owned(),
         None => git::current_branch(&root).await.ok_or_else(|| {
             refuse(format!("{} has no branch checked out", root.display())).hint(format!(
                 "Call the tool again with {branch_field}, a branch of the repository."

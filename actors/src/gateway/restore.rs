@@ -8,17 +8,16 @@ use std::time::Duration;
 use ractor::ActorRef;
 use ractor::concurrency::oneshot;
 
-use crate::attempt::GO_ON;
+use crate::attempt::{FollowUpRequest, GO_ON};
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId};
 use crate::journal::{FollowUpAction, Intent, Key, Phase, Priority};
-use crate::payload;
 use crate::refusal::Refusal;
 use crate::world::World;
 
 use super::GatewayState;
 use super::calls::follow_up;
-use super::message::{FollowUpRequest, GatewayMessage, Left, Port};
+use super::message::{GatewayMessage, Left, Port};
 
 /// The longest sleep until a limit ends: the wall clock may be set meanwhile.
 const NAP: Duration = Duration::from_mins(1);
@@ -130,12 +129,7 @@ async fn resume(
     let (attempt_id, process, _) = waits;
     tracing::info!(attempt = %attempt_id, "an attempt's limit has ended: it resumes");
     // Once after each turn.
-    let key = Key {
-        tool: "resume",
-        request_id: process.to_string(),
-        payload_hash: payload::hash(&process),
-        resolved_hash: None,
-    };
+    let key = Key::new("resume", process.to_string(), &process);
     let request = FollowUpRequest {
         attempt_id,
         action: FollowUpAction::Queue,

@@ -19,7 +19,7 @@ use crate::refusal::{Code, Refusal};
 use crate::retry::while_store_fails;
 use crate::world::World;
 
-use super::message::{GatewayMessage, Port, StillAlive, StoppedAll};
+use super::message::{GatewayMessage, Port, StoppedAll};
 use super::{GatewayState, owners};
 
 type StopAnswer = Result<Once<AttemptStopped>, Refusal>;
@@ -133,7 +133,7 @@ impl StoppedAll {
             Err(refusal) => refusal.message,
         };
         tracing::error!(attempt = %attempt_id, reason, "an attempt was not stopped");
-        self.alive.push(StillAlive { attempt_id, reason });
+        self.alive.push((attempt_id, reason));
     }
 }
 

@@ -25,6 +25,12 @@ pub struct Key {
 }
 
 impl Key {
+    /// The key of a call with this payload.
+    pub fn new(tool: &'static str, request_id: String, payload: &impl Serialize) -> Self {
+        let payload_hash = crate::payload::hash(payload);
+        Self { tool, request_id, payload_hash, resolved_hash: None }
+    }
+
     /// The key of a call that has been resolved to this.
     #[must_use]
     pub fn resolved(self, payload: &impl Serialize) -> Self {

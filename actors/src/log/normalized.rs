@@ -60,13 +60,11 @@ pub struct Mark {
 impl FixedRecord for Mark {
     const LEN: usize = 16;
 
-    fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.entry.to_le_bytes());
-        out.extend_from_slice(&self.offset.to_le_bytes());
+    fn bytes(&self) -> Vec<u8> {
+        [self.entry, self.offset].map(u64::to_le_bytes).concat()
     }
 
-    fn take(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Fields(bytes);
+    fn take(fields: &mut Fields<'_>) -> Option<Self> {
         Some(Self { entry: fields.u64()?, offset: fields.u64()? })
     }
 }

@@ -18,7 +18,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use super::pidfd::PidFd;
+use super::identity::PidFd;
 use super::wire::{self, Hello, ShimMessage, ShimRequest, WireError};
 
 /// The control socket's name in the process's folder.

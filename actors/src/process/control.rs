@@ -107,15 +107,14 @@ impl Shim {
 }
 
 impl Control {
-    /// Signals the leader's process group, and then sends SIGCONT, so that a stopped one handles
-    /// it. `false` if the leader is gone already.
-    pub async fn signal_leader(&self, signal: Signal) -> Result<bool, ControlError> {
-        Ok(self.signal(Target::Leader, signal).await? > 0)
-    }
-
-    /// Signals every process of the tree in the same way. Returns how many.
-    pub async fn signal_tree(&self, signal: Signal) -> Result<u32, ControlError> {
-        self.signal(Target::Tree, signal).await
+    /// Signals the leader's process group or every process of the tree, and then sends SIGCONT,
+    /// so that a stopped one handles it. Returns how many got it; 0: the leader is gone already.
+    pub async fn signal(&self, target: Target, signal: Signal) -> Result<u32, ControlError> {
+        let signal = signal as i32;
+        match self.ask(ShimRequest::Signal { ticket: 0, target, signal }).await? {
+            ShimMessage::Signalled { count, .. } => Ok(count),
+            _ => Err(ControlError::Closed),
+        }
     }
 
     /// Makes the record of the leader's end mention a stop. To be called before its first signal.
@@ -173,14 +172,6 @@ impl Control {
         let state = state.wait_for(|state| state.written >= sequence || state.is_closed).await;
         let state = state.map_err(|_| ControlError::Closed)?;
         if state.written >= sequence { Ok(()) } else { Err(ControlError::StdinClosed) }
-    }
-
-    async fn signal(&self, target: Target, signal: Signal) -> Result<u32, ControlError> {
-        let signal = signal as i32;
-        match self.ask(ShimRequest::Signal { ticket: 0, target, signal }).await? {
-            ShimMessage::Signalled { count, .. } => Ok(count),
-            _ => Err(ControlError::Closed),
-        }
     }
 
     async fn send(&self, request: ShimRequest) -> Result<(), ControlError> {

@@ -18,10 +18,9 @@ use nix::unistd::getsid;
 
 use super::attach::{AdoptError, DEADLINE, Lifeline};
 use super::control::Control;
-use super::identity::Process;
+use super::identity::{PidFd, Process};
 use super::kill::{KillReport, kill_tree};
 use super::manifest::{self, ExitRecord, Manifest, Started, lock_soon};
-use super::pidfd::PidFd;
 use super::proc::{self, RESCUE, Stat};
 use super::shim::takeover::{self, Takeover};
 use super::shims::{Adopted, Shims, SpawnError, attempt_of};

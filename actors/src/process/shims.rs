@@ -22,11 +22,10 @@ use crate::secret::Secrets;
 
 use super::attach::{self, AdoptError, SOCKET, attach};
 use super::control::Shim;
-use super::identity::Process;
+use super::identity::{Process, Reaped, reap};
 use super::manifest::{
     self, AGAIN, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, try_lock,
 };
-use super::pidfd::{Reaped, reap};
 use super::proc::{ARGUMENT, RESCUE, Stat};
 
 /// How long a shim may take from its spawn to its report that the executor runs.

@@ -13,34 +13,30 @@ use crate::blocking::blocking;
 /// Longest list of the commits at which a shallow clone's history ends, in bytes.
 const SHALLOW_MAX: u64 = 64 << 20;
 
-#[derive(Clone, Debug)]
-pub struct Checkout {
-    pub repo: PathBuf,
-    pub commit: String,
-    /// Another folder with its objects; may be missing.
-    pub objects: PathBuf,
-    pub path: PathBuf,
-}
-
-pub async fn make(checkout: &Checkout) -> Result<(), GitError> {
-    let common = git::common_dir(&checkout.repo).await?;
+/// Checks out a commit of the repository `repo` into the new folder `path`. `objects` is
+/// another folder with its objects, and may be missing.
+pub async fn make(
+    repo: &Path,
+    commit: &str,
+    objects: PathBuf,
+    path: PathBuf,
+) -> Result<(), GitError> {
+    let common = git::common_dir(repo).await?;
     let format = git::run(&common, &["rev-parse", "--show-object-format"]).await?;
-    let new = checkout.clone();
-    blocking(move || repository(&new, &common, &format)).await?;
-    let args = ["checkout", "--quiet", "--force", "--detach", &checkout.commit];
-    Git::new(&checkout.path).patient().text(&args).await?;
+    let git = Git::new(&path).patient();
+    blocking(move || repository(&path, &common, &objects, &format)).await?;
+    git.text(&["checkout", "--quiet", "--force", "--detach", commit]).await?;
     Ok(())
 }
 
-fn repository(checkout: &Checkout, common: &Path, format: &str) -> io::Result<()> {
-    if let Some(parent) = checkout.path.parent() {
+fn repository(path: &Path, common: &Path, objects: &Path, format: &str) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    fs::create_dir(&checkout.path)?;
-    let git_dir = checkout.path.join(".git");
-    let lenders = [&common.join("objects"), &checkout.objects];
-    let there: Vec<&Path> =
-        lenders.into_iter().map(PathBuf::as_path).filter(|it| it.is_dir()).collect();
+    fs::create_dir(path)?;
+    let git_dir = path.join(".git");
+    let lenders = [&*common.join("objects"), objects];
+    let there: Vec<&Path> = lenders.into_iter().filter(|it| it.is_dir()).collect();
     aside::bare(&git_dir, &there)?;
     let config = format!(
         "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = {format}\n"

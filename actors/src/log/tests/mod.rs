@@ -136,16 +136,9 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-/// Pumps until there is nothing more; what was observed.
-fn drain(log: &AttemptLog, process: ProcessId) -> Vec<Observed> {
-    let mut observed = Vec::new();
-    loop {
-        let pumped = log.pump(process).unwrap();
-        observed.extend(pumped.observed);
-        if !pumped.more {
-            return observed;
-        }
-    }
+/// Pumps until there is nothing more.
+fn drain(log: &AttemptLog, process: ProcessId) {
+    while log.pump(process).unwrap() {}
 }
 
 fn query(limit: usize, place: PagePosition) -> Query {

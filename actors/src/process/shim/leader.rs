@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::event::Timestamp;
 use crate::process::cgroup::Cgroup;
-use crate::process::identity::Process;
+use crate::process::identity::{PidFd, Process};
 use crate::process::manifest::ExitRecord;
-use crate::process::pidfd::PidFd;
 use crate::process::tree::{Marker, Tree};
 
 /// How long the adopter may take to report a status.

@@ -41,7 +41,6 @@ use crate::process::manifest::{
     self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, VERSION, lock_soon,
 };
 use crate::process::proc;
-use crate::process::usage;
 use crate::secret::Secrets;
 
 /// Wanted size of an output pipe, in bytes; a user's pipes have a limit in all (pipe(7)).
@@ -132,7 +131,7 @@ pub fn take_over() -> Result<Supervisor, String> {
     let leader = Leader { process: started.process(), kinship, life };
     let (pipes, stdin) =
         ([ends.stdout, ends.stderr], Stdin::new(ends.stdin, takeover.stdin_sequence));
-    let age = usage::age(leader.process);
+    let age = proc::age(leader.process.start_time);
     let mut supervisor = supervisor(folder, leader, age, pipes, stages, stdin);
     if supervisor.leader.record().is_some() {
         supervisor.guard.leader_ended();

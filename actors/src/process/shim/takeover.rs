@@ -9,8 +9,7 @@ use std::os::unix::net::UnixStream;
 use serde::{Deserialize, Serialize};
 
 use crate::process::attach::{Lifeline, receive as receive_some, send_with_fds};
-use crate::process::identity::Process;
-use crate::process::pidfd::PidFd;
+use crate::process::identity::{PidFd, Process};
 
 const MESSAGE_MAX: usize = 128 * 1024;
 
