@@ -194,12 +194,12 @@ impl Courier {
     /// Returns when to look again, if a call still waits for the answer.
     async fn deliver_now(&self, question: QuestionId) -> Result<Option<Timestamp>, Refusal> {
         let journal = &self.world.journal;
-        let outgoing = journal.answers_to_send(question).await?;
-        for sending in outgoing.now {
+        let (now, later) = journal.answers_to_send(question).await?;
+        for sending in now {
             let is_sent = self.send(question, &sending).await?;
             journal.answer_sent(question, sending.attempt_id, is_sent).await?;
         }
-        Ok(outgoing.later)
+        Ok(later)
     }
 
     /// `false`: the attempt takes no follow-up, so the answer comes with its next call.

@@ -39,7 +39,7 @@ impl Config {
             let (variable, doc) = (Some(setting.variable()), Some(setting.doc()));
             Shown { variable, doc, ..Shown::new(setting.path(), value, self.describe(origin)) }
         });
-        let secrets = SecretNames::new(self.settings.secrets.names.clone());
+        let secrets = SecretNames(self.settings.secrets.names.clone());
         let executors = self.executors.iter().flat_map(|(name, executor)| {
             let origin = self.describe(&executor.line.map_or(Origin::Default, Origin::File));
             fields(executor, &secrets).into_iter().map(move |(field, value)| {

@@ -210,7 +210,7 @@ async fn start_actors(
             cgroups,
             soft_limits,
             environment,
-            secret_names: SecretNames::new(settings.secrets.names.clone()),
+            secret_names: SecretNames(settings.secrets.names.clone()),
             checks,
             program: std::env::current_exe()?,
             home_variable: home.root().map(|root| root.to_string_lossy().into_owned()),
@@ -218,7 +218,7 @@ async fn start_actors(
     });
     let (gateway, gateway_ended) =
         Actor::spawn_linked(None, Gateway, Arc::clone(&world), root.get_cell()).await?;
-    let arguments = checks::Arguments { world: Arc::clone(&world), gateway: gateway.clone() };
+    let arguments = (Arc::clone(&world), gateway.clone());
     let (checks, _) = Actor::spawn_linked(None, Checks, arguments, root.get_cell()).await?;
     Ok((Owners { gateway, checks }, world, gateway_ended))
 }

@@ -3,9 +3,7 @@
 
 use crate::event::{ProcessStatus, Timestamp};
 use crate::ids::QueueId;
-use crate::journal::{
-    FollowUp, FollowUpAction, FollowedUp, Key, Once, Phase, Turnover, remembered,
-};
+use crate::journal::{FollowUp, FollowUpAction, FollowedUp, Key, Once, Turnover, remembered};
 use crate::refusal::{Code, Refusal};
 use crate::text::cut;
 
@@ -28,19 +26,14 @@ impl AttemptState {
     ) {
         let epoch = self.attempt.epoch;
         let answer = self.followed_up(key.as_ref(), request, has_slot).await;
-        if has_slot && self.attempt.epoch == epoch {
-            self.slot_unused().await;
-        }
-        let _ = port.send(answer);
-    }
-
-    /// No turn began with the slot: a turn that waits for one gets it, else it is freed.
-    async fn slot_unused(&mut self) {
-        if !self.queue.active {
+        // No turn began with the slot: a turn that waits for one gets it, else it is freed.
+        let is_unused = has_slot && self.attempt.epoch == epoch;
+        if is_unused && !self.queue.active {
             self.notify(AttemptEvent::SlotFreed(self.attempt.attempt_id));
-        } else if self.attempt.phase == Phase::Queued {
+        } else if is_unused {
             self.granted().await;
         }
+        let _ = port.send(answer);
     }
 
     async fn followed_up(

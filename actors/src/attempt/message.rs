@@ -25,10 +25,8 @@ pub type FollowUpPort = RpcReplyPort<Result<Once<FollowedUp>, Refusal>>;
 pub enum AttemptMessage {
     /// `true`: a running slot has been taken for it.
     FollowUp(Option<Key>, FollowUpRequest, bool, FollowUpPort),
-    Stop {
-        force: bool,
-        reply: StopPort,
-    },
+    /// `true`: by force.
+    Stop(bool, StopPort),
     /// Takes its worktrees away, if nothing would be lost with them.
     Collect(Collect, CollectPort),
     /// A task has examined them; the process was the newest when it began.
@@ -66,9 +64,7 @@ pub enum TurnEvent {
     /// The state of the process whose shim has ended.
     Rescued(Box<Adopted>),
     /// Retry to have the tree killed.
-    KillTree {
-        tries: u32,
-    },
+    KillTree(u32),
     /// A stop has waited long enough for [`Self::Found`].
     KillUnfound,
     /// That process was killed; this many of its processes live on.

@@ -96,7 +96,7 @@ impl Actor for AttemptActor {
             AttemptMessage::FollowUp(key, request, has_slot, port) => {
                 state.follow_up(key, request, has_slot, port).await;
             }
-            AttemptMessage::Stop { force, reply } => state.stop(force, reply).await,
+            AttemptMessage::Stop(force, port) => state.stop(force, port).await,
             AttemptMessage::Collect(how, port) => state.collect(how, port),
             AttemptMessage::Examined(how, newest, examined, port) => {
                 state.examined(how, newest, examined, port).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::blocking::blocking;
 use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
-use crate::executor::{Executor, Normalizer, PlainLines};
+use crate::executor::{Executor, Normalizer, PlainLines, Stdin};
 use crate::failpoint;
 use crate::journal::Attempt;
 use crate::log::AttemptLog;
@@ -37,12 +37,15 @@ pub async fn process(
     let prepared = prepare::process(world, attempt, &*executor, recap)?;
     let log = world.logs.get(attempt.attempt_id).await.map_err(sentence)?;
     let dir = world.settings.process_dir(attempt);
-    let (folder, state, files) = (dir.clone(), prepared.dialogue, prepared.files);
-    let written = blocking(move || prepare::write_launch_state(&folder, &state, &files)).await;
+    let (folder, launch) = (dir.clone(), prepared.launch.clone());
+    let written = blocking(move || prepare::write_launch_state(&folder, &launch)).await;
     written.map_err(sentence)?;
     begin(&log, attempt, world, summary, prepared.opening).await?;
     failpoint::hit("log", "begun");
-    let stdin = prepared.stdin.as_deref();
+    let stdin = match &prepared.launch.stdin {
+        Stdin::Bytes(bytes) => Some(&bytes[..]),
+        Stdin::Empty | Stdin::Open => None,
+    };
     let spawned = world.shims.spawn(&dir, &prepared.manifest, stdin, &prepared.secrets).await;
     let error = match spawned {
         Ok(shim) => return Ok((shim, log)),

@@ -176,7 +176,7 @@ impl AttemptState {
             TurnEvent::Expired(approval) => self.expired(process, approval).await,
             TurnEvent::Decided(approval) => self.go_on_with(process, &approval),
             TurnEvent::ShimClosed => self.with(process, Turn::shim_closed),
-            TurnEvent::KillTree { tries } => self.with(process, |turn| turn.kill_tree(tries)),
+            TurnEvent::KillTree(tries) => self.with(process, |turn| turn.kill_tree(tries)),
             TurnEvent::KillUnfound => self.with(process, Turn::kill_unfound),
             TurnEvent::KilledUnfound(survivors) => self.killed_unfound(process, survivors),
             TurnEvent::ReadOut => self.with(process, |turn| turn.reading = false),

@@ -79,7 +79,7 @@ impl AttemptState {
     }
 
     pub(super) fn stopped(&mut self, process: ProcessId, stopped: TurnStopped) {
-        self.stops.note(process, stopped);
+        self.stops.answers.insert(process, stopped);
         self.answer_stops();
     }
 

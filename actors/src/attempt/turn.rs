@@ -339,7 +339,7 @@ impl Turn {
         let Some(control) = self.control.clone().filter(|_| tries < KILL_TRIES) else {
             let may_live = self.life.tree;
             return if may_live && tries < KILL_TRIES {
-                let again = move || TurnEvent::KillTree { tries: tries + 1 };
+                let again = move || TurnEvent::KillTree(tries + 1);
                 handle.send_after(KILL_RETRY, again);
             } else {
                 // Nothing is left, or it can't be known what is.
@@ -367,7 +367,7 @@ impl Turn {
                     tracing::debug!(%error, "a shim did not kill its tree");
                     let spent =
                         if error == ControlError::Unresponsive { KILL_TRIES / 2 } else { 1 };
-                    let again = move || TurnEvent::KillTree { tries: tries + spent };
+                    let again = move || TurnEvent::KillTree(tries + spent);
                     handle.send_after(KILL_RETRY, again);
                 }
             }

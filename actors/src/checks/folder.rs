@@ -20,7 +20,7 @@ use crate::failpoint;
 use crate::ids::{CheckRunId, ProcessId};
 use crate::journal::CheckRun;
 use crate::refusal::Refusal;
-use crate::workspace::checkout;
+use crate::workspace::check_out;
 use crate::world::World;
 
 /// The folder of a run.
@@ -54,7 +54,7 @@ impl Folder {
             self.remove_work().await.map_err(|error| failed(&error))?;
             for repo in &run.repos {
                 let (objects, path) = (self.objects(&repo.name), new.join(&repo.name));
-                let made = checkout::make(repo.path.as_ref(), &repo.commit, objects, path).await;
+                let made = check_out(repo.path.as_ref(), &repo.commit, objects, path).await;
                 made.map_err(|error| failed(&error))?;
                 failpoint::hit("checkout", "made");
             }

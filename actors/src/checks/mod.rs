@@ -64,11 +64,6 @@ pub enum ChecksMessage {
 /// The actor that owns the check runs.
 pub struct Checks;
 
-pub struct Arguments {
-    pub world: Arc<World>,
-    pub gateway: ActorRef<GatewayMessage>,
-}
-
 pub struct ChecksState {
     myself: ActorRef<ChecksMessage>,
     world: Arc<World>,
@@ -83,12 +78,12 @@ pub struct ChecksState {
 impl Actor for Checks {
     type Msg = ChecksMessage;
     type State = ChecksState;
-    type Arguments = Arguments;
+    type Arguments = (Arc<World>, ActorRef<GatewayMessage>);
 
     async fn pre_start(
         &self,
         myself: ActorRef<ChecksMessage>,
-        Arguments { world, gateway }: Arguments,
+        (world, gateway): Self::Arguments,
     ) -> Result<ChecksState, ActorProcessingErr> {
         let (running, failed) = (HashMap::new(), HashSet::new());
         Ok(ChecksState { myself, world, gateway, running, failed, is_stopping: false })

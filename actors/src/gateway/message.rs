@@ -65,12 +65,6 @@ pub struct StoppedAll {
 /// The owner of an attempt, and whether a running slot has been taken for the request.
 pub type Owned = (ActorRef<AttemptMessage>, bool);
 
-/// What an earlier daemon left.
-pub struct Left {
-    /// All that need an owner.
-    pub attempts: Vec<Attempt>,
-    /// The calls that it had not completed.
-    pub intents: Vec<(Key, Intent)>,
-    /// Attempts that resume by themselves: after which turn, and when.
-    pub resumable: Vec<(AttemptId, ProcessId, Timestamp)>,
-}
+/// What an earlier daemon left: the attempts that need an owner, the calls that it had not
+/// completed, and the attempts that resume by themselves: after which turn, and when.
+pub type Left = (Vec<Attempt>, Vec<(Key, Intent)>, Vec<(AttemptId, ProcessId, Timestamp)>);

@@ -107,8 +107,12 @@ impl Actor for Gateway {
             }
             GatewayMessage::Loaded(id, attempt) => state.loaded(id, *attempt).await,
             GatewayMessage::StopAll(port) => state.stop_all(port),
-            GatewayMessage::GoOn => state.go_on(),
-            GatewayMessage::StoppedAll(stopped, port) => state.stopped_all(stopped, port),
+            GatewayMessage::GoOn => {
+                state.is_closing = false;
+                state.grant();
+            }
+            GatewayMessage::StoppedAll(_, port) if state.starting > 0 => state.closing.push(port),
+            GatewayMessage::StoppedAll(stopped, port) => drop(port.send(stopped)),
             GatewayMessage::Counts(port) => drop(port.send(state.admission.counts())),
             GatewayMessage::Restore(port) => state.restore(port),
             GatewayMessage::Restored(left, port) => state.restored(left, port).await,

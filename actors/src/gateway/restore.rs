@@ -27,18 +27,16 @@ impl GatewayState {
         let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
         tokio::spawn(async move {
             let left = async {
-                Ok(Left {
-                    attempts: journal.unsettled().await?,
-                    intents: journal.open_intents().await?,
-                    resumable: journal.resumable().await?,
-                })
+                let (attempts, intents) =
+                    (journal.unsettled().await?, journal.open_intents().await?);
+                Ok((attempts, intents, journal.resumable().await?))
             };
             let _ = myself.send_message(GatewayMessage::Restored(left.await, port));
         });
     }
 
     pub(super) async fn restored(&mut self, left: Result<Left, Refusal>, port: Port<usize>) {
-        let Left { attempts, intents, resumable } = match left {
+        let (attempts, intents, resumable) = match left {
             Ok(left) => left,
             Err(refusal) => return drop(port.send(Err(refusal))),
         };

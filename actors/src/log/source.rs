@@ -177,12 +177,8 @@ impl ProcessLines {
         lines.filter_map(|(stream, cutter)| Some((stream, cutter.end()?)))
     }
 
-    fn open(&self) -> [u64; 2] {
+    pub fn open(&self) -> [u64; 2] {
         self.cutters.each_ref().map(|cutter| cutter.start)
-    }
-
-    pub fn has_open_line(&self) -> bool {
-        self.wanted() != self.open()
     }
 
     pub fn wanted(&self) -> [u64; 2] {

@@ -80,8 +80,10 @@ struct StdinState {
 
 impl Shim {
     /// Goes on with a connection after its hello. To be called within a runtime.
-    pub(super) fn connected(attached: Attached, started: Started) -> io::Result<Self> {
-        let Attached { stream, hello, lifeline } = attached;
+    pub(super) fn connected(
+        (stream, hello, lifeline): Attached,
+        started: Started,
+    ) -> io::Result<Self> {
         let (requests, requested) = mpsc::channel(REQUESTS);
         let (happened, events) = mpsc::channel(EVENTS);
         let (ticks, lengths) = watch::channel(0);
@@ -102,7 +104,7 @@ impl Shim {
         shim.write_all(&ShimMessage::Exited(record).encode())?;
         stream.set_nonblocking(true)?;
         let hello = Hello { pid: started.pid, stdin_sequence: 0 };
-        Self::connected(Attached { stream, hello, lifeline: Lifeline::default() }, started)
+        Self::connected((stream, hello, Lifeline::default()), started)
     }
 }
 

@@ -159,14 +159,15 @@ impl Shims {
         if !dir.join(Manifest::FILE).exists() {
             return Ok(Some(Adopted::NeverStarted));
         }
-        let Some(mut attached) = attach(dir)? else {
+        let Some((stream, hello, mut lifeline)) = attach(dir)? else {
             // Until the lock is dropped no shim can start here.
             let lock = try_lock(dir)?;
             return Ok(lock.map(|_lock| judge(dir)).transpose()?);
         };
         let Some(started) = manifest::read::<Started>(dir, Started::FILE)? else { return Ok(None) };
-        attached.lifeline.leader = started.of_this_boot().and_then(Process::open);
+        lifeline.leader = started.of_this_boot().and_then(Process::open);
         self.learn_leader(&started, dir);
+        let attached = (stream, hello, lifeline);
         Ok(Some(Adopted::Live(Shim::connected(attached, started)?)))
     }
 

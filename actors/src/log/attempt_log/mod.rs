@@ -15,7 +15,6 @@ use super::live::Live;
 use super::normalized::NormalizedReader;
 use super::page::{self, Query};
 use super::raw::{RawReader, process_dir};
-use super::ring::Ring;
 use super::spool::read::SpoolReader;
 use super::{LogError, LogLimits, Page, Tip};
 use crate::blocking::{blocking, if_there, lock};
@@ -90,7 +89,7 @@ impl AttemptLog {
     }
 
     fn try_page(&self, channel: Channel, query: &Query) -> Result<Page, LogError> {
-        let next = self.live.with_ring(channel, Ring::next);
+        let next = self.live.with_ring(channel, |ring| ring.next);
         let in_progress = match channel {
             Channel::Normalized => self.live.in_progress(),
             Channel::Raw => None,

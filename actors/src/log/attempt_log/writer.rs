@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::AttemptLog;
-use crate::event::{Event, RawEntry, Timestamp};
+use crate::event::{Event, NormalizedEntry, RawEntry, Timestamp};
 use crate::executor::{Normalizer, Observed, PlainLines};
 use crate::failpoint;
 use crate::ids::{ApprovalId, ProcessId};
@@ -136,7 +136,9 @@ impl AttemptLog {
         at: Timestamp,
         event: Event,
     ) -> Result<(), LogError> {
-        let drafts = vec![Draft { at, process, turn, origin: Origin::Daemon, event }];
+        let (entry_index, execution_process_id) = (0, process);
+        let entry = NormalizedEntry { entry_index, at, execution_process_id, turn, event };
+        let drafts = vec![(Origin::Daemon, entry)];
         self.write(|log| {
             log.commit(process, Said { drafts, ..Said::default() })?;
             log.settle()
@@ -284,7 +286,7 @@ impl LogWriter {
     }
 
     fn commit(&mut self, id: ProcessId, said: Said) -> Result<(), LogError> {
-        let origins: Vec<Origin> = said.drafts.iter().map(|draft| draft.origin).collect();
+        let origins: Vec<Origin> = said.drafts.iter().map(|(origin, _)| *origin).collect();
         let entries = self.normalized.append(said.drafts)?;
         failpoint::hit("entries", "filed");
         if let Some(process) = self.processes.get_mut(&id) {
@@ -345,12 +347,14 @@ impl LoggedProcess {
 
     fn drafts(
         &self,
-        process: ProcessId,
+        execution_process_id: ProcessId,
         origin: Origin,
         events: impl Iterator<Item = (Timestamp, Event)>,
     ) -> Vec<Draft> {
-        let turn = self.progress.turn;
-        events.map(|(at, event)| Draft { at, process, turn, origin, event }).collect()
+        let (entry_index, turn) = (0, self.progress.turn);
+        let entry =
+            |(at, event)| NormalizedEntry { entry_index, at, execution_process_id, turn, event };
+        events.map(|event| (origin, entry(event))).collect()
     }
 
     fn normalize(&mut self, id: ProcessId, entries: &[RawEntry]) -> Said {

@@ -221,7 +221,7 @@ impl RawWriter {
         process: ProcessId,
         lines: &mut ProcessLines,
     ) -> io::Result<Vec<RawEntry>> {
-        if !lines.has_open_line() {
+        if lines.wanted() == lines.open() {
             return Ok(Vec::new());
         }
         let at = lines.last_at()?.unwrap_or_else(Timestamp::now);

@@ -149,7 +149,7 @@ fn query(limit: usize, place: PagePosition) -> Query {
 fn all(log: &AttemptLog, channel: Channel) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     loop {
-        let after = entries.last().map_or(-1, |entry| i64::try_from(entry.index()).unwrap());
+        let after = entries.last().map_or(-1, |entry| i64::try_from(entry.index).unwrap());
         let page = log.page(channel, &query(100, PagePosition::After(after))).unwrap();
         entries.extend(page.entries);
         if !page.flags.has_more {
