@@ -32,7 +32,6 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("ids", &["blocking"]),
     ("limits", &[]),
     ("nearest", &[]),
-    ("payload", &[]),
     ("root", &[]),
     ("secret", &[]),
     ("text", &[]),
@@ -40,15 +39,15 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("retry", &["refusal"]),
     ("event", &["ids"]),
     ("executor", &["event", "limits"]),
-    ("journal", &["event", "executor", "ids", "limits", "payload", "refusal"]),
+    ("journal", &["event", "executor", "ids", "limits", "refusal"]),
     ("log", &["blocking", "event", "executor", "failpoint", "ids"]),
     ("process", &["blocking", "event", "failpoint", "ids", "limits", "log", "secret"]),
     ("workspace", &["environment", "blocking", "ids", "process"]),
     ("world", &["executor", "ids", "journal", "limits", "log", "process", "secret", "workspace"]),
     ("attempt", &["environment", "blocking", "event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "retry", "secret", "text", "workspace", "world"]),
-    ("gateway", &["attempt", "blocking", "event", "executor", "ids", "journal", "nearest", "payload", "refusal", "retry", "workspace", "world"]),
-    ("answers", &["attempt", "event", "gateway", "ids", "journal", "payload", "refusal", "retry", "world"]),
-    ("checks", &["attempt", "environment", "blocking", "event", "failpoint", "gateway", "ids", "journal", "log", "payload", "process", "refusal", "retry", "secret", "workspace", "world"]),
+    ("gateway", &["attempt", "blocking", "event", "executor", "ids", "journal", "nearest", "refusal", "retry", "workspace", "world"]),
+    ("answers", &["attempt", "event", "gateway", "ids", "journal", "refusal", "retry", "world"]),
+    ("checks", &["attempt", "environment", "blocking", "event", "failpoint", "gateway", "ids", "journal", "log", "process", "refusal", "retry", "secret", "workspace", "world"]),
 ];
 
 /// The same in `src`.

@@ -12,7 +12,6 @@ use crate::event::Timestamp;
 use crate::gateway::{self, GatewayMessage, StartRequest};
 use crate::ids::{AttemptId, QuestionId};
 use crate::journal::{AnswerProgress, Consulted, Key, Sending};
-use crate::payload;
 use crate::refusal::{Code, Refusal};
 use crate::retry::{until_done, while_store_fails};
 use crate::world::World;
@@ -127,12 +126,8 @@ impl Consultant {
             ignore_dependencies: true,
             parent: None,
         };
-        let key = Key {
-            tool: "start_task_attempt",
-            request_id: format!("consult:{question}"),
-            payload_hash: payload::hash(&json!({"question": question})),
-            resolved_hash: None,
-        };
+        let (tool, id) = ("start_task_attempt", format!("consult:{question}"));
+        let key = Key::new(tool, id, &json!({"question": question}));
         let Courier { world, gateway } = &self.courier;
         let started = gateway::start(gateway, world, Some(key), request).await?;
         Ok((plan.handle, started.value.attempt_id))
@@ -199,12 +194,12 @@ impl Courier {
     /// Returns when to look again, if a call still waits for the answer.
     async fn deliver_now(&self, question: QuestionId) -> Result<Option<Timestamp>, Refusal> {
         let journal = &self.world.journal;
-        let outgoing = journal.answers_to_send(question).await?;
-        for sending in outgoing.now {
+        let (now, later) = journal.answers_to_send(question).await?;
+        for sending in now {
             let is_sent = self.send(question, &sending).await?;
             journal.answer_sent(question, sending.attempt_id, is_sent).await?;
         }
-        Ok(outgoing.later)
+        Ok(later)
     }
 
     /// `false`: the attempt takes no follow-up, so the answer comes with its next call.
@@ -213,14 +208,9 @@ impl Courier {
         if attempt::was_collected(&self.world, attempt).await.unwrap_or_default() {
             return Ok(false);
         }
-        let key = Key {
-            tool: "follow_up",
-            request_id: format!("answer:{question}:{attempt}:{}", at.millis()),
-            payload_hash: payload::hash(
-                &json!({"question": question, "attempt": attempt, "at": at}),
-            ),
-            resolved_hash: None,
-        };
+        let id = format!("answer:{question}:{attempt}:{}", at.millis());
+        let payload = json!({"question": question, "attempt": attempt, "at": at});
+        let key = Key::new("follow_up", id, &payload);
         let Sending { handle, question, answer, answered_by, .. } = sending;
         let prompt = format!(
             "The answer to your question {handle} ({question}), given by {answered_by}:\n\n{answer}"

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::ProcessId;
 
 /// A moment, RFC 3339 in UTC with milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(DateTime<Utc>);
 
 impl Timestamp {

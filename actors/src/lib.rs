@@ -34,7 +34,6 @@ pub mod journal;
 pub mod limits;
 pub mod log;
 pub mod nearest;
-pub mod payload;
 pub mod process;
 pub mod refusal;
 pub mod retry;

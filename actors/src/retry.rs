@@ -45,24 +45,3 @@ where
     })
     .await
 }
-
-/// Tries once more after each of these pauses, as long as the error `may_pass`.
-///
-/// # Errors
-/// The error of the last try.
-pub async fn after_pauses<T, E, F>(
-    pauses: &[Duration],
-    may_pass: impl Fn(&E) -> bool,
-    mut work: impl FnMut() -> F,
-) -> Result<T, E>
-where
-    F: Future<Output = Result<T, E>>,
-{
-    for pause in pauses {
-        match work().await {
-            Err(error) if may_pass(&error) => tokio::time::sleep(*pause).await,
-            done => return done,
-        }
-    }
-    work().await
-}

@@ -39,7 +39,7 @@ impl Config {
             let (variable, doc) = (Some(setting.variable()), Some(setting.doc()));
             Shown { variable, doc, ..Shown::new(setting.path(), value, origin.clone()) }
         });
-        let secrets = SecretNames::new(self.settings.secrets.names.clone());
+        let secrets = SecretNames(self.settings.secrets.names.clone());
         let executors = self.executors.iter().flat_map(|(name, executor)| {
             let origin = executor.origin.as_deref().unwrap_or("default");
             fields(executor, &secrets).into_iter().map(move |(field, value)| {

@@ -206,7 +206,7 @@ async fn start_actors(
             cgroups,
             soft_limits,
             environment,
-            secret_names: SecretNames::new(settings.secrets.names.clone()),
+            secret_names: SecretNames(settings.secrets.names.clone()),
             checks,
             program: std::env::current_exe()?,
             home_variable: home.root.as_ref().map(|root| root.to_string_lossy().into_owned()),
@@ -214,7 +214,7 @@ async fn start_actors(
     });
     let (gateway, gateway_ended) =
         Actor::spawn_linked(None, Gateway, Arc::clone(&world), root.get_cell()).await?;
-    let arguments = checks::Arguments { world: Arc::clone(&world), gateway: gateway.clone() };
+    let arguments = (Arc::clone(&world), gateway.clone());
     let (checks, _) = Actor::spawn_linked(None, Checks, arguments, root.get_cell()).await?;
     Ok((Owners { gateway, checks }, world, gateway_ended))
 }

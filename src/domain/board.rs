@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use provost_actors::executor::Executor;
-use provost_actors::gateway::{NewRepo, RepoPath, check_repository};
+use provost_actors::gateway::{NewRepo, check_repository};
 use provost_actors::journal::{Resolved, resolve};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;
@@ -48,11 +48,9 @@ impl ProjectTools for Domain {
         input: CreateProjectInput,
     ) -> Refusable<Once<CreateProjectOutput>> {
         let name = String::from(input.name);
-        let paths = input.repos.into_iter().map(|repo| RepoPath {
-            path: repo.path.into(),
-            target_branch: repo.target_branch.map(Into::into),
-        });
-        let paths: Vec<RepoPath> = paths.collect();
+        let repos = input.repos.into_iter();
+        let paths: Vec<RepoPath> =
+            repos.map(|it| (it.path.into(), it.target_branch.map(Into::into))).collect();
         let payload = |repos: &Vec<NewRepo>| json!([name, repos]);
         match resolve(&self.store, key, repositories(&paths), payload).await? {
             Resolved::Before(answer) => Ok(answer),
@@ -69,12 +67,10 @@ impl ProjectTools for Domain {
         input: AddRepoInput,
     ) -> Refusable<Once<AddRepoOutput>> {
         let project_id = input.project_id;
-        let repo = RepoPath {
-            path: input.path.into(),
-            target_branch: input.target_branch.map(Into::into),
-        };
+        let (path, branch): RepoPath = (input.path.into(), input.target_branch.map(Into::into));
+        let checking = check_repository(&path, branch.as_deref(), "path");
         let payload = |repo: &NewRepo| json!([project_id, repo]);
-        match resolve(&self.store, key, check_repository(&repo, "path"), payload).await? {
+        match resolve(&self.store, key, checking, payload).await? {
             Resolved::Before(answer) => Ok(answer),
             Resolved::Now(key, repo) => self.store.add_repo(key.as_ref(), project_id, &repo).await,
         }
@@ -148,19 +144,22 @@ impl TaskTools for Domain {
     }
 }
 
+/// A repository's path and target branch, as given.
+type RepoPath = (String, Option<String>);
+
 /// Checks the repositories of a new project, which need names of their own.
 async fn repositories(given: &[RepoPath]) -> Result<Vec<NewRepo>, Refusal> {
     let mut repos: Vec<NewRepo> = Vec::new();
-    for (n, given) in given.iter().enumerate() {
+    for (n, (path, branch)) in given.iter().enumerate() {
         let field = format!("repos[{n}].path");
-        let repo = check_repository(given, &field).await?;
+        let repo = check_repository(path, branch.as_deref(), &field).await?;
         if repos.iter().any(|other| other.name == repo.name) {
             let message = format!("two repositories of the project would be named {:?}", repo.name);
             return Err(Refusal::new(Code::InvalidArgument, message)
                 .hint(format!(
                     "Call the tool again with {field}, a repository whose folder has another name."
                 ))
-                .detail("repo_path", given.path.as_str())
+                .detail("repo_path", path.as_str())
                 .detail("path", field));
         }
         repos.push(repo);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use provost_actors::checks;
 use provost_actors::gateway::{GatewayMessage, check_executor};
 use provost_actors::ids::AttemptId;
-use provost_actors::payload;
+use provost_actors::journal::payload_hash;
 use provost_actors::refusal::{Code, Refusal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -95,12 +95,10 @@ impl Domain {
     /// Puts the tasks of a file on a board: all of them, or none.
     async fn import(&self, params: ImportParams) -> Result<ImportedTasks, Refusal> {
         let ImportParams { project_id, text, format, again } = params;
-        let hash = payload::hash(&json!([project_id, text]));
+        let file = json!([project_id, text]);
         let planned = blocking(move || import::read(&text, format)).await??;
         // The same file for the same project is the same call.
-        let (tool, request_id) = ("import_tasks", hash.clone());
-        let key = Key { tool, request_id, payload_hash: hash, resolved_hash: None };
-        let key = (!again).then_some(key);
+        let key = (!again).then(|| Key::new("import_tasks", payload_hash(&file), &file));
         let made = self.store.import_tasks(key.as_ref(), project_id, &planned).await?;
         Ok(ImportedTasks { tasks: made.value, imported_before: made.deduplicated })
     }
@@ -141,7 +139,7 @@ impl Domain {
         let lost = |error: String| Refusal::internal(format!("not stopped: {error}"));
         let attempts = attempts.map_err(|error| lost(error.to_string()))?;
         let checks = checks.map_err(|error| lost(error.to_string()))?;
-        let alive = attempts.alive.into_iter().map(|it| (Some(it.attempt_id), it.reason));
+        let alive = attempts.alive.into_iter().map(|(attempt, reason)| (Some(attempt), reason));
         let alive = alive.chain(checks.into_iter().map(|reason| (None, reason)));
         let alive = alive.map(|(attempt_id, reason)| Survivor { attempt_id, reason }).collect();
         Ok(Shutdown { alive, unrecorded: attempts.unrecorded })

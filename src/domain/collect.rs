@@ -11,7 +11,7 @@ use provost_actors::attempt::{Collect, CollectVerdict};
 use provost_actors::blocking::if_there;
 use provost_actors::event::Timestamp;
 use provost_actors::gateway;
-use provost_actors::process::folder_users;
+use provost_actors::process::proc;
 use provost_actors::refusal::Refusal;
 
 use super::{Domain, blocking};
@@ -108,11 +108,10 @@ fn put_there(name: &str, found: &fs::Metadata) -> Timestamp {
 
 /// Removing follows no link, but would go into what is mounted.
 fn obstacle(path: &Path) -> Option<String> {
-    if let Some(mount) = folder_users::mount_below(path) {
+    if let Some(mount) = proc::mount_below(path) {
         return Some(format!("{} is mounted in it", mount.display()));
     }
-    folder_users::user_of(path)
-        .map(|pid| format!("process {pid} works in it or has a file of it open"))
+    proc::user_of(path).map(|pid| format!("process {pid} works in it or has a file of it open"))
 }
 
 fn remove(path: &Path) -> io::Result<()> {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use provost_actors::failpoint;
 use provost_actors::ids::TaskRef;
-use provost_actors::payload;
 use provost_actors::refusal::Refusal;
 use rmcp::model::{JsonObject, MetaObject};
 use schemars::JsonSchema;
@@ -93,10 +92,7 @@ impl Tool {
             // Each origin has a prefix of its own, so that neither can forge the other.
             let request_id = given.map(|id| format!("request:{}", &*id));
             let request_id = request_id.or(call.bridge_id.map(|id| format!("call:{id}")));
-            let key = request_id.map(|request_id| {
-                let payload_hash = payload::hash(&input);
-                Key { tool, request_id, payload_hash, resolved_hash: None }
-            });
+            let key = request_id.map(|request_id| Key::new(tool, request_id, &input));
             let asked = method(call.service, call.session, key, input);
             Ok(Box::pin(async move {
                 let Once { value, deduplicated } = asked.await?;

@@ -117,14 +117,12 @@ impl AttemptState {
         let executor = self.world.executors.get(&self.attempt.executor);
         let answer = executor.and_then(|executor| executor.answer(&approval.request, &verdict));
         let Some(answer) = answer else { return };
-        let entry = Event::SystemMessage { text: summary(&approval.request, &verdict) };
+        let asked = &approval.request.text;
+        let text = match &verdict {
+            Verdict::Approve => format!("approved: {asked}"),
+            Verdict::Deny { reason } => format!("denied: {asked} ({reason})"),
+        };
+        let entry = Event::SystemMessage { text };
         self.with(process, |turn| turn.send_verdict(approval.clone(), entry, answer));
-    }
-}
-
-fn summary(request: &Request, verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Approve => format!("approved: {}", request.text),
-        Verdict::Deny { reason } => format!("denied: {} ({reason})", request.text),
     }
 }

@@ -18,7 +18,7 @@ use crate::blocking::blocking;
 use crate::failpoint;
 use crate::ids::ProcessId;
 use crate::journal::{Attempt, Phase};
-use crate::process::folder_users;
+use crate::process::proc;
 use crate::workspace::proof;
 use crate::world::World;
 
@@ -83,9 +83,9 @@ impl AttemptState {
     fn busy(&self) -> Option<String> {
         let is_settled = matches!(self.attempt.phase, Phase::Settled | Phase::Idle);
         let reasons = [
-            (!is_settled || self.queue.is_active(), "it has not settled"),
+            (!is_settled || self.queue.active, "it has not settled"),
             (!self.turns.is_empty(), "something that it started is alive"),
-            (!self.queue.waiting().is_empty(), "follow-ups wait in its queue"),
+            (!self.queue.waiting.is_empty(), "follow-ups wait in its queue"),
         ];
         let reason = reasons.into_iter().find(|(holds, _)| *holds);
         reason.map(|(_, reason)| reason.to_owned())
@@ -215,10 +215,10 @@ fn obstacle(folder: &Path, names: &[String]) -> Result<(), String> {
             return Err(format!("{} lies beside its worktrees", name.display()));
         }
     }
-    if let Some(mount) = folder_users::mount_below(folder) {
+    if let Some(mount) = proc::mount_below(folder) {
         return Err(format!("{} is mounted in it", mount.display()));
     }
-    match folder_users::user_of(folder) {
+    match proc::user_of(folder) {
         Some(pid) => Err(format!("process {pid} works in it or has a file of it open")),
         None => Ok(()),
     }

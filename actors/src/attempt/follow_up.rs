@@ -1,18 +1,15 @@
 //! Follow-ups: the queue decides, the journal records it in one transaction, and only then
 //! a turn begins.
 
-use ractor::RpcReplyPort;
-
-use crate::event::ProcessStatus;
-use crate::journal::{
-    FollowUp, FollowUpAction, FollowedUp, Once, Phase, Turnover, Waiting, remembered,
-};
+use crate::event::{ProcessStatus, Timestamp};
+use crate::ids::QueueId;
+use crate::journal::{FollowUp, FollowUpAction, FollowedUp, Key, Once, Turnover, remembered};
 use crate::refusal::{Code, Refusal};
 use crate::text::cut;
 
 use super::AttemptEvent;
-use super::message::FollowUpCall;
-use super::queue::{Queue, QueueEvent};
+use super::message::{FollowUpPort, FollowUpRequest};
+use super::queue::QueueEvent;
 use super::state::AttemptState;
 
 /// Most waiting follow-ups in an answer, and most characters of each.
@@ -22,30 +19,32 @@ const PROMPT_MAX: usize = 300;
 impl AttemptState {
     pub async fn follow_up(
         &mut self,
-        call: FollowUpCall,
-        port: RpcReplyPort<Result<Once<FollowedUp>, Refusal>>,
+        key: Option<Key>,
+        request: FollowUpRequest,
+        has_slot: bool,
+        port: FollowUpPort,
     ) {
-        let (has_slot, epoch) = (call.has_slot, self.attempt.epoch);
-        let answer = self.followed_up(call).await;
-        if has_slot && self.attempt.epoch == epoch {
-            self.slot_unused().await;
+        let epoch = self.attempt.epoch;
+        let answer = self.followed_up(key.as_ref(), request, has_slot).await;
+        // No turn began with the slot: a turn that waits for one gets it, else it is freed.
+        let is_unused = has_slot && self.attempt.epoch == epoch;
+        if is_unused && !self.queue.active {
+            self.notify(AttemptEvent::SlotFreed(self.attempt.attempt_id));
+        } else if is_unused {
+            self.granted().await;
         }
         let _ = port.send(answer);
     }
 
-    /// No turn began with the slot: a turn that waits for one gets it, else it is freed.
-    async fn slot_unused(&mut self) {
-        if !self.queue.is_active() {
-            self.notify(AttemptEvent::SlotFreed(self.attempt.attempt_id));
-        } else if self.attempt.phase == Phase::Queued {
-            self.granted().await;
-        }
-    }
-
-    async fn followed_up(&mut self, call: FollowUpCall) -> Result<Once<FollowedUp>, Refusal> {
-        let FollowUpCall { key, action, follow_up, has_slot, unless_stopped } = call;
+    async fn followed_up(
+        &mut self,
+        key: Option<&Key>,
+        request: FollowUpRequest,
+        has_slot: bool,
+    ) -> Result<Once<FollowedUp>, Refusal> {
+        let FollowUpRequest { action, prompt, variant, unless_stopped, .. } = request;
         // The first call may have begun the turn with which this one would collide.
-        if let Some(answer) = remembered(&*self.world.journal, key.as_ref()).await? {
+        if let Some(answer) = remembered(&*self.world.journal, key).await? {
             return Ok(answer);
         }
         // Earlier changes have to be written first.
@@ -55,18 +54,19 @@ impl AttemptState {
         if unless_stopped && self.is_stopped() {
             return Err(Refusal::new(Code::NotPermitted, "the attempt was stopped"));
         }
+        let (queue_id, queued_at) = (QueueId::new(), Timestamp::now());
+        let follow_up = FollowUp { queue_id, prompt, variant, queued_at };
         let mut queue = self.queue.clone();
-        let step = queue.step(match (action, follow_up) {
-            (FollowUpAction::Send, Some(follow_up)) => QueueEvent::Send(follow_up),
-            (FollowUpAction::Queue, Some(follow_up)) => QueueEvent::Queue(follow_up),
-            (FollowUpAction::Cancel, _) => QueueEvent::Cancel,
-            (_, None) => return Err(Refusal::internal("a follow-up without a prompt")),
+        let step = queue.step(match action {
+            FollowUpAction::Send => QueueEvent::Send(follow_up),
+            FollowUpAction::Queue => QueueEvent::Queue(follow_up),
+            FollowUpAction::Cancel => QueueEvent::Cancel,
         })?;
         let next = step.begin.map(|follow_up| self.next(follow_up, has_slot));
         let turnover = Turnover {
             added: step.added,
             taken: step.taken,
-            held: queue.is_held(),
+            held: queue.held,
             begun: next.clone(),
         };
         let answer = FollowedUp {
@@ -74,13 +74,12 @@ impl AttemptState {
             attempt_id: self.attempt.attempt_id,
             session_id: self.attempt.session_id,
             execution_process_id: next.as_ref().map(|next| next.process.process_id),
-            held: queue.is_held() && !queue.waiting().is_empty(),
-            length: queue.waiting().len(),
-            waiting: summary(&queue),
+            held: queue.held && !queue.waiting.is_empty(),
+            length: queue.waiting.len(),
+            waiting: queue.waiting.iter().take(LISTED_MAX).map(shortened).collect(),
         };
         let journal = &self.world.journal;
-        let answer =
-            journal.record_follow_up(key.as_ref(), &self.attempt, &turnover, &answer).await?;
+        let answer = journal.record_follow_up(key, &self.attempt, &turnover, &answer).await?;
         if answer.deduplicated {
             return Ok(answer);
         }
@@ -94,15 +93,10 @@ impl AttemptState {
     /// A stop was the last event.
     fn is_stopped(&self) -> bool {
         let was_killed = self.attempt.process.status == ProcessStatus::Killed;
-        self.queue.is_held() || (was_killed && !self.queue.is_active())
+        self.queue.held || (was_killed && !self.queue.active)
     }
 }
 
-fn summary(queue: &Queue) -> Vec<Waiting> {
-    let waiting = |it: &FollowUp| Waiting {
-        queue_id: it.queue_id,
-        prompt: cut(it.prompt.clone(), PROMPT_MAX),
-        queued_at: it.queued_at,
-    };
-    queue.waiting().iter().take(LISTED_MAX).map(waiting).collect()
+fn shortened(waiting: &FollowUp) -> FollowUp {
+    FollowUp { prompt: cut(waiting.prompt.clone(), PROMPT_MAX), ..waiting.clone() }
 }

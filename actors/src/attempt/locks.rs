@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::process::folder_users;
+use crate::process::proc;
 use crate::workspace::{proof, regular};
 
 /// Taken for most of what git writes in a worktree (gitrepository-layout(5)).
@@ -34,7 +34,7 @@ fn admin(worktree: &Path) -> Option<PathBuf> {
 /// Whether no process works in the worktree or with its git.
 pub fn is_abandoned(lock: &Path, worktree: &Path) -> bool {
     let admin = lock.parent().unwrap_or(lock);
-    folder_users::user_of(worktree).is_none() && folder_users::user_of(admin).is_none()
+    proc::user_of(worktree).is_none() && proc::user_of(admin).is_none()
 }
 
 /// Renames a lock, unless a process may hold it.

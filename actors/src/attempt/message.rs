@@ -11,9 +11,7 @@ use tokio::sync::oneshot;
 use crate::event::Timestamp;
 use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, AttemptId, ProcessId};
-use crate::journal::{
-    Approval, AttemptStopped, FollowUp, FollowUpAction, FollowedUp, Key, Once, Priority,
-};
+use crate::journal::{Approval, AttemptStopped, FollowUpAction, FollowedUp, Key, Once, Priority};
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
@@ -21,14 +19,14 @@ use crate::refusal::Refusal;
 use super::lifecycle::LifeEvent;
 
 pub type StopPort = RpcReplyPort<Result<AttemptStopped, Refusal>>;
+pub type FollowUpPort = RpcReplyPort<Result<Once<FollowedUp>, Refusal>>;
 
 /// To the actor.
 pub enum AttemptMessage {
-    FollowUp(FollowUpCall, RpcReplyPort<Result<Once<FollowedUp>, Refusal>>),
-    Stop {
-        force: bool,
-        reply: StopPort,
-    },
+    /// `true`: a running slot has been taken for it.
+    FollowUp(Option<Key>, FollowUpRequest, bool, FollowUpPort),
+    /// `true`: by force.
+    Stop(bool, StopPort),
     /// Takes its worktrees away, if nothing would be lost with them.
     Collect(Collect, CollectPort),
     /// A task has examined them; the process was the newest when it began.
@@ -42,15 +40,16 @@ pub enum AttemptMessage {
     Turn(ProcessId, TurnEvent),
 }
 
-/// A follow-up, checked.
-pub struct FollowUpCall {
-    pub key: Option<Key>,
+/// A follow-up to be sent, queued, or cancelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowUpRequest {
+    pub attempt_id: AttemptId,
     pub action: FollowUpAction,
-    /// `None` when it cancels.
-    pub follow_up: Option<FollowUp>,
-    /// A running slot has been taken for it.
-    pub has_slot: bool,
-    /// Refused once the attempt was stopped.
+    /// Empty when it cancels.
+    pub prompt: String,
+    /// Default: the variant of the turn before.
+    pub variant: Option<String>,
+    /// Refused once the attempt was stopped: then only a client's own call continues it.
     pub unless_stopped: bool,
 }
 
@@ -65,9 +64,7 @@ pub enum TurnEvent {
     /// The state of the process whose shim has ended.
     Rescued(Box<Adopted>),
     /// Retry to have the tree killed.
-    KillTree {
-        tries: u32,
-    },
+    KillTree(u32),
     /// A stop has waited long enough for [`Self::Found`].
     KillUnfound,
     /// That process was killed; this many of its processes live on.

@@ -44,8 +44,8 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 pub use message::{
-    AttemptEvent, AttemptMessage, Collect, CollectPort, CollectVerdict, Collection, FollowUpCall,
-    Saved,
+    AttemptEvent, AttemptMessage, Collect, CollectPort, CollectVerdict, Collection,
+    FollowUpRequest, Saved,
 };
 pub use outcome::GO_ON;
 pub use prepare::{MARKER, has_worktrees, read_launch_state, real_worktrees, was_collected};
@@ -93,8 +93,10 @@ impl Actor for AttemptActor {
         state: &mut AttemptState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            AttemptMessage::FollowUp(call, port) => state.follow_up(call, port).await,
-            AttemptMessage::Stop { force, reply } => state.stop(force, reply).await,
+            AttemptMessage::FollowUp(key, request, has_slot, port) => {
+                state.follow_up(key, request, has_slot, port).await;
+            }
+            AttemptMessage::Stop(force, port) => state.stop(force, port).await,
             AttemptMessage::Collect(how, port) => state.collect(how, port),
             AttemptMessage::Examined(how, newest, examined, port) => {
                 state.examined(how, newest, examined, port).await;

@@ -7,19 +7,17 @@ use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
 use crate::blocking::lock;
-use crate::event::{Event, Timestamp};
+use crate::executor::OnQuota;
 use crate::ids::ProcessId;
 use crate::log::{AttemptLog, LogError};
 use crate::process::manifest::ExitRecord;
 use crate::retry::PAUSE;
 
-use super::lifecycle::LifeEvent;
+use super::lifecycle::{Ending, LifeEvent, StopFacts};
 use super::message::{DiskWriter, Handle, TurnEvent};
+use super::outcome;
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::{Outgoing, SharedSummary};
-
-/// Makes the closing entries, once all of the executor's output is known.
-pub type Closing = Arc<dyn Fn(&ExitRecord) -> Vec<(Timestamp, Event)> + Send + Sync>;
 
 /// One process's output.
 pub struct Output {
@@ -31,8 +29,8 @@ pub struct Output {
     pub session: Option<String>,
     /// Grows whenever the spool does; closed when the shim has ended.
     pub lengths: watch::Receiver<u64>,
-    /// The process has ended.
-    pub exit: oneshot::Receiver<(ExitRecord, Closing)>,
+    /// The process has ended, perhaps by this stop.
+    pub exit: oneshot::Receiver<(ExitRecord, Option<StopFacts>)>,
 }
 
 impl Output {
@@ -48,8 +46,9 @@ impl Output {
                 biased;
                 exit = &mut self.exit, if !is_drained => {
                     has_ended = true;
-                    if let Ok((exit, closing)) = exit {
-                        self.finish(exit, closing, &mut waits, &disk).await;
+                    if let Ok((exit, stopped)) = exit {
+                        let ending = Ending { exit: Some(exit.clone()), reason: None, stopped };
+                        self.finish(&exit, &ending, &mut waits, &disk).await;
                     }
                 }
                 changed = self.lengths.changed(), if open => {
@@ -109,20 +108,20 @@ impl Output {
     }
 
     async fn take_in(&self) -> Result<(), LogError> {
-        while self.blocking(AttemptLog::pump).await?.more {}
+        while self.blocking(AttemptLog::pump).await? {}
         Ok(())
     }
 
     /// Reads the end. No later event would retry, so it waits while a fault may pass.
     async fn finish(
         &self,
-        exit: ExitRecord,
-        closing: Closing,
+        exit: &ExitRecord,
+        ending: &Ending,
         waits: &mut bool,
         disk: &impl Fn(Option<String>),
     ) {
         loop {
-            let finished = self.try_finish(&exit, &closing).await;
+            let finished = self.try_finish(exit, ending).await;
             notify_disk(&finished, waits, disk);
             let Err(error) = finished else { return };
             tracing::error!(process = %self.process, %error, "the end of the log can't be written");
@@ -133,15 +132,17 @@ impl Output {
         }
     }
 
-    async fn try_finish(&self, exit: &ExitRecord, closing: &Closing) -> Result<(), LogError> {
+    async fn try_finish(&self, exit: &ExitRecord, ending: &Ending) -> Result<(), LogError> {
         self.take_in().await?;
-        let (exit, closing) = (exit.clone(), Arc::clone(closing));
+        let (at, lengths) = (exit.at, (exit.stdout_bytes, exit.stderr_bytes));
+        let (summary, ending) = (self.summary.clone(), ending.clone());
         self.blocking(move |log, process| {
-            let lengths = (exit.stdout_bytes, exit.stderr_bytes);
-            log.finish(process, lengths, exit.at, || closing(&exit))
+            log.finish(process, lengths, at, || {
+                let outcome = outcome::decide(&ending, &lock(&summary), OnQuota::Never, at);
+                vec![(at, outcome::process_end(&ending, &outcome))]
+            })
         })
         .await
-        .map(drop)
     }
 
     /// Runs a blocking step of the log.

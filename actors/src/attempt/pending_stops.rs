@@ -15,7 +15,7 @@ pub struct PendingStops {
     ports: Vec<StopPort>,
     /// The processes that were asked, oldest first.
     asked: Vec<ProcessId>,
-    answers: HashMap<ProcessId, TurnStopped>,
+    pub answers: HashMap<ProcessId, TurnStopped>,
     /// A turn that waited for its slot was taken out of the queue.
     pub unqueued: bool,
     forced: bool,
@@ -32,10 +32,6 @@ impl PendingStops {
                 self.asked.push(*process);
             }
         }
-    }
-
-    pub fn note(&mut self, process: ProcessId, stopped: TurnStopped) {
-        self.answers.insert(process, stopped);
     }
 
     /// A caller waits, and all turns have answered.
@@ -92,12 +88,12 @@ mod tests {
         let mut stops = PendingStops::default();
         assert!(!stops.is_complete(), "nobody waits");
         stops.register(port(), false, &[one, other]);
-        stops.note(one, heard());
+        stops.answers.insert(one, heard());
         assert!(!stops.is_complete());
         stops.register(port(), true, &[one, other]);
-        stops.note(other, heard());
+        stops.answers.insert(other, heard());
         assert!(!stops.is_complete(), "one was asked again");
-        stops.note(one, heard());
+        stops.answers.insert(one, heard());
         assert!(stops.is_complete());
         let mut nothing = PendingStops::default();
         nothing.register(port(), false, &[]);

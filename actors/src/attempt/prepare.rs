@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::blocking::blocking;
 use crate::environment::inherited;
 use crate::event::{Event, Timestamp};
-use crate::executor::{Executor, McpServer, Stdin, Turn};
+use crate::executor::{Executor, Launch, McpServer, Stdin, Turn};
 use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::journal::Attempt;
@@ -132,10 +132,7 @@ pub async fn has_worktrees(world: &World, attempt: AttemptId) -> io::Result<bool
 pub struct Prepared {
     pub manifest: Manifest,
     pub secrets: Secrets,
-    pub stdin: Option<Vec<u8>>,
-    /// Files for the CLI, by their name in the scratch folder.
-    pub files: BTreeMap<String, Vec<u8>>,
-    pub dialogue: Value,
+    pub launch: Launch,
     /// The log entries that its turn begins with.
     pub opening: Vec<(Timestamp, Event)>,
 }
@@ -158,18 +155,17 @@ pub fn process(
         scratch: world.settings.process_dir(attempt).join(SCRATCH),
         mcp: way_back(settings, attempt),
     })?;
-    let (stdin, bytes) = match launch.stdin {
-        Stdin::Empty => (StdinSource::Empty, None),
-        Stdin::Bytes(bytes) => (StdinSource::File, Some(bytes)),
-        Stdin::Open => (StdinSource::Pipe, None),
+    let stdin = match launch.stdin {
+        Stdin::Empty => StdinSource::Empty,
+        Stdin::Bytes(_) => StdinSource::File,
+        Stdin::Open => StdinSource::Pipe,
     };
-    let command = launch.shown_as.map_or_else(
-        || {
-            let program = launch.program.to_string_lossy().into_owned();
-            std::iter::once(program).chain(launch.args.iter().cloned()).collect()
-        },
-        |shown| vec![shown],
-    );
+    let command = if let Some(shown) = &launch.shown_as {
+        vec![shown.clone()]
+    } else {
+        let program = launch.program.to_string_lossy().into_owned();
+        std::iter::once(program).chain(launch.args.iter().cloned()).collect()
+    };
     let now = Timestamp::now();
     let start =
         Event::ProcessStart { text: command.join(" "), command, run_reason: process.run_reason };
@@ -178,7 +174,7 @@ pub fn process(
     let env = environment(settings, &launch.env, attempt);
     let marker = Marker { attempt: attempt.attempt_id, process: process.process_id };
     let limits = world.executors.limits(&attempt.executor);
-    let command_line = (launch.program, launch.args);
+    let command_line = (launch.program.clone(), launch.args.clone());
     let cwd = working_dir(world, attempt);
     let (manifest, secrets) = settings.manifest(marker, command_line, env, cwd, limits);
     let manifest = Manifest {
@@ -187,8 +183,7 @@ pub fn process(
         cwd_beneath: Some(settings.worktrees_dir.clone()),
         ..manifest
     };
-    let (files, dialogue) = (launch.files, launch.dialogue);
-    Ok(Prepared { manifest, secrets, stdin: bytes, files, dialogue, opening })
+    Ok(Prepared { manifest, secrets, launch, opening })
 }
 
 /// This daemon as a worker's MCP server, with an environment: some CLIs give it none.
@@ -241,17 +236,13 @@ fn environment(
 }
 
 /// Writes the launch state and the files for the CLI, over those of a try. Blocking.
-pub fn write_launch_state(
-    dir: &Path,
-    dialogue: &Value,
-    files: &BTreeMap<String, Vec<u8>>,
-) -> io::Result<()> {
+pub fn write_launch_state(dir: &Path, launch: &Launch) -> io::Result<()> {
     let private = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    if !dialogue.is_null() {
+    if !launch.dialogue.is_null() {
         private(dir)?;
-        manifest::write_durably(dir, LAUNCH_STATE, dialogue)?;
+        manifest::write_durably(dir, LAUNCH_STATE, &launch.dialogue)?;
     }
-    for (name, bytes) in files {
+    for (name, bytes) in &launch.files {
         let folder = dir.join(SCRATCH);
         private(&folder)?;
         let mut options = File::options();

@@ -91,7 +91,7 @@ impl AttemptState {
         };
         let next = replaced.or_else(|| step.begin.map(|follow_up| self.next(follow_up, true)));
         let turnover =
-            Turnover { added: None, taken: step.taken, held: queue.is_held(), begun: next.clone() };
+            Turnover { added: None, taken: step.taken, held: queue.held, begun: next.clone() };
         let quota = outcome.quota.filter(|quota| quota.resumes);
         let settled = Change::Settled(outcome, Box::new(turnover));
         let (id, epoch) = (self.attempt.attempt_id, self.attempt.epoch);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::blocking::blocking;
 use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
-use crate::executor::{Executor, Normalizer, PlainLines};
+use crate::executor::{Executor, Normalizer, PlainLines, Stdin};
 use crate::failpoint;
 use crate::journal::Attempt;
 use crate::log::AttemptLog;
@@ -22,26 +22,13 @@ use super::{prepare, recap};
 /// Why a process is killed whose shim died before the daemon held its pipes.
 const SHIM_DIED: &str = "the supervising process died while it was starting it";
 
-/// Why there is no process to attach to.
-pub enum NotStarted {
-    /// None runs. A sentence says why.
-    Certain(String),
-    /// One may run: [`found`] finds out.
-    Unsure,
-}
-
-impl From<String> for NotStarted {
-    fn from(reason: String) -> Self {
-        Self::Certain(reason)
-    }
-}
-
-/// Spawns the attempt's newest process.
+/// Spawns the attempt's newest process. `Err` is a sentence, or `None` where a process may run:
+/// [`found`] finds out.
 pub async fn process(
     world: &World,
     attempt: &Attempt,
     summary: SharedSummary,
-) -> Result<(Shim, Arc<AttemptLog>), NotStarted> {
+) -> Result<(Shim, Arc<AttemptLog>), Option<String>> {
     let executor = world
         .executors
         .get(&attempt.executor)
@@ -50,12 +37,15 @@ pub async fn process(
     let prepared = prepare::process(world, attempt, &*executor, recap)?;
     let log = world.logs.get(attempt.attempt_id).await.map_err(sentence)?;
     let dir = world.settings.process_dir(attempt);
-    let (folder, state, files) = (dir.clone(), prepared.dialogue, prepared.files);
-    let written = blocking(move || prepare::write_launch_state(&folder, &state, &files)).await;
+    let (folder, launch) = (dir.clone(), prepared.launch.clone());
+    let written = blocking(move || prepare::write_launch_state(&folder, &launch)).await;
     written.map_err(sentence)?;
     begin(&log, attempt, world, summary, prepared.opening).await?;
     failpoint::hit("log", "begun");
-    let stdin = prepared.stdin.as_deref();
+    let stdin = match &prepared.launch.stdin {
+        Stdin::Bytes(bytes) => Some(&bytes[..]),
+        Stdin::Empty | Stdin::Open => None,
+    };
     let spawned = world.shims.spawn(&dir, &prepared.manifest, stdin, &prepared.secrets).await;
     let error = match spawned {
         Ok(shim) => return Ok((shim, log)),
@@ -63,19 +53,19 @@ pub async fn process(
     };
     tracing::warn!(attempt = %attempt.attempt_id, %error, "its process was not started");
     match error {
-        SpawnError::Unreachable(_) => Err(NotStarted::Unsure),
+        SpawnError::Unreachable(_) => Err(None),
         // An orphan may run, and the dying shim may hold the folder's lock for a while.
         // After that its records are read.
         SpawnError::Died => {
             let what = format!("attempt {}: sweeping its process", attempt.attempt_id);
             until_done(what, || world.shims.sweep(&dir, SHIM_DIED)).await;
-            Err(NotStarted::Unsure)
+            Err(None)
         }
         SpawnError::Prepare(_) | SpawnError::Shim(_) | SpawnError::Refused(_) => {
             let program = prepared.manifest.program.display();
             let reason = format!("{program} can't be started: {error}");
             log_failure(&log, attempt, reason.clone(), false).await;
-            Err(NotStarted::Certain(reason))
+            Err(Some(reason))
         }
     }
 }

@@ -176,7 +176,7 @@ impl AttemptState {
             TurnEvent::Expired(approval) => self.expired(process, approval).await,
             TurnEvent::Decided(approval) => self.go_on_with(process, &approval),
             TurnEvent::ShimClosed => self.with(process, Turn::shim_closed),
-            TurnEvent::KillTree { tries } => self.with(process, |turn| turn.kill_tree(tries)),
+            TurnEvent::KillTree(tries) => self.with(process, |turn| turn.kill_tree(tries)),
             TurnEvent::KillUnfound => self.with(process, Turn::kill_unfound),
             TurnEvent::KilledUnfound(survivors) => self.killed_unfound(process, survivors),
             TurnEvent::ReadOut => self.with(process, |turn| turn.reading = false),
@@ -326,7 +326,7 @@ impl AttemptState {
             self.notify_disk();
             self.advance(turn.handle.process, Change::Closed).await;
         }
-        let is_idle = self.turns.is_empty() && !self.queue.is_active() && self.collecting == 0;
+        let is_idle = self.turns.is_empty() && !self.queue.active && self.collecting == 0;
         if is_idle && self.unwritten.is_empty() {
             // First, so that the gateway knows before anyone finds the actor gone.
             self.notify(AttemptEvent::Ended(self.attempt.attempt_id));

@@ -47,10 +47,10 @@ impl AttemptState {
         if self.attempt.phase == Phase::Queued {
             return self.unqueue();
         }
-        let was_held = self.queue.is_held();
+        let was_held = self.queue.held;
         // A stop is never refused.
         let _ = self.queue.step(queue::QueueEvent::Stop);
-        if self.queue.is_held() != was_held {
+        if self.queue.held != was_held {
             self.note(self.attempt.process.process_id, Change::Held);
         }
     }
@@ -79,7 +79,7 @@ impl AttemptState {
     }
 
     pub(super) fn stopped(&mut self, process: ProcessId, stopped: TurnStopped) {
-        self.stops.note(process, stopped);
+        self.stops.answers.insert(process, stopped);
         self.answer_stops();
     }
 

@@ -8,22 +8,21 @@ use tokio::sync::{Mutex, oneshot, watch};
 
 use crate::blocking::{blocking, lock};
 use crate::event::{Event, Timestamp};
-use crate::executor::{Message, OnQuota};
+use crate::executor::Message;
 use crate::failpoint;
 use crate::journal::{Approval, Attempt, Outcome};
 use crate::log::{AttemptLog, LogError};
 use crate::process::manifest::{ExitRecord, StopKind};
-use crate::process::{Control, ControlError, Shim, ShimEvent, Signal};
+use crate::process::{Control, ControlError, Shim, ShimEvent, Signal, Target};
 use crate::retry::PAUSE;
 use crate::world::World;
 
-use super::lifecycle::{Effect, Ending, Life, LifeEvent, Timer};
+use super::lifecycle::{Effect, Life, LifeEvent, StopFacts, Timer};
 use super::message::{DiskWriter, Handle, TurnEvent};
-use super::output::{Closing, Output, may_pass};
-use super::start::NotStarted;
+use super::output::{Output, may_pass};
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::SharedSummary;
-use super::{outcome, prepare, start};
+use super::{prepare, start};
 
 /// How long a stopped turn waits for its log to be taken in.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
@@ -48,7 +47,7 @@ pub struct Turn {
     control: Option<Control>,
     pub stdin: StdinWriter,
     /// Sends the output task the end; `None` once sent.
-    exit: Option<oneshot::Sender<(ExitRecord, Closing)>>,
+    exit: Option<oneshot::Sender<(ExitRecord, Option<StopFacts>)>>,
     /// Notifies the output task of more bytes; `None`: no writer is left.
     pub more: Option<watch::Sender<u64>>,
     pub reading: bool,
@@ -144,8 +143,8 @@ impl Turn {
         self.report(|world, attempt| async move {
             match start::process(&world, &attempt, summary.clone()).await {
                 Ok((shim, log)) => TurnEvent::Started(Box::new(shim), log),
-                Err(NotStarted::Certain(reason)) => TurnEvent::Life(LifeEvent::NotStarted(reason)),
-                Err(NotStarted::Unsure) => start::found(&world, &attempt, summary).await,
+                Err(Some(reason)) => TurnEvent::Life(LifeEvent::NotStarted(reason)),
+                Err(None) => start::found(&world, &attempt, summary).await,
             }
         });
     }
@@ -253,16 +252,10 @@ impl Turn {
 
     /// Lets the output task read the rest and write the closing entries.
     fn drain(&mut self, exit: ExitRecord) {
-        let Some(exited) = self.exit.take() else { return };
-        let (summary, stopped) = (self.summary.clone(), self.life.stop_facts());
-        let closing: Closing = Arc::new(move |exit| {
-            let stopped = stopped.clone();
-            let ending = Ending { exit: Some(exit.clone()), reason: None, stopped };
-            let outcome = outcome::decide(&ending, &lock(&summary), OnQuota::Never, exit.at);
-            vec![(exit.at, outcome::process_end(&ending, &outcome))]
-        });
-        // The task lives until it receives this.
-        let _ = exited.send((exit, closing));
+        if let Some(exited) = self.exit.take() {
+            // The task lives until it receives this.
+            let _ = exited.send((exit, self.life.stop_facts()));
+        }
     }
 
     /// Sends the shim a command, in a task.
@@ -296,7 +289,7 @@ impl Turn {
                 }
             }
             if let Some(control) = control {
-                match control.signal_leader(Signal::SIGINT).await {
+                match control.signal(Target::Leader, Signal::SIGINT).await {
                     Ok(_) => failpoint::hit("interrupt", "sent"),
                     Err(error) => tracing::debug!(%error, "a shim did not take a command"),
                 }
@@ -326,13 +319,15 @@ impl Turn {
     }
 
     fn signal_leader(&self, signal: Signal) {
-        self.command(move |control| async move { control.signal_leader(signal).await.map(drop) });
+        self.command(move |control| async move {
+            control.signal(Target::Leader, signal).await.map(drop)
+        });
     }
 
     fn terminate(&self) {
         let handle = self.handle.clone();
         self.command(|control| async move {
-            let count = control.signal_tree(Signal::SIGTERM).await?;
+            let count = control.signal(Target::Tree, Signal::SIGTERM).await?;
             handle.send(TurnEvent::Life(LifeEvent::Terminated(count)));
             control.close_stdin().await
         });
@@ -342,9 +337,9 @@ impl Turn {
     pub fn kill_tree(&self, tries: u32) {
         let handle = self.handle.clone();
         let Some(control) = self.control.clone().filter(|_| tries < KILL_TRIES) else {
-            let may_live = self.life.has_tree();
+            let may_live = self.life.tree;
             return if may_live && tries < KILL_TRIES {
-                let again = move || TurnEvent::KillTree { tries: tries + 1 };
+                let again = move || TurnEvent::KillTree(tries + 1);
                 handle.send_after(KILL_RETRY, again);
             } else {
                 // Nothing is left, or it can't be known what is.
@@ -372,7 +367,7 @@ impl Turn {
                     tracing::debug!(%error, "a shim did not kill its tree");
                     let spent =
                         if error == ControlError::Unresponsive { KILL_TRIES / 2 } else { 1 };
-                    let again = move || TurnEvent::KillTree { tries: tries + spent };
+                    let again = move || TurnEvent::KillTree(tries + spent);
                     handle.send_after(KILL_RETRY, again);
                 }
             }

@@ -9,7 +9,6 @@ use crate::ids::{AttemptId, CheckRunId, ProcessId, TaskId};
 use crate::journal::checks::{CheckCommand, CheckedRepo, Delivered, PlannedCheck};
 use crate::journal::{Attempt, Repo};
 use crate::refusal::{Code, Refusal};
-use crate::retry::after_pauses;
 use crate::workspace::frozen;
 use crate::workspace::git;
 use crate::workspace::snapshot::SnapshotError;
@@ -109,8 +108,13 @@ async fn worktrees(world: &World, attempt: &Attempt, folder: &Folder) -> Taken {
     for repo in &attempt.repos {
         let source = world.settings.source(attempt, repo);
         let objects = folder.objects(&repo.name);
-        let freeze = || frozen::freeze(&source, &objects);
-        let frozen = after_pauses(&PAUSES, SnapshotError::may_pass, freeze).await;
+        let mut frozen = frozen::freeze(&source, &objects).await;
+        for pause in PAUSES {
+            if frozen.as_ref().is_err_and(SnapshotError::may_pass) {
+                tokio::time::sleep(pause).await;
+                frozen = frozen::freeze(&source, &objects).await;
+            }
+        }
         let frozen = frozen.map_err(|error| {
             let message = format!("the delivered work can't be read: {error}");
             if error.is_shortage() {

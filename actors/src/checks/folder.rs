@@ -20,7 +20,7 @@ use crate::failpoint;
 use crate::ids::{CheckRunId, ProcessId};
 use crate::journal::CheckRun;
 use crate::refusal::Refusal;
-use crate::workspace::checkout::{self, Checkout};
+use crate::workspace::check_out;
 use crate::world::World;
 
 /// The folder of a run.
@@ -53,13 +53,9 @@ impl Folder {
         if !is_there(&work).await {
             self.remove_work().await.map_err(|error| failed(&error))?;
             for repo in &run.repos {
-                let checkout = Checkout {
-                    repo: PathBuf::from(&repo.path),
-                    commit: repo.commit.clone(),
-                    objects: self.objects(&repo.name),
-                    path: new.join(&repo.name),
-                };
-                checkout::make(&checkout).await.map_err(|error| failed(&error))?;
+                let (objects, path) = (self.objects(&repo.name), new.join(&repo.name));
+                let made = check_out(repo.path.as_ref(), &repo.commit, objects, path).await;
+                made.map_err(|error| failed(&error))?;
                 failpoint::hit("checkout", "made");
             }
             tokio::fs::rename(new, &work).await.map_err(|error| failed(&error))?;

@@ -19,10 +19,11 @@
 
 mod delivery;
 pub mod folder;
-mod notify;
 mod process;
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -31,14 +32,21 @@ use tokio::task::{AbortHandle, JoinHandle};
 pub use delivery::{Delivery, deliver};
 pub use folder::tidy;
 
-use crate::gateway::GatewayMessage;
+use crate::blocking::blocking;
+use crate::gateway::{self, GatewayMessage};
 use crate::ids::CheckRunId;
-use crate::journal::{CheckRun, CheckVerdict};
+use crate::journal::checks::{CheckOutcome, contradiction};
+use crate::journal::{CheckRun, CheckVerdict, Key, Receipt};
+use crate::log::tail::tail;
 use crate::refusal::Refusal;
 use crate::retry::{PAUSE, until_done};
 use crate::world::World;
 use folder::Folder;
 use process::CheckProcess;
+
+/// Lines of a check's output in the message, and most bytes of them.
+const LINES: usize = 40;
+const BYTES_MAX: usize = 8 << 10;
 
 pub enum ChecksMessage {
     /// A run may have been planned.
@@ -56,11 +64,6 @@ pub enum ChecksMessage {
 /// The actor that owns the check runs.
 pub struct Checks;
 
-pub struct Arguments {
-    pub world: Arc<World>,
-    pub gateway: ActorRef<GatewayMessage>,
-}
-
 pub struct ChecksState {
     myself: ActorRef<ChecksMessage>,
     world: Arc<World>,
@@ -75,12 +78,12 @@ pub struct ChecksState {
 impl Actor for Checks {
     type Msg = ChecksMessage;
     type State = ChecksState;
-    type Arguments = Arguments;
+    type Arguments = (Arc<World>, ActorRef<GatewayMessage>);
 
     async fn pre_start(
         &self,
         myself: ActorRef<ChecksMessage>,
-        Arguments { world, gateway }: Arguments,
+        (world, gateway): Self::Arguments,
     ) -> Result<ChecksState, ActorProcessingErr> {
         let (running, failed) = (HashMap::new(), HashSet::new());
         Ok(ChecksState { myself, world, gateway, running, failed, is_stopping: false })
@@ -186,10 +189,95 @@ async fn carry_out(
     let verdict = world.journal.conclude_checks(run.run_id).await?;
     tracing::info!(run = %run.run_id, task = %run.task_id, ?verdict, "a report was checked");
     if verdict == CheckVerdict::Rework {
-        notify::worker(gateway, world, run).await?;
+        notify(gateway, world, run).await?;
     }
     if let Err(error) = Folder::of(world, run.run_id).strip().await {
         tracing::warn!(run = %run.run_id, %error, "its checkout can't be removed");
     }
     world.journal.close_checks(run.run_id).await
+}
+
+/// Notifies the worker, if there is one and it was not stopped.
+///
+/// # Errors
+/// It may work later.
+async fn notify(
+    gateway: &ActorRef<GatewayMessage>,
+    world: &Arc<World>,
+    run: &CheckRun,
+) -> Result<(), Refusal> {
+    let Some(attempt) = run.attempt_id else { return Ok(()) };
+    let mut outputs = Vec::new();
+    for receipt in run.receipts.iter().filter(|it| it.outcome != CheckOutcome::Passed) {
+        outputs.push((receipt, output(receipt).await));
+    }
+    let key = Key::new("checks", run.run_id.to_string(), &run.run_id);
+    gateway::notify_worker(gateway, world, key, attempt, message(run, &outputs)).await.map(drop)
+}
+
+async fn output(receipt: &Receipt) -> String {
+    let Some(dir) = receipt.log.clone().map(PathBuf::from) else { return String::new() };
+    let text = blocking(move || tail(&dir, BYTES_MAX)).await.unwrap_or_default().text;
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+fn message(run: &CheckRun, failed: &[(&Receipt, String)]) -> String {
+    let mut text = format!(
+        "Your report that {} ({}) is done was checked, and does not hold. It is to be worked on \
+         again.\n",
+        run.task_handle, run.task_title
+    );
+    if let Some(contradiction) = contradiction(run.claims_passed, &run.receipts) {
+        let _ = writeln!(text, "{contradiction}");
+    }
+    for (receipt, output) in failed {
+        let _ = write!(text, "\nThe {receipt}: {}\n", receipt.command);
+        if !output.is_empty() {
+            let _ = write!(text, "The end of its output:\n```\n{output}\n```\n");
+        }
+    }
+    text.push_str(
+        "\nIt was run in a clean checkout of your work as it was at the report: what git ignores \
+         was not there. Mend it, then report again.",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Timestamp;
+    use crate::ids::{CheckRunId, TaskId};
+
+    #[test]
+    fn a_worker_is_told_what_failed_and_how_it_ended() {
+        let receipt = Receipt {
+            name: "test".to_owned(),
+            command: "cargo test".to_owned(),
+            outcome: CheckOutcome::Failed,
+            reason: None,
+            exit_code: Some(101),
+            exit_signal: None,
+            duration_ms: 5,
+            log: None,
+            at: Timestamp::from_millis(0),
+        };
+        let run = CheckRun {
+            run_id: CheckRunId::new(),
+            task_id: TaskId::new(),
+            task_handle: "TASK-001".to_owned(),
+            task_title: "Fix it".to_owned(),
+            attempt_id: None,
+            repos: vec![],
+            checks: vec![],
+            claims_passed: true,
+            receipts: vec![receipt],
+            verdict: None,
+        };
+        let text = message(&run, &[(&run.receipts[0], "1 failed".to_owned())]);
+        let expected = "The report says that all tests passed; check `test` exited with 101.\n\n\
+             The check `test` exited with 101: cargo test\nThe end of its output:\n```\n1 failed\n```";
+        assert!(text.contains(expected), "{text}");
+    }
 }

@@ -59,13 +59,8 @@ impl<'a> CheckProcess<'a> {
         let receipt = Receipt {
             name: self.check.name.clone(),
             command: self.check.command.to_string(),
-            outcome: CheckOutcome::NotRun,
-            reason: None,
-            exit_code: None,
-            exit_signal: None,
-            duration_ms: 0,
-            log: None,
             at: Timestamp::now(),
+            ..Receipt::default()
         };
         let (started, exit) = match ended {
             Ok(ended) => ended,

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use ractor::ActorRef;
 use serde_json::json;
 
-use crate::attempt::{self, AttemptMessage, Collect, Collection, FollowUpCall};
-use crate::event::Timestamp;
+use crate::attempt::{self, AttemptMessage, Collect, Collection, FollowUpRequest};
 use crate::executor::Verdict;
-use crate::ids::{ApprovalId, AttemptId, QueueId};
+use crate::ids::{ApprovalId, AttemptId};
 use crate::journal::{
-    Approval, ApprovalStatus, Attempt, AttemptStarted, Decision, FollowUp, FollowUpAction,
-    FollowedUp, Key, Once, Resolved, remembered, resolve,
+    Approval, ApprovalStatus, Attempt, AttemptStarted, Decision, FollowUpAction, FollowedUp, Key,
+    Once, Resolved, remembered, resolve,
 };
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
 
-use super::message::{FollowUpRequest, GatewayMessage, Port, StartRequest};
+use super::message::{GatewayMessage, Port, StartRequest};
 use super::owners::{ask_owner, not_found};
 use super::{check, ending};
 
@@ -112,14 +111,9 @@ pub async fn follow_up(
             Resolved::Before(answer) => return Ok(answer),
             Resolved::Now(key, ()) => key,
         };
-        let FollowUpRequest { attempt_id: id, action, prompt, variant, unless_stopped } = request;
-        let runs = action != FollowUpAction::Cancel;
-        let queued_at = Timestamp::now();
-        let follow_up = FollowUp { queue_id: QueueId::new(), prompt, variant, queued_at };
-        ask_owner(&gateway, id, runs, |has_slot, port| {
-            let (key, follow_up) = (key.clone(), runs.then(|| follow_up.clone()));
-            let call = FollowUpCall { key, action, follow_up, has_slot, unless_stopped };
-            AttemptMessage::FollowUp(call, port)
+        let runs = request.action != FollowUpAction::Cancel;
+        ask_owner(&gateway, request.attempt_id, runs, |has_slot, port| {
+            AttemptMessage::FollowUp(key.clone(), request.clone(), has_slot, port)
         })
         .await
     })

@@ -12,19 +12,10 @@ use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
 use crate::refusal::{Code, Refusal};
-use crate::workspace::git::GitError;
-use crate::workspace::{git, worktree};
+use crate::workspace::git::{self, GitError};
 use crate::world::World;
 
 use super::message::StartRequest;
-
-/// A repository by path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RepoPath {
-    pub path: String,
-    /// Default: the branch that is checked out.
-    pub target_branch: Option<String>,
-}
 
 /// A repository to be registered, which was checked to be one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,8 +26,13 @@ pub struct NewRepo {
     pub default_target_branch: String,
 }
 
-/// Checks a path for a project's repository. `field` is its argument: `repos[0].path`.
-pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusal> {
+/// Checks a path for a project's repository. `field` is its argument: `repos[0].path`. The
+/// default branch is the one that is checked out.
+pub async fn repository(
+    given: &str,
+    target_branch: Option<&str>,
+    field: &str,
+) -> Result<NewRepo, Refusal> {
     let branch_field = field.replace("path", "target_branch");
     let refuse = |message: String| {
         Refusal::new(Code::InvalidArgument, message)
@@ -44,17 +40,17 @@ pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusa
                 "Call the tool again with {field}, the absolute path of a git repository."
             ))
             .detail("path", field)
-            .detail("repo_path", given.path.as_str())
+            .detail("repo_path", given)
     };
-    let path = Path::new(&given.path);
+    let path = Path::new(given);
     if !path.is_absolute() {
-        return Err(refuse(format!("{:?} is not an absolute path", given.path)));
+        return Err(refuse(format!("{given:?} is not an absolute path")));
     }
-    if given.path.contains(char::is_control) {
-        return Err(refuse(format!("the path {:?} has a control character", given.path)));
+    if given.contains(char::is_control) {
+        return Err(refuse(format!("the path {given:?} has a control character")));
     }
     let root = git::root(path).await.map_err(|error| match error {
-        GitError::Failed(said) => refuse(format!("{} is not a git repository: {said}", given.path)),
+        GitError::Failed(said) => refuse(format!("{given} is not a git repository: {said}")),
         error => unusable(path, &error),
     })?;
     let shown = root.to_string_lossy();
@@ -62,8 +58,8 @@ pub async fn repository(given: &RepoPath, field: &str) -> Result<NewRepo, Refusa
         let message = format!("the path \"{}\" has a control character", shown.escape_debug());
         return Err(refuse(message));
     }
-    let branch = match &given.target_branch {
-        Some(branch) => branch.clone(),
+    let branch = match target_branch {
+        Some(branch) => branch.to_owned(),
         None => git::current_branch(&root).await.ok_or_else(|| {
             refuse(format!("{} has no branch checked out", root.display())).hint(format!(
                 "Call the tool again with {branch_field}, a branch of the repository."
@@ -124,10 +120,17 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     let (mut repos, chosen) = (Vec::new(), chosen(&context, request)?);
     for (n, (repo, branch)) in chosen.iter().enumerate() {
         let again = |other: &str| with_branch(request, &chosen, n, other);
-        repos.push(attempt_repo(repo, branch, again).await?);
+        let path = Path::new(&repo.path);
+        git::common_dir(path).await.map_err(|error| unusable(path, &error))?;
+        let Some(base_commit) = tip(path, branch).await? else {
+            return Err(no_branch(path, branch, again).await);
+        };
+        let Repo { repo_id, name, path, .. } = (*repo).clone();
+        let target_branch = (*branch).to_owned();
+        repos.push(AttemptRepo { repo_id, name, path, target_branch, base_commit });
     }
     let attempt_id = AttemptId::new();
-    let folder = worktree::folder(attempt_id, &context.task.title);
+    let folder = folder(attempt_id, &context.task.title);
     Ok(Attempt {
         attempt_id,
         task_id: context.task.task_id,
@@ -207,7 +210,14 @@ pub fn executor(
         return Err(refusal.detail("path", "variant").detail("variants", variants));
     }
     let Some(reason) = unavailable_reason else { return Ok(()) };
-    let message = format!("executor {name:?} can't run: {reason}{}", freshly(&reason));
+    // What to do if the program was installed after the daemon had started.
+    let freshly = if reason.ends_with("PATH") {
+        "; if you have installed it since the daemon started, run `provost shutdown`: agents keep \
+         running, and the next command starts a daemon with your PATH"
+    } else {
+        ""
+    };
+    let message = format!("executor {name:?} can't run: {reason}{freshly}");
     Err(Refusal::new(Code::ExecutorUnavailable, message).detail("unavailable_reason", reason))
 }
 
@@ -230,16 +240,6 @@ fn no_executor(executors: &dyn Executors, name: &str) -> Refusal {
     let refusal = hint.into_iter().fold(refusal, Refusal::hint);
     let names: Vec<String> = all.into_iter().map(|one| one.name).collect();
     refusal.detail("path", "executor").detail("executors", names)
-}
-
-/// What to do if the program was installed after the daemon had started.
-fn freshly(reason: &str) -> &'static str {
-    if reason.ends_with("PATH") {
-        "; if you have installed it since the daemon started, run `provost shutdown`: agents keep \
-         running, and the next command starts a daemon with your PATH"
-    } else {
-        ""
-    }
 }
 
 /// The executor that a name most likely means; with the variant that the name contains,
@@ -352,21 +352,49 @@ fn with_branch(request: &StartRequest, chosen: &[(&Repo, &str)], n: usize, branc
     format!("repos = {spelled_out}")
 }
 
-async fn attempt_repo(
-    repo: &Repo,
-    branch: &str,
-    again: impl FnOnce(&str) -> String,
-) -> Result<AttemptRepo, Refusal> {
-    let path = Path::new(&repo.path);
-    git::common_dir(path).await.map_err(|error| unusable(path, &error))?;
-    let Some(base_commit) = tip(path, branch).await? else {
-        return Err(no_branch(path, branch, again).await);
-    };
-    Ok(AttemptRepo {
-        repo_id: repo.repo_id,
-        name: repo.name.clone(),
-        path: repo.path.clone(),
-        target_branch: branch.to_owned(),
-        base_commit,
-    })
+/// A title as part of a branch and a path: lower case ASCII letters and digits, words joined by
+/// one `-`, at most 40 characters.
+fn slug(title: &str) -> String {
+    const MAX: usize = 40;
+    let mut slug = String::new();
+    for word in title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        if slug.len() + word.len() >= MAX && !slug.is_empty() {
+            break;
+        }
+        if !slug.is_empty() {
+            slug.push('-');
+        }
+        slug.extend(word.chars().take(MAX).map(|c| c.to_ascii_lowercase()));
+    }
+    if slug.is_empty() { "task".to_owned() } else { slug }
+}
+
+/// `<short id>-<slug>`: the attempt's folder under `worktrees/`, and with the
+/// configured prefix its branch. The id comes first, so no slug can clash.
+fn folder(attempt: AttemptId, title: &str) -> String {
+    format!("{}-{}", attempt.short(), slug(title))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_slug_keeps_whole_words_and_says_something_for_any_title() {
+        assert_eq!(slug("Fix: the  Login/Logout bug!"), "fix-the-login-logout-bug");
+        assert_eq!(slug("日本語"), "task");
+        assert_eq!(slug(&"word ".repeat(30)), "word-word-word-word-word-word-word-word");
+    }
+
+    proptest! {
+        #[test]
+        fn a_slug_is_always_a_safe_part_of_a_ref_and_a_path(title in ".*") {
+            let slug = slug(&title);
+            prop_assert!((1..=40).contains(&slug.len()));
+            prop_assert!(slug.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
+            prop_assert!(!slug.starts_with('-') && !slug.ends_with('-') && !slug.contains("--"));
+        }
+    }
 }

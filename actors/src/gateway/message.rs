@@ -5,9 +5,7 @@ use ractor::{ActorRef, RpcReplyPort};
 use crate::attempt::{AttemptEvent, AttemptMessage};
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId, RepoId, TaskId};
-use crate::journal::{
-    Attempt, AttemptStarted, AttemptStopped, FollowUpAction, Intent, Key, Once, Priority,
-};
+use crate::journal::{Attempt, AttemptStarted, AttemptStopped, Intent, Key, Once, Priority};
 use crate::refusal::Refusal;
 
 /// The port of a caller.
@@ -55,49 +53,18 @@ pub struct StartRequest {
     pub parent: Option<AttemptId>,
 }
 
-/// A follow-up to be sent, queued, or cancelled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FollowUpRequest {
-    pub attempt_id: AttemptId,
-    pub action: FollowUpAction,
-    /// Empty when it cancels.
-    pub prompt: String,
-    /// Default: the variant of the turn before.
-    pub variant: Option<String>,
-    /// Refused once the attempt was stopped: then only a client's own call continues it.
-    pub unless_stopped: bool,
-}
-
 /// The result of a stop of everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoppedAll {
-    /// Attempts whose processes are still alive.
-    pub alive: Vec<StillAlive>,
+    /// Attempts whose processes are still alive, and why, in a sentence.
+    pub alive: Vec<(AttemptId, String)>,
     /// Those whose stop could not be written down yet.
     pub unrecorded: Vec<AttemptId>,
 }
 
-/// An attempt that could not be stopped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StillAlive {
-    pub attempt_id: AttemptId,
-    /// Why, in a sentence.
-    pub reason: String,
-}
+/// The owner of an attempt, and whether a running slot has been taken for the request.
+pub type Owned = (ActorRef<AttemptMessage>, bool);
 
-/// The owner of an attempt.
-pub struct Owned {
-    pub owner: ActorRef<AttemptMessage>,
-    /// A running slot has been taken for the request.
-    pub has_slot: bool,
-}
-
-/// What an earlier daemon left.
-pub struct Left {
-    /// All that need an owner.
-    pub attempts: Vec<Attempt>,
-    /// The calls that it had not completed.
-    pub intents: Vec<(Key, Intent)>,
-    /// Attempts that resume by themselves: after which turn, and when.
-    pub resumable: Vec<(AttemptId, ProcessId, Timestamp)>,
-}
+/// What an earlier daemon left: the attempts that need an owner, the calls that it had not
+/// completed, and the attempts that resume by themselves: after which turn, and when.
+pub type Left = (Vec<Attempt>, Vec<(Key, Intent)>, Vec<(AttemptId, ProcessId, Timestamp)>);

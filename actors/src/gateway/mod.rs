@@ -19,7 +19,6 @@ mod check;
 mod message;
 mod owners;
 mod restore;
-mod start;
 mod stop;
 
 use std::collections::HashMap;
@@ -28,16 +27,18 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
 pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
-pub use check::{NewRepo, RepoPath, executor as check_executor, repository as check_repository};
-pub use message::{
-    FollowUpRequest, GatewayMessage, Owned, Port, StartRequest, StillAlive, StoppedAll,
-};
+pub use check::{NewRepo, executor as check_executor, repository as check_repository};
+pub use message::{GatewayMessage, Port, StartRequest, StoppedAll};
 
-use crate::attempt::{AttemptEvent, AttemptMessage};
+pub use crate::attempt::FollowUpRequest;
+use crate::attempt::{AttemptEvent, AttemptMessage, Begin};
 use crate::ids::AttemptId;
+use crate::journal::{Attempt, AttemptStarted, Key, Once, Phase, Priority, State};
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
 use admission::Admission;
+
+type StartPort = Port<Once<AttemptStarted>>;
 
 pub struct Gateway;
 
@@ -102,12 +103,16 @@ impl Actor for Gateway {
                 state.stop(key, attempt, force, port);
             }
             GatewayMessage::Owner(attempt, wants_slot, port) => {
-                state.owner(attempt, owners::OwnerRequest { wants_slot, port });
+                state.owner(attempt, (wants_slot, port));
             }
             GatewayMessage::Loaded(id, attempt) => state.loaded(id, *attempt).await,
             GatewayMessage::StopAll(port) => state.stop_all(port),
-            GatewayMessage::GoOn => state.go_on(),
-            GatewayMessage::StoppedAll(stopped, port) => state.stopped_all(stopped, port),
+            GatewayMessage::GoOn => {
+                state.is_closing = false;
+                state.grant();
+            }
+            GatewayMessage::StoppedAll(_, port) if state.starting > 0 => state.closing.push(port),
+            GatewayMessage::StoppedAll(stopped, port) => drop(port.send(stopped)),
             GatewayMessage::Counts(port) => drop(port.send(state.admission.counts())),
             GatewayMessage::Restore(port) => state.restore(port),
             GatewayMessage::Restored(left, port) => state.restored(left, port).await,
@@ -135,6 +140,89 @@ impl Actor for Gateway {
     ) -> Result<(), ActorProcessingErr> {
         state.child_event(event);
         Ok(())
+    }
+}
+
+impl GatewayState {
+    fn start(&mut self, key: Option<Key>, mut attempt: Attempt, port: StartPort) {
+        if self.is_closing {
+            return drop(port.send(Err(ending())));
+        }
+        if attempt.is_answer {
+            self.admission.answers(attempt.attempt_id);
+        }
+        if self.admission.take(attempt.attempt_id) {
+            (attempt.phase, attempt.state) = (Phase::Preparing, State::Running);
+        }
+        let answer = AttemptStarted {
+            attempt_id: attempt.attempt_id,
+            task_id: attempt.task_id,
+            workspace_branch: attempt.branch.clone(),
+            session_id: attempt.session_id,
+            execution_process_id: attempt.phase.is_active().then_some(attempt.process.process_id),
+            state: attempt.state,
+            phase: attempt.phase,
+        };
+        self.starting += 1;
+        let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
+        tokio::spawn(async move {
+            let recorded = journal.record_start(key.as_ref(), &attempt, &answer).await;
+            let _ =
+                myself.send_message(GatewayMessage::Recorded(Box::new(attempt), recorded, port));
+        });
+    }
+
+    async fn recorded(
+        &mut self,
+        attempt: Attempt,
+        answer: Result<Once<AttemptStarted>, Refusal>,
+        port: StartPort,
+    ) {
+        let (id, priority, phase) = (attempt.attempt_id, attempt.priority, attempt.phase);
+        match &answer {
+            Ok(Once { deduplicated: false, .. }) => {
+                self.own(attempt, Begin::New).await;
+                if phase == Phase::Queued {
+                    self.admission.queue(id, priority);
+                }
+            }
+            // The same call came first, or this one was refused: the slot is free again.
+            Ok(_) | Err(_) => self.admission.forget(id),
+        }
+        let _ = port.send(answer);
+        self.grant();
+        self.starting = self.starting.saturating_sub(1);
+        if self.starting == 0 {
+            // Those starts have owners now, which have to be stopped as well.
+            for port in std::mem::take(&mut self.closing) {
+                self.stop_all(port);
+            }
+        }
+    }
+
+    /// A turn waits for its slot. It is written down and has an owner.
+    fn slot_wanted(&mut self, attempt: AttemptId, priority: Priority) {
+        self.admission.queue(attempt, priority);
+        self.grant();
+    }
+
+    fn slot_freed(&mut self, attempt: AttemptId) {
+        self.admission.leave(attempt);
+        self.grant();
+    }
+
+    /// Lets the first in the queue run while slots are free.
+    fn grant(&mut self) {
+        while !self.is_closing
+            && let Some(id) = self.admission.next()
+        {
+            let owner = self.owners.get(&id);
+            let granted = owner.is_some_and(|it| it.send_message(AttemptMessage::Granted).is_ok());
+            // An owner that has failed asks again when it has been rebuilt.
+            if !granted {
+                self.admission.leave(id);
+            }
+        }
     }
 }
 

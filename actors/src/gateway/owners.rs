@@ -30,12 +30,8 @@ const WINDOW: Duration = Duration::from_mins(1);
 /// Before an unreadable row is read again; too slow to count as failing.
 const REREAD: Duration = Duration::from_secs(15);
 
-/// A request for the owner of an attempt.
-pub struct OwnerRequest {
-    /// It may begin a turn.
-    pub wants_slot: bool,
-    pub port: Port<Owned>,
-}
+/// A request for the owner of an attempt. `true`: it may begin a turn.
+pub type OwnerRequest = (bool, Port<Owned>);
 
 /// When the actors of which attempts failed.
 #[derive(Debug, Default)]
@@ -52,23 +48,19 @@ impl Failures {
 }
 
 impl GatewayState {
-    pub(super) fn owner(&mut self, id: AttemptId, request: OwnerRequest) {
-        if self.is_closing && request.wants_slot {
-            let _ = request.port.send(Err(ending()));
-            return;
+    pub(super) fn owner(&mut self, id: AttemptId, (wants_slot, port): OwnerRequest) {
+        if self.is_closing && wants_slot {
+            return drop(port.send(Err(ending())));
         }
-        if request.wants_slot
-            && let Some(waiting) = self.stopping.get_mut(&id)
-        {
-            return waiting.push(request);
+        if wants_slot && let Some(waiting) = self.stopping.get_mut(&id) {
+            return waiting.push((wants_slot, port));
         }
         if let Some(owner) = self.owners.get(&id).cloned() {
-            let has_slot = request.wants_slot && self.admission.take(id);
-            let _ = request.port.send(Ok(Owned { owner, has_slot }));
-            return;
+            let has_slot = wants_slot && self.admission.take(id);
+            return drop(port.send(Ok((owner, has_slot))));
         }
         let waiting = self.loading.entry(id).or_default();
-        waiting.push(request);
+        waiting.push((wants_slot, port));
         if waiting.len() == 1 {
             self.load(id, None);
         }
@@ -107,7 +99,7 @@ impl GatewayState {
             if self.owners.contains_key(&id) {
                 self.owner(id, request);
             } else {
-                let _ = request.port.send(Err(refusal.clone()));
+                let _ = request.1.send(Err(refusal.clone()));
             }
         }
     }
@@ -185,7 +177,7 @@ pub async fn ask_owner<T: Send + 'static>(
     let (mut locked, mut gone) = (0, 0);
     while gone < TRIES {
         let owned = ractor::call!(gateway, |port| GatewayMessage::Owner(id, wants_slot, port));
-        let Owned { owner, has_slot } = owned.map_err(|_| ending())??;
+        let (owner, has_slot) = owned.map_err(|_| ending())??;
         match ractor::call!(owner, |port| message(has_slot, port)) {
             Ok(Err(refusal)) if refusal.code == Code::DbLocked && locked < LOCKED_TRIES => {
                 locked += 1;

@@ -8,17 +8,16 @@ use std::time::Duration;
 use ractor::ActorRef;
 use ractor::concurrency::oneshot;
 
-use crate::attempt::GO_ON;
+use crate::attempt::{FollowUpRequest, GO_ON};
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId};
 use crate::journal::{FollowUpAction, Intent, Key, Phase, Priority};
-use crate::payload;
 use crate::refusal::Refusal;
 use crate::world::World;
 
 use super::GatewayState;
 use super::calls::follow_up;
-use super::message::{FollowUpRequest, GatewayMessage, Left, Port};
+use super::message::{GatewayMessage, Left, Port};
 
 /// The longest sleep until a limit ends: the wall clock may be set meanwhile.
 const NAP: Duration = Duration::from_mins(1);
@@ -28,18 +27,16 @@ impl GatewayState {
         let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
         tokio::spawn(async move {
             let left = async {
-                Ok(Left {
-                    attempts: journal.unsettled().await?,
-                    intents: journal.open_intents().await?,
-                    resumable: journal.resumable().await?,
-                })
+                let (attempts, intents) =
+                    (journal.unsettled().await?, journal.open_intents().await?);
+                Ok((attempts, intents, journal.resumable().await?))
             };
             let _ = myself.send_message(GatewayMessage::Restored(left.await, port));
         });
     }
 
     pub(super) async fn restored(&mut self, left: Result<Left, Refusal>, port: Port<usize>) {
-        let Left { attempts, intents, resumable } = match left {
+        let (attempts, intents, resumable) = match left {
             Ok(left) => left,
             Err(refusal) => return drop(port.send(Err(refusal))),
         };
@@ -130,12 +127,7 @@ async fn resume(
     let (attempt_id, process, _) = waits;
     tracing::info!(attempt = %attempt_id, "an attempt's limit has ended: it resumes");
     // Once after each turn.
-    let key = Key {
-        tool: "resume",
-        request_id: process.to_string(),
-        payload_hash: payload::hash(&process),
-        resolved_hash: None,
-    };
+    let key = Key::new("resume", process.to_string(), &process);
     let request = FollowUpRequest {
         attempt_id,
         action: FollowUpAction::Queue,

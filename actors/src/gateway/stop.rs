@@ -19,7 +19,7 @@ use crate::refusal::{Code, Refusal};
 use crate::retry::while_store_fails;
 use crate::world::World;
 
-use super::message::{GatewayMessage, Port, StillAlive, StoppedAll};
+use super::message::{GatewayMessage, Port, StoppedAll};
 use super::{GatewayState, owners};
 
 type StopAnswer = Result<Once<AttemptStopped>, Refusal>;
@@ -79,7 +79,11 @@ impl GatewayState {
             answered.send_replace(Some(answer.clone()));
             let _ = port.send(answer.clone());
             if let (Ok(answer), false) = (&answer, is_kept) {
-                call.keep_later(&answer.value).await;
+                let what = format!("attempt {id}: keeping the answer of a stop");
+                let kept = while_store_fails(what, || call.keep(&answer.value)).await;
+                if let Err(refusal) = kept {
+                    tracing::error!(attempt = %id, %refusal, "the answer of a stop can't be kept");
+                }
             }
             lock(&stops).remove(&name);
         });
@@ -105,19 +109,6 @@ impl GatewayState {
             let _ = myself.send_message(GatewayMessage::StoppedAll(all, port));
         });
     }
-
-    /// Answers when no start is under way any more.
-    pub(super) fn stopped_all(&mut self, all: StoppedAll, port: RpcReplyPort<StoppedAll>) {
-        if self.starting > 0 {
-            return self.closing.push(port);
-        }
-        let _ = port.send(all);
-    }
-
-    pub(super) fn go_on(&mut self) {
-        self.is_closing = false;
-        self.grant();
-    }
 }
 
 impl StoppedAll {
@@ -133,7 +124,7 @@ impl StoppedAll {
             Err(refusal) => refusal.message,
         };
         tracing::error!(attempt = %attempt_id, reason, "an attempt was not stopped");
-        self.alive.push(StillAlive { attempt_id, reason });
+        self.alive.push((attempt_id, reason));
     }
 }
 
@@ -200,14 +191,6 @@ impl Keyed {
             serde_json::to_value(stopped).map_err(|error| Refusal::internal(error.to_string()))?;
         self.world.journal.complete(&self.key, answer).await
     }
-
-    /// Keeps an answer that was given already, as soon as it can be written.
-    async fn keep_later(&self, stopped: &AttemptStopped) {
-        let what = format!("attempt {}: keeping the answer of a stop", self.id);
-        if let Err(refusal) = while_store_fails(what, || self.keep(stopped)).await {
-            tracing::error!(attempt = %self.id, %refusal, "the answer of a stop can't be kept");
-        }
-    }
 }
 
 /// Whether a stop ended it: a first try that was completed but not answered.
@@ -226,5 +209,5 @@ async fn stop_by_owner(
     id: AttemptId,
     force: bool,
 ) -> Result<AttemptStopped, Refusal> {
-    owners::ask_owner(gateway, id, false, |_, reply| AttemptMessage::Stop { force, reply }).await
+    owners::ask_owner(gateway, id, false, |_, port| AttemptMessage::Stop(force, port)).await
 }

@@ -1,5 +1,7 @@
 //! The records of the permissions that executors ask for.
 
+use std::fmt;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -35,14 +37,9 @@ pub enum ApprovalStatus {
     Withdrawn,
 }
 
-impl ApprovalStatus {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Denied => "denied",
-            Self::Withdrawn => "withdrawn",
-        }
+impl fmt::Display for ApprovalStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -97,12 +94,12 @@ impl Approval {
             (ApprovalStatus::Withdrawn, _) => {
                 "the executor no longer waits for this answer".to_owned()
             }
-            (status, Some(reason)) => format!("it has been {} already ({reason})", status.as_str()),
-            (status, None) => format!("it has been {} already", status.as_str()),
+            (status, Some(reason)) => format!("it has been {status} already ({reason})"),
+            (status, None) => format!("it has been {status} already"),
         };
         Err(Refusal::new(Code::IdempotencyConflict, message)
             .hint("Call list_approvals with status = pending: this one has been decided.")
-            .detail("status", self.status.as_str()))
+            .detail("status", self.status.to_string()))
     }
 }
 

@@ -103,11 +103,12 @@ pub struct Process {
     pub exit_signal: Option<i32>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FollowUp {
     pub queue_id: QueueId,
     pub prompt: String,
-    /// `None`: the variant of the turn before.
+    /// `None`: the variant of the turn before. Answers do not have it.
+    #[serde(default, skip_serializing)]
     pub variant: Option<String>,
     pub queued_at: Timestamp,
 }
@@ -163,15 +164,7 @@ pub struct FollowedUp {
     pub held: bool,
     pub length: usize,
     /// The first of those that wait, their prompts cut.
-    pub waiting: Vec<Waiting>,
-}
-
-/// A follow-up that waits, as callers see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiting {
-    pub queue_id: QueueId,
-    pub prompt: String,
-    pub queued_at: Timestamp,
+    pub waiting: Vec<FollowUp>,
 }
 
 /// A turn that has ended, for an agent that does not remember it.

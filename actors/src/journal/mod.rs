@@ -13,7 +13,7 @@ pub use approvals::{Approval, ApprovalStatus, Approvals, Decision};
 pub use attempts::*;
 pub use checks::{CheckRun, CheckVerdict, Checks, Receipt};
 pub use questions::*;
-pub use requests::{Begun, Intent, Key, Once, Requests, Resolved, recalled, remembered, resolve};
+pub use requests::*;
 pub use tasks::{Priority, Repo, ReviewState, StartContext, Task, TaskStatus, Tasks, Unmet};
 
 /// The durable memory of the actors, where one object is handed around.

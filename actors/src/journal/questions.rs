@@ -23,13 +23,8 @@ pub struct Sending {
     pub answered_at: Timestamp,
 }
 
-/// The answers to be sent.
-#[derive(Clone, Debug)]
-pub struct Outgoing {
-    pub now: Vec<Sending>,
-    /// When to look again: until then calls wait for the answer.
-    pub later: Option<Timestamp>,
-}
+/// The answers to be sent now, and when to look again: until then calls wait for the answer.
+pub type Outgoing = (Vec<Sending>, Option<Timestamp>);
 
 /// How the executor is started to answer a question.
 #[derive(Clone, Debug)]

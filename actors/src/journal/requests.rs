@@ -5,9 +5,13 @@
 //! with the same payload gets its answer first of all. One with another payload that
 //! resolves to the same is also the same call; one that can't be resolved is not.
 
+use std::fmt::Write;
+
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::ids::AttemptId;
 use crate::refusal::{Code, Refusal};
@@ -18,17 +22,22 @@ pub struct Key {
     pub tool: &'static str,
     /// Opaque: the client's own id or the bridge's, which can't clash.
     pub request_id: String,
-    /// [Hash](crate::payload::hash) of the payload with the tool's own defaults.
+    /// [Hash](payload_hash) of the payload with the tool's own defaults.
     pub payload_hash: String,
     /// Hash of the resolved payload; `None`: the same, or not resolved yet.
     pub resolved_hash: Option<String>,
 }
 
 impl Key {
+    /// The key of a call with this payload.
+    pub fn new(tool: &'static str, request_id: String, payload: &impl Serialize) -> Self {
+        Self { tool, request_id, payload_hash: payload_hash(payload), resolved_hash: None }
+    }
+
     /// The key of a call that has been resolved to this.
     #[must_use]
     pub fn resolved(self, payload: &impl Serialize) -> Self {
-        Self { resolved_hash: Some(crate::payload::hash(payload)), ..self }
+        Self { resolved_hash: Some(payload_hash(payload)), ..self }
     }
 
     /// Whether a call with these hashes was this one.
@@ -80,14 +89,14 @@ pub enum Begun {
     Go,
     /// An intent without an answer: its effect may be there already.
     GoAgain,
-    Answered(serde_json::Value),
+    Answered(Value),
 }
 
 /// The kept answers, and the intents of calls whose effect lies outside the database.
 #[async_trait]
 pub trait Requests {
     /// The answer kept under the key, if any.
-    async fn recall(&self, key: &Key) -> Result<Option<serde_json::Value>, Refusal>;
+    async fn recall(&self, key: &Key) -> Result<Option<Value>, Refusal>;
 
     /// Writes the intent of a call. One that is there already is fresh again.
     async fn begin(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal>;
@@ -96,7 +105,7 @@ pub trait Requests {
     async fn open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal>;
 
     /// Keeps the answer of a call that [`begin`](Self::begin) allowed.
-    async fn complete(&self, key: &Key, answer: serde_json::Value) -> Result<(), Refusal>;
+    async fn complete(&self, key: &Key, answer: Value) -> Result<(), Refusal>;
 
     /// Forgets an intent whose call was refused: a refusal doesn't use up the key.
     async fn abandon(&self, key: &Key) -> Result<(), Refusal>;
@@ -113,11 +122,9 @@ pub async fn remembered<T: DeserializeOwned>(
 }
 
 /// Reads a kept answer back. One of another version may have another form.
-pub fn recalled<T: DeserializeOwned>(answer: serde_json::Value) -> Result<T, Refusal> {
+pub fn recalled<T: DeserializeOwned>(answer: Value) -> Result<T, Refusal> {
     serde_json::from_value(answer).map_err(|error| {
-        Refusal::internal(format!(
-            "the call was carried out, but its answer can't be read: {error}"
-        ))
+        Refusal::internal(format!("the call was carried out, but its answer can't be read: {error}"))
     })
 }
 
@@ -143,4 +150,44 @@ pub async fn resolve<A: DeserializeOwned, R, P: Serialize>(
     let resolved = resolving.await.map_err(|refusal| conflict.unwrap_or(refusal))?;
     let key = key.map(|key| key.resolved(&payload(&resolved)));
     Ok(Resolved::Now(key, resolved))
+}
+
+/// SHA-256 in hex of the canonical JSON: keys sorted, absent fields left out,
+/// so that a field that is added later does not change the hash of old calls.
+pub fn payload_hash(payload: &impl Serialize) -> String {
+    // Payloads are structs of strings, numbers and lists; they always serialize.
+    let mut payload = serde_json::to_value(payload).unwrap_or_default();
+    payload.sort_all_objects();
+    leave_out_nulls(&mut payload);
+    let digest = Sha256::digest(payload.to_string());
+    digest.iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a string can't fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+fn leave_out_nulls(value: &mut Value) {
+    if let Value::Object(members) = value {
+        members.retain(|_, member| !member.is_null());
+        members.values_mut().for_each(leave_out_nulls);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn equal_payloads_have_equal_hashes_however_they_are_ordered() {
+        let hash = |payload: Value| payload_hash(&payload);
+        assert_eq!(
+            hash(json!({"a": 1, "b": {"c": 2, "d": null}})),
+            hash(json!({"b": {"c": 2}, "a": 1}))
+        );
+        assert_ne!(hash(json!({"a": 1})), hash(json!({"a": 2})));
+        assert_eq!(hash(json!({})).len(), 64);
+    }
 }

@@ -60,7 +60,8 @@ pub struct Made {
     pub entries: usize,
 }
 
-/// The newest of each thing that a normalizer observed beside entries.
+/// The newest of each thing that a normalizer observed beside entries. No code reads it any
+/// more: the executor's own normalizer keeps them, too. It is a part of the file's format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     executor_session: Option<String>,
@@ -137,12 +138,5 @@ impl Facts {
             Observed::TurnEnded(ended) => self.turn_ended = Some(ended.clone()),
             _ => {}
         }
-    }
-
-    pub fn observed(&self) -> Vec<Observed> {
-        let session = self.executor_session.clone().map(Observed::ExecutorSession);
-        let usage = self.usage.map(Observed::Usage);
-        let ended = self.turn_ended.clone().map(Observed::TurnEnded);
-        session.into_iter().chain(usage).chain(ended).collect()
     }
 }

@@ -12,12 +12,11 @@ use std::sync::Arc;
 /// A value of a fixed length on disk.
 pub trait FixedRecord: Sized {
     const LEN: usize;
-    fn put(&self, out: &mut Vec<u8>);
-    fn take(bytes: &[u8]) -> Option<Self>;
+    fn bytes(&self) -> Vec<u8>;
+    fn take(fields: &mut Fields<'_>) -> Option<Self>;
 
     fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::LEN + 4);
-        self.put(&mut bytes);
+        let mut bytes = self.bytes();
         let check = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&check.to_le_bytes());
         bytes
@@ -26,7 +25,7 @@ pub trait FixedRecord: Sized {
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (value, check) = bytes.split_at_checked(Self::LEN)?;
         let is_whole = crc32fast::hash(value).to_le_bytes() == check;
-        is_whole.then(|| Self::take(value)).flatten()
+        is_whole.then(|| Self::take(&mut Fields(value))).flatten()
     }
 }
 
@@ -132,11 +131,11 @@ mod tests {
 
     impl FixedRecord for Number {
         const LEN: usize = 8;
-        fn put(&self, out: &mut Vec<u8>) {
-            out.extend_from_slice(&self.0.to_le_bytes());
+        fn bytes(&self) -> Vec<u8> {
+            self.0.to_le_bytes().to_vec()
         }
-        fn take(bytes: &[u8]) -> Option<Self> {
-            Fields(bytes).u64().map(Self)
+        fn take(fields: &mut Fields<'_>) -> Option<Self> {
+            fields.u64().map(Self)
         }
     }
 

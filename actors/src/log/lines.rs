@@ -20,7 +20,7 @@ pub struct Line {
 #[derive(Debug, Default)]
 pub struct LineCutter {
     /// Offset in the stream of the open line's first byte, `bytes[head]`.
-    start: u64,
+    pub start: u64,
     bytes: Vec<u8>,
     head: usize,
     /// Bytes of the open line known to hold no `\n`.
@@ -30,10 +30,6 @@ pub struct LineCutter {
 impl LineCutter {
     pub fn at(start: u64) -> Self {
         Self { start, ..Self::default() }
-    }
-
-    pub fn start(&self) -> u64 {
-        self.start
     }
 
     pub fn wanted(&self) -> u64 {

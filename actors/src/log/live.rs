@@ -76,35 +76,35 @@ impl Live {
     }
 
     pub fn show_raw(&self, entries: Vec<Entry>, next: u64) {
-        let is_new = !entries.is_empty();
-        let mut state = self.state();
-        for entry in entries {
-            state.rings[RAW].push(entry);
-        }
-        state.rings[RAW].reset(next);
-        self.bump(is_new);
+        self.show(RAW, entries, |state| state.rings[RAW].reset(next));
     }
 
     /// Shows new normalized entries, and the message in progress at the same moment.
     pub fn show_normalized(&self, process: ProcessId, entries: Vec<Entry>, streamed: Streamed) {
-        let is_new = !entries.is_empty();
-        let mut state = self.state();
-        for entry in entries {
-            state.rings[NORMALIZED].push(entry);
-        }
-        match streamed {
+        self.show(NORMALIZED, entries, |state| match streamed {
             Streamed::Unchanged => {}
             Streamed::Begun(message) => drop(state.in_progress.insert(process, tail(message))),
             Streamed::Ended => drop(state.in_progress.remove(&process)),
+        });
+    }
+
+    fn show(&self, ring: usize, entries: Vec<Entry>, also: impl FnOnce(&mut LiveState)) {
+        let is_new = !entries.is_empty();
+        let mut state = self.state();
+        for entry in entries {
+            state.rings[ring].push(entry);
         }
-        self.bump(is_new);
+        also(&mut state);
+        if is_new {
+            self.changed.send_modify(|count| *count += 1);
+        }
     }
 
     pub fn tip(&self) -> Tip {
         let state = self.state();
         Tip {
-            raw: state.rings[RAW].next().checked_sub(1),
-            normalized: state.rings[NORMALIZED].next().checked_sub(1),
+            raw: state.rings[RAW].next.checked_sub(1),
+            normalized: state.rings[NORMALIZED].next.checked_sub(1),
             last_activity_at: state.last_activity_at,
         }
     }
@@ -123,12 +123,6 @@ impl Live {
 
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
-    }
-
-    fn bump(&self, is_new: bool) {
-        if is_new {
-            self.changed.send_modify(|count| *count += 1);
-        }
     }
 
     fn state(&self) -> MutexGuard<'_, LiveState> {

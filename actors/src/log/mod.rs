@@ -34,7 +34,6 @@ mod live;
 mod normalized;
 mod page;
 mod raw;
-mod registry;
 mod replay;
 mod ring;
 mod segments;
@@ -44,16 +43,15 @@ pub mod tail;
 
 use std::io;
 
-pub use attempt_log::AttemptLog;
+pub use attempt_log::{AttemptLog, Logs};
 pub use lines::MAX_LINE;
 pub use page::{Flags, MAX_LIMIT, PagePosition, Query};
 pub use raw::process_dir;
-pub use registry::Logs;
 pub use replay::{Difference, Replay, replay};
 pub use ring::Entry;
 
 use crate::event::Timestamp;
-use crate::executor::{InProgress, Observed};
+use crate::executor::InProgress;
 use crate::ids::ProcessId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,14 +61,6 @@ pub struct LogLimits {
     pub ring_bytes: usize,
     /// Bytes of the normalized channel on disk, beyond which its oldest segments go.
     pub spool_max_bytes: u64,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pumped {
-    /// It stopped at its limit: call again.
-    pub more: bool,
-    /// Observations other than entries; after a restart the newest of each kind is repeated.
-    pub observed: Vec<Observed>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

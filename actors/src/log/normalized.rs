@@ -20,7 +20,7 @@ use super::ring::Entry;
 use super::segments::{SegmentStream, Segments, Series};
 use super::spool::format::segment_bytes;
 use crate::blocking::if_there;
-use crate::event::{Event, NormalizedEntry, Timestamp};
+use crate::event::{NormalizedEntry, Timestamp};
 use crate::ids::{ApprovalId, ProcessId};
 
 const INDEX: &str = "normalized.idx";
@@ -42,14 +42,8 @@ pub enum Origin {
     Daemon,
 }
 
-#[derive(Clone, Debug)]
-pub struct Draft {
-    pub at: Timestamp,
-    pub process: ProcessId,
-    pub turn: u32,
-    pub origin: Origin,
-    pub event: Event,
-}
+/// An entry that has no number yet.
+pub type Draft = (Origin, NormalizedEntry);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
@@ -60,13 +54,11 @@ pub struct Mark {
 impl FixedRecord for Mark {
     const LEN: usize = 16;
 
-    fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.entry.to_le_bytes());
-        out.extend_from_slice(&self.offset.to_le_bytes());
+    fn bytes(&self) -> Vec<u8> {
+        [self.entry, self.offset].map(u64::to_le_bytes).concat()
     }
 
-    fn take(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Fields(bytes);
+    fn take(fields: &mut Fields<'_>) -> Option<Self> {
         Some(Self { entry: fields.u64()?, offset: fields.u64()? })
     }
 }
@@ -144,7 +136,7 @@ impl NormalizedWriter {
     pub fn append(&mut self, drafts: Vec<Draft>) -> Result<Vec<Entry>, LogError> {
         let mut entries = Vec::with_capacity(drafts.len());
         let mut lines = Vec::new();
-        for draft in drafts {
+        for (origin, mut draft) in drafts {
             if self.end.offset - self.segment_start >= segment_bytes(self.max_bytes) {
                 self.segment.write_all(&lines)?;
                 lines.clear();
@@ -152,8 +144,8 @@ impl NormalizedWriter {
                 self.segment_start = self.end.offset;
             }
             self.mark()?;
-            let origin = draft.origin;
-            let entry = draft.numbered(self.end.entry)?;
+            draft.entry_index = self.end.entry;
+            let entry = Entry::new(draft.entry_index, &draft)?;
             let before = lines.len();
             lines.extend_from_slice(entry.json().as_bytes());
             lines.push(b'\t');
@@ -199,14 +191,6 @@ impl NormalizedWriter {
             self.last_mark = self.end;
         }
         Ok(())
-    }
-}
-
-impl Draft {
-    pub fn numbered(self, entry_index: u64) -> io::Result<Entry> {
-        let Self { at, process: execution_process_id, turn, event, .. } = self;
-        let entry = NormalizedEntry { entry_index, at, execution_process_id, turn, event };
-        Entry::new(entry_index, &entry)
     }
 }
 

@@ -72,11 +72,11 @@ pub fn collect(
     let mut room = query.max_bytes.saturating_sub(1);
     'page: while !left.is_empty() {
         let mut entries = block(if is_forward { left.start } else { left.end - 1 }, left.end)?;
-        entries.retain(|entry| left.contains(&entry.index()));
+        entries.retain(|entry| left.contains(&entry.index));
         if !is_forward {
             entries.reverse();
         }
-        let last = entries.last().ok_or(LogError::Outrun)?.index();
+        let last = entries.last().ok_or(LogError::Outrun)?.index;
         left = if is_forward { last + 1..left.end } else { left.start..last };
         for entry in entries {
             let size = entry.json().len() + 1;
@@ -91,7 +91,7 @@ pub fn collect(
         page.reverse();
     }
     let taken = match (page.first(), page.last()) {
-        (Some(first), Some(last)) => first.index()..last.index() + 1,
+        (Some(first), Some(last)) => first.index..last.index + 1,
         _ => start..start,
     };
     let is_older_held = !taken.is_empty() && taken.start > held.start;
@@ -128,7 +128,7 @@ mod tests {
             let range = plan(&self.held, query);
             let block = |entry, below| self.block(entry, below);
             let (page, flags) = collect(block, &self.held, range.clone(), query).unwrap();
-            let indexes: Vec<u64> = page.iter().map(Entry::index).collect();
+            let indexes: Vec<u64> = page.iter().map(|entry| entry.index).collect();
             let has_hole = indexes.windows(2).any(|pair| pair[0] + 1 != pair[1]);
             assert!(!has_hole, "{indexes:?}");
             assert!(indexes.len() <= query.limit);

@@ -9,11 +9,11 @@ use std::path::Path;
 
 use super::LogError;
 use super::checkpoint::Checkpoint;
-use super::normalized::{Draft, OnFile, Origin, Stored};
+use super::normalized::{OnFile, Origin, Stored};
 use super::raw::{RawEntries, RawReader};
 use super::ring::Entry;
 use super::source::ALL;
-use crate::event::{Event, Timestamp};
+use crate::event::{Event, NormalizedEntry, Timestamp};
 use crate::executor::{Normalizer, Observed, PlainLines};
 use crate::ids::ProcessId;
 
@@ -158,9 +158,10 @@ impl ReplayedProcess {
     /// The next derived entry, as it would be on file in this one's place.
     fn next(&mut self, stored: &Stored) -> Result<Option<(Origin, Entry)>, LogError> {
         let Some((origin, at, event)) = self.drafts.pop_front() else { return Ok(None) };
-        let (process, turn, at) = (stored.process, stored.turn, at.unwrap_or(stored.at));
-        let draft = Draft { at, process, turn, origin, event };
-        Ok(Some((origin, draft.numbered(stored.entry_index)?)))
+        let Stored { entry_index, process: execution_process_id, turn, .. } = *stored;
+        let at = at.unwrap_or(stored.at);
+        let entry = NormalizedEntry { entry_index, at, execution_process_id, turn, event };
+        Ok(Some((origin, Entry::new(entry_index, &entry)?)))
     }
 
     /// Gives the normalizer its raw entries below this number.

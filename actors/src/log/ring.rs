@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 /// An entry of either channel, in the compact JSON that clients get. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    index: u64,
+    pub index: u64,
     json: Arc<RawValue>,
 }
 
@@ -23,10 +23,6 @@ impl Entry {
 
     pub fn from_json(index: u64, json: String) -> io::Result<Self> {
         Ok(Self { index, json: Arc::from(RawValue::from_string(json)?) })
-    }
-
-    pub fn index(&self) -> u64 {
-        self.index
     }
 
     pub fn json(&self) -> &str {
@@ -47,7 +43,7 @@ impl Serialize for Entry {
 pub struct Ring {
     entries: VecDeque<Entry>,
     bytes: usize,
-    next: u64,
+    pub next: u64,
     max_entries: usize,
     max_bytes: usize,
 }
@@ -56,10 +52,6 @@ impl Ring {
     /// An empty ring before entry `next`, with two limits; `max_bytes` counts JSON.
     pub fn new(next: u64, max_entries: usize, max_bytes: usize) -> Self {
         Self { entries: VecDeque::new(), bytes: 0, next, max_entries, max_bytes }
-    }
-
-    pub fn next(&self) -> u64 {
-        self.next
     }
 
     /// Empties the ring unless it ends before entry `next`.
@@ -102,7 +94,7 @@ mod tests {
     }
 
     fn held(ring: &Ring, range: Range<u64>) -> Option<Vec<u64>> {
-        ring.get(&range).map(|entries| entries.iter().map(Entry::index).collect())
+        ring.get(&range).map(|entries| entries.iter().map(|entry| entry.index).collect())
     }
 
     #[test]
@@ -114,13 +106,13 @@ mod tests {
         assert_eq!(held(&by_bytes, 98..100), Some(vec![98, 99]));
         assert_eq!(held(&by_bytes, 97..99), None);
         assert_eq!(held(&by_bytes, 99..101), None);
-        assert_eq!(by_bytes.next(), 100);
+        assert_eq!(by_bytes.next, 100);
     }
 
     #[test]
     fn an_entry_larger_than_the_ring_leaves_it_empty() {
         let ring = ring(0..3, 10, 5);
-        assert_eq!((held(&ring, 2..3), held(&ring, 3..3), ring.next()), (None, Some(vec![]), 3));
+        assert_eq!((held(&ring, 2..3), held(&ring, 3..3), ring.next), (None, Some(vec![]), 3));
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl ProcessLines {
             SegmentRead::NotYet => Ok(Some(ReadStep::Idle)),
             SegmentRead::Gone { resume } => {
                 // What was read of the open line has lost its end.
-                *cutter = LineCutter::at(cutter.start());
+                *cutter = LineCutter::at(cutter.start);
                 self.pass_over(stream, resume).map(Some)
             }
         }
@@ -177,12 +177,8 @@ impl ProcessLines {
         lines.filter_map(|(stream, cutter)| Some((stream, cutter.end()?)))
     }
 
-    fn open(&self) -> [u64; 2] {
-        self.cutters.each_ref().map(LineCutter::start)
-    }
-
-    pub fn has_open_line(&self) -> bool {
-        self.wanted() != self.open()
+    pub fn open(&self) -> [u64; 2] {
+        self.cutters.each_ref().map(|cutter| cutter.start)
     }
 
     pub fn wanted(&self) -> [u64; 2] {

@@ -1,10 +1,10 @@
-//! Connecting to a shim: the first messages, and the ends of its pipes. Blocks, for
-//! [`DEADLINE`] a read at most.
+//! Connecting to a shim: the first messages, and the ends of its pipes, which a shim that takes
+//! over gets, too. Blocks, for [`DEADLINE`] a read at most.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -17,8 +17,9 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use serde::{Deserialize, Serialize};
 
-use super::pidfd::PidFd;
+use super::identity::{PidFd, Process};
 use super::wire::{self, Hello, ShimMessage, ShimRequest, WireError};
 
 /// The control socket's name in the process's folder.
@@ -26,6 +27,7 @@ pub const SOCKET: &str = "sock";
 /// How long a shim may take for its next message.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 const FDS_MAX: usize = 8;
+const TAKEOVER_MAX: usize = 128 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
@@ -52,12 +54,7 @@ pub struct Lifeline {
     pub shim: Option<PidFd>,
 }
 
-#[derive(Debug)]
-pub struct Attached {
-    pub stream: UnixStream,
-    pub hello: Hello,
-    pub lifeline: Lifeline,
-}
+pub type Attached = (UnixStream, Hello, Lifeline);
 
 /// Resumes a shim that was stopped (SIGSTOP); it would not answer.
 pub fn wake(shim: Option<&PidFd>) {
@@ -117,7 +114,7 @@ fn connect(dir: &Path) -> Result<Attached, AdoptError> {
     };
     stream.set_nonblocking(true)?;
     let lifeline = Lifeline { stdout, stderr, stdin, stages, leader: None, shim };
-    Ok(Attached { stream, hello, lifeline })
+    Ok((stream, hello, lifeline))
 }
 
 /// Reads one frame and no byte beyond it, and its descriptors.
@@ -164,6 +161,55 @@ pub fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) 
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let sent = sendmsg(stream, &[IoSlice::new(bytes)], &mut rights, flags)?;
     if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// What is known of the process to go on with.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Takeover {
+    /// The leader's wait status (wait(2)), if it has ended and the status is known.
+    pub status: Option<i32>,
+    pub roots: Vec<Process>,
+    /// The last message for standard input that is known to be written.
+    pub stdin_sequence: u64,
+}
+
+/// Hands it to a shim that goes on where another has died, with the folder's lock and the lifeline's ends, which then survive this process.
+pub fn send_takeover(
+    stream: &UnixStream,
+    takeover: &Takeover,
+    lock: &File,
+    lifeline: &Lifeline,
+) -> io::Result<()> {
+    let Lifeline { stdout, stderr, stdin, stages, leader, .. } = lifeline;
+    let [stdout, stderr, stdin] = [stdout, stderr, stdin].map(|end| end.as_ref().map(AsFd::as_fd));
+    let stage = |number: usize| stages.as_ref().map(|stages| stages[number].as_fd());
+    let leader = leader.as_ref().map(|leader| leader.0.as_fd());
+    let ends = [stdout, stderr, stdin, leader, stage(0), stage(1)];
+    let message = serde_json::to_vec(&(takeover, ends.map(|end| end.is_some())))?;
+    let fds: Vec<_> = std::iter::once(lock.as_fd()).chain(ends.into_iter().flatten()).collect();
+    send_with_fds(stream, &message, &fds)
+}
+
+/// Receives what [`send_takeover`] sent over standard input.
+pub fn receive_takeover() -> io::Result<(Takeover, File, Lifeline)> {
+    let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let (mut bytes, mut fds) = (Vec::new(), Vec::new());
+    let mut buffer = vec![0; 4096];
+    while bytes.len() < TAKEOVER_MAX {
+        match receive(&stream, &mut buffer, &mut fds) {
+            Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) => return Err(error),
+        }
+    }
+    let (takeover, present): (Takeover, [bool; 6]) = serde_json::from_slice(&bytes)?;
+    let mut fds = fds.into_iter();
+    let lock = fds.next().ok_or(io::ErrorKind::InvalidData)?.into();
+    let [stdout, stderr, stdin, leader, out_stage, err_stage] =
+        present.map(|is| is.then(|| fds.next()).flatten());
+    let stages = out_stage.zip(err_stage).map(<[OwnedFd; 2]>::from);
+    let leader = leader.map(PidFd);
+    Ok((takeover, lock, Lifeline { stdout, stderr, stdin, stages, leader, shim: None }))
 }
 
 #[cfg(test)]

@@ -83,7 +83,8 @@ pub fn controllers(place: &Path) -> Vec<&'static str> {
 pub fn base() -> Result<PathBuf, String> {
     let base = place()?;
     for controller in CONTROLLERS {
-        if !enable(&base, controller) && is_alone(&base) {
+        let procs = || fs::read_to_string(base.join("cgroup.procs")).unwrap_or_default();
+        if !enable(&base, controller) && procs().trim() == std::process::id().to_string() {
             let leaf = base.join(LEAF);
             let moved =
                 fs::create_dir_all(&leaf).and_then(|()| fs::write(leaf.join("cgroup.procs"), "0"));
@@ -107,11 +108,6 @@ fn enable(base: &Path, controller: &str) -> bool {
 fn lists(cgroup: &Path, file: &str, controller: &str) -> bool {
     let list = fs::read_to_string(cgroup.join(file)).unwrap_or_default();
     list.split_ascii_whitespace().any(|word| word == controller)
-}
-
-fn is_alone(base: &Path) -> bool {
-    let procs = fs::read_to_string(base.join("cgroup.procs")).unwrap_or_default();
-    procs.trim() == std::process::id().to_string()
 }
 
 /// This process's cgroup (proc_pid_cgroup(5)) below its mount (proc_pid_mountinfo(5)).

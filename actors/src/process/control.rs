@@ -80,8 +80,10 @@ struct StdinState {
 
 impl Shim {
     /// Goes on with a connection after its hello. To be called within a runtime.
-    pub(super) fn connected(attached: Attached, started: Started) -> io::Result<Self> {
-        let Attached { stream, hello, lifeline } = attached;
+    pub(super) fn connected(
+        (stream, hello, lifeline): Attached,
+        started: Started,
+    ) -> io::Result<Self> {
         let (requests, requested) = mpsc::channel(REQUESTS);
         let (happened, events) = mpsc::channel(EVENTS);
         let (ticks, lengths) = watch::channel(0);
@@ -102,20 +104,19 @@ impl Shim {
         shim.write_all(&ShimMessage::Exited(record).encode())?;
         stream.set_nonblocking(true)?;
         let hello = Hello { pid: started.pid, stdin_sequence: 0 };
-        Self::connected(Attached { stream, hello, lifeline: Lifeline::default() }, started)
+        Self::connected((stream, hello, Lifeline::default()), started)
     }
 }
 
 impl Control {
-    /// Signals the leader's process group, and then sends SIGCONT, so that a stopped one handles
-    /// it. `false` if the leader is gone already.
-    pub async fn signal_leader(&self, signal: Signal) -> Result<bool, ControlError> {
-        Ok(self.signal(Target::Leader, signal).await? > 0)
-    }
-
-    /// Signals every process of the tree in the same way. Returns how many.
-    pub async fn signal_tree(&self, signal: Signal) -> Result<u32, ControlError> {
-        self.signal(Target::Tree, signal).await
+    /// Signals the leader's process group or every process of the tree, and then sends SIGCONT,
+    /// so that a stopped one handles it. Returns how many got it; 0: the leader is gone already.
+    pub async fn signal(&self, target: Target, signal: Signal) -> Result<u32, ControlError> {
+        let signal = signal as i32;
+        match self.ask(ShimRequest::Signal { ticket: 0, target, signal }).await? {
+            ShimMessage::Signalled { count, .. } => Ok(count),
+            _ => Err(ControlError::Closed),
+        }
     }
 
     /// Makes the record of the leader's end mention a stop. To be called before its first signal.
@@ -173,14 +174,6 @@ impl Control {
         let state = state.wait_for(|state| state.written >= sequence || state.is_closed).await;
         let state = state.map_err(|_| ControlError::Closed)?;
         if state.written >= sequence { Ok(()) } else { Err(ControlError::StdinClosed) }
-    }
-
-    async fn signal(&self, target: Target, signal: Signal) -> Result<u32, ControlError> {
-        let signal = signal as i32;
-        match self.ask(ShimRequest::Signal { ticket: 0, target, signal }).await? {
-            ShimMessage::Signalled { count, .. } => Ok(count),
-            _ => Err(ControlError::Closed),
-        }
     }
 
     async fn send(&self, request: ShimRequest) -> Result<(), ControlError> {

@@ -1,9 +1,24 @@
-//! The identity of a process: its pid and when it started. A pid alone identifies no process,
-//! since the kernel reuses it.
+//! The identity of a process, and handles on it. A pid alone identifies no process, since the
+//! kernel reuses it; a pid and a start time do, and so does a handle (pidfd_open(2), Linux 5.3).
+//! The only place that reaps children.
 
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, wait, waitpid,
+};
 use serde::{Deserialize, Serialize};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
-use super::pidfd::PidFd;
 use super::proc::Stat;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -41,11 +56,82 @@ impl Process {
     }
 }
 
+/// One process, alive or dead, whatever becomes of its pid.
+#[derive(Debug)]
+pub struct PidFd(pub(super) OwnedFd);
+
+impl PidFd {
+    /// The process that has this pid now; ESRCH when there is none.
+    pub fn open(pid: i32) -> io::Result<Self> {
+        let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Self(pidfd_open(pid, PidfdFlags::empty())?))
+    }
+
+    /// Sends a signal by its number, not a real-time one; ESRCH once the process is reaped.
+    pub fn signal(&self, signal: i32) -> io::Result<()> {
+        let signal = Signal::from_named_raw(signal).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(pidfd_send_signal(&self.0, signal)?)
+    }
+
+    /// Waits until the process is dead, reaped or not. `false` when the time is up first.
+    pub fn wait_dead(&self, timeout: Duration) -> bool {
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, timeout).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Waits until the process is dead, reaped or not, without holding a thread.
+    pub async fn dead(self) -> io::Result<()> {
+        // SAFETY: this is the handle's own descriptor, always the same one, and
+        // open until the handle is dropped, after its registration.
+        let handle = unsafe { AsyncFd::register_with_interest(self.0, Interest::READABLE) };
+        let handle = handle.map_err(|error| error.into_parts().1)?;
+        handle.readable().await.map(drop)
+    }
+
+    /// How the process ended, once any process has reaped it.
+    /// `None` before that, and on kernels before Linux 6.15, which don't keep it.
+    pub fn exit_status(&self) -> Option<ExitStatus> {
+        let mut info = MaybeUninit::<libc::pidfd_info>::zeroed();
+        // SAFETY: `info` is a zeroed structure of the size that the request's number carries.
+        let result = unsafe {
+            (*info.as_mut_ptr()).mask = u64::from(libc::PIDFD_INFO_EXIT);
+            libc::ioctl(self.0.as_raw_fd(), libc::PIDFD_GET_INFO, info.as_mut_ptr())
+        };
+        // SAFETY: all of it is integers, and it was zeroed.
+        let info = unsafe { info.assume_init() };
+        let known = result == 0 && info.mask & u64::from(libc::PIDFD_INFO_EXIT) != 0;
+        known.then(|| ExitStatus::from_raw(info.exit_code))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaped {
+    Child(i32, ExitStatus),
+    NoneDead,
+    NoChild,
+}
+
+/// Reaps one dead child: the given one, or any for `None`.
+pub fn reap(pid: Option<i32>) -> Reaped {
+    // To `waitpid`, none is a process group.
+    let reap = || match pid {
+        Some(pid) => waitpid(Pid::from_raw(pid), WaitOptions::NOHANG),
+        None => wait(WaitOptions::NOHANG),
+    };
+    match retry_on_intr(reap) {
+        Ok(Some((child, status))) => {
+            Reaped::Child(child.as_raw_nonzero().get(), ExitStatus::from_raw(status.as_raw()))
+        }
+        Ok(None) => Reaped::NoneDead,
+        Err(_) => Reaped::NoChild,
+    }
+}
+
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests need real children")]
 mod tests {
     use std::process::Command;
-    use std::time::Duration;
 
     use super::*;
     use crate::event::Timestamp;
@@ -60,7 +146,7 @@ mod tests {
         let earlier = Process { start_time: own.start_time - 1, ..own };
         assert!(!earlier.is_alive());
         assert!(earlier.open().is_none());
-        assert!(!earlier.signal(nix::libc::SIGKILL));
+        assert!(!earlier.signal(libc::SIGKILL));
 
         let mut started = Started {
             v: VERSION,
@@ -84,5 +170,29 @@ mod tests {
         assert!(Stat::of(pid).is_some(), "not reaped yet");
         assert!(Process::of(pid).is_none());
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn the_status_of_a_reaped_process_is_still_known_where_the_kernel_keeps_it() {
+        let mut child = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        let pidfd = PidFd::open(child.id().cast_signed()).unwrap();
+        assert!(pidfd.wait_dead(Duration::from_mins(1)));
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+        assert_eq!(pidfd.signal(libc::SIGCONT).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        if let Some(status) = pidfd.exit_status() {
+            assert_eq!(status.code(), Some(7));
+        }
+    }
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "reaped by what is tested")]
+    fn death_by_a_real_time_signal_is_told() {
+        let child = Command::new("sh").args(["-c", "kill -40 $$"]).spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let pidfd = PidFd::open(pid).unwrap();
+        assert!(pidfd.wait_dead(Duration::from_mins(1)));
+        let Reaped::Child(reaped, status) = reap(Some(pid)) else { panic!("not reaped") };
+        assert_eq!((reaped, status.signal()), (pid, Some(40)));
+        assert_eq!(reap(Some(pid)), Reaped::NoChild);
     }
 }

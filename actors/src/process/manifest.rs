@@ -84,7 +84,7 @@ pub struct Started {
 }
 
 /// How it ended. A process is finished when this is on disk, and not before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitRecord {
     pub v: u32,
     pub exit_code: Option<i32>,
@@ -150,17 +150,8 @@ impl ExitRecord {
 
     /// A record of an unknown end, as of now.
     pub fn unknown(reason: &str) -> Self {
-        Self {
-            v: VERSION,
-            exit_code: None,
-            exit_signal: None,
-            reason: Some(reason.to_owned()),
-            limit: None,
-            stopped: None,
-            at: Timestamp::now(),
-            stdout_bytes: 0,
-            stderr_bytes: 0,
-        }
+        let (reason, at) = (Some(reason.to_owned()), Timestamp::now());
+        Self { v: VERSION, reason, at, ..Self::default() }
     }
 }
 

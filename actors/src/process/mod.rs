@@ -17,7 +17,7 @@
 //! adopts a dead daemon's shims; `Shims::rescue` replaces a dead shim; when both died,
 //! `Shims::sweep` kills what is left and records the end.
 //!
-//! - A pid is never trusted alone: [`identity`] compares start times, [`pidfd`] signals
+//! - A pid is never trusted alone: [`identity`] compares start times, and signals
 //!   handles. Linux 5.3 is needed; from 6.15 on a status is known whoever reaped.
 //! - Log bytes pass through pipes and files, never through a socket or a channel.
 //! - A secret is never on disk, and in no environment but the executor's.
@@ -32,18 +32,15 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 mod attach;
 pub mod cgroup;
 mod control;
-pub mod folder_users;
 pub mod identity;
 pub mod kill;
 pub mod manifest;
-pub mod pidfd;
 pub mod place;
 pub mod proc;
 mod rescue;
 pub mod shim;
 mod shims;
 pub mod tree;
-pub mod usage;
 pub mod watch;
 pub mod wire;
 
@@ -53,6 +50,7 @@ pub use nix::sys::signal::Signal;
 pub use rescue::{LOST, Swept, become_subreaper};
 pub use shims::{Adopted, NEVER_STARTED, Shims, SpawnError};
 pub use tree::Marker;
+pub use wire::Target;
 
 /// Sets the name that ps(1) shows, at most 15 bytes, instead of "exe".
 pub fn set_name(name: &std::ffi::CStr) {

@@ -17,9 +17,8 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::{PeerCredentials, PeerPidfd};
 use nix::unistd::geteuid;
 
-use super::identity::Process;
+use super::identity::{PidFd, Process};
 use super::manifest::{self, Started};
-use super::pidfd::PidFd;
 use super::proc::{self, Stat};
 use super::shims::{Shims, attempt_of};
 use crate::ids::AttemptId;

@@ -3,7 +3,10 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::param::{clock_ticks_per_second, page_size};
 
 /// The first argument of a shim.
 pub const ARGUMENT: &str = "__shim";
@@ -17,8 +20,8 @@ pub struct Stat {
     pub ppid: i32,
     pub session: i32,
     pub threads: u32,
-    /// Processor time of its own and of the children it has waited for, in ticks.
-    pub cpu_ticks: u64,
+    /// Processor time of its own and of the children it has waited for.
+    pub cpu: Duration,
     pub start_time: u64,
 }
 
@@ -35,13 +38,14 @@ impl Stat {
         // fields[0] is the third of proc_pid_stat(5).
         let field = |number: usize| fields.get(number - 3).copied();
         let ticks = |number: usize| field(number)?.parse::<u64>().ok();
+        let cpu_ticks = ticks(14)? + ticks(15)? + ticks(16)? + ticks(17)?;
         Some(Self {
-            cpu_ticks: ticks(14)? + ticks(15)? + ticks(16)? + ticks(17)?,
+            cpu: Duration::from_millis(cpu_ticks * 1000 / clock_ticks_per_second()),
             state: *field(3)?.as_bytes().first()?,
             ppid: field(4)?.parse().ok()?,
             session: field(6)?.parse().ok()?,
             threads: field(20)?.parse().ok()?,
-            start_time: field(22)?.parse().ok()?,
+            start_time: ticks(22)?,
         })
     }
 
@@ -122,6 +126,63 @@ pub fn command_name(pid: i32) -> String {
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
+/// Private bytes in memory: what is shared would be counted twice.
+pub fn private_memory(pid: i32) -> Option<u64> {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    // Pages in all, resident, of these shared …
+    let mut fields = statm.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+    let (resident, shared) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    Some(resident.saturating_sub(shared) * page_size() as u64)
+}
+
+/// Time since a process was started, suspended time included.
+pub fn age(start_time: u64) -> Duration {
+    let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let uptime = uptime.split('.').next().and_then(|secs| secs.parse().ok());
+    let started = start_time / clock_ticks_per_second();
+    Duration::from_secs(uptime.map_or(0, |uptime: u64| uptime.saturating_sub(started)))
+}
+
+/// How many tasks (processes and their threads) a user has now.
+pub fn tasks_of(uid: u32) -> u64 {
+    let owned = |pid: &i32| real_uid(*pid) == Some(uid);
+    let threads = |pid: i32| Stat::of(pid).map_or(0, |stat| u64::from(stat.threads));
+    all().into_iter().filter(owned).map(threads).sum()
+}
+
+/// A process other than the caller that uses something in the folder.
+pub fn user_of(folder: &Path) -> Option<i32> {
+    let (folder, own) = (placed(folder), std::process::id().cast_signed());
+    all().into_iter().filter(|pid| *pid != own).find(|pid| uses(*pid, &folder))
+}
+
+/// A mount point at or below the folder (proc_pid_mountinfo(5)).
+pub fn mount_below(folder: &Path) -> Option<PathBuf> {
+    let (folder, mounts) = (placed(folder), fs::read_to_string("/proc/self/mountinfo").ok()?);
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    points.map(|point| PathBuf::from(unescaped(point))).find(|point| point.starts_with(&folder))
+}
+
+/// A path as the kernel shows it: without links above it.
+fn placed(path: &Path) -> PathBuf {
+    let above = path.parent().and_then(|above| above.canonicalize().ok());
+    above.zip(path.file_name()).map_or_else(|| path.to_owned(), |(above, name)| above.join(name))
+}
+
+fn uses(pid: i32, folder: &Path) -> bool {
+    let leads_in = |link: PathBuf| fs::read_link(link).is_ok_and(|path| path.starts_with(folder));
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let open = || fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    ["cwd", "root", "exe"].iter().any(|link| leads_in(process.join(link)))
+        || open().any(|entry| leads_in(entry.path()))
+}
+
+fn unescaped(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (escaped, plain)| text.replace(escaped, plain))
+}
+
 fn children_by_parent(parent: i32) -> Vec<i32> {
     let is_child = |pid: &i32| Stat::of(*pid).is_some_and(|stat| stat.ppid == parent);
     all().into_iter().filter(is_child).collect()
@@ -133,7 +194,10 @@ fn numbers_in(dir: &Path) -> Vec<i32> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests need real children")]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -144,7 +208,7 @@ mod tests {
             ppid: 5,
             session: 70,
             threads: 3,
-            cpu_ticks: 1 + 2 + 3 + 4,
+            cpu: Duration::from_millis(10 * 1000 / clock_ticks_per_second()),
             start_time: 4242,
         };
         assert_eq!(Stat::parse(line), Some(expected));
@@ -153,8 +217,8 @@ mod tests {
 
     #[test]
     fn a_dead_first_thread_is_no_dead_process() {
-        let stat =
-            Stat { state: b'Z', ppid: 1, session: 1, threads: 2, cpu_ticks: 0, start_time: 0 };
+        let (cpu, start_time) = (Duration::ZERO, 0);
+        let stat = Stat { state: b'Z', ppid: 1, session: 1, threads: 2, cpu, start_time };
         assert!(!stat.is_dead() && stat.has_begun_to_die());
         assert!(Stat { threads: 1, ..stat }.is_dead());
     }
@@ -166,5 +230,40 @@ mod tests {
         assert!(Stat::of(own).is_some_and(|stat| !stat.is_dead()));
         assert!(!environ(own).is_empty());
         assert_eq!(boot_id().unwrap().len(), 36);
+    }
+
+    #[test]
+    fn this_process_uses_something() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let block = vec![1_u8; 8 << 20];
+        let memory = private_memory(own).unwrap();
+        assert!(memory > 8 << 20, "{memory}");
+        assert!(block.iter().all(|byte| *byte == 1));
+        assert!(tasks_of(nix::unistd::getuid().as_raw()) > 0);
+        assert!(age(Stat::of(own).unwrap().start_time) < Duration::from_hours(24));
+    }
+
+    #[test]
+    fn a_process_that_works_in_a_folder_holds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().canonicalize().unwrap();
+        fs::create_dir(folder.join("below")).unwrap();
+        assert_eq!(user_of(&folder), None);
+        let mut child =
+            Command::new("sleep").arg("600").current_dir(folder.join("below")).spawn().unwrap();
+        let (within, beside) = (user_of(&folder), user_of(&folder.join("other")));
+        std::os::unix::fs::symlink(&folder, folder.join("other")).unwrap();
+        let by_link = user_of(&folder.join("other/below"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let pid = Some(child.id().cast_signed());
+        assert_eq!((within, beside, by_link), (pid, None, pid));
+    }
+
+    #[test]
+    fn mounts_are_found_below_a_folder_only() {
+        assert_eq!(mount_below(Path::new("/proc")), Some("/proc".into()));
+        assert_eq!(mount_below(tempfile::tempdir().unwrap().path()), None);
+        assert_eq!(unescaped("/a\\040b\\134c"), "/a b\\c");
     }
 }

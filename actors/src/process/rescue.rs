@@ -16,14 +16,12 @@ use nix::libc;
 use nix::sys::prctl;
 use nix::unistd::getsid;
 
-use super::attach::{AdoptError, DEADLINE, Lifeline};
+use super::attach::{AdoptError, DEADLINE, Lifeline, Takeover, send_takeover};
 use super::control::Control;
-use super::identity::Process;
+use super::identity::{PidFd, Process};
 use super::kill::{KillReport, kill_tree};
 use super::manifest::{self, ExitRecord, Manifest, Started, lock_soon};
-use super::pidfd::PidFd;
 use super::proc::{self, RESCUE, Stat};
-use super::shim::takeover::{self, Takeover};
 use super::shims::{Adopted, Shims, SpawnError, attempt_of};
 use super::tree::{Marker, Tree};
 use crate::blocking::blocking;
@@ -211,7 +209,7 @@ impl Shims {
         }
         let (ours, theirs) = UnixStream::pair()?;
         // A descriptor on its way keeps the lock held.
-        takeover::send(&ours, takeover, &lock, lifeline)?;
+        send_takeover(&ours, takeover, &lock, lifeline)?;
         ours.shutdown(Shutdown::Write)?;
         Ok((theirs, watched))
     }

@@ -22,11 +22,10 @@ use crate::secret::Secrets;
 
 use super::attach::{self, AdoptError, SOCKET, attach};
 use super::control::Shim;
-use super::identity::Process;
+use super::identity::{Process, Reaped, reap};
 use super::manifest::{
     self, AGAIN, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, try_lock,
 };
-use super::pidfd::{Reaped, reap};
 use super::proc::{ARGUMENT, RESCUE, Stat};
 
 /// How long a shim may take from its spawn to its report that the executor runs.
@@ -160,14 +159,15 @@ impl Shims {
         if !dir.join(Manifest::FILE).exists() {
             return Ok(Some(Adopted::NeverStarted));
         }
-        let Some(mut attached) = attach(dir)? else {
+        let Some((stream, hello, mut lifeline)) = attach(dir)? else {
             // Until the lock is dropped no shim can start here.
             let lock = try_lock(dir)?;
             return Ok(lock.map(|_lock| judge(dir)).transpose()?);
         };
         let Some(started) = manifest::read::<Started>(dir, Started::FILE)? else { return Ok(None) };
-        attached.lifeline.leader = started.of_this_boot().and_then(Process::open);
+        lifeline.leader = started.of_this_boot().and_then(Process::open);
         self.learn_leader(&started, dir);
+        let attached = (stream, hello, lifeline);
         Ok(Some(Adopted::Live(Shim::connected(attached, started)?)))
     }
 

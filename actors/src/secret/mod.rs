@@ -21,14 +21,10 @@ const LINE_MIN: usize = 8;
 
 /// Which variables hold secrets: `NAME`, `PREFIX_*` or `*_SUFFIX` each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SecretNames(Vec<String>);
+pub struct SecretNames(pub Vec<String>);
 
 impl SecretNames {
     pub const DEFAULT: [&str; 4] = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"];
-
-    pub fn new(patterns: Vec<String>) -> Self {
-        Self(patterns)
-    }
 
     pub fn is_pattern(text: &str) -> bool {
         let stem = text.strip_suffix('*').or_else(|| text.strip_prefix('*')).unwrap_or(text);
@@ -128,7 +124,7 @@ mod tests {
     }
 
     fn names(patterns: &[&str]) -> SecretNames {
-        SecretNames::new(patterns.iter().map(|&pattern| pattern.to_owned()).collect())
+        SecretNames(patterns.iter().map(|&pattern| pattern.to_owned()).collect())
     }
 
     fn texts(secrets: &Secrets) -> Vec<(&str, &str)> {

@@ -23,6 +23,8 @@ const SPARSE: &str = r"^core\.sparsecheckout(cone)?$";
 /// git treats larger files as binary, and never holds them in memory.
 const BIG: &str = "core.bigFileThreshold=16m";
 const LIST_MAX: u64 = 16 << 20;
+/// Longest list of the commits at which a shallow clone's history ends, in bytes.
+const SHALLOW_MAX: u64 = 64 << 20;
 
 pub struct Aside {
     dir: TempDir,
@@ -146,4 +148,38 @@ pub fn lend_objects(objects: &Path, lenders: &[&Path]) -> io::Result<()> {
     // A quoted path may have line feeds.
     let lines = lenders.iter().map(|lender| quote::quoted(lender.as_os_str().as_bytes()) + "\n");
     fs::write(objects.join("info/alternates"), lines.collect::<String>())
+}
+
+/// Checks out a commit of the repository `repo` in a repository of its own, the new folder
+/// `path`: it borrows the objects, and has no remote, no hooks and no configuration but the
+/// person's. It leaves no trace in `repo`. `objects` is another folder with its objects, and may
+/// be missing.
+pub async fn check_out(
+    repo: &Path,
+    commit: &str,
+    objects: PathBuf,
+    path: PathBuf,
+) -> Result<(), GitError> {
+    let common = git::common_dir(repo).await?;
+    let format = git::run(&common, &["rev-parse", "--show-object-format"]).await?;
+    let git = Git::new(&path).patient();
+    blocking(move || clean(&path, &common, &objects, &format)).await?;
+    git.text(&["checkout", "--quiet", "--force", "--detach", commit]).await?;
+    Ok(())
+}
+
+fn clean(path: &Path, common: &Path, objects: &Path, format: &str) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::create_dir(path)?;
+    let git_dir = path.join(".git");
+    let lenders = [&*common.join("objects"), objects];
+    let there: Vec<&Path> = lenders.into_iter().filter(|it| it.is_dir()).collect();
+    bare(&git_dir, &there)?;
+    let config = format!(
+        "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = {format}\n"
+    );
+    fs::write(git_dir.join("config"), config)?;
+    regular::copy_small(&common.join("shallow"), &git_dir.join("shallow"), SHALLOW_MAX)
 }

@@ -10,7 +10,6 @@
 mod aside;
 mod beneath;
 pub mod changes;
-pub mod checkout;
 pub mod frozen;
 pub mod git;
 mod owner;
@@ -20,7 +19,7 @@ pub mod quote;
 pub mod regular;
 pub mod snapshot;
 pub mod tree;
-pub mod worktree;
 
+pub use aside::check_out;
 pub use beneath::refuse_links;
 pub use owner::{NewWorktree, Repositories};

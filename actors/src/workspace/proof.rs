@@ -75,7 +75,11 @@ pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
         .ok_or_else(|| because(format!("its target branch {} is gone", source.target_branch)))?;
 
     let unmerged = count(&source.repo, &[&head, &branch, "--not", &target, base]).await?;
-    let own = own_references(&source.repo, &admin).await?;
+    // The commits of the worktree's own references (gitrepository-layout(5)).
+    let git_dir = admin.to_string_lossy();
+    let list = ["--git-dir", &*git_dir, "for-each-ref", "--format=%(objectname)"];
+    let kinds = ["refs/worktree", "refs/bisect", "refs/rewritten"];
+    let own = git::run(&source.repo, &[&list[..], &kinds].concat()).await?;
     let own: Vec<&str> = std::iter::once(&*head).chain(own.lines()).collect();
     let strays = strays(source, &common, &admin, &own, &[&target, &branch, base]).await?;
     let uncommitted = uncommitted(&snapshot, &head).await?;
@@ -95,14 +99,6 @@ pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
     Ok(Proof { unsaved, ignored, snapshot, admin, common, head, strays })
 }
 
-/// The commits of the worktree's own references (gitrepository-layout(5)).
-async fn own_references(repo: &Path, admin: &Path) -> Result<String, GitError> {
-    let admin = admin.to_string_lossy();
-    let kinds = ["refs/worktree", "refs/bisect", "refs/rewritten"];
-    let list = ["--git-dir", &*admin, "for-each-ref", "--format=%(objectname)"];
-    git::run(repo, &[&list[..], &kinds].concat()).await
-}
-
 async fn count(repo: &Path, range: &[&str]) -> Result<usize, GitError> {
     let args = [&["rev-list", "--count", "--ignore-missing"], range].concat();
     let counted = git::run(repo, &args).await?;
@@ -116,7 +112,7 @@ async fn uncommitted(snapshot: &Snapshot, head: &str) -> Result<bool, Keep> {
         // A change that was staged and then undone in the file alone.
         &["diff", "--quiet", "--cached", "--no-ext-diff", head, "--"],
     ] {
-        let output = snapshot.git(args, usize::MAX).await?;
+        let output = snapshot.run().output(args, usize::MAX).await?;
         match output.status.code() {
             Some(0) => {}
             Some(1) => return Ok(true),

@@ -7,7 +7,6 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, readlinkat};
@@ -36,8 +35,6 @@ pub enum FileError {
     Folder(Vec<String>),
     #[error("the line begins beyond the first {SCAN_MAX} bytes")]
     TooFar,
-    #[error("the caller is gone")]
-    Unwanted,
     #[error("it does not exist")]
     NotFound,
     #[error(transparent)]
@@ -189,13 +186,8 @@ impl Tree {
         Ok(text)
     }
 
-    /// Reads a piece of a file. It ends early once `is_over` is set.
-    pub fn read(
-        &self,
-        path: &[u8],
-        range: Range,
-        is_over: &AtomicBool,
-    ) -> Result<Piece, FileError> {
+    /// Reads a piece of a file.
+    pub fn read(&self, path: &[u8], range: Range) -> Result<Piece, FileError> {
         let opened = match path {
             b"" => Err(FileError::Folder(Vec::new())),
             path => open_file(self.dir.as_fd(), as_path(path)),
@@ -210,9 +202,7 @@ impl Tree {
         let mut file = BufReader::with_capacity(64 * 1024, file);
         let offset = match range {
             Range::Bytes { offset, .. } => offset.min(size),
-            Range::Lines { start, .. } => {
-                skip_lines(&mut file, start.saturating_sub(1), size, is_over)?
-            }
+            Range::Lines { start, .. } => skip_lines(&mut file, start.saturating_sub(1), size)?,
         };
         file.seek(SeekFrom::Start(offset))?;
         let most = u64::try_from(range.max_bytes().saturating_add(page::BEYOND));
@@ -276,17 +266,9 @@ fn kind(stat: &FileStat) -> SFlag {
 }
 
 /// Where the line after `count` others begins; the end of the file where there are fewer.
-fn skip_lines(
-    file: &mut impl BufRead,
-    mut count: u64,
-    size: u64,
-    is_over: &AtomicBool,
-) -> Result<u64, FileError> {
+fn skip_lines(file: &mut impl BufRead, mut count: u64, size: u64) -> Result<u64, FileError> {
     let mut offset = 0;
     while count > 0 && offset < size {
-        if is_over.load(Ordering::Relaxed) {
-            return Err(FileError::Unwanted);
-        }
         if offset >= SCAN_MAX {
             return Err(FileError::TooFar);
         }
@@ -330,7 +312,7 @@ mod tests {
 
     fn whole(tree: &Tree, path: &str) -> Result<Vec<u8>, FileError> {
         let range = Range::Bytes { offset: 0, max_bytes: 1 << 20 };
-        tree.read(path.as_bytes(), range, &AtomicBool::new(false)).map(|piece| piece.content)
+        tree.read(path.as_bytes(), range).map(|piece| piece.content)
     }
 
     #[test]
@@ -339,7 +321,7 @@ mod tests {
         let numbers: Vec<String> = (1..=30_000).map(|n| n.to_string()).collect();
         let text = format!("line {}\n", numbers.join("\nline "));
         fs::write(path.join("f"), &text).unwrap();
-        let read = |range| tree.read(b"f", range, &AtomicBool::new(false)).unwrap();
+        let read = |range| tree.read(b"f", range).unwrap();
         let lines = read(Range::Lines { start: 20_001, count: 2, max_bytes: 100 });
         assert_eq!(lines.content, b"line 20001\nline 20002\n");
         assert_eq!((lines.lines, lines.in_line), (2, false));
@@ -373,16 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_not_looked_for_without_end_nor_for_no_one() {
+    fn a_line_is_not_looked_for_without_end() {
         let (_scratch, path, tree) = tree();
         File::create(path.join("sparse")).unwrap().set_len(1 << 43).unwrap();
         let far = Range::Lines { start: 2, count: 1, max_bytes: 10 };
-        let read = |is_over| tree.read(b"sparse", far, &AtomicBool::new(is_over));
-        assert!(matches!(read(false), Err(FileError::TooFar)));
-        assert!(matches!(read(true), Err(FileError::Unwanted)));
+        assert!(matches!(tree.read(b"sparse", far), Err(FileError::TooFar)));
         // From a byte on, all of it can be read.
         let range = Range::Bytes { offset: 1 << 42, max_bytes: 10 };
-        let piece = tree.read(b"sparse", range, &AtomicBool::new(false)).unwrap();
+        let piece = tree.read(b"sparse", range).unwrap();
         assert_eq!((piece.content.len(), piece.offset), (10, 1 << 42));
     }
 

@@ -9,7 +9,7 @@ use provost_actors::event::Stream;
 use provost_actors::process::Adopted;
 use provost_actors::process::identity::Process;
 use provost_actors::process::wire::{ShimMessage, ShimRequest, first_frame};
-use provost_actors::process::{ControlError, Shim, ShimEvent};
+use provost_actors::process::{ControlError, Shim, ShimEvent, Target};
 use tokio::time::timeout;
 
 use crate::support::{Bench, PATIENCE, covered, ended, event, exited, held, lines, until};
@@ -73,8 +73,9 @@ async fn the_leaders_end_is_told_while_its_leftovers_go_on() {
     // A connection made after the end is told of it.
     let mut shim = adopt(&bench, &dir).await;
     assert_eq!(event(&mut shim).await, ShimEvent::Exited(record));
-    assert!(!shim.control.signal_leader(nix::sys::signal::Signal::SIGTERM).await.unwrap());
-    shim.control.signal_tree(nix::sys::signal::Signal::SIGTERM).await.unwrap();
+    let signal = nix::sys::signal::Signal::SIGTERM;
+    assert_eq!(shim.control.signal(Target::Leader, signal).await.unwrap(), 0);
+    shim.control.signal(Target::Tree, signal).await.unwrap();
     assert_eq!(event(&mut shim).await, ShimEvent::Closed);
     assert!(held(&dir, Stream::Stdout).ends_with(b"late\n"));
 }

@@ -4,9 +4,9 @@ use std::os::unix::process::ExitStatusExt;
 
 use nix::sys::signal::Signal;
 use provost_actors::event::Stream;
-use provost_actors::process::ShimEvent;
 use provost_actors::process::identity::Process;
 use provost_actors::process::proc;
+use provost_actors::process::{ShimEvent, Target};
 
 use crate::support::{Bench, PATIENCE, ended, event, exited, held, lines, until};
 
@@ -126,7 +126,7 @@ async fn a_stopped_leader_gets_to_handle_a_soft_signal() {
     lines(&dir, 1).await;
     let leader = shim.started.pid;
     until("it is stopped", || proc::Stat::of(leader).is_some_and(|stat| stat.state == b'T')).await;
-    assert!(shim.control.signal_leader(Signal::SIGINT).await.unwrap());
+    assert!(shim.control.signal(Target::Leader, Signal::SIGINT).await.unwrap() > 0);
     assert_eq!(ended(&mut shim).await.exit_code, Some(33));
     assert!(held(&dir, Stream::Stdout).ends_with(b"caught\n"));
 }
@@ -138,7 +138,7 @@ async fn a_soft_signal_to_the_tree_reaches_other_sessions() {
                   while :; do sleep 0.01; done' & wait; wait";
     let (dir, mut shim) = bench.run(script).await;
     lines(&dir, 1).await;
-    assert!(shim.control.signal_tree(Signal::SIGTERM).await.unwrap() >= 2);
+    assert!(shim.control.signal(Target::Tree, Signal::SIGTERM).await.unwrap() >= 2);
     let record = ended(&mut shim).await;
     assert_eq!(record.exit_signal, Some(15));
     assert!(held(&dir, Stream::Stdout).ends_with(b"bye\n"));

@@ -22,7 +22,7 @@ const SECRET: &str = "sesame-open-1234567890";
 fn script(bench: &Bench, script: &str) -> (PathBuf, Manifest, Secrets) {
     let (dir, mut manifest) = bench.script(script);
     manifest.env.insert("A_TOKEN".into(), SECRET.into());
-    let names = SecretNames::new(SecretNames::DEFAULT.map(str::to_owned).into());
+    let names = SecretNames(SecretNames::DEFAULT.map(str::to_owned).into());
     let secrets = names.take_out(&mut manifest.env, &BTreeMap::new());
     manifest.secrets = secrets.names();
     (dir, manifest, secrets)

@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -58,7 +57,7 @@ impl FileTool for Domain {
             return Err(workspace.file_not_found(&input.path));
         }
         let (worktrees, folder) = (workspace.worktrees.clone(), workspace.view.folder.clone());
-        let read = move |is_over: &AtomicBool| read(&worktrees, &folder, places, range, is_over);
+        let read = move || read(&worktrees, &folder, places, range);
         let (repo, rest, piece) = self.artifacts.reading(read).await?.map_err(|error| {
             let message = format!("the worktree of attempt {attempt} can't be read: {error}");
             let hint = format!(
@@ -95,7 +94,7 @@ impl FileTool for Domain {
                 Ok(blocked(&input.path, BlockedReason::SizeExceeded, hint))
             }
             Err(FileError::NotFound) => Err(self.elsewhere(workspace, &input.path, path).await),
-            Err(error @ (FileError::Io(_) | FileError::Unwanted)) => {
+            Err(error @ FileError::Io(_)) => {
                 let message = format!("{} can't be read: {error}", &*input.path);
                 let hint = use_another(TOOL, "path");
                 Err(Refusal::new(Code::WorkspaceFailed, message).hint(hint))
@@ -109,7 +108,7 @@ impl Domain {
     /// there is something like it in a worktree.
     async fn elsewhere(&self, workspace: Workspace, given: &str, path: Vec<u8>) -> Refusal {
         let refusal = workspace.file_not_found(given);
-        match self.artifacts.reading(move |_| meant(&workspace, &path)).await {
+        match self.artifacts.reading(move || meant(&workspace, &path)).await {
             Ok(Some(right)) => refusal.hint(path_hint(&right)).detail("nearest", right),
             _ => refusal,
         }
@@ -125,7 +124,6 @@ fn read(
     folder: &str,
     places: Vec<(String, Vec<u8>)>,
     range: Range,
-    is_over: &AtomicBool,
 ) -> io::Result<Found> {
     let mut first = None;
     for (repo, path) in places {
@@ -139,7 +137,7 @@ fn read(
         first.get_or_insert(place);
     }
     let Some((tree, repo, path)) = first else { return Err(io::ErrorKind::NotFound.into()) };
-    let piece = tree.read(&path, range, is_over);
+    let piece = tree.read(&path, range);
     Ok((repo, path, piece))
 }
 

@@ -9,7 +9,6 @@ mod suggest;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use provost_actors::attempt;
@@ -53,37 +52,22 @@ impl Artifacts {
         Self { guards, git: Semaphore::new(GIT_AT_ONCE), files }
     }
 
-    /// Does what reads files on a thread of its own, in its turn. Once its caller has
-    /// gone, what it is given is set.
+    /// Does what reads files on a thread of its own, in its turn.
     async fn reading<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+        work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         let turn = Arc::clone(&self.files).acquire_owned().await;
         let turn = turn.map_err(|closed| Refusal::internal(closed.to_string()))?;
-        let caller = Caller::default();
-        let is_gone = Arc::clone(&caller.is_gone);
         blocking(move || {
             let _turn = turn;
-            work(&is_gone)
+            work()
         })
         .await
     }
 
     async fn turn(&self) -> Result<SemaphorePermit<'_>, Refusal> {
         self.git.acquire().await.map_err(|closed| Refusal::internal(closed.to_string()))
-    }
-}
-
-/// Who waits for what is read; dropped when that is over.
-#[derive(Default)]
-struct Caller {
-    is_gone: Arc<AtomicBool>,
-}
-
-impl Drop for Caller {
-    fn drop(&mut self) {
-        self.is_gone.store(true, Ordering::Relaxed);
     }
 }
 

@@ -89,7 +89,7 @@ impl Deliveries for Store {
             let sql = "SELECT max(waits_until) FROM question_askers
                  WHERE question_id = ?1 AND delivery = 'due' AND attempt_id IS NOT NULL
                    AND waits_until > ?2";
-            Ok(Outgoing { now: chosen, later: db.one(sql, (question, now)).await? })
+            Ok((chosen, db.one(sql, (question, now)).await?))
         })
         .await
     }

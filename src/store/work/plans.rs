@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use provost_actors::ids::ProjectId;
-use provost_actors::payload;
+use provost_actors::journal::payload_hash;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;
 
@@ -187,7 +187,7 @@ pub async fn remove(db: Db<'_>, plan: i64) -> Result<u64> {
 
 fn hash(plan: &NewPlan) -> String {
     let documents = plan.documents.iter().map(|document| (&document.source, &document.content));
-    payload::hash(&documents.collect::<BTreeMap<_, _>>())
+    payload_hash(&documents.collect::<BTreeMap<_, _>>())
 }
 
 fn is_missing(name: &str, version: Option<&str>) -> Refusal {

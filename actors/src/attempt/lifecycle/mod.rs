@@ -147,7 +147,7 @@ pub struct Life {
     stage: Stage,
     stop: Option<Stop>,
     /// Processes of the tree may be alive.
-    tree: bool,
+    pub tree: bool,
     /// The shim waits for the disk.
     stalled: bool,
     /// A stop was answered with the tree dead and the record of the leader's end unwritten.
@@ -190,10 +190,6 @@ impl Life {
 
     pub fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Settled { .. }) && !self.tree && self.stop.is_none()
-    }
-
-    pub fn has_tree(&self) -> bool {
-        self.tree
     }
 
     /// Its tree was killed; the record of the leader's end is still to come.

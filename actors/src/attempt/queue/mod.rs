@@ -45,28 +45,15 @@ pub struct Step {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queue {
     /// A turn runs, or waits for its slot.
-    active: bool,
-    waiting: VecDeque<FollowUp>,
-    /// A stop holds the waiting follow-ups, until the next send or queue.
-    held: bool,
+    pub active: bool,
+    pub waiting: VecDeque<FollowUp>,
+    /// A stop holds the waiting follow-ups, or would, until the next send or queue.
+    pub held: bool,
 }
 
 impl Queue {
     pub fn new(active: bool, waiting: Vec<FollowUp>, held: bool) -> Self {
         Self { active, waiting: waiting.into(), held }
-    }
-
-    pub fn is_active(&self) -> bool {
-        self.active
-    }
-
-    /// A stop holds the waiting follow-ups, or would.
-    pub fn is_held(&self) -> bool {
-        self.held
-    }
-
-    pub fn waiting(&self) -> &VecDeque<FollowUp> {
-        &self.waiting
     }
 
     /// Takes one step. A refused one changes nothing.

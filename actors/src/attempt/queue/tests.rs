@@ -23,7 +23,7 @@ fn a_send_runs_at_once_and_is_refused_while_a_turn_runs() {
     let refusal = queue.step(QueueEvent::Send(follow_up("b"))).unwrap_err();
     assert_eq!(refusal.code, Code::TurnActive);
     assert_eq!(begun(queue.step(QueueEvent::TurnEnded)), None);
-    assert!(!queue.is_active());
+    assert!(!queue.active);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_stop_holds_what_waits_until_the_next_send_or_queue() {
     let mut queue = Queue::new(true, vec![follow_up("a")], false);
     queue.step(QueueEvent::Stop).unwrap();
     assert_eq!(begun(queue.step(QueueEvent::TurnEnded)), None);
-    assert!(queue.is_held());
+    assert!(queue.held);
     let mut sent = queue.clone();
     assert_eq!(begun(sent.step(QueueEvent::Send(follow_up("now")))).as_deref(), Some("now"));
     assert_eq!(begun(sent.step(QueueEvent::TurnEnded)).as_deref(), Some("a"));
@@ -54,7 +54,7 @@ fn no_more_wait_than_may_but_a_full_queue_that_is_held_can_be_let_go_on() {
     assert_eq!(refusal.code, Code::RateLimited);
     let mut queue = Queue::new(false, vec![follow_up("x"); WAITING_MAX], true);
     assert_eq!(begun(queue.step(QueueEvent::Queue(follow_up("y")))).as_deref(), Some("x"));
-    assert_eq!(queue.waiting().len(), WAITING_MAX);
+    assert_eq!(queue.waiting.len(), WAITING_MAX);
 }
 
 /// The rules as the outside behaviour tells them, as plainly as can be: a list
@@ -144,8 +144,8 @@ impl OnFile {
             self.rows.insert(0, returned);
         }
         self.rows.retain(|row| !step.taken.contains(&row.queue_id));
-        self.held = queue.is_held();
-        self.active = queue.is_active();
+        self.held = queue.held;
+        self.active = queue.active;
         self.ran.extend(step.begin.map(|it| it.prompt));
     }
 }
@@ -173,7 +173,7 @@ proptest! {
                 Action::Queue => QueueEvent::Queue(follow_up(&prompt)),
                 Action::Cancel => QueueEvent::Cancel,
                 Action::Stop => QueueEvent::Stop,
-                Action::TurnEnds | Action::Unqueue if !queue.is_active() => continue,
+                Action::TurnEnds | Action::Unqueue if !queue.active => continue,
                 Action::Unqueue => {
                     QueueEvent::Unqueued(reference.ran.last().map(|prompt| follow_up(prompt)))
                 }
@@ -201,9 +201,9 @@ proptest! {
                 prop_assert_eq!(&queue, &before);
             }
             prop_assert_eq!(&file.ran, &reference.ran);
-            prop_assert_eq!(queue.is_active(), reference.running);
-            prop_assert_eq!(queue.is_held(), reference.held);
-            let waiting: Vec<_> = queue.waiting().iter().map(|it| it.prompt.clone()).collect();
+            prop_assert_eq!(queue.active, reference.running);
+            prop_assert_eq!(queue.held, reference.held);
+            let waiting: Vec<_> = queue.waiting.iter().map(|it| it.prompt.clone()).collect();
             let rows: Vec<_> = file.rows.iter().map(|it| it.prompt.clone()).collect();
             prop_assert_eq!(&waiting, &reference.line);
             prop_assert_eq!(&rows, &reference.line);

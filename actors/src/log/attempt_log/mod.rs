@@ -3,11 +3,11 @@
 
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::watch;
+use tokio::sync::{self, OnceCell, watch};
 
 use writer::LogWriter;
 
@@ -15,15 +15,16 @@ use super::live::Live;
 use super::normalized::NormalizedReader;
 use super::page::{self, Query};
 use super::raw::{RawReader, process_dir};
-use super::ring::Ring;
 use super::spool::read::SpoolReader;
 use super::{LogError, LogLimits, Page, Tip};
-use crate::blocking::lock;
+use crate::blocking::{blocking, if_there, lock};
 use crate::event::{Channel, Timestamp};
 use crate::executor::InProgress;
-use crate::ids::ProcessId;
+use crate::ids::{AttemptId, ProcessId};
 
 const PAGE_TRIES: usize = 16;
+/// Logs that are not in use are closed when more than this many are open.
+const KEPT: usize = 32;
 
 /// The two log channels of one attempt, with one instance for an attempt's folder at a time.
 /// The methods read and write files and block, except `tip`, `in_progress` and `changed`.
@@ -88,7 +89,7 @@ impl AttemptLog {
     }
 
     fn try_page(&self, channel: Channel, query: &Query) -> Result<Page, LogError> {
-        let next = self.live.with_ring(channel, Ring::next);
+        let next = self.live.with_ring(channel, |ring| ring.next);
         let in_progress = match channel {
             Channel::Normalized => self.live.in_progress(),
             Channel::Raw => None,
@@ -125,5 +126,48 @@ impl AttemptLog {
         let done = change(writer)?;
         *is_stale = false;
         Ok(done)
+    }
+}
+
+/// The open logs: one [`AttemptLog`] per attempt at a time, opened at its first use.
+pub struct Logs {
+    attempts_dir: PathBuf,
+    limits: LogLimits,
+    open: sync::Mutex<HashMap<AttemptId, Arc<OnceCell<Arc<AttemptLog>>>>>,
+}
+
+impl Logs {
+    pub fn new(attempts_dir: PathBuf, limits: LogLimits) -> Self {
+        Self { attempts_dir, limits, open: sync::Mutex::default() }
+    }
+
+    /// The log of an attempt, if anything was ever written to it.
+    pub async fn find(&self, attempt: AttemptId) -> Result<Option<Arc<AttemptLog>>, LogError> {
+        match if_there(tokio::fs::metadata(self.dir(attempt)).await)? {
+            Some(_) => self.get(attempt).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn dir(&self, attempt: AttemptId) -> PathBuf {
+        self.attempts_dir.join(attempt.to_string())
+    }
+
+    pub async fn get(&self, attempt: AttemptId) -> Result<Arc<AttemptLog>, LogError> {
+        let slot = {
+            let mut open = self.open.lock().await;
+            if open.len() > KEPT {
+                let is_used = |log: &Arc<AttemptLog>| Arc::strong_count(log) > 1;
+                open.retain(|_, slot| {
+                    Arc::strong_count(slot) > 1 || slot.get().is_some_and(is_used)
+                });
+            }
+            Arc::clone(open.entry(attempt).or_default())
+        };
+        let opened = slot.get_or_try_init(async || {
+            let (dir, limits) = (self.dir(attempt), self.limits);
+            blocking(move || AttemptLog::open(&dir, limits)).await.map(Arc::new)
+        });
+        opened.await.cloned()
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::AttemptLog;
-use crate::event::{Event, RawEntry, Timestamp};
+use crate::event::{Event, NormalizedEntry, RawEntry, Timestamp};
 use crate::executor::{Normalizer, Observed, PlainLines};
 use crate::failpoint;
 use crate::ids::{ApprovalId, ProcessId};
@@ -19,7 +19,7 @@ use crate::log::raw::{RawWriter, process_dir};
 use crate::log::ring::Entry;
 use crate::log::source::{ALL, ProcessLines, ReadStep};
 use crate::log::spool::read::SpoolReader;
-use crate::log::{LogError, LogLimits, Pumped};
+use crate::log::{LogError, LogLimits};
 
 const BATCH_BYTES: u64 = 64 * 1024;
 const PUMP_BYTES: u64 = 1024 * 1024;
@@ -40,14 +40,12 @@ struct LoggedProcess {
     normalizer: Option<Box<dyn Normalizer>>,
     /// `Some` once the normalizer has been given all that is numbered.
     lines: Option<ProcessLines>,
-    facts_due: bool,
 }
 
 /// A normalizer's output, without what is on file already.
 #[derive(Default)]
 struct Said {
     drafts: Vec<Draft>,
-    observed: Vec<Observed>,
     streamed: Streamed,
 }
 
@@ -70,7 +68,6 @@ impl AttemptLog {
                 log.save(false)?;
             }
             let process = log.process(id)?;
-            process.facts_due = true;
             process.normalize_with(normalizer);
             let on_file = process.progress.opening;
             let drafts = process.drafts(id, Origin::Opening, opening.into_iter().skip(on_file));
@@ -82,56 +79,52 @@ impl AttemptLog {
     /// Reads what the process's spool holds beyond what was read, some 1 MiB at most.
     /// [`LogError::NotBegun`] for a process that neither was begun nor had finished. After
     /// [`finish`](Self::finish), each line of a leftover process becomes a `system_message`.
-    pub fn pump(&self, id: ProcessId) -> Result<Pumped, LogError> {
+    /// Returns whether there is more.
+    pub fn pump(&self, id: ProcessId) -> Result<bool, LogError> {
         self.write(|log| {
             log.attach(id)?;
-            let mut observed = log.process(id)?.due_facts();
             let mut taken = 0;
             while taken < PUMP_BYTES {
-                let (bytes, is_idle) = log.take_in(id, ALL, &mut observed)?;
+                let (bytes, is_idle) = log.take_in(id, ALL)?;
                 if is_idle {
-                    return Ok(Pumped { more: false, observed });
+                    return Ok(false);
                 }
                 taken += bytes;
             }
-            Ok(Pumped { more: true, observed })
+            Ok(true)
         })
     }
 
     /// The process has ended, having written so many bytes (stdout, stderr): reads the rest and
     /// appends the closing events. All of it is on the disk when this returns. Further calls
-    /// change nothing and return the newest facts again.
+    /// change nothing.
     pub fn finish(
         &self,
         id: ProcessId,
         lengths: (u64, u64),
         ended_at: Timestamp,
         closing: impl FnOnce() -> Vec<(Timestamp, Event)>,
-    ) -> Result<Vec<Observed>, LogError> {
+    ) -> Result<(), LogError> {
         self.write(|log| {
             log.attach(id)?;
-            let process = log.process(id)?;
-            if process.progress.finished {
-                return Ok(process.progress.facts.observed());
+            if log.process(id)?.progress.finished {
+                return Ok(());
             }
-            let mut observed = process.due_facts();
-            while !log.take_in(id, lengths.into(), &mut observed)?.1 {}
+            while !log.take_in(id, lengths.into())?.1 {}
             if let Some(lines) = log.processes.get_mut(&id).and_then(|it| it.lines.as_mut()) {
                 let tails = log.raw.end(id, lines)?;
                 log.show_raw(&tails)?;
-                observed.extend(log.normalize(id, &tails)?);
+                log.normalize(id, &tails)?;
             }
             let process = log.process(id)?;
             let mut said = process.end(id, ended_at);
             let closing = closing().into_iter().skip(process.progress.closing);
             said.drafts.extend(process.drafts(id, Origin::Closing, closing));
-            observed.append(&mut said.observed);
             log.commit(id, said)?;
             log.process(id)?.progress.finished = true;
             log.save(true)?;
             log.process(id)?.normalizer = Some(Box::new(PlainLines));
-            log.settle()?;
-            Ok(observed)
+            log.settle()
         })
     }
 
@@ -143,7 +136,9 @@ impl AttemptLog {
         at: Timestamp,
         event: Event,
     ) -> Result<(), LogError> {
-        let drafts = vec![Draft { at, process, turn, origin: Origin::Daemon, event }];
+        let (entry_index, execution_process_id) = (0, process);
+        let entry = NormalizedEntry { entry_index, at, execution_process_id, turn, event };
+        let drafts = vec![(Origin::Daemon, entry)];
         self.write(|log| {
             log.commit(process, Said { drafts, ..Said::default() })?;
             log.settle()
@@ -233,7 +228,6 @@ impl LogWriter {
         if !process.progress.normalizer.is_null() {
             normalizer.restore(&process.progress.normalizer);
         }
-        process.facts_due = true;
         let lines = ProcessLines::at(&dir, process.progress.position);
         let mut next = process.progress.given;
         let raw = self.raw.reader();
@@ -255,12 +249,8 @@ impl LogWriter {
         Ok(())
     }
 
-    fn take_in(
-        &mut self,
-        id: ProcessId,
-        until: [u64; 2],
-        observed: &mut Vec<Observed>,
-    ) -> Result<(u64, bool), LogError> {
+    /// Reads a batch. Returns how many bytes it has, and whether there is no more.
+    fn take_in(&mut self, id: ProcessId, until: [u64; 2]) -> Result<(u64, bool), LogError> {
         let lines = self.processes.get_mut(&id).and_then(|it| it.lines.as_mut());
         let lines = lines.ok_or(LogError::NotBegun(id))?;
         let (mut entries, mut bytes, mut is_idle) = (Vec::new(), 0, false);
@@ -278,7 +268,7 @@ impl LogWriter {
         self.live.active(lines.last_at()?);
         self.show_raw(&entries)?;
         failpoint::hit("lines", "shown");
-        observed.extend(self.normalize(id, &entries)?);
+        self.normalize(id, &entries)?;
         self.unsaved += bytes;
         self.settle()?;
         Ok((bytes, is_idle))
@@ -290,19 +280,13 @@ impl LogWriter {
         Ok(())
     }
 
-    fn normalize(
-        &mut self,
-        id: ProcessId,
-        entries: &[RawEntry],
-    ) -> Result<Vec<Observed>, LogError> {
-        let mut said = self.process(id)?.normalize(id, entries);
-        let observed = std::mem::take(&mut said.observed);
-        self.commit(id, said)?;
-        Ok(observed)
+    fn normalize(&mut self, id: ProcessId, entries: &[RawEntry]) -> Result<(), LogError> {
+        let said = self.process(id)?.normalize(id, entries);
+        self.commit(id, said)
     }
 
     fn commit(&mut self, id: ProcessId, said: Said) -> Result<(), LogError> {
-        let origins: Vec<Origin> = said.drafts.iter().map(|draft| draft.origin).collect();
+        let origins: Vec<Origin> = said.drafts.iter().map(|(origin, _)| *origin).collect();
         let entries = self.normalized.append(said.drafts)?;
         failpoint::hit("entries", "filed");
         if let Some(process) = self.processes.get_mut(&id) {
@@ -344,12 +328,7 @@ impl LogWriter {
 
 impl LoggedProcess {
     fn new(progress: Progress) -> Self {
-        Self { progress, normalizer: None, lines: None, facts_due: false }
-    }
-
-    fn due_facts(&mut self) -> Vec<Observed> {
-        let is_due = std::mem::take(&mut self.facts_due);
-        if is_due { self.progress.facts.observed() } else { Vec::new() }
+        Self { progress, normalizer: None, lines: None }
     }
 
     /// Brings the progress up to date, all raw entries below `next` being given.
@@ -368,12 +347,14 @@ impl LoggedProcess {
 
     fn drafts(
         &self,
-        process: ProcessId,
+        execution_process_id: ProcessId,
         origin: Origin,
         events: impl Iterator<Item = (Timestamp, Event)>,
     ) -> Vec<Draft> {
-        let turn = self.progress.turn;
-        events.map(|(at, event)| Draft { at, process, turn, origin, event }).collect()
+        let (entry_index, turn) = (0, self.progress.turn);
+        let entry =
+            |(at, event)| NormalizedEntry { entry_index, at, execution_process_id, turn, event };
+        events.map(|event| (origin, entry(event))).collect()
     }
 
     fn normalize(&mut self, id: ProcessId, entries: &[RawEntry]) -> Said {
@@ -427,10 +408,7 @@ impl LoggedProcess {
                 Observed::InProgress(message) => {
                     said.streamed = message.map_or(Streamed::Ended, Streamed::Begun);
                 }
-                fact => {
-                    self.progress.facts.note(&fact);
-                    said.observed.push(fact);
-                }
+                fact => self.progress.facts.note(&fact),
             }
         }
         events

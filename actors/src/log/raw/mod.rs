@@ -70,25 +70,20 @@ impl Block {
 impl FixedRecord for Block {
     const LEN: usize = 8 + 36 + 4 + 40 + 24;
 
-    fn put(&self, out: &mut Vec<u8>) {
+    fn bytes(&self) -> Vec<u8> {
         let (kind, at, end) = match self.kind {
             BlockKind::Lines => (0_u32, 0, [0; 2]),
             BlockKind::AfterGap => (1, 0, [0; 2]),
             BlockKind::Tails { at, end } => (2, at.millis(), end),
         };
-        out.extend_from_slice(&self.first.to_le_bytes());
-        out.extend_from_slice(self.process.to_string().as_bytes());
-        out.extend_from_slice(&kind.to_le_bytes());
-        let Position { record, open, read } = self.start;
-        for number in
-            [record, open[0], open[1], read[0], read[1], at.cast_unsigned(), end[0], end[1]]
-        {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
+        let (first, process) = (self.first.to_le_bytes(), self.process.to_string());
+        let Position { record, open: [out, err], read: [read_out, read_err] } = self.start;
+        let numbers = [record, out, err, read_out, read_err, at.cast_unsigned(), end[0], end[1]];
+        let numbers = numbers.map(u64::to_le_bytes).concat();
+        [&first[..], process.as_bytes(), &kind.to_le_bytes(), &numbers].concat()
     }
 
-    fn take(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Fields(bytes);
+    fn take(fields: &mut Fields<'_>) -> Option<Self> {
         let first = fields.u64()?;
         let process = str::from_utf8(&fields.take::<36>()?).ok()?.parse().ok()?;
         let kind = u32::from_le_bytes(fields.take()?);
@@ -226,7 +221,7 @@ impl RawWriter {
         process: ProcessId,
         lines: &mut ProcessLines,
     ) -> io::Result<Vec<RawEntry>> {
-        if !lines.has_open_line() {
+        if lines.wanted() == lines.open() {
             return Ok(Vec::new());
         }
         let at = lines.last_at()?.unwrap_or_else(Timestamp::now);
@@ -332,9 +327,9 @@ mod tests {
         let tails = BlockKind::Tails { at: Timestamp::from_millis(-5), end: [3, u64::MAX] };
         for kind in [BlockKind::Lines, BlockKind::AfterGap, tails] {
             let block = Block { first: 77, process: ProcessId::new(), start, kind };
-            let mut bytes = Vec::new();
-            block.put(&mut bytes);
-            assert_eq!((bytes.len(), Block::take(&bytes)), (Block::LEN, Some(block)));
+            let bytes = block.bytes();
+            let read = Block::take(&mut Fields(&bytes));
+            assert_eq!((bytes.len(), read), (Block::LEN, Some(block)));
         }
     }
 }

@@ -27,15 +27,13 @@ impl FixedRecord for Record {
     /// Little endian: `at_ms` 8, `offset` 8, `len` 4, `stream` 1, zero 7.
     const LEN: usize = 28;
 
-    fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.at_ms.to_le_bytes());
-        out.extend_from_slice(&self.offset.to_le_bytes());
-        out.extend_from_slice(&self.len.to_le_bytes());
-        out.extend_from_slice(&[self.stream as u8, 0, 0, 0, 0, 0, 0, 0]);
+    fn bytes(&self) -> Vec<u8> {
+        let (at_ms, offset, len) =
+            (self.at_ms.to_le_bytes(), self.offset.to_le_bytes(), self.len.to_le_bytes());
+        [&at_ms[..], &offset, &len, &[self.stream as u8, 0, 0, 0, 0, 0, 0, 0]].concat()
     }
 
-    fn take(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Fields(bytes);
+    fn take(fields: &mut Fields<'_>) -> Option<Self> {
         let at_ms = i64::from_le_bytes(fields.take()?);
         let offset = fields.u64()?;
         let len = u32::from_le_bytes(fields.take()?);

@@ -60,7 +60,7 @@ impl Attempt {
                 let id = self.processes[process];
                 log.begin(id, 1, Box::<Sentences>::default(), opening).unwrap();
             }
-            Step::Write(process, ..) => drop(drain(log, self.processes[process])),
+            Step::Write(process, ..) => drain(log, self.processes[process]),
             Step::Append(text) => {
                 if texts(log, Channel::Normalized).last().map(String::as_str) != Some(text) {
                     log.append(self.processes[0], 1, at(5), note(text)).unwrap();

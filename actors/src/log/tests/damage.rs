@@ -48,9 +48,9 @@ fn shown(dir: &Path, process: ProcessId) -> [BTreeMap<u64, String>; 2] {
         let mut after = -1;
         while let Ok(page) = log.page(channel, &query(100, PagePosition::After(after))) {
             let entries = page.entries.iter();
-            seen.extend(entries.map(|entry| (entry.index(), entry.json().to_owned())));
+            seen.extend(entries.map(|entry| (entry.index, entry.json().to_owned())));
             match page.entries.last() {
-                Some(last) if page.flags.has_more => after = last.index().cast_signed(),
+                Some(last) if page.flags.has_more => after = last.index.cast_signed(),
                 _ => break,
             }
         }

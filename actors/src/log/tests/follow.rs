@@ -22,7 +22,7 @@ fn a_follower_sees_each_of_many_lines_once_and_in_order() {
                     let page = log.page(channel, &query(300, PagePosition::After(after))).unwrap();
                     for entry in &page.entries {
                         after += 1;
-                        assert_eq!(i64::try_from(entry.index()).unwrap(), after);
+                        assert_eq!(i64::try_from(entry.index).unwrap(), after);
                         assert_eq!(text(entry), format!("line {after}."));
                     }
                     if page.entries.is_empty() {

@@ -136,16 +136,9 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-/// Pumps until there is nothing more; what was observed.
-fn drain(log: &AttemptLog, process: ProcessId) -> Vec<Observed> {
-    let mut observed = Vec::new();
-    loop {
-        let pumped = log.pump(process).unwrap();
-        observed.extend(pumped.observed);
-        if !pumped.more {
-            return observed;
-        }
-    }
+/// Pumps until there is nothing more.
+fn drain(log: &AttemptLog, process: ProcessId) {
+    while log.pump(process).unwrap() {}
 }
 
 fn query(limit: usize, place: PagePosition) -> Query {
@@ -156,7 +149,7 @@ fn query(limit: usize, place: PagePosition) -> Query {
 fn all(log: &AttemptLog, channel: Channel) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     loop {
-        let after = entries.last().map_or(-1, |entry| i64::try_from(entry.index()).unwrap());
+        let after = entries.last().map_or(-1, |entry| i64::try_from(entry.index).unwrap());
         let page = log.page(channel, &query(100, PagePosition::After(after))).unwrap();
         entries.extend(page.entries);
         if !page.flags.has_more {

@@ -156,7 +156,7 @@ proptest! {
                     log.finish(process, spool.lengths(), at(9), || closing).unwrap();
                 }
                 1 => log.append(process, 1, at(5), note("between")).unwrap(),
-                2..6 => drop(drain(&log, process)),
+                2..6 => drain(&log, process),
                 _ => {}
             }
         }

@@ -22,9 +22,9 @@ fn check_history(log: &AttemptLog, channel: Channel, at_least_from: u64, next: u
     assert!(page.flags.history_truncated && oldest >= at_least_from);
     assert_eq!(page.flags.latest, Some(next - 1));
     let entries = all(log, channel);
-    assert!(entries.iter().map(Entry::index).eq(oldest..next));
+    assert!(entries.iter().map(|entry| entry.index).eq(oldest..next));
     for entry in entries {
-        assert_eq!(text(&entry), line(usize::try_from(entry.index()).unwrap()));
+        assert_eq!(text(&entry), line(usize::try_from(entry.index).unwrap()));
     }
     oldest
 }

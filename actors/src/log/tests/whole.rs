@@ -12,11 +12,10 @@ fn both_channels_tell_the_life_of_an_attempt() {
     spool.write(Stream::Stdout, b"session s-1\r\nHello, ");
     spool.write(Stream::Stderr, b"careful\n");
     spool.write(Stream::Stdout, b"world.\nmore");
-    let observed = drain(&log, first);
-    assert_eq!(observed, [Observed::ExecutorSession("s-1".to_owned())]);
+    drain(&log, first);
     log.append(first, 1, at(2), note("in between")).unwrap();
     let closing = vec![(at(3), note("end 1"))];
-    assert_eq!(log.finish(first, spool.lengths(), at(9), || closing).unwrap(), []);
+    log.finish(first, spool.lengths(), at(9), || closing).unwrap();
     let mut spool = SpoolFiles::new(dir.path(), second);
     log.begin(second, 2, Box::<Sentences>::default(), vec![(at(4), note("start 2"))]).unwrap();
     spool.write(Stream::Stdout, b"Again.\n");
@@ -136,19 +135,18 @@ fn what_leftovers_write_after_the_end_are_system_messages() {
 }
 
 #[test]
-fn beginning_and_finishing_again_change_nothing_and_tell_the_facts_again() {
+fn beginning_and_finishing_again_change_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let process = ProcessId::new();
     let mut spool = SpoolFiles::new(dir.path(), process);
     spool.write(Stream::Stdout, b"session s-1\nHello.\n");
-    let session = [Observed::ExecutorSession("s-1".to_owned())];
     for _ in 0..3 {
         let log = AttemptLog::open(dir.path(), LIMITS).unwrap();
         for _ in 0..2 {
             let opening = vec![(at(1), note("start"))];
             log.begin(process, 1, Box::<Sentences>::default(), opening).unwrap();
             let closing = vec![(at(2), note("end"))];
-            assert_eq!(log.finish(process, spool.lengths(), at(9), || closing).unwrap(), session);
+            log.finish(process, spool.lengths(), at(9), || closing).unwrap();
         }
         assert_eq!(texts(&log, Channel::Normalized), ["start", "Hello.", "end"]);
     }

@@ -13,8 +13,8 @@ use rustix::process::nice;
 use crate::limits::{Applied, Hold, Limits, SoftLimits};
 use crate::process::cgroup::Cgroup;
 use crate::process::manifest::Manifest;
+use crate::process::proc::{self, Stat};
 use crate::process::tree::Tree;
-use crate::process::usage::{Usage, tasks_of};
 use crate::process::watch::{Measure, Sample, Watch};
 
 /// Tasks beyond a limit of processes: threads are tasks, and agents have a dozen each.
@@ -103,14 +103,13 @@ impl Guard {
 
     fn sample(&self, bytes: u64, stalled: bool, tree: Option<&Tree>) -> Sample {
         let members = tree.map(Tree::members).unwrap_or_default();
-        let Usage { cpu, memory } = Usage::of(&members);
         let held = self.cgroup.as_ref().filter(|_| self.limits.memory_bytes > 0);
         Sample {
             at: self.began.elapsed(),
             bytes,
             stalled,
-            cpu,
-            memory,
+            cpu: members.iter().filter_map(|it| Stat::of(it.pid)).map(|stat| stat.cpu).sum(),
+            memory: members.iter().filter_map(|it| proc::private_memory(it.pid)).sum(),
             processes: members.len() as u64,
             out_of_memory: held.is_some_and(Cgroup::was_out_of_memory),
         }
@@ -137,7 +136,8 @@ impl Bounds {
         });
         let uid = getuid();
         let is_counted = limits.processes > 0 && !uid.is_root();
-        let tasks = if is_counted { tasks_of(uid.as_raw()) + tasks(limits.processes) } else { 0 };
+        let tasks =
+            if is_counted { proc::tasks_of(uid.as_raw()) + tasks(limits.processes) } else { 0 };
         Self { limits, cgroup, tasks, soft: manifest.soft_limits }
     }
 

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::event::Timestamp;
 use crate::process::cgroup::Cgroup;
-use crate::process::identity::Process;
+use crate::process::identity::{PidFd, Process};
 use crate::process::manifest::ExitRecord;
-use crate::process::pidfd::PidFd;
 use crate::process::tree::{Marker, Tree};
 
 /// How long the adopter may take to report a status.
@@ -36,9 +35,8 @@ pub type LeaderEnd = Option<ExitStatus>;
 
 pub enum LeaderState {
     Running,
-    Dead {
-        since: Instant,
-    },
+    /// Since then.
+    Dead(Instant),
     /// Dead; `left` bytes of its output in each pipe are not in the spool yet.
     Draining {
         ending: LeaderEnd,
@@ -73,7 +71,7 @@ impl Leader {
     /// An adopted leader was seen dead.
     pub fn died(&mut self, now: Instant) {
         if matches!(self.life, LeaderState::Running) {
-            self.life = LeaderState::Dead { since: now };
+            self.life = LeaderState::Dead(now);
         }
     }
 
@@ -96,7 +94,7 @@ impl Leader {
 
     /// How a dead adopted leader ended; `None` while a report may still come.
     pub fn ending(&self, now: Instant) -> Option<LeaderEnd> {
-        let (Kinship::Adopted { handle, .. }, LeaderState::Dead { since }) =
+        let (Kinship::Adopted { handle, .. }, LeaderState::Dead(since)) =
             (&self.kinship, &self.life)
         else {
             return None;
@@ -108,7 +106,7 @@ impl Leader {
 
     /// It has ended, and the pipes hold `left` bytes.
     pub fn ended(&mut self, ending: LeaderEnd, left: [u64; 2]) {
-        if matches!(self.life, LeaderState::Running | LeaderState::Dead { .. }) {
+        if matches!(self.life, LeaderState::Running | LeaderState::Dead(_)) {
             self.life = LeaderState::Draining { ending, at: Timestamp::now(), left };
         }
     }

@@ -29,7 +29,6 @@ mod stage;
 mod start;
 mod stdin;
 mod supervisor;
-pub mod takeover;
 
 use std::process::ExitCode;
 

@@ -29,19 +29,17 @@ use super::leader::{Kinship, Leader, LeaderState};
 use super::stage::Stage;
 use super::stdin::Stdin;
 use super::supervisor::{ProcessFolder, Supervisor};
-use super::takeover;
 use crate::blocking::if_there;
 use crate::event::{Stream, Timestamp};
 use crate::failpoint;
 use crate::log::spool::write::SpoolWriter;
-use crate::process::attach::SOCKET;
+use crate::process::attach::{SOCKET, receive_takeover};
 use crate::process::forbid_core_dumps;
 use crate::process::identity::Process;
 use crate::process::manifest::{
     self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, VERSION, lock_soon,
 };
 use crate::process::proc;
-use crate::process::usage;
 use crate::secret::Secrets;
 
 /// Wanted size of an output pipe, in bytes; a user's pipes have a limit in all (pipe(7)).
@@ -103,7 +101,7 @@ pub fn start() -> Result<Supervisor, String> {
 pub fn take_over() -> Result<Supervisor, String> {
     let signals = set_up_process().map_err(because("can't become a shim"))?;
     let (takeover, lock, ends) =
-        takeover::receive().map_err(because("can't receive what to go on with"))?;
+        receive_takeover().map_err(because("can't receive what to go on with"))?;
     failpoint::hit("takeover", "received");
     let folder = ProcessFolder::open(signals, lock)?;
     let stages = match ends.stages {
@@ -121,7 +119,7 @@ pub fn take_over() -> Result<Supervisor, String> {
     let life = match read_here(ExitRecord::FILE)? {
         Some(record) => LeaderState::Recorded(record),
         None if ends.leader.is_some() => LeaderState::Running,
-        None => LeaderState::Dead { since: Instant::now() },
+        None => LeaderState::Dead(Instant::now()),
     };
     go_first(&folder.manifest.limits);
     let kinship = Kinship::Adopted {
@@ -132,7 +130,7 @@ pub fn take_over() -> Result<Supervisor, String> {
     let leader = Leader { process: started.process(), kinship, life };
     let (pipes, stdin) =
         ([ends.stdout, ends.stderr], Stdin::new(ends.stdin, takeover.stdin_sequence));
-    let age = usage::age(leader.process);
+    let age = proc::age(leader.process.start_time);
     let mut supervisor = supervisor(folder, leader, age, pipes, stages, stdin);
     if supervisor.leader.record().is_some() {
         supervisor.guard.leader_ended();

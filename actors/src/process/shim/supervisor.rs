@@ -26,9 +26,9 @@ use crate::failpoint;
 use crate::log::spool::format::STREAMS;
 use crate::log::spool::write::{SpoolWriter, Taken};
 use crate::process::attach::SOCKET;
+use crate::process::identity::{Reaped, reap};
 use crate::process::kill::{KillReport, kill_tree, signal_tree};
 use crate::process::manifest::{self, ExitRecord, Manifest, StopKind};
-use crate::process::pidfd::{Reaped, reap};
 use crate::process::tree::Tree;
 use crate::process::watch::Measure;
 use crate::process::wire::{Hello, ShimMessage, ShimRequest, Target};
@@ -149,7 +149,11 @@ impl Supervisor {
             }
         }
 
-        let timeout = self.next_deadline(tick_due).map_or(PollTimeout::NONE, |deadline| {
+        // When there is something to do even without an event.
+        let retry = self.stalled.as_ref().map(|(_, at)| *at);
+        let look = self.is_watching().then_some(self.look_at);
+        let next = [tick_due, retry, look, self.guard.due()].into_iter().flatten().min();
+        let timeout = next.map_or(PollTimeout::NONE, |deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
             // Rounded up, so as not to wake too early.
             PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
@@ -160,13 +164,6 @@ impl Supervisor {
         }
         let is_ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
         sources.into_iter().zip(&fds).filter(|(_, fd)| is_ready(fd)).map(|(s, _)| s).collect()
-    }
-
-    /// When there is something to do even without an event.
-    fn next_deadline(&self, tick_due: Option<Instant>) -> Option<Instant> {
-        let retry = self.stalled.as_ref().map(|(_, at)| *at);
-        let look = self.is_watching().then_some(self.look_at);
-        [tick_due, retry, look, self.guard.due()].into_iter().flatten().min()
     }
 
     /// Whether to poll for an adopted leader's status and for the end of its tree.

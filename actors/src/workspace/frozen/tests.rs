@@ -3,7 +3,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use super::*;
-use crate::workspace::checkout::{self, Checkout};
+use crate::workspace::check_out;
 use crate::workspace::snapshot::tests::Scene;
 
 fn freeze_in(scene: &Scene) -> Result<Frozen, SnapshotError> {
@@ -16,9 +16,8 @@ fn objects(scene: &Scene) -> PathBuf {
 
 fn laid_out(scene: &Scene, commit: &str) -> PathBuf {
     let path = scene.scratch.path().join("run/tree/app");
-    let (repo, commit) = (scene.source.repo.clone(), commit.to_owned());
-    let checkout = Checkout { repo, commit, objects: objects(scene), path: path.clone() };
-    scene.runtime.block_on(checkout::make(&checkout)).unwrap();
+    let made = check_out(&scene.source.repo, commit, objects(scene), path.clone());
+    scene.runtime.block_on(made).unwrap();
     path
 }
 

@@ -18,7 +18,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 use tokio::process::Command;
 
-use crate::process::pidfd::{Reaped, reap};
+use crate::process::identity::{Reaped, reap};
 use crate::process::{proc, set_name};
 
 /// The first argument of a keeper; those of git follow.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use super::{GitError, keeper, special};
@@ -130,27 +130,18 @@ async fn run(mut command: Command, limit: usize) -> std::io::Result<Output> {
         Ok::<_, std::io::Error>(String::from_utf8_lossy(&said).into_owned())
     };
     let given = async {
-        // Once stdout has no reader, git ends.
-        let (stdout, is_cut) = read_up_to(stdout, limit).await?;
-        Ok::<_, std::io::Error>((stdout, is_cut, child.wait().await?))
+        let mut bytes = Vec::new();
+        if let Some(stdout) = stdout {
+            let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+            // Then it is dropped, and once stdout has no reader, git ends.
+            stdout.take(most).read_to_end(&mut bytes).await?;
+        }
+        let is_cut = bytes.len() > limit;
+        bytes.truncate(limit);
+        Ok::<_, std::io::Error>((bytes, is_cut, child.wait().await?))
     };
     let ((stdout, is_cut, status), stderr) = tokio::try_join!(given, complaints)?;
     Ok(Output { status, stdout, stderr, is_cut })
-}
-
-/// Reads up to `limit` bytes; also returns whether there is more.
-async fn read_up_to(
-    from: Option<impl AsyncRead + Unpin>,
-    limit: usize,
-) -> std::io::Result<(Vec<u8>, bool)> {
-    let mut bytes = Vec::new();
-    if let Some(from) = from {
-        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-        from.take(most).read_to_end(&mut bytes).await?;
-    }
-    let is_cut = bytes.len() > limit;
-    bytes.truncate(limit);
-    Ok((bytes, is_cut))
 }
 
 async fn obstacle(dir: &Path, repository: Option<&Path>) -> PathBuf {

@@ -134,7 +134,7 @@ impl Snapshot {
         let mut snapshot = Self { tree: Arc::new(tree), aside, head, base, untracked };
         // Otherwise files marked as unchanged would count as such whatever is in them. It fails
         // when any has changed, which is no fault.
-        snapshot.git(&["update-index", "-q", "--really-refresh"], usize::MAX).await?;
+        snapshot.run().output(&["update-index", "-q", "--really-refresh"], usize::MAX).await?;
         snapshot.add_untracked().await?;
         Ok(snapshot)
     }
@@ -159,8 +159,10 @@ impl Snapshot {
         }
         let add = ["add", "--intent-to-add", "--ignore-errors", "--"].map(OsString::from);
         let nested = nested.into_iter().map(|path| OsString::from_vec(path.to_vec()));
-        let added =
-            self.git(&add.into_iter().chain(nested).collect::<Vec<_>>(), usize::MAX).await?;
+        let added = self
+            .run()
+            .output(&add.into_iter().chain(nested).collect::<Vec<_>>(), usize::MAX)
+            .await?;
         match added.status.code() {
             // 1: one has no commit yet, so git can't add it.
             Some(0 | 1) => Ok(()),
@@ -236,7 +238,7 @@ impl Snapshot {
         &self,
         args: &[A],
     ) -> Result<Vec<u8>, SnapshotError> {
-        whole(self.git(args, LISTING_MAX).await?)
+        whole(self.run().output(args, LISTING_MAX).await?)
     }
 
     /// The patch of these paths; `None` when it is longer than `limit` bytes. With `below`, the
@@ -291,14 +293,6 @@ impl Snapshot {
     pub(super) async fn copy_index(&self, admin: &Path, name: &str) -> io::Result<PathBuf> {
         let (from, to) = (admin.join("index"), self.aside.path().join(name));
         blocking(move || regular::copy(&from, &to).map(|()| to)).await
-    }
-
-    pub(super) async fn git<A: AsRef<OsStr>>(
-        &self,
-        args: &[A],
-        limit: usize,
-    ) -> Result<Output, GitError> {
-        self.run().output(args, limit).await
     }
 
     pub(super) fn writing(&self, objects: &Path) -> Git {

@@ -295,7 +295,11 @@ impl Index {
         let (mut position, mut len) = (0, 0);
         let mut reader = io::BufReader::with_capacity(CHUNK, &file);
         let mut bytes = [0; RECORD_LEN];
-        while read_whole(&mut reader, &mut bytes)? {
+        loop {
+            match reader.read_exact(&mut bytes) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+                read => read?,
+            }
             position += RECORD_LEN as u64;
             if let Some(record) = Record::decode(&bytes)
                 && record.end() <= ends[record.stream as usize]
@@ -368,15 +372,6 @@ fn taken(count: nix::Result<usize>) -> nix::Result<Taken> {
 /// Not for appending: splice(2) refuses such files.
 fn open(path: impl AsRef<Path>) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
-}
-
-/// `false` when the file ends before the buffer is full.
-fn read_whole(reader: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
-    match reader.read_exact(bytes) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 #[cfg(test)]
