@@ -30,8 +30,9 @@ use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
 pub use provost_actors::journal::{Key, Once};
 pub use provost_actors::process::place::Place;
-use provost_actors::refusal::Refusal;
+pub use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{NAME_TOLD, cut};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub use crate::role::{Access, Role};
@@ -55,7 +56,7 @@ pub struct Session {
 }
 
 /// An attempt in a list of resources.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct RecentAttempt {
     pub attempt_id: AttemptId,
     pub task_title: String,

@@ -5,14 +5,13 @@
 use async_trait::async_trait;
 use std::collections::BTreeSet;
 
-use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{NAME_TOLD, cut};
 use serde_json::{Value, json};
 
 use super::Domain;
 use crate::api::commands::{Kind, Match};
 use crate::api::field_path::{BRANCH_FIELD, name_of, pointer_of, source};
-use crate::api::{Callee, Clarify};
+use crate::api::{Callee, Clarify, Code, Refusal};
 
 /// The shortest piece of an id that is looked up, as for people.
 const SHORTEST: usize = 8;

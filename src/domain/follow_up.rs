@@ -3,7 +3,6 @@
 use async_trait::async_trait;
 use provost_actors::gateway::{self, FollowUpRequest};
 use provost_actors::journal::FollowedUp;
-use provost_actors::refusal::Refusal;
 
 use super::{Domain, answered};
 use crate::api::attempts::Worktree;
@@ -11,7 +10,6 @@ use crate::api::follow_up::{
     FollowUpInput, FollowUpOutput, FollowUpQueue, FollowUpTools, QueueStatus, QueuedMessage,
 };
 use crate::api::{Key, Once, Refusable, Session};
-use crate::store::Target;
 
 #[async_trait]
 impl FollowUpTools for Domain {
@@ -21,12 +19,7 @@ impl FollowUpTools for Domain {
         key: Option<Key>,
         input: FollowUpInput,
     ) -> Refusable<Once<FollowUpOutput>> {
-        let target = match (input.attempt_id, input.session_id) {
-            (Some(attempt), _) => Target::Attempt(attempt),
-            (None, Some(session)) => Target::Session(session),
-            (None, None) => return Err(Refusal::internal("a follow-up without a target")),
-        };
-        let (attempt_id, _) = self.store.target(target).await?;
+        let (attempt_id, _) = self.store.session(input.attempt_id, input.session_id).await?;
         let request = FollowUpRequest {
             attempt_id,
             action: input.action,

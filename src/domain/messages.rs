@@ -2,13 +2,11 @@
 
 use crate::api::{Refusable, Session};
 use async_trait::async_trait;
-use provost_actors::refusal::{Code, Refusal};
 
 use super::Domain;
 use crate::api::sessions::{
     SessionMessage, SessionTools, TailSessionMessagesInput, TailSessionMessagesOutput,
 };
-use crate::store::Target;
 
 #[async_trait]
 impl SessionTools for Domain {
@@ -17,12 +15,7 @@ impl SessionTools for Domain {
         _: &Session,
         input: TailSessionMessagesInput,
     ) -> Refusable<TailSessionMessagesOutput> {
-        let target = match (input.attempt_id, input.session_id) {
-            (Some(attempt), None) => Target::Attempt(attempt),
-            (None, Some(session)) => Target::Session(session),
-            _ => return Err(Refusal::new(Code::AmbiguousTarget, "one target is needed")),
-        };
-        let (_, session_id) = self.store.target(target).await?;
+        let (_, session_id) = self.store.session(input.attempt_id, input.session_id).await?;
         let before = input.cursor.map_or(u64::MAX, |cursor| cursor.get().unsigned_abs());
         let (limit, max_bytes) = (input.limit.get(), input.max_bytes.get());
         let newest_first = self.store.messages(session_id, before, limit, max_bytes).await?;

@@ -25,13 +25,12 @@ use std::sync::Arc;
 use artifacts::Artifacts;
 use provost_actors::checks;
 use provost_actors::gateway;
-use provost_actors::refusal::{Code, Refusal};
 use provost_actors::world::World;
 use ractor::ActorRef;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Once, Service};
+use crate::api::{Code, Once, Refusal, Service};
 use crate::config::{Answers, Guards};
 use crate::store::Store;
 

@@ -4,10 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use provost_actors::ids::{ProjectId, TaskId, TaskRef};
 use provost_actors::journal::Unmet;
-use provost_actors::refusal::{Code, Refusal};
 
-use super::sql::Sql;
-use super::{Db, Result, missing};
+use super::{Code, Db, Refusal, Result, Sql, missing};
 use crate::work::dependencies::cycle;
 
 pub(super) async fn unmet(db: Db<'_>, task: TaskId) -> Result<Vec<Unmet>> {

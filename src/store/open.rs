@@ -9,16 +9,13 @@ use std::time::Duration;
 use provost_actors::event::Timestamp;
 use provost_actors::failpoint;
 use provost_actors::ids;
-use provost_actors::refusal::Refusal;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqlitePool};
 
 use super::changes::Changes;
 use super::error::primary_code;
-use super::sql::Sql;
-use super::write_retry::Patience;
-use super::{Store, TimesToLive, wal};
+use super::{Patience, Refusal, Sql, Store, TimesToLive, wal};
 
 pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
 

@@ -13,12 +13,9 @@
 use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, QuestionId, TaskId};
 use provost_actors::journal::{Deliveries, Outgoing};
-use provost_actors::refusal::Refusal;
 
 use crate::api::worker::late::LateAnswer;
-use crate::store::sql::{Sql, now};
-use crate::store::write_retry::Patience;
-use crate::store::{Db, Result, Store};
+use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
 use crate::work::Worker;
 
 impl Store {

@@ -3,7 +3,6 @@
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::journal::{Key, Once, Priority, TaskStatus};
-use provost_actors::refusal::Refusal;
 use serde::Deserialize;
 use sqlx::Connection;
 
@@ -12,9 +11,7 @@ use crate::api::brief::{Brief, PlanReference};
 use crate::api::worker::next::{
     GetNextTaskInput, GetNextTaskOutput, NextTask, TaskPreview, TaskState,
 };
-use crate::store::sql::{Sql, now};
-use crate::store::write_retry::Patience;
-use crate::store::{Db, Result, Store};
+use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
 use crate::work::Worker;
 use crate::work::next::PREVIEWS;
 use crate::work::queue::{Claim, OpenTask, pick};

@@ -7,7 +7,8 @@ use provost_actors::text::cut;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Handover, WorkerCall, deliveries, queue, reports, scope, tickets};
+use super::tickets::{self, NewTicket};
+use super::{Handover, WorkerCall, deliveries, queue, reports, scope};
 use crate::api::brief::Brief;
 use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
 use crate::api::worker::next::Filter;
@@ -16,10 +17,8 @@ use crate::api::worker::observation::{
     ReportObservationInput, ReportObservationOutput, ShortOutput,
 };
 use crate::api::worker::ticket::{TicketKind, Urgency};
-use crate::store::handles;
-use crate::store::sql::{Sql, now};
 use crate::store::tasks::{self, Draft};
-use crate::store::{Db, Result};
+use crate::store::{Db, Result, Sql, handles, now};
 use crate::work::Worker;
 use crate::work::observation::Observed;
 use crate::work::queue::select;
@@ -76,9 +75,14 @@ async fn alert(
     if !is_wanted {
         return Ok(None);
     }
-    let title = cut(text.to_owned(), TITLE_MAX);
-    let opened = tickets::open_for_person(db, worker, TicketKind::Alert, urgency, &title, text);
-    opened.await.map(Some)
+    let ticket = NewTicket {
+        kind: TicketKind::Alert,
+        title: &cut(text.to_owned(), TITLE_MAX),
+        description: Some(text),
+        priority: urgency,
+        ..NewTicket::default()
+    };
+    tickets::open(db, worker, ticket).await.map(Some)
 }
 
 #[async_trait]

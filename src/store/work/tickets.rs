@@ -9,13 +9,11 @@ use crate::api::worker::ticket::{
     CreateTicketInput, CreateTicketOutput, CreatedKind, TicketKind, TicketMade, TicketStatus,
     Urgency,
 };
-use crate::store::handles;
-use crate::store::sql::{Sql, now};
-use crate::store::{Db, Result};
+use crate::store::{Db, Result, Sql, handles, now};
 use crate::work::Worker;
 
-/// A ticket to be opened.
-#[derive(Clone, Debug)]
+/// A ticket to be opened: as it is, it waits for a person, whatever becomes of the task it is about.
+#[derive(Clone, Debug, Default)]
 pub struct NewTicket<'a> {
     pub kind: TicketKind,
     pub title: &'a str,
@@ -24,20 +22,6 @@ pub struct NewTicket<'a> {
     /// The task whose doing resolves it.
     pub task: Option<TaskId>,
     pub blocks: Option<TaskId>,
-}
-
-/// Opens a ticket that waits for a person, whatever becomes of the task it is about.
-pub async fn open_for_person(
-    db: Db<'_>,
-    worker: &Worker,
-    kind: TicketKind,
-    priority: Urgency,
-    title: &str,
-    description: &str,
-) -> Result<(TicketId, String)> {
-    let description = Some(description);
-    let new = NewTicket { kind, title, description, priority, task: None, blocks: None };
-    open(db, worker, new).await
 }
 
 /// Opens a ticket; gives its id and handle.

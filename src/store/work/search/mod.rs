@@ -4,11 +4,9 @@
 use std::sync::Arc;
 
 use provost_actors::ids::ProjectId;
-use provost_actors::refusal::Refusal;
 use serde::Deserialize;
 
-use crate::store::sql::Sql;
-use crate::store::{Db, Result, Store};
+use crate::store::{Db, Refusal, Result, Sql, Store};
 use crate::work::answer::cite::Citation;
 use crate::work::answer::{Hit, Search, terms};
 use crate::work::plan::{PASSAGES_MAX, Section, unpack};
